@@ -24,7 +24,7 @@ from burnpy_cupy import availability, captures, exchange, memory_pool, nccl
 from burnpy_cupy.compilation import Compilations, note_times
 from burnpy_cupy.cuda_streams import Stream, Streams
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
-from burnpy_cupy.host_values import NUMBERS, HostValues
+from burnpy_cupy.host_values import HOST_NUMBERS, HostValues
 from burnpy_cupy.kernels.activation import CuPyActivation
 from burnpy_cupy.kernels.attention import CuPyAttention
 from burnpy_cupy.kernels.attention_kernels import ATTENTION
@@ -46,7 +46,7 @@ from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
 from burnpy_cupy.plans import CuPyExecutor
 
 ELEMENTWISE = (
-    CHECKS | CONVOLUTION | DENSE | INDEXING | NORMALIZATION | NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
+    CHECKS | CONVOLUTION | DENSE | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
 )
 RAW = ATTENTION | CROSS_ENTROPY | QUANTIZATION | RANDOM
 

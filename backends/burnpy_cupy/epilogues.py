@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from burnpy.backend.primitives import DType
 from burnpy_cupy import gemm
 from burnpy_cupy.availability import shared_library
 
-_BIAS, _SUM = 4, 256
+BIAS, SUM = 4, 256
 """cublasLtEpilogue_t: CUBLASLT_EPILOGUE_BIAS, which adds a vector to each column, our row, of the result, and
-CUBLASLT_EPILOGUE_BGRADA, which also writes the sum of the columns, our rows, of the first operand, our second one."""
+CUBLASLT_EPILOGUE_BGRADA, which also writes the sum of the columns, our rows, of the first operand, our second one. The
+epilogues of relu and gelu are not used: the one gives 0 for NaN, and the other is an approximation by tanh."""
 _TRANSPOSE_A, _TRANSPOSE_B, _EPILOGUE, _VECTOR = 3, 4, 7, 8
 """cublasLtMatmulDescAttributes_t; the last is CUBLASLT_MATMUL_DESC_BIAS_POINTER."""
 _WORKSPACE, _REDUCTION, _ALIGNMENTS = 1, 3, (5, 6, 7, 8)
@@ -65,7 +66,7 @@ class _Plan:
         xp: the module cupy.
         library: cuBLASLt.
         handle: cuBLAS's handle, which serves cuBLASLt, too.
-        epilogue: `_BIAS` or `_SUM`.
+        epilogue: `BIAS` or `SUM`.
         call: the arguments of cuBLAS for the product.
         alignment: the alignment of all memory, in bytes.
     """
@@ -92,20 +93,32 @@ class _Plan:
         ]
         self._algorithm = self._chosen(alignment)
 
+    @property
+    def possible(self) -> bool:
+        """True if cuBLASLt has an algorithm."""
+        return self._algorithm is not None
+
     def __del__(self) -> None:
         for kind, made in self._made:
             self._function(kind, "Destroy")(made)
 
-    def run(self, a: int, b: int, out: int, vector: int) -> bool:
-        """Launch the product, given addresses; return False if cuBLASLt does not compute it."""
+    def run(self, stream: int, a: int, b: int, out: int, vector: int) -> bool:
+        """Launch the product; return False if cuBLASLt does not compute it.
+
+        Args:
+            stream: the address of the stream.
+            a: the address of the first operand.
+            b: of the second one.
+            out: of the result.
+            vector: of the vector that the epilogue reads or writes.
+        """
         found = self._algorithm
         if found is None:
             return False
         self._vector.value = vector
         self._check(self._library.cublasLtMatmulDescSetAttribute(*self._set_vector))
-        cuda, by_a, by_b, by_out = self._xp.cuda, *self._layouts
-        room = cuda.alloc(found.workspace)  # freed for what this stream launches next
-        stream = cuda.get_current_stream().ptr
+        by_a, by_b, by_out = self._layouts
+        room = self._xp.cuda.alloc(found.workspace)  # freed for what this stream launches next
         operands = (self._one, a, by_a, b, by_b, self._zero, out, by_out, out, by_out)
         arguments = (*operands, ctypes.addressof(found), room.ptr, found.workspace, stream)
         status = self._library.cublasLtMatmul(self._handle, self._operation, *arguments)
@@ -155,7 +168,7 @@ def _plan(xp: Any, handle: int, epilogue: int, alignment: int, *layouts: Any) ->
     Args:
         xp: the module cupy.
         handle: cuBLAS's handle, of one thread and device, so that no two threads use a plan.
-        epilogue: `_BIAS` or `_SUM`.
+        epilogue: `BIAS` or `SUM`.
         alignment: the alignment of all memory, in bytes.
         layouts: the arguments of `gemm._call`.
     """
@@ -169,11 +182,46 @@ def _launch(xp: Any, epilogue: int, x: Any, y: Any, out: Any, vector: Any) -> bo
     """Write the product x @ y into ``out``, with a vector that the epilogue reads or writes; return False if not."""
     # cuBLASLt counts columns first, so it computes the transposed product, outᵀ = yᵀ xᵀ.
     addresses = y.data.ptr, x.data.ptr, out.data.ptr, vector.data.ptr
-    together = addresses[0] | addresses[1] | addresses[2] | addresses[3] | _FULL_ALIGNMENT
     layouts = (x.shape, x.strides, y.shape, y.strides, out.shape, out.strides)
     types = (x.dtype, out.dtype, gemm.uses_tf32())
-    plan = _plan(xp, gemm.library(xp).handle, epilogue, together & -together, *layouts, *types)
-    return plan is not None and plan.run(*addresses)
+    plan = _plan(xp, gemm.library(xp).handle, epilogue, _alignment(*addresses), *layouts, *types)
+    return plan is not None and plan.run(xp.cuda.get_current_stream().ptr, *addresses)
+
+
+def _alignment(*addresses: int) -> int:
+    """Return the alignment of four addresses in bytes, as far as it matters."""
+    together = addresses[0] | addresses[1] | addresses[2] | addresses[3] | _FULL_ALIGNMENT
+    return together & -together
+
+
+class FinishedProduct(NamedTuple):
+    """A product with an epilogue, of operands whose layouts are known, at any addresses."""
+
+    xp: Any
+    product: gemm.Product
+    epilogue: int
+
+    def possible(self) -> bool:
+        """Return whether cuBLASLt has an algorithm, whatever the alignment of the memory."""
+        plan = self._plan(gemm.library(self.xp).handle, self.product.dtype.itemsize)
+        return plan is not None and plan.possible
+
+    def call(
+        self, library: gemm.Library, stream: int, x: int, y: int, out: int, vector: int
+    ) -> tuple[Any, tuple[Any, ...]]:
+        """Return a function that launches it, and its arguments, given addresses."""
+        addresses = y, x, out, vector
+        plan = self._plan(library.handle, _alignment(*addresses))
+        if plan is None or not plan.possible:
+            plan = self._plan(library.handle, self.product.dtype.itemsize)
+        return self._run, (plan, stream, *addresses)
+
+    def _run(self, plan: _Plan | None, *arguments: int) -> None:
+        if plan is None or not plan.run(*arguments):
+            raise RuntimeError("cuBLASLt refuses a product that it had an algorithm for; use the function uncompiled")
+
+    def _plan(self, handle: int, alignment: int) -> _Plan | None:
+        return _plan(self.xp, handle, self.epilogue, alignment, *self.product.layouts)
 
 
 def biased_product(xp: Any, x: Any, weight: Any, bias: Any, dtype: DType) -> Any:
@@ -190,7 +238,7 @@ def biased_product(xp: Any, x: Any, weight: Any, bias: Any, dtype: DType) -> Any
     if not rows or x.dtype is not weight.dtype or bias.dtype is not dtype or bias.shape != (columns,):
         return None
     out = xp.ndarray((*rows, columns), dtype)
-    return out if _launch(xp, _BIAS, x, weight, out, xp.ascontiguousarray(bias)) else None
+    return out if _launch(xp, BIAS, x, weight, out, xp.ascontiguousarray(bias)) else None
 
 
 def product_and_sum(xp: Any, x: Any, y: Any, dtype: DType) -> tuple[Any, Any] | None:
@@ -205,4 +253,4 @@ def product_and_sum(xp: Any, x: Any, y: Any, dtype: DType) -> tuple[Any, Any] | 
     if x.dtype is not y.dtype:
         return None
     out, total = xp.ndarray((x.shape[0], y.shape[1]), dtype), xp.ndarray(y.shape[1:], dtype)
-    return (out, total) if _launch(xp, _SUM, x, y, out, total) else None
+    return (out, total) if _launch(xp, SUM, x, y, out, total) else None

@@ -132,9 +132,14 @@ class Product(NamedTuple):
         """False if there is nothing to multiply, or if cuBLAS cannot address an operand."""
         return _call(*self.x, *self.y, *self.out, self.dtype, self.out_dtype, False) is not None
 
-    def call(self, library: Library, x: int, y: int, out: int) -> tuple[Any, tuple[Any, ...]]:
-        """Return cuBLAS's function and its arguments, in this context, given addresses."""
-        call = _call(*self.x, *self.y, *self.out, self.dtype, self.out_dtype, uses_tf32())
+    @property
+    def layouts(self) -> tuple[Any, ...]:
+        """The arguments of `_call`, in this context."""
+        return (*self.x, *self.y, *self.out, self.dtype, self.out_dtype, uses_tf32())
+
+    def call(self, library: Library, stream: int, x: int, y: int, out: int) -> tuple[Any, tuple[Any, ...]]:
+        """Return cuBLAS's function and its arguments, given addresses; its products go to the library's stream."""
+        call = _call(*self.layouts)
         assert call is not None  # as it is possible
         gemm = library.batched if call.batched else library.single
         return gemm, (library.handle, *call.sizes, y, *call.y, x, *call.x, out, *call.out)

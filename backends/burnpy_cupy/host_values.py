@@ -7,7 +7,7 @@ from weakref import ref
 
 from burnpy_cupy.kernels.elementwise import Elementwise
 
-NUMBERS = {"burnpy_number": Elementwise("float64 value", "float64 x", "x = value")}
+HOST_NUMBERS = {"burnpy_number": Elementwise("float64 value", "float64 x", "x = value")}
 """The kernel that writes a number."""
 
 

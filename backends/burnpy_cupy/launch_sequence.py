@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from burnpy_cupy.epilogues import FinishedProduct
 from burnpy_cupy.gemm import Library, Product, library, uses_tf32
 from burnpy_cupy.kernels.launcher import driver
 
@@ -69,12 +70,10 @@ class KernelCall(NamedTuple):
 
 
 class ProductCall(NamedTuple):
-    """A product by cuBLAS."""
+    """A product by cuBLAS or cuBLASLt."""
 
-    product: Product
-    x: str
-    y: str
-    out: str
+    product: Product | FinishedProduct
+    arrays: tuple[str, ...]  #: the operands, the result, and the vector of an epilogue
 
 
 class LaunchSequence:
@@ -167,7 +166,9 @@ class BoundLaunches:
             else partial(_kernel, launch, (function(call.kernel).ptr, *call.grid, 1, *call.block, 1, 0), next(pointers))
             for call in calls
         ]
-        self._moving = [k for k, call in enumerate(calls) if isinstance(call, ProductCall) and {*call[1:]} & {*given}]
+        self._moving = [
+            k for k, call in enumerate(calls) if isinstance(call, ProductCall) and {*call.arrays} & {*given}
+        ]
         self._addresses: tuple[int, ...] | None = None
         self._moved = True
         self._place: Any = None
@@ -199,8 +200,8 @@ class BoundLaunches:
 
 
 def _product(call: ProductCall, places: Mapping[str, int], stream: int, cublas: Library) -> Step:
-    """Return cuBLAS's function and its arguments for a product."""
-    return call.product.call(cublas, places[call.x], places[call.y], places[call.out])
+    """Return the function of a product and its arguments."""
+    return call.product.call(cublas, stream, *[places[name] for name in call.arrays])
 
 
 def _kernel(launch: Any, arguments: tuple[Any, ...], pointer: int, stream: int, cublas: Library) -> Step:

@@ -15,6 +15,7 @@ from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Program
 from burnpy_array.array_base import is_half
 from burnpy_cupy import gemm
+from burnpy_cupy.epilogues import FinishedProduct
 from burnpy_cupy.kernels.foreach import ForeachKernel
 from burnpy_cupy.kernels.foreach_norms import NormKernels
 from burnpy_cupy.kernels.foreach_tables import THREADS, named_tables
@@ -136,16 +137,30 @@ class RowsLaunch(ProgramLaunch):
         return None
 
 
-class ProductLaunch(_NodeLaunch):
-    """A product by cuBLAS."""
+class ProductLaunch(_Launch):
+    """A product, perhaps with an epilogue.
 
-    def __init__(self, device: Any, node: Node, product: gemm.Product) -> None:
-        super().__init__(device, node)
-        self._product = product
+    Args:
+        device: the device, a `CuPy`.
+        product: the product.
+        operands: what it reads: the factors, in their order, and a bias.
+    """
+
+    numbers: Sequence[Ref] = ()
+
+    def __init__(self, device: Any, product: gemm.Product | FinishedProduct, operands: Sequence[Ref]) -> None:
+        super().__init__(device)
+        self._product, self.operands = product, operands
+
+    def overwrites(self, number: int) -> Ref | None:
+        """Return None: a result needs new memory."""
+        return None
 
     def calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[ProductCall]:
-        """Return the call of cuBLAS."""
-        return [ProductCall(self._product, *arrays)]
+        """Return the call of cuBLAS or cuBLASLt, which takes the vector of an epilogue last."""
+        x, y, *rest = arrays
+        vector, out = ([rest[0]], rest[1]) if len(self.operands) == 3 else (rest[1:], rest[0])
+        return [ProductCall(self._product, (x, y, out, *vector))]
 
 
 class ListsLaunch(_NodeLaunch):

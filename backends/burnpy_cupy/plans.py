@@ -15,6 +15,7 @@ from burnpy.backend.plans.unrolling import Place
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
 from burnpy_cupy import gemm
+from burnpy_cupy.epilogues import BIAS, SUM, FinishedProduct
 from burnpy_cupy.kernels.foreach import foreach_kernel
 from burnpy_cupy.kernels.foreach_norms import norm_kernels
 from burnpy_cupy.kernels.row_geometry import along, flat, matrix
@@ -38,6 +39,21 @@ def _matrices(ref: Ref, turned: bool = False) -> tuple[Shape, Shape]:
     if turned:
         shape, strides = (*shape[:-2], *shape[:-3:-1]), [*strides[:-2], *strides[:-3:-1]]
     return shape, tuple(strides)
+
+
+def _rows(ref: Ref) -> Ref:
+    """Return a value as a matrix whose rows are all but the last dimension."""
+    return Ref(ref.number, (math.prod(ref.shape[:-1]), ref.shape[-1]), ref.dtype)
+
+
+def _product_of(node: Node) -> gemm.Product | None:
+    """Return the product of a node; None if it is not cuBLAS's."""
+    x, y, out = *node.args, node.results
+    if x.dtype is not y.dtype or kind_of(x.dtype) != "float" or len(x.shape) < 2 or len(y.shape) < 2:
+        return None
+    by_x, by_y = (_matrices(ref, node.name == name) for ref, name in ((x, "matmul_tn"), (y, "matmul_nt")))
+    product = gemm.Product(by_x, by_y, _matrices(out), x.dtype, out.dtype)
+    return product if product.possible else None
 
 
 class CuPyExecutor:
@@ -64,6 +80,8 @@ class CuPyExecutor:
         """Return the launch of a product, of cross entropy, or of a formula of lists; None for others."""
         if node.name in _PRODUCTS:
             return self._product(node)
+        if node.name == "linear_backward":
+            return self._gradients(node)
         if node.name in _INDEXED:
             return self._rows(node, bounds)
         if node.name == "on_host":
@@ -74,12 +92,22 @@ class CuPyExecutor:
         return self._lists(node) if node.name == "foreach" else None
 
     def _product(self, node: Node) -> NodeLaunch | None:
-        x, y, out = *node.args, node.results
-        if x.dtype is not y.dtype or kind_of(x.dtype) != "float" or len(x.shape) < 2 or len(y.shape) < 2:
+        product = _product_of(node)
+        return None if product is None else ProductLaunch(self._device, product, node.args)
+
+    def _gradients(self, node: Node) -> NodeLaunch | None:
+        """Return the launch of the gradients of a linear layer by weight and bias."""
+        grad, x = node.args
+        product = _product_of(Node("matmul_tn", (_rows(x), _rows(grad)), node.results[0], False, ()))
+        return self._with_epilogue(product, SUM, (x, grad))
+
+    def _with_epilogue(self, product: gemm.Product | None, epilogue: int, operands: Sequence[Ref]) -> NodeLaunch | None:
+        """Return the launch of a product with an epilogue; None if cuBLASLt has none."""
+        if product is None:
             return None
-        by_x, by_y = (_matrices(ref, node.name == name) for ref, name in ((x, "matmul_tn"), (y, "matmul_nt")))
-        product = gemm.Product(by_x, by_y, _matrices(out), x.dtype, out.dtype)
-        return ProductLaunch(self._device, node, product) if product.possible else None
+        both = FinishedProduct(self._device.xp, product, epilogue)
+        possible = self._device._call(both.possible)
+        return ProductLaunch(self._device, both, operands) if possible else None
 
     def _rows(self, node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
         """Return the launch of an operation with an index for each row, if the index was checked."""
@@ -134,7 +162,14 @@ class CuPyExecutor:
         """Return None: a GPU has no kernels of one thread."""
 
     def finished(self, node: Node, signature: Signature) -> NodeLaunch | None:
-        """Return None: products are cuBLAS's."""
+        """Return the launch of a product with the bias that is added to it; None for others."""
+        others = [ref for ref in signature.arrays if ref.number != node.results.number]
+        if node.name not in _PRODUCTS or [each.name for each in signature.group.nodes] != ["add"]:
+            return None
+        dtypes = {ref.dtype for ref in (*node.args, node.results, *others, *signature.outputs)}
+        if len(dtypes) > 1 or [ref.shape for ref in others] != [node.results.shape[-1:]]:
+            return None
+        return self._with_epilogue(_product_of(node), BIAS, (*node.args, *others))
 
     def activates(self, node: Node) -> bool:
         """Return False: normalizations are operations."""

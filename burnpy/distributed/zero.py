@@ -15,13 +15,13 @@ from burnpy.nn.module import Module
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import gradient_device
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.pending import levels_of
 from burnpy.optim.state import OptimizerRecord, ParamState
 from burnpy.optim.trees import is_tree, tree_step
 from burnpy.optim.update_step import Step
 from burnpy.optim.updating import by_param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
+from burnpy.tensor.levels import levels_of
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B, M

@@ -146,19 +146,3 @@ def primitive_on(api: str, x: TensorBase[Any], device: Any) -> Value:
     if x._device is not device and common_device(api, (device, x._device)) is not device:
         refuse_mixed(api, device, x._device)
     return raised(x, device)._primitive
-
-
-def levels_of(device: Any) -> list[Any]:
-    """Return a device that differentiates and those beneath it that do, from the outermost to the innermost."""
-    levels = []
-    while device.differentiates:
-        levels.append(device)
-        device = device.inner
-    return levels
-
-
-def lifted_to(device: Any, primitive: Any) -> Any:
-    """Return a primitive of the device beneath some levels as a constant of them."""
-    for level in reversed(levels_of(device)):
-        primitive = level.lift(primitive)
-    return primitive

@@ -122,14 +122,7 @@ class ConfusionMatrix(Metric):
     ) -> Self:
         """Return the confusion matrix of the predictions; of a binary decision it is 2 × 2.
 
-        Args:
-            prediction: scores of classes, shape (N, C, ...), or of a label, shape (N,); or decisions: classes or labels
-                of the targets' shape.
-            target: the true classes, shape (N, ...), or labels, shape (N,).
-            classes: the number of classes, if the predictions are classes.
-            threshold: the score above which a label is predicted: 0 for logits, 0.5 for probabilities.
-            weight: the weight of each sample, shape (N,), or of each element.
-            ignore_index: a class of ``target`` whose elements are not counted.
+        The arguments are those of `Precision.of`; of labels there is one, shape (N,).
 
         Raises:
             ShapeError: the shapes do not match, or there are several labels.

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from burnpy.backend.errors import StateError
+from burnpy.tensor.levels import beneath_levels
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType, Shape
@@ -74,7 +75,4 @@ def unfilled(shape: Shape, dtype: DType, device: Any) -> Any:
 
 def is_filled(x: TensorBase[Any]) -> bool:
     """Return whether an untracked tensor has a value."""
-    device, primitive = x._device, x._primitive
-    while device.differentiates:
-        device, primitive = device.inner, device.lower(primitive)
-    return type(primitive) is not Unfilled
+    return type(beneath_levels(x._device, x._primitive)) is not Unfilled

@@ -7,7 +7,7 @@ from typing import Any, Generic, Self
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
 from burnpy.nn.module_base import ModuleBase
-from burnpy.optim.pending import levels_of
+from burnpy.tensor.levels import levels_of
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.tensor.transfer import transfer

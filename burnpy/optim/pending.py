@@ -119,15 +119,6 @@ class Batch(NamedTuple):
         return results
 
 
-def levels_of(device: Any) -> list[Any]:
-    """Return the device and those beneath it that differentiate, the outermost first."""
-    levels = []
-    while device.differentiates:
-        levels.append(device)
-        device = device.inner
-    return levels
-
-
 def pending_in(
     model: Module[Any],
     grads: Mapping[str, Tensor[Any]],

@@ -11,12 +11,12 @@ from burnpy.func.pytree import register_tree
 from burnpy.nn.module import Module
 from burnpy.nn.variable import Param
 from burnpy.optim.memory import MASTER, Memory
-from burnpy.optim.pending import levels_of
 from burnpy.optim.settings import at_least_zero, number_or_tensor
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, placed, rekeyed
 from burnpy.optim.trees import in_tree, is_tree, tree_grads
 from burnpy.optim.update_step import UpdateCount
 from burnpy.optim.updating import stepped_model
+from burnpy.tensor.levels import levels_of
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.tensor.transfer import transfer

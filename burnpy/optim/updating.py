@@ -10,9 +10,10 @@ from burnpy.nn.module import Module
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import refuse_derivative, refuse_device
 from burnpy.optim.memory import MASTER, Memory, masters_of, with_masters
-from burnpy.optim.pending import Pending, batches, levels_of, pending_in, refuse, updated_already
+from burnpy.optim.pending import Pending, batches, pending_in, refuse, updated_already
 from burnpy.optim.update_step import Step, UpdateCounts
 from burnpy.tensor.gradients import Gradients
+from burnpy.tensor.levels import levels_of
 
 if TYPE_CHECKING:
     from weakref import ref

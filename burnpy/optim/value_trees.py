@@ -14,7 +14,7 @@ from burnpy.optim.ema import Ema
 from burnpy.optim.gradients.accumulator import GradientsAccumulator
 from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.pending import levels_of
+from burnpy.tensor.levels import levels_of
 from burnpy.tensor.tensor import IntTensor
 from burnpy.tensor.tensor_base import new_tensor
 

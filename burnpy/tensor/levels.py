@@ -120,15 +120,7 @@ class _Replaced:
                 f"a compiled function closes over a tensor of shape {primitive.shape} that requires a gradient; pass "
                 "it, or its model, as an argument, or close over x.detach()"
             )
-        levels = []
-        while low.differentiates:
-            primitive, low = low.lower(primitive), low.inner
-        while high.differentiates:
-            levels.append(high)
-            high = high.inner
-        for level in reversed(levels):
-            primitive = level.lift(primitive)
-        return primitive
+        return lifted_to(high, beneath_levels(low, primitive))
 
 
 def _stands_for(high: Any, low: Any) -> bool:
@@ -141,6 +133,29 @@ def _stands_for(high: Any, low: Any) -> bool:
 def constant(x: Any) -> Any:
     """Return a float tensor detached, or as it is in a function of `burnpy.func`, which differentiates through it."""
     return x if x._device.level else x.detach()
+
+
+def levels_of(device: Any) -> list[Any]:
+    """Return a device that differentiates and those beneath it that do, from the outermost to the innermost."""
+    levels = []
+    while device.differentiates:
+        levels.append(device)
+        device = device.inner
+    return levels
+
+
+def lifted_to(device: Any, primitive: Any) -> Any:
+    """Return a primitive of the innermost device as a constant of all levels of ``device``."""
+    for level in reversed(levels_of(device)):
+        primitive = level.lift(primitive)
+    return primitive
+
+
+def beneath_levels(device: Any, primitive: Any) -> Any:
+    """Return the primitive of the innermost device that is beneath a primitive of ``device``."""
+    for level in levels_of(device):
+        primitive = level.lower(primitive)
+    return primitive
 
 
 def levels_between(high: Any, low: Any) -> list[Any] | None:

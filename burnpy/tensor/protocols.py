@@ -12,6 +12,7 @@ from burnpy.backend.errors import KindError, ScalarError, ShapeError, a
 from burnpy.tensor.conversion import Conversion
 from burnpy.tensor.dims import WHOLE
 from burnpy.tensor.host_data import writer
+from burnpy.tensor.levels import beneath_levels, levels_of
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import B
 
@@ -105,7 +106,11 @@ class Protocols(Conversion[B]):
         if self._device.level:  # in a function of burnpy.func, which differentiates through the copy
             return self
         flags = tracked_levels(self)
-        return relifted(type(self), self._device, bare(self), flags) if any(flags) else self
+        return (
+            relifted(type(self), self._device, beneath_levels(self._backend, self._primitive), flags)
+            if any(flags)
+            else self
+        )
 
     def __deepcopy__(self, memo: object) -> Self:
         return self.__copy__()
@@ -124,22 +129,10 @@ def tracked_levels(x: Any) -> tuple[bool, ...]:
     return tuple(flags)
 
 
-def bare(x: Any) -> Any:
-    """Return the primitive beneath all levels, on the innermost backend."""
-    device, primitive = x._backend, x._primitive
-    while device.differentiates:
-        device, primitive = device.inner, device.lower(primitive)
-    return primitive
-
-
 def relifted(cls: type[Any], device: Any, primitive: Any, flags: tuple[bool, ...]) -> Any:
     """Return a tensor from a primitive of the innermost backend; a leaf on the levels whose flag is True."""
     backend = device if cls.kind == "float" else device.discrete
-    devices = []
-    while backend.differentiates:
-        devices.append(backend)
-        backend = backend.inner
-    for level, flag in zip(reversed(devices), reversed(flags), strict=True):
+    for level, flag in zip(reversed(levels_of(backend)), reversed(flags), strict=True):
         primitive = level.lift(primitive)
         if flag:
             primitive = level.require_grad(primitive)

@@ -11,7 +11,6 @@ import pytest
 @pytest.fixture
 def no_collector() -> Iterator[None]:
     """Graphs are freed by reference counting alone."""
-    gc.collect()
     gc.disable()
     yield
     gc.enable()

@@ -13,6 +13,7 @@ import pytest
 from burnpy import Autodiff, IntTensor, Tensor, where
 from burnpy.autodiff.graph import Node
 from burnpy.backend import NumPy, errors
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 DEPTHS = [100_000, pytest.param(1_000_000, marks=pytest.mark.long)]
@@ -218,7 +219,7 @@ KEPT: list[tuple[str, Callable[..., Any], str, str]] = [
 
 
 @pytest.mark.usefixtures("no_collector")
-@pytest.mark.parametrize(("claim", "f", "tracked", "kept"), KEPT, ids=[row[0] for row in KEPT])
+@every_row(("claim", "f", "tracked", "kept"), KEPT)
 def test_what_is_kept(claim: str, f: Callable[..., Any], tracked: str, kept: str) -> None:
     """For each tensor besides what leaves hold: is its array alive while only the node of the result is?"""
     plain = _arrays()

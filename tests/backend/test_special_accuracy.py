@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from burnpy.backend import Backend, NumPy
+from tests.interrupting import LONG
 
 D: Any = NumPy()
 mp: Any = pytest.importorskip("mpmath", reason="compares with mpmath, which is not installed")
@@ -147,6 +148,8 @@ MOST = {"float64": 1.7e308, "float32": 3.4e38}
 @pytest.mark.parametrize("name", CASES)
 def test_over_the_whole_range(name: str, dtype: str) -> None:
     function, points = CASES[name]
+    if dtype == "float32" and not LONG:  # whose kernels compute in float64, and round
+        points = tuple(x[::3] for x in points)
     points = tuple(np.clip(x, -MOST[dtype], MOST[dtype]).astype(dtype) for x in points)
     with mp.workdps(200 if name == "zeta" else 60):
         values = [function(*map(mp.mpf, map(float, at))) for at in zip(*points, strict=True)]

@@ -9,6 +9,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from textwrap import indent
@@ -159,14 +160,23 @@ def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def follow(root: Path, changes: list[Change], *made: str) -> None:
-    """Follow the recipe in a new copy. The table of methods is made from sources alone, and so in this process."""
+def change_copy(root: Path, changes: list[Change]) -> None:
     copy_to(root)
     for change in changes:
         change.apply(root)
+
+
+def make(root: Path, *modules: str) -> None:
+    """Run what makes files. The table of methods comes first; it is made from sources alone, and so in this process."""
     runpy.run_path(str(root / f"{METHODS.replace('.', '/')}.py"), run_name="__main__")
-    if made:  # where it fails, so do the tests
-        run(root, "-c", f"import runpy\nfor name in {made}: runpy.run_module(name, run_name='__main__')")
+    if modules:  # where it fails, so do the tests
+        run(root, "-c", f"import runpy\nfor name in {modules}: runpy.run_module(name, run_name='__main__')")
+
+
+def follow(root: Path, changes: list[Change], *made: str) -> None:
+    """Follow the recipe in a new copy."""
+    change_copy(root, changes)
+    make(root, *made)
 
 
 def failures_of(root: Path, *tests: str) -> str:
@@ -189,17 +199,7 @@ def test_the_page_has_the_steps_that_are_left_out_below() -> None:
         ("burnpy_array", "pointwise.py"),
     ]
     assert all(f"python -m {module}\n" in section("An operation of the package") for module in GENERATED)
-
-
-@pytest.mark.slow
-def test_an_operation_takes_two_files(tmp_path: Path) -> None:
-    two = without(*OPTIONAL)
-    assert len({change.path for change in two}) == 2
-    follow(tmp_path, two, *MADE)
-    assert failures_of(tmp_path, *COMPLETE, *MADE_BY_METHODS, *PAGES, *CBRT) == ""
-    for k in OPTIONAL:
-        CHANGES[k].apply(tmp_path)
-    assert run(tmp_path, "-c", NATIVE).stderr == ""
+    assert len({change.path for change in without(*OPTIONAL)}) == 2, "an operation takes two files"
 
 
 @pytest.mark.slow
@@ -224,23 +224,6 @@ def test_a_declaration_without_a_method_is_named(tmp_path: Path) -> None:
         "Tensor has no cbrt: declare it with method=True in burnpy/backend/operations/pointwise.py"
         in run(tmp_path, "-c", LEFT_OUT.format(files=COMPLETE)).stderr
     )
-
-
-@pytest.mark.slow
-def test_methods_that_are_out_of_date_are_named(tmp_path: Path) -> None:
-    copy_to(tmp_path)
-    for change in without(*OPTIONAL):
-        change.apply(tmp_path)
-    output = failures_of(tmp_path, *MADE_BY_METHODS)
-    assert "burnpy/tensor/methods/declared.py is out of date: run python -m burnpy.docs.methods" in output
-
-
-@pytest.mark.slow
-def test_pages_that_are_out_of_date_are_named(tmp_path: Path) -> None:
-    follow(tmp_path, CHANGES)
-    output = failures_of(tmp_path, *PAGES)
-    assert "operations.md is out of date" in output
-    assert "tensors.md is out of date" in output
 
 
 @pytest.mark.slow
@@ -385,37 +368,39 @@ def test_a_recipe_has_the_steps_that_are_left_out_below(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["layer", "kernel", pytest.param("function", marks=pytest.mark.long)]
-)  # a part of layer
-def test_a_recipe_works(name: str, tmp_path: Path) -> None:
-    recipe = RECIPES[name]
-    need_kernels(name)
-    follow(tmp_path, recipe.changes, *recipe.made)
-    assert failures_of(tmp_path, *recipe.tests) == ""
+def test_the_recipes_work(tmp_path: Path) -> None:
+    """In one copy: an operation, a layer with its function, and a kernel."""
+    recipes = [RECIPES["layer"], *([RECIPES["kernel"]] if find_spec("llvmlite") else [])]
+    changes = [*without(*OPTIONAL), *(change for recipe in recipes for change in recipe.changes)]
+    follow(tmp_path, changes, *dict.fromkeys([*MADE, *(module for recipe in recipes for module in recipe.made)]))
+    tests = [*COMPLETE, *MADE_BY_METHODS, *PAGES, *CBRT, *(test for recipe in recipes for test in recipe.tests)]
+    assert failures_of(tmp_path, *dict.fromkeys(tests)) == ""
+    for k in OPTIONAL:
+        CHANGES[k].apply(tmp_path)
+    assert run(tmp_path, "-c", NATIVE).stderr == ""
+
+
+@pytest.mark.slow
+def test_files_that_are_out_of_date_are_named(tmp_path: Path) -> None:
+    change_copy(tmp_path, [*without(*OPTIONAL), *RECIPES["layer"].changes])
+    output = failures_of(tmp_path, *MADE_BY_METHODS)
+    assert "burnpy/tensor/methods/declared.py is out of date: run python -m burnpy.docs.methods" in output
+    make(tmp_path)
+    output = failures_of(tmp_path, *PAGES, EXPORTS, "tests/docs/test_public_api.py")
+    exports = ("burnpy/nn/__init__.pyi", "burnpy/nn/functional/__init__.pyi", "burnpy/docs/public_api.txt")
+    for file in ("operations.md", "tensors.md", *exports):
+        assert f"{file} is out of date" in output
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "step"), STEPS)
 def test_a_step_that_is_left_out_is_named(name: str, step: str, tmp_path: Path) -> None:
     recipe = RECIPES[name]
-    need_kernels(name)
+    if name == "kernel":
+        pytest.importorskip("llvmlite")
     positions, test, said = recipe.steps[step]
     follow(tmp_path, [change for k, change in enumerate(recipe.changes) if k not in positions])
     assert said in failures_of(tmp_path, test)
-
-
-@pytest.mark.slow
-def test_lists_that_are_out_of_date_are_named(tmp_path: Path) -> None:
-    follow(tmp_path, RECIPES["layer"].changes)
-    output = failures_of(tmp_path, EXPORTS, "tests/docs/test_public_api.py")
-    for file in ("burnpy/nn/__init__.pyi", "burnpy/nn/functional/__init__.pyi", "burnpy/docs/public_api.txt"):
-        assert f"{file} is out of date" in output
-
-
-def need_kernels(name: str) -> None:
-    if name == "kernel":
-        pytest.importorskip("llvmlite")
 
 
 @pytest.fixture(scope="module")

@@ -313,7 +313,6 @@ def test_threads_differentiate_at_once() -> None:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    gc.collect()
     gc.disable()
     try:
         yield

@@ -10,6 +10,7 @@ import pytest
 from burnpy import Autodiff, Tensor
 from burnpy import distributions as d
 from burnpy.backend import CuPy, NumPy
+from burnpy.backend.dtypes import float16, float32, float64, int8, int32
 from burnpy.errors import ArgumentError
 from tests.hostcuda import simulator
 
@@ -46,3 +47,28 @@ def test_samples_divergences_and_checks() -> None:
     broken = d.Normal(Tensor[CuPy].zeros((2,)), Tensor[CuPy].from_data([1.0, -1.0]))
     with pytest.raises(ArgumentError, match="got scale of shape"):  # late
         broken.scale.to_numpy()
+
+
+def draw(device: CuPy) -> list[Any]:
+    generator = np.random.default_rng(7)
+    drawn = [
+        device.random_uniform(generator, (3, 4), float32),
+        device.random_uniform(generator, (), float64),
+        device.random_uniform(generator, (1000,), float16),
+        device.random_normal(generator, (3,), float64),
+        device.random_normal(generator, (3,), float16),
+        device.random_integers(generator, -2, 3, (50,), int8),
+        device.random_permutation(generator, 9, int32),
+        device.random_exponential(generator, (3,), float32),
+    ]
+    return [device.to_numpy(d) for d in drawn]
+
+
+def test_random_numbers_follow_the_generator() -> None:
+    first, again = draw(CuPy()), draw(CuPy(1))
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert [a.dtype for a in first] == [float32, float64, float16, float64, float16, int8, int32, float32]
+    assert first[2].max() < 1
+    assert set(first[5].tolist()) == {-2, -1, 0, 1, 2}
+    assert sorted(first[6].tolist()) == list(range(9))

@@ -131,8 +131,8 @@ def test_without_cublaslt_it_takes_two(lacking: str, monkeypatch: pytest.MonkeyP
     elif lacking == "an algorithm":
         monkeypatch.setattr(epilogues, "_WORKSPACE_BYTES", 0)  # less than the kit's algorithm needs
     else:
-        monkeypatch.setattr(epilogues, "_BIAS", 999)  # which is refused at the launch
-        monkeypatch.setattr(epilogues, "_SUM", 999)
+        monkeypatch.setattr(epilogues, "BIAS", 999)  # which is refused at the launch
+        monkeypatch.setattr(epilogues, "SUM", 999)
     epilogues._plan.cache_clear()
     for _ in range(2):
         check(*drawn(), TWO)

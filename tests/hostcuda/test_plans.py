@@ -12,6 +12,7 @@ from burnpy import Autodiff, IntTensor, Tensor, compiled, cross_entropy, errors,
 from burnpy.backend import CuPy, Profiled
 from burnpy.nn import BatchNorm, Dropout, Linear, Relu, Sequential
 from burnpy.optim import Adam, GradientsParams, clip_by_global_norm
+from burnpy_cupy import epilogues
 from tests.hostcuda import simulator
 
 simulator.require()
@@ -129,6 +130,39 @@ def test_a_step_waits_for_nothing() -> None:
     counts = journal.counts
     assert (counts["waits"], counts["to_host"], counts["to_device"], counts["on_device"]) == (0, 0, 0, 0), journal.lines
     assert "burnpy_numbers" in journal.launches
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (2, 3, 4)])
+@pytest.mark.parametrize("lacking", [False, True])
+def test_linear_layers_and_their_gradients_have_epilogues(
+    shape: tuple[int, ...], lacking: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As single launches, in a graph, and as other launches where there is no cuBLASLt."""
+    if lacking:
+        monkeypatch.setattr(epilogues, "_library", lambda release: None)
+    epilogues._plan.cache_clear()
+    model = Sequential(Linear(4, 8, device=Train), Linear(8, 3, device=Train), Relu())
+    x = Tensor.from_inner(drawn(*shape), device=Train)
+
+    def gradients(model: Any, x: Any) -> Any:
+        out = model(x)
+        grads = GradientsParams.from_grads(out.square().sum().backward(), model)
+        return out.detach(), *grads.named().values()
+
+    planned, wanted = compiled(gradients), [result.to_numpy() for result in gradients(model, x)]
+
+    def launched() -> list[str]:
+        with simulator.watched() as journal:
+            results = planned(model, x)
+        for got, want in zip(results, wanted, strict=True):
+            np.testing.assert_allclose(got.to_numpy(), want, rtol=2e-5, atol=1e-5)
+        return journal.launches
+
+    launched()
+    assert launched().count("cublasLtMatmul") == (0 if lacking else 3)
+    with CuPy.graphs():
+        assert [launched() for _ in range(3)][-1] == ["burnpy_write_words", "cudaGraph"]
+    epilogues._plan.cache_clear()
 
 
 def flat(result: Any) -> tuple[Any, ...]:

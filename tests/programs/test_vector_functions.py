@@ -10,6 +10,7 @@ import pytest
 
 from burnpy.backend import NumPy
 from burnpy.backend.programs import Extent, Input, trace
+from tests.interrupting import LONG
 
 pytest.importorskip("llvmlite")
 mpmath: Any = pytest.importorskip("mpmath")
@@ -23,6 +24,8 @@ EXACT: dict[str, Any] = {
 LIMITS = {"erfc": 3.5, "erfinv": 5.0}
 """The units in the last place by which a function may differ, where they are not 2."""
 DTYPES: dict[str, Any] = {"float32": np.float32, "float64": np.float64}
+MANY = 100 if LONG else 30
+"""The random numbers of a short range."""
 
 
 def computed(name: str, x: Any) -> Any:
@@ -40,19 +43,19 @@ def samples(name: str, dtype: Any) -> Any:
     """Numbers of all exponents, dense ones where the functions change, and the ends of ranges."""
     generator = np.random.default_rng(7)
     narrow = dtype is np.float32
-    bits = generator.integers(0, 1 << (32 if narrow else 64), 1500, dtype=np.uint64)
+    bits = generator.integers(0, 1 << (32 if narrow else 64), 15 * MANY, dtype=np.uint64)
     every = bits.astype(np.uint32).view(np.float32) if narrow else bits.view(np.float64)
     quarters = np.concatenate([np.arange(1, 200), 2.0 ** np.arange(8, 26)]) * (math.pi / 2)
     near_log2 = np.arange(-160, 160) * (math.log(2) / 2)
     parts: list[Any] = [
         every[np.isfinite(every)].astype(np.float64),
-        generator.uniform(-1, 1, 700),
-        generator.uniform(-30, 30, 700),
-        generator.uniform(-110, 90, 300) if narrow else generator.uniform(-750, 710, 300),
-        1 + 2.0 ** generator.uniform(-30, -2, 200),
-        1 - 2.0 ** generator.uniform(-30, -2, 200),
-        2.0 ** generator.uniform(-60, 0, 200),
-        -(2.0 ** generator.uniform(-60, 0, 200)),
+        generator.uniform(-1, 1, 7 * MANY),
+        generator.uniform(-30, 30, 7 * MANY),
+        generator.uniform(*((-110, 90) if narrow else (-750, 710)), 3 * MANY),
+        1 + 2.0 ** generator.uniform(-30, -2, 2 * MANY),
+        1 - 2.0 ** generator.uniform(-30, -2, 2 * MANY),
+        2.0 ** generator.uniform(-60, 0, 2 * MANY),
+        -(2.0 ** generator.uniform(-60, 0, 2 * MANY)),
         [0.625, 0.84375, 0.927734375, math.sqrt(0.5), math.sqrt(2), -0.625, -0.84375, -0.927734375, math.sqrt(0.5) - 1],
         [0.34657, -0.34657, -17.33, -37.4, 20.0, 4.0, 6.0, 10.0, 2.0**28, 2.0**27 + 0.5],
         near_log2,

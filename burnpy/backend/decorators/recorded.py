@@ -42,7 +42,7 @@ Decomposes: TypeAlias = Callable[[Operation, tuple[Any, ...]], bool]
 VALUE_DEPENDENT = frozenset(("nonzero",))
 """The operations whose results have shapes that depend on values."""
 
-COMPOSED = frozenset(("linear_backward", "mean_cross_entropy", "mean_cross_entropy_backward"))
+COMPOSED = frozenset(("mean_cross_entropy", "mean_cross_entropy_backward"))
 """The operations that are recorded as those of their defaults, which plans compute together with others."""
 
 

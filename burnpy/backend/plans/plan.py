@@ -56,7 +56,7 @@ class Plan:
         executor = device.executor() if fuse else None
         if executor is not None:
             nodes = divided(turned(nodes, recording), recording)
-            nodes = nodes if executor.adds_bias else unbiased(nodes, recording)
+            nodes = unbiased(nodes, recording, executor)
             nodes, numbers = folded(rewritten(nodes, outputs, recording), outputs, device)
             nodes = activated(nodes, outputs, executor)
             constants |= numbers

@@ -81,21 +81,38 @@ def turned(nodes: Sequence[Node], recording: Recording) -> list[Node]:
     return new
 
 
-def unbiased(nodes: Sequence[Node], recording: Recording) -> list[Node]:
-    """Return the nodes with linear layers as products and sums, for devices whose products add no bias.
+def unbiased(nodes: Sequence[Node], recording: Recording, executor: Executor) -> list[Node]:
+    """Return the nodes with linear layers as products and sums if the device's products add no bias, and with their
+    gradients so if it has no launch of both.
 
     The sum of 16-bit floats stays, as a linear layer rounds it once.
     """
     new: list[Node] = []
     for node in nodes:
-        if node.name != "linear" or node.results.dtype not in DTYPES:
+        if node.name == "linear" and node.results.dtype in DTYPES and not executor.adds_bias:
+            x, weight, bias = node.args
+            product = recording.new(node.results.shape, node.results.dtype)
+            new.append(Node("matmul", (x, weight), product, False, node.line))
+            new.append(Node("add", (product, bias), node.results, False, node.line))
+        elif node.name == "linear_backward" and executor.launch(node, {}) is None:
+            grad, x = node.args
+            by_weight, by_bias = node.results
+            new.append(
+                Node("matmul_tn", (_rows(x, recording, new), _rows(grad, recording, new)), by_weight, False, node.line)
+            )
+            new.append(Node("sum", (grad, tuple(range(len(grad.shape) - 1)), False), by_bias, False, node.line))
+        else:
             new.append(node)
-            continue
-        x, weight, bias = node.args
-        product = recording.new(node.results.shape, node.results.dtype)
-        new.append(Node("matmul", (x, weight), product, False, node.line))
-        new.append(Node("add", (product, bias), node.results, False, node.line))
     return new
+
+
+def _rows(x: Ref, recording: Recording, nodes: list[Node]) -> Ref:
+    """Return a value as a matrix whose rows are all but the last dimension, by a further node if it is none."""
+    if len(x.shape) == 2:
+        return x
+    matrix = recording.new((math.prod(x.shape[:-1]), x.shape[-1]), x.dtype)
+    nodes.append(Node("reshape", (x, matrix.shape), matrix, False, ()))
+    return matrix
 
 
 def divided(nodes: Sequence[Node], recording: Recording) -> list[Node]:

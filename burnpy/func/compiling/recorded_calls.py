@@ -22,9 +22,9 @@ from burnpy.backend.plans.recording import DefaultGenerator, alike
 from burnpy.func.compiling.call_guards import guard
 from burnpy.func.compiling.captured import Captured
 from burnpy.func.compiling.donation import Donated, unshared
-from burnpy.func.derivative_levels import levels_of, lifted_to
 from burnpy.func.pytree import Structure, flatten, leaves_like
 from burnpy.tensor.generator import Generator, default_generator, recorders
+from burnpy.tensor.levels import levels_of, lifted_to
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 

@@ -11,19 +11,14 @@ from typing import Any
 
 from burnpy.func.pytree import Structure
 from burnpy.tensor.joining import where
-from burnpy.tensor.levels import differs_between_examples, raised
+from burnpy.tensor.levels import differs_between_examples, levels_of, raised
 from burnpy.tensor.tensor import BoolTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 
 def is_under_vmap(x: TensorBase[Any]) -> bool:
     """Return whether a level of `vmap` is at or beneath the device of a tensor."""
-    device: Any = x._device
-    while device.differentiates:
-        if device.lifts_discrete:
-            return True
-        device = device.inner
-    return False
+    return any(level.lifts_discrete for level in levels_of(x._device))
 
 
 def chosen_branches(

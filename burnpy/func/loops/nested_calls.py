@@ -20,9 +20,8 @@ from burnpy.autodiff.recording import new_level
 from burnpy.backend.decorators.recorded import Recorded, Traced
 from burnpy.backend.errors import RecordingError
 from burnpy.backend.plans.recording import DefaultGenerator, Ref, refs_in
-from burnpy.func.derivative_levels import levels_of, lifted_to
 from burnpy.tensor.generator import recorders
-from burnpy.tensor.levels import raised
+from burnpy.tensor.levels import levels_of, lifted_to, raised
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 _NOTHING: Mapping[int, Any] = MappingProxyType({})

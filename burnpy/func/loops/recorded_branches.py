@@ -12,7 +12,7 @@ from burnpy.backend.errors import RecordingError
 from burnpy.backend.plans.blocks import Choice
 from burnpy.backend.plans.recording import Ref
 from burnpy.backend.plans.splitting import part
-from burnpy.func.derivative_levels import base_for, lifted_to
+from burnpy.func.derivative_levels import base_for
 from burnpy.func.loops.nested_calls import (
     Entered,
     Left,
@@ -27,7 +27,7 @@ from burnpy.func.loops.nested_calls import (
     tangent_of,
 )
 from burnpy.func.pytree import Structure
-from burnpy.tensor.levels import raised
+from burnpy.tensor.levels import lifted_to, raised
 
 _KIND = opaque_class("cond")
 _SEVERAL = (

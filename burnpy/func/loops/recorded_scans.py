@@ -11,7 +11,7 @@ from burnpy.backend.decorators.recorded import Traced
 from burnpy.backend.plans.blocks import Loop
 from burnpy.backend.plans.recording import Ref
 from burnpy.backend.plans.splitting import part, split
-from burnpy.func.derivative_levels import base_for, lifted_to
+from burnpy.func.derivative_levels import base_for
 from burnpy.func.loops.nested_calls import (
     Entered,
     Left,
@@ -27,7 +27,7 @@ from burnpy.func.loops.nested_calls import (
     tangent_of,
     uses_of,
 )
-from burnpy.tensor.levels import raised
+from burnpy.tensor.levels import lifted_to, raised
 from burnpy.tensor.tensor_base import TensorBase
 
 _KIND = opaque_class("scan")

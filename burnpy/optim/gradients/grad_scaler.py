@@ -12,6 +12,7 @@ from burnpy.backend.errors import ArgumentError, DeviceError, KindError, StateEr
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.settings import number
 from burnpy.tensor.gradients import Gradients
+from burnpy.tensor.levels import levels_of
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.typevars import B
 
@@ -109,11 +110,8 @@ class GradScaler(Subscriptable, Generic[B]):
         if not isinstance(given, Tensor):
             raise KindError(f"GradScaler.scale() takes the loss, a float tensor, not {a(type(given).__name__)}")
         scale: Any = self._current[0]
-        levels, device = [], given.device
-        while device.differentiates:
-            levels.append(device)
-            device = device.inner
-        if device is not self.device:
+        levels = levels_of(given.device)
+        if (levels[-1].inner if levels else given.device) is not self.device:
             raise DeviceError(f"GradScaler.scale() got a loss on {given.device}; the scale is on {self.device}")
         for level in reversed(levels):
             scale = Tensor.from_inner(scale, device=level)

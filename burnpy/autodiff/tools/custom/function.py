@@ -29,9 +29,9 @@ from burnpy.autodiff.tools.custom.function_calls import (
 from burnpy.autodiff.tools.custom.user_code import ForwardReads, RuleReads, call_user_code, positional
 from burnpy.autodiff.tools.custom.user_values import (
     TensorSpec,
+    devices_of,
     differentiated,
     in_reverse,
-    levels_of,
     lifted,
     lined_up,
     lowered,
@@ -155,7 +155,7 @@ def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
     """Apply a Function to arguments; returns the results in the form in which forward() returned them."""
     name = function.__name__
     device, arguments = lined_up(f"{name}.apply", args)
-    levels = [None] if device is None else levels_of(device)
+    levels = [None] if device is None else devices_of(device)
     plain = levels.pop()
     specs = tuple([spec_of(a) for a in arguments])
     values = [primitives(arguments)]  # for each level, the outermost first

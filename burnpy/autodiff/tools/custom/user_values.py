@@ -39,19 +39,19 @@ def spec_of_tensor(x: TensorBase[Any]) -> TensorSpec:
     return TensorSpec(x.__class__, primitive.shape, primitive.dtype, x.kind == "float")
 
 
-def levels_of(device: Any) -> list[Any]:
+def devices_of(device: Any) -> list[Any]:
     """Return the device and all devices beneath it, down to a plain one or to a level of `vmap`, whose examples the
     user's code computes together.
 
     >>> from burnpy import Autodiff
     >>> from burnpy.backend import NumPy
-    >>> levels_of(Autodiff(Autodiff(NumPy())))
+    >>> devices_of(Autodiff(Autodiff(NumPy())))
     [Autodiff[Autodiff[NumPy]], Autodiff[NumPy], NumPy]
     """
-    levels = [device]
-    while levels[-1].differentiates and not levels[-1].lifts_discrete:
-        levels.append(levels[-1].inner)
-    return levels
+    devices = [device]
+    while devices[-1].differentiates and not devices[-1].lifts_discrete:
+        devices.append(devices[-1].inner)
+    return devices
 
 
 def lined_up(operation: str, arguments: Sequence[object]) -> tuple[Any, Sequence[Any]]:
