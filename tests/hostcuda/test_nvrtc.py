@@ -19,7 +19,7 @@ import pytest
 
 from burnpy import IntTensor, Tensor
 from burnpy.backend import Backend, CuPy
-from burnpy.backend.dtypes import float32, int64
+from burnpy.backend.dtypes import dtype_of, float32, int64
 from burnpy.backend.programs import Extent, Input, trace
 from burnpy.testing.arguments import ALL_DTYPES, calls
 from burnpy.testing.cases import ROWS
@@ -65,8 +65,14 @@ def sources(dtypes: tuple[str, ...] = ALL_DTYPES) -> dict[str, str]:
         CuPy().embedding_backward(rows, index, (3, 2), None)  # of more indices than one thread takes
         for draw in (CuPy().random_uniform, CuPy().random_normal, CuPy().random_exponential):
             draw(np.random.default_rng(0), (2,), float32)
-        for count in (*CATS, CATS[-1] + 1):
-            CuPy().cat([CuPy().full((2,), 1.0, float32)] * count, 0)
+        count, mean, total = CuPy().full((), 0, int64), CuPy().full((2,), 0.0, float32), CuPy().full((3,), 1.0, float32)
+        for number in (1, 2):
+            CuPy().statistics_update(count, [mean] * number, [total] * number, 0.1)
+        CuPy().host_number(1.0)
+        for number in (2, 3, 4):
+            CuPy().foreach_cast([rows] * number, dtype_of("bfloat16"))
+        for size in (*CATS, CATS[-1] + 1):
+            CuPy().cat([CuPy().full((2,), 1.0, float32)] * size, 0)
     found: dict[str, str] = {}
     for text, _ in kernels.noted.values():
         names = re.findall(r'extern "C" __global__ (?:__launch_bounds__\(\d+\) )?void (\w+)', text)
