@@ -7,6 +7,7 @@ first run.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -177,4 +178,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(
+        prog="python -m burnpy_numpy.warm",
+        description="Compile the kernels that are common to most models, and keep them on the disk.",
+    ).parse_args()
     sys.exit(main())

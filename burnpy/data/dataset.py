@@ -270,7 +270,7 @@ class ArrayDataset(Dataset[Sample]):
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={array.dtype}{list(array.shape[1:])}" for name, array in self._arrays.items())
-        return f"ArrayDataset({self._size} samples: {shown})"
+        return f"ArrayDataset({counted(self._size, 'sample')}: {shown})"
 
 
 def as_slice(indices: NDArray[np.int64]) -> slice | None:

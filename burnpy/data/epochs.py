@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, BurnpyError, LoadingError
+from burnpy.backend.errors import ArgumentError, BurnpyError, LoadingError, counted
 from burnpy.data.collate import Collator, Samples
 from burnpy.data.dataset import Dataset
 from burnpy.data.engines.in_process import BatchEngine
@@ -58,8 +58,9 @@ class Share:
         if samples < self.size and not self.empty:
             batch = "a batch" if number is None else f"batch {number}"
             raise ArgumentError(
-                f"{batch} of epoch {epoch} has {samples} samples, fewer than the {self.size} ranks that share it; "
-                "choose another batch_size, drop_last=True, or shard(..., empty=True), which gives None to some"
+                f"{batch} of epoch {epoch} has {counted(samples, 'sample')}, fewer than the {self.size} ranks that "
+                "share it; choose another batch_size, drop_last=True, or shard(..., empty=True), which gives None to "
+                "some"
             )
 
 

@@ -33,6 +33,7 @@ def test_array_dataset() -> None:
     assert values(data) == [0, 1, 2, 3, 4, 5]
     assert data[-1]["x"] == 5
     assert repr(data) == "ArrayDataset(6 samples: x=int64[], y=int64[])"
+    assert repr(ArrayDataset(x=np.zeros(1))) == "ArrayDataset(1 sample: x=float64[])"
 
 
 def test_columns_are_new_memory_in_any_order() -> None:

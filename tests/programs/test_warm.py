@@ -168,3 +168,10 @@ def test_without_a_folder_the_command_fails(tmp_path: Path) -> None:
     done = command("-m", "burnpy_numpy.warm", folder=tmp_path / "file")
     assert done.returncode == 1
     assert done.stdout.startswith("Kernels cannot be kept")
+
+
+def test_the_command_has_a_help_that_compiles_nothing() -> None:
+    command = [sys.executable, "-m", "burnpy_numpy.warm", "--help"]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "Compile the kernels" in shown
+    assert "Compiled" not in shown

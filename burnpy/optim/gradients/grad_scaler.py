@@ -10,7 +10,7 @@ from typing import Any, Generic, Self, final
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, StateError, a
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.settings import number
+from burnpy.optim.settings import count, number
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_of
 from burnpy.tensor.tensor import IntTensor, Tensor
@@ -82,9 +82,7 @@ class GradScaler(Subscriptable, Generic[B]):
             raise ArgumentError(f"GradScaler() got growth_factor={self.growth_factor!r:.80}; expected at least 1")
         if not 0.0 < self.backoff_factor <= 1.0:
             raise ArgumentError(f"GradScaler() got backoff_factor={self.backoff_factor!r:.80}; expected 0 to 1")
-        interval: object = self.growth_interval
-        if isinstance(interval, bool) or not isinstance(interval, int) or interval < 1:
-            raise ArgumentError(f"GradScaler(growth_interval=) is {interval!r}; expected a positive int")
+        count(self.growth_interval, "GradScaler(growth_interval=)")
         object.__setattr__(self, "device", device)
         if self._current is None:
             start = Tensor.full((), float(self.init_scale), device=device), IntTensor.full((), 0, device=device)
