@@ -71,13 +71,10 @@ class EngineChoice:
         Raises:
             ArgumentError: a number is out of range, or there is no such engine.
         """
-        if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
-            raise ArgumentError(f"{owner} got workers={describe(workers)}; expected an int of at least 0")
+        workers = checked_count(workers, "workers", 0, owner)
         if engine not in ("threads", "processes"):
             raise ArgumentError(f"{owner} got engine={describe(engine)}; expected 'threads' or 'processes'")
-        ahead = 2 * workers if prefetch is None else prefetch
-        if isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < (1 if workers else 0):
-            raise ArgumentError(f"{owner} got prefetch={describe(prefetch)}; expected an int of at least 1")
+        ahead = 2 * workers if prefetch is None else checked_count(prefetch, "prefetch", min(workers, 1), owner)
         return EngineChoice(workers, engine, ahead)
 
     def opened(self, work: Work, tasks: Iterator[Any], count: int | None, kept: Kept) -> BatchEngine[Any]:

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, KindError, WorkerError, a
+from burnpy.data.loader import checked_count
 from burnpy.distributed.engines.worker_engine import (
     Failure,
     FlatLayouts,
@@ -80,9 +81,7 @@ class Workers:
         seed: int = 0,
     ) -> None:
         for name, number, least in (("count", count, 1), ("retries", retries, 0), ("seed", seed, 0)):
-            given: object = number
-            if isinstance(given, bool) or not isinstance(given, int) or given < least:
-                raise ArgumentError(f"Workers() got {name}={describe(given)}; expected an int of at least {least}")
+            checked_count(number, name, least, "Workers()")
         if not 0 < limit < math.inf:
             raise ArgumentError(f"Workers() got limit={limit!r:.80}; expected a number of seconds above 0")
         self._count, self._limit, self._retries, self._seed = count, limit, retries, seed

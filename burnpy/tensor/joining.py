@@ -7,7 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, overload
 
 from burnpy.backend.dtypes import promote_types, result_type
-from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, EscapedError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Shape, Value
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import dim_of, new_dim_of
@@ -90,10 +90,14 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
             )
     resolved, count = new_dim_of(dim, len(shape), "stack"), len(values)
     b = first._backend
-    if resolved < len(shape):  # side by side, they are in order already
-        primitive = b.reshape(b.cat(values, resolved), (*shape[:resolved], count, *shape[resolved:]))
-    else:
-        primitive = b.cat([b.reshape(value, (*shape, 1)) for value in values], resolved)
+    try:
+        if resolved < len(shape):  # side by side, they are in order already
+            primitive = b.reshape(b.cat(values, resolved), (*shape[:resolved], count, *shape[resolved:]))
+        else:
+            primitive = b.cat([b.reshape(value, (*shape, 1)) for value in values], resolved)
+    except EscapedError:
+        with_common_dtype("stack", tensors)  # raises it with the function's name
+        raise
     return new_tensor(first.__class__, first._device, primitive)
 
 
@@ -283,7 +287,7 @@ def joined(operation: str, tensors: Sequence[Any], dim: int) -> Any:
         try:
             return new_tensor(first.__class__, first._device, first._backend.cat(values, dim))
         except Exception:  # of the array library, of any class; it is explained or raised again
-            _checked_dim(operation, values, dim)
+            _checked_dim(operation, with_common_dtype(operation, tensors)[1], dim)
             raise
     first, values = with_common_dtype(operation, tensors)
     return first._like(first._backend.cat(values, _checked_dim(operation, values, dim)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError, a
 from burnpy.backend.plans.explain import PlanExplanation
+from burnpy.data.loader import checked_count
 from burnpy.nn.module import Module
 from burnpy.optim.gradients.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from burnpy.optim.gradients.grad_scaler import GradScaler
@@ -212,10 +213,8 @@ class Learner(Generic[M, T, V, W]):
         scaling: object = scaler
         if scaling is not None and not isinstance(scaling, GradScaler):
             raise KindError(f"Learner(scaler=) takes GradScaler(device), got {scaling!r:.80}")
-        counts: tuple[tuple[str, object, int], ...] = (("accumulate", accumulate, 1), ("sanity", sanity, 0))
-        for name, number, least in counts:
-            if not isinstance(number, int) or number < least:
-                raise ArgumentError(f"Learner({name}={number!r}) takes an int of {least} or more")
+        checked_count(accumulate, "accumulate", 1, "Learner()")
+        checked_count(sanity, "sanity", 0, "Learner()")
         check_every("Learner", "valid_every", valid_every)
         self.train_step = train_step
         self.valid_step = valid_step
@@ -291,9 +290,7 @@ class Learner(Generic[M, T, V, W]):
 
         The arguments and errors are those of `fit`.
         """
-        count: object = epochs
-        if not isinstance(count, int) or count < 0:
-            raise ArgumentError(f"fit() got epochs={epochs!r:.80}; expected an int of 0 or more")
+        checked_count(epochs, "epochs", 0, "fit()")
         if (valid is None) != (self.valid_step is None):
             missing, given = (
                 ("valid_step", "validation batches") if valid is not None else ("validation batches", "valid_step")

@@ -30,6 +30,7 @@ from burnpy.autodiff.tools.saving.checkpoint import checkpoint
 from burnpy.autodiff.tools.saving.offloading import save_on_cpu
 from burnpy.backend import NumPy
 from burnpy.backend.errors import AnomalyError, GraphError
+from burnpy.nn import functional
 
 Train = Autodiff[NumPy]
 
@@ -56,6 +57,11 @@ MADE: list[tuple[str, Callable[[Any, Any], Any], list[str]]] = [
     ("where after the fact", lambda x, y: where(x.detach() > 0, x.sqrt(), y), ["backward of sqrt", "argument x"]),
     ("log under a zero", lambda x, y: x.log() * x.detach(), ["backward of log", "argument x"]),
     ("a Function's backward()", lambda x, y: Bad.apply(x, y), ["backward of Bad", "tracked argument 1"]),
+    (
+        "one of two that a rule computes together",
+        lambda x, y: functional.linear((x.detach() * math.nan).reshape((1, 2)), y.reshape((2, 1)), y[:1]),
+        ["backward of linear", "argument weight"],
+    ),
     ("a hook's", lambda x, y: y * x.exp().register_hook(lambda g: g * math.nan)[0], ["backward of register_hook"]),
     ("seen through others", lambda x, y: cat([y, (x.sqrt() * x.detach())])[1:] * y[0], ["backward of sqrt"]),
 ]

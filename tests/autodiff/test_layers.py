@@ -9,7 +9,8 @@ import pytest
 
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Forward
-from burnpy.backend import Backend, NumPy
+from burnpy.autodiff.tools.inspection.graph_views import edges
+from burnpy.backend import Backend, NumPy, Profiled
 from burnpy.backend.dtypes import float32, float64
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.testing import gradgradcheck
@@ -52,6 +53,36 @@ def kept_bytes(out: Any) -> int:
                 arrays[key] = size
         stack += [node.parent0, node.parent1]
     return sum(size for key, size in arrays.items() if key not in leaves)
+
+
+@every_row(
+    ("tracked", "called"),
+    [
+        ("x weight bias", {"matmul_nt", "linear_backward"}),
+        ("x weight", {"matmul_nt", "matmul_tn"}),
+        ("x bias", {"matmul_nt", "sum"}),
+        ("weight bias", {"linear_backward"}),
+        ("x", {"matmul_nt"}),
+        ("weight", {"matmul_tn"}),
+        ("bias", {"sum"}),
+    ],
+)
+def test_linear_computes_and_keeps_what_is_needed(tracked: str, called: set[str]) -> None:
+    device: Any = Autodiff(Profiled(NumPy()))
+    shapes = {"x": (3, 4), "weight": (4, 2), "bias": (2,)}
+    given = {name: device.from_numpy(RNG.uniform(-1, 1, shape)) for name, shape in shapes.items()}
+    leaves = {name: device.require_grad(given[name]) for name in tracked.split()}
+    out = device.linear(*(given | leaves).values())
+    kept = [x.shape for edge in edges(out.node) for x in edge.kept if hasattr(x, "shape")]
+    assert {*kept} == {shapes[other] for name, other in (("x", "weight"), ("weight", "x")) if name in leaves}
+    ones = device.inner.full(out.shape, 1.0, out.dtype)
+    with Profiled.record() as profile:
+        found = device.gradients([(out, ones)], retain_graph=False)
+    assert {row.operation for row in profile.rows()} == called
+    x, weight, _ = (device.inner.to_numpy(value.value) for value in given.values())
+    expected = {"x": np.ones((3, 2)) @ weight.T, "weight": x.T @ np.ones((3, 2)), "bias": np.full(2, 3.0)}
+    for name, value in leaves.items():
+        np.testing.assert_allclose(device.inner.to_numpy(found[value.node]), expected[name])
 
 
 @pytest.mark.parametrize(

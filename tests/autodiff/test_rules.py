@@ -56,7 +56,7 @@ def test_sides_name_what_they_keep(name: str) -> None:
     floats = {a.name for a in op.float_arguments}
     valid = {a.name for a in op.arguments} | {"out"} | {f"{f}_{what}" for f in floats for what in ("shape", "dtype")}
     valid |= {"x_shape", "start"} if name == "cat" else set()  # of the member, and where it begins
-    sides = [(side, 2) for side in (*rule.vjps, *(rule.jvps or ()))]
+    sides = [(side, 2) for side in (*rule.vjps, *(rule.jvps or ()), *filter(None, [rule.last_two]))]
     if rule.joint is None:
         assert len(rule.vjps) == len(op.float_arguments)
     else:
@@ -95,6 +95,7 @@ def times(i: Any, g: Float) -> Float:
         (Algebra.GENERAL, {"vjp": (times, identity)}, "as general"),
         (Algebra.GENERAL, {"vjp": (times, identity), "jvp": times}, "as general"),
         (Algebra.GENERAL, {"vjp": (times, identity), "joint": times}, "as general"),
+        (Algebra.BILINEAR, {"vjp": (times, identity), "last_two": times}, "as bilinear"),
         (Algebra.POINTWISE, {"vjp": (times, Backend.mul)}, "names the operation mul; expected a function"),
     ],
 )

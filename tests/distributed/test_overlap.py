@@ -12,7 +12,8 @@ from burnpy import Autodiff, Tensor
 from burnpy.backend import NumPy, errors
 from burnpy.distributed import Group
 from burnpy.nn import BatchNorm, Linear, Module, Relu, Sequential
-from burnpy.optim import AdamW, GradientsParams, layout
+from burnpy.optim import AdamW, GradientsParams
+from burnpy.optim.gradients import layout
 
 from .threads import on_threads
 

@@ -48,7 +48,17 @@ STEPS = [
     Step("one gradient", 60, ["-c", SMOKE], ["-c", REHEARSED + SMOKE]),
     *(
         Step(name.replace("_", " "), 60, [*CHECKS, name], [*CHECKS, name, "--rehearse"])
-        for name in ("streams", "order", "loading", "late_checks", "full_memory", "dlpack", "graphs", "tiles")
+        for name in (
+            "streams",
+            "order",
+            "loading",
+            "late_checks",
+            "full_memory",
+            "dlpack",
+            "graphs",
+            "tiles",
+            "epilogues",
+        )
     ),
     Step(
         "values, CuPy's own reductions",

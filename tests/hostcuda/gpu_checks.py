@@ -26,6 +26,7 @@ from burnpy.data import ArrayDataset, Loader, collate
 from burnpy.errors import IndexRangeError, OutOfMemoryError
 from burnpy.nn import Linear
 from burnpy.optim import Adam, GradientsParams
+from burnpy_cupy import epilogues as lt
 
 STEPS = 10_000
 
@@ -217,6 +218,27 @@ def tiles(steps: int) -> None:
             assert all((x == y).all() for x, y in zip(*found, strict=True))
 
 
+def epilogues(steps: int) -> None:
+    """Linear layers and their gradients have NumPy's values; and which of them cuBLASLt computes in one launch."""
+    device: Any = CuPy()
+    rng = np.random.default_rng(0)
+    shapes = (96, 64), (64, 48), (48,), (96, 48)
+    for name, out in (("float32", "float32"), ("float64", "float64"), ("float16", "float16"), ("bfloat16", "float32")):
+        dtype, wide = dtype_of(name), dtype_of(out)
+        xs = [rng.standard_normal(shape).astype(np.float32).astype(dtype) for shape in shapes]
+        x, weight, bias, grad = (device.from_numpy(a) for a in xs)
+        bias = device.cast(bias, wide)
+        layer = device._call(lt.biased_product, device.xp, x, weight, bias, wide)
+        both = device._call(lt.product_and_sum, device.xp, device.mT(x), grad, wide)
+        single = [what for what, result in (("bias", layer), ("sum", both)) if result is not None]
+        print(f"{name} to {out}: in one launch {' and '.join(single) or 'neither'}")
+        found = [device._linear_as(x, weight, bias, wide), *device._linear_backward_as(grad, x, wide)]
+        x, weight, bias, grad = (a.astype(np.float64) for a in xs)
+        for got, want in zip(found, (x @ weight + bias, x.T @ grad, grad.sum(0)), strict=True):
+            close = 1e-5 if wide.itemsize > 2 else 1e-2
+            np.testing.assert_allclose(device.to_numpy(got).astype(np.float64), want, rtol=close, atol=close * 10)
+
+
 def scatters(steps: int) -> None:
     """The kernels that write to places by index, for compute-sanitizer."""
     rng = np.random.default_rng(0)
@@ -230,7 +252,19 @@ def scatters(steps: int) -> None:
 
 CHECKS: dict[str, Callable[[int], None]] = {
     check.__name__: check
-    for check in (flat_memory, graphs, streams, order, loading, late_checks, full_memory, dlpack, tiles, scatters)
+    for check in (
+        flat_memory,
+        graphs,
+        streams,
+        order,
+        loading,
+        late_checks,
+        full_memory,
+        dlpack,
+        tiles,
+        epilogues,
+        scatters,
+    )
 }
 
 

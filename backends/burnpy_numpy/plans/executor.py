@@ -17,7 +17,7 @@ from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
 from burnpy_numpy.allocator import return_freed_memory
 from burnpy_numpy.dense import MAX_SINGLE_THREADED, linear_kernel, shares_products
-from burnpy_numpy.kernels.kernel import LONGEST, family_kernels, operation_kernel, program_kernel
+from burnpy_numpy.kernels.kernel import family_kernels, program_kernel
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.plans.convolution_launch import CONVOLUTIONS, finished_convolution
 from burnpy_numpy.plans.launches import (
@@ -30,6 +30,7 @@ from burnpy_numpy.plans.launches import (
     RowsLaunch,
 )
 from burnpy_numpy.plans.unrolled_launch import UnrolledLaunch
+from burnpy_numpy.row_plans import row_plan
 
 _contiguous: Any = np.ascontiguousarray
 _array: Any = np.asarray
@@ -65,19 +66,13 @@ def _product(node: Node) -> NodeLaunch | None:
 
 def _rows(node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
     """Return the launch of an operation with an index for each row, if the index was checked."""
-    refs = [*refs_in(node.args)]
-    x, index = refs[-2 if node.name == "cross_entropy" else 1], refs[-1]
-    if not x.shape or node.args[-1] != len(x.shape) - 1 or 0 in x.shape or x.shape[-1] > LONGEST:
+    refs, (name, extents, rest) = [*refs_in(node.args)], _INDEXED[node.name]
+    dtypes = [dtype_of(ref.dtype.name) for ref in refs]
+    plan = row_plan((name, extents, rest, (node.args[-1],), *[ref.shape for ref in refs], *dtypes))
+    low, high = bounds.get(refs[-1].number, (-1, 0))
+    if plan is None or low < 0 or high >= plan[2]:
         return None
-    low, high = bounds.get(index.number, (-1, 0))
-    floats = {ref.dtype for ref in (*refs[:-1], *refs_in(node.results))}
-    if low < 0 or high >= x.shape[-1] or floats not in ({float32}, {float64}) or math.prod(x.shape) < 2:
-        return None
-    name, extents, rest = _INDEXED[node.name]
-    kernel = operation_kernel(name, extents, x.dtype, rest)
-    if kernel is None:
-        return None
-    return RowsLaunch(kernel, math.prod(x.shape[:-1]), x.shape[-1], refs)
+    return RowsLaunch(plan[0], plan[1], plan[2], refs)
 
 
 _NORMS = ("normalize", "normalize_relu", "normalize_backward", "normalize_relu_backward")

@@ -86,7 +86,7 @@ def _vjps(rule: Rule, kinds: dict[Vjp, EdgeKind]) -> dict[str, Vjp]:
         from burnpy.autodiff.joint_nodes import relayed
 
         names |= {"last_two": rule.last_two, "relayed": relayed}
-        kinds[rule.last_two] = EdgeKind(None, saved_names(rule.last_two))
+        kinds[rule.last_two] = EdgeKind(None, saved_names(rule.last_two), tuple(arguments[-2:]))
     if rule.joint:
         from burnpy.autodiff.joint_nodes import joint_vjp, record_outputs, single_result_vjp
 

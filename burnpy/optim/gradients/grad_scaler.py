@@ -10,9 +10,9 @@ from typing import Any, Generic, Self, final
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, StateError, a
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.settings import number
+from burnpy.optim.settings import count, number
 from burnpy.tensor.gradients import Gradients
-from burnpy.tensor.levels import levels_of
+from burnpy.tensor.levels import levels_of, plain_device
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.typevars import B
 
@@ -82,9 +82,7 @@ class GradScaler(Subscriptable, Generic[B]):
             raise ArgumentError(f"GradScaler() got growth_factor={self.growth_factor!r:.80}; expected at least 1")
         if not 0.0 < self.backoff_factor <= 1.0:
             raise ArgumentError(f"GradScaler() got backoff_factor={self.backoff_factor!r:.80}; expected 0 to 1")
-        interval: object = self.growth_interval
-        if isinstance(interval, bool) or not isinstance(interval, int) or interval < 1:
-            raise ArgumentError(f"GradScaler(growth_interval=) is {interval!r}; expected a positive int")
+        count(self.growth_interval, "GradScaler(growth_interval=)")
         object.__setattr__(self, "device", device)
         if self._current is None:
             start = Tensor.full((), float(self.init_scale), device=device), IntTensor.full((), 0, device=device)
@@ -110,10 +108,9 @@ class GradScaler(Subscriptable, Generic[B]):
         if not isinstance(given, Tensor):
             raise KindError(f"GradScaler.scale() takes the loss, a float tensor, not {a(type(given).__name__)}")
         scale: Any = self._current[0]
-        levels = levels_of(given.device)
-        if (levels[-1].inner if levels else given.device) is not self.device:
+        if plain_device(given.device) is not self.device:
             raise DeviceError(f"GradScaler.scale() got a loss on {given.device}; the scale is on {self.device}")
-        for level in reversed(levels):
+        for level in reversed(levels_of(given.device)):
             scale = Tensor.from_inner(scale, device=level)
         scaled: Tensor[Any] = given * scale
         return scaled

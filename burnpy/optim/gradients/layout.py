@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, 
 import numpy as np
 
 from burnpy.backend.dtypes import float32
-from burnpy.backend.errors import ArgumentError, DeviceError, ShapeError
+from burnpy.backend.errors import DeviceError, ShapeError
 from burnpy.backend.primitives import DType, Shape
+from burnpy.optim.settings import count
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
@@ -108,9 +109,7 @@ class Layout(Generic[B]):
         Raises:
             ArgumentError: ``bucket_bytes`` is not a positive int.
         """
-        size: object = bucket_bytes
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ArgumentError(f"flatten(bucket_bytes=) is {bucket_bytes!r}; expected a positive int")
+        count(bucket_bytes, "flatten(bucket_bytes=)")
         self.device = device
         self.entries = tuple(entries)
         self.paths = dict(paths)

@@ -70,7 +70,7 @@ def uses_lanes(x: Any, shape: Shape, where: Where, groups: int, backward: bool) 
     if _is_depthwise(x, shape, groups):
         return groups >= _FEW and ((backward and strided) or _is_short(shape[3], x))
     least = min(depth, channels)
-    return (backward and strided and least >= _FEW) or _by_channels(least, channels, shape[3], x, _FORWARD)
+    return (backward and strided and least >= _FEW) or better_by_channels(least, channels, shape[3], x)
 
 
 def _is_depthwise(x: Any, shape: Shape, groups: int) -> bool:
@@ -85,17 +85,12 @@ def weight_gradient_lanes(b: ArrayBackend, grad: Any, x: Any, shape: Shape, wher
         many = groups >= _FEW and _is_short(row if where[0] != (1, 1) else 2 * row - 1, x)
         gradient = depthwise_weight_gradient
     else:
-        many = _by_channels(shape[1], shape[1], row, x, _WEIGHT)
+        many = better_by_channels(shape[1], shape[1], row, x, _WEIGHT)
         gradient = weight_gradient_of_blocks
     return b._call(_weight_gradient, gradient, grad, x, shape, where, groups) if many else None
 
 
-def better_by_channels(least: int, lanes: int, row: int, x: Any) -> bool:
-    """Return whether a convolution takes less time with vectors of channels; see `_by_channels`."""
-    return _by_channels(least, lanes, row, x, _FORWARD)
-
-
-def _by_channels(least: int, lanes: int, row: int, x: Any, cost: float) -> bool:
+def better_by_channels(least: int, lanes: int, row: int, x: Any, cost: float = _FORWARD) -> bool:
     """Return whether vectors of channels take less time than vectors of neighbours in a row.
 
     Args:

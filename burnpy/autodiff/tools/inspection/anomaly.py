@@ -185,7 +185,8 @@ class Detector:
         kept: Any,
     ) -> AnomalyError:
         kind = edge_kind(node, vjp)
-        whose = f"argument {kind.argument}" if kind and kind.argument else f"tracked argument {k}"
+        names = () if kind is None else (kind.argument,) if kind.argument else kind.together
+        whose = f"argument {names[k]}" if k < len(names) else f"tracked argument {k}"
         arrays = [mapped(array_of, x) for x in kept if is_array(x) and is_float(x)]
         held = [f"one of shape {x.shape} {self._state(inner, x)}" for x in arrays]
         return AnomalyError(
