@@ -40,7 +40,6 @@ C_NAMES = {
 """CUDA's names of dtypes, where they differ."""
 
 _LONG_INDEX = "typedef long long index_t;\n"
-HEADERS = [f"#include <cupy/{name}.cuh>\n" for name in ("carray", "float16", "bfloat16")]
 
 _THREADS = 128
 _MANY = 1 << 31
@@ -187,7 +186,7 @@ class ElementwiseKernel:
             return _Layout(None, missing)
         views = {p: _View.of(x, None if p.raw else shape) for p, x in arrays.items()}
         views |= {p: _View.of_whole(shape) for p in parameters[len(flat) :]}
-        many = max(count, *[x.size for x in arrays.values()]) >= _MANY
+        many = max([count, *[x.size for x in arrays.values()]]) >= _MANY
         changing = [p for p in given if p not in arrays and p not in fixed]
         name, declared, numbers = self._name, self._declared, {p: dtypes[p] for p in (*changing, *fixed)}
         if many:
@@ -271,7 +270,6 @@ def _text(
         place += [f"_at[{d}] = _rest % _layout.shape[{d}]; _rest /= _layout.shape[{d}];" for d in reversed(range(dims))]
         inside = [*place, *inside]
     lines = [
-        *HEADERS,
         *[f"typedef {C_NAMES.get(dtype.name, dtype.name)} {letter};\n" for letter, dtype in sorted(types.items())],
         declared.preamble,
         _VIEW,
@@ -282,4 +280,10 @@ def _text(
         *[f"    {line}\n" for line in inside],
         f"    {declared.code};\n  }}\n}}\n",
     ]
-    return "".join(lines)
+    return with_headers("".join(lines))
+
+
+def with_headers(source: str) -> str:
+    """Return a source with the headers of CuPy that it needs; NVRTC takes 25 ms for those of 16-bit floats."""
+    names = ("carray", *[name for name in ("float16", "bfloat16") if re.search(rf"\b{name}\b", source)])
+    return "".join([*[f"#include <cupy/{name}.cuh>\n" for name in names], source])
