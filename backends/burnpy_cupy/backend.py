@@ -24,7 +24,7 @@ from burnpy_cupy import availability, captures, exchange, memory_pool, nccl
 from burnpy_cupy.compilation import Compilations, note_times
 from burnpy_cupy.cuda_streams import Stream, Streams
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
-from burnpy_cupy.host_values import HostValues
+from burnpy_cupy.host_values import HOST_NUMBERS, HostValues
 from burnpy_cupy.kernels.activation import CuPyActivation
 from burnpy_cupy.kernels.attention import CuPyAttention
 from burnpy_cupy.kernels.attention_kernels import ATTENTION
@@ -45,7 +45,9 @@ from burnpy_cupy.kernels.reduction import CuPyReduction
 from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
 from burnpy_cupy.plans import CuPyExecutor
 
-ELEMENTWISE = CHECKS | CONVOLUTION | DENSE | INDEXING | NORMALIZATION | POINTWISE | POOLING | RECURRENCE | SHAPE
+ELEMENTWISE = (
+    CHECKS | CONVOLUTION | DENSE | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
+)
 RAW = ATTENTION | CROSS_ENTROPY | QUANTIZATION | RANDOM
 
 
@@ -189,7 +191,7 @@ class CuPy(
         return CuPyExecutor(self) if kernels_enabled() else None
 
     def host_number(self, value: float) -> Any:
-        return self._host_values.note(super().host_number(value), value)
+        return self._host_values.note(self._call(self._kernels["burnpy_number"], value), value)
 
     def seed(self, shape: Shape, dtype: DType) -> Any:
         """Return 1 in memory that is filled once, before the later work of all streams."""
@@ -206,7 +208,10 @@ class CuPy(
         values = [self._host_values.of(x) if hasattr(x, "dtype") else x for x in numbers]
         if None in values:  # which waits for the GPU
             return super().on_host(formula, numbers)
-        return tuple([self.host_number(value) for value in formula(*values)])
+        results = formula(*values)
+        if len(results) == 1 and results[0] is values[0]:  # which was only checked
+            return (numbers[0],)
+        return tuple([self.host_number(value) for value in results])
 
     def synchronize(self) -> None:
         self.xp.cuda.Device(self.index).synchronize()

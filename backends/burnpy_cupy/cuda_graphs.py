@@ -27,41 +27,43 @@ _WORDS, _COPIES = 480, 240
 _MOST_WORDS = 32 * _WORDS
 _THREADS, _MOST_BLOCKS = 160, 256
 """The threads of a block, and the most blocks that copy one array."""
-_SOURCE = """
+_SOURCE = f"""
 typedef unsigned long long Word;
-struct burnpy_words { Word values[WORDS]; };
-struct burnpy_copies { Word arrays[COPIES], bytes[COPIES]; };
+struct burnpy_words {{ Word values[{_WORDS}]; }};
+struct burnpy_copies {{ Word arrays[{_COPIES}], bytes[{_COPIES}]; }};
 
-template <typename T> __device__ void burnpy_copy(Word to, Word from, Word bytes) {
+template <typename T> __device__ void burnpy_copy(Word to, Word from, Word bytes) {{
   const Word step = gridDim.x * blockDim.x;
   for (Word k = blockIdx.x * blockDim.x + threadIdx.x; k < bytes / sizeof(T); k += step)
     ((T*)to)[k] = ((const T*)from)[k];
-}
+}}
 
-extern "C" __global__ void burnpy_write_words(Word* words, const burnpy_words given) {
+extern "C" __global__ __launch_bounds__({_THREADS}) void burnpy_write_words(Word* words, const burnpy_words given) {{
   const unsigned k = blockIdx.x * blockDim.x + threadIdx.x;
   words[k] = given.values[k];
-}
+}}
 
-extern "C" __global__ void burnpy_copy_arrays(const Word* words, long long outward, const burnpy_copies copies) {
+extern "C" __global__ __launch_bounds__({_THREADS}) void burnpy_copy_arrays(
+  const Word* words, long long outward, const burnpy_copies copies) {{
   const Word own = copies.arrays[blockIdx.y], other = words[blockIdx.y], bytes = copies.bytes[blockIdx.y];
   const Word to = outward ? other : own, from = outward ? own : other;
   if ((to | from | bytes) % 8 == 0) burnpy_copy<Word>(to, from, bytes);
   else burnpy_copy<char>(to, from, bytes);
-}
-""".replace("WORDS", str(_WORDS)).replace("COPIES", str(_COPIES))
+}}
+"""
 _COPY_TABLE = np.dtype([("arrays", np.uint64, _COPIES), ("bytes", np.uint64, _COPIES)])
 
 _capturing = Lock()  # as all captures on a device use the same stream and the same handle of cuBLAS
 
 
 class _Output(NamedTuple):
-    """An output of a graph: new memory, or an input that stays in its place, or a part of one."""
+    """An output that each run makes: new memory, or a part of an input that stays in its place."""
 
     shape: Shape
     dtype: DType
     input: int | None = None
-    part: tuple[int, Shape] | None = None  #: the distance from the input in bytes, and the strides
+    distance: int = 0  #: from the input, in bytes
+    strides: Shape = ()
 
 
 class ReplayGraph:
@@ -119,10 +121,15 @@ class ReplayGraph:
         """Launch the graph on the current stream, which has this address, and return the outputs."""
         xp, state, run = self._xp, self._capture, list(inputs)
         for k in self._moving:
-            if not run[k].flags.c_contiguous:
-                run[k] = xp.ascontiguousarray(run[k]).reshape(run[k].shape)
-        outputs = [self._result(output, run) for output in self._outputs]
-        run += [x for x, output in zip(outputs, self._outputs, strict=True) if output.input is None]
+            if not run[k]._c_contiguous:
+                run[k] = xp.ascontiguousarray(run[k])
+        outputs = [None if k is None else run[k] for k in self._kept]
+        for position, (shape, dtype, given, distance, strides) in self._made:
+            if given is None:
+                outputs[position] = xp.ndarray(shape, dtype)
+                run.append(outputs[position])
+            else:
+                outputs[position] = xp.ndarray(shape, dtype, run[given].data + distance, strides)
         values = [value(run) for value in state.values]
         for launch, first, some in self._launches:
             launch(first, *values[some])
@@ -136,25 +143,18 @@ class ReplayGraph:
         self._copy([*self._own.values()], [partial(_address, k) for k in self._own], False)
         results = function(*own)
         standing = [k for k, x in enumerate(own) if k not in self._own and hasattr(x, "data")]
-        self._outputs = [self._output(x, own, standing) for x in results]
-        new = [x for x, output in zip(results, self._outputs, strict=True) if output.input is None]
-        new = [x if x.flags.c_contiguous else self._xp.ascontiguousarray(x) for x in new]
+        self._kept = [next((k for k in standing if x is own[k]), None) for x in results]
+        made = [position for position, k in enumerate(self._kept) if k is None]
+        self._made = [(position, self._output(results[position], own, standing)) for position in made]
+        new = [results[position] for position, output in self._made if output.input is None]
+        new = [x if x._c_contiguous else self._xp.ascontiguousarray(x) for x in new]
         self._copy(new, [partial(_address, len(own) + k) for k in range(len(new))], True)
 
     def _output(self, x: Any, inputs: Inputs, standing: Sequence[int]) -> _Output:
-        """Return how an output is made in each run."""
         k = next((k for k in standing if x.data.mem is inputs[k].data.mem), None)
-        if k is None or x is inputs[k]:
-            return _Output(x.shape, x.dtype, k)
-        return _Output(x.shape, x.dtype, k, (x.data.ptr - inputs[k].data.ptr, x.strides))
-
-    def _result(self, output: _Output, inputs: Inputs) -> Any:
-        shape, dtype, given, part = output
-        if given is None:
-            return self._xp.ndarray(shape, dtype)
-        if part is None:
-            return inputs[given]
-        return self._xp.ndarray(shape, dtype, inputs[given].data + part[0], part[1])
+        if k is None:
+            return _Output(x.shape, x.dtype)
+        return _Output(x.shape, x.dtype, k, x.data.ptr - inputs[k].data.ptr, x.strides)
 
     def _copy(self, arrays: Sequence[Any], places: Sequence[Callable[[Inputs], int]], outward: bool) -> None:
         """Copy between C-contiguous arrays and memory at the places that a run gives: from there, or to there."""

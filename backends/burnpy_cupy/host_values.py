@@ -5,6 +5,11 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref
 
+from burnpy_cupy.kernels.elementwise import Elementwise
+
+HOST_NUMBERS = {"burnpy_number": Elementwise("float64 value", "float64 x", "x = value")}
+"""The kernel that writes a number."""
+
 
 class HostValues:
     """The values of some arrays of one element, as long as the arrays live."""

@@ -195,11 +195,11 @@ class CuPyExecutor:
 
     def is_contiguous(self, x: Any) -> bool:
         """Return whether an array is C-contiguous."""
-        return bool(x.flags.c_contiguous)
+        return bool(x._c_contiguous)
 
     def contiguous(self, x: Any) -> Any:
         """Return an array, or a copy of it, that is C-contiguous."""
-        return x if x.flags.c_contiguous else self._device._call(self._device.xp.ascontiguousarray, x)
+        return x if x._c_contiguous else self._device._call(self._device.xp.ascontiguousarray, x)
 
     def number(self, x: Any) -> Any:
         """Return an array of one element."""
@@ -238,5 +238,6 @@ class CuPyExecutor:
 
     def may_overwrite(self, x: Any) -> bool:
         """Return whether an array is C-contiguous memory of its own."""
-        known = self._device._host_values.of(x) is not None
-        return bool(x.flags.owndata and x.flags.c_contiguous and x.base is None and not known)
+        if x.base is not None or not x._c_contiguous:
+            return False
+        return bool(x.shape) or self._device._host_values.of(x) is None

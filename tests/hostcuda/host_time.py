@@ -13,6 +13,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from itertools import cycle
 from typing import Any
 
@@ -38,6 +39,7 @@ def main(arguments: list[str]) -> None:
 def times(name: str, with_torch: bool) -> list[str]:
     """Return the launches and microseconds of a step, and their ratio to PyTorch's."""
     from benchmarks.peers.ours import OurTraining
+    from benchmarks.peers.ours_compiled import PlannedTraining
     from benchmarks.tasks import task
     from burnpy import Autodiff
     from burnpy.backend import CuPy, Mixed
@@ -54,8 +56,11 @@ def times(name: str, with_torch: bool) -> list[str]:
 
         torch.set_num_threads(1)
         runs["PyTorch"] = TorchTraining(given)
+    steps = {label: stepping(run, len(given.inputs)) for label, run in runs.items()}
+    for label, context in (("compiled", nullcontext), ("CUDA graph", CuPy.graphs)):
+        steps[label] = within(context, stepping(PlannedTraining(given, Autodiff(CuPy())), len(given.inputs)))
+        steps[label]()  # with true numbers, as a recording computes with them
     with simulator.dry_run():
-        steps = {label: stepping(run, len(given.inputs)) for label, run in runs.items()}
         launches = {label: warmed(step) for label, step in steps.items()}
         spent: dict[str, list[float]] = {label: [] for label in steps}
         for _ in range(STEPS[name]):
@@ -83,6 +88,16 @@ def stepping(training: Any, batches: int) -> Callable[[], None]:
         training.update()
 
     return step
+
+
+def within(context: Callable[[], AbstractContextManager[Any]], step: Callable[[], None]) -> Callable[[], None]:
+    """Return a step that is made within a context."""
+
+    def inside() -> None:
+        with context():
+            step()
+
+    return inside
 
 
 def warmed(step: Callable[[], None]) -> int:

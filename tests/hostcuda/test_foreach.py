@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, Tensor
-from burnpy.backend import CuPy, NumPy
+from burnpy.backend import CuPy, Mixed, NumPy
 from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.operations.foreach import mul_each
 from burnpy.nn import Linear, Sequential
 from burnpy.optim import (
     AdaDelta,
@@ -203,3 +204,23 @@ def test_an_overflow_is_found_and_skipped_on_the_gpu() -> None:
     assert len(journal.launches) <= 20, journal.launches
     assert [p.value.tolist() for p in after.params()] == [p.value.tolist() for p in model.params()]
     assert scaler.loss_scale == 32768.0
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_mixed_rounds_new_weights_in_their_update(dtype: str) -> None:
+    """Those that were operands of products before, and no others."""
+    device, values = Mixed(CuPy(), dtype), [np.linspace(-3, 3, n, dtype=np.float32) for n in (7, 5000, 0, 3)]
+    xs = [CuPy().from_numpy(x) for x in values]
+    for k in (1, 2, 3):
+        device.product_operand(xs[k])
+    with simulator.watched() as journal:
+        (new,) = device.foreach(mul_each, (xs,), (1.7,))
+        rounded = [device.product_operand(x) for x in new[1:]]
+    assert journal.launches == ["burnpy_each_mul_each"]
+    for x, got in zip(new[1:], rounded, strict=True):
+        np.testing.assert_array_equal(CuPy().to_numpy(got), CuPy().to_numpy(x.astype(got.dtype)))
+    for x, value in zip(new, values, strict=True):
+        np.testing.assert_array_equal(CuPy().to_numpy(x), value * np.float32(1.7))
+    with simulator.watched() as journal:
+        device.product_operand(new[0])
+    assert journal.launches == ["burnpy_round_1"]

@@ -93,7 +93,7 @@ def test_a_step_is_one_graph(name: str) -> None:
                 losses.append(loss.item())
         found.append([losses, *[v._value.tolist() for v in carried[0]._variables().values()]])
         assert journal.counts["waits"] == journal.counts["to_host"] == journal.counts["to_device"] == 0
-    assert journal.launches == ["cupy_fill", WORDS, "cudaGraph"]  # the first makes an array of the rate
+    assert journal.launches == ["burnpy_number", WORDS, "cudaGraph"]  # the first makes an array of the rate
     assert found[0] == found[1]
 
 

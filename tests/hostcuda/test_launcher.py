@@ -123,6 +123,15 @@ def test_raw_arrays_are_indexed_by_places_and_by_positions(xp: Any) -> None:
         assert out.get().tolist() == (x[1] * 100 + x.reshape(-1)[:3] * 10 + 6).tolist()
 
 
+def test_a_tuple_of_numbers_is_part_of_the_layout(xp: Any) -> None:
+    code = "y = x + a * 1000 + b * 100 + c * 10 + d"
+    declared = Elementwise("int64 a, int32 b, T x, float64 c, int32 d", "T y", code)
+    kernel, x = ElementwiseKernel(xp, "burnpy_test_constants", declared), xp.ones((2,))
+    for a, b, c, d in ((1, 2, 3.5, 4), (1, 3, 3.5, 4), (2, 3, 2.5, -1)):
+        wanted = [1 + a * 1000 + b * 100 + c * 10 + d] * 2
+        assert kernel((a, b), x, c, d).get().tolist() == kernel(a, b, x, (c, d)).get().tolist() == wanted
+
+
 def test_results_lie_in_the_order_of_an_array(xp: Any) -> None:
     x = xp.zeros((2, 3, 4, 5))
     for order in ((0, 1, 2, 3), (0, 2, 1, 3), (3, 0, 2, 1)):

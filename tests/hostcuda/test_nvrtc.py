@@ -14,6 +14,7 @@ import sys
 import zlib
 from functools import cache
 
+import numpy as np
 import pytest
 
 from burnpy import IntTensor, Tensor
@@ -29,6 +30,7 @@ from tests.hostcuda.dry import NOT_DRY, dry
 
 simulator.require()
 
+from burnpy_cupy import cuda_graphs  # noqa: E402
 from burnpy_cupy.kernels.attention import tiling  # noqa: E402
 from burnpy_cupy.kernels.attention_kernels import ATTENTION  # noqa: E402
 from burnpy_cupy.kernels.elementwise import C_NAMES  # noqa: E402
@@ -61,9 +63,12 @@ def sources(dtypes: tuple[str, ...] = ALL_DTYPES) -> dict[str, str]:
         rows, index = CuPy().full((64, 2), 1.0, float32), CuPy().full((64,), 0, int64)
         CuPy().bounded_and_counted(index, 0, 2, IndexError, 1)
         CuPy().embedding_backward(rows, index, (3, 2), None)  # of more indices than one thread takes
+        for draw in (CuPy().random_uniform, CuPy().random_normal, CuPy().random_exponential):
+            draw(np.random.default_rng(0), (2,), float32)
         count, mean, total = CuPy().full((), 0, int64), CuPy().full((2,), 0.0, float32), CuPy().full((3,), 1.0, float32)
         for number in (1, 2):
             CuPy().statistics_update(count, [mean] * number, [total] * number, 0.1)
+        CuPy().host_number(1.0)
         for number in (2, 3, 4):
             CuPy().foreach_cast([rows] * number, dtype_of("bfloat16"))
         for size in (*CATS, CATS[-1] + 1):
@@ -152,7 +157,7 @@ def test_the_compiler_takes_each_kernel_of_ours_and_some_of_cupys() -> None:
     from burnpy_cupy.backend import ELEMENTWISE, RAW
 
     texts = sampled()
-    check_compiled(list(texts.values()), 90)
+    check_compiled([*texts.values(), cuda_graphs._SOURCE], 90)
     met = " ".join(texts)
     assert [name for name in (*ELEMENTWISE, *RAW) if name not in met] == []
 

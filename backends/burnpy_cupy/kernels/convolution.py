@@ -259,7 +259,7 @@ class _Windows:
         """Return the columns (rows, members, positions) of a block of images."""
         matrix = self.memory(images.shape[0], images.dtype)
         kernel = self._kernels["burnpy_im2col"]
-        kernel(images, *self._geometry(len(images)), matrix, size=images.shape[1] * len(images) * self.positions)
+        kernel(images, self._geometry(len(images)), matrix, size=images.shape[1] * len(images) * self.positions)
         return matrix
 
     def lay_out_with(self, images: Any, grads: Any) -> tuple[Any, Any]:
@@ -269,7 +269,7 @@ class _Windows:
         turned = self._xp.ndarray((outputs, members, self.positions), grads.dtype)
         kernel = self._kernels["burnpy_im2col_and_turn"]
         size = max(images.shape[1], outputs) * members * self.positions
-        kernel(images, *self._geometry(members), grads, outputs, matrix, turned, size=size)
+        kernel(images, self._geometry(members), grads, outputs, matrix, turned, size=size)
         return matrix, turned
 
     def memory(self, members: int, dtype: DType) -> Any:
@@ -278,23 +278,23 @@ class _Windows:
 
     def add_up(self, matrix: Any, images: Any) -> None:
         """Write the sums of the columns to a block of images."""
-        self._kernels["burnpy_col2im"](matrix, *self._geometry(images.shape[0]), images)
+        self._kernels["burnpy_col2im"](matrix, self._geometry(images.shape[0]), images)
 
     def direct(self, images: Any, weight: Any, bias: Any, out: Any, groups: int) -> Any:
         """Write the convolution of all images to ``out`` without columns; return it."""
         name, given = ("burnpy_conv_direct", ()) if bias is None else ("burnpy_conv_direct_bias", (bias,))
         kernel = self._kernels[name]
-        kernel(images, weight, *given, *self._geometry(len(images)), out.shape[1], groups, out)
+        kernel(images, weight, *given, self._geometry(len(images), out.shape[1], groups), out)
         return out
 
     def direct_input(self, grad: Any, weight: Any, out: Any, groups: int) -> Any:
         """Write the gradient by all images to ``out`` without columns; return it."""
         kernel = self._kernels["burnpy_conv_direct_input"]
-        kernel(grad, weight, *self._geometry(len(grad)), grad.shape[1], groups, out)
+        kernel(grad, weight, self._geometry(len(grad), grad.shape[1], groups), out)
         return out
 
-    def _geometry(self, members: int) -> tuple[int, ...]:
-        return (members, *self._sizes)
+    def _geometry(self, members: int, *more: int) -> tuple[int, ...]:
+        return (members, *self._sizes, *more)
 
 
 _windows = lru_cache(1024)(_Windows)

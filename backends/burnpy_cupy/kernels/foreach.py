@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cache
 from operator import attrgetter, getitem
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from burnpy.backend.dtypes import dtype_of
@@ -23,6 +24,8 @@ from burnpy_cupy.kernels.launch import OPTIONS, kernels_enabled, ran
 _AHEAD = 4
 """The number of elements that a thread reads before it writes one, as a result may be in the memory of an array."""
 _DTYPE = attrgetter("dtype")
+_NOTHING = SimpleNamespace(data=SimpleNamespace(ptr=0))
+"""Stands for an array that is not written."""
 Lists = Sequence[Sequence[Any]]
 
 
@@ -73,6 +76,27 @@ class CuPyForeach(ArrayBackend):
                     column[k] = result
         return tuple(columns)
 
+    def foreach_and_cast(
+        self,
+        formula: Formula,
+        lists: Lists,
+        numbers: tuple[Any, ...],
+        flags: tuple[bool, ...],
+        owned: bool,
+        positions: tuple[int, ...],
+        dtype: DType,
+    ) -> tuple[tuple[list[Any], ...], list[Any]]:
+        groups, kernel = _by_dtypes(lists), None
+        if kernels_enabled() and len(groups) == 1 and not is_half(lists[0][0].dtype):
+            (dtypes,) = groups
+            held = tuple([None if isinstance(number, (int, float)) else number.dtype for number in numbers])
+            kernel = foreach_kernel(self.xp, formula, dtypes, held, flags, False, dtype)
+        if kernel is None:
+            return super().foreach_and_cast(formula, lists, numbers, flags, owned, positions, dtype)
+        every = tuple(range(len(lists[0])))
+        *results, rounded = self._call(_run_foreach, self.xp, kernel, lists, every, numbers, owned, None, positions)
+        return tuple(results), [rounded[k] for k in positions]
+
     def foreach_cast(self, xs: Sequence[Any], dtype: DType) -> list[Any]:
         if not kernels_enabled():
             return super().foreach_cast(xs, dtype)
@@ -119,15 +143,20 @@ def _run_foreach(
     numbers: tuple[Any, ...],
     owned: bool,
     skipped: Any,
+    converted: Container[int] = (),
 ) -> tuple[list[Any], ...]:
     """Return the results of a kernel. Those after the first are in the memory of states if they are owned.
 
-    The lists have the members at some positions alone; an array of numbers has one for all positions.
+    The lists have the members at some positions alone; an array of numbers has one for all positions. If the kernel
+    converts the first result, too, it does so for some members, and the others have `_NOTHING`.
     """
     arrays = [contiguous(xp, xs) for xs in lists]
     outs: list[list[Any]] = []
     for k, dtype in enumerate(kernel.dtypes):
-        if owned and 0 < k < len(lists) - 1:  # in the memory of a state, if it can be
+        if kernel.converts and k == len(kernel.dtypes) - 1:
+            members = enumerate(lists[0])
+            outs.append([xp.ndarray(x.shape, dtype) if at in converted else _NOTHING for at, x in members])
+        elif owned and 0 < k < len(lists) - 1:  # in the memory of a state, if it can be
             pairs = zip(lists[k + 1], arrays[k + 1], strict=True)
             outs.append([y if x is y and x.dtype is dtype else xp.ndarray(x.shape, dtype) for x, y in pairs])
         else:
@@ -154,6 +183,7 @@ class ForeachKernel(NamedTuple):
     text: str
     function: Any  #: cupy.RawKernel
     dtypes: tuple[DType, ...]  #: of the results
+    converts: bool  #: whether the last result is the first one, converted, for those members that have memory for it
 
 
 @cache
@@ -164,6 +194,7 @@ def foreach_kernel(
     numbers: tuple[DType | None, ...],
     flags: tuple[bool, ...],
     gated: bool,
+    dtype: DType | None = None,
 ) -> ForeachKernel | None:
     """Return the kernel of a formula; None if it is not elementwise, or has instructions that kernels have not.
 
@@ -174,26 +205,30 @@ def foreach_kernel(
         numbers: for each number the dtype of the array that holds it, None if it is Python's.
         flags: its flags.
         gated: whether the kernel takes a bool by which it copies parameters and states instead.
+        dtype: a dtype to which it converts the first result, too.
     """
     first, arrays = dtypes[0], len(dtypes)
     inputs = [Input(Extent.FULL, dtype.name) for dtype in dtypes] + [Input(Extent.SCALAR, first.name)] * len(numbers)
 
     def converted(b: Any, *args: Any) -> tuple[Any, ...]:
-        return formula(b, *[b.cast(x, first) for x in args[:arrays]], *args[arrays:])
+        results = formula(b, *[b.cast(x, first) for x in args[:arrays]], *args[arrays:])
+        return results if dtype is None else (*results, b.cast(results[0], dtype))
 
     try:
         program = trace(converted, tuple(inputs), *flags, name=formula.__name__)
         if not program.elementwise:
             return None
         name = f"burnpy_each_{re.sub('[^A-Za-z0-9]+', '_', program.name)}"
-        text = _text(program, name, arrays, [None if held is None else held.name for held in numbers], gated)
+        text = _text(program, name, arrays, [None if held is None else held.name for held in numbers], gated, dtype)
     except ProgramError:
         return None
     results = tuple([dtype_of(program.instructions[k].dtype) for k in program.outputs])
-    return ForeachKernel(program, text, xp.RawKernel(text, name, OPTIONS), results)
+    return ForeachKernel(program, text, xp.RawKernel(text, name, OPTIONS), results, dtype is not None)
 
 
-def _text(program: Program, name: str, arrays: int, numbers: Sequence[str | None], gated: bool) -> str:
+def _text(
+    program: Program, name: str, arrays: int, numbers: Sequence[str | None], gated: bool, dtype: DType | None
+) -> str:
     """Return the source of an elementwise program for all arrays of lists."""
     steps = program.instructions
     columns = arrays + len(program.outputs)
@@ -223,6 +258,8 @@ def _text(program: Program, name: str, arrays: int, numbers: Sequence[str | None
     for k, (pointer, kind) in enumerate(zip(pointers, kinds, strict=True)):
         before.append(f"{kind}* const {pointer} = ({kind}*)arrays[{k}];")
     inside += [f"out{number}[at] = v{k};" for number, k in enumerate(program.outputs)]
+    if dtype is not None:
+        inside[-1] = f"if (out{len(program.outputs) - 1}) {inside[-1]}"
     if gated:
         before.append("const bool copies = *skipped;")
         copied = [f"out{k}[at] = x{k + (k > 0)}[k];" for k in range(len(program.outputs))]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from burnpy.backend.primitives import DType
-from burnpy_cupy.kernels.elementwise import C_NAMES, HEADERS, Elementwise, ElementwiseKernel
+from burnpy_cupy.kernels.elementwise import C_NAMES, Elementwise, ElementwiseKernel, with_headers
 
 MINUS_INFINITY = "#define MINUS_INFINITY __int_as_float(0xff800000)\n"
 """A part of the preamble; NVRTC does not know C's INFINITY."""
@@ -27,15 +27,15 @@ class Raw(NamedTuple):
 
     def typed(self, constants: Mapping[str, int], types: Mapping[str, str]) -> str:
         """Return the whole source for types of CUDA."""
-        return "".join(
+        body = "".join(
             [
-                *HEADERS,
                 *[f"typedef {t} {letter};\n" for letter, t in types.items()],
                 *[f"#define {constant} {value}\n" for constant, value in constants.items()],
                 MINUS_INFINITY,
                 self.source,
             ]
         )
+        return with_headers(body)
 
 
 _OPTIONS = ("--fmad=false",)

@@ -281,5 +281,5 @@ class CuPyPooling(ArrayBackend):
         """Launch a kernel for a result of a shape and dtype: of arrays, the shape of x, the number of windows along its
         last two dimensions, and the kernel's further arguments."""
         out = self._call(self.xp.ndarray, shape, dtype)
-        self._call(self._kernels[name], *given, *image[1:], *size, *where, out)
+        self._call(self._kernels[name], *given, (*image[1:], *size, *where), out)
         return out

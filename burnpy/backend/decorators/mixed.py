@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, final
 from weakref import ref
 
@@ -134,13 +135,20 @@ class Mixed(Decorator[I], Generic[I]):
         owned: bool = False,
         skipped: Bool | None = None,
     ) -> tuple[list[Float], ...]:
-        """As the inner backend computes it. The new values of weights are rounded together, not one by one later."""
-        weights = [k for k, x in enumerate(lists[0]) if self._rounded(x) is not None]
-        results = super().foreach(formula, lists, numbers, flags, owned, skipped)
-        if weights and self.stands_for is None:
-            new = [results[0][k] for k in weights]
-            for x, rounded in zip(new, self.inner.foreach_cast(new, self._dtype), strict=True):
-                self._remember(x, rounded)
+        """As the inner backend computes it. The new values of weights are rounded with it, not one by one later."""
+        weights = tuple([k for k, x in enumerate(lists[0]) if self._rounded(x) is not None])
+        if not weights or self.stands_for is not None:
+            return super().foreach(formula, lists, numbers, flags, owned, skipped)
+        if skipped is None:
+            for x in chain(*lists[2:]):  # whose memory may be overwritten
+                self._operands.pop(id(x), None)
+            given = (formula, lists, numbers, flags, owned)
+            results, rounded = self.inner.foreach_and_cast(*given, weights, self._dtype)
+        else:
+            results = super().foreach(formula, lists, numbers, flags, owned, skipped)
+            rounded = self.inner.foreach_cast([results[0][k] for k in weights], self._dtype)
+        for k, x in zip(weights, rounded, strict=True):
+            self._remember(results[0][k], x)
         return results
 
     def around(self, op: Operation, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -149,24 +157,38 @@ class Mixed(Decorator[I], Generic[I]):
             self._forget(op, args)
         if op.view is not None:
             return self._viewed(f, *args)
-        if not op.product or not self._is_of_float32(op, args):
-            return f(*args)
-        return self.inner.product_in_float32(op, self._with_operands(op, args))
+        operands = self._rounded_operands(op, args) if op.product else None
+        return f(*args) if operands is None else self.inner.product_in_float32(op, operands)
 
-    def _with_operands(self, op: Operation, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the arguments of a product with its operands in 16 bits; those that are new are rounded together."""
-        new = dict[int, Float]()
-        for k in _positions(op.name, op.product):
+    def _rounded_operands(self, op: Operation, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the arguments of a product with its operands in 16 bits; those that are new are rounded together.
+
+        None if the floats are not of float32 or rounded from it, or if one is of another dtype.
+        """
+        operands, new, is_of_float32 = [*args], dict[int, Float](), False
+        for k, is_operand in _floats(op.name, op.product):
             x = args[k]
-            if x.dtype is float32 and self._rounded(x) is None:
-                new[id(x)] = x
-        if len(new) > 1:
-            xs = [*new.values()]
-            for x, rounded in zip(xs, self.inner.foreach_cast(xs, self._dtype), strict=True):
-                self._remember(x, rounded)
-        operands = [*args]
-        for k in _positions(op.name, op.product):
-            operands[k] = self.product_operand(args[k])
+            if x is None:
+                continue
+            if x.dtype is float32:
+                is_of_float32 = True
+                if is_operand:
+                    rounded = self._rounded(x)
+                    operands[k] = rounded
+                    if rounded is None:
+                        new[id(x)] = x
+            elif id(x) in self._of_float32:
+                is_of_float32 = True
+            elif x.dtype.itemsize > 4 or kind_of(x.dtype) != "float":
+                return None
+        if not is_of_float32:
+            return None
+        if new:
+            if len(new) > 1:
+                xs = [*new.values()]
+                for x, rounded in zip(xs, self.inner.foreach_cast(xs, self._dtype), strict=True):
+                    self._remember(x, rounded)
+            operands = [self.product_operand(x) if id(x) in new else y for x, y in zip(args, operands, strict=True)]
         return tuple(operands)
 
     def _viewed(self, f: Callable[..., Any], x: Float, *rest: Any) -> Any:
@@ -175,19 +197,6 @@ class Mixed(Decorator[I], Generic[I]):
         if rounded is not None and view is not x:
             self._remember(view, f(rounded, *rest))
         return view
-
-    def _is_of_float32(self, op: Operation, args: tuple[Any, ...]) -> bool:
-        """Return whether the operands of a product are of float32 or rounded from it, and of no other dtype."""
-        found = False
-        for k in _positions(op.name, None):
-            x = args[k]
-            if x is None:
-                continue
-            if x.dtype is float32 or id(x) in self._of_float32:
-                found = True
-            elif x.dtype.itemsize > 4 or kind_of(x.dtype) != "float":
-                return False
-        return found
 
     def _forget(self, op: Operation, args: tuple[Any, ...]) -> None:
         """Drop the rounded copies of the arguments whose memory the operation may overwrite."""
@@ -198,10 +207,10 @@ class Mixed(Decorator[I], Generic[I]):
 
 
 @cache
-def _positions(name: str, among: tuple[str, ...] | None) -> tuple[int, ...]:
-    """Return the positions of the float arguments of an operation, or of those with some names."""
+def _floats(name: str, operands: tuple[str, ...]) -> tuple[tuple[int, bool], ...]:
+    """Return the positions of the float arguments of a product, and whether each is an operand."""
     arguments = operations()[name].arguments
-    return tuple([k for k, a in enumerate(arguments) if (a.floats if among is None else a.name in among)])
+    return tuple([(k, a.name in operands) for k, a in enumerate(arguments) if a.floats])
 
 
 def _passed(name: str) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from burnpy.backend.entries import Operation
 from burnpy.backend.errors import DeviceError, EscapedError, RecordingError
 from burnpy.backend.operations.foreach import Formula, one_position
 from burnpy.backend.plans.recording import DefaultGenerator, Node, Recording, Ref
-from burnpy.backend.primitives import Bool, Float, Value
+from burnpy.backend.primitives import Bool, Float, Int, Value
 from burnpy.typevars import I
 
 if TYPE_CHECKING:
@@ -194,6 +194,15 @@ class Recorded(Decorator[I], Generic[I]):
         if self.decomposes is not None or len({x.shape for x in xs}) == 1:
             return False
         return self.inner.fuses([self._value(x) for x in xs])
+
+    def statistics_update(
+        self, count: Int, averages: Sequence[Float], totals: Sequence[Float], share: float
+    ) -> tuple[Int, list[Float]]:
+        """Record both updates as one call."""
+        if self.decomposes is not None:
+            return super().statistics_update(count, averages, totals, share)
+        args = (count, [*averages], [*totals], share)
+        return self._noted("statistics_update", self.inner.statistics_update, args)  # type: ignore[no-any-return]  # as declared
 
     def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
         """Record the product."""

@@ -61,6 +61,20 @@ class Lists(OperationsBase):
         results = tuple(map(list, zip(*rows, strict=True))) if rows else no_results(lists)
         return results if skipped is None else unless(self, skipped, (lists[0], *lists[2:]), results)
 
+    def foreach_and_cast(
+        self,
+        formula: Formula,
+        lists: Sequence[Sequence[Float]],
+        numbers: tuple[Any, ...],
+        flags: tuple[bool, ...],
+        owned: bool,
+        positions: tuple[int, ...],
+        dtype: DType,
+    ) -> tuple[tuple[list[Float], ...], list[Float]]:
+        """Return `foreach`, and the first result at some positions converted to a dtype, perhaps by the same kernel."""
+        results = self.foreach(formula, lists, numbers, flags, owned)
+        return results, self.foreach_cast([results[0][k] for k in positions], dtype)
+
     @derived(GENERAL, flops=1)
     def foreach_mul(self, xs: Sequence[Float], factor: Float | Scalar) -> list[Float]:
         """Multiply each by a number, or each by its own: an element of a vector."""

@@ -20,7 +20,7 @@ _HELPERS = {
     "defer_check": "a check of values",
     "bounded": "a check of indices",
     "unrolled": "operations on few elements, one number at a time",
-    "count_update": "counts the updates",
+    "statistics_update": "counts the updates, and updates averages",
 }
 """Why some calls are no parts of programs."""
 
