@@ -21,7 +21,7 @@ from burnpy.optim.update_step import Step
 from burnpy.optim.updating import by_param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
-from burnpy.tensor.levels import levels_of
+from burnpy.tensor.levels import beneath_levels, plain_device
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B, M
@@ -186,8 +186,7 @@ class ZeroRedundancy(Optimizer):
     def _exchanged(self, model: Any, owners: Mapping[str, int]) -> Any:
         """Return the model with the values of each parameter from its owner."""
         outer = model.device
-        levels = levels_of(outer)
-        device = levels[-1].inner if levels else outer
+        device = plain_device(outer)
         params = sorted((param for param in model.params() if not param.frozen), key=lambda param: owners[param.id])
         spaces = [-(-_nbytes(param) // _ALIGNED) * _ALIGNED for param in params]
         message = np.empty(sum(spaces), np.uint8)
@@ -196,9 +195,7 @@ class ZeroRedundancy(Optimizer):
         for param, space, flat in zip(params, spaces, flats, strict=True):
             sizes[owners[param.id]] += space
             if owners[param.id] == self.group.rank:
-                value = param.value._primitive
-                for level in levels:
-                    value = level.lower(value)
+                value = beneath_levels(outer, param.value._primitive)
                 flat[: _nbytes(param)] = np.ascontiguousarray(device.to_numpy(value)).reshape(-1).view(np.uint8)
         self.group._reduction.exchange("step", message, sizes, _ALIGNED)
         values: dict[str, Tensor[Any]] = {}

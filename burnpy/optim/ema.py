@@ -7,7 +7,7 @@ from typing import Any, Generic, Self
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
 from burnpy.nn.module_base import ModuleBase
-from burnpy.tensor.levels import levels_of
+from burnpy.tensor.levels import plain_device
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.tensor.transfer import transfer
@@ -73,8 +73,7 @@ class Ema(Generic[M]):
                 f"Ema.update() got {a(type(model).__name__)} whose parameters are not those of the average; give "
                 "the result of optim.step() for the model that Ema began with"
             )
-        levels = levels_of(model.device)
-        device: Any = levels[-1].inner if levels else model.device
+        device: Any = plain_device(model.device)
         count: Any = self.updates + 1
         decay: Any = self.decay
         if self.warm_up and isinstance(count, IntTensor):

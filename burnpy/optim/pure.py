@@ -16,7 +16,7 @@ from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, plac
 from burnpy.optim.trees import in_tree, is_tree, tree_grads
 from burnpy.optim.update_step import UpdateCount
 from burnpy.optim.updating import stepped_model
-from burnpy.tensor.levels import levels_of
+from burnpy.tensor.levels import beneath_levels, plain_device
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.tensor.transfer import transfer
@@ -157,8 +157,7 @@ def initial_state(optimizer: Optimizer, model: Any, record: OptimizerRecord | No
     name = type(optimizer).__name__
     _refuse_impure(optimizer)
     model = _model_of(f"{name}.init()", model)[0]
-    levels = levels_of(model.device)
-    device = levels[-1].inner if levels else model.device
+    device = plain_device(model.device)
     known: Mapping[str, ParamState] = {}
     if record is not None:
         masters = (MASTER,) if optimizer.master_weights else ()
@@ -166,12 +165,10 @@ def initial_state(optimizer: Optimizer, model: Any, record: OptimizerRecord | No
     numbers: dict[int, int] = {}
     paths, shared, values = {}, [], {}
     for path, param in model.named_params().items():
-        ident, value = param.id, param.value._primitive
+        ident, value = param.id, beneath_levels(model.device, param.value._primitive)
         state = known.get(ident)
         if param.frozen and state is None:
             continue
-        for level in levels:
-            value = level.lower(value)
         wide = optimizer.master_weights and value.dtype.itemsize == 2
         master = device.cast(value, float32) if wide else value
         if state is None:
@@ -197,8 +194,7 @@ def pure_step(optimizer: Optimizer, lr: Any, model: Any, grads: Any, state: Any)
             f"{name}.pure_step() takes a state, at first {name}().init(model), got {a(type(state).__name__)}"
         )
     held, restored = _model_of(f"{name}.pure_step()", model)
-    levels = levels_of(held.device)
-    device: Any = levels[-1].inner if levels else held.device
+    device: Any = plain_device(held.device)
     _check(optimizer, state, held)
     rate = number_or_tensor(lr, device, RATE, _rate)
     memory = _memory_of(state, device)

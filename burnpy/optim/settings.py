@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, a
+from burnpy.tensor.levels import beneath_levels, plain_device
 from burnpy.tensor.operands import MOST_FLOAT
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
@@ -74,9 +75,7 @@ def number_or_tensor(value: Any, device: Any, what: str, checked: Callable[[floa
         raise ArgumentError(f"{what} is a number or a 0-d tensor, got a tensor of shape {value.shape}")
     if device.stands_for is None:
         return checked(value.detach().item())[0]
-    primitive, source = value._primitive, value._device
-    while source.differentiates:
-        primitive, source = source.lower(primitive), source.inner
+    primitive, source = beneath_levels(value._device, value._primitive), plain_device(value._device)
     if source.stands_for is None:  # from outside of the recording
         primitive = device.transfer_from(primitive, source)
     return device.on_host(checked, (primitive,))[0]

@@ -14,7 +14,7 @@ from burnpy.optim.ema import Ema
 from burnpy.optim.gradients.accumulator import GradientsAccumulator
 from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.tensor.levels import levels_of
+from burnpy.tensor.levels import plain_device
 from burnpy.tensor.tensor import IntTensor
 from burnpy.tensor.tensor_base import new_tensor
 
@@ -66,8 +66,7 @@ def _flatten_ema(ema: Ema[Any]) -> tuple[list[Any], tuple[Any, ...]]:
     """Return the number of updates becomes a tensor, so that it is no constant of a plan."""
     updates, device = ema.updates, ema.model._own_device()
     if device is not None and not isinstance(updates, IntTensor):
-        levels = levels_of(device)
-        plain: Any = levels[-1].inner if levels else device
+        plain: Any = plain_device(device)
         updates = new_tensor(IntTensor, plain, plain.discrete.full((), updates, int64))
     return [ema.model, updates], (type(ema), ema.decay, ema.warm_up)
 

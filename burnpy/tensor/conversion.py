@@ -22,7 +22,7 @@ from burnpy.backend.errors import (
     a,
 )
 from burnpy.tensor.host_data import DTypeLike, notify, readonly, watches
-from burnpy.tensor.levels import levels_of, lifted_to
+from burnpy.tensor.levels import lifted_to, plain_device
 from burnpy.tensor.operands import explain_memory
 from burnpy.tensor.tensor_base import TensorBase, class_name, new_tensor
 from burnpy.typevars import B
@@ -248,8 +248,7 @@ def moved(x: TensorBase[Any], device: Any, stream: Any = None) -> Any:
                 "which computes on one device; move it before the call"
             )
         return new_tensor(type(x), source, primitive)
-    innermost = levels[-1].inner if (levels := levels_of(backend)) else backend
-    return new_tensor(type(x), target, lifted_to(backend, innermost.transfer_from(primitive, source)))
+    return new_tensor(type(x), target, lifted_to(backend, plain_device(backend).transfer_from(primitive, source)))
 
 
 DLPACK_CPU = 1

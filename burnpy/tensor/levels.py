@@ -144,6 +144,13 @@ def levels_of(device: Any) -> list[Any]:
     return levels
 
 
+def plain_device(device: Any) -> Any:
+    """Return the device beneath all levels of a device: the device itself if it does not differentiate."""
+    while device.differentiates:
+        device = device.inner
+    return device
+
+
 def lifted_to(device: Any, primitive: Any) -> Any:
     """Return a primitive of the innermost device as a constant of all levels of ``device``."""
     for level in reversed(levels_of(device)):

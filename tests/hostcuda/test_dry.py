@@ -8,8 +8,10 @@ import pytest
 
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.samples import LAYOUTS
 from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_DRY, dry
+from tests.interrupting import LONG
 
 simulator.require()
 
@@ -19,7 +21,7 @@ WAITING = {"nonzero"}
 
 @pytest.mark.parametrize("name", [name for name in ROWS if name not in NOT_DRY])
 def test_every_example_is_taken(name: str) -> None:
-    for arguments in calls(name):
+    for arguments in calls(name, layouts=LAYOUTS if LONG else LAYOUTS[:2]):
         found, journal = dry(name, arguments)
         waits = journal.counts["waits"] + journal.counts["to_host"]
         assert name in WAITING or not waits, f"{arguments.where}: it waits for the device, {waits} times"

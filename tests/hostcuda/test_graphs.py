@@ -202,6 +202,23 @@ def test_threads_share_no_memory_of_graphs() -> None:
         assert [*pool.map(run, range(40))] == wanted * 10
 
 
+def test_blocks_of_graphs_count_in_memory_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which each graph sets to zero; a long row is divided among blocks. A refused capture set nothing."""
+    shared = dict[int, Any]()
+    monkeypatch.setattr(CuPy(), "_finished", shared)
+    x = drawn(20_000)
+    wanted = int(x.to_numpy().argmax())
+    refused = compiled(lambda x: (x.argmax(), linalg.inv(x[:4].reshape((2, 2)))))
+    planned = [compiled(lambda x: x.argmax()), compiled(lambda x: (x + x).argmax())]
+    with CuPy.graphs():
+        refused(x)
+        with pytest.warns(RuntimeWarning, match="one by one"):
+            refused(x)
+        for _ in range(3):
+            assert [f(x).item() for f in planned] == [wanted, wanted]
+    assert len(shared) == 1, "the counters of a stream that is captured are no graph's own"
+
+
 def test_a_generator_as_an_argument() -> None:
     planned = compiled(lambda x, g: x + Tensor.normal((5,), generator=g, device=x.device))
     x, found = drawn(5), []

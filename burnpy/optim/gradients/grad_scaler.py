@@ -12,7 +12,7 @@ from burnpy.backend.errors import ArgumentError, DeviceError, KindError, StateEr
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.settings import count, number
 from burnpy.tensor.gradients import Gradients
-from burnpy.tensor.levels import levels_of
+from burnpy.tensor.levels import levels_of, plain_device
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.typevars import B
 
@@ -108,10 +108,9 @@ class GradScaler(Subscriptable, Generic[B]):
         if not isinstance(given, Tensor):
             raise KindError(f"GradScaler.scale() takes the loss, a float tensor, not {a(type(given).__name__)}")
         scale: Any = self._current[0]
-        levels = levels_of(given.device)
-        if (levels[-1].inner if levels else given.device) is not self.device:
+        if plain_device(given.device) is not self.device:
             raise DeviceError(f"GradScaler.scale() got a loss on {given.device}; the scale is on {self.device}")
-        for level in reversed(levels):
+        for level in reversed(levels_of(given.device)):
             scale = Tensor.from_inner(scale, device=level)
         scaled: Tensor[Any] = given * scale
         return scaled
