@@ -61,7 +61,7 @@ class Capture:
         self.values: list[Callable[[Inputs], int]] = []  #: of the words
         self.checks: list[tuple[list[int], Callable[[list[int]], None]]] = []
         """The late checks: the numbers of the words with their slots, and what adds them to those that are pending."""
-        self._functions: dict[Hashable, Callable[..., Any]] = {}
+        self._own: dict[Hashable, Any] = {}
 
     def close(self) -> None:
         """Drop what only the captured run needs: arrays that something else refers to are never overwritten."""
@@ -107,11 +107,11 @@ class Capture:
         """Have each run add a late check, given the words with its slots."""
         self.checks.append(([int(x.data.ptr - self.words.data.ptr) // x.itemsize for x in slots], add))
 
-    def function(self, key: Hashable, make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-        """Return the instance of an inner plan whose memory nothing but this graph uses."""
-        if key not in self._functions:
-            self._functions[key] = make()
-        return self._functions[key]
+    def own(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what nothing but this graph uses, such as memory or the instance of an inner plan, made once."""
+        if key not in self._own:
+            self._own[key] = make()
+        return self._own[key]
 
 
 capture: ContextVar[Capture | None] = ContextVar("burnpy_cupy_capture", default=None)

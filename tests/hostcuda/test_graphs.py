@@ -111,6 +111,21 @@ def test_a_late_error_names_the_line_of_its_step() -> None:
     CuPy().synchronize()
 
 
+def test_a_wrong_rate_is_an_error_of_its_step() -> None:
+    optim, model = Sgd(), Linear(4, 3, device=Train)
+    planned = compiled(lambda model, state, lr, x: optim.pure_step(lr, model, model(x).sum().backward(), state)[0])
+    state, x, found = optim.init(model), tracked(6, 4), []
+    for enabled in (False, True):
+        with CuPy.graphs(enabled):
+            for rate in (0.1, 0.2, 0.3, -1.0, 0.4):
+                if rate < 0.0:
+                    with pytest.raises(errors.ArgumentError, match=r"-1\.0"):
+                        planned(model, state, rate, x)
+                else:
+                    found.append(planned(model, state, rate, x).weight.value.tolist())
+    assert found[:4] == found[4:]
+
+
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "an input, a part of one, and one twice": lambda x, y: (x, x[1:], y.mT, x + y, x + y),
     "a constant": lambda x, y: (Tensor.ones((2,), device=x.device), x * 2.0),
@@ -185,6 +200,23 @@ def test_threads_share_no_memory_of_graphs() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert [*pool.map(run, range(40))] == wanted * 10
+
+
+def test_blocks_of_graphs_count_in_memory_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which each graph sets to zero; a long row is divided among blocks. A refused capture set nothing."""
+    shared = dict[int, Any]()
+    monkeypatch.setattr(CuPy(), "_finished", shared)
+    x = drawn(20_000)
+    wanted = int(x.to_numpy().argmax())
+    refused = compiled(lambda x: (x.argmax(), linalg.inv(x[:4].reshape((2, 2)))))
+    planned = [compiled(lambda x: x.argmax()), compiled(lambda x: (x + x).argmax())]
+    with CuPy.graphs():
+        refused(x)
+        with pytest.warns(RuntimeWarning, match="one by one"):
+            refused(x)
+        for _ in range(3):
+            assert [f(x).item() for f in planned] == [wanted, wanted]
+    assert len(shared) == 1, "the counters of a stream that is captured are no graph's own"
 
 
 def test_a_generator_as_an_argument() -> None:

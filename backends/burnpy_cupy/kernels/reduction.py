@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from burnpy.backend.dtypes import int64, kind_of, uint8, uint32
 from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array import ArrayBackend
+from burnpy_cupy.captures import capture
 from burnpy_cupy.kernels.launch import OPTIONS
 from burnpy_cupy.kernels.launcher import Launch, launcher
 from burnpy_cupy.kernels.reduction_source import reduction_source
@@ -92,11 +93,17 @@ class CuPyReduction(ArrayBackend):
 
     def _counters(self) -> Any:
         """Return an array of zeros, in which the blocks of a launch on the current stream count those that are done."""
+        captured = capture.get()
+        if captured is not None:  # in a graph, which sets them to zero first
+            return captured.own("counters", self._zeros)
         stream = self.xp.cuda.get_current_stream()
         known = self._finished.get(stream.ptr)
         if known is None:
-            known = self._finished[stream.ptr] = stream, self.xp.zeros((_BLOCKS,), uint32)
+            known = self._finished[stream.ptr] = stream, self._zeros()
         return known[1]
+
+    def _zeros(self) -> Any:
+        return self.xp.zeros((_BLOCKS,), uint32)
 
 
 class _Reduction(NamedTuple):
