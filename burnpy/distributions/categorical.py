@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.distributions.distribution import Distribution
 from burnpy.distributions.parameters import LOGIT, Parameter, ParameterLike
@@ -64,7 +62,7 @@ class OfClasses(Distribution[B, V]):
     def entropy(self) -> Tensor[B]:
         """Return the entropy."""
         logs = self._log_probs()
-        return -(logs.exp() * logs.clamp(float(np.finfo(np.float32).min))).sum(dim=-1)
+        return -(logs.exp() * logs.masked_fill(logs == -math.inf, 0.0)).sum(dim=-1)
 
 
 class Categorical(OfClasses[B, IntTensor[B]]):

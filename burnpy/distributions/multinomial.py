@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from burnpy.backend.errors import ArgumentError
 from burnpy.distributions.categorical import OfClasses
 from burnpy.distributions.parameters import ParameterLike
+from burnpy.distributions.successes import Binomial
 from burnpy.nn.module import rebound
 from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor import Tensor
@@ -87,6 +88,15 @@ class Multinomial(OfClasses[B, Tensor[B]]):
         """total_count · probs · (1 - probs)."""
         p = self._log_probs().exp()
         return p * (1.0 - p) * float(self.total_count)
+
+    def entropy(self) -> Tensor[B]:
+        """Return the entropy, by a sum over the numbers of each class, from 0 to ``total_count``, in as much memory."""
+        of_one_draw, log_p = super().entropy(), self._log_probs()
+        numbers = Tensor.arange(self.total_count + 1, dtype=self._dtype, device=self.device)
+        numbers = numbers.reshape(-1, *(1,) * log_p.ndim)
+        chance = Binomial(self.total_count, log_p.exp(), validate=False).log_prob(numbers).exp()
+        log_factorials = (chance * (numbers + 1.0).lgamma()).sum(dim=(0, -1))
+        return of_one_draw * float(self.total_count) - math.lgamma(self.total_count + 1.0) + log_factorials
 
     def valid(self: Multinomial[Autodiff[I]]) -> Multinomial[I]:
         """Return the same distribution on the inner backend."""

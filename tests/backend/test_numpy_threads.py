@@ -69,7 +69,7 @@ def test_three_threads_work_at_once() -> None:
     meeting, found = threading.Barrier(3), dict[tuple[int, int], threading.Thread]()
 
     def work(start: int, stop: int) -> None:
-        meeting.wait(10)
+        meeting.wait(60)
         found[start, stop] = threading.current_thread()
 
     threads.shared(work, LARGE)
@@ -177,7 +177,7 @@ def idle(worker: threads._Worker) -> None:
     here = threading.Event()
     job = threads._Job(lambda start, stop: here.set(), 1, 1, False)
     worker.ask(job)
-    assert here.wait(10)
+    assert here.wait(60)
 
 
 class Interrupted:
@@ -272,7 +272,7 @@ def test_interruptions_of_a_part_and_of_the_wait(
 
     def work(start: int, stop: int) -> None:
         if threading.get_ident() == caller:
-            assert began.wait(10)
+            assert began.wait(60)
             try:
                 if in_part:
                     signal.raise_signal(signal.SIGALRM)
@@ -281,7 +281,7 @@ def test_interruptions_of_a_part_and_of_the_wait(
             return
         under_way.append(start)
         began.set()
-        assert waiting.wait(10)
+        assert waiting.wait(60)
         if in_wait and under_way[0] == start:
             time.sleep(0.02)
             for _ in range(3):  # which are seen as one, when the wait is over
@@ -348,7 +348,7 @@ def test_alarms_amid_threaded_work(how: str) -> None:
     """After each that raised, the following results are right."""
     environment = {**os.environ, "BURNPY_NUM_THREADS": "2"}
     command = [sys.executable, "-c", ALARMED, how, str(LONG or 40)]
-    done = subprocess.run(command, env=environment, timeout=60 + LONG, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, timeout=240 + LONG, capture_output=True, text=True)
     assert not done.stderr
     alarms, wrong = map(int, done.stdout.split())
     assert alarms
@@ -438,7 +438,7 @@ if not child:
     os._exit(len(seen) * 10 + len(threads._workers))
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=240)
     assert done.returncode == 41
 
 
@@ -454,9 +454,9 @@ def work(start, stop):
     global child
     if threading.get_ident() != caller:
         began.set()
-        forked.wait(10)
+        forked.wait(60)
     elif not child:
-        assert began.wait(10)
+        assert began.wait(60)
         child = os.fork()
         if child:
             forked.set()
@@ -466,7 +466,7 @@ except errors.StateError as error:
     os._exit(41 if child == 0 and "fork between operations" in str(error) else 42)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=240)
     assert done.returncode == 41
 
 

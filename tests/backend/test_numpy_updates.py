@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from burnpy.optim import Step
 from burnpy_numpy import foreach_blocks
 from burnpy_numpy.foreach_blocks import NumPyForeachBlocks
 from tests.optim.updates import UPDATES, lists_of
+from tests.rows import every_row
 
 
 class InBlocks(NumPy):
@@ -43,8 +45,7 @@ def copied(lists: list[list[Any]]) -> list[list[Any]]:
 
 @on_both
 @pytest.mark.parametrize("name", WITH_STATES)
-@pytest.mark.parametrize("shape", [(3, 4), (), (0, 2), (70, 1000), (520, 520)])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@every_row(("shape", "dtype"), product([(3, 4), (), (0, 2), (70, 1000), (520, 520)], ["float32", "float64"]))
 def test_owned_states_become_the_next(name: str, shape: tuple[int, ...], dtype: str, device: Any) -> None:
     lists = given(name, shape, dtype)
     copies = copied(lists)
@@ -70,7 +71,7 @@ def _read_only(x: Any) -> Any:
 
 @on_both
 @pytest.mark.parametrize("name", WITH_STATES)
-@pytest.mark.parametrize(
+@every_row(
     "other",
     [_read_only, np.asfortranarray, lambda x: np.repeat(x, 2, 1)[:, ::2], lambda x: x.astype("float16")],
     ids=["read-only", "column by column", "strided", "half"],

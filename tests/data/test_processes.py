@@ -157,7 +157,7 @@ del cycle
 gc.collect()
 """
     command = [sys.executable, "-X", "dev", "-W", "ignore", "-c", code]  # reports errors of finalizers on all versions
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert (done.returncode, done.stderr) == (0, "")
 
 

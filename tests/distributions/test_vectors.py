@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,19 @@ def test_categorical() -> None:
     np.testing.assert_allclose(one_hot.mean.to_numpy(), probs, rtol=1e-12)
     index = IntTensor[NumPy].from_data([1, 2])
     assert gradcheck(lambda x: d.Categorical(logits=x).log_prob(index), f64([[0.3, -1.0, 2.0]] * 2))
-    assert d.Categorical(logits=f64([0.0, -np.inf])).entropy().item() == 0.0
+    for dtype in ("float64", "float16"):
+        assert d.Categorical(logits=f64([0.0, -np.inf]).to_dtype(dtype)).entropy().item() == 0.0
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_the_entropy_of_a_multinomial_is_the_sum_over_its_values(count: int) -> None:
+    probs = np.array([[0.2, 0.5, 0.3], [0.0, 0.9, 0.1]])
+    values = [v for v in itertools.product(range(count + 1), repeat=3) if sum(v) == count]
+    ours = d.Multinomial(count, f64(probs))
+    log_p = ours.log_prob(f64(values)[:, None]).to_numpy()
+    expected = -(np.exp(log_p) * np.where(np.isinf(log_p), 0.0, log_p)).sum(0)
+    np.testing.assert_allclose(ours.entropy().to_numpy(), expected, rtol=1e-12, atol=1e-14)
+    assert gradcheck(lambda p: d.Multinomial(count, p).entropy(), f64(probs[:1] + 0.1))
 
 
 def test_independent_batches() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from burnpy.docs import pictures, programs, reference
+from tests.rows import every_row
 
 ROOT = Path(__file__).parents[2]
 DOCS = reference.PAGE.parent
@@ -70,7 +71,7 @@ def test_the_table_of_contents_has_every_page() -> None:
     assert not missing, f"add {', '.join(missing)} to burnpy/docs/index.md"
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "MIGRATING.md"], ids=lambda page: page.name)
+@every_row("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "MIGRATING.md"], ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     prose = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)  # f[x](y) is code
     links = [(page.parent / path if path else page, part) for path, part in re.findall(LINK, prose)]

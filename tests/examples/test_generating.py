@@ -41,12 +41,14 @@ def test_the_autoencoder_describes_images_better_than_their_mean(run: Callable[.
     assert numbers(r"([\d.]+) of them in z", output)[-1] > 1, "the latent point says something of the image"
 
 
-def test_the_generator_finds_most_of_the_mixture(run: Callable[..., str]) -> None:
-    output = run("gan", "--steps", "900")
+@pytest.mark.parametrize(("steps", "found", "near"), [(500, 0, 20), pytest.param(900, 6, 50, marks=pytest.mark.long)])
+def test_the_generator_finds_most_of_the_mixture(steps: int, found: int, near: int, run: Callable[..., str]) -> None:
+    output = run("gan", "--steps", steps)
     modes, shares = numbers(r"(\d) of 8", output), numbers(r"([\d.]+)% of the points", output)
     assert modes[0] <= 1
-    assert modes[-1] >= 6
-    assert shares[-1] > 50, "of points anywhere on the circle 38 %"
+    assert modes[-1] >= found
+    assert shares[0] < 5
+    assert shares[-1] > near, "of points anywhere on the circle 38 %"
 
 
 def test_the_discriminator_has_the_penalty_on_its_slope(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +82,7 @@ def test_the_network_forecasts_sunspots_better_than_persistence(run: Callable[..
 
 
 def test_the_network_tells_sounds_apart_by_their_spectrograms(run: Callable[..., str]) -> None:
-    output = run("sounds", "--sounds", "600", "--epochs", "5")
+    output = run("sounds", "--sounds", "400", "--epochs", "4")
     spectra, network = numbers(r"([\d.]+)%", output)
     assert spectra < 80, "rising and falling tones have the same spectra"
     assert network > spectra + 8

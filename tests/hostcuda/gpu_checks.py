@@ -21,12 +21,13 @@ import pytest
 import burnpy
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import CuPy, Mixed, NumPy
-from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.dtypes import dtype_of, float32
 from burnpy.data import ArrayDataset, Loader, collate
 from burnpy.errors import IndexRangeError, OutOfMemoryError
-from burnpy.nn import Linear
-from burnpy.optim import Adam, GradientsParams
+from burnpy.nn import Embedding, Linear, Sequential, TransformerEncoderLayer
+from burnpy.optim import Adam, GradientsParams, clip_by_global_norm
 from burnpy_cupy import epilogues as lt
+from burnpy_cupy.kernels.random import _drawn
 
 STEPS = 10_000
 
@@ -51,31 +52,41 @@ def flat_memory(steps: int) -> None:
 
 
 def graphs(steps: int) -> None:
-    """A compiled step as CUDA graphs, products among them, has the losses of single launches."""
+    """A compiled step of a transformer as a CUDA graph, products, sorting and dropout in it, has the losses of single
+    launches, for batches in turn."""
     rng = np.random.default_rng(0)
-    data, labels = rng.standard_normal((64, 32)).astype(np.float32), rng.integers(0, 10, 64)
+    data, labels = rng.integers(0, 50, (3, 8, 16)), rng.integers(0, 10, (3, 8 * 16))
     optim = Adam()
 
     def step(model: Any, state: Any, lr: float, x: Any, y: Any) -> Any:
-        loss = burnpy.cross_entropy(model(x), y)
-        grads = GradientsParams.from_grads(loss.backward(), model)
+        loss = burnpy.cross_entropy(model(x).flatten(0, 1), y)
+        grads = clip_by_global_norm(GradientsParams.from_grads(loss.backward(), model), 1.0)
         return (*optim.pure_step(lr, model, grads, state), loss.detach())
 
     for device in (Autodiff[CuPy], Autodiff[Mixed[CuPy]]):
-        x, y = Tensor.from_data(data, device=device), IntTensor.from_data(labels, device=device)
+        batches = [
+            [IntTensor.from_data(each, device=device) for each in pair] for pair in zip(data, labels, strict=True)
+        ]
         losses: list[list[float]] = []
         for enabled in (False, True):
             burnpy.manual_seed(0)
             planned: Any = burnpy.compiled(step, donate=("model", "state"))
-            model = Linear(32, 10, device=device)
+            layer = TransformerEncoderLayer(32, 4, feedforward=64, dropout=0.1, device=device)
+            model = Sequential(Embedding(50, 32, device=device), layer, Linear(32, 10, device=device))
             carried: list[Any] = [model, optim.init(model)]
             losses.append([])
             with CuPy.graphs(enabled), warnings.catch_warnings():
                 warnings.simplefilter("error", RuntimeWarning)  # a refusal to capture
                 for k in range(min(steps, 200)):
-                    *carried, loss = planned(*carried, 0.01 / (k + 1), x, y)
+                    *carried, loss = planned(*carried, 0.01 / (k + 1), *batches[k % 3])
                     losses[-1].append(loss.item())
         np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
+
+
+def draws(steps: int) -> None:
+    """Random numbers are those of Philox's authors, for the seed and the position 0."""
+    drawn = _drawn(CuPy(), 0, 0, (4,), float32, 0, 0).get()
+    assert [int(x) for x in drawn * 2.0**24] == [0x6627E8, 0xE169C5, 0xBC57AC, 0x9B00DB]
 
 
 def streams(steps: int) -> None:
@@ -255,6 +266,7 @@ CHECKS: dict[str, Callable[[int], None]] = {
     for check in (
         flat_memory,
         graphs,
+        draws,
         streams,
         order,
         loading,

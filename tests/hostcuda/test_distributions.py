@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -72,3 +73,16 @@ def test_random_numbers_follow_the_generator() -> None:
     assert first[2].max() < 1
     assert set(first[5].tolist()) == {-2, -1, 0, 1, 2}
     assert sorted(first[6].tolist()) == list(range(9))
+
+
+def test_probabilities_out_of_range_are_told_when_the_device_is_waited_for() -> None:
+    zeros = Tensor[CuPy].zeros((2, 3))
+    mistakes: list[tuple[Callable[[], Any], str]] = [
+        (lambda: (zeros + 9.0).bernoulli(), r"bernoulli\(\) takes probabilities"),
+        (lambda: (zeros / 0.0).categorical(), r"categorical\(\).*no distribution"),
+    ]
+    for mistake, words in mistakes:
+        out = mistake()
+        with pytest.raises(ArgumentError, match=words):
+            out.tolist()
+        out.tolist()  # told once

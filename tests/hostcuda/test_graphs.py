@@ -111,6 +111,21 @@ def test_a_late_error_names_the_line_of_its_step() -> None:
     CuPy().synchronize()
 
 
+def test_a_wrong_rate_is_an_error_of_its_step() -> None:
+    optim, model = Sgd(), Linear(4, 3, device=Train)
+    planned = compiled(lambda model, state, lr, x: optim.pure_step(lr, model, model(x).sum().backward(), state)[0])
+    state, x, found = optim.init(model), tracked(6, 4), []
+    for enabled in (False, True):
+        with CuPy.graphs(enabled):
+            for rate in (0.1, 0.2, 0.3, -1.0, 0.4):
+                if rate < 0.0:
+                    with pytest.raises(errors.ArgumentError, match=r"-1\.0"):
+                        planned(model, state, rate, x)
+                else:
+                    found.append(planned(model, state, rate, x).weight.value.tolist())
+    assert found[:4] == found[4:]
+
+
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "an input, a part of one, and one twice": lambda x, y: (x, x[1:], y.mT, x + y, x + y),
     "a constant": lambda x, y: (Tensor.ones((2,), device=x.device), x * 2.0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from burnpy.nn import (
 )
 from burnpy.nn.functional import scaled_dot_product_attention
 from burnpy.testing import gradcheck, gradgradcheck
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 
@@ -283,8 +284,7 @@ GROUPED_MASKS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("mask", GROUPED_MASKS.values(), ids=GROUPED_MASKS)
-@pytest.mark.parametrize("queries", [1, 3])
+@every_row(("mask", "queries"), product(GROUPED_MASKS.values(), [1, 3]))
 @pytest.mark.parametrize("causal", [{}, {"causal": True, "offset": 2}, {"causal": True, "offset": -1}], ids=str)
 @pytest.mark.parametrize("options", [{}, {"softcap": 0.5}, {"window": 2}], ids=str)
 def test_a_group_of_heads_is_as_heads_with_keys_of_their_own(

@@ -45,6 +45,7 @@ from burnpy.nn import (
 from burnpy.nn import functional as F  # noqa: N812  # PyTorch's name for it
 from burnpy.nn.module_trees import flatten_module, unflatten_module
 from burnpy.testing import gradcheck, gradgradcheck
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 D: Any = {"device": Train}
@@ -351,7 +352,7 @@ MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("made", "error", "words"), MISTAKES, ids=[words[:40] for _, _, words in MISTAKES])
+@every_row(("made", "error", "words"), MISTAKES, ids=[words[:40] for _, _, words in MISTAKES])
 def test_mistakes_are_explained(made: Callable[[], object], error: type[BurnpyError], words: str) -> None:
     with pytest.raises(error, match=words):
         made()

@@ -19,7 +19,7 @@ def test_two_forks_on_two_threads_are_one_big_batch() -> None:
     meeting = threading.Barrier(2)
 
     def worker(fork: Mlp[Autodiff[NumPy]], x: Tensor[Autodiff[NumPy]]) -> GradientsParams[NumPy]:
-        meeting.wait(10)
+        meeting.wait(60)
         return GradientsParams.from_grads((fork(x) ** 2).mean().backward(), fork)
 
     with ThreadPoolExecutor(2) as pool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from burnpy.testing.checks import difference
 from burnpy_numpy.foreach_blocks import NumPyForeachBlocks
 from tests.optim.test_whole_updates import UPDATES as WHOLE
 from tests.optim.updates import STEPS, UPDATES, Update, lists_of
+from tests.rows import every_row
 
 SHAPES = ((2, 3), (), (0, 3), (130, 140), (260, 140))
 
@@ -60,14 +61,14 @@ def check(update: Update, device: Any, lists: list[list[Any]], step: Step) -> No
 
 
 def test_every_optimizer_with_a_formula_is_tried() -> None:
-    classes = [vars(optim)[name] for name in optim.__all__]
+    classes = [getattr(optim, name) for name in optim.__all__]
     optimizers = {c for c in classes if isinstance(c, type) and issubclass(c, optim.Optimizer)}
     own = {c for c in optimizers if c.formula is not optim.Optimizer.formula}
     absent = own - {type(update.optim) for update in UPDATES.values()} - {type(row[0]) for row in WHOLE}
     assert not absent, f"give {', '.join(c.__name__ for c in absent)} a row in tests/optim/updates.py"
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@every_row("device", DEVICES)
 @pytest.mark.parametrize("name", UPDATES)
 def test_values(name: str, device: str) -> None:
     update = UPDATES[name]
@@ -93,16 +94,14 @@ def test_strided_arrays_and_several_dtypes_in_one_list(name: str, device: Any) -
     check(update, device(), [[xs[0][:, ::2].T, xs[1].T, *ys, *zs] for xs, ys, zs in columns], STEPS[1])
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", UPDATES)
+@every_row(("name", "device"), product(UPDATES, DEVICES))
 def test_no_parameters(name: str, device: str) -> None:
     update = UPDATES[name]
     none: list[list[Any]] = [[] for _ in range(2 + len(update.signed))]
     assert update(DEVICES[device].device(), none, Step(0.1)) == tuple(none[1:])
 
 
-@pytest.mark.parametrize("owned", [False, True])
-@pytest.mark.parametrize("device", DEVICES)
+@every_row(("device", "owned"), product(DEVICES, (False, True)))
 @pytest.mark.parametrize("name", UPDATES)
 def test_a_skipped_update_changes_nothing(name: str, device: str, owned: bool) -> None:
     update, on = UPDATES[name], DEVICES[device].device()

@@ -71,8 +71,11 @@ class CuPyNormalization(CuPyPrograms):
             return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
         kernel, geometry = chosen
         xs = [grad, x, weight, mean, var]
-        by_x, by_weight, by_bias = self._call(kernel, xs, (), geometry, x.shape, weight.shape)
-        return by_x, by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
+        shape = weight.shape
+        by_x, by_weight, by_bias = self._call(kernel, xs, (), geometry, x.shape, shape)
+        if by_weight.shape != shape:
+            by_weight, by_bias = by_weight.reshape(shape), by_bias.reshape(shape)
+        return by_x, by_weight, by_bias
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
         chosen = self._normalizing_kernel("rms_norm", (x,), (weight,), (), dims, eps)
