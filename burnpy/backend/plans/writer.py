@@ -371,5 +371,4 @@ class Writer:
         def instance() -> Callable[..., Any]:
             return define(self.storage.instance(self.source.objects))
 
-        executor = self.executor
-        return instance if executor is None else lambda: executor.replayed(instance, self.source.generators)
+        return lambda: self.device.replayed(instance, self.source.generators)
