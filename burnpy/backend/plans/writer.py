@@ -246,8 +246,8 @@ class Writer:
             self.launched.add(id(node))
             self._node_launch([*refs_in(node.results)], launch, position, stop)
             return
-        if node.name == "bounded":
-            self._bounds[node.results.number] = node.args[1:3]
+        if node.name in ("bounded", "bounded_and_counted"):
+            self._bounds[next(refs_in(node.results)).number] = node.args[1:3]
         if self.executor is not None and node.results.__class__ is Ref:
             if node.name in _VIEWS and self._view(node):
                 if node.args[0].number in self._bounds:
