@@ -52,14 +52,14 @@ def _method_of(op: Operation, rule: BatchRule | None) -> Method:
     if isinstance(rule, Folded):
         return _folded(op, rule)
     if callable(rule):
-        return _ruled(op, rule)
+        return _unless_shared(op, lambda self, i, values: rule(self, *values))
     if not any(a.kind for a in op.arguments):
         return _created(op)
     if op.elementwise:
         return _elementwise(op)
     if op.required:
         raise TypeError(f"the declaration of {op.name} has no batching rule, as batch=SHIFTED would be one")
-    return _ruled(op, op.function)
+    return _unless_shared(op, lambda self, i, values: op.function(self, *values))
 
 
 def _created(op: Operation) -> Method:
@@ -251,14 +251,33 @@ def _promote(self: Any, args: list[Any], places: Sequence[int]) -> None:
                 return
 
 
+def _unless_shared(op: Operation, together: Callable[[Any, Any, list[Any]], Any]) -> Method:
+    """Make a method that calls the inner backend if all primitives are shared, and else ``together``.
+
+    Args:
+        op: the operation.
+        together: a function of the device, the inner device of the call, and all arguments with primitives lifted.
+    """
+    name, count = op.name, len(op.arguments)
+    lift, choose = _lifter(op), _chooser(op)
+
+    def method(self: Any, *args: Any, **keywords: Any) -> Any:
+        values = list(complete(op, args, keywords) if keywords or len(args) != count else args)
+        batched = lift(self, values)
+        i = choose(self, values)
+        return together(self, i, values) if batched else _wrapped(self, getattr(i, name)(*map(_value, values)), False)
+
+    return method
+
+
 def _shifted(op: Operation) -> Method:
     """Make a method that gives all primitives the batch dimension, and shifts dims, shapes and keys past it."""
     name, count = op.name, len(op.arguments)
-    lift, choose = _lifter(op), _chooser(op)
     primitives = [k for k, a in enumerate(op.arguments) if a.kind is not None]
     shifts = [(k, SHIFTS[a.role]) for k, a in enumerate(op.arguments) if a.role in SHIFTS]
 
     if primitives == [0] and not op.arguments[0].sequence:
+        choose = _chooser(op)
 
         def shifted_unary(self: Any, *args: Any, **keywords: Any) -> Any:
             x, *rest = complete(op, args, keywords) if keywords or len(args) != count else args
@@ -271,12 +290,7 @@ def _shifted(op: Operation) -> Method:
 
         return shifted_unary
 
-    def shifted(self: Any, *args: Any, **keywords: Any) -> Any:
-        values = list(complete(op, args, keywords) if keywords or len(args) != count else args)
-        batched = lift(self, values)
-        operate = getattr(choose(self, values), name)
-        if not batched:
-            return _wrapped(self, operate(*map(_value, values)), False)
+    def shifted(self: Any, i: Any, values: list[Any]) -> Any:
         for k in primitives:
             x = values[k]
             if x.__class__ is BatchedValue:
@@ -285,27 +299,20 @@ def _shifted(op: Operation) -> Method:
                 values[k] = [self.spread(member) for member in x]
         for k, shift in shifts:
             values[k] = shift(self, values[k])
-        return _wrapped(self, operate(*values), True)
+        return _wrapped(self, getattr(i, name)(*values), True)
 
-    return shifted
+    return _unless_shared(op, shifted)
 
 
 def _folded(op: Operation, rule: Folded) -> Method:
     """Make a method that folds the batch into the first dimension, as `Folded` says."""
-    name, count = op.name, len(op.arguments)
-    lift, choose = _lifter(op), _chooser(op)
     places = {a.name: k for k, a in enumerate(op.arguments)}
     shapes = [places[n] for n in rule.folded if op.arguments[places[n]].kind is None]
     primitives = [places[n] for n in rule.folded if op.arguments[places[n]].kind is not None]
     shared = [places[n] for n in rule.shared]
-    default, is_float = op.function, op.float_results
+    name, default, is_float = op.name, op.function, op.float_results
 
-    def folded(self: Any, *args: Any, **keywords: Any) -> Any:
-        values = list(complete(op, args, keywords) if keywords or len(args) != count else args)
-        batched = lift(self, values)
-        i = choose(self, values)
-        if not batched:
-            return _wrapped(self, getattr(i, name)(*map(_value, values)), False)
+    def folded(self: Any, i: Any, values: list[Any]) -> Any:
         for k in shared:
             if values[k].__class__ is BatchedValue and values[k].batched:
                 return default(self, *values)
@@ -321,18 +328,4 @@ def _folded(op: Operation, rule: Folded) -> Method:
         ]
         return tuple(unfolded) if out.__class__ is tuple else unfolded[0]
 
-    return folded
-
-
-def _ruled(op: Operation, rule: Callable[..., Any]) -> Method:
-    """Make a method that calls the operation's own rule, or else its default."""
-    name, count = op.name, len(op.arguments)
-    lift, choose = _lifter(op), _chooser(op)
-
-    def ruled(self: Any, *args: Any, **keywords: Any) -> Any:
-        values = list(complete(op, args, keywords) if keywords or len(args) != count else args)
-        if lift(self, values):
-            return rule(self, *values)
-        return _wrapped(self, getattr(choose(self, values), name)(*map(_value, values)), False)
-
-    return ruled
+    return _unless_shared(op, folded)
