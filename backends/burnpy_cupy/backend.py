@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any
@@ -44,6 +44,7 @@ from burnpy_cupy.kernels.recurrence import RECURRENCE, CuPyRecurrence
 from burnpy_cupy.kernels.reduction import CuPyReduction
 from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
 from burnpy_cupy.plans import CuPyExecutor
+from burnpy_cupy.replays import Replay
 
 ELEMENTWISE = (
     CHECKS | CONVOLUTION | DENSE | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
@@ -189,6 +190,9 @@ class CuPy(
 
     def executor(self) -> CuPyExecutor | None:
         return CuPyExecutor(self) if kernels_enabled() else None
+
+    def replayed(self, make: Callable[[], Callable[..., list[Any]]], defaults: Sequence[Callable[[], Any]]) -> Replay:
+        return Replay(self, make, defaults)
 
     def host_number(self, value: float) -> Any:
         return self._host_values.note(self._call(self._kernels["burnpy_number"], value), value)

@@ -98,15 +98,14 @@ class ReplayGraph:
             self._workspace = self._xp.empty(WORKSPACE, "uint8")
             use(self._workspace)
             self._own = {k: self._xp.empty(inputs[k].shape, inputs[k].dtype) for k in moving}
+            own = [self._own.get(k, x[...] if hasattr(x, "data") else x) for k, x in enumerate(inputs)]
             known = device._host_values.of
-            numbers = [
-                (self._own.get(k, x), partial(_number, known, k)) for k, x in enumerate(inputs) if known(x) is not None
-            ]
+            numbers = [(own[k], partial(_number, known, k)) for k, x in enumerate(inputs) if known(x) is not None]
             self._capture = Capture(self._xp.empty(_MOST_WORDS, "int64"), inputs, generators, numbers)
             try:
                 stream.begin_capture()
                 with _context(device, stream, library, self._capture):
-                    self._run_captured(function, inputs)
+                    self._run_captured(function, own)
                 self._graph = stream.end_capture()
             except BaseException as error:
                 with suppress(RuntimeError):  # as the capture is invalid, or has ended
@@ -138,8 +137,8 @@ class ReplayGraph:
             add([values[k] for k in words])
         return outputs
 
-    def _run_captured(self, function: Callable[..., list[Any]], inputs: Inputs) -> None:
-        own = [self._own.get(k, x) for k, x in enumerate(inputs)]
+    def _run_captured(self, function: Callable[..., list[Any]], own: Inputs) -> None:
+        """Run the replay with arrays that nothing knows: what was computed of the inputs before is not in the graph."""
         self._copy([*self._own.values()], [partial(_address, k) for k in self._own], False)
         results = function(*own)
         standing = [k for k, x in enumerate(own) if k not in self._own and hasattr(x, "data")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from burnpy.backend.dtypes import float32, float64, kind_of
@@ -22,7 +22,6 @@ from burnpy_cupy.kernels.row_geometry import along, flat, matrix
 from burnpy_cupy.launch_sequence import LaunchSequence
 from burnpy_cupy.launches import ListsLaunch, NormLaunch, NumbersLaunch, ProductLaunch, ProgramLaunch, RowsLaunch
 from burnpy_cupy.number_formulas import formula_kernel, formula_source
-from burnpy_cupy.replays import Replay
 
 _PRODUCTS = ("matmul", "matmul_nt", "matmul_tn")
 _INDEXED = {
@@ -178,12 +177,6 @@ class CuPyExecutor:
     def joined(self, calls: Sequence[Any], given: Sequence[str]) -> Joined:
         """Return the launches as one call."""
         return LaunchSequence(self._device, calls, given)
-
-    def replayed(
-        self, make: Callable[[], Callable[..., list[Any]]], defaults: Sequence[Callable[[], Any]]
-    ) -> Callable[..., list[Any]]:
-        """Return the replay of an instance, which orders the streams that use its memory."""
-        return Replay(self._device, make, defaults)
 
     def memory(self, size: int) -> Any:
         """Return memory of so many bytes, which CuPy aligns."""

@@ -154,10 +154,9 @@ def _arange(start: Any, step: Any, out: Any) -> Any:
     return out
 
 
-def _index_reduce(combine: Any) -> Any:
-    def run(place: Any, value: Any, out: Any) -> None:
-        assert out.flags.c_contiguous, "the kernel counts places in row-major order"
-        combine.at(out.reshape(-1), place, value)
+def _reduce(combine: Any) -> Any:
+    def run(value: Any, index: Any, dim: int, out: Any) -> None:
+        combine.at(out, (*(slice(None),) * dim, index), value)
 
     return run
 
@@ -179,9 +178,9 @@ def _batch_totals(mean: Any, var: Any, size: int, factor: float, out: Any) -> An
 
 KERNELS: dict[str, Any] = {
     **{f"burnpy_cat_{count}": _cat for count in range(2, 9)},
-    **{f"burnpy_index_prod_{size}": _index_reduce(np.multiply) for size in (4, 8)},
-    **{f"burnpy_index_amin_{size}": _index_reduce(np.minimum) for size in (4, 8)},
-    **{f"burnpy_index_amax_{size}": _index_reduce(np.maximum) for size in (4, 8)},
+    **{f"burnpy_reduce_prod_{size}": _reduce(np.multiply) for size in (4, 8)},
+    **{f"burnpy_reduce_amin_{size}": _reduce(np.minimum) for size in (4, 8)},
+    **{f"burnpy_reduce_amax_{size}": _reduce(np.maximum) for size in (4, 8)},
     "burnpy_floor_divide": np.floor_divide,
     "burnpy_floor_divide_by": np.floor_divide,
     "burnpy_remainder": np.remainder,

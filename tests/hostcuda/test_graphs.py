@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, Generator, IntTensor, Tensor, compiled, cross_entropy, errors, func, linalg, manual_seed
-from burnpy.backend import CuPy
+from burnpy.backend import CuPy, Mixed
+from burnpy.backend.devices import device_of
 from burnpy.nn import BatchNorm, Conv2d, Dropout, Embedding, Flatten, Linear, MaxPool2d, Relu, Sequential
 from burnpy.nn import TransformerEncoderLayer as Layer
 from burnpy.optim import Adam, AdamW, GradientsParams, Sgd, clip_by_global_norm
@@ -41,24 +42,24 @@ def labels(count: int, most: int, seed: int = 0) -> Any:
     return IntTensor.from_data(np.random.default_rng(seed).integers(0, most, count), device=Train)
 
 
-def mlp() -> Any:
-    return Sequential(Linear(4, 8, device=Train), Relu(), Dropout(0.2), Linear(8, 3, device=Train))
+def mlp(device: Any) -> Any:
+    return Sequential(Linear(4, 8, device=device), Relu(), Dropout(0.2), Linear(8, 3, device=device))
 
 
-def cnn() -> Any:
-    convolutions = Conv2d(1, 2, 3, device=Train), BatchNorm(2, device=Train), Relu(), MaxPool2d(2), Dropout(0.1)
-    return Sequential(*convolutions, Flatten(), Linear(18, 3, device=Train))
+def cnn(device: Any) -> Any:
+    convolutions = Conv2d(1, 2, 3, device=device), BatchNorm(2, device=device), Relu(), MaxPool2d(2), Dropout(0.1)
+    return Sequential(*convolutions, Flatten(), Linear(18, 3, device=device))
 
 
-def gpt() -> Any:
+def gpt(device: Any) -> Any:
     return Sequential(
-        Embedding(7, 8, device=Train),
-        Layer(8, 2, feedforward=16, dropout=0.1, device=Train),
-        Linear(8, 3, device=Train),
+        Embedding(7, 8, device=device),
+        Layer(8, 2, feedforward=16, dropout=0.1, device=device),
+        Linear(8, 3, device=device),
     )
 
 
-STEPS: dict[str, tuple[Callable[[], Any], Any, Callable[[int], Any], int]] = {
+STEPS: dict[str, tuple[Callable[[Any], Any], Any, Callable[[int], Any], int]] = {
     "MLP": (mlp, Adam(), lambda k: tracked(6, 4, seed=k), 6),
     "CNN": (cnn, Sgd(momentum=0.9), lambda k: tracked(6, 1, 8, 8, seed=k), 6),
     "GPT": (gpt, AdamW(), lambda k: labels(10, 7, seed=k).unflatten(0, (2, 5)), 10),
@@ -66,10 +67,12 @@ STEPS: dict[str, tuple[Callable[[], Any], Any, Callable[[int], Any], int]] = {
 """Models with dropout, their optimizers, their inputs by the number of the step, and the numbers of labels."""
 
 
+@pytest.mark.parametrize("inner", [CuPy, Mixed[CuPy]])
 @pytest.mark.parametrize("name", STEPS)
-def test_a_step_is_one_graph(name: str) -> None:
+def test_a_step_is_one_graph(name: str, inner: Any) -> None:
     """With clipping, a rate that changes, batches elsewhere, indices that are checked late, and a seed set anew."""
     make, optim, inputs, count = STEPS[name]
+    device = Autodiff(device_of(inner))
 
     def step(model: Any, state: Any, lr: float, x: Any, y: Any) -> Any:
         loss = cross_entropy(model(x).reshape(count, 3), y)
@@ -80,14 +83,14 @@ def test_a_step_is_one_graph(name: str) -> None:
     for enabled in (False, True):
         manual_seed(0)
         planned: Any = compiled(step, donate=("model", "state"))
-        model = make()
+        model = make(device)
         carried: list[Any] = [model, optim.init(model)]
         losses = []
         with CuPy.graphs(enabled):
             for k in range(8):
                 if k == 5:
                     manual_seed(7)
-                batch = inputs(k), labels(count, 3, seed=k)
+                batch = inputs(k).to_device(device), labels(count, 3, seed=k).to_device(device)
                 with simulator.watched() as journal:
                     *carried, loss = planned(*carried, 0.1 / (k + 1), *batch)
                 losses.append(loss.item())

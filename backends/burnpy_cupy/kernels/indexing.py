@@ -6,8 +6,6 @@ so by atomic additions, in any order.
 
 from __future__ import annotations
 
-import math
-from functools import cache
 from typing import Any
 
 from burnpy.backend.dtypes import (
@@ -26,7 +24,6 @@ from burnpy.backend.dtypes import (
 )
 from burnpy.backend.primitives import Key, Shape
 from burnpy_array import ArrayBackend
-from burnpy_array.indexing import writable
 from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.library import Kernels
 
@@ -68,6 +65,32 @@ if (goes_on && !began_before && index != padding) {{
 """
 """The chunk in which a run began adds up its parts, from left to right."""
 
+_COMBINED = {
+    "prod": "current * value",
+    "amin": "value < current || value != value ? value : current",
+    "amax": "value > current || value != value ? value : current",
+}
+"""The C expressions that replace ``current``; a NaN stays, as comparisons with it are false."""
+
+_REDUCE = """
+_at[dim] = index[_at[dim]];
+{bits}* const target = reinterpret_cast<{bits}*>(&out[_at]);
+{bits} seen = *target, before;
+do {{
+    before = seen;
+    const T current = reinterpret_cast<const T&>(before);
+    const T combined = {combined};
+    const {bits} after = reinterpret_cast<const {bits}&>(combined);
+    if (after == before) break;
+    seen = atomicCAS(target, before, after);
+}} while (seen != before);
+"""
+"""The kernel: compare and swap, repeated until no other thread has changed the element in between. Source: NVIDIA,
+CUDA C++ Programming Guide, atomic functions."""
+
+_BITS = {4: "unsigned int", 8: "unsigned long long"}
+"""The types that CUDA compares and swaps, by their size in bytes."""
+
 INDEXING = {
     "burnpy_run_sums": Elementwise(
         "raw int64 indices, raw int64 order, raw T rows, int64 width, int64 length, int64 padding",
@@ -79,6 +102,13 @@ INDEXING = {
         "raw T out",
         _JOINED_RUNS,
     ),
+    **{
+        f"burnpy_reduce_{name}_{size}": Elementwise(
+            "T value, raw int64 index, int32 dim", "raw T out", _REDUCE.format(bits=bits, combined=combined)
+        )
+        for name, combined in _COMBINED.items()
+        for size, bits in _BITS.items()
+    },
     "burnpy_rows": Elementwise(
         "raw T rows, raw int64 indices, int64 width", "T out", "out = rows[indices[i / width] * width + i % width]"
     ),
@@ -127,12 +157,12 @@ class CuPyIndexing(ArrayBackend):
         return self._call(self._kernels["burnpy_rows"], weight, index, width, out)
 
     def accumulate(self, total: Any, grad: Any) -> Any:
-        if total.dtype in _ADDED and total.dtype is grad.dtype and writable(total, grad.shape):
+        if _is_added_to(total, grad) and total.shape == grad.shape:
             return self._call(self._kernels["burnpy_add_to"], grad, total)
         return super().accumulate(total, grad)
 
     def accumulate_slice(self, total: Any, key: Key, grad: Any) -> Any:
-        if total.dtype not in _ADDED or total.dtype is not grad.dtype or not writable(total, total.shape):
+        if not _is_added_to(total, grad):
             return super().accumulate_slice(total, key, grad)
         self._call(self._kernels["burnpy_add_to"], grad, total[key])
         return total
@@ -145,7 +175,12 @@ class CuPyIndexing(ArrayBackend):
         self._call(_add_at, self.xp, out, (*(slice(None),) * dim, index), src)
 
     def _reduce_at(self, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
-        self._call(reduce_at, self.xp, out, dim, index, src, reduce)
+        self._call(_reduce_at, self, out, dim, index, src, reduce)
+
+
+def _is_added_to(total: Any, grad: Any) -> bool:
+    """Return whether a kernel adds a gradient to a total in place: in one dtype, and not to a view by `expand`."""
+    return total.dtype in _ADDED and total.dtype is grad.dtype and 0 not in total.strides and total.ndim > 0
 
 
 def _embedding_backward(b: CuPyIndexing, grad: Any, index: Any, shape: Shape, padding: int) -> Any:
@@ -181,50 +216,18 @@ def _add_at(xp: Any, out: Any, key: tuple[Any, ...], src: Any) -> None:
         xp.add.at(out, key, src)
 
 
-_COMBINED = {
-    "prod": "current * value",
-    "amin": "value < current || value != value ? value : current",
-    "amax": "value > current || value != value ? value : current",
-}
-"""The C expressions that replace ``current``; a NaN stays, as comparisons with it are false."""
-
-_REDUCE = """
-{bits}* const target = reinterpret_cast<{bits}*>(&out[place]);
-{bits} seen = *target, before;
-do {{
-    before = seen;
-    const T current = reinterpret_cast<const T&>(before);
-    const T combined = {combined};
-    const {bits} after = reinterpret_cast<const {bits}&>(combined);
-    if (after == before) break;
-    seen = atomicCAS(target, before, after);
-}} while (seen != before);
-"""
-"""The kernel: compare and swap, repeated until no other thread has changed the element in between. Source: NVIDIA,
-CUDA C++ Programming Guide, atomic functions."""
-
-
-def reduce_at(xp: Any, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
-    """Reduce the slices of src along ``dim`` into the slices of ``out`` at ``index``, in place; out is contiguous."""
-    if out.dtype.itemsize < 4:  # atomicCAS supports 4 and 8 bytes
+def _reduce_at(b: CuPyIndexing, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
+    """Reduce the slices of src along ``dim`` into the slices of ``out`` at ``index``, in place."""
+    size = out.dtype.itemsize
+    if size in _BITS:
+        b._kernels[f"burnpy_reduce_{reduce}_{size}"](src, index, dim, out)
+    else:
         wide = out.astype(_reducible(out.dtype))
-        reduce_at(xp, wide, dim, index, src.astype(wide.dtype), reduce)
+        _reduce_at(b, wide, dim, index, src.astype(wide.dtype), reduce)
         out[...] = wide
-        return
-    outer, size, inner = math.prod(out.shape[:dim]), out.shape[dim], math.prod(out.shape[dim + 1 :])
-    rows = xp.add(xp.arange(0, outer * size, size).reshape((outer, 1, 1)), index.reshape((1, -1, 1)))
-    place = xp.add(xp.multiply(rows, inner), xp.arange(inner).reshape((1, 1, inner)))
-    _reducing_kernel(xp, reduce, out.dtype.itemsize)(place, src.reshape(place.shape), out)
 
 
 def _reducible(dtype: Any) -> Any:
     if kind_of(dtype) == "float":
         return float32
     return int32 if dtype.kind == "i" else uint32
-
-
-@cache
-def _reducing_kernel(xp: Any, reduce: str, itemsize: int) -> Any:
-    bits = "unsigned int" if itemsize == 4 else "unsigned long long"
-    source = _REDUCE.format(bits=bits, combined=_COMBINED[reduce])
-    return xp.ElementwiseKernel("int64 place, T value", "raw T out", source, f"burnpy_index_{reduce}_{itemsize}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -199,12 +199,6 @@ class NumPyExecutor:
 
         entry = sequence_entry()
         return None if entry is None else CallSequence(entry, calls, given)
-
-    def replayed(
-        self, make: Callable[[], Callable[..., list[Any]]], defaults: Sequence[Callable[[], Any]]
-    ) -> Callable[..., list[Any]]:
-        """Return the generated function itself."""
-        return make()
 
     def memory(self, size: int) -> Any:
         """Return memory that begins at a multiple of 64 bytes.

@@ -92,6 +92,12 @@ class Mixed(Decorator[I], Generic[I]):
         """As of the inner backend, which may keep it."""
         return self.inner.seed(shape, dtype)
 
+    def replayed(
+        self, make: Callable[[], Callable[..., list[Any]]], defaults: Sequence[Callable[[], Any]]
+    ) -> Callable[..., list[Any]]:
+        """As of the inner backend, which may launch it as a whole."""
+        return self.inner.replayed(make, defaults)
+
     def bounded_and_counted(
         self, index: Int, low: int, high: int, error: Callable[[int], Exception], ignored: int
     ) -> tuple[Int, Bool]:

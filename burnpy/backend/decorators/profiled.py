@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import Any, Generic, final
@@ -56,6 +56,12 @@ class Profiled(Decorator[I], Generic[I]):
         from burnpy.backend.decorators.profiled_plans import ProfiledExecutor
 
         return ProfiledExecutor(inner, self.inner)
+
+    def replayed(
+        self, make: Callable[[], Callable[..., list[Any]]], defaults: Sequence[Callable[[], Any]]
+    ) -> Callable[..., list[Any]]:
+        """As of the inner backend, which knows whether a profile is recorded."""
+        return self.inner.replayed(make, defaults)
 
     def wants_rule_context(self) -> bool:
         """Return whether a recording is in progress."""

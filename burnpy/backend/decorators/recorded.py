@@ -195,6 +195,15 @@ class Recorded(Decorator[I], Generic[I]):
             return False
         return self.inner.fuses([self._value(x) for x in xs])
 
+    def bounded_and_counted(
+        self, index: Int, low: int, high: int, error: Callable[[int], Exception], ignored: int
+    ) -> tuple[Int, Bool]:
+        """Record the check and the mask as one call."""
+        if self.decomposes is not None:
+            return super().bounded_and_counted(index, low, high, error, ignored)
+        args = (index, low, high, error, ignored)
+        return self._noted("bounded_and_counted", self.inner.bounded_and_counted, args, effect=True)  # type: ignore[no-any-return]  # as declared
+
     def statistics_update(
         self, count: Int, averages: Sequence[Float], totals: Sequence[Float], share: float
     ) -> tuple[Int, list[Float]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.foreach import Formula
@@ -50,3 +50,14 @@ class Programs(OperationsBase):
     def executor(self) -> Executor | None:
         """Return what the device offers plans beyond its operations; None if plans call operations alone."""
         return None
+
+    def replayed(
+        self, make: Callable[[], Callable[..., list[Any]]], defaults: Sequence[Callable[[], Any]]
+    ) -> Callable[..., list[Any]]:
+        """Return the replay of a plan in memory of its own: the generated function itself, unless a backend wraps it.
+
+        Args:
+            make: returns the generated function, with memory of its own.
+            defaults: functions that return the default random generators that it draws from.
+        """
+        return make()

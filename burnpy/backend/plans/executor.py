@@ -162,17 +162,6 @@ class Executor(Protocol):
         """
         ...
 
-    def replayed(
-        self, make: Callable[[], Callable[..., list[Any]]], defaults: Sequence[Callable[[], Any]]
-    ) -> Callable[..., list[Any]]:
-        """Return the replay of a plan in memory of its own, which may be the generated function itself.
-
-        Args:
-            make: returns the generated function, with memory of its own.
-            defaults: functions that return the default random generators that it draws from.
-        """
-        ...
-
     def memory(self, size: int) -> Any:
         """Return memory of so many bytes."""
         ...

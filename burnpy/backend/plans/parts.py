@@ -19,6 +19,7 @@ _HELPERS = {
     "foreach": "a formula for all parameters, which has a kernel of its own",
     "defer_check": "a check of values",
     "bounded": "a check of indices",
+    "bounded_and_counted": "a check of indices, and a mask of those that count",
     "unrolled": "operations on few elements, one number at a time",
     "statistics_update": "counts the updates, and updates averages",
 }

@@ -246,8 +246,8 @@ class Writer:
             self.launched.add(id(node))
             self._node_launch([*refs_in(node.results)], launch, position, stop)
             return
-        if node.name == "bounded":
-            self._bounds[node.results.number] = node.args[1:3]
+        if node.name in ("bounded", "bounded_and_counted"):
+            self._bounds[next(refs_in(node.results)).number] = node.args[1:3]
         if self.executor is not None and node.results.__class__ is Ref:
             if node.name in _VIEWS and self._view(node):
                 if node.args[0].number in self._bounds:
@@ -371,5 +371,4 @@ class Writer:
         def instance() -> Callable[..., Any]:
             return define(self.storage.instance(self.source.objects))
 
-        executor = self.executor
-        return instance if executor is None else lambda: executor.replayed(instance, self.source.generators)
+        return lambda: self.device.replayed(instance, self.source.generators)
