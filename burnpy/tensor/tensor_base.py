@@ -305,7 +305,7 @@ class Lacking(Missing):
 
     def _message(self, cls: type[TensorBase[Any]], dtype: str) -> str:
         theirs = TensorBase.kinds[self.owner]
-        value = next(vars(base)[self.name] for base in theirs.__mro__ if self.name in vars(base))
+        value = self._of(theirs)
         if isinstance(value, LazyMethod):
             value = value.load()
         if isinstance(value, classmethod):
@@ -314,10 +314,17 @@ class Lacking(Missing):
                 f"write {theirs.__name__}[NumPy].{self.name}(...)"
             )
         call = "" if isinstance(value, property) else "()"
+        needed, calls = _ARTICLE[self.owner], f"x.{self.owner}().{self.name}{call}"
+        if cls.kind == "bool" and self.owner == "float" and not isinstance(self._of(TensorBase.kinds["int"]), Lacking):
+            needed, calls = "an int or a float", f"x.int().{self.name}{call} or {calls}"
         return (
-            f"{self.name}{call} needs {_ARTICLE[self.owner]} tensor, and this is {_ARTICLE[cls.kind]} tensor"
-            f"{dtype}; convert it first: x.{self.owner}().{self.name}{call}"
+            f"{self.name}{call} needs {needed} tensor, and this is {_ARTICLE[cls.kind]} tensor{dtype}; convert it "
+            f"first: {calls}"
         )
+
+    def _of(self, cls: type[TensorBase[Any]]) -> Any:
+        """Return the attribute of a class as it is stored."""
+        return next(vars(base)[self.name] for base in cls.__mro__ if self.name in vars(base))
 
 
 class Elsewhere(Missing):

@@ -245,6 +245,14 @@ def test_interpolate_sequences(mode: str, sizes: dict[str, Any]) -> None:
     agree(lambda x: F.interpolate(x, **settings), lambda x: T.interpolate(x, **settings), data(2, 3, 5))
 
 
+def test_the_nearest_element_is_rounded_as_in_pytorch() -> None:
+    for source in range(2, 30):
+        x = np.arange(source, dtype=np.float32).reshape(1, 1, source)
+        for size in range(2, 60):
+            ours = F.interpolate(Tensor[NumPy].from_data(x), size).tolist()
+            assert ours == T.interpolate(torch.from_numpy(x), size).tolist(), (source, size)
+
+
 @pytest.mark.parametrize("sizes", IMAGE_SIZES, ids=str)
 @pytest.mark.parametrize(
     "mode", ["nearest", "nearest-exact", "bilinear", "bilinear, corners", "bicubic", "bicubic, corners", "area"]

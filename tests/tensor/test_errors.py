@@ -412,10 +412,21 @@ def test_mixed_kinds_advise_a_conversion_that_loses_no_value(code: str) -> None:
             said = str(error)
             if "needs a float tensor" in said:  # a method that bools do not have
                 assert ".int()" not in said
+            elif "needs an int or a float tensor" in said:
+                assert ".float()" in said
             elif "a Tensor" in said or advice.endswith(".int()"):
                 assert said.endswith(advice) or (code == "a / c" and ".float()" in said), said
         except AttributeError:
             assert a is b, "bools have no arithmetic"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("cumsum", "needs an int or a float tensor"), ("mean", "needs a float tensor")]
+)
+def test_methods_that_masks_lack_name_the_kinds_that_have_them(name: str, said: str) -> None:
+    kind = "int" if "int" in said else "float"
+    with pytest.raises(KindError, match=rf"{said}, .*convert it first: x\.{kind}\(\)\.{name}\(\)"):
+        getattr(BoolTensor[NumPy].ones((2,)), name)
 
 
 @pytest.mark.parametrize("name", ["bitwise_and", "logical_or", "bitwise_not"])

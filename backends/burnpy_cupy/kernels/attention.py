@@ -196,8 +196,8 @@ def _backward(
 
 
 def _with_rows(xp: Any, x: Any) -> Any:
-    """Return an array whose rows are contiguous, as kernels read them."""
-    return x if x.shape[-1] < 2 or x.strides[-1] == x.itemsize else xp.ascontiguousarray(x)
+    """Return an array whose rows are contiguous, as kernels read them and write results of its order of memory."""
+    return x if x.strides[-1] == x.itemsize else xp.ascontiguousarray(x)
 
 
 def _broadcast(xp: Any, mask: Any, q: Any, k: Any) -> Any:

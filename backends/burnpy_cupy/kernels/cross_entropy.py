@@ -6,11 +6,13 @@ adds the sums of all, in a fixed order.
 
 from __future__ import annotations
 
+import struct
+from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from burnpy.backend.dtypes import int64, uint8
+from burnpy.backend.primitives import DType
+from burnpy_cupy.kernels.launcher import Launch, launcher
 from burnpy_cupy.kernels.library import SUM, Raw
 
 _THREADS = 256
@@ -137,27 +139,32 @@ def fits(x: Any, index: Any, counted: Any, dim: int) -> bool:
 
 def mean_cross_entropy(b: Any, x: Any, index: Any, counted: Any) -> tuple[Any, Any]:
     """Launch the kernel of the mean on a device, and return the mean and the logsumexps."""
-    xp, columns = b.xp, x.shape[-1]
-    kernel, blocks = _launch(b, "burnpy_mean_cross_entropy", x)
+    xp = b.xp
+    launch, blocks = _launch(b, "burnpy_mean_cross_entropy", "7Q", x.dtype, x.size, x.shape[-1])
     mean, logsumexp = xp.ndarray((), x.dtype), xp.ndarray((*x.shape[:-1], 1), x.dtype)
-    arrays = [None if a is None else xp.ascontiguousarray(a) for a in (x, index, counted)]
-    parts, finished = xp.ndarray((blocks, _PART_BYTES), uint8), b._counters()
-    sizes = np.int64(index.size), np.int64(columns)
-    kernel((blocks,), (_THREADS,), (*arrays, mean, logsumexp, parts, finished, *sizes))
+    arrays = [_contiguous(xp, a) for a in (x, index, counted)]
+    arrays += mean, logsumexp, xp.ndarray((blocks, _PART_BYTES), uint8), b._counters()
+    launch(*[0 if a is None else a.data.ptr for a in arrays])
     return mean, logsumexp
 
 
 def mean_cross_entropy_backward(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any, counted: Any) -> Any:
     """Launch the kernel of the gradient on a device, and return it."""
     xp, out = b.xp, b.xp.ndarray(x.shape, x.dtype)
-    kernel, blocks = _launch(b, "burnpy_mean_cross_entropy_backward", x)
-    arrays = [None if a is None else xp.ascontiguousarray(a) for a in (grad, x, logsumexp, index, counted)]
-    kernel((blocks,), (_THREADS,), (*arrays, out, np.int64(index.size), np.int64(x.shape[-1])))
+    launch, _ = _launch(b, "burnpy_mean_cross_entropy_backward", "6Q", x.dtype, x.size, x.shape[-1])
+    arrays = [*[_contiguous(xp, a) for a in (grad, x, logsumexp, index, counted)], out]
+    launch(*[0 if a is None else a.data.ptr for a in arrays])
     return out
 
 
-def _launch(b: Any, name: str, x: Any) -> tuple[Any, int]:
-    """Return a kernel for rows of the length of x's, and the number of its blocks."""
-    lanes = _THREADS if x.shape[-1] > _LONG else 32
-    rows, groups = x.size // x.shape[-1], _THREADS // lanes
-    return b._kernels.typed(name, {"LANES": lanes}, T=x.dtype), min(_BLOCKS, -(-rows // groups))
+def _contiguous(xp: Any, x: Any) -> Any:
+    return x if x is None or x._c_contiguous else xp.ascontiguousarray(x)
+
+
+@lru_cache(1024)
+def _launch(b: Any, name: str, given: str, dtype: DType, size: int, columns: int) -> tuple[Launch, int]:
+    """Return the launch of a kernel for rows of some length, given addresses, and the number of its blocks."""
+    lanes, rows = _THREADS if columns > _LONG else 32, size // columns
+    blocks = min(_BLOCKS, -(-rows // (_THREADS // lanes)))
+    kernel = b._kernels.typed(name, {"LANES": lanes}, T=dtype)
+    return launcher(b.xp, kernel, (blocks, 1), (_THREADS, 1), given, struct.pack("=2q", rows, columns)), blocks

@@ -33,7 +33,7 @@ def _bias(product: DType, bias: DType, out: DType) -> Program:
     def added(b: Any, x: Any, row: Any) -> Any:
         return b.cast(b.add(x, b.cast(row, product)), out)
 
-    return trace(added, (Input(Extent.FULL, product.name), Input(Extent.ROW, bias.name)), name="bias")
+    return trace(added, (Input(Extent.FULL, product.name), Input(Extent.ROW, bias.name)), name="add")
 
 
 class CuPyDense(CuPyPrograms):

@@ -24,7 +24,6 @@ from burnpy.backend.dtypes import (
 )
 from burnpy.backend.primitives import Key, Shape
 from burnpy_array import ArrayBackend
-from burnpy_array.indexing import writable
 from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.library import Kernels
 
@@ -158,12 +157,12 @@ class CuPyIndexing(ArrayBackend):
         return self._call(self._kernels["burnpy_rows"], weight, index, width, out)
 
     def accumulate(self, total: Any, grad: Any) -> Any:
-        if total.dtype in _ADDED and total.dtype is grad.dtype and writable(total, grad.shape):
+        if _is_added_to(total, grad) and total.shape == grad.shape:
             return self._call(self._kernels["burnpy_add_to"], grad, total)
         return super().accumulate(total, grad)
 
     def accumulate_slice(self, total: Any, key: Key, grad: Any) -> Any:
-        if total.dtype not in _ADDED or total.dtype is not grad.dtype or not writable(total, total.shape):
+        if not _is_added_to(total, grad):
             return super().accumulate_slice(total, key, grad)
         self._call(self._kernels["burnpy_add_to"], grad, total[key])
         return total
@@ -177,6 +176,11 @@ class CuPyIndexing(ArrayBackend):
 
     def _reduce_at(self, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
         self._call(_reduce_at, self, out, dim, index, src, reduce)
+
+
+def _is_added_to(total: Any, grad: Any) -> bool:
+    """Return whether a kernel adds a gradient to a total in place: in one dtype, and not to a view by `expand`."""
+    return total.dtype in _ADDED and total.dtype is grad.dtype and 0 not in total.strides and total.ndim > 0
 
 
 def _embedding_backward(b: CuPyIndexing, grad: Any, index: Any, shape: Shape, padding: int) -> Any:

@@ -161,7 +161,8 @@ def taps(source: int, size: int, how: Sampling) -> Taps:
     positions = np.arange(size)
     if how.mode.startswith("nearest"):
         offset = 0.5 if how.mode == "nearest-exact" else 0.0
-        return Taps(np.minimum(((positions + offset) * how.step).astype(np.int64), source - 1)[None], None)
+        at = (positions + offset).astype(np.float32) * np.float32(how.step)  # rounded as PyTorch does
+        return Taps(np.minimum(at.astype(np.int64), source - 1)[None], None)
     if how.antialias:
         return _antialiased(source, size, how)
     at = positions * how.step if how.align_corners else (positions + 0.5) * how.step - 0.5

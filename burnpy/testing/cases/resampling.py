@@ -25,7 +25,7 @@ def _matrix(source: int, size: int, how: Sampling) -> Any:
     out = np.zeros((size, source))
     for k in range(size):
         if how.mode.startswith("nearest"):
-            at = (k + (0.5 if how.mode == "nearest-exact" else 0.0)) * how.step
+            at = float(np.float32(k + (0.5 if how.mode == "nearest-exact" else 0.0)) * np.float32(how.step))
             out[k, min(int(at), source - 1)] = 1.0
             continue
         if how.antialias:
@@ -77,6 +77,7 @@ _HOW: list[tuple[int, int, Sampling]] = [  # sizes of x and of the result
     (3, 6, Sampling("nearest", False, 0.5)),
     (5, 3, Sampling("nearest", False, 5 / 3)),
     (3, 5, Sampling("nearest-exact", False, 0.6)),
+    (26, 22, Sampling("nearest", False, 26 / 22)),  # an element lies between two, up to rounding
     (4, 8, Sampling("linear", False, 0.5)),
     (3, 5, Sampling("linear", True, 0.5)),
     (7, 3, Sampling("linear", False, 7 / 3)),
