@@ -20,7 +20,7 @@ from burnpy_cupy.kernels.launcher import launcher  # noqa: E402
 
 _SOURCE = """
 struct Pair { long long first, second; };
-extern "C" __global__ void burnpy_noted(double* out, double x, long long n, const Pair pair) {
+extern "C" __global__ void noted(double* out, double x, long long n, const Pair pair) {
   out[0] = x, out[1] = n, out[2] = pair.first, out[3] = pair.second;
 }
 """
@@ -34,7 +34,7 @@ def xp() -> Any:
 def noting(xp: Any) -> Any:
     """A launch that writes its arguments down: a number, and those that stay."""
     rest = struct.pack("=3q", 7, -8, 9)
-    return launcher(xp, xp.RawKernel(_SOURCE, "burnpy_noted"), (1, 1), (1, 1), "Qd", rest)
+    return launcher(xp, xp.RawKernel(_SOURCE, "noted"), (1, 1), (1, 1), "Qd", rest)
 
 
 def test_arguments_are_those_given_and_those_that_stay(xp: Any) -> None:

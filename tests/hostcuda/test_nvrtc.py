@@ -180,7 +180,7 @@ def check_compiled(texts: list[str], architecture: int) -> None:
         for text in texts
         if re.search(r"__global__ .*void burnpy_", text) and not re.search("CUPY_FOR|_type_reduce", text)
     ]
-    assert all("__launch_bounds__" in text for text in ours)
+    assert [text[:2000] for text in ours if "__launch_bounds__" not in text] == []
 
 
 def test_the_compiler_can_refuse() -> None:
