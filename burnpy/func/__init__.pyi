@@ -3,13 +3,13 @@
 from burnpy.func.batches.ensembles import stack_models
 from burnpy.func.batches.vmaps import vmap
 from burnpy.func.compiling.compilation import compiled
+from burnpy.func.control_flow.branches import cond, while_loop
+from burnpy.func.control_flow.scans import scan
 from burnpy.func.derivatives.gradients import grad, value_and_grad
 from burnpy.func.derivatives.hessians import hessian, hvp, vhp
 from burnpy.func.derivatives.jacobians import jacfwd, jacobian, jacrev
 from burnpy.func.derivatives.jvps import jvp
 from burnpy.func.derivatives.vjps import linearize, vjp
-from burnpy.func.loops.branches import cond, while_loop
-from burnpy.func.loops.scans import scan
 from burnpy.func.pytree import register_tree
 from burnpy.func.solvers.conjugate_gradients import cg
 from burnpy.func.solvers.fixed_points import fixed_point

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.func.loops.branches import while_loop
+from burnpy.func.control_flow.branches import while_loop
 from burnpy.func.solvers.implicit import is_tracked
 from burnpy.func.solvers.outcomes import is_chosen_by_where, select
 from burnpy.func.solvers.runge_kutta import Step

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from burnpy.backend.errors import ShapeError
+from burnpy.func.control_flow.branches import while_loop
 from burnpy.func.loop_trees import loop_function
-from burnpy.func.loops.branches import while_loop
 from burnpy.func.pytree import describe_tree
 from burnpy.func.solvers.flat_trees import FlatTree
 from burnpy.func.solvers.outcomes import NON_FINITE, STALLED, TOO_MANY, Solution, largest, refuse_failure

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from burnpy.func.control_flow.scans import scan
 from burnpy.func.derivatives.jvps import jvp
-from burnpy.func.loops.scans import scan
 from burnpy.func.solvers.adaptive_steps import State
 from burnpy.tensor.joining import where
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from burnpy.autodiff.modes import no_grad
+from burnpy.func.control_flow.branches import while_loop
 from burnpy.func.loop_trees import loop_function
-from burnpy.func.loops.branches import while_loop
 from burnpy.func.solvers.flat_trees import FlatTree
 from burnpy.func.solvers.implicit import implicit
 from burnpy.func.solvers.linear import Factors

@@ -7,10 +7,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from burnpy.autodiff.modes import no_grad
 from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.func.control_flow.branches import while_loop
 from burnpy.func.derivatives.gradients import grad, value_and_grad
 from burnpy.func.derivatives.jvps import jvp
 from burnpy.func.loop_trees import loop_function
-from burnpy.func.loops.branches import while_loop
 from burnpy.func.pytree import describe_tree
 from burnpy.func.solvers.flat_trees import FlatTree
 from burnpy.func.solvers.implicit import implicit

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
+from burnpy.func.control_flow.scans import scan
 from burnpy.func.loop_trees import loop_function
-from burnpy.func.loops.scans import scan
 from burnpy.func.pytree import describe_tree
 from burnpy.func.solvers.adaptive_steps import EVENT, NON_FINITE, UNDERFLOW, AdaptiveMethod, State
 from burnpy.func.solvers.event_times import event_time

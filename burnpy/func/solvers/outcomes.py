@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from burnpy.backend.errors import ConvergenceError
+from burnpy.func.control_flow.nested_calls import recorder_of
 from burnpy.func.derivative_levels import base_for
-from burnpy.func.loops.nested_calls import recorder_of
 from burnpy.tensor.joining import where
 from burnpy.tensor.levels import differs_between_examples
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from burnpy.func.loops.branches import while_loop
+from burnpy.func.control_flow.branches import while_loop
 from burnpy.tensor.joining import where
 
 _DECREASE, _CURVATURE, _MOST = 1e-4, 0.9, 60.0

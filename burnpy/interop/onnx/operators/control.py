@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from burnpy.func.loops.nested_calls import recorder_of
+from burnpy.func.control_flow.nested_calls import recorder_of
 from burnpy.interop.onnx.operators.table import HOST, Kept, Scalar, Value, operator, tensor
 from burnpy.tensor.joining import stack
 

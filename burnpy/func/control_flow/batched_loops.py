@@ -16,10 +16,10 @@ from burnpy.backend.primitives import Value
 from burnpy.batching.batched import Batched
 from burnpy.batching.batched_value import BatchedValue
 from burnpy.func.batches.batch_dims import batch_at, batch_first
+from burnpy.func.control_flow.batched_branches import any_example, next_leaves
+from burnpy.func.control_flow.recorded_scans import recorded_scan
+from burnpy.func.control_flow.recorded_while_loops import recorded_while
 from burnpy.func.derivative_levels import Level, base_for
-from burnpy.func.loops.batched_branches import any_example, next_leaves
-from burnpy.func.loops.recorded_scans import recorded_scan
-from burnpy.func.loops.recorded_while_loops import recorded_while
 from burnpy.tensor.levels import raised, working_on
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor

@@ -11,8 +11,7 @@ from burnpy.backend.decorators.recorded import Traced
 from burnpy.backend.plans.blocks import Loop
 from burnpy.backend.plans.recording import Ref
 from burnpy.backend.plans.splitting import part, split
-from burnpy.func.derivative_levels import base_for
-from burnpy.func.loops.nested_calls import (
+from burnpy.func.control_flow.nested_calls import (
     Entered,
     Left,
     NestedCall,
@@ -27,6 +26,7 @@ from burnpy.func.loops.nested_calls import (
     tangent_of,
     uses_of,
 )
+from burnpy.func.derivative_levels import base_for
 from burnpy.tensor.levels import lifted_to, raised
 from burnpy.tensor.tensor_base import TensorBase
 

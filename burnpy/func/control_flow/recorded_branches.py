@@ -12,8 +12,7 @@ from burnpy.backend.errors import RecordingError
 from burnpy.backend.plans.blocks import Choice
 from burnpy.backend.plans.recording import Ref
 from burnpy.backend.plans.splitting import part
-from burnpy.func.derivative_levels import base_for
-from burnpy.func.loops.nested_calls import (
+from burnpy.func.control_flow.nested_calls import (
     Entered,
     Left,
     NestedCall,
@@ -26,6 +25,7 @@ from burnpy.func.loops.nested_calls import (
     recorder_of,
     tangent_of,
 )
+from burnpy.func.derivative_levels import base_for
 from burnpy.func.pytree import Structure
 from burnpy.tensor.levels import lifted_to, raised
 

@@ -11,8 +11,7 @@ from burnpy.backend.errors import RecordingError
 from burnpy.backend.plans.blocks import WhileGradient, WhileLoop
 from burnpy.backend.plans.recording import Ref
 from burnpy.backend.plans.splitting import part
-from burnpy.func.derivative_levels import base_for
-from burnpy.func.loops.nested_calls import (
+from burnpy.func.control_flow.nested_calls import (
     NestedCall,
     UnsupportedLevelsError,
     beneath,
@@ -24,6 +23,7 @@ from burnpy.func.loops.nested_calls import (
     settled,
     tangent_of,
 )
+from burnpy.func.derivative_levels import base_for
 from burnpy.tensor.levels import lifted_to, raised
 
 _KIND = opaque_class("while_loop")
