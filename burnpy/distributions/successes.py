@@ -89,7 +89,9 @@ class Bernoulli(OfSuccesses[B]):
         if vars(self)["probs"] is None:
             size = self.logits.abs().clamp(None, 1e30)
             return size.softplus() - size * size.sigmoid()
-        return entr(self.probs) - xlog1py(1.0 - self.probs, -self.probs)
+        failure = self._failure
+        of_failure = entr(failure).where(failure < 0.5, -xlog1py(failure, -self.probs))  # exact for small probabilities
+        return entr(self.probs) + of_failure
 
     def cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return the probability of numbers up to a value."""
@@ -166,6 +168,17 @@ class Binomial(OfTrials[B]):
         least = count.where(inside, 0.0)
         p = betainc((total - least).clamp(1.0), least + 1.0, self._exact_failure())
         return p.where(inside, 1.0).where(count >= 0.0, 0.0).to_dtype(self._dtype)
+
+    def entropy(self) -> Tensor[B]:
+        """Return the entropy, by a sum over all numbers of successes, in as much memory; the largest count is read."""
+        total = self.total_count.detach()
+        most = int(total.max().item()) if total.numel() else 0
+        numbers = Tensor.arange(most + 1, dtype=self._dtype, device=self.device).reshape(
+            -1, *(1,) * len(self.batch_shape)
+        )
+        log_p = self.log_prob(numbers.minimum(total))
+        log_p = log_p.where((numbers <= total) & (log_p > -math.inf), 0.0)
+        return -(log_p.exp() * log_p).sum(dim=0)
 
     @property
     def mean(self) -> Tensor[B]:

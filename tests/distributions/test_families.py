@@ -19,7 +19,6 @@ Array = npt.NDArray[Any]
 LEAST = 1e-4
 """The probability of a sample as far off as it may be. All tests have fixed seeds, so none fails by chance."""
 PROBABILITIES = (1e-20, 1e-6, 0.1, 0.5, 0.9, 0.999)
-NO_ENTROPY = ("binomial", "negative binomial", "poisson")
 
 
 def of_family(family: Family, dtype: str) -> tuple[Any, Any]:
@@ -188,3 +187,15 @@ def test_trainable_and_valid(family: Family) -> None:
     wide = ours.expand((2, len(family.checked[0])))
     assert wide.batch_shape == (2, len(family.checked[0]))
     assert wide.sample((3,)).shape == (3, *wide.batch_shape)
+
+
+def test_the_slopes_of_entropies_at_certain_successes_are_infinite() -> None:
+    slopes = func.grad(lambda p: d.Bernoulli(p).entropy().sum())(Tensor[NumPy].from_data([0.0, 0.5, 1.0]))
+    assert slopes.tolist() == [np.inf, 0.0, -np.inf]
+
+
+def test_binomials_of_several_counts_have_their_entropies() -> None:
+    counts = Tensor[NumPy].from_data(np.array([0.0, 3.0, 30.0]))
+    p = Tensor[NumPy].from_data(np.array([[0.3], [0.8]]))
+    assert gradcheck(lambda p: d.Binomial(counts.to_device(p.device), p).entropy(), p)
+    assert d.Binomial(counts[:0], p).entropy().shape == (2, 0)
