@@ -109,6 +109,8 @@ class Stateful(ModuleBase[B]):
                     f"this state would give {other} and {path} of {type(self).__name__} one id, and nothing was "
                     "loaded; for values alone, give tensors or arrays instead of entries"
                 )
+        if not entries:
+            return self
 
         device = level_above(self.device, [entry.value for entry in entries.values()])
 

@@ -123,14 +123,9 @@ class RecordingModule:
         return made
 
 
-def _kernel(journal: Journal) -> Any:
-    """`cupy.ElementwiseKernel`: of the kernel that a source names, what NumPy computes."""
-
-    def make(*args: Any, **keywords: Any) -> Any:
-        name = next(a for a in args if a in KERNELS)
-        return _recorded(journal, "ElementwiseKernel.__call__", KERNELS[name])
-
-    return make
+def _kernel(xp: Any, name: str, _: Any) -> Any:
+    """`burnpy_cupy.kernels.elementwise.ElementwiseKernel`, which is called as CuPy's: what NumPy computes."""
+    return _recorded(xp._journal, "ElementwiseKernel.__call__", KERNELS[name])
 
 
 def _bounded(index: Any, low: int, high: int, ignored: int, slot: int, inside: Any, memory: Any) -> Any:
@@ -293,9 +288,7 @@ def stand_ins(
         cuda = types.SimpleNamespace(**parts, cublas=types.SimpleNamespace())
     rooms = {"linalg": linalg, "fft": fft, "lib": types.SimpleNamespace(stride_tricks=tricks)}
     return {
-        "cupy": RecordingModule(
-            journal, "", np, {"cuda": cuda, "random": random, **rooms, "ElementwiseKernel": _kernel(journal)}
-        ),
+        "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random, **rooms}),
         "cupyx": types.SimpleNamespace(errstate=_recorded(journal, "cupyx.errstate", lambda *, linalg: nullcontext())),
         "cupyx.scipy.special": special,
         "cuda.pathfinder": types.SimpleNamespace(find_nvidia_header_directory=lambda name: headers),
@@ -309,7 +302,7 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     convolutions, indexed = (CuPyConvolution, CuPyPooling), (CuPyIndexing, CuPyQuantization)
     monkeypatch.setattr(CuPyReduction, "_total", ArrayBackend._total)
-    monkeypatch.setattr(library, "ElementwiseKernel", lambda xp, name, _: xp.ElementwiseKernel(name))
+    monkeypatch.setattr(library, "ElementwiseKernel", _kernel)
     replaced = {"add", "sub", "mul", "div", "cast", "foreach_cast"}
     for family in (CuPyDense, CuPyAttention, CuPyRecurrence, CuPyReduction, *convolutions, *indexed):
         replaced |= vars(family).keys() & operations().keys()

@@ -11,7 +11,7 @@ import pytest
 from burnpy import Autodiff, IntTensor
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.errors import KindError, ModuleError, StateError
-from burnpy.nn import Entry, IntBuffer, Linear, Module, StateReport
+from burnpy.nn import Entry, IntBuffer, Linear, Module, Relu, StateReport
 
 B = TypeVar("B", bound=Backend)
 Train = Autodiff[NumPy]
@@ -170,3 +170,7 @@ def test_a_state_that_is_none(model: Tied[Any]) -> None:
     for state in (None, 3, [("count", 1)]):
         with pytest.raises(KindError, match="is a mapping by path, not a"):
             model.with_state(state)  # type: ignore[arg-type]  # which is the point
+
+
+def test_a_module_without_values_takes_the_empty_state() -> None:
+    assert repr(Relu().with_state({})) == "Relu()"
