@@ -104,15 +104,15 @@ def gpt(rng: np.random.Generator, small: bool) -> Task:
 
 
 def lstm(rng: np.random.Generator, small: bool) -> Task:
-    """Return an Lstm of 64 hidden values over sequences of 32 vectors of 32 numbers, and a linear layer on its last
-    output; batch 16.
+    """LSTM of 64 hidden values over sequences of 32 vectors of 32 numbers, and a linear layer on its last output; batch
+    16.
     """
     return _recurrent(rng, small, "Lstm", 4)
 
 
 def gru(rng: np.random.Generator, small: bool) -> Task:
-    """Return a Gru of 64 hidden values over sequences of 32 vectors of 32 numbers, and a linear layer on its last
-    output; batch 16.
+    """GRU of 64 hidden values over sequences of 32 vectors of 32 numbers, and a linear layer on its last output; batch
+    16.
     """
     return _recurrent(rng, small, "Gru", 3)
 
