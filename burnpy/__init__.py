@@ -16,7 +16,7 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.lazy import attached, missing
 
 __version__ = "0.1.0"
-_ROOMS = (
+_PACKAGES = (
     "array_api data distributed distributions einops errors fft func interop linalg "
     "metrics models nn optim record special testing train"
 )
@@ -40,7 +40,7 @@ _NAMES = {
         "vander vstack"
     ),
     "burnpy.tensor.functions.statistics": "cumulative_trapezoid std_mean trapezoid var_mean",
-    **{f"burnpy.{room}": "" for room in _ROOMS.split()},
+    **{f"burnpy.{package}": "" for package in _PACKAGES.split()},
 }
 """The names of the package by module, and packages; ``python -m burnpy.docs.stubs`` writes them into the stub."""
 _NOW = ("burnpy.backend.dtypes", "burnpy.tensor.joining", "burnpy.tensor.tensor")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +19,6 @@ from burnpy_numpy.cpu_threads import BLOCK, shared
 from burnpy_numpy.kernels.kernel import LEAST, family_kernels
 from burnpy_numpy.reduction import row
 from burnpy_numpy.row_plans import row_plan
-
-if TYPE_CHECKING:
-    pass
-
 
 _LONG = 8192
 """The longest group: longer sums would be less accurate than NumPy's pairwise summation."""

@@ -51,7 +51,7 @@ def path_of(package: str) -> Path:
 
 
 _FURTHER = {"burnpy": "\n__version__: str\nbfloat16 = float16  # a dtype too\n"}
-"""What a stub has besides."""
+"""Further lines of stubs, for names that no table has."""
 
 
 def exports_stub(package: str) -> str:

@@ -41,12 +41,8 @@ def launcher(
     """
     arguments = struct.Struct(f"={given}{len(rest)}s")
     assert arguments.size <= _BYTES, "CUDA takes 4 KB of arguments"
-    pack, threads, launch_kernel, stream = (
-        arguments.pack_into,
-        _threads,
-        driver().launchKernel,
-        xp.cuda.get_current_stream,
-    )
+    pack, threads = arguments.pack_into, _threads
+    launch_kernel, stream = driver().launchKernel, xp.cuda.get_current_stream
     (width, height), (x, y), device, function = grid, block, xp.cuda.runtime.getDevice(), 0
 
     def launch(*changing: Any) -> None:

@@ -238,14 +238,6 @@ def _masked(t: Tracer, name: str, x: Any, mask: Any) -> Any:
     return t.where(mask, t.expand(t.div(x, count), mask.shape), 0.0)
 
 
-class Trial(NamedTuple):
-    """A node in a domain, as far as a trial trace depends on it."""
-
-    name: str
-    inputs: tuple[tuple[Extent, DType], ...]
-    rest: tuple[Any, ...]
-
-
 def traceable(node: Node, extents: list[Extent]) -> bool:
     """Return whether an elementwise node can be traced for arguments of these extents, with its own dtype as result."""
     refs = list(refs_in(node.args))

@@ -12,7 +12,7 @@ from burnpy.backend.plans.blocks import Block, Choice, Loop, WhileLoop
 from burnpy.interop.onnx.rules.rule import GraphWriter, Operand
 from burnpy.interop.onnx.sizes import merged_size
 
-_BOOL, _INT = np.dtype(np.bool_), np.dtype(np.int64)
+_INT = np.dtype(np.int64)
 
 
 def blocks_written(writer: GraphWriter, blocks: Sequence[Any], values: Sequence[Operand]) -> list[str]:
