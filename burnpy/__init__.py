@@ -1,7 +1,5 @@
 """burnpy: a tensor framework in which the type of a tensor names its backend and whether it can be differentiated.
 
->>> from burnpy import Autodiff, Tensor
->>> from burnpy.backend import NumPy
 >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
 >>> grads = (x * x).sum().backward()
 >>> grads[x].tolist()

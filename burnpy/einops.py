@@ -3,8 +3,6 @@
 Importing this module makes tensors known to einops, so that its own functions and libraries that call them take tensors
 from then on. Gradients flow through all of them.
 
->>> from burnpy import Tensor
->>> from burnpy.backend import NumPy
 >>> from burnpy.einops import rearrange, reduce
 >>> images = Tensor[NumPy].zeros((8, 3, 32, 32))
 >>> rearrange(images, "b c (h p) (w q) -> b (h w) (c p q)", p=16, q=16).shape
@@ -129,8 +127,6 @@ def einsum(*tensors_and_pattern: T | str) -> T:
     Raises:
         EinopsError: the pattern does not fit the shapes.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, weight = Tensor[NumPy].ones((4, 3)), Tensor[NumPy].ones((2, 3))
     >>> einsum(x, weight, "batch inputs, outputs inputs -> batch outputs").shape
     (4, 2)

@@ -6,8 +6,6 @@ and bool arrays promoted, where methods and operators of tensors keep to one kin
 
 The namespace of a tensor creates arrays on the device of the tensor; this module itself on the CPU, ``NumPy()``.
 
->>> from burnpy import Tensor
->>> from burnpy.backend import NumPy
 >>> x = Tensor[NumPy].from_data([1.0, 4.0])
 >>> xp = x.__array_namespace__()
 >>> xp.sqrt(x).tolist(), xp.add(x, xp.asarray([1, 2])).dtype

@@ -23,8 +23,6 @@ def standard(function: F) -> F:
     """Decorate a function of the namespace: its errors begin with its name and speak of axes. It never returns its
     argument itself, as libraries assign to results (see `burnpy.array_api.updates`).
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].ones((2, 3))
     >>> x.__array_namespace__().squeeze(x, axis=4)
     Traceback (most recent call last):

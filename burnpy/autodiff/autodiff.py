@@ -35,8 +35,6 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
     ``Autodiff[Autodiff[NumPy]]`` are tensors on ``Autodiff[NumPy]`` and can be differentiated again. Int and bool
     primitives carry no gradient and are the inner backend's own.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
     >>> x.grad((x * x).sum().backward()).tolist()
     [2.0, 4.0]

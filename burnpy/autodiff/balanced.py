@@ -72,8 +72,6 @@ class Balanced(Decorator[I_co], Strategy[I_co], Generic[I_co]):
     ``inner()`` of such a tensor, and its gradients, are on ``NumPy``. Outside of `Autodiff` it computes exactly as its
     inner backend.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[Balanced[NumPy]]].from_data([1.0, 2.0]).require_grad()
     >>> x.grad((x * x).exp().sum().backward()).device, x.inner().device
     (NumPy, NumPy)

@@ -25,9 +25,7 @@ class Forward(Subscriptable, Backend, Generic[I_co]):
     primitives have no tangent and are the inner backend's own. `burnpy.autodiff.make_dual` creates tensors on it;
     `burnpy.func.jvp` does so internally.
 
-    >>> from burnpy import Tensor
     >>> from burnpy.autodiff import make_dual, unpack_dual
-    >>> from burnpy.backend import NumPy
     >>> x, t = Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([1.0, 0.0])
     >>> unpack_dual(make_dual(x, t).square()).tangent.tolist()
     [2.0, 0.0]

@@ -205,8 +205,6 @@ def no_grad(function: F, /) -> F: ...
 def no_grad(function: Any = None, /) -> Any:
     """Disable recording, so that results are untracked: a context manager, and a decorator with or without ``()``.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
     >>> with no_grad():
     ...     (x * 2).is_require_grad()

@@ -118,7 +118,6 @@ def device_of(backend: B | type[B]) -> B:
     Raises:
         DeviceError: ``backend`` is none of these.
 
-    >>> from burnpy.backend import NumPy
     >>> device_of(NumPy) is NumPy()
     True
     """

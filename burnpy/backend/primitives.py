@@ -48,7 +48,6 @@ def value_range(array: Any) -> tuple[int, int]:
     Where an array is contiguous, their positions are found in a quarter of the time that ``min`` and ``max`` take for
     few elements, and in the same time for many.
 
-    >>> import numpy as np
     >>> value_range(np.array([[3, -1], [2, 7]]))
     (-1, 7)
     """
@@ -60,7 +59,6 @@ def value_range(array: Any) -> tuple[int, int]:
 def below(array: Any, size: int) -> bool:
     """Return whether all elements of a NumPy array of int64 are from 0 to below a size, read only once.
 
-    >>> import numpy as np
     >>> below(np.array([3, 0]), 4), below(np.array([3, -1]), 4), below(np.array([4]), 4)
     (True, False, False)
     """

@@ -51,7 +51,6 @@ class Batch(Subscriptable, Generic[B]):
 
         loader = Loader(data, collate(Digits[Train]), batch_size=64)
 
-    >>> from burnpy.backend import NumPy
     >>> batch = Batch.of({"x": np.zeros((2, 3), np.float32), "y": np.array([1, 0])}, device=NumPy)
     >>> batch
     Batch(2 samples on NumPy: x=float32[3], y=int64[])

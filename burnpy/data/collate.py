@@ -253,8 +253,6 @@ def collate(
     Raises:
         DeviceError: there is no backend.
 
-    >>> import numpy as np
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.data import ArrayDataset, Loader
     >>> def noise(columns, rng):
     ...     return {**columns, "x": columns["x"] + rng.normal(shape=columns["x"].shape[1:])}

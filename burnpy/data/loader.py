@@ -131,7 +131,6 @@ class Loader(Generic[T]):
         ArgumentError: a number is out of range, or both ``shuffle`` and ``sampler`` are given.
         CallError: the dataset has no ``len`` or no ``[i]``, or ``collate`` cannot be called.
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.data import ArrayDataset, collate
     >>> data = ArrayDataset(x=np.arange(5.0), y=np.arange(5))
     >>> loader = Loader(data, collate(device=NumPy), batch_size=2, shuffle=True, seed=1, workers=2)
@@ -250,7 +249,6 @@ class Loader(Generic[T]):
             ArgumentError: the rank is not from 0 to size - 1, there are more ranks than samples in a batch, or the
                 loader is such a part already.
 
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.data import ArrayDataset, collate
         >>> loader = Loader(ArrayDataset(y=np.arange(4)), collate(device=NumPy), batch_size=4)
         >>> [[batch.y.tolist() for batch in loader.shard(rank, 2)] for rank in range(2)]

@@ -133,7 +133,6 @@ def pad_collate(
         DeviceError: there is no backend.
         ArgumentError: ``multiple`` is not positive, or there is nothing to pad.
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.data import Loader
     >>> words = [{"ids": [3, 1]}, {"ids": [2]}, {"ids": [5, 4, 6]}]
     >>> (batch,) = Loader(words, pad_collate(device=NumPy, pad={"ids": 0}), batch_size=3)

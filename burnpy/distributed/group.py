@@ -198,8 +198,6 @@ class Group:
             ArgumentError: a weight is negative, infinite or NaN, or all are 0; or no parameter of the model has a
                 gradient.
 
-        >>> from burnpy import Autodiff, Tensor
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
         >>> group, model = Group.world(), Linear(2, 1, device=Autodiff[NumPy])
         >>> grads = group.backward(model(Tensor[Autodiff[NumPy]].ones((3, 2))).mean(), model, weight=3)

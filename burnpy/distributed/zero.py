@@ -68,8 +68,6 @@ class ZeroRedundancy(Optimizer):
         KindError: ``optim`` is not an optimizer, or ``group`` not a group.
         ArgumentError: the optimizer takes all parameters together, as `LBfgs` does.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.distributed import Group
     >>> from burnpy.nn import Linear
     >>> from burnpy.optim import Adam

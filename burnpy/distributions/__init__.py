@@ -1,7 +1,5 @@
 """Probability distributions as immutable modules, named as in ``torch.distributions``.
 
->>> from burnpy import Tensor
->>> from burnpy.backend import NumPy
 >>> from burnpy.distributions import Normal, kl
 >>> p, q = Normal(0.0, 1.0, device=NumPy), Normal(1.0, 1.0, device=NumPy)
 >>> p.sample((2, 3)).shape, kl(p, q).item()

@@ -32,8 +32,6 @@ class Beta(Reparametrized[B]):
         concentration0: the parameter of 1 - x, above 0.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> d = Beta(2.0, 1.0, device=NumPy)
     >>> [round(p, 4) for p in d.log_prob(Tensor[NumPy].from_data([0.25, 1.0, 2.0])).exp().tolist()]
     [0.5, 2.0, 0.0]
@@ -107,8 +105,6 @@ class Dirichlet(Reparametrized[B]):
         concentration: a parameter above 0 for each of n components, (…, n).
         validate: whether to check the parameter's numbers.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> d = Dirichlet(Tensor[NumPy].from_data([1.0, 1.0, 1.0]))  # uniform
     >>> round(d.log_prob(Tensor[NumPy].from_data([0.2, 0.3, 0.5])).exp().item(), 4), d.mean.shape
     (2.0, (3,))

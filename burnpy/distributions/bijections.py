@@ -1,7 +1,5 @@
 """Bijections: smooth, invertible functions with the logarithm of their derivative, for `Transformed` distributions.
 
->>> from burnpy import Tensor
->>> from burnpy.backend import NumPy
 >>> from burnpy.distributions import bijections
 >>> f = bijections.Sigmoid()
 >>> x = Tensor[NumPy].from_data([0.0, 2.0])
@@ -85,8 +83,6 @@ class Bijection(Module[B]):
 class Affine(Bijection[B]):
     """loc + scale · x, for a scale other than 0.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Affine(1.0, 2.0, device=NumPy)(Tensor[NumPy].from_data([0.0, 1.0])).tolist()
     [1.0, 3.0]
     """
@@ -221,8 +217,6 @@ class Tanh(Bijection[B]):
 class StickBreaking(Bijection[B]):
     """Vectors of size n, onto probabilities of n + 1 classes: each takes a share of the rest of a stick.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> [round(p, 4) for p in StickBreaking()(Tensor[NumPy].zeros((2,))).tolist()]
     [0.3333, 0.3333, 0.3333]
     """

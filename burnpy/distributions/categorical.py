@@ -73,8 +73,6 @@ class Categorical(OfClasses[B, IntTensor[B]]):
         logits: their logarithms, up to a constant, in place of ``probs``.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import IntTensor, Tensor
-    >>> from burnpy.backend import NumPy
     >>> d = Categorical(Tensor[NumPy].from_data([1.0, 3.0]))
     >>> d.log_prob(IntTensor[NumPy].from_data([0, 1])).exp().tolist(), d.sample((2, 5)).shape
     ([0.25, 0.75], (2, 5))

@@ -32,8 +32,6 @@ class Distribution(Module[B], Generic[B, V]):
     All distributions take ``device``, which is needed where all parameters are numbers, and ``validate``: False skips
     the check of the parameters' numbers.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.distributions import Normal
     >>> prior = Normal(Tensor[NumPy].zeros((3,)), 2.0)
     >>> prior.batch_shape, prior.event_shape, prior.sample((5,)).shape
@@ -159,8 +157,6 @@ class Distribution(Module[B], Generic[B, V]):
         Raises:
             ShapeError: the batch has fewer dimensions.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.distributions import Normal
         >>> d = Normal(Tensor[NumPy].zeros((4, 3)), 1.0).independent(1)
         >>> d.batch_shape, d.event_shape, d.log_prob(d.sample()).shape
@@ -174,8 +170,6 @@ class Distribution(Module[B], Generic[B, V]):
         A parameter with a constraint is held as the bijection's result of an unconstrained `Param`, so that no update
         breaks the constraint. Parameters that are a `Param` or `Constrained` stay as they are, and so do counts.
 
-        >>> from burnpy import Autodiff, Tensor
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.distributions import Normal
         >>> from burnpy.optim import Adam
         >>> model, x = Normal(0.0, 1.0, device=Autodiff[NumPy]).trainable(), Tensor[Autodiff[NumPy]].ones((5,)) * 3.0

@@ -25,7 +25,6 @@ def kl(p: Distribution[B, Any], q: Distribution[B, Any]) -> Tensor[B]:
     Raises:
         ArgumentError: there is no closed form for distributions of these classes; `register_kl` adds one.
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.distributions import Normal
     >>> kl(Normal(0.0, 1.0, device=NumPy), Normal(2.0, 1.0, device=NumPy)).item()
     2.0
@@ -46,7 +45,6 @@ def kl(p: Distribution[B, Any], q: Distribution[B, Any]) -> Tensor[B]:
 def register_kl(p: type[Distribution[Any, Any]], q: type[Distribution[Any, Any]]) -> Callable[[F], F]:
     """Return a decorator that makes a function ``f(p, q)`` the divergence of two classes and their subclasses.
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.distributions import Normal
     >>> class Shifted(Normal):
     ...     pass

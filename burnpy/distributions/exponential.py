@@ -27,8 +27,6 @@ class Exponential(Reparametrized[B]):
         rate: the inverse of the mean, above 0.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Exponential(2.0, device=NumPy).log_prob(Tensor[NumPy].from_data([1.0, -1.0])).tolist()
     [-1.306..., -inf]
     """
@@ -87,8 +85,6 @@ class Weibull(Reparametrized[B]):
         concentration: the shape parameter, above 0; 1 for the exponential distribution.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> round(Weibull(1.0, 2.0, device=NumPy).cdf(Tensor[NumPy].from_data(1.0)).item(), 4)
     0.6321
     """

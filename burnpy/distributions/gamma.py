@@ -31,8 +31,6 @@ class Gamma(Reparametrized[B]):
         rate: the inverse of the scale, above 0.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> d = Gamma(2.0, Tensor[NumPy].from_data([1.0, 2.0]))
     >>> d.mean.tolist(), [round(p, 4) for p in d.log_prob(Tensor[NumPy].from_data(1.0)).tolist()]
     ([2.0, 1.0], [-1.0, -0.6137])

@@ -72,8 +72,6 @@ class Normal(LocationScale[B]):
         scale: the standard deviation, above 0.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([0.0, 1.0])
     >>> [round(p, 4) for p in Normal(0.0, 1.0, device=NumPy).log_prob(x).tolist()]
     [-0.9189, -1.4189]
@@ -123,8 +121,6 @@ class LogNormal(LocationScale[B]):
         scale: the standard deviation of the logarithm, above 0.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> LogNormal(0.0, 1.0, device=NumPy).cdf(Tensor[NumPy].from_data([-1.0, 1.0])).tolist()
     [0.0, 0.5]
     """
@@ -188,8 +184,6 @@ class Laplace(LocationScale[B]):
         scale: the scale, above 0.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([0.0, 2.0])
     >>> [round(p, 4) for p in Laplace(0.0, 1.0, device=NumPy).log_prob(x).tolist()]
     [-0.6931, -2.6931]
@@ -237,8 +231,6 @@ class Logistic(LocationScale[B]):
         scale: the scale, above 0.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Logistic(1.0, 2.0, device=NumPy).cdf(Tensor[NumPy].from_data(1.0)).item()
     0.5
     """
@@ -285,8 +277,6 @@ class Cauchy(LocationScale[B]):
         scale: the scale, above 0.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> d = Cauchy(0.0, 1.0, device=NumPy)
     >>> [round(p, 4) for p in d.cdf(Tensor[NumPy].from_data([-1.0, 0.0])).tolist()]
     [0.25, 0.5]
@@ -336,7 +326,6 @@ class Gumbel(LocationScale[B]):
         scale: the scale, above 0.
         device, validate: see `Distribution`.
 
-    >>> from burnpy.backend import NumPy
     >>> round(Gumbel(0.0, 1.0, device=NumPy).mean.item(), 4)
     0.5772
     """

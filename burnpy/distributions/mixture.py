@@ -30,8 +30,6 @@ class Mixture(Distribution[B, Tensor[B]]):
     Raises:
         ShapeError: the batch does not fit the weights.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.distributions import Normal
     >>> weights = Categorical(Tensor[NumPy].from_data([0.5, 0.5]))
     >>> d = Mixture(weights, Normal(Tensor[NumPy].from_data([-1.0, 1.0]), 0.1))

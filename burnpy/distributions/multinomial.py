@@ -30,8 +30,6 @@ class Multinomial(OfClasses[B, Tensor[B]]):
         logits: their logarithms, up to a constant, in place of ``probs``.
         validate: whether to check the parameters' numbers.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> d = Multinomial(2, Tensor[NumPy].from_data([1.0, 1.0]))
     >>> d.log_prob(Tensor[NumPy].from_data([[2.0, 0.0], [1.0, 1.0], [1.0, 0.0]])).exp().tolist()
     [0.25, 0.5, 0.0]

@@ -37,8 +37,6 @@ class MultivariateNormal(Reparametrized[B]):
         LinAlgError: a matrix is not positive definite.
         ArgumentError: not exactly one of the three is given, or ``scale_tril`` is no Cholesky factor.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> T = Tensor[NumPy]
     >>> d = MultivariateNormal(T.zeros((2,)), T.from_data([[2.0, 1.0], [1.0, 2.0]]))
     >>> round(d.log_prob(T.from_data([1.0, -1.0])).item(), 4), d.sample((5,)).shape

@@ -29,8 +29,6 @@ class Poisson(Distribution[B, Tensor[B]]):
         rate: the mean, 0 or larger.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> log_p = Poisson(1.0, device=NumPy).log_prob(Tensor[NumPy].from_data([0.0, 1.0, 0.5]))
     >>> [round(x, 4) for x in log_p.tolist()]
     [-1.0, -1.0, -inf]

@@ -32,8 +32,6 @@ class StudentT(Reparametrized[B]):
         scale: the scale, above 0.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> round(StudentT(3.0, device=NumPy).cdf(Tensor[NumPy].from_data(-3.182446)).item(), 4)
     0.025
     """

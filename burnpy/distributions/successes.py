@@ -70,8 +70,6 @@ class Bernoulli(OfSuccesses[B]):
         logits: log(probs / (1 - probs)), in place of ``probs``.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Bernoulli(0.25, device=NumPy).log_prob(Tensor[NumPy].from_data([0.0, 1.0, 0.5])).exp().tolist()
     [0.75, 0.25, 0.0]
     """
@@ -144,8 +142,6 @@ class Binomial(OfTrials[B]):
         logits: log(probs / (1 - probs)), in place of ``probs``.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([0.0, 1.0, 2.0])
     >>> [round(p, 4) for p in Binomial(2, 0.5, device=NumPy).log_prob(x).exp().tolist()]
     [0.25, 0.5, 0.25]
@@ -211,8 +207,6 @@ class NegativeBinomial(OfTrials[B]):
         logits: log(probs / (1 - probs)), in place of ``probs``.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> log_p = NegativeBinomial(1.0, 0.5, device=NumPy).log_prob(Tensor[NumPy].from_data([0.0, 1.0]))
     >>> [round(p, 4) for p in log_p.exp().tolist()]
     [0.5, 0.25]
@@ -264,8 +258,6 @@ class Geometric(OfSuccesses[B]):
         logits: log(probs / (1 - probs)), in place of ``probs``.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Geometric(0.5, device=NumPy).log_prob(Tensor[NumPy].from_data([0.0, 1.0, 2.0])).exp().tolist()
     [0.5, 0.25, 0.125]
     """

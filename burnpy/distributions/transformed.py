@@ -27,8 +27,6 @@ class Transformed(Reparametrized[B]):
         base: the distribution, whose samples are differentiable.
         bijections: of `burnpy.distributions.bijections`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.distributions import Logistic
     >>> from burnpy.distributions.bijections import Sigmoid
     >>> uniform = Transformed(Logistic(0.0, 1.0, device=NumPy), Sigmoid())

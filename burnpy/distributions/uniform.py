@@ -30,8 +30,6 @@ class Uniform(Reparametrized[B]):
         high: the upper end, above ``low``.
         device, validate: see `Distribution`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Uniform(0.0, 0.5, device=NumPy).log_prob(Tensor[NumPy].from_data([0.1, 0.5])).exp().tolist()
     [2.0, 0.0]
     """

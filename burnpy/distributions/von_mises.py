@@ -34,7 +34,6 @@ class VonMises(Distribution[B, Tensor[B]]):
         concentration: 1 / variance for large ones, above 0.
         device, validate: see `Distribution`.
 
-    >>> from burnpy.backend import NumPy
     >>> VonMises(1.0, 400.0, device=NumPy).sample((1000,)).mean().round(decimals=1).item()
     1.0
     """

@@ -5,8 +5,7 @@ twice, in reverse and forward mode. On NumPy pocketfft computes them, SciPy's wh
 other backends copy to the host and back, unless they override the operation. float32 stays float32; float16 and
 bfloat16 are computed in float32.
 
->>> from burnpy import Tensor, fft
->>> from burnpy.backend import NumPy
+>>> from burnpy import fft
 >>> fft.rfft(Tensor[NumPy].from_data([0.0, 1.0, 0.0, -1.0])).abs().tolist()
 [0.0, 2.0, 0.0]
 """

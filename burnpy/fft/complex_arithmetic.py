@@ -136,8 +136,6 @@ class ComplexArithmetic(ComplexBase[B]):
     def abs(self) -> Tensor[B]:
         """Return the magnitudes √(a² + b²), without overflow; their gradient at 0 is 0.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.fft import ComplexTensor
         >>> ComplexTensor[NumPy].from_data([3 + 4j]).abs().tolist()
         [5.0]
@@ -168,8 +166,6 @@ class ComplexArithmetic(ComplexBase[B]):
     def exp(self) -> Self:
         """Return the exponential eᵃ (cos b + i sin b).
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.fft import ComplexTensor
         >>> z = ComplexTensor[NumPy].from_data([0.0, 3.14159265j]).exp()
         >>> z.real.round(decimals=3).tolist()

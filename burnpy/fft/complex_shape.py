@@ -35,7 +35,6 @@ class ComplexShape(ComplexBase[B]):
     def reshape(self, *sizes: int | Sequence[int]) -> Self:
         """Return the elements in another shape.
 
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.fft import ComplexTensor
         >>> ComplexTensor[NumPy].from_data([1j, 2, 3, 4]).reshape(2, 2).shape
         (2, 2)

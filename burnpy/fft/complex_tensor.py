@@ -41,7 +41,6 @@ class ComplexTensor(ComplexArithmetic[B], ComplexShape[B]):
         ShapeError: the shapes differ.
         DeviceError: the devices differ.
 
-    >>> from burnpy.backend import NumPy
     >>> z = ComplexTensor[NumPy].from_data([1 + 2j, -1j])
     >>> z * z.conj()
     ComplexTensor([5.+0.j, 1.+0.j], shape=(2,), dtype=float32, device=NumPy)
@@ -216,7 +215,6 @@ class _On:
 def polar(size: Tensor[B], angle: Tensor[B]) -> ComplexTensor[B]:
     """Return the complex numbers of given magnitudes and angles in radians, which broadcast.
 
-    >>> from burnpy.backend import NumPy
     >>> from math import pi
     >>> polar(Tensor[NumPy].from_data([2.0]), Tensor[NumPy].from_data([0.0])).tolist()
     [(2+0j)]
@@ -244,7 +242,6 @@ def view_as_complex(x: Tensor[B]) -> ComplexTensor[B]:
     Raises:
         ShapeError: the last dimension is not of size 2.
 
-    >>> from burnpy.backend import NumPy
     >>> view_as_complex(Tensor[NumPy].from_data([[1.0, 2.0]])).tolist()
     [(1+2j)]
     """

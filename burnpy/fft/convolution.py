@@ -49,7 +49,6 @@ def fftconvolve(x: Any, y: Any, mode: Any = "full", dim: Any = None) -> Any:
             for "valid", neither is the larger one along all of ``dim``.
         ArgumentError: ``mode`` is something else.
 
-    >>> from burnpy.backend import NumPy
     >>> x, y = Tensor[NumPy].from_data([1.0, 2.0, 3.0]), Tensor[NumPy].from_data([0.0, 1.0, 0.5])
     >>> fftconvolve(x, y).round(decimals=3).tolist()
     [0.0, 1.0, 2.5, 4.0, 1.5]

@@ -34,7 +34,6 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: B
     Raises:
         ArgumentError: n is no positive int, or d is no number other than 0.
 
-    >>> from burnpy.backend import NumPy
     >>> fftfreq(4, 0.5, device=NumPy).tolist()
     [0.0, 0.5, -1.0, -0.5]
     """
@@ -47,7 +46,6 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: B
 def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: B | type[B]) -> Tensor[B]:
     """Return the frequencies of `rfft`, of a signal of n samples: 0, 1, …, n // 2 over n d.
 
-    >>> from burnpy.backend import NumPy
     >>> rfftfreq(5, device=NumPy, dtype="float64").tolist()
     [0.0, 0.2, 0.4]
     """
@@ -60,7 +58,6 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: 
 def fftshift(x: Signal, dim: int | Sequence[int] | None = None) -> Signal:
     """Move frequency 0 to the middle of some dimensions, by default of all.
 
-    >>> from burnpy.backend import NumPy
     >>> fftshift(fftfreq(4, device=NumPy)).tolist()
     [-0.5, -0.25, 0.0, 0.25]
     """
@@ -72,8 +69,6 @@ def fftshift(x: Signal, dim: int | Sequence[int] | None = None) -> Signal:
 def ifftshift(x: Signal, dim: int | Sequence[int] | None = None) -> Signal:
     """Move frequency 0 back from the middle to the beginning: the inverse of `fftshift`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.fft import fftshift
     >>> ifftshift(fftshift(Tensor[NumPy].arange(0.0, 5.0))).tolist()
     [0.0, 1.0, 2.0, 3.0, 4.0]

@@ -67,7 +67,6 @@ def stft(
         ShapeError: the signal is shorter than a frame, or than half a frame that is to be added; or the window is not
             of ``win_length`` elements.
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.fft import hann_window
     >>> x = Tensor[NumPy].ones((64,))
     >>> stft(x, 16, window=hann_window(16, device=NumPy)).shape
@@ -125,7 +124,6 @@ def istft(
             anything: overlap frames more, or leave out ``center=False``.
         ShapeError: the spectra do not have the frequencies of ``n_fft``, or no frame.
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.fft import hann_window
     >>> x, window = Tensor[NumPy].from_data([1.0, 2.0, 3.0, 4.0] * 4), hann_window(8, device=NumPy)
     >>> istft(stft(x, 8, window=window), 8, window=window).round(decimals=3).tolist()[:4]

@@ -42,7 +42,6 @@ def fft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None = N
         DimError: x has no such dimension.
         ArgumentError: ``norm`` is something else, or n is no int.
 
-    >>> from burnpy.backend import NumPy
     >>> z = fft(Tensor[NumPy].from_data([1.0, 0.0, 3.0, 1.0]))
     >>> z.shape, z.real.tolist(), z[1].item()
     ((4,), [5.0, -2.0, 3.0, -2.0], (-2+1j))
@@ -54,7 +53,6 @@ def fft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None = N
 def ifft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None = None) -> ComplexTensor[B]:
     """Compute the inverse of `fft`, which has the same arguments.
 
-    >>> from burnpy.backend import NumPy
     >>> ifft(fft(Tensor[NumPy].from_data([1.0, 2.0]))).real.tolist()
     [1.0, 2.0]
     """
@@ -65,7 +63,6 @@ def ifft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None = 
 def rfft(x: Tensor[B], n: int | None = None, dim: int = -1, norm: Norm | None = None) -> ComplexTensor[B]:
     """Compute the frequencies 0 to n // 2 of the `fft` of a float tensor; the others are their conjugates.
 
-    >>> from burnpy.backend import NumPy
     >>> rfft(Tensor[NumPy].from_data([1.0, 2.0, 3.0, 4.0])).real.tolist()
     [10.0, -2.0, -2.0]
     """
@@ -83,7 +80,6 @@ def irfft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None =
         dim: the dimension.
         norm: as of `fft`.
 
-    >>> from burnpy.backend import NumPy
     >>> irfft(rfft(Tensor[NumPy].from_data([1.0, 2.0, 3.0])), 3).tolist()
     [1.0, 2.0, 3.0]
     """
@@ -100,7 +96,6 @@ def hfft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None = 
         dim: the dimension.
         norm: as of `fft`.
 
-    >>> from burnpy.backend import NumPy
     >>> hfft(Tensor[NumPy].from_data([1.0, 2.0, 3.0])).tolist()
     [8.0, -2.0, 0.0, -2.0]
     """
@@ -111,8 +106,6 @@ def hfft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None = 
 def ihfft(x: Tensor[B], n: int | None = None, dim: int = -1, norm: Norm | None = None) -> ComplexTensor[B]:
     """Compute the inverse of `hfft`: the first half of the `ifft` of a float tensor.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> ihfft(Tensor[NumPy].from_data([1.0, 3.0])).real.tolist()
     [2.0, -1.0]
     """
@@ -132,7 +125,6 @@ def fftn(x: Signal[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: 
     Raises:
         ArgumentError: ``s`` and ``dim`` are of different lengths, or a dimension is named twice.
 
-    >>> from burnpy.backend import NumPy
     >>> fftn(Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 5.0]])).real.tolist()
     [[11.0, -3.0], [-5.0, 1.0]]
     """
@@ -145,8 +137,6 @@ def ifftn(
 ) -> ComplexTensor[B]:
     """Compute the inverse of `fftn`, which has the same arguments.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.fft import fftn
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> ifftn(fftn(x)).real.tolist()
@@ -161,8 +151,6 @@ def rfftn(
 ) -> ComplexTensor[B]:
     """Compute the `fftn` of a float tensor, with the frequencies 0 to n // 2 of the last of ``dim``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> rfftn(x).real.tolist()
     [[10.0, -2.0], [-4.0, 0.0]]
@@ -174,8 +162,6 @@ def rfftn(
 def irfftn(x: Signal[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: Norm | None = None) -> Tensor[B]:
     """Compute the inverse of `rfftn`: the size along the last of ``dim`` is by default 2 (x.shape[dim] - 1).
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.fft import rfftn
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> irfftn(rfftn(x)).tolist()
@@ -188,8 +174,6 @@ def irfftn(x: Signal[B], s: Sizes = None, dim: Sequence[int] | None = None, norm
 def fft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> ComplexTensor[B]:
     """Compute the `fftn` along the last two dimensions, or others.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> fft2(x).real.tolist()
     [[10.0, -2.0], [-4.0, 0.0]]
@@ -201,8 +185,6 @@ def fft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: No
 def ifft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> ComplexTensor[B]:
     """Compute the inverse of `fft2`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.fft import fft2
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> ifft2(fft2(x)).real.tolist()
@@ -215,8 +197,6 @@ def ifft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: N
 def rfft2(x: Tensor[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> ComplexTensor[B]:
     """Compute the `rfftn` along the last two dimensions, or others.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> rfft2(x).real.tolist()
     [[10.0, -2.0], [-4.0, 0.0]]
@@ -228,8 +208,6 @@ def rfft2(x: Tensor[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: N
 def irfft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> Tensor[B]:
     """Compute the inverse of `rfft2`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.fft import rfft2
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> irfft2(rfft2(x)).tolist()
@@ -242,7 +220,6 @@ def irfft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: 
 def hfftn(x: Signal[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: Norm | None = None) -> Tensor[B]:
     """Compute the `fftn`, which is real, of a signal given at half of its times along the last of ``dim``; see `hfft`.
 
-    >>> from burnpy.backend import NumPy
     >>> hfftn(Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[10.0, -2.0], [-4.0, 0.0]]
     """
@@ -255,8 +232,6 @@ def ihfftn(
 ) -> ComplexTensor[B]:
     """Compute the inverse of `hfftn`: the first half of the `ifftn` of a float tensor.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> ihfftn(x).real.tolist()
     [[2.5, -0.5], [-1.0, 0.0]]
@@ -268,8 +243,6 @@ def ihfftn(
 def hfft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> Tensor[B]:
     """Compute the `hfftn` along the last two dimensions, or others.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.fft import ihfft2
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> hfft2(ihfft2(x)).tolist()
@@ -282,8 +255,6 @@ def hfft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: N
 def ihfft2(x: Tensor[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> ComplexTensor[B]:
     """Compute the inverse of `hfft2`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> ihfft2(x).real.tolist()
     [[2.5, -0.5], [-1.0, 0.0]]

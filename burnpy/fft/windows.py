@@ -41,7 +41,6 @@ def hann_window(
     Raises:
         ArgumentError: ``window_length`` is negative, or a parameter of the window is no finite number.
 
-    >>> from burnpy.backend import NumPy
     >>> hann_window(4, device=NumPy).tolist()
     [0.0, 0.5, 1.0, 0.5]
     """
@@ -60,7 +59,6 @@ def hamming_window(
 ) -> Tensor[B]:
     """Return the Hamming window, alpha - beta cos(2π j / n); see `hann_window`.
 
-    >>> from burnpy.backend import NumPy
     >>> print(hamming_window(4, device=NumPy).to_numpy().round(3))
     [0.08 0.54 1.   0.54]
     """
@@ -73,7 +71,6 @@ def blackman_window(
 ) -> Tensor[B]:
     """Return the Blackman window, 0.42 - 0.5 cos(2π j / n) + 0.08 cos(4π j / n); see `hann_window`.
 
-    >>> from burnpy.backend import NumPy
     >>> print(blackman_window(4, device=NumPy)[1:].to_numpy().round(3))
     [0.34 1.   0.34]
     """
@@ -88,7 +85,6 @@ def nuttall_window(
 
     Source: Nuttall, Some Windows with Very Good Sidelobe Behavior, 1981.
 
-    >>> from burnpy.backend import NumPy
     >>> print(nuttall_window(4, device=NumPy).to_numpy().round(3))
     [0.    0.227 1.    0.227]
     """
@@ -101,7 +97,6 @@ def bartlett_window(
 ) -> Tensor[B]:
     """Return the triangle 1 - |2 j / n - 1|; see `hann_window`.
 
-    >>> from burnpy.backend import NumPy
     >>> print(bartlett_window(4, device=NumPy).to_numpy().round(3))
     [0.  0.5 1.  0.5]
     """
@@ -115,7 +110,6 @@ def cosine_window(
 ) -> Tensor[B]:
     """Return half a wave, sin(π (j + ½) / n), where n is ``window_length``, or one more if ``periodic``.
 
-    >>> from burnpy.backend import NumPy
     >>> print(cosine_window(4, device=NumPy).to_numpy().round(3))
     [0.309 0.809 1.    0.809]
     """
@@ -130,7 +124,6 @@ def gaussian_window(
 ) -> Tensor[B]:
     """Return the bell exp(-½ ((j - n / 2) / std)²), with ``std`` in samples; see `hann_window`.
 
-    >>> from burnpy.backend import NumPy
     >>> print(gaussian_window(4, device=NumPy).to_numpy().round(3))
     [0.135 0.607 1.    0.607]
     """
@@ -159,7 +152,6 @@ def kaiser_window(
         dtype: as of `hann_window`.
         device: where to make it.
 
-    >>> from burnpy.backend import NumPy
     >>> kaiser_window(4, beta=0.0, device=NumPy).tolist()
     [1.0, 1.0, 1.0, 1.0]
     """

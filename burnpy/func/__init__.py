@@ -5,8 +5,6 @@ tensors. The transforms nest to any depth, and functions may close over tensors 
 (`burnpy.func.derivative_levels`). ``no_grad`` around a call has no effect; inside the function, values computed under
 ``no_grad`` are constant.
 
->>> from burnpy import Tensor
->>> from burnpy.backend import NumPy
 >>> from burnpy.func import grad
 >>> x = Tensor[NumPy].from_data([1.0, 2.0])
 >>> grad(lambda x: (x ** 3).sum())(x)

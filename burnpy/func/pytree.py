@@ -41,8 +41,6 @@ def register_tree(
         ArgumentError: the class is registered already.
 
     >>> from dataclasses import dataclass
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> @dataclass
     ... class Line:
     ...     slope: Tensor[NumPy]
@@ -322,8 +320,6 @@ def paths(structure: Structure, name: str) -> list[str]:
 def describe_tree(tree: Any) -> str:
     """Format a tree for messages, with the shape of each tensor in its place.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> describe_tree({"w": Tensor[NumPy].zeros((2, 3)), "n": [1]})
     "{'w': Tensor(2, 3), 'n': [int]}"
     """

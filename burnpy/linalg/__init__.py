@@ -5,8 +5,7 @@ matrices of many rows where SciPy is installed, on CuPy cuSOLVER and cuBLAS; oth
 unless they override the operation. float16 and bfloat16 are computed in float32. A matrix that is singular or not
 positive definite where it must not be raises a `LinAlgError`, which names its place in the batch.
 
->>> from burnpy import Tensor, linalg
->>> from burnpy.backend import NumPy
+>>> from burnpy import linalg
 >>> linalg.cholesky(Tensor[NumPy].from_data([[4.0, 2.0], [2.0, 5.0]])).tolist()
 [[2.0, 0.0], [1.0, 2.0]]
 """

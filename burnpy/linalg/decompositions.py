@@ -77,8 +77,6 @@ def cholesky(x: Tensor[B], *, upper: bool = False) -> Tensor[B]:
 
     Source of the derivative: I. Murray, Differentiation of the Cholesky Decomposition, 2016.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> cholesky(Tensor[NumPy].from_data([[9.0, 3.0], [3.0, 5.0]])).tolist()
     [[3.0, 0.0], [1.0, 2.0]]
     """
@@ -103,8 +101,6 @@ def eigh(x: Tensor[B], UPLO: Literal["L", "U"] = "L") -> Eigh[Tensor[B]]:  # noq
         LinAlgError: a matrix contains NaN or infinity.
         ShapeError: the matrices are not square.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> [round(v, 4) for v in eigh(Tensor[NumPy].from_data([[2.0, 1.0], [1.0, 2.0]])).eigenvalues.tolist()]
     [1.0, 3.0]
     """
@@ -117,8 +113,6 @@ def eigh(x: Tensor[B], UPLO: Literal["L", "U"] = "L") -> Eigh[Tensor[B]]:  # noq
 def eigvalsh(x: Tensor[B], UPLO: Literal["L", "U"] = "L") -> Tensor[B]:  # noqa: N803  # as of eigh
     """Eigenvalues of symmetric matrices, ascending, of shape (…, n); see `eigh`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> eigvalsh(Tensor[NumPy].from_data([[3.0, 0.0], [0.0, -1.0]])).tolist()
     [-1.0, 3.0]
     """
@@ -141,8 +135,6 @@ def svd(x: Tensor[B], full_matrices: bool = True) -> Svd[Tensor[B]]:
     Raises:
         LinAlgError: a matrix contains NaN or infinity.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> svd(Tensor[NumPy].from_data([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]])).S.tolist()
     [4.0, 3.0]
     """
@@ -155,8 +147,6 @@ def svd(x: Tensor[B], full_matrices: bool = True) -> Svd[Tensor[B]]:
 def svdvals(x: Tensor[B]) -> Tensor[B]:
     """Compute the singular values, descending, of shape (…, min(m, n)); see `svd`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> svdvals(Tensor[NumPy].from_data([[0.0, 2.0], [1.0, 0.0]])).tolist()
     [2.0, 1.0]
     """
@@ -173,8 +163,6 @@ def qr(x: Tensor[B], mode: Literal["reduced", "complete", "r"] = "reduced") -> Q
         mode: with "reduced", Q is of shape (…, m, k) and R (…, k, n), with k = min(m, n); with "complete", (…, m, m)
             and (…, m, n); with "r", Q is empty and R reduced. The complete mode is not differentiable for m > n.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> q, r = qr(Tensor[NumPy].from_data([[0.0, 1.0], [2.0, 3.0]]))
     >>> (q @ r).round(decimals=4).tolist()
     [[0.0, 1.0], [2.0, 3.0]]
@@ -195,8 +183,6 @@ def lu_factor(x: Tensor[B]) -> LuFactor[Tensor[B], IntTensor[B]]:
     Args:
         x: shape (…, m, n).
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> lu_factor(Tensor[NumPy].from_data([[1.0, 2.0], [2.0, 8.0]]))
     LuFactor(LU=Tensor([[ 2. ,  8. ],
             [ 0.5, -2. ]],
@@ -215,8 +201,6 @@ def lu(x: Tensor[B]) -> LU[Tensor[B]]:
     Args:
         x: shape (…, m, n).
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> p, l, u = lu(Tensor[NumPy].from_data([[1.0, 2.0], [2.0, 8.0]]))
     >>> p.tolist(), l.tolist(), u.tolist()
     ([[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.5, 1.0]], [[2.0, 8.0], [0.0, -2.0]])

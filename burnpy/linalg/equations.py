@@ -51,8 +51,6 @@ def solve(a: Tensor[B], b: Tensor[B], *, left: bool = True) -> Tensor[B]:
         LinAlgError: a matrix is singular; the message names which of the batch.
         ShapeError: the shapes do not match.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> a = Tensor[NumPy].from_data([[2.0, 0.0], [0.0, 4.0]])
     >>> solve(a, Tensor[NumPy].from_data([1.0, 1.0])).tolist()
     [0.5, 0.25]
@@ -90,8 +88,6 @@ def solve_triangular(
     Raises:
         ShapeError: the shapes do not match.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> a, b = Tensor[NumPy].from_data([[1.0, 9.0], [3.0, 2.0]]), Tensor[NumPy].from_data([[1.0], [5.0]])
     >>> solve_triangular(a, b, upper=False).tolist()
     [[1.0], [1.0]]
@@ -119,8 +115,6 @@ def cholesky_solve(b: Tensor[B], l: Tensor[B], *, upper: bool = False) -> Tensor
     Raises:
         ShapeError: the shapes do not match.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> b, l = Tensor[NumPy].from_data([[8.0]]), Tensor[NumPy].from_data([[2.0]])
     >>> cholesky_solve(b, l).tolist()
     [[2.0]]
@@ -144,8 +138,6 @@ def cholesky_inverse(l: Tensor[B], *, upper: bool = False) -> Tensor[B]:  # noqa
         l: L, of shape (…, n, n), from `cholesky`.
         upper: whether ``l`` is Lᵀ.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> cholesky_inverse(Tensor[NumPy].from_data([[2.0]])).tolist()
     [[0.25]]
     """
@@ -170,8 +162,7 @@ def lu_solve(lu: Tensor[B], pivots: Ints[B], b: Tensor[B], *, left: bool = True,
         ShapeError: the shapes do not match.
         KindError: the pivots are not an `IntTensor`.
 
-    >>> from burnpy import Tensor, linalg
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import linalg
     >>> a, b = Tensor[NumPy].from_data([[1.0, 2.0], [2.0, 8.0]]), Tensor[NumPy].from_data([[1.0], [6.0]])
     >>> lu_solve(*linalg.lu_factor(a), b).tolist()
     [[-1.0], [1.0]]
@@ -212,8 +203,6 @@ def tensorinv(x: Tensor[B], ind: int = 2) -> Tensor[B]:
         ArgumentError: ``ind`` is below 1.
         LinAlgError: the map is not invertible.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> tensorinv(Tensor[NumPy].eye(6).reshape(6, 2, 3), ind=1).shape
     (2, 3, 6)
     """
@@ -242,8 +231,6 @@ def tensorsolve(a: Tensor[B], b: Tensor[B], dims: Sequence[int] | None = None) -
         ShapeError: the products of the sizes of b and of x differ.
         LinAlgError: the map is not invertible.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> tensorsolve(Tensor[NumPy].eye(6).reshape(6, 2, 3) * 2.0, Tensor[NumPy].ones((6,))).tolist()
     [[0.5, 0.5, 0.5], [0.5, 0.5, 0.5]]
     """
@@ -272,8 +259,6 @@ def pinv(x: Tensor[B], *, atol: float | None = None, rtol: float | None = None, 
 
     Source of the derivative: Golub and Pereyra, The Differentiation of Pseudo-Inverses, 1973.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> pinv(Tensor[NumPy].from_data([[2.0, 0.0], [0.0, 0.0]])).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
@@ -296,8 +281,6 @@ def lstsq(
     Raises:
         ShapeError: the shapes do not match.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> a, b = Tensor[NumPy].from_data([[1.0], [1.0]]), Tensor[NumPy].from_data([[1.0], [3.0]])
     >>> fit = lstsq(a, b)
     >>> round(fit.solution.item(), 4), round(fit.residuals.item(), 4), fit.rank.item()

@@ -25,8 +25,6 @@ from burnpy.typevars import B
 def det(x: Tensor[B]) -> Tensor[B]:
     """Compute the determinants, ``x.det()``; differentiable at singular matrices too.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> det(Tensor[NumPy].eye(3)).item()
     1.0
     """
@@ -37,8 +35,6 @@ def det(x: Tensor[B]) -> Tensor[B]:
 def slogdet(x: Tensor[B]) -> SlogDet[Tensor[B]]:
     """Compute the signs of the determinants and the logarithms of their magnitudes, ``x.slogdet()``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> slogdet(-Tensor[NumPy].eye(3)).sign.item()
     -1.0
     """
@@ -53,8 +49,6 @@ def inv(x: Tensor[B]) -> Tensor[B]:
         LinAlgError: a matrix is singular; the message names which of the batch.
         ShapeError: the matrices are not square.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> inv(Tensor[NumPy].from_data([[0.0, 2.0], [1.0, 0.0]])).tolist()
     [[0.0, 1.0], [0.5, 0.0]]
     """
@@ -66,8 +60,6 @@ def inv(x: Tensor[B]) -> Tensor[B]:
 def matrix_exp(x: Tensor[B]) -> Tensor[B]:
     """Compute the matrix exponentials, ``x.matrix_exp()``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> matrix_exp(Tensor[NumPy].zeros((2, 2))).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
@@ -78,8 +70,6 @@ def matrix_exp(x: Tensor[B]) -> Tensor[B]:
 def matrix_power(x: Tensor[B], n: int) -> Tensor[B]:
     """Compute the n-th powers, ``x.matrix_power(n)``; for negative n, the powers of the inverse.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> matrix_power(Tensor[NumPy].from_data([[2.0]]), -2).tolist()
     [[0.25]]
     """
@@ -105,8 +95,6 @@ def matrix_rank(
     Raises:
         ShapeError: the shapes do not broadcast.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> matrix_rank(Tensor[NumPy].ones((3, 2))).item()
     1
     """
@@ -139,8 +127,6 @@ def multi_dot(tensors: Sequence[Tensor[B]]) -> Tensor[B]:
 
     Source: Cormen et al., Introduction to Algorithms, section 15.2.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].ones((2, 3))
     >>> multi_dot([x, x.T, x, Tensor[NumPy].ones((3,))]).tolist()
     [18.0, 18.0]
@@ -157,8 +143,6 @@ def vecdot(x: Tensor[B], y: Tensor[B], *, dim: int = -1) -> Tensor[B]:
     Raises:
         ShapeError: the shapes do not broadcast.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> vecdot(x, x).tolist(), vecdot(x, x[0], dim=0).tolist()
     ([5.0, 25.0], [4.0, 12.0])
@@ -178,8 +162,6 @@ def vander(x: Tensor[B], *, N: int | None = None) -> Tensor[B]:  # noqa: N803  #
     Raises:
         ArgumentError: N is negative.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> vander(Tensor[NumPy].from_data([2.0, 3.0])).tolist()
     [[1.0, 2.0], [1.0, 3.0]]
     """
@@ -203,8 +185,6 @@ def vector_norm(x: Tensor[B], ord: float = 2.0, dim: DimsLike = None, keepdim: b
     Raises:
         ShapeError: x has no elements, and ``ord`` selects the smallest.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> vector_norm(Tensor[NumPy].from_data([3.0, -4.0])).item()
     5.0
     """
@@ -232,8 +212,6 @@ def matrix_norm(x: Tensor[B], ord: Order = "fro", dim: tuple[int, int] = (-2, -1
         ArgumentError: there is no such norm.
         ShapeError: x has fewer than two dimensions.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([[3.0, 0.0], [0.0, -4.0]])
     >>> [matrix_norm(x, ord=p).item() for p in ("fro", "nuc", 2, -1)]
     [5.0, 7.0, 4.0, 3.0]
@@ -272,8 +250,6 @@ def norm(
     Raises:
         ShapeError: x is neither, and ``dim`` is None.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([[3.0, 0.0], [0.0, -4.0]])
     >>> norm(x).item(), norm(x, ord=1, dim=1).tolist(), norm(x, ord=2).item()
     (5.0, [3.0, 4.0], 4.0)
@@ -300,8 +276,6 @@ def cond(x: Tensor[B], p: Order | None = None) -> Tensor[B]:
         x: shape (…, n, m), square unless p is None, 2 or -2.
         p: the norm, as in `matrix_norm`; None is 2, the largest singular value over the smallest.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> cond(Tensor[NumPy].from_data([[4.0, 0.0], [0.0, 2.0]])).item()
     2.0
     """

@@ -73,8 +73,6 @@ def cholesky_ex(
     Raises:
         ShapeError: the matrices are not square.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> factors, info = cholesky_ex(Tensor[NumPy].from_data([[[4.0]], [[-1.0]]]))
     >>> factors.tolist(), info.tolist()
     ([[[2.0]], [[nan]]], [0, 1])
@@ -104,8 +102,6 @@ def inv_ex(x: Tensor[B], *, check_errors: bool = False) -> InvEx[Tensor[B], IntT
     Raises:
         ShapeError: the matrices are not square.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> inverse, info = inv_ex(Tensor[NumPy].from_data([[[2.0]], [[0.0]]]))
     >>> inverse.tolist(), info.tolist()
     ([[[0.5]], [[nan]]], [0, 1])
@@ -131,8 +127,6 @@ def solve_ex(
     Raises:
         ShapeError: the shapes do not match.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> solution, info = solve_ex(Tensor[NumPy].zeros((1, 1)), Tensor[NumPy].ones((1,)))
     >>> solution.tolist(), info.item()
     ([nan], 1)
@@ -159,8 +153,6 @@ def lu_factor_ex(x: Tensor[B], *, check_errors: bool = False) -> LuFactorEx[Tens
     Raises:
         LinAlgError: U is singular, and ``check_errors`` is True.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> lu_factor_ex(Tensor[NumPy].from_data([[1.0, 2.0], [2.0, 4.0]])).info.item()
     2
     """

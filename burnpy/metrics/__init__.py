@@ -7,8 +7,6 @@ epochs and processes, and batches of different sizes are weighted correctly::
     accuracy = sum(Accuracy.of(model(batch.x), batch.y) for batch in loader)
     print(accuracy.value())
 
->>> from burnpy import IntTensor, Tensor
->>> from burnpy.backend import NumPy
 >>> from burnpy.metrics import Accuracy
 >>> logits = Tensor[NumPy].from_data([[2.0, 1.0], [0.0, 3.0], [1.0, 0.0]])
 >>> first = Accuracy.of(logits, IntTensor[NumPy].from_data([0, 1, 1]))

@@ -18,8 +18,6 @@ from burnpy.tensor.tensor_base import describe
 class Accuracy(Metric):
     """The fraction of elements whose class, or whose label, is predicted.
 
-    >>> from burnpy import IntTensor, Tensor
-    >>> from burnpy.backend import NumPy
     >>> scores = Tensor[NumPy].from_data([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.5, 0.4, 0.1]])
     >>> y = IntTensor[NumPy].from_data([0, 1, 2])
     >>> Accuracy.of(scores, y), Accuracy.of(scores, y, k=2)
@@ -100,8 +98,6 @@ class Accuracy(Metric):
 class ConfusionMatrix(Metric):
     """The matrix of the weighted counts of elements by true class (row) and predicted class (column).
 
-    >>> from burnpy import IntTensor
-    >>> from burnpy.backend import NumPy
     >>> x, y = IntTensor[NumPy].from_data([0, 1, 1]), IntTensor[NumPy].from_data([0, 1, 0])
     >>> ConfusionMatrix.of(x, y, classes=2).value().tolist()
     [[1.0, 1.0], [0.0, 1.0]]

@@ -118,8 +118,6 @@ def ratio(numerator: Doubles, denominator: Doubles) -> Doubles:
 class Precision(ClassCounts):
     """The fraction of the predictions of a class that are right, averaged over the classes.
 
-    >>> from burnpy import BoolTensor, Tensor
-    >>> from burnpy.backend import NumPy
     >>> logits = Tensor[NumPy].from_data([1.0, 2.0, -1.0, 0.5])
     >>> Precision.of(logits, BoolTensor[NumPy].from_data([True, False, True, True])).value()
     0.6666666666666666
@@ -132,8 +130,6 @@ class Precision(ClassCounts):
 class Recall(ClassCounts):
     """The fraction of a class's elements that are predicted to be of it, averaged over the classes.
 
-    >>> from burnpy import IntTensor
-    >>> from burnpy.backend import NumPy
     >>> Recall.of(IntTensor[NumPy].from_data([0, 1, 1]), IntTensor[NumPy].from_data([0, 1, 0]), classes=2).per_class()
     (0.5, 1.0)
     """
@@ -145,8 +141,6 @@ class Recall(ClassCounts):
 class F1(ClassCounts):
     """The harmonic mean of precision and recall, averaged over the classes.
 
-    >>> from burnpy import IntTensor
-    >>> from burnpy.backend import NumPy
     >>> F1.of(IntTensor[NumPy].from_data([0, 1, 1]), IntTensor[NumPy].from_data([0, 1, 0]), classes=2).value()
     0.6666666666666666
     """
@@ -160,8 +154,6 @@ class FBeta(ClassCounts):
 
     Source: van Rijsbergen, Information Retrieval, 1979.
 
-    >>> from burnpy import IntTensor
-    >>> from burnpy.backend import NumPy
     >>> x, y = IntTensor[NumPy].from_data([0, 1, 1]), IntTensor[NumPy].from_data([0, 1, 0])
     >>> [round(score, 4) for score in FBeta.of(x, y, beta=2.0, classes=2).per_class()]
     [0.5556, 0.8333]
@@ -202,8 +194,6 @@ class FBeta(ClassCounts):
 class IoU(ClassCounts):
     """The intersection over the union of the predicted and true elements of a class (Jaccard), averaged over classes.
 
-    >>> from burnpy import IntTensor
-    >>> from burnpy.backend import NumPy
     >>> x, y = IntTensor[NumPy].from_data([[0, 0], [1, 1]]), IntTensor[NumPy].from_data([[0, 1], [1, 1]])
     >>> [round(score, 4) for score in IoU.of(x, y, classes=2).per_class()]
     [0.5, 0.6667]
@@ -216,8 +206,6 @@ class IoU(ClassCounts):
 class Dice(ClassCounts):
     """Twice the intersection over the sum of the sizes of the predicted and true elements of a class, averaged.
 
-    >>> from burnpy import IntTensor
-    >>> from burnpy.backend import NumPy
     >>> x, y = IntTensor[NumPy].from_data([[0, 0], [1, 1]]), IntTensor[NumPy].from_data([[0, 1], [1, 1]])
     >>> [round(score, 4) for score in Dice.of(x, y, classes=2).per_class()]
     [0.6667, 0.8]

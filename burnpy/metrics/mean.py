@@ -20,8 +20,6 @@ class Mean(Metric):
 
         Mean.of(loss, weight=len(batch.x))
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Mean.of(Tensor[NumPy].from_data([1.0, 2.0, 6.0])).value()
     3.0
     """
@@ -62,8 +60,6 @@ class Mean(Metric):
 class Perplexity(Metric):
     """The exponential of the mean cross entropy of the targets, in nats.
 
-    >>> from burnpy import IntTensor, Tensor
-    >>> from burnpy.backend import NumPy
     >>> round(Perplexity.of(Tensor[NumPy].zeros((5, 4)), IntTensor[NumPy].zeros((5,))).value(), 6)
     4.0
     """

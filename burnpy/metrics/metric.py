@@ -41,8 +41,6 @@ class Metric(ABC):
             def value(self) -> float:
                 return (self.near / self.count).item()
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.metrics import Mean
     >>> a, b = Mean.of(Tensor[NumPy].from_data(1.0), weight=3), Mean.of(Tensor[NumPy].from_data(5.0))
     >>> (a + b).value(), sum([a, b])
@@ -87,8 +85,6 @@ class Metric(ABC):
         Raises:
             RecordError: no such class is defined, or it has other fields.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.metrics import Mean
         >>> Metric.from_record(Mean.of(Tensor[NumPy].from_data([1.0, 2.0])).into_record(), NumPy)
         Mean(1.5)
@@ -173,8 +169,6 @@ def _on_device(value: Any, device: Any) -> Any:
 def plain(x: Tensor[Any] | IntTensor[Any] | BoolTensor[Any]) -> Any:
     """Return the tensor, detached, on its innermost device, where no graph is recorded; the memory is shared.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> plain(Tensor[Autodiff[NumPy]].zeros((2,)).require_grad()).device
     NumPy
     """
@@ -191,8 +185,6 @@ def total(x: TensorBase[Any], weight: Tensor[Any] | None = None) -> Tensor[Any]:
     Raises:
         KindError: ``x`` is not a tensor.
 
-    >>> from burnpy import BoolTensor
-    >>> from burnpy.backend import NumPy
     >>> total(BoolTensor[NumPy].from_data([True, False, True])).item()
     2.0
     """

@@ -98,8 +98,6 @@ class AUROC(Ranking):
 
     Source: Hanley and McNeil, The meaning and use of the area under a ROC curve, Radiology 143, 1982.
 
-    >>> from burnpy import BoolTensor, Tensor
-    >>> from burnpy.backend import NumPy
     >>> scores = Tensor[NumPy].from_data([0.1, 0.4, 0.35, 0.8])
     >>> AUROC.of(scores, BoolTensor[NumPy].from_data([False, False, True, True])).value()
     0.75
@@ -116,8 +114,6 @@ class AveragePrecision(Ranking):
 
     Source: scikit-learn's ``average_precision_score``.
 
-    >>> from burnpy import BoolTensor, Tensor
-    >>> from burnpy.backend import NumPy
     >>> scores = Tensor[NumPy].from_data([0.1, 0.4, 0.35, 0.8])
     >>> round(AveragePrecision.of(scores, BoolTensor[NumPy].from_data([False, False, True, True])).value(), 4)
     0.8333

@@ -48,8 +48,6 @@ class Error(Metric):
 class MSE(Error):
     """The mean squared error.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> MSE.of(Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([1.0, 4.0])).value()
     2.0
     """
@@ -62,8 +60,6 @@ class MSE(Error):
 class MAE(Error):
     """The mean absolute error.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> MAE.of(Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([1.0, 4.0])).value()
     1.0
     """
@@ -80,8 +76,6 @@ class R2(Metric):
     else 0. Means and squared deviations are combined without cancellation, by the method of Chan, Golub and LeVeque,
     Algorithms for computing the sample variance, 1983.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> R2.of(Tensor[NumPy].from_data([1.0, 2.0, 4.0]), Tensor[NumPy].from_data([1.0, 2.0, 3.0])).value()
     0.5
     """

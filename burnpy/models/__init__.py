@@ -1,6 +1,5 @@
 """Architectures that read and write the folders of transformers, and generation of text.
 
->>> from burnpy.backend import NumPy
 >>> from burnpy.models import Gpt2, Gpt2Config, generate
 >>> model = Gpt2(Gpt2Config(vocab_size=50, n_embd=8, n_layer=1, n_head=2), device=NumPy)
 >>> tokens = list(generate(model, [3, 1, 4], max_new=5))  # and Gpt2.from_pretrained(folder, device=NumPy)

@@ -54,7 +54,6 @@ def beam_search(
     Raises:
         ArgumentError, ModuleError: as `burnpy.models.generate`.
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.models import Gpt2, Gpt2Config
     >>> model = Gpt2(Gpt2Config(vocab_size=50, n_embd=8, n_layer=2, n_head=2), device=NumPy)
     >>> found = beam_search(model, [3, 1, 4], max_new=5, beams=3)

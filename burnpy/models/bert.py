@@ -95,7 +95,6 @@ class Bert(Pretrained[B]):
         device: the device of the model.
         generator: the source of random initial values.
 
-    >>> from burnpy.backend import NumPy
     >>> config = BertConfig(
     ...     vocab_size=50, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16
     ... )

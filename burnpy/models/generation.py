@@ -88,7 +88,6 @@ def generate(
             with ``max_new`` more tokens; or a ``step`` without ``cache``.
         ModuleError: the model is on a device that records a graph.
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.models import Gpt2, Gpt2Config
     >>> model = Gpt2(Gpt2Config(vocab_size=50, n_embd=8, n_layer=2, n_head=2), device=NumPy)
     >>> len(list(generate(model, [3, 1, 4], max_new=5)))
@@ -107,7 +106,6 @@ def generate(
 def compiled_step() -> CompiledStep:
     """Return the step of `generate` as a compiled function. Keep it: it has a plan for each model and length of cache.
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.models import Gpt2, Gpt2Config
     >>> model = Gpt2(Gpt2Config(vocab_size=50, n_embd=8, n_layer=2, n_head=2), device=NumPy)
     >>> step = compiled_step()

@@ -108,8 +108,6 @@ class Gpt2(Decoder[B]):
         device: the device of the model.
         generator: the source of random initial values.
 
-    >>> from burnpy import IntTensor
-    >>> from burnpy.backend import NumPy
     >>> model = Gpt2(Gpt2Config(vocab_size=50, n_embd=8, n_layer=2, n_head=2), device=NumPy)
     >>> model(IntTensor[NumPy].from_data([[3, 1, 4]])).shape
     (1, 3, 50)

@@ -112,8 +112,6 @@ class Llama(Decoder[B]):
         device: the device of the model.
         generator: the source of random initial values.
 
-    >>> from burnpy import IntTensor
-    >>> from burnpy.backend import NumPy
     >>> config = LlamaConfig(
     ...     vocab_size=50, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4
     ... )

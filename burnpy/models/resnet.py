@@ -130,8 +130,6 @@ class ResNet(Pretrained[B]):
         device: the device of the model.
         generator: the source of random initial values.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> config = ResNetConfig(embedding_size=4, hidden_sizes=(8, 16), depths=(1, 2))
     >>> model = ResNet(config, device=NumPy)
     >>> model(Tensor[NumPy].ones((2, 3, 32, 32))).shape

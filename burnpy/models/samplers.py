@@ -28,7 +28,6 @@ Sampler: TypeAlias = Callable[[Tensor[B]], IntTensor[B]]
 def greedy(logits: Tensor[B]) -> IntTensor[B]:
     """Choose the token with the largest logit, the first of several.
 
-    >>> from burnpy.backend import NumPy
     >>> greedy(Tensor[NumPy].from_data([[0.0, 2.0, 1.0]])).tolist()
     [1]
     """
@@ -56,8 +55,6 @@ def sampling(
     Raises:
         ArgumentError: a setting is invalid.
 
-    >>> from burnpy import Generator
-    >>> from burnpy.backend import NumPy
     >>> sampler = sampling(temperature=0.7, top_k=2, generator=Generator(0))
     >>> sampler(Tensor[NumPy].from_data([[0.0, 9.0, 8.5]])).item() in (1, 2)
     True
@@ -85,7 +82,6 @@ def keep_top_k(logits: Tensor[B], k: int) -> Tensor[B]:
 
     Source: Fan et al., Hierarchical Neural Story Generation, 2018.
 
-    >>> from burnpy.backend import NumPy
     >>> keep_top_k(Tensor[NumPy].from_data([[1.0, 3.0, 2.0]]), 2).tolist()
     [[-inf, 3.0, 2.0]]
     """
@@ -101,7 +97,6 @@ def keep_top_p(logits: Tensor[B], p: float) -> Tensor[B]:
 
     Source: Holtzman et al., The Curious Case of Neural Text Degeneration, 2020.
 
-    >>> from burnpy.backend import NumPy
     >>> keep_top_p(Tensor[NumPy].from_data([[1.0, 3.0, 2.0]]), 0.7).tolist()
     [[-inf, 3.0, 2.0]]
     """
@@ -119,7 +114,6 @@ def keep_min_p(logits: Tensor[B], p: float) -> Tensor[B]:
 
     Source: Nguyen et al., Turning Up the Heat: Min-p Sampling for Creative and Coherent LLM Outputs, 2024.
 
-    >>> from burnpy.backend import NumPy
     >>> keep_min_p(Tensor[NumPy].from_data([[1.0, 3.0, 2.0]]), 0.2).tolist()
     [[-inf, 3.0, 2.0]]
     """
@@ -142,7 +136,6 @@ def repetition_penalty(logits: Tensor[B], tokens: IntTensor[B], penalty: float) 
 
     Source: Keskar et al., CTRL, 2019.
 
-    >>> from burnpy.backend import NumPy
     >>> logits = Tensor[NumPy].from_data([[1.0, -3.0, 2.0]])
     >>> repetition_penalty(logits, IntTensor[NumPy].from_data([[1, 2, 2]]), 2.0).tolist()
     [[1.0, -6.0, 1.0]]

@@ -104,8 +104,6 @@ class Vit(Pretrained[B]):
     Raises:
         ShapeError: the patches do not divide the images.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> config = VitConfig(
     ...     image_size=8, patch_size=4, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16
     ... )

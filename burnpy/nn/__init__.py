@@ -1,7 +1,5 @@
 """Modules: models and their layers as immutable trees of parameters.
 
->>> from burnpy import Tensor
->>> from burnpy.backend import NumPy
 >>> from burnpy.nn import Linear, Relu, Sequential
 >>> model = Sequential(Linear(4, 8, device=NumPy), Relu(), Linear(8, 2, device=NumPy))
 >>> model(Tensor[NumPy].ones((3, 4))).shape, model.num_params

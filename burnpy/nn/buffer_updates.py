@@ -86,8 +86,6 @@ def record_update(output: Tensor[B], buffer: Buffer[B], value: Tensor[B]) -> Ten
         ShapeError: ``value`` has another shape than the buffer.
         ArgumentError: it is called under `burnpy.func.vmap`, which would lose the update.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Buffer
     >>> largest = Buffer(Tensor[Autodiff[NumPy]].zeros(()))
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 5.0]).require_grad()

@@ -49,8 +49,6 @@ def init_empty_weights() -> Generator[None, None, None]:
     The parameters have shapes and dtypes alone. What a layer does not draw by an initializer, such as a bias of zeros,
     has its value.
 
-    >>> import numpy as np
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> from burnpy.record import from_torch
     >>> with init_empty_weights():

@@ -144,7 +144,6 @@ class Initializer(ABC):
 class Constant(Initializer):
     """A tensor filled with one value.
 
-    >>> from burnpy.backend import NumPy
     >>> Constant(0.5)((2,), device=NumPy).tolist()
     [0.5, 0.5]
     """
@@ -195,7 +194,6 @@ class Normal(Initializer):
 class TruncatedNormal(Initializer):
     """The normal distribution with the given mean and standard deviation, within [low, high].
 
-    >>> from burnpy.backend import NumPy
     >>> TruncatedNormal(std=0.02, low=-0.04, high=0.04)((100,), device=NumPy).abs().amax().item() <= 0.04
     True
     """
@@ -258,8 +256,6 @@ class KaimingUniform(_Kaiming, _ScaledUniform):
 
     Source: He et al., Delving Deep into Rectifiers, 2015.
 
-    >>> from burnpy import Generator
-    >>> from burnpy.backend import NumPy
     >>> KaimingUniform()((2, 3), device=NumPy, generator=Generator(0)).shape
     (2, 3)
     """
@@ -306,7 +302,6 @@ class Orthogonal(Initializer):
 
     Source: Saxe et al., Exact solutions to the nonlinear dynamics of learning in deep linear networks, 2013.
 
-    >>> from burnpy.backend import NumPy
     >>> w = Orthogonal()((4, 2), device=NumPy)
     >>> ((w.mT @ w) - w.eye(2, device=NumPy)).abs().max().item() < 1e-6
     True

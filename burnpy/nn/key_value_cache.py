@@ -43,8 +43,6 @@ class KeyValueCache(Generic[B]):
         padding: shape (N,), the number of positions before the first word of each text, to which none attends; None if
             there are none.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import MultiHeadAttention
     >>> attention, x = MultiHeadAttention(8, 2, device=NumPy), Tensor[NumPy].ones((1, 3, 8))
     >>> prompt, cache = attention(x, causal=True, cache=attention.empty_cache(1, 5))
@@ -138,8 +136,6 @@ class KeyValueCache(Generic[B]):
         Args:
             rows: shape (M,), the examples by index.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([1.0, 2.0]).reshape(2, 1, 1, 1)
         >>> KeyValueCache.of(x, x).reordered(IntTensor[NumPy].from_data([1, 1, 0])).key.flatten().tolist()
         [2.0, 2.0, 1.0]
@@ -154,8 +150,6 @@ class KeyValueCache(Generic[B]):
     def compiled(self) -> KeyValueCache[B]:
         """Return the cache with its length as a tensor, for a function that is `burnpy.compiled`.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].ones((1, 1, 3, 2))
         >>> KeyValueCache.of(x, x).compiled().length.item()
         3

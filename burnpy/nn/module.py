@@ -64,8 +64,7 @@ class Module(ModuleMethods[B]):
         DeviceError: parameters or buffers are on different devices.
 
     >>> from typing import TypeVar
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import Backend, NumPy
+    >>> from burnpy.backend import Backend
     >>> from burnpy.nn import Linear, Module, Param, rebound
     >>> B = TypeVar("B", bound=Backend)
     >>> class Mlp(Module[B]):
@@ -117,8 +116,6 @@ class Module(ModuleMethods[B]):
         Args:
             device: the target device; by default the module's own.
 
-        >>> from burnpy import Autodiff
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
         >>> model = Linear(2, 3, device=Autodiff[NumPy])
         >>> model.fork().weight.id == model.weight.id
@@ -182,8 +179,7 @@ class Stateless(Unplaced):
 
     It works on any backend: ``forward`` is generic in the backend of its argument, and ``__init__`` takes no device.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import Backend, NumPy
+    >>> from burnpy.backend import Backend
     >>> B = TypeVar("B", bound=Backend)
     >>> class Square(Stateless):
     ...     def forward(self, x: Tensor[B]) -> Tensor[B]:

@@ -115,7 +115,6 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
 
         Frozen ones are included; a shared one has its first path.
 
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
         >>> list(Linear(2, 3, device=NumPy).named_params())
         ['weight', 'bias']

@@ -72,7 +72,6 @@ class Stateful(ModuleBase[B]):
 
         A shared one is included once, under its first path.
 
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
         >>> {path: value.shape for path, (id, value) in Linear(2, 3, device=NumPy).state().items()}
         {'weight': (2, 3), 'bias': (3,)}
@@ -141,7 +140,6 @@ class Stateful(ModuleBase[B]):
         Raises:
             StateError: see `with_state`.
 
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
         >>> model, other = Linear(2, 3, device=NumPy), Linear(2, 3, device=NumPy)
         >>> other.load_record(model.into_record()).weight.id == model.weight.id

@@ -56,7 +56,6 @@ class Displayed(ModuleBase[B]):
             DeviceError: ``input`` is on another device.
             Exception: whatever the model raises, with a note that names the module.
 
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear, Relu, Sequential
         >>> Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy)).summary(input=(3, 2))
         path  layer         output  parameters  FLOPs
@@ -166,7 +165,6 @@ def _depth(path: str, modules: Mapping[str, object]) -> int:
 def render(module: Displayed[Any]) -> str:
     """Return the module tree as text, a line per part: shapes, counts, and marks such as "frozen" and "shared".
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear, Relu, Sequential
     >>> print(render(Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy)).no_grad("0")))
     Sequential()  33 parameters, 24 of them frozen

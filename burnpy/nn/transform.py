@@ -46,7 +46,6 @@ class Transforms(ModuleBase[B]):
         Raises:
             ArgumentError: ``mode`` is neither a bool nor None.
 
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
         >>> model = Linear(2, 3, device=NumPy)
         >>> model.is_training, model.train().is_training, model.train().train(None).is_training
@@ -76,7 +75,6 @@ class Transforms(ModuleBase[B]):
         Raises:
             ArgumentError: a path or pattern matches nothing.
 
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
         >>> Linear(2, 3, device=NumPy).no_grad("bias").bias
         Param(shape=(3,), dtype=float32, device=NumPy, frozen)
@@ -113,7 +111,6 @@ class Transforms(ModuleBase[B]):
             DeviceError: ``f`` returned a tensor on another device.
             ArgumentError: ``f`` did not return a tensor, or ``where`` matches nothing.
 
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
         >>> Linear(2, 2, device=NumPy).map(lambda w: w.ones_like()).weight.value.tolist()
         [[1.0, 1.0], [1.0, 1.0]]
@@ -169,7 +166,6 @@ class Transforms(ModuleBase[B]):
             ArgumentError: a path or pattern matches nothing; there is no linear layer; the group size does not divide
                 the inputs of a layer; the model itself is a linear layer.
 
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear, Relu, Sequential
         >>> model = Sequential(Linear(64, 32, device=NumPy), Relu(), Linear(32, 10, device=NumPy))
         >>> model.quantized("int8", where="0")
@@ -227,7 +223,6 @@ class Transforms(ModuleBase[B]):
             ArgumentError: a path does not exist.
             ModuleError, DeviceError: the result would not be a valid module: see `Module`.
 
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
         >>> Linear(2, 3, device=NumPy).replace(bias=None)
         Linear(2, 3, bias=False)  6 parameters

@@ -199,8 +199,6 @@ class Param(Variable[B]):
         KindError: ``value`` is not a float `Tensor`.
         NotTrackedError: ``value`` was computed from tracked tensors.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> weight = Param(Tensor[Autodiff[NumPy]].zeros((2, 3)))
     >>> weight.value.is_require_grad(), weight
     (True, Param(shape=(2, 3), dtype=float32, device=Autodiff[NumPy]))
@@ -250,8 +248,6 @@ class Buffer(Variable[B]):
         KindError: ``value`` is not a float `Tensor`; use `IntBuffer` for ints, `BoolBuffer` for bools.
         NotTrackedError: ``value`` is tracked.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Buffer(Tensor[NumPy].zeros((3,))).value.tolist()
     [0.0, 0.0, 0.0]
     """

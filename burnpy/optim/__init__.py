@@ -1,7 +1,5 @@
 """Optimizers, gradients by parameter, gradient clipping, and learning rate schedules.
 
->>> from burnpy import Autodiff, Tensor
->>> from burnpy.backend import NumPy
 >>> from burnpy.nn import Linear
 >>> model, optim, schedule = Linear(2, 1, device=Autodiff[NumPy]), Adam(), CosineLr(0.3, steps=100)
 >>> x = Tensor[Autodiff[NumPy]].from_data([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])

@@ -37,7 +37,6 @@ class Ema(Generic[M]):
 
     Source of the warm-up: TensorFlow's ExponentialMovingAverage.
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> model = Linear(1, 1, device=NumPy).map(lambda w: w * 0.0)
     >>> ema = Ema(model, decay=0.75)

@@ -34,8 +34,6 @@ class Group:
     Raises:
         ArgumentError: a number is negative or not finite; ``lr`` and ``lr_scale`` are both set; nothing is set.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> from burnpy.optim import AdamW
     >>> model = Linear(2, 1, device=Autodiff[NumPy])

@@ -74,8 +74,6 @@ class Optimizer(metaclass=Explaining):
             changes its copy. Source: Micikevicius et al., Mixed precision training, 2018.
 
     >>> import copy
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> from burnpy.optim import Adam
     >>> x = Tensor[Autodiff[NumPy]].from_data([[1.0, 2.0]])
@@ -216,8 +214,6 @@ class Optimizer(metaclass=Explaining):
                 these parameters already; another step is in progress.
             KindError: a leaf of a tree is not a float tensor.
 
-        >>> from burnpy import Autodiff, Tensor
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.optim import Adam
         >>> tree, optim = {"h": Tensor[Autodiff[NumPy]].from_data([4.0]).require_grad()}, Adam()
         >>> for _ in range(3):
@@ -251,8 +247,6 @@ class Optimizer(metaclass=Explaining):
             KindError: ``model`` is something else.
             StateError: the record is of another optimizer, of one with other settings, or of another model.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.optim import Adam
         >>> state = Adam().init({"h": Tensor[NumPy].ones((2,))})
         >>> state, state["h"]["m"].tolist(), state.step("h").item()
@@ -296,8 +290,6 @@ class Optimizer(metaclass=Explaining):
                 the learning rate and the number of this one step.
             ModuleError, DeviceError, ShapeError: see `step`.
 
-        >>> from burnpy import Autodiff, Tensor
-        >>> from burnpy.backend import NumPy
         >>> from burnpy import compiled
         >>> from burnpy.nn import Linear
         >>> from burnpy.optim import Adam

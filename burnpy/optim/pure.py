@@ -35,7 +35,6 @@ class OptimizerState(Mapping[str, Mapping[str, Tensor[Any]]]):
     `Optimizer.init` makes the first one, and `Optimizer.pure_step` the next. Numbers of updates are int64 tensors, so
     that a compiled step counts; parameters that are always updated together share one.
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> from burnpy.optim import Sgd
     >>> model = Linear(2, 1, device=NumPy)

@@ -1,7 +1,6 @@
 """Records: checkpoints as safetensors files, weights from PyTorch's files and for PyTorch, and adapters in PEFT's.
 
 >>> import tempfile
->>> from burnpy.backend import NumPy
 >>> from burnpy.nn import Linear
 >>> model = Linear(2, 3, device=NumPy)
 >>> with tempfile.TemporaryDirectory() as folder:

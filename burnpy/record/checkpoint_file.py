@@ -210,8 +210,6 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
         RecordFileError: the file cannot be written. The old file is unchanged.
 
     >>> import tempfile
-    >>> from burnpy import Generator
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> model, generator = Linear(2, 3, device=NumPy), Generator(0)
     >>> with tempfile.TemporaryDirectory() as folder:

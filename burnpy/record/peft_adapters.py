@@ -73,7 +73,6 @@ def from_peft(model: M, folder: str | os.PathLike[str]) -> M:
         KindError: ``model`` is not a module.
 
     >>> import tempfile
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Sequential, add_lora
     >>> model = Sequential(Linear(2, 3, device=NumPy))
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -311,7 +311,6 @@ class Record:
             ArgumentError: ``remap`` or ``dtype`` is invalid.
 
         >>> import tempfile
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear, Sequential
         >>> from burnpy.record import load, save
         >>> model = Linear(2, 3, device=NumPy)

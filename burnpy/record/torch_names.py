@@ -60,7 +60,6 @@ class TorchPart(NamedTuple):
 def torch_names(model: Module[Any]) -> dict[str, tuple[TorchPart, ...]]:
     """Return the parts in PyTorch of every parameter and buffer, by path, a shared one under each of its paths.
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear, Sequential
     >>> torch_names(Sequential(Linear(2, 3, device=NumPy)))["0.weight"]
     (TorchPart(name='0.weight', transposed=True, start=None, size=None),)

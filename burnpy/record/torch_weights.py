@@ -69,8 +69,6 @@ def from_torch(
         KindError: ``model`` is not a module, or ``source`` is neither a path nor a dict.
         CallError, RecordNotFoundError, RecordFileError, RecordError, DTypeError, ArgumentError: as `read_torch`.
 
-    >>> import numpy as np
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> state = {"weight": np.array([[1.0, 2.0]]), "bias": np.array([3.0])}
     >>> from_torch(Linear(2, 1, device=NumPy), state).weight.value.tolist()
@@ -192,7 +190,6 @@ def to_torch(model: Module[Any]) -> dict[str, NDArray[Any]]:
     Raises:
         KindError: ``model`` is not a module.
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear, Sequential
     >>> model = Sequential(Linear(2, 3, device=NumPy))
     >>> {name: array.shape for name, array in to_torch(model).items()}

@@ -4,8 +4,7 @@ All are elementwise, but for softmax, log_softmax and logsumexp. They are differ
 every order, in reverse and forward mode. Values are exact to a few roundings, also where they are tiny: most are
 computed in float64 and rounded to the dtype of the argument. On NumPy and CuPy each is one kernel.
 
->>> from burnpy import Tensor, special
->>> from burnpy.backend import NumPy
+>>> from burnpy import special
 >>> x = Tensor[NumPy].from_data([0.5, -40.0], dtype="float64")
 >>> [f"{value:.6f}" for value in special.log_ndtr(x).tolist()]
 ['-0.368946', '-804.608442']

@@ -13,8 +13,6 @@ from burnpy.typevars import B
 def i0(x: Tensor[B]) -> Tensor[B]:
     """Compute I₀(x), ``x.i0()``; infinite beyond ±713.98 in float64 and ±91.9 in float32.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(i0(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
     [1.016 1.063 1.266]
     """
@@ -25,8 +23,6 @@ def i0(x: Tensor[B]) -> Tensor[B]:
 def i0e(x: Tensor[B]) -> Tensor[B]:
     """Compute e^-|x| I₀(x), which is finite everywhere. The gradient at 0 is 0.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> [round(value, 4) for value in i0e(Tensor[NumPy].from_data([0.0, 1.0, 1e4])).tolist()]
     [1.0, 0.4658, 0.004]
     """
@@ -37,8 +33,6 @@ def i0e(x: Tensor[B]) -> Tensor[B]:
 def i1(x: Tensor[B]) -> Tensor[B]:
     """Compute I₁(x), the derivative of I₀.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> [round(value, 4) for value in i1(Tensor[NumPy].from_data([0.0, 1.0, -1.0])).tolist()]
     [0.0, 0.5652, -0.5652]
     """
@@ -49,8 +43,6 @@ def i1(x: Tensor[B]) -> Tensor[B]:
 def i1e(x: Tensor[B]) -> Tensor[B]:
     """Compute e^-|x| I₁(x), which is finite everywhere. The gradient at 0 is ½.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> [round(value, 4) for value in i1e(Tensor[NumPy].from_data([0.0, 1.0, 1e4])).tolist()]
     [0.0, 0.2079, 0.004]
     """

@@ -14,8 +14,6 @@ from burnpy.typevars import B
 def entr(x: Tensor[B]) -> Tensor[B]:
     """Compute -x · log(x), which is 0 at 0 and -inf for negative x. The gradient at 0 is inf.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> entr(Tensor[NumPy].from_data([-1.0, 0.0, 0.5])).tolist()[:2]
     [-inf, 0.0]
     """
@@ -26,8 +24,6 @@ def entr(x: Tensor[B]) -> Tensor[B]:
 def xlog1py(x: Tensor[B] | float, y: Tensor[B] | float) -> Tensor[B]:
     """Compute x · log(1 + y), which is 0 at x = 0 unless y is NaN. One of both may be a Python number.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> xlog1py(Tensor[NumPy].from_data([0.0, 2.0]), Tensor[NumPy].from_data([-1.0, 0.0])).tolist()
     [0.0, 0.0]
     """
@@ -38,8 +34,6 @@ def xlog1py(x: Tensor[B] | float, y: Tensor[B] | float) -> Tensor[B]:
 def xlogy(x: Tensor[B] | float, y: Tensor[B] | float) -> Tensor[B]:
     """Compute x · log(y), ``x.xlogy(y)``, which is 0 at x = 0 unless y is NaN. One of both may be a Python number.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(xlogy(Tensor[NumPy].from_data([0.25, 0.5, 1.0]), 2.0).to_numpy().round(3))
     [0.173 0.347 0.693]
     """
@@ -50,8 +44,6 @@ def xlogy(x: Tensor[B] | float, y: Tensor[B] | float) -> Tensor[B]:
 def exp2(x: Tensor[B]) -> Tensor[B]:
     """Compute 2ˣ, ``x.exp2()``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(exp2(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
     [1.189 1.414 2.   ]
     """
@@ -62,8 +54,6 @@ def exp2(x: Tensor[B]) -> Tensor[B]:
 def expm1(x: Tensor[B]) -> Tensor[B]:
     """Compute exp(x) - 1, ``x.expm1()``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(expm1(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
     [0.284 0.649 1.718]
     """
@@ -74,8 +64,6 @@ def expm1(x: Tensor[B]) -> Tensor[B]:
 def log1p(x: Tensor[B]) -> Tensor[B]:
     """Compute log(1 + x), ``x.log1p()``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(log1p(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
     [0.223 0.405 0.693]
     """
@@ -86,8 +74,6 @@ def log1p(x: Tensor[B]) -> Tensor[B]:
 def expit(x: Tensor[B]) -> Tensor[B]:
     """Compute the logistic sigmoid, ``x.sigmoid()``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(expit(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
     [0.562 0.622 0.731]
     """
@@ -98,8 +84,6 @@ def expit(x: Tensor[B]) -> Tensor[B]:
 def logit(x: Tensor[B], eps: float | None = None) -> Tensor[B]:
     """Compute the inverse of `expit`, ``x.logit(eps)``; see `burnpy.Tensor.logit`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(logit(Tensor[NumPy].from_data([0.25, 0.5, 0.75])).to_numpy().round(3))
     [-1.099  0.     1.099]
     """
@@ -110,8 +94,6 @@ def logit(x: Tensor[B], eps: float | None = None) -> Tensor[B]:
 def sinc(x: Tensor[B]) -> Tensor[B]:
     """Compute sin(πx) / (πx), ``x.sinc()``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(sinc(Tensor[NumPy].from_data([0.0, 0.25, 0.5])).to_numpy().round(3))
     [1.    0.9   0.637]
     """
@@ -122,8 +104,6 @@ def sinc(x: Tensor[B]) -> Tensor[B]:
 def round(x: Tensor[B], *, decimals: int = 0) -> Tensor[B]:
     """Round to a number of decimals, ``x.round(decimals)``; halves to the even neighbour.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> round(Tensor[NumPy].from_data([0.5, 1.5, -2.5])).tolist()
     [0.0, 2.0, -2.0]
     """
@@ -134,8 +114,6 @@ def round(x: Tensor[B], *, decimals: int = 0) -> Tensor[B]:
 def softmax(x: Tensor[B], dim: int) -> Tensor[B]:
     """Compute exponentials divided by their sum, ``x.softmax(dim)``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(softmax(Tensor[NumPy].from_data([0.25, 0.5, 1.0]), dim=0).to_numpy().round(3))
     [0.227 0.292 0.481]
     """
@@ -146,8 +124,6 @@ def softmax(x: Tensor[B], dim: int) -> Tensor[B]:
 def log_softmax(x: Tensor[B], dim: int) -> Tensor[B]:
     """Compute the logarithm of `softmax`, ``x.log_softmax(dim)``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(log_softmax(Tensor[NumPy].from_data([0.25, 0.5, 1.0]), dim=0).to_numpy().round(3))
     [-1.482 -1.232 -0.732]
     """
@@ -158,8 +134,6 @@ def log_softmax(x: Tensor[B], dim: int) -> Tensor[B]:
 def logsumexp(x: Tensor[B], dim: DimsLike, keepdim: bool = False) -> Tensor[B]:
     """Compute the logarithm of the sum of exponentials, ``x.logsumexp(dim, keepdim)``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(logsumexp(Tensor[NumPy].from_data([0.25, 0.5, 1.0]), dim=0).to_numpy().round(3))
     1.732
     """

@@ -13,8 +13,6 @@ from burnpy.typevars import B
 def erf(x: Tensor[B]) -> Tensor[B]:
     """Compute the error function, ``x.erf()``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(erf(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
     [0.276 0.52  0.843]
     """
@@ -25,8 +23,6 @@ def erf(x: Tensor[B]) -> Tensor[B]:
 def erfc(x: Tensor[B]) -> Tensor[B]:
     """Compute 1 - erf(x), ``x.erfc()``; small values keep all their digits.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(erfc(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
     [0.724 0.48  0.157]
     """
@@ -37,8 +33,6 @@ def erfc(x: Tensor[B]) -> Tensor[B]:
 def erfinv(x: Tensor[B]) -> Tensor[B]:
     """Compute the inverse of the error function, ``x.erfinv()``; ±inf at ±1, NaN beyond.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(erfinv(Tensor[NumPy].from_data([-1.0, 0.0, 0.5])).to_numpy().round(3))
     [ -inf 0.    0.477]
     """
@@ -51,8 +45,6 @@ def erfcx(x: Tensor[B]) -> Tensor[B]:
 
     Source: Cody, Rational Chebyshev Approximation for the Error Function, 1969.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> [round(value, 4) for value in erfcx(Tensor[NumPy].from_data([0.0, 1.0, 100.0])).tolist()]
     [1.0, 0.4276, 0.0056]
     """
@@ -63,8 +55,6 @@ def erfcx(x: Tensor[B]) -> Tensor[B]:
 def ndtr(x: Tensor[B]) -> Tensor[B]:
     """Compute the distribution function of the standard normal distribution; small values keep all their digits.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> [round(value, 4) for value in ndtr(Tensor[NumPy].from_data([-1.0, 0.0, 1.0])).tolist()]
     [0.1587, 0.5, 0.8413]
     """
@@ -75,8 +65,6 @@ def ndtr(x: Tensor[B]) -> Tensor[B]:
 def log_ndtr(x: Tensor[B]) -> Tensor[B]:
     """Compute the logarithm of `ndtr`, about -x² / 2 for negative x; finite, with its gradient, where ndtr underflows.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> round(log_ndtr(Tensor[NumPy].from_data(-100.0)).item(), 1)
     -5005.5
     """
@@ -89,8 +77,6 @@ def ndtri(p: Tensor[B]) -> Tensor[B]:
 
     Source: Wichura, Algorithm AS 241, 1988.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> round(ndtri(Tensor[NumPy].from_data(0.975)).item(), 4)
     1.96
     """
@@ -103,8 +89,6 @@ def ndtri_exp(y: Tensor[B]) -> Tensor[B]:
 
     Source: as for `ndtri`, and below -700 the asymptotic series of the normal distribution function.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> round(ndtri_exp(Tensor[NumPy].from_data(-5005.5)).item(), 1)
     -100.0
     """

@@ -13,8 +13,6 @@ from burnpy.typevars import B
 def gammaln(x: Tensor[B]) -> Tensor[B]:
     """Compute the logarithm of the absolute value of the gamma function, ``x.lgamma()``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(gammaln(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
     [1.288 0.572 0.   ]
     """
@@ -25,8 +23,6 @@ def gammaln(x: Tensor[B]) -> Tensor[B]:
 def digamma(x: Tensor[B]) -> Tensor[B]:
     """Compute the derivative of `gammaln`, ``x.digamma()``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(digamma(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
     [-4.227 -1.964 -0.577]
     """
@@ -37,8 +33,6 @@ def digamma(x: Tensor[B]) -> Tensor[B]:
 def psi(x: Tensor[B]) -> Tensor[B]:
     """Compute the derivative of `gammaln`, as `digamma`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(psi(Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
     [-4.227 -1.964 -0.577]
     """
@@ -52,8 +46,6 @@ def polygamma(n: int, x: Tensor[B]) -> Tensor[B]:
     Raises:
         ArgumentError: ``n`` is negative.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(polygamma(1, Tensor[NumPy].from_data([0.25, 0.5, 1.0])).to_numpy().round(3))
     [17.197  4.935  1.645]
     """
@@ -67,8 +59,6 @@ def multigammaln(x: Tensor[B], p: int) -> Tensor[B]:
     Raises:
         ArgumentError: ``p`` is less than 1.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(multigammaln(Tensor[NumPy].from_data([1.0, 2.5]), 2).to_numpy().round(3))
     [1.145 0.857]
     """
@@ -83,8 +73,6 @@ def gammainc(a: Tensor[B] | float, x: Tensor[B] | float) -> Tensor[B]:
         a: the shape, 0 or a positive number; it broadcasts with ``x``. One of both may be a Python number.
         x: the end of the integral, 0 or a positive number.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> round(gammainc(1.0, Tensor[NumPy].from_data(2.0)).item(), 4)  # 1 - exp(-2)
     0.8647
     """
@@ -95,8 +83,6 @@ def gammainc(a: Tensor[B] | float, x: Tensor[B] | float) -> Tensor[B]:
 def gammaincc(a: Tensor[B] | float, x: Tensor[B] | float) -> Tensor[B]:
     """Compute the regularized upper incomplete gamma function 1 - P(a, x), ``a.igammac(x)``; see `gammainc`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> f"{gammaincc(1.0, Tensor[NumPy].from_data(50.0)).item():.4g}"  # exp(-50)
     '1.929e-22'
     """
@@ -114,8 +100,6 @@ def betainc(a: Tensor[B] | float, b: Tensor[B] | float, x: Tensor[B] | float) ->
         b: a positive number, or 0, but not both.
         x: the end of the integral, from 0 to 1.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> f"{betainc(2.0, 1.0, Tensor[NumPy].from_data(1e-9)).item():.4g}"  # x²
     '1e-18'
     """
@@ -131,8 +115,6 @@ def zeta(x: Tensor[B] | float, q: Tensor[B] | float) -> Tensor[B]:
 
     Source: DLMF, 25.11, and Moshier, Cephes Mathematical Library, zeta.c.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> round(zeta(Tensor[NumPy].from_data(2.0), 1.0).item(), 4)  # π² / 6
     1.6449
     """

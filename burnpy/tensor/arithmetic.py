@@ -53,8 +53,6 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
     def add(self, other: Self | S, *, alpha: S | int = 1) -> Self:
         """Return the elementwise sum; also ``x + y``. With ``alpha``, a number, it is ``x + alpha * y``.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> (Tensor[NumPy].from_data([1.0, 2.0]) + 1).tolist()
         [2.0, 3.0]
         """
@@ -124,8 +122,6 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         Raises:
             ArgumentError: there is no bound.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([-1.0, 0.5, 2.0])
         >>> x.clamp(0, 1).tolist(), x.clamp(max=Tensor[NumPy].from_data([0.0, 0.0, 3.0])).tolist()
         ([0.0, 0.5, 1.0], [-1.0, 0.0, 2.0])
@@ -291,8 +287,6 @@ class MatrixProduct(TensorBase[B]):
             ShapeError: the inner sizes differ, the other dimensions do not broadcast, or one of the tensors is 0-d.
             KindError: the other operand is a number, or a tensor of another kind.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
         >>> v = Tensor[NumPy].from_data([1.0, -1.0])
         >>> (x @ x).tolist(), (x @ v).tolist(), (v @ v).item()

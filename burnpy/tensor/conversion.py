@@ -59,8 +59,6 @@ class Conversion(TensorBase[B]):
         Raises:
             DTypeError: ``dtype`` is not a float dtype.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([1, 2]).float().tolist()
         [1.0, 2.0]
         """
@@ -75,8 +73,6 @@ class Conversion(TensorBase[B]):
         Raises:
             DTypeError: ``dtype`` is not an int dtype.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([-1.7, 1.7]).int().tolist()
         [-1, 1]
         """
@@ -88,8 +84,6 @@ class Conversion(TensorBase[B]):
     def bool(self) -> BoolTensor[B]:
         """Return a `BoolTensor` that is True where the value is not zero; NaN becomes True.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([0.0, 0.5]).bool().tolist()
         [False, True]
         """
@@ -103,8 +97,6 @@ class Conversion(TensorBase[B]):
         Raises:
             DTypeError: the dtype is unknown or of another kind; ``float``, ``int`` and ``bool`` change the kind.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].ones((2,)).to_dtype("float64").dtype
         dtype('float64')
         """
@@ -131,8 +123,6 @@ class Conversion(TensorBase[B]):
         ``np.array(x)`` returns a writable copy. PyTorch ignores that an array is read-only: do not write to
         ``torch.from_numpy(x.to_numpy())``, which would change x. ``torch.from_dlpack(x)`` is a copy of PyTorch's own.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1.0, 2.0]).to_numpy()
         array([1., 2.], dtype=float32)
         """
@@ -160,8 +150,6 @@ class Conversion(TensorBase[B]):
     def size(self) -> builtins.int:
         """The number of elements, as `numel`; PyTorch's ``x.size()`` is ``x.shape``.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].zeros((2, 3)).size
         6
         """
@@ -212,8 +200,6 @@ class FloatConversion(Conversion[B]):
         Raises:
             ShapeError: the tensor does not have exactly one element.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1.0, 2.0]).sum().item()
         3.0
         """

@@ -77,8 +77,6 @@ class Differentiation(TensorBase[B]):
         Raises:
             NotTrackedError: the tensor was computed from tracked ones.
 
-        >>> from burnpy import Autodiff, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
         >>> x.is_require_grad(), (x * 2).is_require_grad(), x.detach().is_require_grad()
         (True, True, False)
@@ -124,8 +122,6 @@ class Differentiation(TensorBase[B]):
             KindError: ``hook`` is not callable. During the backward pass, also `DeviceError`, `ShapeError` and
                 `DTypeError`: its result is not of the gradient's kind, device, shape and dtype.
 
-        >>> from burnpy import Autodiff, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
         >>> x, handle = x.register_hook(lambda grad: grad.clamp(-3.0, 3.0))
         >>> (x * x).sum().backward()[x].tolist()
@@ -157,8 +153,6 @@ class Differentiation(TensorBase[B]):
             KindError: a hook is not callable. During the backward pass, also `DeviceError`, `ShapeError` and
                 `DTypeError`, as for `register_hook`.
 
-        >>> from burnpy import Autodiff, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
         >>> y, handle = (x * 3.0).register_node_hook(after=lambda grads, of_result: (grads[0] + of_result[0],))
         >>> y.sum().backward()[x].tolist()
@@ -174,8 +168,6 @@ class Differentiation(TensorBase[B]):
 
         It is the operation on the outermost level of the device; for the next level use ``x.inner().grad_fn``.
 
-        >>> from burnpy import Autodiff, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
         >>> y = x.exp()
         >>> x.grad_fn, y.grad_fn
@@ -191,8 +183,6 @@ class Differentiation(TensorBase[B]):
         Raises:
             NotTrackedError: the tensor is on a plain backend already.
 
-        >>> from burnpy import Autodiff, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[Autodiff[NumPy]].ones((2,)).inner().device
         NumPy
         """
@@ -231,8 +221,6 @@ class Differentiation(TensorBase[B]):
             GraphError: the graph was consumed by another pass.
             KindError: ``on_ready`` is no function. During the pass also `ArgumentError`: it returned something.
 
-        >>> from burnpy import Autodiff, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[Autodiff[NumPy]].from_data([3.0]).require_grad()
         >>> (x * x).sum().backward()[x].tolist()
         [6.0]

@@ -51,8 +51,6 @@ class Factories(TensorBase[B]):
             ShapeError: the list is ragged.
             ArgumentError: the data has no numbers; ``copy=False`` with an array that could still change.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[1, 2], [3, 4]]).dtype, IntTensor[NumPy].from_data([1, 2]).dtype
         (dtype('float32'), dtype('int64'))
         """
@@ -62,8 +60,6 @@ class Factories(TensorBase[B]):
     def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
         """Return a tensor of the given shape filled with 0, or False.
 
-        >>> from burnpy import BoolTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].zeros((2,)).tolist(), BoolTensor[NumPy].zeros((2,)).tolist()
         ([0.0, 0.0], [False, False])
         """
@@ -113,8 +109,6 @@ class Factories(TensorBase[B]):
         Raises:
             DeviceError: ``x`` is not on the inner backend.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor.from_inner(Tensor[NumPy].ones((2,))).device
         Autodiff[NumPy]
         """
@@ -146,8 +140,6 @@ class NumberFactories(Factories[B]):
         Raises:
             ArgumentError: the step is 0 or leads away from the end.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].arange(3).tolist(), IntTensor[NumPy].arange(4, 0, -2).tolist()
         ([0.0, 1.0, 2.0], [4, 2])
         """

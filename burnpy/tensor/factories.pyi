@@ -33,8 +33,6 @@ class TensorFactories(TensorBase[B]):
             ShapeError: the list is ragged.
             ArgumentError: the data has no numbers; ``copy=False`` with an array that could still change.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[1, 2], [3, 4]]).dtype, IntTensor[NumPy].from_data([1, 2]).dtype
         (dtype('float32'), dtype('int64'))
         """
@@ -48,8 +46,6 @@ class TensorFactories(TensorBase[B]):
     def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self:
         """Return a tensor of the given shape filled with 0, or False.
 
-        >>> from burnpy import BoolTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].zeros((2,)).tolist(), BoolTensor[NumPy].zeros((2,)).tolist()
         ([0.0, 0.0], [False, False])
         """
@@ -109,8 +105,6 @@ class TensorFactories(TensorBase[B]):
         Raises:
             DeviceError: ``x`` is not on the inner backend.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor.from_inner(Tensor[NumPy].ones((2,))).device
         Autodiff[NumPy]
         """
@@ -134,8 +128,6 @@ class TensorFactories(TensorBase[B]):
         Raises:
             ArgumentError: the step is 0 or leads away from the end.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].arange(3).tolist(), IntTensor[NumPy].arange(4, 0, -2).tolist()
         ([0.0, 1.0, 2.0], [4, 2])
         """
@@ -200,8 +192,6 @@ class TensorFactories(TensorBase[B]):
         Raises:
             ArgumentError: ``std`` is negative, or one of them is not finite.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].normal((2, 3), std=0.02, generator=Generator(0)).shape
         (2, 3)
         """
@@ -239,8 +229,6 @@ class TensorFactories(TensorBase[B]):
         Raises:
             ArgumentError: ``std`` is not above 0, ``low`` is not below ``high``, or the mean or ``std`` is not finite.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].truncated_normal((100,), std=0.02, low=-0.04, high=0.04, generator=Generator(0))
         >>> x.abs().amax().item() <= 0.04
         True
@@ -272,8 +260,6 @@ class TensorFactories(TensorBase[B]):
         Raises:
             ArgumentError: ``rate`` is not above 0, or not finite.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].exponential((2, 3), rate=0.5, generator=Generator(0)).amin().item() >= 0.0
         True
         """
@@ -303,8 +289,6 @@ class TensorFactories(TensorBase[B]):
 
         The arguments and errors are as of `gamma`. Tensors as parameters have gradients.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].gumbel((10000,), generator=Generator(0))
         >>> round(x.mean().item(), 1)  # Euler's constant, 0.577
         0.6
@@ -343,8 +327,6 @@ class TensorFactories(TensorBase[B]):
 
         Source: Joe and Kuo, Constructing Sobol Sequences with Better Two-Dimensional Projections, 2008.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].sobol((4, 2)).tolist()
         [[0.0, 0.0], [0.5, 0.5], [0.75, 0.25], [0.25, 0.75]]
         """
@@ -394,8 +376,6 @@ class TensorFactories(TensorBase[B]):
 
         Source: Figurnov, Mohamed and Mnih, Implicit Reparameterization Gradients, 2018.
 
-        >>> from burnpy import Autodiff, Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> a = Tensor[Autodiff[NumPy]].from_data([0.5, 2.0]).require_grad()
         >>> x = Tensor.gamma((1000, 2), a, generator=Generator(0))
         >>> (x.mean().backward()[a] * 2.0).round().tolist()  # the derivative of the mean, which is a
@@ -430,8 +410,6 @@ class TensorFactories(TensorBase[B]):
 
         The arguments, errors and gradients are as of `gamma`.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].beta((1000,), 8.0, 2.0, generator=Generator(0))
         >>> round(x.mean().item(), 1)
         0.8
@@ -465,8 +443,6 @@ class TensorFactories(TensorBase[B]):
         The arguments, errors and gradients are as of `gamma`. ``shape`` includes the last dimension, and a number as
         concentration stands for each component.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].dirichlet((5, 3), 0.5, generator=Generator(0))
         >>> (x.sum(dim=-1) - 1.0).abs().amax().item() < 1e-6
         True
@@ -500,8 +476,6 @@ class TensorFactories(TensorBase[B]):
         The arguments, errors and gradients are as of `gamma`. A normal number is divided by the
         root of one of the gamma distribution, through which the gradient by ``df`` passes.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].student_t((1000,), 3.0, loc=5.0, generator=Generator(0))
         >>> round(x.median().item())
         5
@@ -529,8 +503,6 @@ class TensorFactories(TensorBase[B]):
         They are floats, as in PyTorch; float32 rounds those above 2²⁴. They have no gradient. The arguments and errors
         are as of `gamma`.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> rates = Tensor[NumPy].from_data([0.0, 1e8], dtype="float64")
         >>> x = Tensor.poisson((2,), rates, generator=Generator(0))
         >>> x[0].item(), round(x[1].item() / 1e8, 2)
@@ -563,8 +535,6 @@ class TensorFactories(TensorBase[B]):
         They are floats, as in PyTorch; float32 rounds those above 2²⁴. They have no gradient. The arguments and errors
         are as of `gamma`, and ``count`` may be an `IntTensor` as well.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].binomial((1000,), 10, 0.3, generator=Generator(0))
         >>> round(x.mean().item())
         3
@@ -612,8 +582,6 @@ class IntTensorFactories(TensorBase[B]):
             ShapeError: the list is ragged.
             ArgumentError: the data has no numbers; ``copy=False`` with an array that could still change.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[1, 2], [3, 4]]).dtype, IntTensor[NumPy].from_data([1, 2]).dtype
         (dtype('float32'), dtype('int64'))
         """
@@ -627,8 +595,6 @@ class IntTensorFactories(TensorBase[B]):
     def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self:
         """Return a tensor of the given shape filled with 0, or False.
 
-        >>> from burnpy import BoolTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].zeros((2,)).tolist(), BoolTensor[NumPy].zeros((2,)).tolist()
         ([0.0, 0.0], [False, False])
         """
@@ -688,8 +654,6 @@ class IntTensorFactories(TensorBase[B]):
         Raises:
             DeviceError: ``x`` is not on the inner backend.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor.from_inner(Tensor[NumPy].ones((2,))).device
         Autodiff[NumPy]
         """
@@ -713,8 +677,6 @@ class IntTensorFactories(TensorBase[B]):
         Raises:
             ArgumentError: the step is 0 or leads away from the end.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].arange(3).tolist(), IntTensor[NumPy].arange(4, 0, -2).tolist()
         ([0.0, 1.0, 2.0], [4, 2])
         """
@@ -753,8 +715,6 @@ class IntTensorFactories(TensorBase[B]):
     def permutation(cls, n: int, *, dtype: DTypeLike | None = None, generator: Generator | None = None) -> Self:
         """Return a random permutation of 0 … n - 1, as a 1-d tensor.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> sorted(IntTensor[NumPy].permutation(4).tolist())
         [0, 1, 2, 3]
         """
@@ -785,8 +745,6 @@ class BoolTensorFactories(TensorBase[B]):
             ShapeError: the list is ragged.
             ArgumentError: the data has no numbers; ``copy=False`` with an array that could still change.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[1, 2], [3, 4]]).dtype, IntTensor[NumPy].from_data([1, 2]).dtype
         (dtype('float32'), dtype('int64'))
         """
@@ -800,8 +758,6 @@ class BoolTensorFactories(TensorBase[B]):
     def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self:
         """Return a tensor of the given shape filled with 0, or False.
 
-        >>> from burnpy import BoolTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].zeros((2,)).tolist(), BoolTensor[NumPy].zeros((2,)).tolist()
         ([0.0, 0.0], [False, False])
         """
@@ -861,8 +817,6 @@ class BoolTensorFactories(TensorBase[B]):
         Raises:
             DeviceError: ``x`` is not on the inner backend.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor.from_inner(Tensor[NumPy].ones((2,))).device
         Autodiff[NumPy]
         """

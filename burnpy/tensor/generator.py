@@ -37,8 +37,6 @@ class Generator:
     Raises:
         ArgumentError: the seed is not a non-negative int.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> draw = lambda: Tensor[NumPy].uniform((2,), generator=Generator(0)).tolist()
     >>> draw() == draw()
     True
@@ -173,8 +171,7 @@ def manual_seed(seed: int) -> None:
     Raises:
         ArgumentError: the seed is not a non-negative int.
 
-    >>> from burnpy import Tensor, manual_seed
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import manual_seed
     >>> manual_seed(0)
     >>> a = Tensor[NumPy].normal((3,)).tolist()
     >>> manual_seed(0)
@@ -192,8 +189,6 @@ def default_generator(device: B | type[B]) -> Generator:
 
     `Autodiff[NumPy]` and `NumPy` share one, because the numbers are drawn on the same device.
 
-    >>> from burnpy import Autodiff
-    >>> from burnpy.backend import NumPy
     >>> default_generator(NumPy) is default_generator(Autodiff[NumPy])
     True
     """

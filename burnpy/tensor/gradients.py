@@ -36,8 +36,6 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
     returned.
     Gradients can be read from any thread, added, scaled and mapped; each such call returns new ones.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
     >>> grads = (x * x).sum().backward()
     >>> grads[x].tolist(), (grads + grads)[x].tolist(), len(grads), x in grads

@@ -38,8 +38,6 @@ class Indexing(TensorBase[B]):
             ShapeError: a mask does not have the shape of the dimensions it masks, or indices do not broadcast.
             KindError: an item of the key is not an index.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].from_data([[1, 2, 3], [4, 5, 6]])
         >>> x[0, -1].item(), x[:, ::-1].tolist(), x[[1, 1, 0], 2].tolist(), x[x > 4].tolist()
         (3, [[3, 2, 1], [6, 5, 4]], [6, 6, 3], [5, 6])
@@ -93,8 +91,6 @@ class Indexing(TensorBase[B]):
     def at(self) -> At[Self, B]:
         """An object for updated copies: ``x.at[key].set(v)``, and ``.add``, ``.mul``, ``.min`` and ``.max``.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].zeros((4,))
         >>> x.at[1:3].set(5.0).tolist(), x.at[[0, 0, 3]].add(1.0).tolist()
         ([0.0, 5.0, 5.0, 0.0], [2.0, 0.0, 0.0, 1.0])

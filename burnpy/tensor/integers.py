@@ -30,8 +30,6 @@ class Logic(TensorBase[B], Generic[B, S]):
     def bitwise_and(self, other: Self | S) -> Self:
         """Return the bitwise AND, for bools the logical AND; also ``x & y``.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([1.0, 2.0, 3.0])
         >>> ((x > 1) & (x < 3)).tolist()
         [False, True, False]
@@ -130,8 +128,6 @@ class Integers(Arithmetic[B, "IntOperand[B]"], Logic[B, "IntOperand[B]"]):
         Raises:
             ArgumentError: ``rounding_mode`` is something else; or a divisor is 0 and ``rounding_mode`` is not None.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].from_data([1, -2])
         >>> x.div(4).tolist(), x.div(4, rounding_mode="floor").tolist(), x.div(4, rounding_mode="trunc").tolist()
         ([0.25, -0.5], [0, -1], [0, 0])
@@ -163,8 +159,6 @@ class Integers(Arithmetic[B, "IntOperand[B]"], Logic[B, "IntOperand[B]"]):
             IndexRangeError: an element is negative, or not below ``num_classes``.
             ArgumentError: there are no elements to infer ``num_classes`` from.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([0, 2]).one_hot(3).tolist()
         [[1, 0, 0], [0, 0, 1]]
         """

@@ -43,8 +43,7 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
         ShapeError: the shapes differ in another dimension, or the tensors are 0-d.
         ArgumentError: the sequence is empty or contains something that is not a tensor.
 
-    >>> from burnpy import Tensor, cat
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import cat
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0]])
     >>> cat([x, x]).tolist(), cat([x, x], dim=1).tolist()
     ([[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0, 1.0, 2.0]])
@@ -70,8 +69,7 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
         ShapeError: the shapes differ.
         ArgumentError: the sequence is empty or contains something that is not a tensor.
 
-    >>> from burnpy import Tensor, stack
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import stack
     >>> x, y = Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([3.0, 4.0])
     >>> stack([x, y], dim=1).tolist()
     [[1.0, 3.0], [2.0, 4.0]]
@@ -129,8 +127,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         KindError: the condition is not a `BoolTensor`, x and y are of two kinds, or both are numbers.
         ShapeError: the shapes do not broadcast.
 
-    >>> from burnpy import Tensor, where
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import where
     >>> x = Tensor[NumPy].from_data([-1.0, 2.0])
     >>> where(x < 0, 10, x).tolist()
     [10.0, 2.0]
@@ -146,8 +143,6 @@ def maximum(x: IntTensor[B], y: IntTensor[B] | int) -> IntTensor[B]: ...
 def maximum(x: Any, y: Any) -> Any:
     """Return the elementwise maximum of x and y, as ``x.maximum(y)``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> maximum(Tensor[NumPy].from_data([-1.0, 0.0, 2.0]), 1.0).tolist()
     [1.0, 1.0, 2.0]
     """
@@ -163,8 +158,6 @@ def minimum(x: IntTensor[B], y: IntTensor[B] | int) -> IntTensor[B]: ...
 def minimum(x: Any, y: Any) -> Any:
     """Return the elementwise minimum of x and y, as ``x.minimum(y)``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> minimum(Tensor[NumPy].from_data([-1.0, 0.0, 2.0]), 1.0).tolist()
     [-1.0, 0.0, 1.0]
     """
@@ -185,8 +178,6 @@ def broadcast_tensors(*tensors: Any) -> list[Any]:
     Raises:
         ShapeError: the shapes do not broadcast.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> [each.shape for each in broadcast_tensors(Tensor[NumPy].ones((2, 1)), Tensor[NumPy].ones((3,)))]
     [(2, 3), (2, 3)]
     """

@@ -40,8 +40,6 @@ class Pointwise(TensorBase[B]):
         Raises:
             ArgumentError: ``rounding_mode`` is something else.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> (Tensor[NumPy].from_data([1.0, -1.0, 0.0]) / 0).tolist()
         [inf, -inf, nan]
         """
@@ -122,8 +120,6 @@ class Pointwise(TensorBase[B]):
         Args:
             decimals: the number of decimal places to round to; -2 rounds to hundreds.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([0.5, 1.5, 2.5, 1234.5678], dtype="float64")
         >>> x.round().tolist(), x.round(decimals=2).tolist(), x.round(decimals=-2).tolist()
         ([0.0, 2.0, 2.0, 1235.0], [0.5, 1.5, 2.5, 1234.57], [0.0, 0.0, 0.0, 1200.0])
@@ -207,8 +203,6 @@ class Pointwise(TensorBase[B]):
     def isfinite(self) -> BoolTensor[B]:
         """Return a `BoolTensor` that is True where x is neither infinite nor NaN.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1.0, float("inf"), float("nan")]).isfinite().tolist()
         [True, False, False]
         """

@@ -50,8 +50,6 @@ class Protocols(Conversion[B]):
         Raises:
             ArgumentError: there is no ``api_version`` of that name.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([3.0, 1.0])
         >>> x.__array_namespace__().sort(x).tolist()
         [1.0, 3.0]

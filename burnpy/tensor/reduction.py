@@ -50,8 +50,6 @@ class NumberReductions(TensorBase[B]):
         Raises:
             CallError: an argument is unknown, such as NumPy's ``axis``.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
         >>> x.sum().item(), x.sum(dim=1).tolist(), x.sum(dim=0, keepdim=True).shape
         (10.0, [3.0, 7.0], (1, 2))
@@ -100,8 +98,6 @@ class NumberReductions(TensorBase[B]):
         Raises:
             ShapeError: there are no elements.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> values, indices = Tensor[NumPy].from_data([[1.0, 5.0], [4.0, 2.0]]).max(dim=1)
         >>> values.tolist(), indices.tolist()
         ([5.0, 4.0], [1, 0])
@@ -150,8 +146,6 @@ class NumberReductions(TensorBase[B]):
         Raises:
             ShapeError: there are no elements.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([[1.0, 9.0], [4.0, 2.0]])
         >>> x.argmax().item(), x.argmax(dim=1).tolist()
         (1, [1, 0])
@@ -169,8 +163,6 @@ class NumberReductions(TensorBase[B]):
     def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
         """Return the cumulative sum along ``dim``. Ints are summed in int64; ``dtype`` is as for `sum`.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([[1, 2, 3], [4, 5, 6]]).cumsum(dim=1).tolist()
         [[1, 3, 6], [4, 9, 15]]
         """
@@ -242,8 +234,6 @@ class BoolReductions(TensorBase[B]):
     def sum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> IntTensor[B]:
         """Return the number of True elements over ``dim``, in int64 or the int ``dtype``.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> (Tensor[NumPy].from_data([1.0, -2.0, 3.0]) > 0).sum().item()
         2
         """
@@ -262,8 +252,6 @@ class FloatReductions(NumberReductions[B]):
     def mean(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
         """Return the mean over ``dim``; NaN if there are no elements. ``dtype`` is as for `sum`.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 6.0]]).mean(dim=1).tolist()
         [1.5, 4.5]
         """
@@ -285,8 +273,6 @@ class FloatReductions(NumberReductions[B]):
     def std(self, dim: DimsLike = None, keepdim: bool = False, *, correction: float = 1) -> Self:
         """Return the standard deviation over ``dim``, the square root of `var`. Its gradient is 0 where it is 0.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([1.0, 2.0, 3.0])
         >>> x.std().item(), round(x.std(correction=0).item(), 4)
         (1.0, 0.8165)
@@ -298,8 +284,6 @@ class FloatReductions(NumberReductions[B]):
     def logsumexp(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
         """Return the function log(sum(exp(x))) over ``dim``, without overflow; -inf if there are no elements.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[1000.0, 1000.0], [0.0, -1000.0]]).logsumexp(dim=1).tolist()
         [1000.6931762695312, 0.0]
         """
@@ -312,8 +296,6 @@ class FloatReductions(NumberReductions[B]):
         """Return the softmax along ``dim``: exp(x) divided by its sum, without overflow; NaN where all elements are
         -inf.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[1.0, 1.0], [1000.0, 0.0]]).softmax(dim=1).tolist()
         [[0.5, 0.5], [1.0, 0.0]]
         """
@@ -323,8 +305,6 @@ class FloatReductions(NumberReductions[B]):
     def log_softmax(self, dim: int) -> Self:
         """Return the logarithm of the softmax along ``dim``, accurate where softmax underflows.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([0.0, 1000.0]).log_softmax(dim=0).tolist()
         [-1000.0, 0.0]
         """

@@ -30,8 +30,6 @@ class Shaping(TensorBase[B]):
         Raises:
             ShapeError: the shape has another number of elements, or -1 cannot be inferred.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].zeros((2, 6)).reshape(3, -1).shape
         (3, 4)
         """
@@ -60,8 +58,6 @@ class Shaping(TensorBase[B]):
         Raises:
             ArgumentError: ``start_dim`` comes after ``end_dim``.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].zeros((2, 3, 4))
         >>> x.flatten().shape, x.flatten(1).shape
         ((24,), (2, 12))
@@ -86,8 +82,6 @@ class Shaping(TensorBase[B]):
         Raises:
             ArgumentError: a dimension is missing, or named twice.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].zeros((2, 3, 4)).permute(2, 0, 1).shape
         (4, 2, 3)
         """
@@ -100,8 +94,6 @@ class Shaping(TensorBase[B]):
     def transpose(self, dim0: int, dim1: int) -> Self:
         """Return the tensor with dimensions ``dim0`` and ``dim1`` swapped.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].zeros((2, 3, 4)).transpose(0, -1).shape
         (4, 3, 2)
         """
@@ -132,8 +124,6 @@ class Shaping(TensorBase[B]):
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
         """Return the tensor without those of the dimensions ``dim`` that have size 1; for None, without all of size 1.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].zeros((1, 3, 1))
         >>> x.squeeze().shape, x.squeeze(0).shape, x.squeeze(1).shape
         ((3,), (3, 1), (1, 3, 1))
@@ -145,8 +135,6 @@ class Shaping(TensorBase[B]):
     def unsqueeze(self, dim: int) -> Self:
         """Return the tensor with a new dimension of size 1 at ``dim``; -1 means after the last.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].zeros((3,))
         >>> x.unsqueeze(0).shape, x.unsqueeze(-1).shape
         ((1, 3), (3, 1))
@@ -166,8 +154,6 @@ class Shaping(TensorBase[B]):
         Raises:
             ShapeError: a dimension whose size is not 1 would change, or there would be too many elements to address.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([[1.0], [2.0]])
         >>> x.expand(-1, 3).tolist(), x.expand(4, 2, 1).shape
         ([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]], (4, 2, 1))
@@ -191,8 +177,6 @@ class Shaping(TensorBase[B]):
             ShapeError: the sizes do not add up to the size of the dimension.
             ArgumentError: a size is negative, or 0 where the dimension has elements.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> [part.tolist() for part in Tensor[NumPy].from_data([1.0, 2.0, 3.0]).split(2)]
         [[1.0, 2.0], [3.0]]
         """

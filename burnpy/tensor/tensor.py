@@ -69,8 +69,6 @@ class BoolTensor(
 ):
     """A tensor of truth values: masks, and the results of comparisons. It carries no gradient.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Tensor[NumPy].from_data([1.0, 3.0]) > 2.0
     BoolTensor([False,  True], shape=(2,), dtype=bool, device=NumPy)
     """
@@ -145,8 +143,6 @@ class IntTensor(
 ):
     """A tensor of integers: labels, indices, counts. It carries no gradient.
 
-    >>> from burnpy import IntTensor
-    >>> from burnpy.backend import NumPy
     >>> IntTensor[NumPy].from_data([1, 2]) + 1
     IntTensor([2, 3], shape=(2,), dtype=int64, device=NumPy)
     """
@@ -227,8 +223,6 @@ class Tensor(
     ``B`` is its backend: ``Tensor[NumPy]``, ``Tensor[Autodiff[NumPy]]``. Tensors are created by classmethods, called on
     the class with its backend, as ``Tensor[NumPy].zeros((2,))``, or with ``device=``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Tensor[NumPy].from_data([[1, 2], [3, 4]])
     Tensor([[1., 2.],
             [3., 4.]],

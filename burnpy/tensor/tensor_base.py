@@ -134,8 +134,6 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
     def shape(self) -> Shape:
         """The size of each dimension; () for a 0-d tensor.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].zeros((2, 3)).shape
         (2, 3)
         """

@@ -84,8 +84,6 @@ def gradcheck(
         DTypeError: an input or a result is not float64; other dtypes are too inexact for differences.
         ArgumentError, KindError, DeviceError: inputs or results are invalid, or both modes are switched off.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([0.3, -0.7], dtype="float64")
     >>> gradcheck(lambda x: (x * x).exp(), x)
     True
@@ -136,8 +134,6 @@ def gradgradcheck(
     results. Arguments, result and errors are those of `gradcheck`, except for ``grad_outputs``, the cotangents:
     tensors like the results of ``f``, random by default.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([0.3, -0.7], dtype="float64")
     >>> gradgradcheck(lambda x: x.sin() * x, x)
     True

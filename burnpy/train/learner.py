@@ -169,8 +169,6 @@ class Learner(Generic[M, T, V, W]):
     Raises:
         ArgumentError, KindError: a setting is invalid.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> from burnpy.optim import Adam
     >>> def train_step(model, batch):

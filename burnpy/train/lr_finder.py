@@ -55,8 +55,6 @@ def find_lr(
     Raises:
         ArgumentError: the range is empty, or the loss diverged at once.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> from burnpy.optim import Sgd
     >>> from burnpy.train import Learner, Step

@@ -115,8 +115,6 @@ class EarlyStopping(Callback):
     Raises:
         ArgumentError: a setting is invalid, or, during the run, there is no value of this name.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> from burnpy.optim import Sgd
     >>> from burnpy.train import Learner, Step

@@ -32,8 +32,7 @@ class Step(Generic[B]):
         ShapeError: the loss is not 0-d.
         ArgumentError: the weight is not positive and finite, or a metric is called "loss" or "lr".
 
-    >>> from burnpy import IntTensor, Tensor, cross_entropy
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import cross_entropy
     >>> from burnpy.metrics import Accuracy
     >>> logits, y = Tensor[NumPy].from_data([[2.0, 0.0]]), IntTensor[NumPy].from_data([0])
     >>> Step(cross_entropy(logits, y), accuracy=Accuracy.of(logits, y))
@@ -92,8 +91,6 @@ def batch_size(batch: object) -> int:
     Raises:
         ArgumentError: the batch has no such part.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> batch_size((Tensor[NumPy].zeros((5, 2)), Tensor[NumPy].zeros((5,))))
     5
     """

@@ -52,8 +52,6 @@ def backward(
         ShapeError: a tensor of several elements has no gradient, or one of another shape.
         GraphError: the graph was consumed by another pass.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
     >>> backward([x.sum(), (x * x).sum()])[x].tolist()
     [3.0, 5.0]
@@ -133,8 +131,6 @@ def grad(
         ShapeError: an output of several elements has no gradient, or one of another shape.
         CallError: ``create_graph`` was passed.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[Autodiff[NumPy]]].from_data(2.0).require_grad()
     >>> (first,) = grad(x * x * x, x)
     >>> (second,) = grad(first, x.inner())

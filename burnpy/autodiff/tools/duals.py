@@ -33,8 +33,6 @@ def make_dual(x: Tensor[B], tangent: Tensor[B]) -> Tensor[Forward[B]]:
         KindError: one of them is no float tensor.
         DeviceError: they are on two devices.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data(3.0)
     >>> unpack_dual(make_dual(x, Tensor[NumPy].ones(())) ** 2).tangent.item()
     6.0
@@ -58,8 +56,6 @@ def unpack_dual(x: Tensor[Forward[B]]) -> Unpacked[B]:
     Raises:
         NotTrackedError: the tensor is on another backend, where tensors have no tangent.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> unpack_dual(Tensor[Forward[NumPy]].ones(())).tangent is None
     True
     """

@@ -82,8 +82,6 @@ class Checked(Decorator[I], Generic[I]):
         inner: the backend that computes.
         check_inf: whether infinity is an error too. ``Checked(NumPy, True)`` is a device of its own.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor.from_data([4.0, -1.0], device=Checked[NumPy])
     >>> x.sqrt()
     Traceback (most recent call last):
@@ -122,8 +120,6 @@ class Checked(Decorator[I], Generic[I]):
         Raises:
             ArgumentError: ``what`` contains anything but "nan" and "inf".
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> with Checked.allow("nan"):
         ...     Tensor.from_data([float("nan")], device=Checked[NumPy]).isnan().tolist()
         [True]

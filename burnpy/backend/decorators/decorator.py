@@ -110,8 +110,7 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
     Raises:
         DeviceError: the inner backend differentiates; the decorator belongs inside of it.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import Decorator, NumPy
+    >>> from burnpy.backend import Decorator
     >>> class Echo(Decorator[I_co], Generic[I_co]):
     ...     word = "prints"
     ...

@@ -45,8 +45,6 @@ class Mixed(Decorator[I], Generic[I]):
     Raises:
         DTypeError: the dtype is neither.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Mixed[NumPy]].from_data([[1.0, 1.0009765625]])
     >>> (x @ x.mT).item(), x.square().sum().item()
     (2.0, 2.0019540786743164)

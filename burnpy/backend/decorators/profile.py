@@ -44,7 +44,6 @@ class Cost(NamedTuple):
 def cost(op: Operation, arguments: Metas, results: Metas) -> Cost:
     """Return the cost of one call from the shapes and dtypes of its arguments and results, in order.
 
-    >>> import numpy as np
     >>> from burnpy.backend import operations
     >>> x, y = ((2, 3), np.dtype("float32")), ((3, 4), np.dtype("float32"))
     >>> cost(operations()["matmul"], ((x,), (y,)), ((((2, 4), np.dtype("float32")),),))
@@ -214,8 +213,7 @@ class Profile:
     def resume(self) -> Generator[None, None, None]:
         """Return a context manager that continues the recording later, or in another thread, which does not inherit it.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy, Profiled
+        >>> from burnpy.backend import Profiled
         >>> x = Tensor.ones((2,), device=Profiled[NumPy])
         >>> with Profiled.record() as p:
         ...     _ = x + x

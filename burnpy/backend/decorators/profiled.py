@@ -31,8 +31,6 @@ class Profiled(Decorator[I], Generic[I]):
     Overhead: adding 8 elements takes 0.8 µs on NumPy, 1.3 µs here without recording, 4 µs with it, and 5 µs with the
     user's lines; 0.2 µs of that are included in the reported time.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor.ones((2, 3), device=Autodiff[Profiled[NumPy]]).require_grad()
     >>> with Profiled.record() as p:
     ...     _ = (x @ x.mT).sum().backward()

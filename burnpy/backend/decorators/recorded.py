@@ -55,8 +55,6 @@ class Recorded(Decorator[I], Generic[I]):
     such as of indices, operations of the recording that are repeated with it. Each recording has a device of its own,
     which `close` ends.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.backend.decorators.recorded import Recorded
     >>> from burnpy.tensor.tensor_base import new_tensor
     >>> device = Recorded.unregistered(NumPy())

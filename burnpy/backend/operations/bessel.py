@@ -28,8 +28,6 @@ class Bessel(OperationsBase):
     def i0(self, x: Float) -> Float:
         """Compute I₀(x), the modified Bessel function of the first kind of order 0.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> round(Tensor[NumPy].from_data(1.0).i0().item(), 4)
         1.2661
         """

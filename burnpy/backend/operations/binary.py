@@ -123,8 +123,6 @@ class Binary(OperationsBase):
 
         The gradient at (0, 0) is 0.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([0.0, 1.0]).atan2(Tensor[NumPy].from_data([1.0, 0.0])).rad2deg().tolist()
         [0.0, 90.0]
         """
@@ -176,8 +174,6 @@ class Binary(OperationsBase):
         Raises:
             ArgumentError: a divisor of ints is 0.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].from_data([7, -7])
         >>> x.fmod(3).tolist(), (x % 3).tolist()
         ([1, -1], [1, 2])
@@ -261,8 +257,6 @@ class Binary(OperationsBase):
         Source of the default: Rump, Zimmermann, Boldo and Melquiond, Computing Predecessor and Successor in Rounding to
         Nearest, 2009.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1.0, 0.0]).nextafter(2.0).tolist()
         [1.0000001192092896, 1.401298464324817e-45]
         """
@@ -303,8 +297,6 @@ class Integers(OperationsBase):
     def gcd(self, x: Int, y: Int | Scalar) -> Int:
         """Compute the greatest common divisor, which is not negative; for x = 0 it is ``|y|``.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].from_data([4, 0, -6])
         >>> x.gcd(6).tolist(), x.lcm(6).tolist()
         ([2, 6, 6], [12, 0, 6])

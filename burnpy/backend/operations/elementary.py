@@ -92,8 +92,6 @@ class Elementary(OperationsBase):
     def log2(self, x: Float) -> Float:
         """Compute the logarithm to base 2; -inf at 0, NaN below.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1.0, 8.0]).log2().tolist()
         [0.0, 3.0]
         """
@@ -108,8 +106,6 @@ class Elementary(OperationsBase):
     def trunc(self, x: Float) -> Float:
         """Round toward 0. The gradient is 0.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([1.75, -1.75])
         >>> x.trunc().tolist(), x.frac().tolist()
         ([1.0, -1.0], [0.75, -0.75])

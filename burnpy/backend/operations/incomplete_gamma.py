@@ -60,8 +60,6 @@ class IncompleteGamma(OperationsBase):
 
         Source: Temme, The Asymptotic Expansion of the Incomplete Gamma Functions, 1979, and DLMF, chapter 8.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([1.0, 2.0])
         >>> [round(p, 4) for p in x.igamma(1.0).tolist()]
         [0.6321, 0.2642]
@@ -80,8 +78,6 @@ class IncompleteGamma(OperationsBase):
 
         The operands are those of `igamma`.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> f"{Tensor[NumPy].from_data(2.0).igammac(50.0).item():.6g}"
         '9.83662e-21'
         """

@@ -36,8 +36,6 @@ class SpecialFunctions(OperationsBase):
 
         Source: Cody, Rational Chebyshev Approximation for the Error Function, 1969.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> f"{Tensor[NumPy].from_data(9.0).erfc().item():.6g}"
         '4.13703e-37'
         """
@@ -62,8 +60,6 @@ class SpecialFunctions(OperationsBase):
 
         Source: Abramowitz and Stegun, Handbook of Mathematical Functions, chapter 6.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> round(Tensor[NumPy].from_data(5.0).lgamma().exp().item(), 4)
         24.0
         """

@@ -31,7 +31,6 @@ class Plan:
         donated: the positions of inputs whose memory outputs may take.
         unroll: whether operations on few elements are computed one number at a time, see `unrolled`.
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.backend.decorators.recorded import Recorded
     >>> recorder, one = Recorded.unregistered(NumPy()), NumPy().full((2,), 1.0, NumPy().full((), 0.0, "float32").dtype)
     >>> x = recorder.input(one)

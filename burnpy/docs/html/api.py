@@ -57,6 +57,12 @@ _TENSOR_CLASSES = (Tensor, IntTensor, BoolTensor)
 _TENSORS = """
 The classes `burnpy.Tensor`, `burnpy.IntTensor` and `burnpy.BoolTensor` share most of their methods.
 
+The examples in the reference begin after these lines::
+
+    import numpy as np
+    from burnpy import Autodiff, BoolTensor, Generator, IntTensor, Tensor
+    from burnpy.backend import NumPy
+
 """
 
 

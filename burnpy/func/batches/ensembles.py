@@ -29,8 +29,6 @@ def stack_models(models: Sequence[T]) -> T:
         ArgumentError: there is no model, or their structures, shapes or buffers differ.
         KindError: a leaf is no tensor.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.func import vmap
     >>> from burnpy.nn import Linear
     >>> models = [Linear(2, 1, device=NumPy) for _ in range(5)]

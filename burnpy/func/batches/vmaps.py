@@ -99,8 +99,6 @@ def vmap(
             whose shape depends on values, or returns such a tensor where ``out_dims`` is None.
         KindError: ``f`` is not callable, an argument or result with a batch is no tensor.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.func import grad, vmap
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> vmap(lambda row: row @ row)(x).tolist()

@@ -262,8 +262,6 @@ def compiled(f: Any = None, *, donate: Any = (), check: bool = False) -> Any:
     Within a function that `burnpy.func` differentiates, and within another compiled function, ``f`` itself is called.
     A tensor of the result is not tracked, unless it is a leaf: call ``backward()`` inside of ``f``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.func import compiled, grad
     >>> slope = compiled(grad(lambda x: (x.sin() * x).sum()))
     >>> x = Tensor[NumPy].from_data([0.0, 1.0])

@@ -45,8 +45,7 @@ def cond(
         ArgumentError, DTypeError: where both are called, the results have other structures, or dtypes.
         RecordingError: in a compiled function, it is differentiated twice, or a branch draws random numbers.
 
-    >>> from burnpy import Tensor, compiled
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import compiled
     >>> @compiled
     ... def root(x: Tensor[NumPy]) -> Tensor[NumPy]:
     ...     return cond(x > 0.0, lambda x: x.sqrt(), lambda x: -x, x)
@@ -106,8 +105,6 @@ def while_loop(condition: Callable[[S], BoolTensor[Any]], body: Callable[[S], S]
         RecordingError: a compiled function differentiates it again after reverse mode, or in reverse inside of `vmap`,
             or with steps that draw random numbers.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> while_loop(lambda x: x < 100.0, lambda x: x * 2.0, Tensor[NumPy].from_data(3.0)).item()
     192.0
     """

@@ -51,8 +51,6 @@ def scan(
         ArgumentError: the number of steps is unknown, two differ, or the structure of the carry changes.
         ShapeError, DTypeError, KindError: a leaf of the carry changes its shape, dtype or kind, or is no tensor.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> xs = Tensor[NumPy].from_data([1.0, 2.0, 3.0])
     >>> total, sums = scan(lambda c, x: (c + x, c + x), Tensor[NumPy].zeros(()), xs)
     >>> total.item(), sums.tolist()

@@ -119,8 +119,6 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
     Type checkers infer the types of named functions, trees included. Pyright takes a lambda for a function of one
     tensor, or of two; mypy infers no type for it.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data(3.0)
     >>> grad(lambda x: x * grad(lambda y: x * y)(x))(x).item()  # d/dx [x · d/dy (x · y)] = d/dx x²
     6.0
@@ -208,8 +206,6 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool
     Returns:
         A function that returns the pair (value, gradient); with ``has_aux``, ((value, aux), gradient).
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> value, gradient = value_and_grad(lambda x: x.square().sum())(Tensor[NumPy].from_data([1.0, 2.0]))
     >>> value.item(), gradient.tolist()
     (5.0, [2.0, 4.0])

@@ -55,8 +55,6 @@ def hessian(
         ArgumentError: the mode is unknown, or as for `jacobian`.
         KindError: as for `jacobian`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([3.0, 5.0])
     >>> hessian(lambda x: x[0] ** 2 * x[1])(x).tolist()
     [[10.0, 6.0], [6.0, 0.0]]
@@ -95,8 +93,6 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
         ShapeError: ``f`` returns several elements, or a tangent differs from its primal in shape or dtype.
         ArgumentError, KindError: the structures of tangents and primals differ, or a leaf is not a float tensor.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, v = Tensor[NumPy].from_data([3.0, 5.0]), Tensor[NumPy].from_data([1.0, 0.0])
     >>> hvp(lambda x: x[0] ** 2 * x[1], x, v)[1].tolist()
     [10.0, 6.0]
@@ -123,8 +119,6 @@ def vhp(f: Callable[..., Any], primals: Any, vector: Any) -> tuple[Any, Any]:
     The result equals `hvp`'s, since the Hessian is symmetric, but takes more memory; use it for functions that contain
     an operation without a forward rule. For arguments, result and errors, see `hvp`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, v = Tensor[NumPy].from_data([3.0, 5.0]), Tensor[NumPy].from_data([1.0, 0.0])
     >>> vhp(lambda x: x[0] ** 2 * x[1], x, v)[1].tolist()
     [10.0, 6.0]

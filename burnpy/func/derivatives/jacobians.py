@@ -103,8 +103,6 @@ def jacobian(
         ArgumentError: a position in ``argnums`` or the mode is invalid, or ``chunk_size`` is not positive.
         KindError: a leaf of an argument to differentiate by, or of the output, is not a float tensor.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> jacobian(lambda x: x * x.sum())(Tensor[NumPy].from_data([1.0, 2.0])).tolist()
     [[4.0, 1.0], [2.0, 5.0]]
     """
@@ -147,8 +145,6 @@ def jacrev(
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of ``f`` in reverse mode, see `jacobian`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> jacrev(lambda x: x * x)(Tensor[NumPy].from_data([1.0, 3.0])).tolist()
     [[2.0, 0.0], [0.0, 6.0]]
     """
@@ -189,8 +185,6 @@ def jacfwd(
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of ``f`` in forward mode, see `jacobian`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> jacfwd(lambda x: x * x)(Tensor[NumPy].from_data([1.0, 3.0])).tolist()
     [[2.0, 0.0], [0.0, 6.0]]
     """

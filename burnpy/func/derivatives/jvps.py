@@ -60,8 +60,6 @@ def jvp(f: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = F
         ArgumentError, ShapeError: the tangents differ from the primals in structure, shape or dtype.
         KindError: a leaf of the primals, the tangents or the output is not a float tensor.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, t = Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([1.0, 0.0])
     >>> jvp(lambda x: (x * x).sum(), x, t)[1].item()
     2.0

@@ -58,8 +58,6 @@ def vjp(f: Callable[[*Ts], Any], *primals: *Ts, has_aux: bool = False) -> tuple[
         KindError: a leaf of the primals or of the output is not a float tensor.
         ArgumentError, ShapeError: (of the pullback) the cotangent differs from the output in structure, shape or dtype.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([1.0, 2.0])
     >>> out, pullback = vjp(lambda x: x * x, x)
     >>> pullback(Tensor[NumPy].from_data([1.0, 10.0]))[0].tolist()
@@ -102,8 +100,6 @@ def linearize(f: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], 
         KindError: a leaf of the primals or the output is not a float tensor.
         ArgumentError, ShapeError: (of the derivative) a tangent differs from its primal in structure, shape or dtype.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> out, derivative = linearize(lambda x: x.square(), Tensor[NumPy].from_data([1.0, 2.0]))
     >>> derivative(Tensor[NumPy].from_data([1.0, 0.0])).tolist()
     [2.0, 0.0]

@@ -52,8 +52,6 @@ def cg(
 
     Source: Hestenes and Stiefel, Methods of conjugate gradients for solving linear systems, 1952.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> b = Tensor[NumPy].from_data([1.0, 2.0], dtype="float64")
     >>> [round(x, 9) for x in cg(lambda x: 3.0 * x + x.flip(0), b).x.tolist()]
     [0.125, 0.625]

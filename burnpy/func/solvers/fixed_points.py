@@ -52,8 +52,6 @@ def fixed_point(
 
     Source: Walker and Ni, Anderson acceleration for fixed-point iterations, 2011.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> one = Tensor[NumPy].from_data(1.0, dtype="float64")
     >>> round(fixed_point(lambda x: x.cos(), one).x.item(), 10)
     0.7390851332

@@ -52,8 +52,6 @@ def least_squares(
     Source: Moré, The Levenberg-Marquardt algorithm: implementation and theory, 1978; the damping is changed as in
     Nielsen, Damping parameter in Marquardt's method, 1999.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> t = Tensor[NumPy].from_data([0.0, 1.0, 2.0], dtype="float64")
     >>> y = 3.0 * (-0.5 * t).exp()
     >>> fit = least_squares(lambda p: p[0] * (-p[1] * t).exp() - y, t[1:] * 0.0 + 1.0)

@@ -79,8 +79,6 @@ def minimize(
 
     Source: Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.1 and 7.5.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x0 = Tensor[NumPy].from_data([-1.2, 1.0], dtype="float64")
     >>> rosenbrock = lambda x: (1.0 - x[0]) ** 2 + 100.0 * (x[1] - x[0] ** 2) ** 2
     >>> [round(x, 6) for x in minimize(rosenbrock, x0).x.tolist()]

@@ -88,8 +88,6 @@ def odeint(
         ArgumentError: the times do not rise or fall, or a setting is out of range, or ``f`` returns another structure.
         KindError, ShapeError, DTypeError: ``y0``, ``t``, or a result of ``f``, is of another kind, shape or dtype.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> y0 = Tensor[NumPy].from_data([1.0, 0.0], dtype="float64")
     >>> turn = Tensor[NumPy].from_data([[0.0, 1.0], [-1.0, 0.0]], dtype="float64")
     >>> solution = odeint(lambda t, y: turn @ y, y0, [0.0, 3.141592653589793])

@@ -49,8 +49,6 @@ def root(
 
     Source: Dennis and Schnabel, Numerical Methods for Unconstrained Optimization and Nonlinear Equations, 1983.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.func import grad
     >>> a = Tensor[NumPy].from_data(9.0, dtype="float64")
     >>> square_root = lambda a: root(lambda x: x * x - a, a).x

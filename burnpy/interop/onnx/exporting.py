@@ -61,8 +61,7 @@ def export(
         MissingPackageError: onnx is not installed.
 
     >>> import pytest; onnx = pytest.importorskip("onnx")
-    >>> from burnpy import Tensor, interop
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import interop
     >>> from burnpy.nn import Linear, Relu, Sequential
     >>> model = Sequential(Linear(4, 8, device=NumPy), Relu(), Linear(8, 2, device=NumPy))
     >>> path = getfixture("tmp_path") / "model.onnx"

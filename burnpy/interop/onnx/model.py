@@ -149,8 +149,7 @@ def load(path: str | os.PathLike[str], device: B | type[B]) -> OnnxModel[B]:
         MissingPackageError: onnx is not installed.
 
     >>> import pytest; onnx = pytest.importorskip("onnx")
-    >>> from burnpy import Autodiff, Tensor, interop
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import interop
     >>> from burnpy.nn import Linear
     >>> path = getfixture("tmp_path") / "model.onnx"
     >>> interop.onnx.export(Linear(4, 2, device=NumPy), (Tensor[NumPy].zeros((1, 4)),), path)

@@ -80,8 +80,7 @@ def source(path: str | os.PathLike[str], name: str = "Model") -> str:
         LoadingError: as of `load`; or the file has branches or loops, which `load` computes.
 
     >>> import pytest; onnx = pytest.importorskip("onnx")
-    >>> from burnpy import Tensor, interop
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import interop
     >>> from burnpy.nn import Linear, Relu, Sequential
     >>> path = getfixture("tmp_path") / "model.onnx"
     >>> model = Sequential(Linear(4, 2, device=NumPy), Relu())

@@ -28,8 +28,6 @@ def relu6(x: Tensor[B]) -> Tensor[B]:
 
     Source: Krizhevsky, Convolutional Deep Belief Networks on CIFAR-10, 2010.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> relu6(Tensor[NumPy].from_data([-1.0, 3.0, 9.0])).tolist()
     [0.0, 3.0, 6.0]
     """
@@ -43,8 +41,6 @@ def hardtanh(x: Tensor[B], min_val: float = -1.0, max_val: float = 1.0) -> Tenso
     Raises:
         ArgumentError: ``min_val`` is above ``max_val``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> hardtanh(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).tolist()
     [-1.0, 0.0, 1.0]
     """
@@ -55,8 +51,6 @@ def hardtanh(x: Tensor[B], min_val: float = -1.0, max_val: float = 1.0) -> Tenso
 def hardsigmoid(x: Tensor[B]) -> Tensor[B]:
     """Approximate the sigmoid by x / 6 + 1 / 2, limited to the range from 0 to 1.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(hardsigmoid(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
     [0.333 0.5   0.833]
     """
@@ -68,8 +62,6 @@ def hardsigmoid(x: Tensor[B]) -> Tensor[B]:
 def hardswish(x: Tensor[B]) -> Tensor[B]:
     """Multiply x by its `hardsigmoid`. Source: Howard et al., Searching for MobileNetV3, 2019.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(hardswish(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
     [-0.333  0.     1.667]
     """
@@ -83,8 +75,6 @@ def leaky_relu(x: Tensor[B], negative_slope: float = 0.01) -> Tensor[B]:
 
     Source: Maas et al., Rectifier Nonlinearities Improve Neural Network Acoustic Models, 2013.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> leaky_relu(Tensor[NumPy].from_data([-1.0, 2.0]), 0.25).tolist()
     [-0.25, 2.0]
     """
@@ -98,8 +88,6 @@ def elu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
 
     Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units, 2015.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(elu(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
     [-0.632  0.     2.   ]
     """
@@ -115,8 +103,6 @@ def celu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
     Raises:
         ArgumentError: ``alpha`` is 0.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(celu(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
     [-0.632  0.     2.   ]
     """
@@ -131,8 +117,6 @@ def selu(x: Tensor[B]) -> Tensor[B]:
 
     Source: Klambauer et al., Self-Normalizing Neural Networks, 2017.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(selu(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
     [-1.111  0.     2.101]
     """
@@ -143,8 +127,6 @@ def selu(x: Tensor[B]) -> Tensor[B]:
 def mish(x: Tensor[B]) -> Tensor[B]:
     """Compute x · tanh(softplus(x)). Source: Misra, Mish: A Self Regularized Activation Function, 2019.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(mish(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
     [-0.303  0.     1.944]
     """
@@ -156,8 +138,6 @@ def mish(x: Tensor[B]) -> Tensor[B]:
 def logsigmoid(x: Tensor[B]) -> Tensor[B]:
     """Compute the logarithm of the sigmoid, without overflow.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(logsigmoid(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
     [-1.313 -0.693 -0.127]
     """
@@ -169,8 +149,6 @@ def logsigmoid(x: Tensor[B]) -> Tensor[B]:
 def softsign(x: Tensor[B]) -> Tensor[B]:
     """Compute x / (1 + |x|).
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(softsign(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
     [-0.5    0.     0.667]
     """
@@ -182,8 +160,6 @@ def softsign(x: Tensor[B]) -> Tensor[B]:
 def tanhshrink(x: Tensor[B]) -> Tensor[B]:
     """Compute x - tanh(x).
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(tanhshrink(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
     [-0.238  0.     1.036]
     """
@@ -198,8 +174,6 @@ def softshrink(x: Tensor[B], lambd: float = 0.5) -> Tensor[B]:
     Raises:
         ArgumentError: ``lambd`` is negative.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> softshrink(Tensor[NumPy].from_data([-2.0, 0.25, 2.0])).tolist()
     [-1.5, 0.0, 1.5]
     """
@@ -213,8 +187,6 @@ def softshrink(x: Tensor[B], lambd: float = 0.5) -> Tensor[B]:
 def threshold(x: Tensor[B], threshold: float, value: float) -> Tensor[B]:
     """Return x where it is above ``threshold``, and ``value`` elsewhere.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> threshold(Tensor[NumPy].from_data([-1.0, 0.0, 2.0]), 0.5, -9.0).tolist()
     [-9.0, -9.0, 2.0]
     """
@@ -249,8 +221,6 @@ def glu(x: Tensor[B], dim: int = -1) -> Tensor[B]:
     Raises:
         ShapeError: the size of ``dim`` is odd.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> glu(Tensor[NumPy].from_data([3.0, 0.0])).tolist()
     [1.5]
     """
@@ -267,8 +237,6 @@ def swiglu(x: Tensor[B], dim: int = -1) -> Tensor[B]:
     Raises:
         ShapeError: the size of ``dim`` is odd.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(swiglu(Tensor[NumPy].from_data([1.0, -1.0, 2.0, 3.0])).to_numpy().round(3))
     [ 1.462 -0.807]
     """
@@ -280,8 +248,6 @@ def swiglu(x: Tensor[B], dim: int = -1) -> Tensor[B]:
 def softmin(x: Tensor[B], dim: int) -> Tensor[B]:
     """Compute the softmax of -x along ``dim``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> print(softmin(Tensor[NumPy].from_data([-1.0, 0.0, 2.0]), dim=0).to_numpy().round(3))
     [0.705 0.259 0.035]
     """
@@ -324,8 +290,6 @@ def gumbel_softmax(
     Sources: Jang et al., Categorical Reparameterization with Gumbel-Softmax, 2016; Maddison et al., The Concrete
     Distribution, 2016.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> gumbel_softmax(Tensor[NumPy].from_data([0.0, 99.0]), hard=True).tolist()
     [0.0, 1.0]
     """

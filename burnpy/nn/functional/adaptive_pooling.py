@@ -25,8 +25,6 @@ def adaptive_avg_pool1d(x: Tensor[B], output_size: OutputSize) -> Tensor[B]:
     x has shape (N, channels, length), or (channels, length) for a single sequence. The result has shape (N, channels,
     output_size), or without N for a single sequence.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> adaptive_avg_pool1d(Tensor[NumPy].from_data([[1.0, 3.0, 5.0, 9.0]]), 2).tolist()
     [[2.0, 7.0]]
     """
@@ -50,8 +48,6 @@ def adaptive_avg_pool2d(x: Tensor[B], output_size: OutputSize) -> Tensor[B]:
         ShapeError: x has another number of dimensions.
         ArgumentError: a size is not positive.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].arange(0.0, 16.0).reshape(1, 1, 4, 4)
     >>> adaptive_avg_pool2d(x, 2).tolist()
     [[[[2.5, 4.5], [10.5, 12.5]]]]
@@ -66,8 +62,6 @@ def adaptive_avg_pool3d(x: Tensor[B], output_size: OutputSize) -> Tensor[B]:
     x has shape (N, channels, depth, height, width), or without N for a single volume. The result has shape (N,
     channels, *output_size), or without N for a single volume.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> adaptive_avg_pool3d(Tensor[NumPy].arange(8).reshape(1, 2, 2, 2), (1, 1, None)).tolist()
     [[[[3.0, 4.0]]]]
     """
@@ -95,8 +89,6 @@ def adaptive_max_pool1d(
     x has shape (N, channels, length), or (channels, length) for a single sequence. The result has shape (N, channels,
     output_size), or without N for a single sequence, as do the indices, which count within a sequence.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> adaptive_max_pool1d(Tensor[NumPy].from_data([[1.0, 3.0, 5.0, 9.0]]), 2).tolist()
     [[3.0, 9.0]]
     """
@@ -136,8 +128,6 @@ def adaptive_max_pool2d(
         ShapeError: x has another number of dimensions, or no elements to choose from.
         ArgumentError: a size is not positive.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> adaptive_max_pool2d(Tensor[NumPy].arange(9).reshape(1, 3, 3), 2).tolist()
     [[[4.0, 5.0], [7.0, 8.0]]]
     """
@@ -166,8 +156,6 @@ def adaptive_max_pool3d(
     channels, *output_size), or without N for a single volume, as do the indices, which are flat and row-major in a
     volume.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> adaptive_max_pool3d(Tensor[NumPy].arange(8).reshape(1, 2, 2, 2), (1, 1, None)).tolist()
     [[[[6.0, 7.0]]]]
     """

@@ -63,8 +63,6 @@ def ctc_loss(
 
     Source: Graves et al., Connectionist Temporal Classification, 2006.
 
-    >>> from burnpy import IntTensor, Tensor
-    >>> from burnpy.backend import NumPy
     >>> even = Tensor[NumPy].zeros((3, 1, 2)).log_softmax(-1)
     >>> round(ctc_loss(even, IntTensor[NumPy].from_data([[1]]), [3], [1]).exp().item(), 4)
     1.3333

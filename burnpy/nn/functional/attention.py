@@ -69,8 +69,6 @@ def scaled_dot_product_attention(
 
     Source: Vaswani et al., Attention Is All You Need, 2017.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> q, v = Tensor[NumPy].zeros((2, 4)), Tensor[NumPy].from_data([[1.0], [3.0]])
     >>> scaled_dot_product_attention(q, q, v).tolist(), scaled_dot_product_attention(q, q, v, causal=True).tolist()
     ([[2.0], [2.0]], [[1.0], [2.0]])

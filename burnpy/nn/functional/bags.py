@@ -55,8 +55,6 @@ def embedding_bag(
         IndexRangeError: an index is out of range.
         ArgumentError: a setting is invalid, or offsets do not ascend from 0, on devices that check values at once.
 
-    >>> from burnpy import IntTensor, Tensor
-    >>> from burnpy.backend import NumPy
     >>> index, offsets = IntTensor[NumPy].from_data([0, 2, 1]), IntTensor[NumPy].from_data([0, 2])
     >>> table = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0], [5.0, 8.0]])
     >>> embedding_bag(index, table, offsets).tolist()

@@ -53,8 +53,6 @@ def batch_norm(
         DTypeError: x is wider than the weights.
         ArgumentError: not ``training``, and there are no running statistics.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([[1.0, 10.0], [3.0, 30.0]])
     >>> print(batch_norm(x, None, None, training=True).to_numpy().round(3))
     [[-1. -1.]
@@ -94,8 +92,6 @@ def batch_normed(
         ShapeError: the shapes do not match, or the batch has only one value per channel.
         DTypeError: x is wider than the weights.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> normed = batch_normed(Tensor[NumPy].from_data([[1.0], [3.0]]))
     >>> normed.mean.tolist(), normed.var.tolist()
     ([2.0], [2.0])
@@ -152,8 +148,6 @@ def instance_norm(
 
     Source: Ulyanov et al., Instance Normalization, 2016.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> instance_norm(Tensor[NumPy].from_data([[[-1.0, 1.0], [3.0, 5.0]]]), eps=0.0).tolist()
     [[[-1.0, 1.0], [-1.0, 1.0]]]
     """

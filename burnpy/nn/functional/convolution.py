@@ -42,8 +42,6 @@ def conv1d(
     (out,). The result has shape (N, out, length'), or without N for a single sequence. ``padding`` is a number for both
     ends, or (before, after); other arguments and the errors are those of `conv2d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> conv1d(Tensor[NumPy].arange(4).reshape(1, 4), Tensor[NumPy].ones((1, 1, 2)), padding=(1, 0)).tolist()
     [[0.0, 1.0, 3.0, 5.0]]
     """
@@ -84,8 +82,6 @@ def conv2d(
         DTypeError: x is wider than the weights.
         ArgumentError: a setting is invalid.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> conv2d(Tensor[NumPy].ones((1, 1, 3, 3)), Tensor[NumPy].ones((1, 1, 2, 2))).tolist()
     [[[[4.0, 4.0], [4.0, 4.0]]]]
     """
@@ -110,8 +106,6 @@ def conv3d(
     single volume. Other arguments and the errors are those of `conv2d`, with one number for all three dimensions or
     three.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> conv3d(Tensor[NumPy].ones((1, 2, 2, 3)), Tensor[NumPy].ones((1, 1, 2, 2, 2))).tolist()
     [[[[8.0, 8.0]]]]
     """

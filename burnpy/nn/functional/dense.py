@@ -33,8 +33,6 @@ def linear(x: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None = None) -> Te
         KindError: an argument is not a float tensor.
         DTypeError: x is wider than the weights.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, w = Tensor[NumPy].from_data([[1.0, 2.0]]), Tensor[NumPy].from_data([[1.0], [10.0]])
     >>> linear(x, w, Tensor[NumPy].from_data([100.0])).tolist()
     [[121.0]]
@@ -68,8 +66,6 @@ def bilinear(x1: Tensor[B], x2: Tensor[B], weight: Tensor[B], bias: Tensor[B] | 
         ShapeError: the shapes do not match.
         KindError: an argument is not a float tensor.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, y = Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([3.0])
     >>> bilinear(x, y, Tensor[NumPy].ones((1, 2, 1))).tolist()
     [9.0]
@@ -121,8 +117,6 @@ def embedding(index: Ints[B], weight: Tensor[B], *, padding_idx: int | None = No
         IndexRangeError: an index is out of range.
         ArgumentError: ``padding_idx`` is out of range.
 
-    >>> from burnpy import IntTensor, Tensor
-    >>> from burnpy.backend import NumPy
     >>> embedding(IntTensor[NumPy].from_data([1, 0]), Tensor[NumPy].from_data([[0.0, 1.0], [2.0, 3.0]])).tolist()
     [[2.0, 3.0], [0.0, 1.0]]
     """

@@ -36,8 +36,6 @@ def dropout(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator: G
 
     Source: Srivastava et al., Dropout, 2014.
 
-    >>> from burnpy import Generator, Tensor
-    >>> from burnpy.backend import NumPy
     >>> dropout(Tensor[NumPy].ones((4,)), 0.5, generator=Generator(1)).tolist() in [[a, b, c, d]
     ...     for a in (0, 2) for b in (0, 2) for c in (0, 2) for d in (0, 2)]
     True
@@ -54,8 +52,6 @@ def dropout1d(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator:
 
     x has shape (N, channels, length), or (channels, length) for a single sequence.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> kept = dropout1d(Tensor[NumPy].ones((1, 4, 2)), 0.5)
     >>> {*kept.flatten().tolist()} <= {0.0, 2.0}
     True
@@ -79,8 +75,6 @@ def dropout2d(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator:
 
     Source: Tompson et al., Efficient Object Localization Using Convolutional Networks, 2015.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> kept = dropout2d(Tensor[NumPy].ones((1, 4, 2, 2)), 0.5)
     >>> {*kept.flatten().tolist()} <= {0.0, 2.0}
     True
@@ -94,8 +88,6 @@ def dropout3d(x: Tensor[B], p: float = 0.5, *, training: bool = True, generator:
 
     x has shape (N, channels, depth, height, width), or without N for a single volume.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> kept = dropout3d(Tensor[NumPy].ones((1, 4, 2, 2, 2)), 0.5)
     >>> {*kept.flatten().tolist()} <= {0.0, 2.0}
     True
@@ -122,8 +114,6 @@ def alpha_dropout(
 
     Source: Klambauer et al., Self-Normalizing Neural Networks, 2017.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = alpha_dropout(Tensor[NumPy].zeros((10000,)), 0.25)
     >>> sorted({round(v, 4) for v in x.tolist()})
     [-1.1435, 0.3812]
@@ -150,8 +140,6 @@ def feature_alpha_dropout(
         ShapeError: x has fewer than two dimensions.
         ArgumentError: ``p`` is not a probability.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> feature_alpha_dropout(Tensor[NumPy].ones((1, 4, 2)), 0.5, training=False).sum().item()
     8.0
     """

@@ -32,8 +32,6 @@ def l1_loss(
     Raises:
         ShapeError: the shapes differ.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> l1_loss(Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([1.0, 4.0])).item()
     1.0
     """
@@ -59,8 +57,6 @@ def smooth_l1_loss(
 
     Source: Girshick, Fast R-CNN, 2015.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, y = Tensor[NumPy].from_data([0.5, 3.0]), Tensor[NumPy].zeros((2,))
     >>> smooth_l1_loss(x, y, reduction="none").tolist()
     [0.125, 2.5]
@@ -99,8 +95,6 @@ def huber_loss(
 
     Source: Huber, Robust Estimation of a Location Parameter, 1964.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> huber_loss(Tensor[NumPy].from_data([0.5, 3.0]), Tensor[NumPy].zeros((2,)), delta=2.0, reduction="none").tolist()
     [0.125, 4.0]
     """
@@ -147,8 +141,6 @@ def binary_cross_entropy(
         ShapeError: the shapes are not equal, or the weight does not broadcast to them.
         ArgumentError: a probability is not from 0 to 1; on devices that check values at once.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> p, target = Tensor[NumPy].from_data([0.5, 0.0]), Tensor[NumPy].from_data([1.0, 1.0])
     >>> binary_cross_entropy(p, target, reduction="none").tolist()
     [0.693..., 100.0]
@@ -190,8 +182,6 @@ def kl_div(
 
     Source: Kullback and Leibler, On Information and Sufficiency, 1951.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> p = Tensor[NumPy].from_data([[0.5, 0.5], [1.0, 0.0]])
     >>> uniform = Tensor[NumPy].full((2, 2), 0.5).log()
     >>> round(kl_div(uniform, p, reduction="batchmean").item(), 4)
@@ -232,8 +222,6 @@ def poisson_nll_loss(
     Raises:
         ShapeError: the shapes differ.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> poisson_nll_loss(Tensor[NumPy].zeros((2,)), Tensor[NumPy].from_data([0.0, 3.0]), reduction="none").tolist()
     [1.0, 1.0]
     """
@@ -275,8 +263,6 @@ def gaussian_nll_loss(
 
     Source: Nix and Weigend, Estimating the Mean and Variance of the Target Probability Distribution, 1994.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> mean, target = Tensor[NumPy].zeros((2,)), Tensor[NumPy].from_data([1.0, 2.0])
     >>> gaussian_nll_loss(mean, target, Tensor[NumPy].ones((2,)), reduction="none").tolist()
     [0.5, 2.0]

@@ -26,8 +26,6 @@ def lp_pool1d(
     x has shape (N, channels, length), or (channels, length) for a single sequence. The result has shape (N, channels,
     length'), or without N for a single sequence. Other arguments and the errors are those of `lp_pool2d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> lp_pool1d(Tensor[NumPy].from_data([[3.0, 4.0, 0.0, 0.0]]), 2.0, 2).tolist()
     [[5.0, 0.0]]
     """
@@ -60,8 +58,6 @@ def lp_pool2d(
 
     Source: Gulcehre et al., Learned-Norm Pooling for Deep Feedforward and Recurrent Neural Networks, 2014.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> lp_pool2d(Tensor[NumPy].from_data([[[3.0, 4.0], [0.0, 0.0]]]), 2.0, 2).tolist()
     [[[5.0]]]
     """
@@ -78,8 +74,6 @@ def lp_pool3d(
     channels, depth', height', width'), or without N for a single volume. Other arguments and the errors are those of
     `lp_pool2d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> lp_pool3d(Tensor[NumPy].ones((1, 2, 2, 4)), 1.0, 2).tolist()
     [[[[8.0, 8.0]]]]
     """

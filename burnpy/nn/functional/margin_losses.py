@@ -40,8 +40,6 @@ def hinge_embedding_loss(
     Raises:
         ShapeError: the shapes differ.
 
-    >>> from burnpy import IntTensor, Tensor
-    >>> from burnpy.backend import NumPy
     >>> distances, target = Tensor[NumPy].from_data([0.25, 0.25]), IntTensor[NumPy].from_data([1, -1])
     >>> hinge_embedding_loss(distances, target, reduction="none").tolist()
     [0.25, 0.75]
@@ -74,8 +72,6 @@ def cosine_embedding_loss(
     Raises:
         ShapeError: the shapes do not match.
 
-    >>> from burnpy import IntTensor, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, y = Tensor[NumPy].from_data([[1.0, 0.0]]), Tensor[NumPy].from_data([[0.0, 2.0]])
     >>> cosine_embedding_loss(x, y, IntTensor[NumPy].from_data([1])).item()
     1.0
@@ -112,8 +108,6 @@ def margin_ranking_loss(
     Raises:
         ShapeError: the shapes differ.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, y = Tensor[NumPy].from_data([3.0, 1.0]), Tensor[NumPy].from_data([2.0, 2.0])
     >>> margin_ranking_loss(x, y, Tensor[NumPy].ones((2,)), reduction="none").tolist()
     [0.0, 1.0]
@@ -155,8 +149,6 @@ def triplet_margin_loss(
     Source: Balntas et al., Learning local feature descriptors with triplets and shallow convolutional neural networks,
     2016.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, near, far = (Tensor[NumPy].from_data([a]) for a in ([0.0, 0.0], [0.0, 1.0], [0.5, 0.0]))
     >>> round(triplet_margin_loss(x, near, far).item(), 4)
     1.5
@@ -185,8 +177,6 @@ def soft_margin_loss(input: Tensor[B], target: Tensor[B] | Ints[B], *, reduction
     Raises:
         ShapeError: the shapes differ.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, target = Tensor[NumPy].from_data([0.0, -100.0]), Tensor[NumPy].ones((2,))
     >>> soft_margin_loss(x, target, reduction="none").tolist()
     [0.693..., 100.0]
@@ -221,8 +211,6 @@ def multi_margin_loss(
         IndexRangeError: a class is out of range.
         ArgumentError: ``p`` is not 1 or 2.
 
-    >>> from burnpy import IntTensor, Tensor
-    >>> from burnpy.backend import NumPy
     >>> scores = Tensor[NumPy].from_data([[0.0, 1.0, 3.0, 0.5]])
     >>> multi_margin_loss(scores, IntTensor[NumPy].from_data([1])).item()
     0.875

@@ -32,8 +32,6 @@ def multilabel_margin_loss(input: Tensor[B], target: Ints[B], *, reduction: Redu
         ShapeError: the shapes do not match.
         IndexRangeError: a class is out of range.
 
-    >>> from burnpy import IntTensor, Tensor
-    >>> from burnpy.backend import NumPy
     >>> scores = Tensor[NumPy].from_data([0.1, 0.2, 0.4, 0.8])
     >>> round(multilabel_margin_loss(scores, IntTensor[NumPy].from_data([3, 0, -1, 1])).item(), 4)
     0.85
@@ -84,8 +82,6 @@ def multilabel_soft_margin_loss(
     Raises:
         ShapeError: the shapes do not match.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, y = Tensor[NumPy].from_data([[100.0, 0.0]]), Tensor[NumPy].from_data([[1.0, 0.0]])
     >>> multilabel_soft_margin_loss(x, y).item()
     0.3465...
@@ -128,8 +124,6 @@ def sigmoid_focal_loss(
 
     Source: Lin et al., Focal Loss for Dense Object Detection, 2017.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, y = Tensor[NumPy].from_data([0.0, 100.0]), Tensor[NumPy].ones((2,))
     >>> sigmoid_focal_loss(x, y, alpha=None, reduction="none").tolist()
     [0.173..., 0.0]

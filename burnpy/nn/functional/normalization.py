@@ -46,8 +46,6 @@ def layer_norm(
 
     Source: Ba et al., Layer Normalization, 2016.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> layer_norm(Tensor[NumPy].from_data([[-1.0, 1.0]]), 2, eps=0.0).tolist()
     [[-1.0, 1.0]]
     """
@@ -75,8 +73,6 @@ def rms_norm(
 
     Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> rms_norm(Tensor[NumPy].from_data([[-2.0, 2.0]]), 2, eps=0.0).tolist()
     [[-1.0, 1.0]]
     """
@@ -113,8 +109,6 @@ def group_norm(
 
     Source: Wu and He, Group Normalization, 2018.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> group_norm(Tensor[NumPy].from_data([[-1.0, 1.0, 3.0, 5.0]]), 2, eps=0.0).tolist()
     [[-1.0, 1.0, -1.0, 1.0]]
     """
@@ -150,8 +144,6 @@ def local_response_norm(
 
     Source: Krizhevsky, Sutskever and Hinton, ImageNet Classification with Deep Convolutional Neural Networks, 2012.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> local_response_norm(Tensor[NumPy].ones((1, 3, 1)), 3, alpha=3.0, beta=1.0).tolist()
     [[[0.333...], [0.25], [0.333...]]]
     """
@@ -185,8 +177,6 @@ def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps:
         ArgumentError: ``eps`` is negative, or ``p`` is NaN.
         ShapeError: ``p`` is negative, and there are no elements.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> normalize(Tensor[NumPy].from_data([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """

@@ -38,8 +38,6 @@ def pad(
             ``"replicate"``.
         ArgumentError: ``pad`` is no list of pairs, ``mode`` is something else, or ``value`` is given to another mode.
 
-    >>> from burnpy import IntTensor
-    >>> from burnpy.backend import NumPy
     >>> x = IntTensor[NumPy].from_data([1, 2, 3])
     >>> pad(x, (1, 2)).tolist(), pad(x, (2, 1), mode="reflect").tolist()
     ([0, 1, 2, 3, 0, 0], [3, 2, 1, 2, 3, 2])

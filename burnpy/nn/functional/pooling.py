@@ -56,8 +56,6 @@ def max_pool1d(
     length'), or without N for a single sequence, as do the indices, which count within a sequence. Other arguments and
     the errors are those of `max_pool2d`, with one number in place of two.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> max_pool1d(Tensor[NumPy].from_data([[1.0, 3.0, 2.0, 0.0]]), 2).tolist()
     [[3.0, 2.0]]
     """
@@ -109,8 +107,6 @@ def max_pool2d(
         ShapeError: x has another number of dimensions, or is smaller than a window.
         ArgumentError: a setting is invalid.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> max_pool2d(Tensor[NumPy].arange(16).reshape(1, 4, 4), 2).tolist()
     [[[5.0, 7.0], [13.0, 15.0]]]
     >>> max_pool2d(Tensor[NumPy].arange(16).reshape(1, 4, 4), 2, return_indices=True)[1].tolist()
@@ -149,8 +145,6 @@ def max_pool3d(
     row-major in a volume. Other arguments and the errors are those of `max_pool2d`, with one number for all three
     dimensions or three.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> max_pool3d(Tensor[NumPy].arange(16).reshape(1, 2, 2, 4), 2).tolist()
     [[[[13.0, 15.0]]]]
     """
@@ -173,8 +167,6 @@ def avg_pool1d(
     length'), or without N for a single sequence. Other arguments and the errors are those of `avg_pool2d`, with one
     number in place of two.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> avg_pool1d(Tensor[NumPy].from_data([[1.0, 3.0, 2.0, 0.0]]), 2).tolist()
     [[2.0, 1.0]]
     """
@@ -210,8 +202,6 @@ def avg_pool2d(
         ShapeError: x has another number of dimensions, or is smaller than a window.
         ArgumentError: a setting is invalid.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].arange(0.0, 16.0).reshape(1, 1, 4, 4)
     >>> avg_pool2d(x, 2).tolist()
     [[[[2.5, 4.5], [10.5, 12.5]]]]
@@ -236,8 +226,6 @@ def avg_pool3d(
     channels, depth', height', width'), or without N for a single volume. Other arguments and the errors are those of
     `avg_pool2d`, with one number for all three dimensions or three.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> avg_pool3d(Tensor[NumPy].arange(16).reshape(1, 2, 2, 4), 2).tolist()
     [[[[6.5, 8.5]]]]
     """

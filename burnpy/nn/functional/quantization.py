@@ -47,8 +47,6 @@ def quantize(
         ArgumentError: the group size does not divide ``in``; an element is infinite or NaN.
         KindError: ``weight`` is not a float tensor.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> ints, scale = quantize(Tensor[NumPy].from_data([[1.27], [-0.5]]))
     >>> ints.tolist(), [[round(s, 3)] for (s,) in scale.tolist()]
     ([[127, -50]], [[0.01]])
@@ -96,8 +94,6 @@ def dequantize(weight: Ints[B], scale: Tensor[B]) -> Tensor[B]:
     Raises:
         ShapeError, DTypeError, KindError: see `quantized_linear`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> dequantize(*quantize(Tensor[NumPy].from_data([[1.27], [-0.5]]))).shape
     (2, 1)
     """
@@ -127,8 +123,6 @@ def quantized_linear(x: Tensor[B], weight: Ints[B], scale: Tensor[B], bias: Tens
         DTypeError: the ints are neither int8 nor uint8; x is wider than the scales.
         KindError: an argument is of another kind.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, w = Tensor[NumPy].from_data([[1.0, 2.0]]), Tensor[NumPy].from_data([[1.27], [-0.5]])
     >>> round(quantized_linear(x, *quantize(w)).item(), 4)
     0.27

@@ -75,8 +75,6 @@ def interpolate(
 
     Source of the cubic kernel: Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([[[0.0, 4.0]]])
     >>> interpolate(x, 4).tolist(), interpolate(x, scale_factor=2.0, mode="linear").tolist()
     ([[[0.0, 0.0, 4.0, 4.0]]], [[[0.0, 1.0, 3.0, 4.0]]])
@@ -136,8 +134,6 @@ def grid_sample(
 
     Source: Jaderberg et al., Spatial Transformer Networks, 2015.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, grid = Tensor[NumPy].arange(4).reshape(1, 1, 2, 2), Tensor[NumPy].zeros((1, 1, 1, 2))
     >>> grid_sample(x, grid).tolist()
     [[[[1.5]]]]
@@ -183,8 +179,6 @@ def affine_grid(theta: Tensor[B], size: Sequence[int], *, align_corners: bool = 
         ShapeError: theta has another shape.
         ArgumentError: the size is not four or five positive numbers.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> identity = Tensor[NumPy].from_data([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
     >>> affine_grid(identity, (1, 1, 2, 2)).tolist()
     [[[[-0.5, -0.5], [0.5, -0.5]], [[-0.5, 0.5], [0.5, 0.5]]]]

@@ -57,8 +57,6 @@ def rotary_encoding(
 
     Source: Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, 2021.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].from_data([[1.0, 0.0], [1.0, 0.0]])
     >>> rotary_encoding(x).tolist()
     [[1.0, 0.0], [0.540..., 0.841...]]
@@ -95,8 +93,6 @@ def positional_encoding(x: Tensor[B], *, offset: int = 0, base: float = 10000.0)
 
     Source: Vaswani et al., Attention is all you need, 2017.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> positional_encoding(Tensor[NumPy].zeros((2, 4)))[0].tolist()
     [0.0, 1.0, 0.0, 1.0]
     """

@@ -26,8 +26,6 @@ def pixel_shuffle(x: Tensor[B], upscale_factor: int) -> Tensor[B]:
     Source: Shi et al., Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional
     Neural Network, 2016.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> pixel_shuffle(Tensor[NumPy].arange(4).reshape(4, 1, 1), 2).tolist()
     [[[0.0, 1.0], [2.0, 3.0]]]
     """
@@ -60,8 +58,6 @@ def pixel_unshuffle(x: Tensor[B], downscale_factor: int) -> Tensor[B]:
         ShapeError: x has fewer than three dimensions, or its height or width is no multiple of r.
         ArgumentError: the factor is not positive.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].arange(0.0, 16.0).reshape(1, 1, 4, 4)
     >>> pixel_unshuffle(x, 2)[0, :, 0, 0].tolist()
     [0.0, 1.0, 4.0, 5.0]
@@ -95,8 +91,6 @@ def channel_shuffle(x: Tensor[B], groups: int) -> Tensor[B]:
 
     Source: Zhang et al., ShuffleNet, 2017.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> channel_shuffle(Tensor[NumPy].arange(0.0, 6.0).reshape(1, 6, 1, 1), groups=2).flatten().tolist()
     [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
     """

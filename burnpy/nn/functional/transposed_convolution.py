@@ -35,8 +35,6 @@ def conv_transpose1d(
     (out,). The result has shape (N, out, length'), or without N for a single sequence. Other arguments and the errors
     are those of `conv_transpose2d`, with one number in place of two.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, weight = Tensor[NumPy].from_data([[1.0, 2.0]]), Tensor[NumPy].ones((1, 1, 3))
     >>> conv_transpose1d(x, weight, stride=2).tolist()
     [[1.0, 1.0, 3.0, 2.0, 2.0]]
@@ -77,8 +75,6 @@ def conv_transpose2d(
         DTypeError: x is wider than the weights.
         ArgumentError: a setting is invalid.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, weight = Tensor[NumPy].from_data([[[1.0, 2.0]]]), Tensor[NumPy].ones((1, 1, 1, 2))
     >>> conv_transpose2d(x, weight, stride=2, output_padding=(0, 1)).tolist()
     [[[1.0, 1.0, 2.0, 2.0, 0.0]]]
@@ -105,8 +101,6 @@ def conv_transpose3d(
     single volume. Other arguments and the errors are those of `conv_transpose2d`, with one number for all three
     dimensions or three.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> x, weight = Tensor[NumPy].from_data([[[[1.0, 2.0]]]]), Tensor[NumPy].ones((1, 1, 1, 1, 2))
     >>> conv_transpose3d(x, weight, stride=2, output_padding=(0, 0, 1)).tolist()
     [[[[1.0, 1.0, 2.0, 2.0, 0.0]]]]

@@ -36,8 +36,6 @@ def max_unpool1d(
     shape (N, channels, length'), or without N for a single sequence. ``output_size`` is the length, or the whole shape;
     other arguments and the errors are those of `max_unpool2d`, with one number in place of two.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn.functional import max_pool1d
     >>> x = Tensor[NumPy].from_data([[1.0, 3.0, 2.0, 0.0]])
     >>> max_unpool1d(*max_pool1d(x, 2, return_indices=True), 2).tolist()
@@ -79,8 +77,6 @@ def max_unpool2d(
 
     Source: Zeiler, Taylor and Fergus, Adaptive Deconvolutional Networks for Mid and High Level Feature Learning, 2011.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn.functional import max_pool2d
     >>> x = Tensor[NumPy].from_data([[[[1.0, 2.0], [4.0, 3.0]]]])
     >>> max_unpool2d(*max_pool2d(x, 2, return_indices=True), 2).tolist()
@@ -105,8 +101,6 @@ def max_unpool3d(
     shape (N, channels, depth', height', width'), or without N for a single volume. Other arguments and the errors are
     those of `max_unpool2d`, with one number for all three dimensions or three.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn.functional import max_pool3d
     >>> x = Tensor[NumPy].arange(0.0, 8.0).reshape(1, 1, 2, 2, 2)
     >>> max_unpool3d(*max_pool3d(x, 2, return_indices=True), 2).tolist()

@@ -46,8 +46,6 @@ def unfold(x: Tensor[B], kernel_size: Pair, *, dilation: Pair = 1, padding: Pair
         ShapeError: x has another number of dimensions, or is smaller than a window.
         ArgumentError: a setting is invalid.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> unfold(Tensor[NumPy].arange(6).reshape(1, 2, 3), 2).tolist()
     [[0.0, 1.0], [1.0, 2.0], [3.0, 4.0], [4.0, 5.0]]
     """
@@ -100,8 +98,6 @@ def fold(
         ShapeError: the shape of x does not fit the sizes.
         ArgumentError: a setting is invalid.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> fold(Tensor[NumPy].ones((4, 2)), (2, 3), 2).tolist()
     [[[1.0, 2.0, 1.0], [1.0, 2.0, 1.0]]]
     """

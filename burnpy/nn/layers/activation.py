@@ -159,8 +159,6 @@ class PRelu(Module[B]):
     Raises:
         ArgumentError: ``num_parameters`` is not positive.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> PRelu(device=NumPy)(Tensor[NumPy].from_data([-1.0, 1.0])).tolist()
     [-0.25, 1.0]
     """

@@ -30,8 +30,6 @@ class AdaptivePooling(Pooling):
 class AdaptiveAvgPool1d(AdaptivePooling):
     """Average pooling of sequences to a fixed length: see `burnpy.nn.functional.adaptive_avg_pool1d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> AdaptiveAvgPool1d(4)(Tensor[NumPy].ones((2, 3, 7))).shape
     (2, 3, 4)
     """
@@ -43,8 +41,6 @@ class AdaptiveAvgPool1d(AdaptivePooling):
 class AdaptiveAvgPool2d(AdaptivePooling):
     """Average pooling of images to a fixed size: see `burnpy.nn.functional.adaptive_avg_pool2d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> AdaptiveAvgPool2d((None, 1))(Tensor[NumPy].ones((2, 3, 7, 5))).shape
     (2, 3, 7, 1)
     """
@@ -56,8 +52,6 @@ class AdaptiveAvgPool2d(AdaptivePooling):
 class AdaptiveAvgPool3d(AdaptivePooling):
     """Average pooling of volumes to a fixed size: see `burnpy.nn.functional.adaptive_avg_pool3d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> AdaptiveAvgPool3d((None, 2, 1))(Tensor[NumPy].ones((2, 3, 7, 5, 4))).shape
     (2, 3, 7, 2, 1)
     """
@@ -69,8 +63,6 @@ class AdaptiveAvgPool3d(AdaptivePooling):
 class AdaptiveMaxPool1d(AdaptivePooling, MaxPooling):
     """Max pooling of sequences to a fixed length: see `burnpy.nn.functional.adaptive_max_pool1d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> AdaptiveMaxPool1d(4)(Tensor[NumPy].ones((2, 3, 7))).shape
     (2, 3, 4)
     """
@@ -82,8 +74,6 @@ class AdaptiveMaxPool1d(AdaptivePooling, MaxPooling):
 class AdaptiveMaxPool2d(AdaptivePooling, MaxPooling):
     """Max pooling of images to a fixed size: see `burnpy.nn.functional.adaptive_max_pool2d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> AdaptiveMaxPool2d(4)(Tensor[NumPy].ones((2, 3, 7, 5))).shape
     (2, 3, 4, 4)
     """
@@ -95,8 +85,6 @@ class AdaptiveMaxPool2d(AdaptivePooling, MaxPooling):
 class AdaptiveMaxPool3d(AdaptivePooling, MaxPooling):
     """Max pooling of volumes to a fixed size: see `burnpy.nn.functional.adaptive_max_pool3d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> AdaptiveMaxPool3d((None, 2, 1))(Tensor[NumPy].ones((2, 3, 7, 5, 4))).shape
     (2, 3, 7, 2, 1)
     """

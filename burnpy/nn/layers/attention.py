@@ -65,7 +65,6 @@ class MultiHeadAttention(AttentionProjections[B]):
 
     Source: Vaswani et al., Attention Is All You Need, 2017.
 
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[NumPy].ones((2, 5, 8))
     >>> attention = MultiHeadAttention(8, 2, device=NumPy)
     >>> attention(x, causal=True).shape
@@ -227,7 +226,6 @@ class MultiHeadAttention(AttentionProjections[B]):
 
         Arguments and errors are those of `forward`.
 
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].ones((1, 2, 8))
         >>> MultiHeadAttention(8, 1, device=NumPy).weights(x, causal=True).tolist()
         [[[[1.0, 0.0], [0.5, 0.5]]]]
@@ -293,7 +291,6 @@ class MultiHeadAttention(AttentionProjections[B]):
         Raises:
             ShapeError: the shapes do not match.
 
-        >>> from burnpy.backend import NumPy
         >>> attention, memory = MultiHeadAttention(8, 2, device=NumPy), Tensor[NumPy].ones((1, 3, 8))
         >>> keys = attention.project(memory)
         >>> for t in range(3):

@@ -36,8 +36,6 @@ class EmbeddingBag(Module[B]):
     Raises:
         ArgumentError: a setting is invalid.
 
-    >>> from burnpy import IntTensor
-    >>> from burnpy.backend import NumPy
     >>> EmbeddingBag(10, 4, device=NumPy)(IntTensor[NumPy].from_data([[1, 2, 3], [4, 5, 6]])).shape
     (2, 4)
     """

@@ -94,8 +94,6 @@ class BatchNorm(RunningNorm[B]):
 
     Source: Ioffe and Szegedy, Batch Normalization, 2015.
 
-    >>> from burnpy import Autodiff
-    >>> from burnpy.backend import NumPy
     >>> norm = BatchNorm(1, device=Autodiff[NumPy])
     >>> grads = norm(Tensor[Autodiff[NumPy]].from_data([[1.0], [3.0]])).sum().backward()
     >>> from burnpy.nn import stepped
@@ -154,7 +152,6 @@ class InstanceNorm(RunningNorm[B]):
 
     Source: Ulyanov et al., Instance Normalization, 2016.
 
-    >>> from burnpy.backend import NumPy
     >>> InstanceNorm(4, device=NumPy)(Tensor[NumPy].ones((3, 4, 5))).shape
     (3, 4, 5)
     """

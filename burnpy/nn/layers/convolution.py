@@ -123,8 +123,6 @@ class Conv1d(Convolution[B]):
     The weight is (out, in / groups, kernel length), as PyTorch's. The arguments and errors are those of `Conv2d`; a
     size is one number, and ``padding`` a number for both ends, (before, after), "same" or "valid".
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Conv1d(3, 8, 3, padding=1, device=NumPy)(Tensor[NumPy].ones((2, 3, 5))).shape
     (2, 8, 5)
     """
@@ -167,8 +165,6 @@ class Conv2d(Convolution[B]):
     Raises:
         ArgumentError: a setting is invalid.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Conv2d(3, 8, 3, padding=1, device=NumPy)(Tensor[NumPy].ones((2, 3, 5, 5))).shape
     (2, 8, 5, 5)
     """
@@ -194,8 +190,6 @@ class Conv3d(Convolution[B]):
     The weight is (out, in / groups, kernel depth, kernel height, kernel width), as PyTorch's: see
     `burnpy.nn.functional.conv3d`. The arguments and errors are those of `Conv2d`; a size is one number or three.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Conv3d(3, 8, 3, padding=1, device=NumPy)(Tensor[NumPy].ones((2, 3, 4, 5, 5))).shape
     (2, 8, 4, 5, 5)
     """

@@ -37,8 +37,6 @@ class Linear(Module[B]):
     Raises:
         ArgumentError: a size is not positive.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Linear(3, 4, device=NumPy)(Tensor[NumPy].ones((2, 3))).shape
     (2, 4)
     """
@@ -107,8 +105,6 @@ class Bilinear(Module[B]):
     Raises:
         ArgumentError: a size is not positive.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Bilinear(3, 4, 5, device=NumPy)(Tensor[NumPy].ones((2, 3)), Tensor[NumPy].ones((2, 4))).shape
     (2, 5)
     """
@@ -167,8 +163,6 @@ class Embedding(Module[B]):
     Raises:
         ArgumentError: a setting is invalid.
 
-    >>> from burnpy import IntTensor
-    >>> from burnpy.backend import NumPy
     >>> Embedding(10, 4, device=NumPy)(IntTensor[NumPy].from_data([[1, 2, 3]])).shape
     (1, 3, 4)
     """

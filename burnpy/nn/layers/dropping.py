@@ -50,8 +50,6 @@ class Dropout(Dropping):
 
     Source: Srivastava et al., Dropout, 2014.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Dropout(0.5)(Tensor[NumPy].ones((3,))).tolist()
     [1.0, 1.0, 1.0]
     """

@@ -45,8 +45,6 @@ class Lora(Module[B]):
         KindError: ``layer`` is another layer.
         ArgumentError: a setting is out of range.
 
-    >>> from burnpy import Autodiff
-    >>> from burnpy.backend import NumPy
     >>> Lora(QuantizedLinear(Linear(64, 32, device=Autodiff[NumPy])), rank=4)
     Lora(rank=4, alpha=4.0)  416 parameters, 32 of them frozen
       layer  QuantizedLinear(64, 32, weight_dtype='int8')  32 parameters, 32 of them frozen
@@ -141,8 +139,6 @@ def add_lora(
     Raises:
         ArgumentError: there is no such layer; the model has adapters already; a setting is out of range.
 
-    >>> from burnpy import Autodiff
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Relu, Sequential
     >>> model = Sequential(Linear(64, 32, device=Autodiff[NumPy]), Relu(), Linear(32, 10, device=Autodiff[NumPy]))
     >>> adapted = add_lora(model, "0", rank=4)
@@ -181,7 +177,6 @@ def merge_lora(model: M) -> M:
     Raises:
         ArgumentError: the model has no adapters.
 
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Sequential
     >>> merge_lora(add_lora(Sequential(Linear(2, 3, device=NumPy))))
     Sequential()  9 parameters

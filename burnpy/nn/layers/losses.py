@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 class Loss(FunctionLayer):
     """The base class of the losses: a loss function, with those of its arguments as settings that are no tensors.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> HuberLoss(delta=2.0, reduction="sum")(Tensor[NumPy].from_data([0.5, 3.0]), Tensor[NumPy].zeros((2,))).item()
     4.125
     """
@@ -114,8 +112,6 @@ class HuberLoss(WeightedLoss):
 class CrossEntropyLoss(Loss):
     """Cross entropy between the softmax of logits and target classes or probabilities: see `burnpy.cross_entropy`.
 
-    >>> from burnpy import IntTensor, Tensor
-    >>> from burnpy.backend import NumPy
     >>> loss = CrossEntropyLoss()
     >>> round(loss(Tensor[NumPy].zeros((2, 4)), IntTensor[NumPy].from_data([0, 3])).item(), 4)
     1.3863

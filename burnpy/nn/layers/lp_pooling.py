@@ -37,8 +37,6 @@ class LpPool1d(LpPool):
 class LpPool2d(LpPool):
     """Norms over windows of images: see `burnpy.nn.functional.lp_pool2d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> LpPool2d(2.0, 2)(Tensor[NumPy].ones((3, 4, 4))).shape
     (3, 2, 2)
     """

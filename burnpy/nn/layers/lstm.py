@@ -46,7 +46,6 @@ class LstmCell(RecurrentCell[B]):
     Raises:
         ArgumentError: a setting is invalid.
 
-    >>> from burnpy.backend import NumPy
     >>> cell = LstmCell(3, 4, device=NumPy)
     >>> state = cell(Tensor[NumPy].ones((2, 3)))
     >>> cell(Tensor[NumPy].ones((2, 3)), state).hidden.shape
@@ -166,7 +165,6 @@ class Lstm(Recurrent[B]):
 
     Source: Hochreiter and Schmidhuber, Long Short-Term Memory, 1997.
 
-    >>> from burnpy.backend import NumPy
     >>> output, state = Lstm(3, 4, device=NumPy)(Tensor[NumPy].ones((2, 5, 3)))
     >>> output.shape, state.hidden.shape
     ((2, 5, 4), (1, 2, 4))

@@ -54,7 +54,6 @@ class GroupNorm(ChannelNorm[B]):
 
     Source: Wu and He, Group Normalization, 2018.
 
-    >>> from burnpy.backend import NumPy
     >>> GroupNorm(2, 4, device=NumPy)(Tensor[NumPy].ones((3, 4, 5))).shape
     (3, 4, 5)
     """
@@ -92,7 +91,6 @@ class LayerNorm(Module[B]):
 
     Source: Ba et al., Layer Normalization, 2016.
 
-    >>> from burnpy.backend import NumPy
     >>> LayerNorm(4, device=NumPy)(Tensor[NumPy].ones((2, 3, 4))).shape
     (2, 3, 4)
     """
@@ -133,7 +131,6 @@ class RmsNorm(Module[B]):
 
     Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
 
-    >>> from burnpy.backend import NumPy
     >>> RmsNorm(4, device=NumPy)(Tensor[NumPy].ones((2, 3, 4))).shape
     (2, 3, 4)
     """

@@ -45,8 +45,6 @@ class ConstantPad(_Pad):
     Raises:
         ArgumentError: a setting is invalid.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> ConstantPad((1, 2), 7.0)(Tensor[NumPy].ones((1, 3))).tolist()
     [[7.0, 1.0, 1.0, 1.0, 7.0, 7.0]]
     """
@@ -63,8 +61,6 @@ class ConstantPad(_Pad):
 class ZeroPad(_Pad):
     """Adds zeros around the last dimensions, or cuts elements off: see `ConstantPad`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> ZeroPad(1)(Tensor[NumPy].ones((1, 3, 2, 2))).shape
     (1, 3, 4, 4)
     """
@@ -73,8 +69,6 @@ class ZeroPad(_Pad):
 class ReflectionPad(_Pad):
     """Adds the elements next to the outermost ones, reversed, around the last dimensions: see `ConstantPad`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> ReflectionPad(2, dims=1)(Tensor[NumPy].from_data([[1.0, 2.0, 3.0]])).tolist()
     [[3.0, 2.0, 1.0, 2.0, 3.0, 2.0, 1.0]]
     """
@@ -85,8 +79,6 @@ class ReflectionPad(_Pad):
 class ReplicationPad(_Pad):
     """Adds copies of the outermost elements around the last dimensions: see `ConstantPad`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> ReplicationPad((1, 2))(Tensor[NumPy].from_data([[1.0, 2.0]])).tolist()
     [[1.0, 1.0, 2.0, 2.0, 2.0]]
     """
@@ -97,8 +89,6 @@ class ReplicationPad(_Pad):
 class CircularPad(_Pad):
     """Adds the elements of the other end around the last dimensions: see `ConstantPad`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> CircularPad((1, 2))(Tensor[NumPy].from_data([[1.0, 2.0, 3.0]])).tolist()
     [[3.0, 1.0, 2.0, 3.0, 1.0, 2.0]]
     """

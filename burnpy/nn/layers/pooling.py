@@ -75,8 +75,6 @@ class MaxPool(WindowPooling, MaxPooling):
 class MaxPool1d(MaxPool):
     """Max pooling over windows of sequences: see `burnpy.nn.functional.max_pool1d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> MaxPool1d(2)(Tensor[NumPy].ones((2, 3, 4))).shape
     (2, 3, 2)
     """
@@ -92,8 +90,6 @@ class MaxPool1d(MaxPool):
 class MaxPool2d(MaxPool):
     """Max pooling over windows of images: see `burnpy.nn.functional.max_pool2d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> MaxPool2d(2)(Tensor[NumPy].ones((2, 3, 4, 4))).shape
     (2, 3, 2, 2)
     """
@@ -109,8 +105,6 @@ class MaxPool2d(MaxPool):
 class MaxPool3d(MaxPool):
     """Max pooling over windows of volumes: see `burnpy.nn.functional.max_pool3d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> MaxPool3d(2)(Tensor[NumPy].ones((2, 3, 4, 4, 6))).shape
     (2, 3, 2, 2, 3)
     """
@@ -169,8 +163,6 @@ class AvgPool(WindowPooling):
 class AvgPool2d(AvgPool):
     """Average pooling over windows of images: see `burnpy.nn.functional.avg_pool2d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> AvgPool2d(2)(Tensor[NumPy].ones((2, 3, 4, 4))).shape
     (2, 3, 2, 2)
     """

@@ -39,8 +39,6 @@ class QuantizedLinear(Module[B]):
     Raises:
         ArgumentError: the group size does not divide the number of inputs; a weight is infinite or NaN.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> layer = QuantizedLinear(Linear(64, 2, device=NumPy), "int4")
     >>> layer
@@ -118,8 +116,6 @@ def quantization_error(model: Module[Any], quantized: Module[Any], *inputs: Any)
         KindError: the output is not a float tensor.
         ShapeError: the outputs have different shapes, or no elements.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear, Sequential
     >>> model = Sequential(Linear(64, 10, device=NumPy))
     >>> quantization_error(model, model.quantized(), Tensor[NumPy].ones((3, 64))).relative < 0.05

@@ -23,8 +23,6 @@ class GruCell(HiddenStateCell[B]):
     The matrices are the transposes of PyTorch's. The arguments and errors are those of `RnnCell`, without
     ``nonlinearity``.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> cell = GruCell(3, 4, device=NumPy)
     >>> hidden = cell(Tensor[NumPy].ones((2, 3)))
     >>> cell(Tensor[NumPy].ones((2, 3)), hidden).shape
@@ -58,8 +56,6 @@ class Gru(HiddenStateNetwork[B]):
     Source: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder for Statistical Machine Translation,
     2014.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> output, hidden = Gru(3, 4, device=NumPy)(Tensor[NumPy].ones((2, 5, 3)), lengths=[5, 2])
     >>> output.shape, hidden.shape
     ((2, 5, 4), (1, 2, 4))
@@ -91,8 +87,6 @@ class RnnCell(HiddenStateCell[B]):
     Raises:
         ArgumentError: a setting is invalid.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> cell = RnnCell(3, 4, device=NumPy)
     >>> hidden = cell(Tensor[NumPy].ones((2, 3)))
     >>> cell(Tensor[NumPy].ones((2, 3)), hidden).shape
@@ -145,8 +139,6 @@ class Rnn(HiddenStateNetwork[B]):
 
     Source: Elman, Finding Structure in Time, 1990.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> output, hidden = Rnn(3, 4, device=NumPy)(Tensor[NumPy].ones((2, 5, 3)), lengths=[5, 2])
     >>> output.shape, hidden.shape
     ((2, 5, 4), (1, 2, 4))

@@ -36,8 +36,6 @@ class WeightNorm(Module[B]):
     Raises:
         KindError: the layer has no such parameter.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> layer = WeightNorm(Linear(3, 2, device=NumPy))
     >>> layer
@@ -102,8 +100,6 @@ class SpectralNorm(Module[B]):
         KindError: the layer has no such parameter.
         ArgumentError: a setting is not above 0.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.linalg import svdvals
     >>> from burnpy.nn import Linear
     >>> layer = SpectralNorm(Linear(3, 2, device=NumPy))

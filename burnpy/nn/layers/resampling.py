@@ -18,8 +18,6 @@ class Upsample(FunctionLayer, Stateless):
 
     The settings are checked when the layer is called, as they depend on one another and on the input.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Upsample(scale_factor=2)(Tensor[NumPy].ones((2, 3, 4, 5))).shape
     (2, 3, 8, 10)
     """

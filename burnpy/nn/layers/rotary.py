@@ -31,8 +31,6 @@ class RotaryEncoding(Unplaced):
 
     Source: Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, 2021.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> RotaryEncoding()(Tensor[NumPy].ones((2, 5, 8)), offset=3).shape
     (2, 5, 8)
     """
@@ -72,8 +70,6 @@ class PositionalEncoding(Unplaced):
 
     Source: Vaswani et al., Attention is all you need, 2017.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> PositionalEncoding()(Tensor[NumPy].zeros((3, 5, 8)), offset=2).shape
     (3, 5, 8)
     """

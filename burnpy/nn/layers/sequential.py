@@ -38,8 +38,6 @@ class Sequential(Module[B]):
     Raises:
         ModuleError: an argument is not a module; wrap a function in a subclass of `Stateless`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear, Relu
     >>> model = Sequential(Linear(2, 8, device=NumPy), Relu(), Linear(8, 1, device=NumPy))
     >>> model(Tensor[NumPy].ones((3, 2))).shape, len(model)
@@ -120,8 +118,6 @@ class Flatten(Stateless):
         start_dim: the first dimension to flatten.
         end_dim: the last dimension to flatten.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Flatten()(Tensor[NumPy].ones((2, 3, 4))).shape
     (2, 12)
     """

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 class PixelShuffle(FunctionLayer, Stateless):
     """Moves channels to positions: see `burnpy.nn.functional.pixel_shuffle`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> PixelShuffle(2)(Tensor[NumPy].ones((2, 8, 3, 3))).shape
     (2, 2, 6, 6)
     """
@@ -36,8 +34,6 @@ class PixelShuffle(FunctionLayer, Stateless):
 class PixelUnshuffle(FunctionLayer, Stateless):
     """Moves positions to channels: see `burnpy.nn.functional.pixel_unshuffle`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> PixelUnshuffle(2)(Tensor[NumPy].ones((2, 2, 6, 6))).shape
     (2, 8, 3, 3)
     """

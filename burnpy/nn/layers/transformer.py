@@ -189,8 +189,6 @@ class TransformerEncoderLayer(TransformerLayer[B]):
 
     Source: Vaswani et al., Attention Is All You Need, 2017.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> layer = TransformerEncoderLayer(8, 2, feedforward=16, device=NumPy)
     >>> layer(Tensor[NumPy].ones((2, 5, 8)), causal=True).shape
     (2, 5, 8)
@@ -265,8 +263,6 @@ class TransformerEncoder(TransformerStack[B]):
     Raises:
         ArgumentError: a setting is invalid.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> model = TransformerEncoder(2, 8, 2, feedforward=16, device=NumPy)
     >>> x = Tensor[NumPy].ones((2, 5, 8))
     >>> model(x, causal=True).shape

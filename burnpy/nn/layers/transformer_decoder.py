@@ -39,8 +39,6 @@ class TransformerDecoderLayer(TransformerLayer[B]):
 
     Source: Vaswani et al., Attention Is All You Need, 2017.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> layer = TransformerDecoderLayer(8, 2, feedforward=16, device=NumPy)
     >>> layer(Tensor[NumPy].ones((2, 5, 8)), Tensor[NumPy].ones((2, 3, 8)), causal=True).shape
     (2, 5, 8)
@@ -145,8 +143,6 @@ class TransformerDecoder(TransformerStack[B]):
     Each layer is initialized independently. Parameter paths are PyTorch's: ``layers.0.self_attn.in_proj_weight``,
     ``norm.weight``. The arguments and errors are those of `TransformerEncoder`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> model, memory = TransformerDecoder(2, 8, 2, feedforward=16, device=NumPy), Tensor[NumPy].ones((2, 3, 8))
     >>> model(Tensor[NumPy].ones((2, 5, 8)), memory, causal=True).shape
     (2, 5, 8)

@@ -77,8 +77,6 @@ class ConvTranspose1d(TransposedConvolution[B]):
     The weight is (in, out / groups, kernel length), as PyTorch's: see `burnpy.nn.functional.conv_transpose1d`. The
     arguments and errors are those of `ConvTranspose2d`; a size is one number.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> ConvTranspose1d(3, 8, 2, stride=2, device=NumPy)(Tensor[NumPy].ones((2, 3, 5))).shape
     (2, 8, 10)
     """
@@ -123,8 +121,6 @@ class ConvTranspose2d(TransposedConvolution[B]):
     Raises:
         ArgumentError: a setting is invalid.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> ConvTranspose2d(3, 8, 2, stride=2, device=NumPy)(Tensor[NumPy].ones((2, 3, 5, 5))).shape
     (2, 8, 10, 10)
     """
@@ -153,8 +149,6 @@ class ConvTranspose3d(TransposedConvolution[B]):
     `burnpy.nn.functional.conv_transpose3d`. The arguments and errors are those of `ConvTranspose2d`; a size is one
     number or three.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> ConvTranspose3d(3, 8, 2, stride=2, device=NumPy)(Tensor[NumPy].ones((2, 3, 2, 5, 5))).shape
     (2, 8, 4, 10, 10)
     """

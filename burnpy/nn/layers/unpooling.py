@@ -44,8 +44,6 @@ class MaxUnpool(FunctionLayer):
 class MaxUnpool1d(MaxUnpool):
     """Unpooling of sequences after `MaxPool1d`: see `burnpy.nn.functional.max_unpool1d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import MaxPool1d
     >>> values, indices = MaxPool1d(2).with_indices(Tensor[NumPy].ones((3, 4)))
     >>> MaxUnpool1d(2)(values, indices).shape
@@ -62,8 +60,6 @@ class MaxUnpool1d(MaxUnpool):
 class MaxUnpool2d(MaxUnpool):
     """Unpooling of images after `MaxPool2d`: see `burnpy.nn.functional.max_unpool2d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import MaxPool2d
     >>> values, indices = MaxPool2d(2).with_indices(Tensor[NumPy].ones((3, 4, 4)))
     >>> MaxUnpool2d(2)(values, indices).shape
@@ -80,8 +76,6 @@ class MaxUnpool2d(MaxUnpool):
 class MaxUnpool3d(MaxUnpool):
     """Unpooling of volumes after `MaxPool3d`: see `burnpy.nn.functional.max_unpool3d`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import MaxPool3d
     >>> values, indices = MaxPool3d(2).with_indices(Tensor[NumPy].ones((3, 4, 4, 4)))
     >>> MaxUnpool3d(2)(values, indices).shape

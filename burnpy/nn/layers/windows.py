@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 class Unfold(FunctionLayer, Stateless):
     """The windows of images as the columns of a matrix: see `burnpy.nn.functional.unfold`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Unfold(2)(Tensor[NumPy].ones((5, 3, 4, 4))).shape
     (5, 12, 9)
     """
@@ -39,8 +37,6 @@ class Unfold(FunctionLayer, Stateless):
 class Fold(FunctionLayer, Stateless):
     """Images as the sums of windows that are the columns of a matrix: see `burnpy.nn.functional.fold`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> Fold(4, 2)(Tensor[NumPy].ones((5, 12, 9))).shape
     (5, 3, 4, 4)
     """

@@ -32,8 +32,6 @@ class GradientsAccumulator(Subscriptable, Generic[B]):
     A parameter without a gradient in a micro-batch counts as having a zero gradient there. Updates of buffers are
     added without scaling, because they contain weights of their own.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> model = Linear(1, 1, device=Autodiff[NumPy])
     >>> accumulator = GradientsAccumulator[NumPy]()

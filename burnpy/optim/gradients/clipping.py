@@ -34,8 +34,6 @@ def clip_by_value(grads: G, limit: float | Tensor[Any]) -> G:
     Raises:
         ArgumentError: the limit is negative or NaN.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
     >>> clip_by_value((x * x).sum().backward(), 3.0)[x].tolist()
     [2.0, 3.0]
@@ -93,8 +91,6 @@ def clip_by_global_norm(
         ArgumentError: ``max_norm`` is negative or NaN, or ``p`` is not positive.
         NonFiniteError: ``error_if_nonfinite``, and the norm is infinite or NaN; the error names the parameters.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.5, 2.0]).require_grad()
     >>> [round(g, 3) for g in clip_by_global_norm((x * x).sum().backward(), 1.0)[x].tolist()]
     [0.6, 0.8]

@@ -47,8 +47,6 @@ class GradScaler(Subscriptable, Generic[B]):
 
     Source: Micikevicius et al., Mixed precision training, 2018; the defaults are ``torch.amp.GradScaler``'s.
 
-    >>> from burnpy import Autodiff
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> from burnpy.optim import Sgd
     >>> model, scaler = Linear(1, 1, device=Autodiff[NumPy]), GradScaler(NumPy)

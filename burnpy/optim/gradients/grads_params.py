@@ -56,8 +56,6 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
 
     Updates of buffers are included: see `buffer_updates`. For `burnpy.func` they are a tree of tensors.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> model = Linear(2, 1, device=Autodiff[NumPy])
     >>> loss = model(Tensor[Autodiff[NumPy]].ones((3, 2))).sum()
@@ -139,8 +137,6 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
             KindError: ``gradients`` is not a module.
             ArgumentError: all its parameters are frozen.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.func import value_and_grad
         >>> from burnpy.nn import Linear
         >>> from burnpy.optim import Sgd
@@ -301,8 +297,6 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         Raises:
             ArgumentError: ``bucket_bytes`` is not a positive int.
 
-        >>> from burnpy import Autodiff, Tensor
-        >>> from burnpy.backend import NumPy
         >>> from burnpy.nn import Linear
         >>> model = Linear(2, 1, device=Autodiff[NumPy])
         >>> loss = model(Tensor[Autodiff[NumPy]].from_data([[5.0, 6.0]])).sum()

@@ -75,8 +75,6 @@ class Layout(Generic[B]):
         buckets: the dtype and size of each bucket.
         digest: equal for equal entries and buckets, in all processes.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> from burnpy.optim import GradientsParams
     >>> model = Linear(2, 1, device=Autodiff[NumPy])

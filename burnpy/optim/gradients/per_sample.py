@@ -71,8 +71,6 @@ def per_sample_gradients(
         ArgumentError: the model records running statistics, as `BatchNorm` in training mode.
         ShapeError: the tensors of the batch differ in their first size, or a loss has several elements.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> model, x = Linear(2, 1, device=Autodiff[NumPy]), Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> grads = per_sample_gradients(model, lambda model, x: model(x).sum(), x)
@@ -105,8 +103,6 @@ def per_sample_norms(grads: GradientsParams[B]) -> Tensor[B]:
         ArgumentError: there are no gradients.
         ShapeError: they have no common first dimension, as those of `per_sample_gradients` have.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> model, x = Linear(1, 1, device=NumPy), Tensor[NumPy].from_data([[0.0], [0.75]])
     >>> per_sample_norms(per_sample_gradients(model, lambda model, x: model(x).sum(), x)).tolist()
@@ -147,8 +143,6 @@ def sum_of_samples(grads: GradientsParams[B]) -> GradientsParams[B]:
         ArgumentError: there are no gradients.
         ShapeError: the gradients have no common first dimension.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> model, x = Linear(2, 1, device=NumPy), Tensor[NumPy].ones((5, 2))
     >>> grads = per_sample_gradients(model, lambda model, x: model(x).sum(), x)

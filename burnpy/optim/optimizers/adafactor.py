@@ -42,8 +42,6 @@ class Adafactor(Optimizer):
     Raises:
         ArgumentError: a setting is out of range.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> model, optim = Linear(300, 200, device=Autodiff[NumPy]), Adafactor()
     >>> loss = model(Tensor[Autodiff[NumPy]].ones((1, 300))).square().sum()

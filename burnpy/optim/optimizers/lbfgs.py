@@ -76,8 +76,6 @@ class LBfgs(Optimizer):
         ArgumentError: a setting is out of range, or there are groups or weight decay, which L-BFGS does not have: all
             parameters take one step together, and a penalty belongs into the loss.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> def loss_and_grads(p):
     ...     loss = (1.0 - p["x"]) ** 2 + 100.0 * (p["y"] - p["x"] ** 2) ** 2
     ...     return loss, loss.backward()

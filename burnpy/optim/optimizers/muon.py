@@ -55,8 +55,6 @@ class Muon(Optimizer):
     Raises:
         ArgumentError: a setting is out of range.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> model, optim = Linear(2, 2, bias=False, device=Autodiff[NumPy]), Muon(weight_decay=0.0)
     >>> loss = model(Tensor[Autodiff[NumPy]].from_data([[3.0, 0.0], [0.0, 1.0]])).square().sum()

@@ -37,8 +37,6 @@ class Sgd(Optimizer):
     Raises:
         ArgumentError: a setting is out of range.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> from burnpy.nn import Linear
     >>> model, optim = Linear(2, 1, bias=False, device=Autodiff[NumPy]).map(lambda w: w * 0.0), Sgd(momentum=0.5)
     >>> for _ in range(2):

@@ -65,8 +65,7 @@ def einsum(equation: str, *operands: Any) -> Any:
         ArgumentError: the equation is malformed, or names another number of operands.
         ShapeError: a letter stands for different sizes, or an operand has another number of dimensions.
 
-    >>> from burnpy import Tensor, einsum
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import einsum
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> einsum("ij,kj->ik", x, x).tolist(), einsum("ii", x).item()
     ([[5.0, 11.0], [11.0, 25.0]], 5.0)
@@ -111,8 +110,7 @@ def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
         ShapeError: the sizes of a pair differ, and none is 1.
         ArgumentError: the lists are of different lengths.
 
-    >>> from burnpy import Tensor, tensordot
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import tensordot
     >>> x = Tensor[NumPy].ones((2, 3))
     >>> tensordot(x, x, dims=([1], [1])).tolist()
     [[3.0, 3.0], [3.0, 3.0]]
@@ -310,8 +308,7 @@ def chain_matmul(*matrices: Tensor[B]) -> Tensor[B]:
         ArgumentError: there are none.
         ShapeError: one is no matrix, or they do not multiply.
 
-    >>> from burnpy import Tensor, chain_matmul
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import chain_matmul
     >>> x = Tensor[NumPy].ones((2, 3))
     >>> chain_matmul(x, x.T, x).shape
     (2, 3)

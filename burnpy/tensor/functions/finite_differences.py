@@ -44,8 +44,7 @@ def gradient(
 
     Source: Fornberg, Generation of Finite Difference Formulas on Arbitrarily Spaced Grids, 1988.
 
-    >>> from burnpy import Tensor, gradient
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import gradient
     >>> x = Tensor[NumPy].from_data([0.0, 1.0, 4.0, 9.0])
     >>> gradient(x)[0].tolist(), gradient(x, edge_order=2)[0].tolist()
     ([1.0, 2.0, 4.0, 5.0], [0.0, 2.0, 4.0, 6.0])

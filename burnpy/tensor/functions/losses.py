@@ -80,8 +80,7 @@ def cross_entropy(
 
     Source of label smoothing: Szegedy et al., Rethinking the Inception Architecture for Computer Vision, 2015.
 
-    >>> from burnpy import IntTensor, Tensor, cross_entropy
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import cross_entropy
     >>> logits = Tensor[NumPy].from_data([[0.0, 0.0], [9.0, 9.0]])
     >>> round(cross_entropy(logits, IntTensor[NumPy].from_data([0, 1])).item(), 4)
     0.6931
@@ -137,8 +136,6 @@ def nll_loss(
         ShapeError: the shapes do not match.
         IndexRangeError: a class is neither in range nor ``ignore_index``.
 
-    >>> from burnpy import IntTensor, Tensor
-    >>> from burnpy.backend import NumPy
     >>> log_probabilities = Tensor[NumPy].from_data([[0.25, 0.75]]).log()
     >>> round(nll_loss(log_probabilities, IntTensor[NumPy].from_data([1])).item(), 4)
     0.2877
@@ -162,8 +159,7 @@ def mse_loss(
     Raises:
         ShapeError: the shapes differ.
 
-    >>> from burnpy import Tensor, mse_loss
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import mse_loss
     >>> mse_loss(Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([1.0, 4.0])).item()
     2.0
     """
@@ -194,8 +190,7 @@ def binary_cross_entropy_with_logits(
     Raises:
         ShapeError: the shapes are not equal, or a weight does not broadcast to them.
 
-    >>> from burnpy import Tensor, binary_cross_entropy_with_logits
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import binary_cross_entropy_with_logits
     >>> logits, target = Tensor[NumPy].from_data([0.0, 100.0]), Tensor[NumPy].from_data([1.0, 0.0])
     >>> binary_cross_entropy_with_logits(logits, target, reduction="none").tolist()
     [0.693..., 100.0]

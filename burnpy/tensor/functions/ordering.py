@@ -67,8 +67,7 @@ def searchsorted(
         ShapeError: the shapes do not fit.
         ArgumentError: ``side`` is another word, or contradicts ``right``.
 
-    >>> from burnpy import Tensor, searchsorted
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import searchsorted
     >>> edges = Tensor[NumPy].from_data([1.0, 3.0, 5.0])
     >>> searchsorted(edges, Tensor[NumPy].from_data([3.0, 4.0, 9.0])).tolist()
     [1, 2, 3]
@@ -91,8 +90,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     Interval k is above boundary k - 1, up to and including boundary k; with ``right``, from boundary k - 1 on, and
     below boundary k. It is ``searchsorted(boundaries, input)``.
 
-    >>> from burnpy import Tensor, bucketize
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import bucketize
     >>> x, edges = Tensor[NumPy].from_data([0.0, 1.0, 2.5]), Tensor[NumPy].from_data([1.0, 2.0])
     >>> bucketize(x, edges).tolist(), bucketize(x, edges, right=True).tolist()
     ([0, 0, 2], [0, 1, 2])

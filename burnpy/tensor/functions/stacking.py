@@ -47,8 +47,7 @@ def atleast_1d(first: X, second: X, /, *more: X) -> tuple[X, ...]: ...
 def atleast_1d(*tensors: Any) -> Any:
     """Return the tensor, or a tuple of the tensors, with 0-d ones as vectors of one element.
 
-    >>> from burnpy import Tensor, atleast_1d
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import atleast_1d
     >>> atleast_1d(Tensor[NumPy].from_data(5.0)).shape
     (1,)
     """
@@ -63,8 +62,7 @@ def atleast_2d(first: X, second: X, /, *more: X) -> tuple[X, ...]: ...
 def atleast_2d(*tensors: Any) -> Any:
     """Return the tensor, or a tuple of the tensors, with vectors and 0-d tensors as matrices of one row.
 
-    >>> from burnpy import Tensor, atleast_2d
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import atleast_2d
     >>> atleast_2d(Tensor[NumPy].zeros((3,))).shape
     (1, 3)
     """
@@ -80,8 +78,7 @@ def atleast_3d(*tensors: Any) -> Any:
     """Return the tensor, or a tuple of the tensors, with three dimensions or more: (n) becomes (1, n, 1), (m, n) (m, n,
     1).
 
-    >>> from burnpy import Tensor, atleast_3d
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import atleast_3d
     >>> x, y = atleast_3d(Tensor[NumPy].zeros((3,)), Tensor[NumPy].zeros((2, 3)))
     >>> x.shape, y.shape
     ((1, 3, 1), (2, 3, 1))
@@ -98,8 +95,7 @@ def hstack(tensors: Sequence[X]) -> X:
         ShapeError: the shapes differ in another dimension.
         ArgumentError: the sequence is empty or contains something that is not a tensor.
 
-    >>> from burnpy import Tensor, hstack
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import hstack
     >>> x = Tensor[NumPy].from_data([1.0, 2.0])
     >>> hstack([x, x]).tolist(), hstack([x.unsqueeze(1), x.unsqueeze(1)]).tolist()
     ([1.0, 2.0, 1.0, 2.0], [[1.0, 1.0], [2.0, 2.0]])
@@ -116,8 +112,7 @@ def column_stack(tensors: Sequence[X]) -> X:
         ShapeError: the shapes differ in another dimension.
         ArgumentError: the sequence is empty or contains something that is not a tensor.
 
-    >>> from burnpy import Tensor, column_stack
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import column_stack
     >>> x = Tensor[NumPy].from_data([1.0, 2.0])
     >>> column_stack([x, x]).tolist()
     [[1.0, 1.0], [2.0, 2.0]]
@@ -133,8 +128,7 @@ def vstack(tensors: Sequence[X]) -> X:
         ShapeError: the shapes differ in another dimension.
         ArgumentError: the sequence is empty or contains something that is not a tensor.
 
-    >>> from burnpy import Tensor, vstack
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import vstack
     >>> x = Tensor[NumPy].from_data([1.0, 2.0])
     >>> vstack([x, x]).tolist()
     [[1.0, 2.0], [1.0, 2.0]]
@@ -150,8 +144,7 @@ def dstack(tensors: Sequence[X]) -> X:
         ShapeError: the shapes differ in another dimension.
         ArgumentError: the sequence is empty or contains something that is not a tensor.
 
-    >>> from burnpy import Tensor, dstack
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import dstack
     >>> x = Tensor[NumPy].from_data([1.0, 2.0])
     >>> dstack([x, x]).tolist()
     [[[1.0, 1.0], [2.0, 2.0]]]
@@ -176,8 +169,7 @@ def block_diag(*tensors: Any) -> Any:
         ShapeError: a tensor has more than two dimensions.
         ArgumentError: there are no tensors.
 
-    >>> from burnpy import IntTensor, block_diag
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import block_diag
     >>> block_diag(IntTensor[NumPy].from_data([[1], [2]]), IntTensor[NumPy].from_data([3, 4])).tolist()
     [[1, 0, 0], [2, 0, 0], [0, 3, 4]]
     """
@@ -266,8 +258,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
         ShapeError: a tensor has more dimensions.
         ArgumentError: there are no tensors, or ``indexing`` is something else.
 
-    >>> from burnpy import IntTensor, meshgrid
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import meshgrid
     >>> rows, columns = meshgrid(IntTensor[NumPy].from_data([1, 2]), IntTensor[NumPy].from_data([3, 4, 5]))
     >>> rows.tolist(), columns.tolist()
     ([[1, 1, 1], [2, 2, 2]], [[3, 4, 5], [3, 4, 5]])
@@ -303,8 +294,7 @@ def cartesian_prod(*tensors: Any) -> Any:
         ShapeError: a tensor has more than one dimension.
         ArgumentError: there are no tensors.
 
-    >>> from burnpy import IntTensor, cartesian_prod
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import cartesian_prod
     >>> cartesian_prod(IntTensor[NumPy].from_data([1, 2]), IntTensor[NumPy].from_data([3, 4])).tolist()
     [[1, 3], [1, 4], [2, 3], [2, 4]]
     """
@@ -331,8 +321,7 @@ def combinations(x: X, r: int = 2, with_replacement: bool = False) -> X:
         ShapeError: x is not a vector.
         ArgumentError: r is negative.
 
-    >>> from burnpy import IntTensor, combinations
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import combinations
     >>> combinations(IntTensor[NumPy].from_data([1, 2, 3])).tolist()
     [[1, 2], [1, 3], [2, 3]]
     """
@@ -367,8 +356,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
         ShapeError: x is not a vector.
         ArgumentError: N is negative.
 
-    >>> from burnpy import Tensor, vander
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import vander
     >>> vander(Tensor[NumPy].from_data([2.0, 3.0]), 3).tolist()
     [[4.0, 2.0, 1.0], [9.0, 3.0, 1.0]]
     """

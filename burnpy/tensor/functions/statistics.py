@@ -26,8 +26,7 @@ def var_mean(
 ) -> tuple[Tensor[B], Tensor[B]]:
     """Return the variance and the mean over ``dim``: ``(x.var(dim, keepdim, correction=1), x.mean(dim, keepdim))``.
 
-    >>> from burnpy import Tensor, var_mean
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import var_mean
     >>> var, mean = var_mean(Tensor[NumPy].from_data([1.0, 2.0, 3.0]))
     >>> var.item(), mean.item()
     (1.0, 2.0)
@@ -42,8 +41,6 @@ def std_mean(
 ) -> tuple[Tensor[B], Tensor[B]]:
     """Return the standard deviation and the mean over ``dim``: see `var_mean`.
 
-    >>> from burnpy import Tensor
-    >>> from burnpy.backend import NumPy
     >>> [each.item() for each in std_mean(Tensor[NumPy].from_data([1.0, 2.0, 3.0]))]
     [1.0, 2.0]
     """
@@ -217,8 +214,7 @@ def trapezoid(
         ArgumentError: both x and dx are given.
         ShapeError: the shapes do not broadcast.
 
-    >>> from burnpy import Tensor, trapezoid
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import trapezoid
     >>> y, x = Tensor[NumPy].from_data([1.0, 2.0, 4.0]), Tensor[NumPy].from_data([0.0, 1.0, 3.0])
     >>> trapezoid(y).item(), trapezoid(y, x).item()
     (4.5, 7.5)
@@ -237,8 +233,7 @@ def cumulative_trapezoid(
 ) -> Tensor[B]:
     """Return the integral of samples ``y`` up to each but the first, by the trapezoidal rule: see `trapezoid`.
 
-    >>> from burnpy import Tensor, cumulative_trapezoid
-    >>> from burnpy.backend import NumPy
+    >>> from burnpy import cumulative_trapezoid
     >>> cumulative_trapezoid(Tensor[NumPy].from_data([1.0, 2.0, 4.0])).tolist()
     [1.5, 4.5]
     """

@@ -44,8 +44,6 @@ class Combining(TensorBase[B], Generic[B, S]):
         Raises:
             ShapeError: the shapes do not broadcast.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].from_data([1, 2])
         >>> x.addcmul(x, x, value=10).tolist()
         [11, 42]
@@ -68,8 +66,6 @@ class Combining(TensorBase[B], Generic[B, S]):
         """Return the sum beta · x + alpha · (mat @ vec) with a product of a matrix and a vector; the rest is as for
         `addmm`.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x, mat = Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([[1.0, 0.0], [1.0, 1.0]])
         >>> x.addmv(mat, x, alpha=10.0).tolist()
         [11.0, 32.0]
@@ -80,8 +76,6 @@ class Combining(TensorBase[B], Generic[B, S]):
         """Return the sum beta · x + alpha · vec1.outer(vec2) with the outer product of vectors; the rest is as for
         `addmm`.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> v = Tensor[NumPy].from_data([1.0, 2.0])
         >>> Tensor[NumPy].ones((2, 2)).addr(v, v).tolist()
         [[2.0, 3.0], [3.0, 5.0]]
@@ -104,8 +98,6 @@ class Combining(TensorBase[B], Generic[B, S]):
 
         The factors are as for `baddbmm`, and the rest as for `addmm`.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].zeros((1, 1)).addbmm(Tensor[NumPy].ones((5, 1, 3)), Tensor[NumPy].ones((5, 3, 1))).tolist()
         [[15.0]]
         """
@@ -117,8 +109,6 @@ class Combining(TensorBase[B], Generic[B, S]):
         Raises:
             ShapeError: the shapes do not broadcast.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([2, 10]).float_power(-1).tolist()
         [0.5, 0.1]
         """
@@ -142,8 +132,6 @@ class Combining(TensorBase[B], Generic[B, S]):
 
         The gradient is 0 where an element was replaced.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([float("nan"), float("inf"), 1.0]).nan_to_num(posinf=9.0).tolist()
         [0.0, 9.0, 1.0]
         """
@@ -173,8 +161,6 @@ class Combining(TensorBase[B], Generic[B, S]):
         Raises:
             ArgumentError: ``rtol`` or ``atol`` is negative or NaN.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([1.0, float("nan")])
         >>> x.isclose(x + 1e-7).tolist(), x.isclose(x, equal_nan=True).tolist()
         ([True, False], [True, True])
@@ -184,8 +170,6 @@ class Combining(TensorBase[B], Generic[B, S]):
     def allclose(self, other: Self | S, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
         """Return whether all elements are close, as a Python bool: see `isclose`, whose arguments it has.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([1.0, 2.0])
         >>> x.allclose(x + 1e-7), x.allclose(x + 1e-3)
         (True, False)
@@ -317,8 +301,6 @@ class Shifts(TensorBase[B]):
         """Return the bits of x shifted to the left; also ``x << y``. It is 0 where y is negative, or no less than the
         bits.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].from_data([1, -5])
         >>> (x << 3).tolist(), (x >> 1).tolist(), (1 << x.abs()).tolist()
         ([8, -40], [0, -3], [2, 32])

@@ -39,8 +39,6 @@ class Filling(TensorBase[B]):
         Raises:
             DTypeError: the value is of another kind, or does not fit the dtype.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([1, 2]).full_like(7).tolist()
         [7, 7]
         """
@@ -80,8 +78,6 @@ class Random(TensorBase[B]):
         Raises:
             ArgumentError: an element is not a probability: it is below 0, above 1 or NaN.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([0.0, 1.0]).bernoulli().tolist()
         [0.0, 1.0]
         """
@@ -107,8 +103,6 @@ class Random(TensorBase[B]):
             ShapeError: there are no classes to draw from.
             ArgumentError: a row does not define a distribution: it has a NaN or +inf, or all of it is -inf.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[0.0, -99.0], [-99.0, 0.0]]).categorical().tolist()
         [0, 1]
         """
@@ -151,8 +145,6 @@ class Random(TensorBase[B]):
             ArgumentError: ``num_samples`` is below 1, or above the number of classes without replacement; a weight is
                 negative or not finite; or a row has fewer classes of weight above 0 than it needs.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([0.0, 3.0]).multinomial(2, replacement=True).tolist()
         [1, 1]
         """

@@ -29,8 +29,6 @@ class FloatFunctions(TensorBase[B]):
     def i0(self) -> Self:
         """Compute I₀(x), the modified Bessel function of the first kind of order 0.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> round(Tensor[NumPy].from_data(1.0).i0().item(), 4)
         1.2661
         """
@@ -42,8 +40,6 @@ class FloatFunctions(TensorBase[B]):
 
         The gradient at (0, 0) is 0.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([0.0, 1.0]).atan2(Tensor[NumPy].from_data([1.0, 0.0])).rad2deg().tolist()
         [0.0, 90.0]
         """
@@ -81,8 +77,6 @@ class FloatFunctions(TensorBase[B]):
         Source of the default: Rump, Zimmermann, Boldo and Melquiond, Computing Predecessor and Successor in Rounding to
         Nearest, 2009.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1.0, 0.0]).nextafter(2.0).tolist()
         [1.0000001192092896, 1.401298464324817e-45]
         """
@@ -147,8 +141,6 @@ class FloatFunctions(TensorBase[B]):
     def log2(self) -> Self:
         """Compute the logarithm to base 2; -inf at 0, NaN below.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1.0, 8.0]).log2().tolist()
         [0.0, 3.0]
         """
@@ -163,8 +155,6 @@ class FloatFunctions(TensorBase[B]):
     def trunc(self) -> Self:
         """Round toward 0. The gradient is 0.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([1.75, -1.75])
         >>> x.trunc().tolist(), x.frac().tolist()
         ([1.0, -1.0], [0.75, -0.75])
@@ -180,8 +170,6 @@ class FloatFunctions(TensorBase[B]):
 
         Source: Temme, The Asymptotic Expansion of the Incomplete Gamma Functions, 1979, and DLMF, chapter 8.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([1.0, 2.0])
         >>> [round(p, 4) for p in x.igamma(1.0).tolist()]
         [0.6321, 0.2642]
@@ -194,8 +182,6 @@ class FloatFunctions(TensorBase[B]):
 
         The operands are those of `igamma`.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> f"{Tensor[NumPy].from_data(2.0).igammac(50.0).item():.6g}"
         '9.83662e-21'
         """
@@ -217,8 +203,6 @@ class FloatFunctions(TensorBase[B]):
 
         Source: Cody, Rational Chebyshev Approximation for the Error Function, 1969.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> f"{Tensor[NumPy].from_data(9.0).erfc().item():.6g}"
         '4.13703e-37'
         """
@@ -238,8 +222,6 @@ class FloatFunctions(TensorBase[B]):
 
         Source: Abramowitz and Stegun, Handbook of Mathematical Functions, chapter 6.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> round(Tensor[NumPy].from_data(5.0).lgamma().exp().item(), 4)
         24.0
         """
@@ -273,8 +255,6 @@ class NumberFunctions(TensorBase[B], Generic[B, S]):
         Raises:
             ArgumentError: a divisor of ints is 0.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].from_data([7, -7])
         >>> x.fmod(3).tolist(), (x % 3).tolist()
         ([1, -1], [1, 2])
@@ -301,8 +281,6 @@ class IntFunctions(TensorBase[B]):
     def gcd(self, other: Self | int) -> Self:
         """Compute the greatest common divisor, which is not negative; for x = 0 it is ``|other|``.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].from_data([4, 0, -6])
         >>> x.gcd(6).tolist(), x.lcm(6).tolist()
         ([2, 6, 6], [12, 0, 6])

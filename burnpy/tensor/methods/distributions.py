@@ -66,8 +66,6 @@ class DistributionFactories(TensorBase[B]):
 
         Source: Figurnov, Mohamed and Mnih, Implicit Reparameterization Gradients, 2018.
 
-        >>> from burnpy import Autodiff, Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> a = Tensor[Autodiff[NumPy]].from_data([0.5, 2.0]).require_grad()
         >>> x = Tensor.gamma((1000, 2), a, generator=Generator(0))
         >>> (x.mean().backward()[a] * 2.0).round().tolist()  # the derivative of the mean, which is a
@@ -102,8 +100,6 @@ class DistributionFactories(TensorBase[B]):
 
         The arguments, errors and gradients are as of `gamma`.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].beta((1000,), 8.0, 2.0, generator=Generator(0))
         >>> round(x.mean().item(), 1)
         0.8
@@ -129,8 +125,6 @@ class DistributionFactories(TensorBase[B]):
         The arguments, errors and gradients are as of `gamma`. ``shape`` includes the last dimension, and a number as
         concentration stands for each component.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].dirichlet((5, 3), 0.5, generator=Generator(0))
         >>> (x.sum(dim=-1) - 1.0).abs().amax().item() < 1e-6
         True
@@ -161,8 +155,6 @@ class DistributionFactories(TensorBase[B]):
         The arguments, errors and gradients are as of `gamma`. A normal number is divided by the
         root of one of the gamma distribution, through which the gradient by ``df`` passes.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].student_t((1000,), 3.0, loc=5.0, generator=Generator(0))
         >>> round(x.median().item())
         5
@@ -192,8 +184,6 @@ class DistributionFactories(TensorBase[B]):
         They are floats, as in PyTorch; float32 rounds those above 2²⁴. They have no gradient. The arguments and errors
         are as of `gamma`.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> rates = Tensor[NumPy].from_data([0.0, 1e8], dtype="float64")
         >>> x = Tensor.poisson((2,), rates, generator=Generator(0))
         >>> x[0].item(), round(x[1].item() / 1e8, 2)
@@ -219,8 +209,6 @@ class DistributionFactories(TensorBase[B]):
         They are floats, as in PyTorch; float32 rounds those above 2²⁴. They have no gradient. The arguments and errors
         are as of `gamma`, and ``count`` may be an `IntTensor` as well.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].binomial((1000,), 10, 0.3, generator=Generator(0))
         >>> round(x.mean().item())
         3

@@ -59,8 +59,6 @@ class Elementary(TensorBase[B]):
         Raises:
             ArgumentError: ``eps`` is not from 0 to 0.5.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([0.0, 0.5]).logit().tolist()
         [-inf, 0.0]
         """
@@ -83,8 +81,6 @@ class Elementary(TensorBase[B]):
 
         Source: musl, scalbn.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1.5, 3.0]).ldexp(IntTensor[NumPy].from_data([4, -1])).tolist()
         [24.0, 1.5]
         """
@@ -107,8 +103,6 @@ class Elementary(TensorBase[B]):
         The exponent, int32, of 0, infinities and NaN is 0, and the mantissa x itself. The gradient of the mantissa
         is 2⁻ᵉ.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> mantissa, exponent = Tensor[NumPy].from_data([3.0, -0.125]).frexp()
         >>> mantissa.tolist(), exponent.tolist()
         ([0.75, -0.5], [2, -2])
@@ -128,8 +122,6 @@ class Elementary(TensorBase[B]):
         Raises:
             ArgumentError: ``n`` is negative.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> round(Tensor[NumPy].from_data(1.0).polygamma(1).item(), 4)  # π² / 6
         1.6449
         """
@@ -146,8 +138,6 @@ class Elementary(TensorBase[B]):
         Raises:
             ArgumentError: ``p`` is less than 1.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> round(Tensor[NumPy].from_data(3.0).mvlgamma(2).item(), 3)
         1.55
         """
@@ -167,8 +157,6 @@ class Elementary(TensorBase[B]):
             KindError: ``end`` is not a tensor.
             ShapeError: the shapes do not broadcast.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([0.0, 10.0]).lerp(Tensor[NumPy].from_data([4.0, 20.0]), 0.25).tolist()
         [1.0, 12.5]
         """
@@ -197,8 +185,6 @@ class Elementary(TensorBase[B]):
     def hardshrink(self, lambd: float = 0.5) -> Self:
         """x where ``|x|`` is above ``lambd``, and 0 elsewhere; there the gradient is 0. A negative ``lambd`` keeps all.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([-2.0, 0.25, 2.0]).hardshrink().tolist()
         [-2.0, 0.0, 2.0]
         """
@@ -218,8 +204,6 @@ class Elementary(TensorBase[B]):
         Raises:
             ShapeError: there are neither as many weights as channels nor one.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([[-1.0, -1.0], [1.0, 1.0]])
         >>> x.prelu(Tensor[NumPy].from_data([0.5, 0.25])).tolist()
         [[-0.5, -0.25], [1.0, 1.0]]

@@ -31,8 +31,6 @@ class Gathering(TensorBase[B]):
         """Return the slices of x along ``dim`` selected by a 1-d ``index``, in its order; a 0-d index selects one
         slice.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
         >>> x.index_select(0, IntTensor[NumPy].from_data([1, 1, 0])).tolist()
         [[3.0, 4.0], [3.0, 4.0], [1.0, 2.0]]
@@ -64,8 +62,6 @@ class Gathering(TensorBase[B]):
         Raises:
             ShapeError: the index has another number of dimensions than x, or a larger size outside of ``dim``.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
         >>> x.gather(1, IntTensor[NumPy].from_data([[2], [0]])).tolist()
         [[3.0], [4.0]]
@@ -86,8 +82,6 @@ class Gathering(TensorBase[B]):
             IndexRangeError: an index is out of range.
             ShapeError: the shapes do not broadcast, or have a different number of dimensions.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([[1.0, 9.0], [8.0, 2.0]])
         >>> x.take_along_dim(x.argmax(1, keepdim=True), 1).tolist(), x.take_along_dim(x.argmax()).tolist()
         ([[9.0], [8.0]], [9.0])
@@ -114,8 +108,6 @@ class Gathering(TensorBase[B]):
     def take(self, index: Ints[B]) -> Self:
         """Return the elements at ``index`` among those of x in row-major order; negative indices count from the end.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].from_data([[1, 2], [3, 4]])
         >>> x.take(IntTensor[NumPy].from_data([[0, -1]])).tolist()
         [[1, 4]]
@@ -131,8 +123,6 @@ class Gathering(TensorBase[B]):
         """Return the elements of x where ``condition`` is True, and ``other`` elsewhere; all broadcast, and dtypes
         promote.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([-1.0, 2.0])
         >>> x.where(x > 0, 0.0).tolist()
         [0.0, 2.0]
@@ -142,8 +132,6 @@ class Gathering(TensorBase[B]):
     def masked_select(self, mask: Bools[B]) -> Self:
         """Return a 1-d tensor of the elements where ``mask`` is True, in row-major order; mask and x broadcast.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
         >>> x.masked_select(x > 1.5).tolist()
         [2.0, 3.0, 4.0]
@@ -163,8 +151,6 @@ class Gathering(TensorBase[B]):
         With ``as_tuple=True``, a tuple of one 1-d tensor for each dimension, with which x can be indexed; for a 0-d
         tensor there is one of them.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].from_data([[0, 7], [8, 0]])
         >>> x.nonzero().tolist(), x[x.nonzero(as_tuple=True)].tolist()
         ([[0, 1], [1, 0]], [7, 8])
@@ -180,8 +166,6 @@ class Gathering(TensorBase[B]):
         """Return the indices of the elements that are not 0 (or False), in row-major order: int64, of shape (count,
         ndim).
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([[0, 7], [8, 0]]).argwhere().tolist()
         [[0, 1], [1, 0]]
         """

@@ -24,8 +24,6 @@ class Products(TensorBase[B]):
     def dot(self, other: Self) -> Self:
         """Return the inner product of two vectors of one size, 0-d.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([1.0, 2.0])
         >>> x.dot(x).item()
         5.0
@@ -43,8 +41,6 @@ class Products(TensorBase[B]):
     def bmm(self, mat2: Self) -> Self:
         """Return the products of two batches of matrices, (b, n, k) and (b, k, m).
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].ones((2, 1, 3)).bmm(Tensor[NumPy].ones((2, 3, 1))).tolist()
         [[[3.0]], [[3.0]]]
         """
@@ -53,8 +49,6 @@ class Products(TensorBase[B]):
     def outer(self, vec2: Self) -> Self:
         """Return the products of each element of x and each of another vector, of shape (n, m).
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1.0, 2.0]).outer(Tensor[NumPy].from_data([3.0, 4.0])).tolist()
         [[3.0, 4.0], [6.0, 8.0]]
         """
@@ -68,8 +62,6 @@ class Products(TensorBase[B]):
 
         Sizes are multiplied; missing dimensions are added in front.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([[1.0, 2.0]])
         >>> x.kron(Tensor[NumPy].from_data([[1.0], [10.0]])).tolist()
         [[1.0, 2.0], [10.0, 20.0]]
@@ -90,8 +82,6 @@ class Products(TensorBase[B]):
             other: the second factor, with as many dimensions.
             dim: None is the first dimension of size 3.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x, y = Tensor[NumPy].from_data([1.0, 0.0, 0.0]), Tensor[NumPy].from_data([0.0, 1.0, 0.0])
         >>> x.cross(y).tolist()
         [0.0, 0.0, 1.0]
@@ -149,8 +139,6 @@ class Diagonals(TensorBase[B]):
         Raises:
             ArgumentError: the dims are one.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].from_data([[1, 2, 3], [4, 5, 6]])
         >>> x.diagonal().tolist(), x.diagonal(1).tolist(), x.diagonal(-5).tolist()
         ([1, 5], [2, 6], [])
@@ -173,8 +161,6 @@ class Diagonals(TensorBase[B]):
             ShapeError: x is 0-d.
             ArgumentError: the dims are one.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([1, 2]).diag_embed(1).tolist()
         [[0, 1, 0], [0, 0, 2], [0, 0, 0]]
         """
@@ -201,8 +187,6 @@ class Diagonals(TensorBase[B]):
         Raises:
             ShapeError: x is neither.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].from_data([1, 2]).diag()
         >>> x.tolist(), x.diag().tolist()
         ([[1, 0], [0, 2]], [1, 2])
@@ -219,8 +203,6 @@ class Diagonals(TensorBase[B]):
     def diagflat(self, offset: int = 0) -> Self:
         """Return the square matrix with the elements of x, in row-major order, on a diagonal; see `diag_embed`.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([[1], [2]]).diagflat().tolist()
         [[1, 0], [0, 2]]
         """
@@ -234,8 +216,6 @@ class Diagonals(TensorBase[B]):
             ShapeError: x is not a matrix.
             KindError: x is a `BoolTensor`.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]]).trace().item()
         5.0
         """
@@ -279,8 +259,6 @@ class Matrices(TensorBase[B]):
         """Return the determinant, of the shape of the batch; its gradient is the adjugate's transpose, at singular x
         too.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> round(Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]]).det().item(), 4)
         -2.0
         """
@@ -290,8 +268,6 @@ class Matrices(TensorBase[B]):
     def slogdet(self) -> SlogDet[Self]:
         """Return the sign and the logarithm of the magnitude of the determinant, which itself may overflow.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> sign, logabsdet = (Tensor[NumPy].eye(3) * 10.0).slogdet()
         >>> sign.item(), round(logabsdet.item(), 4)
         (1.0, 6.9078)
@@ -317,8 +293,6 @@ class Matrices(TensorBase[B]):
         Raises:
             LinAlgError: a matrix is singular; the message names which of the batch.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[2.0, 0.0], [0.0, 4.0]]).inverse().tolist()
         [[0.5, 0.0], [0.0, 0.25]]
         """
@@ -330,8 +304,6 @@ class Matrices(TensorBase[B]):
 
         Source: N. J. Higham, The Scaling and Squaring Method for the Matrix Exponential Revisited, 2005.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[0.0, 1.0], [0.0, 0.0]]).matrix_exp().tolist()
         [[1.0, 1.0], [0.0, 1.0]]
         """
@@ -345,8 +317,6 @@ class Matrices(TensorBase[B]):
             LinAlgError: n is negative, and a matrix is singular.
             ArgumentError: n is not an int.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[1.0, 1.0], [0.0, 1.0]]).matrix_power(5).tolist()
         [[1.0, 5.0], [0.0, 1.0]]
         """

@@ -42,8 +42,6 @@ class Ordering(TensorBase[B]):
             descending: whether the largest element comes first.
             stable: accepted for compatibility with PyTorch: equal elements always keep their order.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> values, indices = Tensor[NumPy].from_data([[3.0, 1.0, 2.0]]).sort()
         >>> values.tolist(), indices.tolist()
         ([[1.0, 2.0, 3.0]], [[1, 2, 0]])
@@ -59,8 +57,6 @@ class Ordering(TensorBase[B]):
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> IntTensor[B]:
         """Return the indices that sort x along ``dim``, int64; the arguments are those of `sort`.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([3, 1, 3, 2]).argsort(descending=True).tolist()
         [0, 2, 3, 1]
         """
@@ -109,8 +105,6 @@ class Ordering(TensorBase[B]):
             return_counts: whether to return also how often each one occurs.
             dim: the dimension along which slices are compared; None to compare all elements.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> values, counts = IntTensor[NumPy].from_data([3, 1, 3]).unique(return_counts=True)
         >>> values.tolist(), counts.tolist()
         ([1, 3], [1, 2])
@@ -148,8 +142,6 @@ class Ordering(TensorBase[B]):
             return_counts: whether to return also how many equal neighbours each one stands for.
             dim: the dimension along which slices are compared; None to compare all elements.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> values, counts = IntTensor[NumPy].from_data([3, 3, 1, 3]).unique_consecutive(return_counts=True)
         >>> values.tolist(), counts.tolist()
         ([3, 1, 3], [2, 1, 1])
@@ -169,8 +161,6 @@ class Ordering(TensorBase[B]):
         Raises:
             ShapeError: there are no elements.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> values, indices = IntTensor[NumPy].from_data([3, 7, 7, 3, 9]).mode()
         >>> values.item(), indices.item()
         (3, 3)
@@ -188,8 +178,6 @@ class Ordering(TensorBase[B]):
         """Return the largest element along ``dim`` up to each one, and its index: of equal ones the last. NaN
         propagates.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> values, indices = Tensor[NumPy].from_data([1.0, 3.0, 2.0]).cummax(0)
         >>> values.tolist(), indices.tolist()
         ([1.0, 3.0, 3.0], [0, 1, 1])
@@ -214,8 +202,6 @@ class Ordering(TensorBase[B]):
         Raises:
             ShapeError: there are no elements.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> low, high = Tensor[NumPy].from_data([3.0, 1.0, 2.0]).aminmax()
         >>> low.item(), high.item()
         (1.0, 3.0)
@@ -256,8 +242,6 @@ class Ranking(NumberReductions[B]):
         Raises:
             ShapeError: the dimension has fewer elements.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> values, indices = Tensor[NumPy].from_data([1.0, 5.0, 3.0]).topk(2)
         >>> values.tolist(), indices.tolist()
         ([5.0, 3.0], [1, 2])
@@ -278,8 +262,6 @@ class Ranking(NumberReductions[B]):
         Raises:
             ShapeError: the dimension has fewer elements, or k is less than 1.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([4.0, 2.0, 9.0]).kthvalue(2).values.item()
         4.0
         """
@@ -301,8 +283,6 @@ class Ranking(NumberReductions[B]):
         Raises:
             ShapeError: there are no elements.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([4.0, 1.0, 3.0, 2.0]).median().item()
         2.0
         """

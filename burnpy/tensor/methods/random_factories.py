@@ -86,8 +86,6 @@ class RandomFactories(TensorBase[B]):
         Raises:
             ArgumentError: ``std`` is negative, or one of them is not finite.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].normal((2, 3), std=0.02, generator=Generator(0)).shape
         (2, 3)
         """
@@ -120,8 +118,6 @@ class RandomFactories(TensorBase[B]):
         Raises:
             ArgumentError: ``std`` is not above 0, ``low`` is not below ``high``, or the mean or ``std`` is not finite.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].truncated_normal((100,), std=0.02, low=-0.04, high=0.04, generator=Generator(0))
         >>> x.abs().amax().item() <= 0.04
         True
@@ -165,8 +161,6 @@ class RandomFactories(TensorBase[B]):
         Raises:
             ArgumentError: ``rate`` is not above 0, or not finite.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].exponential((2, 3), rate=0.5, generator=Generator(0)).amin().item() >= 0.0
         True
         """
@@ -190,8 +184,6 @@ class RandomFactories(TensorBase[B]):
 
         The arguments and errors are as of `gamma`. Tensors as parameters have gradients.
 
-        >>> from burnpy import Generator, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].gumbel((10000,), generator=Generator(0))
         >>> round(x.mean().item(), 1)  # Euler's constant, 0.577
         0.6
@@ -226,8 +218,6 @@ class RandomFactories(TensorBase[B]):
 
         Source: Joe and Kuo, Constructing Sobol Sequences with Better Two-Dimensional Projections, 2008.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].sobol((4, 2)).tolist()
         [[0.0, 0.0], [0.5, 0.5], [0.75, 0.25], [0.25, 0.75]]
         """
@@ -280,8 +270,6 @@ class RandomIntFactories(TensorBase[B]):
     ) -> Any:
         """Return a random permutation of 0 … n - 1, as a 1-d tensor.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> sorted(IntTensor[NumPy].permutation(4).tolist())
         [0, 1, 2, 3]
         """

@@ -36,8 +36,6 @@ class Repeating(TensorBase[B]):
         Raises:
             ShapeError: there are fewer numbers than dimensions, or one is negative.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([1, 2]).repeat(2, 2).tolist()
         [[1, 2, 1, 2], [1, 2, 1, 2]]
         """
@@ -59,8 +57,6 @@ class Repeating(TensorBase[B]):
         Raises:
             ShapeError: a number is negative.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([[1, 2]]).tile(2).tolist()
         [[1, 2, 1, 2]]
         """
@@ -80,8 +76,6 @@ class Repeating(TensorBase[B]):
             ShapeError: there is not a number for each slice.
             ArgumentError: a number is negative, or ``output_size`` is not their sum.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].from_data([[1, 2], [3, 4]])
         >>> x.repeat_interleave(2).tolist(), x.repeat_interleave(IntTensor[NumPy].from_data([2, 1]), dim=0).tolist()
         ([1, 1, 2, 2, 3, 3, 4, 4], [[1, 2], [1, 2], [3, 4]])

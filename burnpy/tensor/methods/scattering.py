@@ -48,8 +48,6 @@ class Scattering(TensorBase[B]):
             ShapeError: the index has another number of dimensions than x or ``src``, or a larger size.
             ArgumentError: ``reduce`` is something else.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> index = IntTensor[NumPy].from_data([[2], [0]])
         >>> Tensor[NumPy].zeros((2, 3)).scatter(1, index, 7.0).tolist()
         [[0.0, 0.0, 7.0], [7.0, 0.0, 0.0]]
@@ -73,8 +71,6 @@ class Scattering(TensorBase[B]):
         Raises:
             ShapeError: the index has another number of dimensions than x or ``src``, or a larger size.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> index, src = IntTensor[NumPy].from_data([0, 2, 0]), Tensor[NumPy].from_data([1.0, 2.0, 3.0])
         >>> Tensor[NumPy].zeros((3,)).scatter_add(0, index, src).tolist()
         [4.0, 0.0, 2.0]
@@ -102,8 +98,6 @@ class Scattering(TensorBase[B]):
             ShapeError: the index has another number of dimensions than x or ``src``, or a larger size.
             ArgumentError: ``reduce`` is something else.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x, index = Tensor[NumPy].ones((2,)), IntTensor[NumPy].from_data([1, 1, 1])
         >>> x.scatter_reduce(0, index, Tensor[NumPy].from_data([2.0, 3.0, 4.0]), "prod").tolist()
         [1.0, 24.0]
@@ -126,8 +120,6 @@ class Scattering(TensorBase[B]):
         Raises:
             ShapeError: ``source`` has not the shape of x, with as many slices as there are indices.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x, index = Tensor[NumPy].zeros((3,)), IntTensor[NumPy].from_data([0, 2, 2])
         >>> x.index_add(0, index, Tensor[NumPy].ones((3,))).tolist()
         [1.0, 0.0, 2.0]
@@ -145,8 +137,6 @@ class Scattering(TensorBase[B]):
         Raises:
             ShapeError: ``source`` has not the shape of x, with as many slices as there are indices.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x, index = Tensor[NumPy].zeros((3,)), IntTensor[NumPy].from_data([0, 2])
         >>> x.index_copy(0, index, Tensor[NumPy].from_data([4.0, 5.0])).tolist()
         [4.0, 0.0, 5.0]
@@ -161,8 +151,6 @@ class Scattering(TensorBase[B]):
         Raises:
             ShapeError: ``value`` is not 0-d.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].zeros((3,)).index_fill(0, IntTensor[NumPy].from_data([0, 2]), 7.0).tolist()
         [7.0, 0.0, 7.0]
         """
@@ -197,8 +185,6 @@ class Scattering(TensorBase[B]):
             ShapeError: ``source`` has another shape.
             ArgumentError: ``reduce`` is something else.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x, index = Tensor[NumPy].ones((2,)), IntTensor[NumPy].from_data([0, 0])
         >>> x.index_reduce(0, index, Tensor[NumPy].from_data([4.0, 6.0]), "mean", include_self=False).tolist()
         [5.0, 1.0]
@@ -214,8 +200,6 @@ class Scattering(TensorBase[B]):
         Raises:
             ShapeError: the shapes do not broadcast, or ``value`` is not 0-d.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> scores = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
         >>> scores.masked_fill(scores > 2.5, float("-inf")).tolist()
         [[1.0, 2.0], [-inf, -inf]]
@@ -234,8 +218,6 @@ class Scattering(TensorBase[B]):
             ShapeError: the shapes do not broadcast; or ``source`` has fewer elements than the mask has places, on a GPU
                 at the next synchronization.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([1.0, -1.0, -2.0])
         >>> x.masked_scatter(x < 0, Tensor[NumPy].from_data([5.0, 6.0])).tolist()
         [1.0, 5.0, 6.0]

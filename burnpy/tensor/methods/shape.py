@@ -57,8 +57,6 @@ class Rearranging(Shaping[B]):
     def flip(self, *along: Any, dims: Any = None) -> Self:
         """Return the tensor with its elements reversed along some dims: ``x.flip(0, 1)`` or ``x.flip(dims=(0, 1))``.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([[1, 2], [3, 4]]).flip(1).tolist()
         [[2, 1], [4, 3]]
         """
@@ -71,8 +69,6 @@ class Rearranging(Shaping[B]):
         Raises:
             ShapeError: the tensor has less than two dimensions.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([[1, 2], [3, 4]]).fliplr().tolist()
         [[2, 1], [4, 3]]
         """
@@ -86,8 +82,6 @@ class Rearranging(Shaping[B]):
         Raises:
             ShapeError: the tensor is 0-d.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([[1, 2], [3, 4]]).flipud().tolist()
         [[3, 4], [1, 2]]
         """
@@ -103,8 +97,6 @@ class Rearranging(Shaping[B]):
         Raises:
             ArgumentError: the numbers of shifts and of dims differ.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].from_data([[1, 2], [3, 4]])
         >>> x.roll(1, 0).tolist(), x.roll(1).tolist()
         ([[3, 4], [1, 2]], [[4, 1], [2, 3]])
@@ -132,8 +124,6 @@ class Rearranging(Shaping[B]):
         Raises:
             ArgumentError: ``chunks`` is below 1.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> [part.tolist() for part in IntTensor[NumPy].arange(5).chunk(3)]
         [[0, 1], [2, 3], [4]]
         """
@@ -145,8 +135,6 @@ class Rearranging(Shaping[B]):
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
         """Return a tuple of the slices along ``dim``, which is removed.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> [row.tolist() for row in IntTensor[NumPy].from_data([[1, 2], [3, 4]]).unbind(dim=1)]
         [[1, 3], [2, 4]]
         """
@@ -181,8 +169,6 @@ class Rearranging(Shaping[B]):
     def ravel(self) -> Self:
         """Return the elements in row-major order, as a vector.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].zeros((2, 3)).ravel().shape
         (6,)
         """
@@ -204,8 +190,6 @@ class Rearranging(Shaping[B]):
         Raises:
             ShapeError: the sizes do not multiply to the size of the dimension, or there are none.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].zeros((2, 6)).unflatten(1, (3, -1)).shape
         (2, 3, 2)
         """
@@ -224,8 +208,6 @@ class Rearranging(Shaping[B]):
         Raises:
             ArgumentError: ``dims`` are not two.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([[1, 2], [3, 4]]).rot90().tolist()
         [[2, 4], [1, 3]]
         """
@@ -248,8 +230,6 @@ class Rearranging(Shaping[B]):
             IndexRangeError: ``start`` is out of range.
             ShapeError: there are not so many slices.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1.0, 2.0, 3.0]).narrow(0, 1, 2).tolist()
         [2.0, 3.0]
         """
@@ -272,8 +252,6 @@ class Rearranging(Shaping[B]):
         Raises:
             IndexRangeError: the index is out of range.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]]).select(1, -1).tolist()
         [2.0, 4.0]
         """
@@ -294,8 +272,6 @@ class Rearranging(Shaping[B]):
             ArgumentError: fewer than one part is asked for.
             ShapeError: the tensor of indices has more than one dimension.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].arange(5)
         >>> [part.tolist() for part in x.tensor_split(3)], [part.tolist() for part in x.tensor_split((1, 3))]
         ([[0, 1], [2, 3], [4]], [[0], [1, 2], [3, 4]])
@@ -326,8 +302,6 @@ class Rearranging(Shaping[B]):
             ShapeError: no window fits.
             ArgumentError: ``size`` is negative, or ``step`` is below 1.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].arange(5).unfold(0, 3, 1).tolist()
         [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
         """

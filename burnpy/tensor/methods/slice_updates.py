@@ -36,8 +36,6 @@ class SliceUpdates(TensorBase[B]):
             ShapeError: ``src`` does not have the shape of ``x.select(dim, index)``.
             IndexRangeError: the index is out of range.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].zeros((2, 2))
         >>> x.select_scatter(IntTensor[NumPy].from_data([1, 2]), 1, -1).tolist()
         [[0, 1], [0, 2]]
@@ -68,8 +66,6 @@ class SliceUpdates(TensorBase[B]):
             ShapeError: ``src`` does not have the shape of these slices.
             ArgumentError: the step is below 1.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].zeros((4,)).slice_scatter(IntTensor[NumPy].from_data([1, 2]), start=1, step=2).tolist()
         [0, 1, 0, 2]
         """
@@ -95,8 +91,6 @@ class SliceUpdates(TensorBase[B]):
             ShapeError: ``src`` does not have the shape of ``x.diagonal(offset, dim1, dim2)``.
             ArgumentError: the dims are one.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> x = IntTensor[NumPy].zeros((2, 3))
         >>> x.diagonal_scatter(IntTensor[NumPy].from_data([1, 2]), 1).tolist()
         [[0, 1, 0], [0, 0, 2]]
@@ -131,8 +125,6 @@ class SliceUpdates(TensorBase[B]):
             IndexRangeError: a place is out of range; on a GPU at the next synchronization.
             KindError: x is a `BoolTensor`, and elements are to be added.
 
-        >>> from burnpy import IntTensor, Tensor
-        >>> from burnpy.backend import NumPy
         >>> x, index = Tensor[NumPy].zeros((2, 2)), IntTensor[NumPy].from_data([3, 0])
         >>> x.put(index, Tensor[NumPy].from_data([1.0, 2.0])).tolist()
         [[2.0, 0.0], [0.0, 1.0]]

@@ -30,8 +30,6 @@ class Counting(TensorBase[B]):
     def count_nonzero(self, dim: DimsLike = None) -> IntTensor[B]:
         """Return the number of elements over ``dim`` that are not 0 (or False), int64; NaN is not 0.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[0.0, 2.0], [3.0, 4.0]]).count_nonzero(dim=1).tolist()
         [1, 2]
         """
@@ -52,8 +50,6 @@ class Counting(TensorBase[B]):
             ArgumentError: n is negative.
             ShapeError: x is 0-d, or the shapes do not fit.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1.0, 4.0, 9.0, 16.0]).diff(2).tolist()
         [2.0, 2.0]
         """
@@ -95,8 +91,6 @@ class IntCounting(TensorBase[B]):
             DTypeError: an int is negative.
             ArgumentError: ``minlength`` is negative.
 
-        >>> from burnpy import IntTensor
-        >>> from burnpy.backend import NumPy
         >>> IntTensor[NumPy].from_data([1, 3, 1]).bincount(minlength=5).tolist()
         [0, 2, 0, 1, 0]
         """
@@ -138,8 +132,6 @@ class NumberStatistics(TensorBase[B]):
         """Return the sum over ``dim`` of the elements that are not NaN, to which alone the gradient goes; of ints, of
         all.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1.0, float("nan"), 2.0]).nansum().item()
         3.0
         """
@@ -155,8 +147,6 @@ class NumberStatistics(TensorBase[B]):
 
         Gradients are exact where elements are 0.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([2.0, 3.0, 4.0]).cumprod(0).tolist()
         [2.0, 6.0, 24.0]
         """
@@ -183,8 +173,6 @@ class NumberStatistics(TensorBase[B]):
 
         Source: `numpy.cov`.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]).cov().tolist()
         [[1.0, -1.0], [-1.0, 1.0]]
         """
@@ -194,8 +182,6 @@ class NumberStatistics(TensorBase[B]):
     def corrcoef(self) -> Tensor[B]:
         """Return the correlation coefficients of the rows of x, of shape (variables, samples), between -1 and 1.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]]).corrcoef().round(decimals=3).tolist()
         [[1.0, -1.0], [-1.0, 1.0]]
         """
@@ -212,8 +198,6 @@ class FloatStatistics(FloatReductions[B]):
         """Return the mean over ``dim`` of the elements that are not NaN, to which alone the gradient goes; NaN if all
         are.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1.0, float("nan"), 2.0]).nanmean().item()
         1.5
         """
@@ -227,8 +211,6 @@ class FloatStatistics(FloatReductions[B]):
     def logcumsumexp(self, dim: int) -> Self:
         """Return the cumulative log(sum(exp(x))) along ``dim``, without overflow.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1000.0, -1000.0]).logcumsumexp(0).tolist()
         [1000.0, 1000.0]
         """
@@ -257,8 +239,6 @@ class FloatStatistics(FloatReductions[B]):
             ArgumentError: q is not from 0 to 1, or the interpolation is another word.
             ShapeError: there are no elements, or q has 2 dimensions or more.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([4.0, 1.0, 3.0, 2.0]).quantile(0.5).item()
         2.5
         """
@@ -295,8 +275,6 @@ class FloatStatistics(FloatReductions[B]):
             ArgumentError: p is "nuc", the nuclear norm, or another word.
             ShapeError: there are no elements, and p is ∞ or negative.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([[3.0, -4.0], [0.0, 1.0]])
         >>> x.norm(dim=1).tolist(), x.norm(float("inf")).item()
         ([5.0, 1.0], 4.0)
@@ -319,8 +297,6 @@ class FloatStatistics(FloatReductions[B]):
         Raises:
             ArgumentError: p is not above 0, or ``maxnorm`` is negative.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> x = Tensor[NumPy].from_data([[3.0, 4.0], [0.5, 0.0]])
         >>> x.renorm(2.0, 0, 1.0).round(decimals=4).tolist()
         [[0.6000000238418579, 0.800000011920929], [0.5, 0.0]]
@@ -337,8 +313,6 @@ class FloatStatistics(FloatReductions[B]):
     def dist(self, other: Self, p: float = 2.0) -> Self:
         """Return the p-norm of ``x - other``, 0-d; shapes broadcast. Its gradient where they are equal is 0.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([3.0, 0.0]).dist(Tensor[NumPy].from_data([0.0, 4.0])).item()
         5.0
         """
@@ -355,8 +329,6 @@ class FloatStatistics(FloatReductions[B]):
         Raises:
             ArgumentError: there is no interval, or ``max`` is less than ``min``, or a bound is not finite.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1.0, 2.0, 2.5, 4.0]).histc(3, 1.0, 4.0).tolist()
         [1.0, 2.0, 1.0]
         """
@@ -404,8 +376,6 @@ class FloatStatistics(FloatReductions[B]):
             ShapeError: the weights have another shape, or edges are not a vector.
             DTypeError: the weights or the edges have another dtype than x.
 
-        >>> from burnpy import Tensor
-        >>> from burnpy.backend import NumPy
         >>> Tensor[NumPy].from_data([1.0, 2.0, 2.5, 4.0]).histogram(3).hist.tolist()
         [1.0, 2.0, 1.0]
         """

@@ -81,7 +81,6 @@ def mlp(n_features: int, n_outputs: int, *, device: B | type[B], hidden: Sequenc
         device: the device.
         hidden: the sizes of the hidden layers, as in ``Classifier(partial(mlp, hidden=(64, 64)))``.
 
-    >>> from burnpy.backend import NumPy
     >>> mlp(4, 3, device=NumPy, hidden=(8,)).num_params
     67
     """

@@ -29,7 +29,6 @@ class Regressor(RegressorMixin, Estimator):
     The arguments are those of `Classifier`; ``loss`` is a function of outputs and targets of shape (n, targets), by
     default their squared difference.
 
-    >>> import numpy as np
     >>> X = np.linspace(-1.0, 1.0, 50)[:, None]
     >>> line = Regressor(epochs=100, lr=0.01, random_state=0).fit(X, 2.0 * X[:, 0])
     >>> line.predict([[0.5]]).round(1).tolist(), line.score(X, 2.0 * X[:, 0]) > 0.99

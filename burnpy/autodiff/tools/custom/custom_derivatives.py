@@ -136,8 +136,7 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
     The function takes tensors and plain values, and returns a tensor or a tuple of some.
 
     >>> from typing import TypeVar
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import Backend, NumPy
+    >>> from burnpy.backend import Backend
     >>> B = TypeVar("B", bound=Backend)
     >>> @custom_vjp
     ... def clipped(x: Tensor[B], limit: float) -> Tensor[B]:
@@ -251,8 +250,7 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
     """A decorator for a function whose derivative in both modes is defined with `defjvp`; reverse mode transposes it.
 
     >>> from typing import TypeVar
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import Backend, NumPy
+    >>> from burnpy.backend import Backend
     >>> B = TypeVar("B", bound=Backend)
     >>> @custom_jvp
     ... def log1pexp(x: Tensor[B]) -> Tensor[B]:

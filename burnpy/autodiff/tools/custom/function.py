@@ -95,8 +95,7 @@ class Function(FunctionBase):
     ``x.detach()``.
 
     >>> from typing import TypeVar
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import Backend, NumPy
+    >>> from burnpy.backend import Backend
     >>> B = TypeVar("B", bound=Backend)
     >>> class Exp(Function):
     ...     @staticmethod

@@ -43,8 +43,6 @@ def devices_of(device: Any) -> list[Any]:
     """Return the device and all devices beneath it, down to a plain one or to a level of `vmap`, whose examples the
     user's code computes together.
 
-    >>> from burnpy import Autodiff
-    >>> from burnpy.backend import NumPy
     >>> devices_of(Autodiff(Autodiff(NumPy())))
     [Autodiff[Autodiff[NumPy]], Autodiff[NumPy], NumPy]
     """

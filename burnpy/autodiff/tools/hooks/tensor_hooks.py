@@ -52,8 +52,6 @@ class Hook:
 class HookHandle:
     """A handle that removes a hook: by ``handle.remove()`` or at the end of ``with handle:``; repeated calls are fine.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
     >>> x, handle = x.register_hook(lambda grad: grad * 10.0)
     >>> with handle:
@@ -270,8 +268,6 @@ def register_multi_grad_hook(
         NotTrackedError: a tensor is not tracked.
         DeviceError: the tensors are on several devices.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
     >>> (x, y), handle = register_multi_grad_hook([x, x.exp()], lambda grads: print([g is not None for g in grads]))
     >>> grads = (x * 2.0).sum().backward()

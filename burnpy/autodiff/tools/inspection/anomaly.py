@@ -34,8 +34,6 @@ class detect_anomaly(ModeSwitch):  # noqa: N801  # PyTorch's name; it is used li
     Raises:
         AnomalyError: in the block, from any backward pass.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].from_data([0.0, 1.0]).require_grad()
     >>> with detect_anomaly():
     ...     y = x.sqrt() * x.detach()
@@ -102,8 +100,6 @@ def track_lines(depth: int | None = 1) -> AbstractContextManager[None]:
     Args:
         depth: how many of the innermost frames of the call stack to store; None for all.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
     >>> with track_lines():
     ...     y = x.exp()

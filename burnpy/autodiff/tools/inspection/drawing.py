@@ -46,8 +46,6 @@ def to_dot(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None 
         NotTrackedError: a tensor is on a plain backend.
         ArgumentError: the limit is not positive.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
     >>> print(to_dot(x.exp(), names={"x": x}))
     digraph {
@@ -73,8 +71,6 @@ def _quoted(text: str) -> str:
 def to_mermaid(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
     """Draw the graph as a Mermaid flowchart, which GitHub and many editors show; arguments and errors as of `to_dot`.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
     >>> print(to_mermaid(x.exp(), names={"x": x}))
     flowchart TD
@@ -113,8 +109,6 @@ def to_svg(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None 
 
     Arguments and errors as of `to_dot`. ``pathlib.Path("graph.svg").write_text(to_svg(loss))`` writes a file.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
     >>> to_svg(x.exp()).startswith("<svg")
     True

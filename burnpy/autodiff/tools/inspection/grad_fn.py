@@ -27,8 +27,6 @@ class GradFn:
     saved tensors alive until a backward pass frees them; tensors do not refer to it. Two views are equal if they show
     the same node.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
     >>> y = (x * x).sum()
     >>> y.grad_fn

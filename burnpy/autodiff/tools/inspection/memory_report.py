@@ -96,8 +96,6 @@ def memory_report(tensors: Tensor[Any] | Sequence[Tensor[Any]]) -> MemoryReport:
         NotTrackedError: a tensor is on a plain backend.
         KindError: an argument is no float tensor.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].ones((100, 100)).require_grad()
     >>> y = (x.exp() * x).sum()
     >>> print(memory_report(y))

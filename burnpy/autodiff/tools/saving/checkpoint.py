@@ -61,8 +61,6 @@ def checkpoint(  # type: ignore[misc]  # the options are separated from the keyw
         CallError: a PyTorch option that does not exist here was passed, and the function does not take it.
         SavedTensorsError: hooks are disabled here; or, in the backward pass, the second run differed from the first.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
     >>> y = checkpoint(lambda x: (x * x).exp(), x)
     >>> x.grad(y.sum().backward()).tolist() == x.grad((x * x).exp().sum().backward()).tolist()
@@ -124,8 +122,6 @@ def checkpoint_sequential(
     Raises:
         ArgumentError: there are no functions, or fewer than segments.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
     >>> y = checkpoint_sequential([lambda x: x * x, lambda x: x.exp(), lambda x: x + 1.0], 3, x)
     >>> x.grad(y.sum().backward()).shape

@@ -25,8 +25,6 @@ def save_on_cpu() -> AbstractContextManager[None]:
     Raises:
         SavedTensorsError: hooks are disabled here.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
     >>> with save_on_cpu():
     ...     y = (x * 2).square().sum()
@@ -52,8 +50,6 @@ def save_to_disk(folder: str | os.PathLike[str]) -> AbstractContextManager[None]
         SavedTensorsError: hooks are disabled here; or, later, a file cannot be written or read.
 
     >>> from tempfile import TemporaryDirectory
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
     >>> with TemporaryDirectory() as folder:
     ...     with save_to_disk(folder):

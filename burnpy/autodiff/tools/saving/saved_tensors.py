@@ -50,8 +50,6 @@ def saved_tensors_hooks(pack: Callable[[Any], T], unpack: Callable[[T], AnyTenso
         DeviceError: likewise, on that device.
         ShapeError: likewise, of that shape and dtype.
 
-    >>> from burnpy import Autodiff, Tensor
-    >>> from burnpy.backend import NumPy
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
     >>> with saved_tensors_hooks(lambda t: t.half(), lambda t: t.float()):
     ...     y = x.exp().sum()
