@@ -11,6 +11,7 @@ from typing import Any
 
 from burnpy.backend.errors import ArgumentError, BackendUnavailableError
 
+_OLDEST = 14, 2
 _INSUFFICIENT_DRIVER = 35  # CUDA's cudaErrorInsufficientDriver: no driver, or one older than CuPy's CUDA
 _NO_DEVICE = 100  # cudaErrorNoDevice
 
@@ -19,8 +20,8 @@ def load() -> Any:
     """Import and return the module cupy.
 
     Raises:
-        BackendUnavailableError: cupy is not installed, its installation is incomplete, or it is set to use a default
-            stream for each thread.
+        BackendUnavailableError: cupy is not installed, too old or hidden by a folder of that name, its installation is
+            incomplete, or it is set to use a default stream for each thread.
     """
     if environ.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0").strip() not in ("", "0"):
         raise BackendUnavailableError(
@@ -28,12 +29,24 @@ def load() -> Any:
             "unset it, and use device.stream() for work in parallel"
         )
     try:
-        return import_module("cupy")
+        cupy = import_module("cupy")
     except ImportError as error:
         raise BackendUnavailableError(
             'CuPy needs the package cupy, which cannot be imported; install it with: pip install "burnpy[cuda13]" '
             "(or burnpy[cuda12] for a driver of CUDA 12)"
         ) from error
+    version = getattr(cupy, "__version__", None)
+    if version is None:  # a folder on the path is a namespace package
+        raise BackendUnavailableError(
+            f"CuPy needs the package cupy, and Python imported {[*getattr(cupy, '__path__', [])]} in its place; rename "
+            "that, or remove it from sys.path"
+        )
+    if tuple(map(int, version.split(".")[:2])) < _OLDEST:
+        raise BackendUnavailableError(
+            f"CuPy needs the package cupy {_OLDEST[0]}.{_OLDEST[1]} or newer, and found {version}; install it with: "
+            'pip install --upgrade "burnpy[cuda13]" (or burnpy[cuda12] for a driver of CUDA 12)'
+        )
+    return cupy
 
 
 def count() -> int:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from threading import get_ident
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from burnpy_cupy.epilogues import FinishedProduct
 from burnpy_cupy.gemm import Library, Product, library, uses_tf32
-from burnpy_cupy.kernels.launcher import driver
+from burnpy_cupy.kernels.launcher import driver, launching_thread
 
 _WORD = 8
 """The bytes of an address, and of all numbers that kernels of plans take."""
@@ -185,7 +184,8 @@ class BoundLaunches:
 
     def _launch(self) -> None:
         stream, rounded = self._device._streams.current().ptr, uses_tf32()
-        place = (stream, get_ident(), rounded)  # cuBLAS has a handle for each thread
+        thread = launching_thread(self._device.xp, self._device.index)  # cuBLAS has a handle for each
+        place = (stream, thread, rounded)
         if place != self._place:
             cublas = library(self._device.xp)
             self._queue = [step(stream, cublas) for step in self._steps]

@@ -112,7 +112,7 @@ class RecordingModule:
 
     def __getattr__(self, name: str) -> Any:
         found = self._own[name] if name in self._own else getattr(self._source, name)
-        if isinstance(found, (RecordingModule, types.SimpleNamespace)):
+        if isinstance(found, (RecordingModule, types.SimpleNamespace, str)):
             return found
         if isinstance(found, float):  # inf
             self._journal.records.add((f"{self._prefix}{name}", None, ()))
@@ -224,7 +224,12 @@ class StandInError(RuntimeError):
 
 
 def stand_ins(
-    journal: Journal, gpus: int = 2, status: int | None = None, missing: str = "", driver: int = 0
+    journal: Journal,
+    gpus: int = 2,
+    status: int | None = None,
+    missing: str = "",
+    driver: int = 0,
+    version: str = "14.2.0",
 ) -> dict[str, Any]:
     """Modules to put into ``sys.modules`` for cupy's: of so many GPUs, a CUDA that fails, or one without a library."""
 
@@ -288,7 +293,7 @@ def stand_ins(
         cuda = types.SimpleNamespace(**parts, cublas=types.SimpleNamespace())
     rooms = {"linalg": linalg, "fft": fft, "lib": types.SimpleNamespace(stride_tricks=tricks)}
     return {
-        "cupy": RecordingModule(journal, "", np, {"cuda": cuda, "random": random, **rooms}),
+        "cupy": RecordingModule(journal, "", np, {"__version__": version, "cuda": cuda, "random": random, **rooms}),
         "cupyx": types.SimpleNamespace(errstate=_recorded(journal, "cupyx.errstate", lambda *, linalg: nullcontext())),
         "cupyx.scipy.special": special,
         "cuda.pathfinder": types.SimpleNamespace(find_nvidia_header_directory=lambda name: headers),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import pickle
 import sys
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -182,9 +183,25 @@ def test_cupy_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not Autodiff[CuPy].is_available()
 
 
+def test_a_folder_named_cupy_is_not_cupy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cupy").mkdir()
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *(folder for folder in sys.path if not has_cupy(folder))])
+    with fresh_devices(), pytest.raises(BackendUnavailableError, match=rf"imported \['{tmp_path}/cupy'\] in its place"):
+        CuPy()
+    assert not CuPy.is_available()
+    del sys.modules["cupy"]
+
+
+def has_cupy(folder: str) -> bool:
+    return (Path(folder) / "cupy" / "__init__.py").exists()
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [
+        ({"version": "13.6.0"}, r"cupy 14\.2 or newer, and found 13\.6\.0; install it with"),
+        ({"version": "14.1.0rc1"}, r"and found 14\.1\.0rc1"),
         ({"status": 35}, "found no CUDA driver; install"),
         ({"status": 35, "driver": 12040}, r'supports CUDA 12\.4, and this CuPy needs 13\.2; .*"burnpy\[cuda12\]"'),
         (
@@ -195,7 +212,7 @@ def test_cupy_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"status": 100}, "found no GPU"),
         ({"gpus": 0}, "found no GPU"),
     ],
-    ids=["driver", "old driver", "older driver", "start", "device", "none"],
+    ids=["old", "candidate", "driver", "old driver", "older driver", "start", "device", "none"],
 )
 def test_there_is_no_gpu(how: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch, **how)

@@ -47,10 +47,7 @@ def launcher(
 
     def launch(*changing: Any) -> None:
         nonlocal function
-        free = threads.free.get(device)
-        if free is None:
-            xp.cuda.runtime.memGetInfo()  # makes the GPU's context the thread's, as the driver expects
-            free = threads.free[device] = []
+        free = (threads.by_gpu.get(device) or launching_thread(xp, device)).free
         if not function:
             function = kernel.kernel.ptr
         held = free.pop() if free else _block()  # so a launch within this one, of a signal's handler, has another
@@ -62,14 +59,32 @@ def launcher(
     return launch
 
 
-class _Threads(threading.local):
-    """The blocks of this thread that no launch is using, by the GPU's index."""
+class LaunchingThread:
+    """A thread that launches on a GPU. Compared by identity, it is never one that has ended: the system gives the
+    number of `threading.get_ident` to the next thread.
+    """
+
+    __slots__ = ("free",)
 
     def __init__(self) -> None:
-        self.free: dict[int, list[tuple[Any, int]]] = {}
+        self.free: list[tuple[Any, int]] = []  #: the blocks that no launch is using
+
+
+class _Threads(threading.local):
+    def __init__(self) -> None:
+        self.by_gpu: dict[int, LaunchingThread] = {}
 
 
 _threads = _Threads()
+
+
+def launching_thread(xp: Any, gpu: int) -> LaunchingThread:
+    """Return the calling thread's `LaunchingThread` of a GPU, which is current."""
+    found = _threads.by_gpu.get(gpu)
+    if found is None:
+        xp.cuda.runtime.memGetInfo()  # makes the GPU's context the thread's, as the driver expects
+        found = _threads.by_gpu[gpu] = LaunchingThread()
+    return found
 
 
 def _block() -> tuple[Any, int]:
