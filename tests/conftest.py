@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 from collections import Counter
-from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -53,12 +52,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
         return None
     return True if SLOW_FILE in collection_path.read_text(encoding="utf-8") else None
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Leave doctests to the packages: looking for them here imports what tests share, and finds none."""
-    return [collector for collector in (yield) if type(collector) is pytest.Module]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,5 +1,6 @@
 """Datasets, batches and loaders: from samples to tensors, in an order that two integers determine.
 
+>>> from burnpy.data import ArrayDataset, Loader, collate
 >>> data = ArrayDataset(x=np.eye(4, dtype=np.float32), y=np.array([0, 1, 0, 1]))
 >>> train, held = data.split(0.5, seed=0, stratify="y")
 >>> loader = Loader(train, collate(device=NumPy), batch_size=2, shuffle=True, seed=0)

@@ -1,6 +1,7 @@
 """Optimizers, gradients by parameter, gradient clipping, and learning rate schedules.
 
 >>> from burnpy.nn import Linear
+>>> from burnpy.optim import Adam, CosineLr, GradientsParams, clip_by_global_norm
 >>> model, optim, schedule = Linear(2, 1, device=Autodiff[NumPy]), Adam(), CosineLr(0.3, steps=100)
 >>> x = Tensor[Autodiff[NumPy]].from_data([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
 >>> y = Tensor[Autodiff[NumPy]].from_data([[1.0], [2.0], [3.0]])

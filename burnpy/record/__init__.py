@@ -1,11 +1,10 @@
 """Records: checkpoints as safetensors files, weights from PyTorch's files and for PyTorch, and adapters in PEFT's.
 
->>> import tempfile
 >>> from burnpy.nn import Linear
+>>> from burnpy.record import load, save
 >>> model = Linear(2, 3, device=NumPy)
->>> with tempfile.TemporaryDirectory() as folder:
-...     save(f"{folder}/run.safetensors", model=model, epoch=3)
-...     load(f"{folder}/run.safetensors").epoch
+>>> save("run.safetensors", model=model, epoch=3)
+>>> load("run.safetensors").epoch
 3
 """
 

@@ -209,12 +209,10 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
         RecordNotFoundError: the folder does not exist.
         RecordFileError: the file cannot be written. The old file is unchanged.
 
-    >>> import tempfile
     >>> from burnpy.nn import Linear
     >>> model, generator = Linear(2, 3, device=NumPy), Generator(0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(f"{folder}/run.safetensors", model=model, generator=generator, step=100)
-    ...     record = load(f"{folder}/run.safetensors")
+    >>> save("run.safetensors", model=model, generator=generator, step=100)
+    >>> record = load("run.safetensors")
     >>> record.step, record.generator == generator.get_state(), record.apply_to(model).weight.id == model.weight.id
     (100, True, True)
     """

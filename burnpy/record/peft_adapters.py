@@ -72,12 +72,10 @@ def from_peft(model: M, folder: str | os.PathLike[str]) -> M:
         ArgumentError: the model has adapters already.
         KindError: ``model`` is not a module.
 
-    >>> import tempfile
     >>> from burnpy.nn import Sequential, add_lora
     >>> model = Sequential(Linear(2, 3, device=NumPy))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     to_peft(add_lora(model, rank=1), folder)
-    ...     from_peft(model, folder)[0].rank
+    >>> to_peft(add_lora(model, rank=1), "adapter")
+    >>> from_peft(model, "adapter")[0].rank
     1
     """
     refuse_no_model(model)

@@ -310,13 +310,11 @@ class Record:
             RecordError: the part is not a saved module.
             ArgumentError: ``remap`` or ``dtype`` is invalid.
 
-        >>> import tempfile
         >>> from burnpy.nn import Linear, Sequential
         >>> from burnpy.record import load, save
         >>> model = Linear(2, 3, device=NumPy)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save(f"{folder}/linear.safetensors", model=model)
-        ...     record = load(f"{folder}/linear.safetensors")
+        >>> save("linear.safetensors", model=model)
+        >>> record = load("linear.safetensors")
         >>> wider = Sequential(Linear(2, 3, device=NumPy), Linear(3, 4, device=NumPy))
         >>> print(record.report(wider, remap={"^": "0."}))
         2 fit; 2 missing: 1.weight, 1.bias

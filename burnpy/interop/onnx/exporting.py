@@ -60,13 +60,12 @@ def export(
         KindError: an input is no tensor.
         MissingPackageError: onnx is not installed.
 
-    >>> import pytest; onnx = pytest.importorskip("onnx")
+    >>> import onnx
     >>> from burnpy import interop
     >>> from burnpy.nn import Linear, Relu, Sequential
     >>> model = Sequential(Linear(4, 8, device=NumPy), Relu(), Linear(8, 2, device=NumPy))
-    >>> path = getfixture("tmp_path") / "model.onnx"
-    >>> interop.onnx.export(model, (Tensor[NumPy].zeros((1, 4)),), path, dynamic={"x": {0: "batch"}})
-    >>> [node.op_type for node in onnx.load(path).graph.node]
+    >>> interop.onnx.export(model, (Tensor[NumPy].zeros((1, 4)),), "model.onnx", dynamic={"x": {0: "batch"}})
+    >>> [node.op_type for node in onnx.load("model.onnx").graph.node]
     ['MatMul', 'Add', 'Relu', 'MatMul', 'Add']
     """
     onnx = needed("onnx", "export()", "onnx", "onnx")

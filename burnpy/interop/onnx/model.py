@@ -148,12 +148,10 @@ def load(path: str | os.PathLike[str], device: B | type[B]) -> OnnxModel[B]:
             them are named.
         MissingPackageError: onnx is not installed.
 
-    >>> import pytest; onnx = pytest.importorskip("onnx")
     >>> from burnpy import interop
     >>> from burnpy.nn import Linear
-    >>> path = getfixture("tmp_path") / "model.onnx"
-    >>> interop.onnx.export(Linear(4, 2, device=NumPy), (Tensor[NumPy].zeros((1, 4)),), path)
-    >>> model = interop.onnx.load(path, Autodiff[NumPy])
+    >>> interop.onnx.export(Linear(4, 2, device=NumPy), (Tensor[NumPy].zeros((1, 4)),), "model.onnx")
+    >>> model = interop.onnx.load("model.onnx", Autodiff[NumPy])
     >>> list(model.named_params())
     ['weights.weight', 'weights.bias']
     >>> model(Tensor[Autodiff[NumPy]].ones((1, 4))).shape

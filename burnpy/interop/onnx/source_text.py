@@ -79,13 +79,11 @@ def source(path: str | os.PathLike[str], name: str = "Model") -> str:
     Raises:
         LoadingError: as of `load`; or the file has branches or loops, which `load` computes.
 
-    >>> import pytest; onnx = pytest.importorskip("onnx")
     >>> from burnpy import interop
     >>> from burnpy.nn import Linear, Relu, Sequential
-    >>> path = getfixture("tmp_path") / "model.onnx"
     >>> model = Sequential(Linear(4, 2, device=NumPy), Relu())
-    >>> interop.onnx.export(model, (Tensor[NumPy].zeros((1, 4)),), path)
-    >>> print(interop.onnx.source(path).partition("def forward")[2])
+    >>> interop.onnx.export(model, (Tensor[NumPy].zeros((1, 4)),), "model.onnx")
+    >>> print(interop.onnx.source("model.onnx").partition("def forward")[2])
     (self, x: Any) -> Any:
         add_4 = shapes.linear(x, self.w_0_weight.value, self.w_0_bias.value)
         output = add_4.relu()
