@@ -9,9 +9,10 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.models.config import Activation, LabelledConfig, activation
 from burnpy.models.pretrained import Pretrained, pretrained, projections
 from burnpy.nn.init import Normal
-from burnpy.nn.layers.attention import MultiHeadAttention
-from burnpy.nn.layers.dense import Embedding, Linear
-from burnpy.nn.layers.dropping import Dropout
+from burnpy.nn.layers.dropout import Dropout
+from burnpy.nn.layers.embedding import Embedding
+from burnpy.nn.layers.linear import Linear
+from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
 from burnpy.nn.layers.normalization import LayerNorm
 from burnpy.nn.module import Module, rebound
 from burnpy.tensor.tensor import IntTensor

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, Union, get_ar
 
 from burnpy.backend.errors import ArgumentError, RecordError, RecordNotFoundError, path_shown
 from burnpy.backend.storage import inside, opened
-from burnpy.nn.functional.activation import mish
+from burnpy.nn.layers.activation import mish
 from burnpy.record.atomic_write import path_of, replace
 from burnpy.tensor.tensor import Tensor
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.models.pretrained import Pretrained
-from burnpy.nn.functional.dense import linear
-from burnpy.nn.key_value_cache import KeyValueCache
+from burnpy.nn.layers.key_value_cache import KeyValueCache
+from burnpy.nn.layers.linear import linear
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.typevars import B
@@ -16,8 +16,9 @@ from burnpy.typevars import B
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from burnpy.nn.layers.attention import MultiHeadAttention
-    from burnpy.nn.layers.dense import Embedding, Linear
+    from burnpy.nn.layers.embedding import Embedding
+    from burnpy.nn.layers.linear import Linear
+    from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
     from burnpy.tensor.host_data import DTypeLike
     from burnpy.tensor.tensor_types import Bools, Ints
 

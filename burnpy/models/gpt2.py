@@ -9,9 +9,10 @@ from burnpy.models.config import Activation, Config, activation
 from burnpy.models.decoder import Caches, Decoder, attended, positions
 from burnpy.models.pretrained import pretrained
 from burnpy.nn.init import Normal
-from burnpy.nn.layers.attention import MultiHeadAttention
-from burnpy.nn.layers.dense import Embedding, Linear
-from burnpy.nn.layers.dropping import Dropout
+from burnpy.nn.layers.dropout import Dropout
+from burnpy.nn.layers.embedding import Embedding
+from burnpy.nn.layers.linear import Linear
+from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
 from burnpy.nn.layers.normalization import LayerNorm
 from burnpy.nn.module import Module, rebound
 from burnpy.record.torch_names import Columns
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import os
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.nn.key_value_cache import KeyValueCache
+    from burnpy.nn.layers.key_value_cache import KeyValueCache
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.host_data import DTypeLike
     from burnpy.tensor.tensor import Tensor

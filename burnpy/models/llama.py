@@ -11,11 +11,11 @@ from burnpy.models.config import Activation, activation
 from burnpy.models.decoder import Caches, Decoder, attended
 from burnpy.models.llama_config import LlamaConfig
 from burnpy.models.pretrained import pretrained, projections
-from burnpy.nn.functional.normalization import rms_norm
 from burnpy.nn.init import Normal
-from burnpy.nn.layers.attention import MultiHeadAttention
-from burnpy.nn.layers.dense import Embedding, Linear
-from burnpy.nn.layers.normalization import RmsNorm
+from burnpy.nn.layers.embedding import Embedding
+from burnpy.nn.layers.linear import Linear
+from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
+from burnpy.nn.layers.normalization import RmsNorm, rms_norm
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.variable import Param
 from burnpy.tensor.tensor import Tensor
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import os
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.nn.key_value_cache import KeyValueCache
+    from burnpy.nn.layers.key_value_cache import KeyValueCache
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.host_data import DTypeLike
     from burnpy.tensor.tensor_types import Bools, Ints

@@ -8,8 +8,14 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.models.config import Activation, Config
-from burnpy.nn.layers.rotary import RotaryEncoding
-from burnpy.nn.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, RotaryScaling, YarnScaling
+from burnpy.nn.layers.positional_encoding import (
+    DynamicScaling,
+    LinearScaling,
+    Llama3Scaling,
+    RotaryEncoding,
+    RotaryScaling,
+    YarnScaling,
+)
 
 ModelType: TypeAlias = Literal["llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text"]
 LayerType: TypeAlias = Literal["full_attention", "sliding_attention"]

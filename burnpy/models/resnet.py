@@ -16,8 +16,8 @@ from burnpy.models.pretrained import Pretrained, pretrained
 from burnpy.nn.init import KaimingNormal
 from burnpy.nn.layers.batch_normalization import BatchNorm
 from burnpy.nn.layers.convolution import Conv2d
-from burnpy.nn.layers.dense import Linear
-from burnpy.nn.layers.pooling import MaxPool2d
+from burnpy.nn.layers.linear import Linear
+from burnpy.nn.layers.max_pooling import MaxPool2d
 from burnpy.nn.module import Module, rebound
 from burnpy.record.torch_names import torch_names
 from burnpy.typevars import B2, B, I

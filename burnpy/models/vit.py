@@ -9,10 +9,10 @@ from burnpy.backend.errors import ShapeError
 from burnpy.models.config import Activation, LabelledConfig, activation
 from burnpy.models.pretrained import Pretrained, pretrained, projections
 from burnpy.nn.init import TruncatedNormal
-from burnpy.nn.layers.attention import MultiHeadAttention
 from burnpy.nn.layers.convolution import Conv2d
-from burnpy.nn.layers.dense import Linear
-from burnpy.nn.layers.dropping import Dropout
+from burnpy.nn.layers.dropout import Dropout
+from burnpy.nn.layers.linear import Linear
+from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
 from burnpy.nn.layers.normalization import LayerNorm
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.variable import Param

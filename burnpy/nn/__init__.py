@@ -17,45 +17,49 @@ _NAMES = {
     "burnpy.nn.empty_weights": "init_empty_weights",
     "burnpy.nn.buffer_updates": "BufferUpdate record_update stepped",
     "burnpy.nn.layers.activation": (
-        "Celu Elu Gelu Glu Hardshrink Hardsigmoid Hardswish Hardtanh LeakyRelu LogSigmoid LogSoftmax Mish PRelu Relu "
-        "Relu6 Selu Sigmoid Silu Softmax Softmin Softplus Softshrink Softsign SwiGlu Tanh Tanhshrink Threshold"
+        "Celu Elu Gelu Glu LeakyRelu LogSigmoid Mish PRelu Relu Selu Sigmoid Silu Softplus Softsign SwiGlu Tanh"
     ),
-    "burnpy.nn.layers.alignment": "CtcLoss",
-    "burnpy.nn.key_value_cache": "KeyValueCache",
-    "burnpy.nn.layers.attention": "MultiHeadAttention",
-    "burnpy.nn.layers.rotary": "PositionalEncoding RotaryEncoding",
-    "burnpy.nn.rotary_scaling": "DynamicScaling LinearScaling Llama3Scaling RotaryScaling YarnScaling",
+    "burnpy.nn.layers.hard_activation": (
+        "Hardshrink Hardsigmoid Hardswish Hardtanh Relu6 Softshrink Tanhshrink Threshold"
+    ),
+    "burnpy.nn.layers.softmax": "LogSoftmax Softmax Softmin",
+    "burnpy.nn.layers.ctc_loss": "CtcLoss",
+    "burnpy.nn.layers.key_value_cache": "KeyValueCache",
+    "burnpy.nn.layers.multi_head_attention": "MultiHeadAttention",
+    "burnpy.nn.layers.positional_encoding": (
+        "DynamicScaling LinearScaling Llama3Scaling PositionalEncoding RotaryEncoding RotaryScaling YarnScaling"
+    ),
     "burnpy.nn.layers.batch_normalization": "BatchNorm InstanceNorm",
     "burnpy.nn.layers.normalization": "GroupNorm LayerNorm LocalResponseNorm RmsNorm",
     "burnpy.nn.layers.convolution": "Conv1d Conv2d Conv3d",
     "burnpy.nn.layers.transposed_convolution": "ConvTranspose1d ConvTranspose2d ConvTranspose3d",
-    "burnpy.nn.layers.dense": "Bilinear Embedding Linear",
-    "burnpy.nn.layers.dropping": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
-    "burnpy.nn.layers.bags": "EmbeddingBag",
+    "burnpy.nn.layers.linear": "Bilinear Linear",
+    "burnpy.nn.layers.embedding": "Embedding EmbeddingBag",
+    "burnpy.nn.layers.dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
     "burnpy.nn.layers.lora": "Lora add_lora merge_lora",
-    "burnpy.nn.layers.multilabel_losses": "FocalLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss",
+    "burnpy.nn.layers.classification_losses": (
+        "BceLoss BceWithLogitsLoss CrossEntropyLoss FocalLoss KlDivLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss "
+        "NllLoss"
+    ),
     "burnpy.nn.layers.sequential": "Flatten Identity Sequential",
-    "burnpy.nn.layers.reparametrization": "SpectralNorm WeightNorm",
-    "burnpy.nn.layers.resampling": "Upsample",
-    "burnpy.nn.layers.shuffling": "ChannelShuffle PixelShuffle PixelUnshuffle",
+    "burnpy.nn.layers.parametrizations": "SpectralNorm WeightNorm",
+    "burnpy.nn.layers.interpolation": "Upsample",
+    "burnpy.nn.layers.pixel_shuffle": "ChannelShuffle PixelShuffle PixelUnshuffle",
     "burnpy.nn.layers.quantization": "QuantizationError QuantizedLinear quantization_error",
     "burnpy.nn.layers.lstm": "Lstm LstmCell LstmState",
-    "burnpy.nn.layers.recurrence": "Gru GruCell Rnn RnnCell",
-    "burnpy.nn.layers.losses": (
-        "BceLoss BceWithLogitsLoss CrossEntropyLoss GaussianNllLoss HuberLoss KlDivLoss L1Loss MseLoss NllLoss "
-        "PoissonNllLoss SmoothL1Loss"
-    ),
+    "burnpy.nn.layers.rnn": "Gru GruCell Rnn RnnCell",
+    "burnpy.nn.layers.losses": "GaussianNllLoss HuberLoss L1Loss MseLoss PoissonNllLoss SmoothL1Loss",
     "burnpy.nn.layers.margin_losses": (
         "CosineEmbeddingLoss HingeEmbeddingLoss MarginRankingLoss MultiMarginLoss SoftMarginLoss TripletMarginLoss"
     ),
     "burnpy.nn.layers.padding": "CircularPad ConstantPad ReflectionPad ReplicationPad ZeroPad",
-    "burnpy.nn.layers.pooling": "AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d",
+    "burnpy.nn.layers.average_pooling": "AvgPool1d AvgPool2d AvgPool3d LpPool1d LpPool2d LpPool3d",
+    "burnpy.nn.layers.max_pooling": "MaxPool1d MaxPool2d MaxPool3d",
     "burnpy.nn.layers.adaptive_pooling": (
         "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d"
     ),
-    "burnpy.nn.layers.lp_pooling": "LpPool1d LpPool2d LpPool3d",
     "burnpy.nn.layers.unpooling": "MaxUnpool1d MaxUnpool2d MaxUnpool3d",
-    "burnpy.nn.layers.windows": "Fold Unfold",
+    "burnpy.nn.layers.unfold": "Fold Unfold",
     "burnpy.nn.layers.transformer": "TransformerEncoder TransformerEncoderLayer",
     "burnpy.nn.layers.transformer_decoder": "DecoderCache TransformerDecoder TransformerDecoderLayer",
     "burnpy.nn.module": "Module Stateless rebound",

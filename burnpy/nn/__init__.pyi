@@ -4,35 +4,23 @@ from burnpy.nn import functional, init
 from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
 from burnpy.nn.empty_weights import init_empty_weights
 from burnpy.nn.init import Initializer
-from burnpy.nn.key_value_cache import KeyValueCache
 from burnpy.nn.layers.activation import (
     Celu,
     Elu,
     Gelu,
     Glu,
-    Hardshrink,
-    Hardsigmoid,
-    Hardswish,
-    Hardtanh,
     LeakyRelu,
     LogSigmoid,
-    LogSoftmax,
     Mish,
     PRelu,
     Relu,
-    Relu6,
     Selu,
     Sigmoid,
     Silu,
-    Softmax,
-    Softmin,
     Softplus,
-    Softshrink,
     Softsign,
     SwiGlu,
     Tanh,
-    Tanhshrink,
-    Threshold,
 )
 from burnpy.nn.layers.adaptive_pooling import (
     AdaptiveAvgPool1d,
@@ -42,28 +30,37 @@ from burnpy.nn.layers.adaptive_pooling import (
     AdaptiveMaxPool2d,
     AdaptiveMaxPool3d,
 )
-from burnpy.nn.layers.alignment import CtcLoss
-from burnpy.nn.layers.attention import MultiHeadAttention
-from burnpy.nn.layers.bags import EmbeddingBag
+from burnpy.nn.layers.average_pooling import AvgPool1d, AvgPool2d, AvgPool3d, LpPool1d, LpPool2d, LpPool3d
 from burnpy.nn.layers.batch_normalization import BatchNorm, InstanceNorm
-from burnpy.nn.layers.convolution import Conv1d, Conv2d, Conv3d
-from burnpy.nn.layers.dense import Bilinear, Embedding, Linear
-from burnpy.nn.layers.dropping import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
-from burnpy.nn.layers.lora import Lora, add_lora, merge_lora
-from burnpy.nn.layers.losses import (
+from burnpy.nn.layers.classification_losses import (
     BceLoss,
     BceWithLogitsLoss,
     CrossEntropyLoss,
-    GaussianNllLoss,
-    HuberLoss,
+    FocalLoss,
     KlDivLoss,
-    L1Loss,
-    MseLoss,
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
     NllLoss,
-    PoissonNllLoss,
-    SmoothL1Loss,
 )
-from burnpy.nn.layers.lp_pooling import LpPool1d, LpPool2d, LpPool3d
+from burnpy.nn.layers.convolution import Conv1d, Conv2d, Conv3d
+from burnpy.nn.layers.ctc_loss import CtcLoss
+from burnpy.nn.layers.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
+from burnpy.nn.layers.embedding import Embedding, EmbeddingBag
+from burnpy.nn.layers.hard_activation import (
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    Relu6,
+    Softshrink,
+    Tanhshrink,
+    Threshold,
+)
+from burnpy.nn.layers.interpolation import Upsample
+from burnpy.nn.layers.key_value_cache import KeyValueCache
+from burnpy.nn.layers.linear import Bilinear, Linear
+from burnpy.nn.layers.lora import Lora, add_lora, merge_lora
+from burnpy.nn.layers.losses import GaussianNllLoss, HuberLoss, L1Loss, MseLoss, PoissonNllLoss, SmoothL1Loss
 from burnpy.nn.layers.lstm import Lstm, LstmCell, LstmState
 from burnpy.nn.layers.margin_losses import (
     CosineEmbeddingLoss,
@@ -73,26 +70,33 @@ from burnpy.nn.layers.margin_losses import (
     SoftMarginLoss,
     TripletMarginLoss,
 )
-from burnpy.nn.layers.multilabel_losses import FocalLoss, MultiLabelMarginLoss, MultiLabelSoftMarginLoss
+from burnpy.nn.layers.max_pooling import MaxPool1d, MaxPool2d, MaxPool3d
+from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
 from burnpy.nn.layers.normalization import GroupNorm, LayerNorm, LocalResponseNorm, RmsNorm
 from burnpy.nn.layers.padding import CircularPad, ConstantPad, ReflectionPad, ReplicationPad, ZeroPad
-from burnpy.nn.layers.pooling import AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d
+from burnpy.nn.layers.parametrizations import SpectralNorm, WeightNorm
+from burnpy.nn.layers.pixel_shuffle import ChannelShuffle, PixelShuffle, PixelUnshuffle
+from burnpy.nn.layers.positional_encoding import (
+    DynamicScaling,
+    LinearScaling,
+    Llama3Scaling,
+    PositionalEncoding,
+    RotaryEncoding,
+    RotaryScaling,
+    YarnScaling,
+)
 from burnpy.nn.layers.quantization import QuantizationError, QuantizedLinear, quantization_error
-from burnpy.nn.layers.recurrence import Gru, GruCell, Rnn, RnnCell
-from burnpy.nn.layers.reparametrization import SpectralNorm, WeightNorm
-from burnpy.nn.layers.resampling import Upsample
-from burnpy.nn.layers.rotary import PositionalEncoding, RotaryEncoding
+from burnpy.nn.layers.rnn import Gru, GruCell, Rnn, RnnCell
 from burnpy.nn.layers.sequential import Flatten, Identity, Sequential
-from burnpy.nn.layers.shuffling import ChannelShuffle, PixelShuffle, PixelUnshuffle
+from burnpy.nn.layers.softmax import LogSoftmax, Softmax, Softmin
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.layers.transformer_decoder import DecoderCache, TransformerDecoder, TransformerDecoderLayer
 from burnpy.nn.layers.transposed_convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from burnpy.nn.layers.unfold import Fold, Unfold
 from burnpy.nn.layers.unpooling import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
-from burnpy.nn.layers.windows import Fold, Unfold
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.module_paths import Where
 from burnpy.nn.module_state import Entry, State, StateReport
-from burnpy.nn.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, RotaryScaling, YarnScaling
 from burnpy.nn.variable import BoolBuffer, Buffer, IntBuffer, Param
 
 __all__ = [

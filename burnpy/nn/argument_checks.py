@@ -1,11 +1,11 @@
-"""Checks of the arguments of layers and of their functions: sizes, float tensors and their dimensions."""
+"""Checks of the arguments of layers and of their functions: numbers, float tensors and their dimensions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import index
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -16,16 +16,8 @@ from burnpy.tensor.operands import MOST_FLOAT, refuse_wider, together
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, class_name, describe
 
-Pair: TypeAlias = int | Sequence[int]
-"""A size for height and width: one number for both, or two."""
-Triple: TypeAlias = int | Sequence[int]
-"""A size for depth, height and width: one number for all, or three."""
-Single: TypeAlias = int | Sequence[int]
-"""A size for the length of sequences: a number, or a sequence of one."""
-OutputSize: TypeAlias = int | Sequence[int | None] | None
-"""The size of an output: one number for all dimensions, or one for each; None keeps the size of the input."""
-Size: TypeAlias = Single | Pair | Triple
-"""A size of a layer that is for sequences, images or volumes."""
+QuantizedDType: TypeAlias = Literal["int8", "int4"]
+"""The size of the ints of quantized weights."""
 
 _MOST = 1 << 62
 
@@ -116,118 +108,12 @@ def whole(operation: str, name: str, value: int) -> int:
     return number
 
 
-def pair(operation: str, name: str, value: Pair, least: int = 1) -> tuple[int, int]:
-    """Convert a size for height and width to two ints of at least ``least``.
-
-    Raises:
-        ArgumentError: it is neither one int nor two, or one is too small.
-
-    >>> pair("max_pool2d", "kernel_size", 2), pair("max_pool2d", "stride", (1, 2))
-    ((2, 2), (1, 2))
-    """
-    sizes: Any = (value, value) if value.__class__ is int else value
-    if sizes.__class__ is tuple and len(sizes) == 2:
-        high, wide = sizes
-        if high.__class__ is int and wide.__class__ is int and least <= high < _MOST and least <= wide < _MOST:
-            return high, wide
-    return _checked_sizes(operation, name, value, least, 2)  # type: ignore[return-value]  # two ints
-
-
-def triple(operation: str, name: str, value: Triple, least: int = 1) -> tuple[int, int, int]:
-    """Convert a size for depth, height and width to three ints of at least ``least``.
-
-    Raises:
-        ArgumentError: it is neither one int nor three, or one is too small.
-
-    >>> triple("max_pool3d", "kernel_size", 2), triple("max_pool3d", "stride", (1, 2, 2))
-    ((2, 2, 2), (1, 2, 2))
-    """
-    return _checked_sizes(operation, name, value, least, 3)  # type: ignore[return-value]  # three ints
-
-
-def output_sizes(operation: str, value: OutputSize, dims: int) -> tuple[int | None, ...]:
-    """Convert ``output_size`` to a positive int for each dimension, or None for the size of the input.
-
-    Raises:
-        ArgumentError: it is neither one int nor one for each dimension, or one is not positive.
-
-    >>> output_sizes("adaptive_avg_pool2d", 2, 2), output_sizes("adaptive_avg_pool2d", (None, 2), 2)
-    ((2, 2), (None, 2))
-    """
-    each: tuple[int | None, ...] = tuple(value) if isinstance(value, Sequence) else (value,) * dims
-    if len(each) == dims and None in each:
-        return tuple(None if n is None else single(operation, "output_size", n) for n in each)
-    size: Any = value
-    if dims == 1:
-        return (single(operation, "output_size", size),)
-    return pair(operation, "output_size", size) if dims == 2 else triple(operation, "output_size", size)
-
-
-def single(operation: str, name: str, value: Single, least: int = 1) -> int:
-    """Convert a size for the length of sequences to an int of at least ``least``.
-
-    Raises:
-        ArgumentError: it is neither an int nor a sequence of one, or is too small.
-
-    >>> single("max_pool1d", "kernel_size", 2), single("max_pool1d", "stride", (3,))
-    (2, 3)
-    """
-    size: Any = value[0] if isinstance(value, Sequence) and len(value) == 1 else value
-    number = _int(size)
-    if number is None or number < least:
-        raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected an int of at least {least}")
-    return number
-
-
-def row(operation: str, name: str, value: Single, least: int = 1) -> tuple[int, int]:
-    """Convert a size for the length of sequences to the sizes for images of height 1.
-
-    Raises:
-        ArgumentError: as `single`.
-
-    >>> row("max_pool1d", "kernel_size", 2), row("max_pool1d", "padding", (3,), 0)
-    ((1, 2), (0, 3))
-    """
-    return least, single(operation, name, value, least)
-
-
-_NAMES = {2: ("two", "(height, width)"), 3: ("three", "(depth, height, width)")}
-"""The numbers of sizes, and what they are for."""
-
-
-def _checked_sizes(operation: str, name: str, value: Any, least: int, count: int) -> tuple[int, ...]:
-    """Convert a size to ``count`` ints, from any sequence and any kind of integers."""
-    size = _int(value)
-    sizes = (size,) * count if size is not None else tuple(map(_int, value)) if isinstance(value, Sequence) else ()
-    if len(sizes) != count or any(n is None or n < least for n in sizes):
-        word, form = _NAMES[count]
-        raise ArgumentError(
-            f"{operation}() got {name}={describe(value)}; expected an int of at least {least}, or {word} of them: "
-            f"{form}"
-        )
-    return sizes  # type: ignore[return-value]  # ints
-
-
 def _int(value: Any) -> int | None:
     try:
         number = index(value)
     except TypeError:
         return None
     return number if -_MOST < number < _MOST else None
-
-
-def divisor_of(operation: str, divisor: int | None) -> int | None:
-    """Return a validated ``divisor_override``; None stays None.
-
-    Raises:
-        ArgumentError: it is not an int, or is 0.
-    """
-    if divisor is None:
-        return None
-    number = whole(operation, "divisor_override", divisor)
-    if number == 0:
-        raise ArgumentError(f"{operation}() got divisor_override=0; expected another number")
-    return number
 
 
 def floats(operation: str, required: int, **tensors: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.nn.functional.quantization import QuantizedDType
+    from burnpy.nn.argument_checks import QuantizedDType
     from burnpy.tensor.host_data import DTypeLike
     from burnpy.tensor.tensor import Tensor
 

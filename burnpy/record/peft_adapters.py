@@ -17,14 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.backend.errors import (
-    ArgumentError,
-    RecordError,
-    StateError,
-    path_shown,
-)
+from burnpy.backend.errors import ArgumentError, RecordError, StateError, path_shown
 from burnpy.backend.storage import inside, make_folder, opened
-from burnpy.nn.layers.dense import Linear
+from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.lora import Lora
 from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module

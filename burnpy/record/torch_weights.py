@@ -16,7 +16,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import StateError
-from burnpy.nn.layers.dense import Embedding
+from burnpy.nn.layers.embedding import Embedding
 from burnpy.nn.module import Module
 from burnpy.nn.tree import joined, walk
 from burnpy.nn.variable import Variable

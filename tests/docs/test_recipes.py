@@ -271,19 +271,19 @@ FUNCTION, LAYER = changes_of("A function of the package"), changes_of("A layer o
 RECIPES = {
     "function": Recipe(
         FUNCTION,
-        ["functional/activation.py", "functional/__init__.py", "nn/test_activation.py"],
+        ["layers/activation.py", "functional/__init__.py", "nn/test_activation.py"],
         EXPORTED,
         [EXPORTS, "tests/docs/test_public_api.py", ACTIVATIONS],
         {
             "function": Step(
                 (0,),
                 DEFINED,
-                "burnpy/nn/functional/__init__.py lists squareplus: define it in burnpy/nn/functional/activation.py",
+                "burnpy/nn/functional/__init__.py lists squareplus: define it in burnpy/nn/layers/activation.py",
             ),
             "table": Step(
                 (1,),
                 LISTED,
-                "burnpy/nn/functional/activation.py defines squareplus: list it in burnpy/nn/functional/__init__.py",
+                "burnpy/nn/layers/activation.py defines squareplus: list it in burnpy/nn/functional/__init__.py",
             ),
             "examples": Step(
                 (2,),
@@ -294,18 +294,18 @@ RECIPES = {
     ),
     "layer": Recipe(
         [*LAYER, *FUNCTION],
-        ["layers/activation.py", "layers/activation.py", "nn/__init__.py", "nn/every_layer.py"],
+        ["layers/activation.py", "nn/__init__.py", "nn/every_layer.py"],
         EXPORTED,
         [EXPORTS, "tests/docs/test_public_api.py", WIDTHS, "tests/nn/test_repr.py"],
         {
             "layer": Step(
-                (0, 1), DEFINED, "burnpy/nn/__init__.py lists Squareplus: define it in burnpy/nn/layers/activation.py"
+                (0,), DEFINED, "burnpy/nn/__init__.py lists Squareplus: define it in burnpy/nn/layers/activation.py"
             ),
             "table": Step(
-                (2,), LISTED, "burnpy/nn/layers/activation.py defines Squareplus: list it in burnpy/nn/__init__.py"
+                (1,), LISTED, "burnpy/nn/layers/activation.py defines Squareplus: list it in burnpy/nn/__init__.py"
             ),
             "examples": Step(
-                (3,),
+                (2,),
                 f"{WIDTHS}::test_every_layer_is_known",
                 "['Squareplus'] have no example: give them rows in tests/nn/every_layer.py",
             ),

@@ -66,12 +66,12 @@ def defined(node: ast.stmt) -> list[str]:
 
 
 def public_functions() -> Iterator[tuple[str, str]]:
-    """The files and names of the functions of `burnpy.nn.functional`, which are `explained`."""
-    for path in sorted((ROOT / "burnpy/nn/functional").glob("*.py")):
+    """The files and names of the functions of layers, which are `explained`; `burnpy.nn` itself has a few of them."""
+    for path in sorted((ROOT / "burnpy/nn/layers").glob("*.py")):
         file = path.relative_to(ROOT).as_posix()
-        for node in parsed(file).body:
-            if isinstance(node, ast.FunctionDef) and "explained" in map(ast.unparse, node.decorator_list):
-                yield file, node.name
+        functions = [node for node in parsed(file).body if isinstance(node, ast.FunctionDef)]
+        public = [node.name for node in functions if "explained" in map(ast.unparse, node.decorator_list)]
+        yield from ((file, name) for name in public if name not in import_module("burnpy.nn").__all__)
 
 
 def layers() -> Iterator[tuple[str, str]]:

@@ -84,7 +84,9 @@ class Postponing:
 
 def _forget() -> None:
     """Drop the constants that the library keeps for a device: those that were made dry hold no numbers."""
-    for module in filter(None, map(sys.modules.get, ("burnpy.nn.buffer_updates", "burnpy.nn.functional.rotary"))):
+    for module in filter(
+        None, map(sys.modules.get, ("burnpy.nn.buffer_updates", "burnpy.nn.layers.positional_encoding"))
+    ):
         for kept in vars(module).values():
             if hasattr(kept, "cache_clear"):
                 kept.cache_clear()

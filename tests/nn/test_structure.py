@@ -8,23 +8,9 @@ from pathlib import Path
 from types import ModuleType
 
 import burnpy.nn
-from burnpy.nn import functional
 
 ROOT = Path(burnpy.nn.__path__[0])
 FILES = {".".join(("burnpy", "nn", *path.relative_to(ROOT).with_suffix("").parts)): path for path in ROOT.rglob("*.py")}
-
-LAYERS_ALONE = {
-    "attention_projections",
-    "lora",
-    "lstm",
-    "recurrence",
-    "recurrence_frame",
-    "reparametrization",
-    "sequential",
-    "transformer",
-    "transformer_decoder",
-}
-"""The modules of layers that have no function of their own."""
 
 
 def imports(path: Path) -> set[str]:
@@ -38,23 +24,28 @@ def imports(path: Path) -> set[str]:
     return imported & FILES.keys()
 
 
-def modules(package: str) -> set[str]:
-    return {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__"}
-
-
 def test_there_is_no_circle_of_imports() -> None:
     graph = {name: imports(path) for name, path in FILES.items()}
     order = [*TopologicalSorter(graph).static_order()]  # a CycleError names the files of a circle
     assert order.index("burnpy.nn.variable") < order.index("burnpy.nn.tree") < order.index("burnpy.nn.module_base")
-    assert order.index("burnpy.nn.module") < order.index("burnpy.nn.layers.dense")
+    assert order.index("burnpy.nn.module") < order.index("burnpy.nn.layers.linear")
 
 
-def test_a_family_has_one_name_in_functional_and_layers() -> None:
-    assert modules("layers") - LAYERS_ALONE == modules("functional")
+def test_a_function_is_defined_in_the_file_of_its_layer() -> None:
+    """`burnpy.nn.functional` is a table of names. A layer that calls a function of burnpy.nn stands with it."""
+    assert [path.name for path in (ROOT / "functional").glob("*.py")] == ["__init__.py"]
+    layers = [getattr(burnpy.nn, name) for name in burnpy.nn.__all__]
+    called = [(layer, layer._function) for layer in layers if getattr(layer, "_function", None) is not None]
+    assert len(called) > 40
+    apart = [
+        (layer.__name__, function.__module__)
+        for layer, function in called
+        if function.__module__.startswith("burnpy.nn") and function.__module__ != layer.__module__
+    ]
+    assert not apart
 
 
 def test_no_module_takes_the_place_of_a_function() -> None:
     """A module is set as an attribute of its package when it is imported, where a lazy name is looked up later."""
-    assert not modules("functional").intersection(functional.__all__)
     names = {name for name in burnpy.nn.__all__ if not isinstance(getattr(burnpy.nn, name), ModuleType)}
-    assert not modules("").intersection(names)
+    assert not names & {path.stem for path in ROOT.glob("*.py")}

@@ -1,26 +1,8 @@
 """The names of `burnpy.nn.functional`, made from its table by ``python -m burnpy.docs.stubs``."""
 
-from burnpy.nn.functional.activation import (
-    celu,
-    elu,
-    glu,
-    gumbel_softmax,
-    hardsigmoid,
-    hardswish,
-    hardtanh,
-    leaky_relu,
-    logsigmoid,
-    mish,
-    relu6,
-    selu,
-    softmin,
-    softshrink,
-    softsign,
-    swiglu,
-    tanhshrink,
-    threshold,
-)
-from burnpy.nn.functional.adaptive_pooling import (
+from burnpy.nn.argument_checks import QuantizedDType
+from burnpy.nn.layers.activation import celu, elu, glu, leaky_relu, logsigmoid, mish, selu, softsign, swiglu
+from burnpy.nn.layers.adaptive_pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -28,24 +10,26 @@ from burnpy.nn.functional.adaptive_pooling import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )
-from burnpy.nn.functional.alignment import ctc_loss
-from burnpy.nn.functional.attention import scaled_dot_product_attention
-from burnpy.nn.functional.bags import embedding_bag
-from burnpy.nn.functional.batch_normalization import BatchNormed, batch_norm, batch_normed, instance_norm
-from burnpy.nn.functional.convolution import conv1d, conv2d, conv3d
-from burnpy.nn.functional.dense import bilinear, embedding, linear
-from burnpy.nn.functional.dropping import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
-from burnpy.nn.functional.losses import (
+from burnpy.nn.layers.attention import scaled_dot_product_attention
+from burnpy.nn.layers.average_pooling import avg_pool1d, avg_pool2d, avg_pool3d, lp_pool1d, lp_pool2d, lp_pool3d
+from burnpy.nn.layers.batch_normalization import BatchNormed, batch_norm, batch_normed, instance_norm
+from burnpy.nn.layers.classification_losses import (
     binary_cross_entropy,
-    gaussian_nll_loss,
-    huber_loss,
     kl_div,
-    l1_loss,
-    poisson_nll_loss,
-    smooth_l1_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    sigmoid_focal_loss,
 )
-from burnpy.nn.functional.lp_pooling import lp_pool1d, lp_pool2d, lp_pool3d
-from burnpy.nn.functional.margin_losses import (
+from burnpy.nn.layers.convolution import conv1d, conv2d, conv3d
+from burnpy.nn.layers.ctc_loss import ctc_loss
+from burnpy.nn.layers.dropout import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
+from burnpy.nn.layers.embedding import embedding, embedding_bag
+from burnpy.nn.layers.grid_sample import affine_grid, grid_sample
+from burnpy.nn.layers.hard_activation import hardsigmoid, hardswish, hardtanh, relu6, softshrink, tanhshrink, threshold
+from burnpy.nn.layers.interpolation import interpolate
+from burnpy.nn.layers.linear import bilinear, linear
+from burnpy.nn.layers.losses import gaussian_nll_loss, huber_loss, l1_loss, poisson_nll_loss, smooth_l1_loss
+from burnpy.nn.layers.margin_losses import (
     cosine_embedding_loss,
     hinge_embedding_loss,
     margin_ranking_loss,
@@ -53,21 +37,16 @@ from burnpy.nn.functional.margin_losses import (
     soft_margin_loss,
     triplet_margin_loss,
 )
-from burnpy.nn.functional.multilabel_losses import (
-    multilabel_margin_loss,
-    multilabel_soft_margin_loss,
-    sigmoid_focal_loss,
-)
-from burnpy.nn.functional.normalization import group_norm, layer_norm, local_response_norm, normalize, rms_norm
-from burnpy.nn.functional.padding import pad
-from burnpy.nn.functional.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
-from burnpy.nn.functional.quantization import QuantizedDType, dequantize, quantize, quantized_linear
-from burnpy.nn.functional.resampling import affine_grid, grid_sample, interpolate
-from burnpy.nn.functional.rotary import positional_encoding, rotary_encoding
-from burnpy.nn.functional.shuffling import channel_shuffle, pixel_shuffle, pixel_unshuffle
-from burnpy.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d, conv_transpose3d
-from burnpy.nn.functional.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
-from burnpy.nn.functional.windows import fold, unfold
+from burnpy.nn.layers.max_pooling import max_pool1d, max_pool2d, max_pool3d
+from burnpy.nn.layers.normalization import group_norm, layer_norm, local_response_norm, normalize, rms_norm
+from burnpy.nn.layers.padding import pad
+from burnpy.nn.layers.pixel_shuffle import channel_shuffle, pixel_shuffle, pixel_unshuffle
+from burnpy.nn.layers.positional_encoding import positional_encoding, rotary_encoding
+from burnpy.nn.layers.quantization import dequantize, quantize, quantized_linear
+from burnpy.nn.layers.softmax import gumbel_softmax, softmin
+from burnpy.nn.layers.transposed_convolution import conv_transpose1d, conv_transpose2d, conv_transpose3d
+from burnpy.nn.layers.unfold import fold, unfold
+from burnpy.nn.layers.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from burnpy.tensor.functions.distances import cosine_similarity, pairwise_distance, pdist
 from burnpy.tensor.functions.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 

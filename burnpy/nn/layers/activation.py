@@ -1,36 +1,164 @@
-"""Activations as layers, for use in `Sequential`; elsewhere use functions and the methods of tensors."""
+"""Activations of each element, and gated linear units: functions, and layers that call them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import floats, positive
-from burnpy.nn.functional.activation import (
-    celu,
-    elu,
-    glu,
-    hardsigmoid,
-    hardswish,
-    hardtanh,
-    leaky_relu,
-    logsigmoid,
-    mish,
-    relu6,
-    selu,
-    softmin,
-    softshrink,
-    softsign,
-    swiglu,
-    tanhshrink,
-    threshold,
-)
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.variable import Param
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dims import dim_of
+from burnpy.tensor.operands import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
+
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+@explained
+def leaky_relu(x: Tensor[B], negative_slope: float = 0.01) -> Tensor[B]:
+    """Return x where it is positive, and ``negative_slope`` · x elsewhere. The gradient at 0 is the slope.
+
+    Source: Maas et al., Rectifier Nonlinearities Improve Neural Network Acoustic Models, 2013.
+
+    >>> leaky_relu(Tensor[NumPy].from_data([-1.0, 2.0]), 0.25).tolist()
+    [-0.25, 2.0]
+    """
+    (x,) = floats("leaky_relu", 1, x=x)
+    return x._like(_device(x).leaky_relu(x._primitive, number(x, negative_slope, "leaky_relu")))
+
+
+@explained
+def elu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
+    """Return x where it is positive, and ``alpha`` · (exp(x) - 1) elsewhere.
+
+    Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units, 2015.
+
+    >>> print(elu(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-0.632  0.     2.   ]
+    """
+    return _elu("elu", x, alpha, 1.0)
+
+
+@explained
+def celu(x: Tensor[B], alpha: float = 1.0) -> Tensor[B]:
+    """Return x where it is positive, and ``alpha`` · (exp(x / alpha) - 1) elsewhere, smooth for every alpha.
+
+    Source: Barron, Continuously Differentiable Exponential Linear Units, 2017.
+
+    Raises:
+        ArgumentError: ``alpha`` is 0.
+
+    >>> print(celu(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-0.632  0.     2.   ]
+    """
+    if alpha == 0:
+        raise ArgumentError("celu() got alpha=0, and divides by alpha; expected a positive number")
+    return _elu("celu", x, alpha, 1.0, continuous=True)
+
+
+@explained
+def selu(x: Tensor[B]) -> Tensor[B]:
+    """Compute the `elu` with the scale and alpha that keep mean 0 and variance 1 from layer to layer.
+
+    Source: Klambauer et al., Self-Normalizing Neural Networks, 2017.
+
+    >>> print(selu(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-1.111  0.     2.101]
+    """
+    return _elu("selu", x, _SELU_ALPHA, _SELU_SCALE)
+
+
+@explained
+def mish(x: Tensor[B]) -> Tensor[B]:
+    """Compute x · tanh(softplus(x)). Source: Misra, Mish: A Self Regularized Activation Function, 2019.
+
+    >>> print(mish(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-0.303  0.     1.944]
+    """
+    (x,) = floats("mish", 1, x=x)
+    return x._like(_device(x).mish(x._primitive))
+
+
+@explained
+def logsigmoid(x: Tensor[B]) -> Tensor[B]:
+    """Compute the logarithm of the sigmoid, without overflow.
+
+    >>> print(logsigmoid(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-1.313 -0.693 -0.127]
+    """
+    (x,) = floats("logsigmoid", 1, x=x)
+    return -(-x).softplus()
+
+
+@explained
+def softsign(x: Tensor[B]) -> Tensor[B]:
+    """Compute x / (1 + |x|).
+
+    >>> print(softsign(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-0.5    0.     0.667]
+    """
+    (x,) = floats("softsign", 1, x=x)
+    return x / (x.abs() + 1.0)
+
+
+def _device(x: Tensor[Any]) -> Any:
+    return x._device
+
+
+def _elu(operation: str, x: Tensor[B], alpha: float, scale: float, *, continuous: bool = False) -> Tensor[B]:
+    """Return the elu times ``scale``; with ``continuous``, the argument of exp is divided by ``alpha``."""
+    (x,) = floats(operation, 1, x=x)
+    size = number(x, alpha, operation)
+    return x._like(_device(x).elu(x._primitive, size, scale, 1.0 / size if continuous else 1.0))
+
+
+@explained
+def glu(x: Tensor[B], dim: int = -1) -> Tensor[B]:
+    """Compute the gated linear unit: the first half of x along ``dim`` times the sigmoid of the second.
+
+    Source: Dauphin et al., Language Modeling with Gated Convolutional Networks, 2016.
+
+    Raises:
+        ShapeError: the size of ``dim`` is odd.
+
+    >>> glu(Tensor[NumPy].from_data([3.0, 0.0])).tolist()
+    [1.5]
+    """
+    value, gate = _halves("glu", x, dim)
+    return value * gate.sigmoid()
+
+
+@explained
+def swiglu(x: Tensor[B], dim: int = -1) -> Tensor[B]:
+    """Compute the SwiGLU gate: the silu of the first half of x along ``dim`` times the second.
+
+    Source: Shazeer, GLU Variants Improve Transformer, 2020.
+
+    Raises:
+        ShapeError: the size of ``dim`` is odd.
+
+    >>> print(swiglu(Tensor[NumPy].from_data([1.0, -1.0, 2.0, 3.0])).to_numpy().round(3))
+    [ 1.462 -0.807]
+    """
+    gate, value = _halves("swiglu", x, dim)
+    return gate.silu() * value
+
+
+def _halves(operation: str, x: Tensor[B], dim: int) -> tuple[Tensor[B], Tensor[B]]:
+    (x,) = floats(operation, 1, x=x)
+    if not x.ndim:
+        raise ShapeError(f"{operation}() cannot halve a 0-d tensor; it needs a dimension of even size")
+    size = x.shape[dim_of(dim, x.ndim, operation)]
+    if size % 2:
+        raise ShapeError(f"{operation}() cannot halve dim {dim} of shape {x.shape}, whose size is odd")
+    first, second = x.split(size // 2, dim) if size else (x, x)
+    return first, second
 
 
 class Relu(Stateless):
@@ -95,44 +223,6 @@ class Softplus(Stateless):
         return x.softplus(self.beta)
 
 
-class Softmax(Stateless):
-    """The softmax, exp(x) divided by its sum along a dimension.
-
-    Args:
-        dim: the dimension.
-    """
-
-    def __init__(self, dim: int = -1) -> None:
-        self.dim = dim
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Apply the layer; the output has the shape of x."""
-        return x.softmax(self.dim)
-
-
-class LogSoftmax(Stateless):
-    """The logarithm of `Softmax`.
-
-    Args:
-        dim: the dimension.
-    """
-
-    def __init__(self, dim: int = -1) -> None:
-        self.dim = dim
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Apply the layer; the output has the shape of x."""
-        return x.log_softmax(self.dim)
-
-
-class Relu6(Stateless):
-    """The rectified linear unit limited to 6; its gradient at 0 and at 6 is 0."""
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Apply the layer; the output has the shape of x."""
-        return relu6(x)
-
-
 class LeakyRelu(Stateless):
     """x where it is positive, and ``negative_slope`` · x elsewhere.
 
@@ -177,86 +267,6 @@ class PRelu(Module[B]):
     def valid(self: PRelu[Autodiff[I]]) -> PRelu[I]:
         """Return the layer on the inner backend, sharing its weights."""
         return rebound(self)
-
-
-class Hardtanh(Stateless):
-    """x limited to a range; unlike with ``x.clamp``, the gradient at its ends is 0.
-
-    Args:
-        min_val: the lower end.
-        max_val: the upper end.
-    """
-
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0) -> None:
-        self.min_val = min_val
-        self.max_val = max_val
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Apply the layer; the output has the shape of x."""
-        return hardtanh(x, self.min_val, self.max_val)
-
-
-class Hardsigmoid(Stateless):
-    """The piecewise linear sigmoid, x / 6 + 1 / 2 limited to the range from 0 to 1."""
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Apply the layer; the output has the shape of x."""
-        return hardsigmoid(x)
-
-
-class Hardswish(Stateless):
-    """The product of x and its `Hardsigmoid`."""
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Apply the layer; the output has the shape of x."""
-        return hardswish(x)
-
-
-class Hardshrink(Stateless):
-    """x, and 0 where its magnitude is at most ``lambd``.
-
-    Args:
-        lambd: the largest magnitude that becomes 0.
-    """
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        self.lambd = lambd
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Apply the layer; the output has the shape of x."""
-        return x.hardshrink(self.lambd)
-
-
-class Softshrink(Stateless):
-    """x moved by ``lambd`` toward 0, and 0 where its magnitude is at most that.
-
-    Args:
-        lambd: the distance.
-    """
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        self.lambd = lambd
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Apply the layer; the output has the shape of x."""
-        return softshrink(x, self.lambd)
-
-
-class Threshold(Stateless):
-    """x where it is above a threshold, and a number elsewhere.
-
-    Args:
-        threshold: the threshold.
-        value: the number.
-    """
-
-    def __init__(self, threshold: float, value: float) -> None:
-        self.threshold = threshold
-        self.value = value
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Apply the layer; the output has the shape of x."""
-        return threshold(x, self.threshold, self.value)
 
 
 class Elu(Stateless):
@@ -319,29 +329,6 @@ class Softsign(Stateless):
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Apply the layer; the output has the shape of x."""
         return softsign(x)
-
-
-class Tanhshrink(Stateless):
-    """The difference x - tanh(x)."""
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Apply the layer; the output has the shape of x."""
-        return tanhshrink(x)
-
-
-class Softmin(Stateless):
-    """The softmax of -x along a dimension.
-
-    Args:
-        dim: the dimension.
-    """
-
-    def __init__(self, dim: int = -1) -> None:
-        self.dim = dim
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Apply the layer; the output has the shape of x."""
-        return softmin(x, self.dim)
 
 
 class Glu(Stateless):

@@ -1,382 +1,363 @@
-"""Multi-head attention."""
+"""Scaled dot product attention, its masks, and the projections of queries, keys and values."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+import math
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
-from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.argument_checks import above_zero, exact_dims, positive, probability
-from burnpy.nn.attention_masks import both_allow, joined_masks
-from burnpy.nn.functional.attention import scaled_dot_product_attention
-from burnpy.nn.init import Initializer, XavierUniform
-from burnpy.nn.key_value_cache import KeyValueCache, check_cache, check_kept
-from burnpy.nn.layers.attention_projections import AttentionProjections
-from burnpy.nn.layers.dense import Linear
-from burnpy.nn.module import rebound
-from burnpy.nn.rotary_scaling import DynamicScaling
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
+from burnpy.backend.primitives import DType
+from burnpy.nn.argument_checks import above_zero, dims_at_least, floats, positive, whole
+from burnpy.nn.layers.dropout import dropout
+from burnpy.nn.layers.linear import linear, linear_of
+from burnpy.nn.module import Module
+from burnpy.nn.tree import new_module
 from burnpy.nn.variable import Param
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.tensor import IntTensor, Tensor
-from burnpy.typevars import B, I
+from burnpy.tensor.joining import cat
+from burnpy.tensor.operands import broadcast_shape, number, refuse_wider, together
+from burnpy.tensor.tensor import BoolTensor, Tensor
+from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Unpack
+    from typing import TypedDict
 
-    from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.nn.attention_masks import AttentionMasks
-    from burnpy.nn.layers.rotary import RotaryEncoding
-    from burnpy.nn.module import called_as
     from burnpy.tensor.generator import Generator
-    from burnpy.tensor.host_data import DTypeLike
     from burnpy.tensor.tensor_types import Bools
 
+    class AttentionMasks(TypedDict, Generic[B], total=False):
+        """The masks that a call of an attention takes as keyword arguments, for type checkers."""
 
-class MultiHeadAttention(AttentionProjections[B]):
-    """Multi-head attention on projections of queries, keys and values, with an output projection.
+        mask: Bools[B] | Tensor[B] | None
+        key_mask: Bools[B] | None
+        causal: bool
 
-    The batch dimension comes first. ``in_proj_weight`` is (size, 3 · size), for queries, keys and values in turn: the
-    transpose of PyTorch's, as is ``out_proj.weight``. With fewer heads of keys or another head size it is narrower or
-    wider. In masks, true means that a query may attend to a key; in PyTorch's layer it means the reverse. Where the
-    projections are quantized or adapted, ``q_proj``, ``k_proj`` and ``v_proj`` are layers in place of the matrix.
+
+@explained
+def scaled_dot_product_attention(
+    query: Tensor[B],
+    key: Tensor[B],
+    value: Tensor[B],
+    mask: Bools[B] | Tensor[B] | None = None,
+    *,
+    causal: bool = False,
+    offset: int | None = None,
+    scale: float | None = None,
+    dropout_p: float = 0.0,
+    enable_gqa: bool = False,
+    window: int | None = None,
+    softcap: float | None = None,
+    generator: Generator | None = None,
+) -> Tensor[B]:
+    """Compute scaled dot-product attention, ``softmax(query @ key.mT · scale + mask) @ value``.
+
+    A query that may attend to no key gets zeros, and has no gradient.
 
     Args:
-        size: the size of input and output vectors.
-        heads: the number of heads.
-        head_size: the size of the vectors of a head; ``size / heads`` by default, which heads must divide.
-        key_heads: the number of heads of keys and values; a group of heads shares each. It must divide ``heads``, which
-            is the default.
-        rotary: the rotary encoding of queries and keys; by default there is none.
-        q_norm: a norm of the queries of each head, before the rotary encoding, such as ``RmsNorm(head_size)``; by
-            default there is none.
-        k_norm: a norm of the keys.
-        scale: the factor of the scores; 1 / √head_size by default.
-        softcap: a bound of the scores: see `burnpy.nn.functional.scaled_dot_product_attention`.
-        window: the number of keys that a causal query attends to ("sliding window"); all by default.
-        dropout: the probability that an attention weight is dropped in training.
-        bias: whether the projections have a bias, initially zero.
-        out_bias: whether the output projection has one too.
-        device: the device of the layer.
-        initializer: the initializer of ``in_proj_weight``; `burnpy.nn.init.XavierUniform` by default.
-        generator: the source of random initial values.
+        query: shape (…, T, E).
+        key: shape (…, S, E).
+        value: shape (…, S, F).
+        mask: broadcasts to (…, T, S). A bool mask is true where a query may attend to a key; a float mask is added to
+            the scores.
+        causal: whether query t attends only to the keys 0 … offset + t.
+        offset: the position of the first query among the keys; 0 by default. It is required with fewer queries than
+            keys: with a cache of keys, where the queries are the last positions, it is ``S - T``. Queries after the
+            last key attend to all keys; queries before the first key (a negative offset) attend to none.
+        scale: the factor of the scores; 1 / √E by default.
+        dropout_p: the probability that an attention weight is dropped; 0 outside training.
+        enable_gqa: whether several heads of queries share one of keys and values ("grouped queries"): query is then
+            (…, H, T, E), key (…, G, S, E) and value (…, G, S, F), and G divides H.
+        window: with ``causal``, the number of keys that a query attends to, itself included: the last ones ("sliding
+            window"); all by default.
+        softcap: a bound of the scores s before masks, ``softcap · tanh(s / softcap)``; none by default.
+        generator: the source of random numbers for dropout.
+
+    Returns:
+        Shape (…, T, F).
 
     Raises:
-        ArgumentError: a setting is invalid.
+        ShapeError: the shapes do not match.
+        DTypeError: keys, values or a mask to add are wider than the queries.
+        ArgumentError: ``dropout_p`` is not a probability; ``causal`` with fewer queries than keys and no offset; a
+            window without ``causal``; or a window or softcap that is not above 0.
 
     Source: Vaswani et al., Attention Is All You Need, 2017.
 
-    >>> x = Tensor[NumPy].ones((2, 5, 8))
-    >>> attention = MultiHeadAttention(8, 2, device=NumPy)
-    >>> attention(x, causal=True).shape
-    (2, 5, 8)
-    >>> cache = attention.empty_cache(2, 5)
-    >>> for t in range(3):
-    ...     y, cache = attention(x[:, t : t + 1], causal=True, cache=cache)
-    >>> y.shape, cache.length
-    ((2, 1, 8), 3)
+    >>> q, v = Tensor[NumPy].zeros((2, 4)), Tensor[NumPy].from_data([[1.0], [3.0]])
+    >>> scaled_dot_product_attention(q, q, v).tolist(), scaled_dot_product_attention(q, q, v, causal=True).tolist()
+    ([[2.0], [2.0]], [[1.0], [2.0]])
+    >>> scaled_dot_product_attention(q[1:], q, v, causal=True, offset=1).tolist()
+    [[2.0]]
+    """
+    name = "scaled_dot_product_attention"
+    query, key, value = floats(name, 3, query=query, key=key, value=value)
+    q, k, v = query.shape, key.shape, value.shape
+    if window is not None:
+        positive(name, window=window)
+        if not causal:
+            raise ArgumentError(
+                f"{name}() got window={window} without causal=True; a window is the last keys up to each query"
+            )
+    for word, shape, form in (("query", q, "(…, T, E)"), ("key", k, "(…, S, E)"), ("value", v, "(…, S, F)")):
+        dims_at_least(name, word, shape, 2, form)
+    if enable_gqa and q[:-2] != k[:-2]:
+        settings: dict[str, Any] = {"causal": causal, "offset": offset, "scale": scale}
+        settings |= {"dropout_p": dropout_p, "window": window, "softcap": softcap, "generator": generator}
+        return _grouped(name, query, key, value, mask, settings)
+    same_batch = q[:-2] == k[:-2] == v[:-2]
+    batch = q[:-2] if same_batch else broadcast_shape(q[:-2], k[:-2], v[:-2])
+    if batch is None or q[-1] != k[-1] or k[-2] != v[-2]:
+        raise ShapeError(
+            f"{name}() got query {q}, key {k} and value {v}; expected the shapes (…, T, E), "
+            "(…, S, E) and (…, S, F), where the … broadcast"
+        )
+    first = _first_query(name, q[-2], k[-2], causal, offset)
+    if not same_batch:
+        query, key, value = (x.broadcast_to((*batch, *x.shape[-2:])) for x in (query, key, value))
+    factor = 1.0 / math.sqrt(q[-1] or 1) if scale is None else float(number(query, scale, name))
+    scores_shape = (*batch, q[-2], k[-2])
+    placed: Any = mask
+    if mask is not None:
+        query, key, value, placed = together(name, query, key, value, mask)
+        _check_mask(name, placed, scores_shape)
+        refuse_wider(name, "queries", query.dtype, mask=placed)
+    if window is not None and first is not None:
+        key, value, placed, first = _within(window, key, value, placed, first, q[-2])
+    if not dropout_p and softcap is None and not isinstance(placed, Tensor):
+        device: Any = query.device
+        primitives = (query._primitive, key._primitive, value._primitive)
+        mask_primitive = None if placed is None else placed._primitive
+        return query._like(device.attention(*primitives, mask_primitive, first, factor)[0])
+    if softcap is not None:
+        above_zero(name, softcap=softcap)
+    weights = _weights(query * factor @ key.mT, placed, first, softcap)
+    return dropout(weights, dropout_p, generator=generator) @ value
+
+
+def _grouped(
+    name: str, query: Tensor[B], key: Tensor[B], value: Tensor[B], mask: Any, settings: dict[str, Any]
+) -> Tensor[B]:
+    """Compute attention with shared heads of keys and values, which are expanded without a copy.
+
+    Source: Ainslie et al., GQA: Training Generalized Multi-Query Transformer Models, 2023.
+    """
+    q, k, v = query.shape, key.shape, value.shape
+    if min(len(q), len(k), len(v)) < 3 or k[-3] != v[-3] or not k[-3] or q[-3] % k[-3]:
+        raise ShapeError(
+            f"{name}() with enable_gqa=True got query {q}, key {k} and value {v}; expected the shapes "
+            "(…, H, T, E), (…, G, S, E) and (…, G, S, F), where G divides H"
+        )
+    heads, shared = q[-3], k[-3]
+    group = heads // shared
+    if isinstance(mask, (BoolTensor, Tensor)) and mask.ndim > 2:
+        if mask.shape[-3] not in (1, heads):
+            raise ShapeError(f"{name}() got a mask of shape {mask.shape} for {heads} heads of queries")
+        split = (1, 1) if mask.shape[-3] == 1 else (shared, group)
+        mask = mask.reshape((*mask.shape[:-3], *split, *mask.shape[-2:]))
+    groups = query.reshape((*q[:-3], shared, group, *q[-2:]))
+    if q[-2] == 1:  # the heads of a group are as many queries, and no key is read twice
+        first = _first_query(name, 1, k[-2], settings.pop("causal"), settings.pop("offset"))
+        window = settings.pop("window")
+        if first is not None:
+            seen = slice(0 if window is None else max(first - window + 1, 0), max(first + 1, 0))
+            key, value = key[..., seen, :], value[..., seen, :]
+            mask = mask[..., seen] if isinstance(mask, (BoolTensor, Tensor)) and mask.shape[-1] > 1 else mask
+        if isinstance(mask, (BoolTensor, Tensor)) and mask.ndim > 2:
+            mask = mask.squeeze(-2)
+        out = scaled_dot_product_attention(groups.squeeze(-2), key, value, mask, **settings)
+        return out.reshape((*q[:-1], v[-1]))
+    out = scaled_dot_product_attention(groups, key.unsqueeze(-3), value.unsqueeze(-3), mask, **settings)
+    return out.flatten(-4, -3)
+
+
+def _within(
+    window: int, key: Tensor[B], value: Tensor[B], mask: Any, first: int, queries: int
+) -> tuple[Tensor[B], Tensor[B], Any, int]:
+    """Return the keys and values that windows of the last keys have, their mask, and the offset of the queries."""
+    begin = min(max(0, first - window + 1), key.shape[-2])  # before it no query attends to a key
+    if begin:
+        key, value, first = key[..., begin:, :], value[..., begin:, :], first - begin
+        mask = mask if mask is None or mask.shape[-1] == 1 else mask[..., begin:]
+    if first + queries <= window:
+        return key, value, mask, first
+    near = BoolTensor.ones((queries, key.shape[-2]), device=key.device).triu(first - window + 1)
+    if mask is None:
+        mask = near
+    else:
+        mask = mask & near if isinstance(mask, BoolTensor) else mask.masked_fill(~near, -math.inf)
+    return key, value, mask, first
+
+
+def _weights(
+    scores: Tensor[B], mask: BoolTensor[B] | Tensor[B] | None, first: int | None, softcap: float | None
+) -> Tensor[B]:
+    """Compute attention weights by tensor operations: with a float mask or softcap, which the backend's one lacks."""
+    if softcap is not None:
+        scores = (scores / softcap).tanh() * softcap
+    if isinstance(mask, Tensor):
+        scores = scores + mask
+        allowed = mask.detach() != -math.inf
+    else:
+        allowed = mask if mask is not None else BoolTensor.ones((1, 1), device=scores.device)
+    if first is not None:
+        allowed = allowed & BoolTensor.ones(scores.shape[-2:], device=scores.device).tril(first)
+    some = allowed.any(dim=-1, keepdim=True)
+    return scores.masked_fill(~(allowed | ~some), -math.inf).softmax(-1).masked_fill(~some, 0.0)
+
+
+def _first_query(name: str, queries: int, keys: int, causal: bool, offset: int | None) -> int | None:
+    """Return the position of the first query among the keys, or None without causal masking.
+
+    Raises:
+        ArgumentError: the offset is missing, or passed without ``causal``.
+    """
+    if not causal:
+        if offset is not None:
+            raise ArgumentError(
+                f"{name}() got offset={offset!r:.80} without causal=True; it is the position of "
+                "the first query, for causal attention only"
+            )
+        return None
+    if offset is not None:
+        return whole(name, "offset", offset)
+    if queries < keys:
+        sizes = f"{queries} quer{'y' if queries == 1 else 'ies'} and {keys} key{'s' * (keys != 1)}"
+        raise ArgumentError(
+            f"{name}() got causal=True with {sizes}, but no offset of the queries among the keys; pass "
+            f"offset={keys - queries} for the last positions, as with a cache of keys, or offset=0 for the first"
+        )
+    return 0
+
+
+def _check_mask(name: str, mask: Any, shape: tuple[int, ...]) -> None:
+    """Check that a mask is a bool or float tensor that broadcasts to ``shape``."""
+    if not isinstance(mask, TensorBase) or mask.kind == "int":
+        raise ArgumentError(f"{name}() takes as mask a BoolTensor, or a Tensor to add, not {a(type(mask).__name__)}")
+    if broadcast_shape(mask.shape, shape) != shape:
+        raise ShapeError(f"{name}() got a mask of shape {mask.shape}, which does not broadcast to {shape}")
+
+
+def joined_masks(mask: Any, key_mask: Any) -> Any:
+    """Combine a mask, (T, S) or (N, heads, T, S), and a ``key_mask``, (N, S), into one mask; either may be None."""
+    if mask is not None and mask.ndim == 3:
+        raise ShapeError(
+            f"MultiHeadAttention() got a mask of shape {mask.shape}, which may be one for each example or "
+            "for each head; say which: mask[:, None] or mask[None]"
+        )
+    if key_mask is None:
+        return mask
+    if not isinstance(key_mask, BoolTensor) or key_mask.ndim != 2:
+        error = ShapeError if isinstance(key_mask, BoolTensor) else KindError
+        raise error(f"MultiHeadAttention() takes a BoolTensor of shape (N, S) as key_mask, got {describe(key_mask)}")
+    return both_allow(mask, key_mask[:, None, None, :])
+
+
+def both_allow(mask: BoolTensor[B] | Tensor[B] | None, other: BoolTensor[B] | None) -> BoolTensor[B] | Tensor[B] | None:
+    """Return a mask, of bools or of floats to add, that allows what both masks allow; None allows all."""
+    if mask is None or other is None:
+        return other if mask is None else mask
+    if isinstance(mask, BoolTensor):
+        return mask & other
+    zeros = Tensor.zeros(other.shape, dtype=mask.dtype, device=mask.device)
+    return mask + zeros.masked_fill(~other, -float("inf"))
+
+
+Projection: TypeAlias = Any
+"""A `Linear` layer, or the `QuantizedLinear` or `Lora` in its place."""
+_PARTS = ("q_proj", "k_proj", "v_proj")
+
+
+class AttentionProjections(Module[B]):
+    """The base class of attention: ``in_proj_weight`` for queries, keys and values in turn, as in PyTorch.
+
+    Where they are quantized or adapted, ``q_proj``, ``k_proj`` and ``v_proj`` are layers in its place.
     """
 
-    def __init__(
-        self,
-        size: int,
-        heads: int,
-        *,
-        head_size: int | None = None,
-        key_heads: int | None = None,
-        rotary: RotaryEncoding | None = None,
-        q_norm: Callable[[Tensor[B]], Tensor[B]] | None = None,
-        k_norm: Callable[[Tensor[B]], Tensor[B]] | None = None,
-        scale: float | None = None,
-        softcap: float | None = None,
-        window: int | None = None,
-        dropout: float = 0.0,
-        bias: bool = True,
-        out_bias: bool = True,
-        device: B | type[B],
-        initializer: Initializer | None = None,
-        generator: Generator | None = None,
-    ) -> None:
-        name = "MultiHeadAttention"
-        positive(name, size=size, heads=heads)
-        if head_size is None and size % heads:
-            raise ArgumentError(
-                f"{name}() got {heads} heads for size {size}, which they must divide, or pass head_size="
-            )
-        each = size // heads if head_size is None else head_size
-        shared = heads if key_heads is None else key_heads
-        positive(name, key_heads=shared, head_size=each, **({} if window is None else {"window": window}))
-        above_zero(name, **{key: x for key, x in (("scale", scale), ("softcap", softcap)) if x is not None})
-        if heads % shared:
-            raise ArgumentError(f"{name}() got key_heads={key_heads} for {heads} heads, which they must divide")
-        if rotary is not None and each % 2:
-            raise ArgumentError(f"{name}() got a rotary encoding for heads of size {each}; the size must be even")
-        self.heads, self.key_heads, self.head_size, self.rotary = heads, key_heads, head_size, rotary
-        self.q_norm, self.k_norm = q_norm, k_norm
-        self.scale, self.softcap, self.window, self.out_bias = scale, softcap, window, out_bias
-        self.dropout = probability(name, dropout)
-        shape = (size, (heads + 2 * shared) * each)
-        weight = (initializer or XavierUniform())(shape, device=device, generator=generator)
-        self._join(Param(weight), Param(Tensor.zeros(shape[1:], device=device)) if bias else None)
-        projection = Linear(heads * each, size, bias=bias and out_bias, device=device, generator=generator)
-        self.out_proj = projection.map(lambda b: b.zeros_like(), "bias") if bias and out_bias else projection
+    heads: int
+    key_heads: int | None
+    head_size: int | None
+    in_proj_weight: Param[B]  #: (size, (heads + 2 · key_heads) · head_size); missing where the parts are layers
+    in_proj_bias: Param[B] | None
+    q_proj: Projection
+    k_proj: Projection
+    v_proj: Projection
 
-    @overload
-    def forward(
-        self,
-        query: Tensor[B],
-        key: Tensor[B] | KeyValueCache[B] | None = None,
-        value: Tensor[B] | None = None,
-        *,
-        offset: int | None = None,
-        cache: None = None,
-        **masks: Unpack[AttentionMasks[B]],
-    ) -> Tensor[B]: ...
-    @overload
-    def forward(
-        self,
-        query: Tensor[B],
-        *,
-        offset: int | None = None,
-        cache: KeyValueCache[B],
-        **masks: Unpack[AttentionMasks[B]],
-    ) -> tuple[Tensor[B], KeyValueCache[B]]: ...
-    def forward(
-        self,
-        query: Tensor[B],
-        key: Tensor[B] | KeyValueCache[B] | None = None,
-        value: Tensor[B] | None = None,
-        *,
-        mask: Bools[B] | Tensor[B] | None = None,
-        key_mask: Bools[B] | None = None,
-        causal: bool = False,
-        offset: int | None = None,
-        cache: KeyValueCache[B] | None = None,
-    ) -> Tensor[B] | tuple[Tensor[B], KeyValueCache[B]]:
-        """Compute the attention output of each query.
+    def _join(self, weight: Param[B], bias: Param[B] | None) -> None:
+        """Set the parameters of one matrix, in ``__init__``."""
+        self.in_proj_weight, self.in_proj_bias = weight, bias
+        self.q_proj = self.k_proj = self.v_proj = None
 
-        Args:
-            query: shape (N, T, size).
-            key: shape (N, S, size); ``query`` by default. Or the projections that `project` returned.
-            value: shape (N, S, size); ``key`` by default.
-            mask: (T, S), or broadcasts to (N, heads, T, S): true where a query may attend to a key, or floats added to
-                the scores. For one mask per example, (N, T, S), pass ``mask[:, None]``.
-            key_mask: shape (N, S), true for valid keys, false for padding.
-            causal: whether query t attends only to the keys 0 … offset + t.
-            offset: the position of the first query among the keys; 0 by default. Required with fewer queries than keys:
-                see `burnpy.nn.functional.scaled_dot_product_attention`. With a cache it is the length of the cache.
-            cache: the keys and values of earlier positions, which queries attend to as well: what the call before
-                returned, or `empty_cache` for the first.
+    def _in_parts(self) -> Any:
+        """Return the same attention with a linear layer for each part; None if it has these already."""
+        if self.q_proj is not None:
+            return None
+        weight, bias = self.in_proj_weight, self.in_proj_bias
+        layers: dict[str, Any] = {}
+        for name, (start, stop) in zip(_PARTS, self._ranges(), strict=True):
+            columns = Param(weight.value.detach()[:, start:stop], frozen=weight.frozen)
+            of_bias = None if bias is None else Param(bias.value.detach()[start:stop], frozen=bias.frozen)
+            layers[name] = linear_of(columns, of_bias)
+        fields = {name: x for name, x in vars(self).items() if not name.startswith("in_proj")}
+        parts = (*(name for name in self._parts if name in fields), *_PARTS)
+        return new_module(type(self), {**fields, **layers}, parts, self._override)
 
-        Returns:
-            Shape (N, T, size); with a cache, a pair of this and of the cache with these T positions added.
+    def _ranges(self) -> list[tuple[int, int]]:
+        """Return the columns of queries, keys and values."""
+        wide, narrow = self.heads * self._head_size, self._key_heads * self._head_size
+        return [(0, wide), (wide, wide + narrow), (wide + narrow, wide + 2 * narrow)]
 
-        Raises:
-            ShapeError: the shapes do not match, or the cache has no room.
-            ArgumentError: ``causal`` with fewer queries than keys and no offset; a cache, and a key or value; projected
-                keys, and a value; a window without ``causal``.
-            KindError: ``key_mask`` is not a `BoolTensor`, or ``cache`` not a `KeyValueCache`.
-        """
-        if self.window is not None and not causal:
-            raise ArgumentError(
-                f"MultiHeadAttention() with window={self.window} attends to earlier keys; pass causal=True"
-            )
-        if cache is not None:
-            if key is not None or value is not None:
-                raise ArgumentError(
-                    "MultiHeadAttention() got a cache together with key or value; with a cache, pass the query alone"
-                )
-            self._check("query", query)
-            check_cache(cache, query.shape, self._key_heads, self._head_size)
-        q, k, v = self._projections(query, key, value, offset, cache)
-        masks = joined_masks(mask, key_mask)
-        if cache is not None:
-            cache = cache.extended(k, v)
-            k, v = cache.key, cache.value
-            if cache.dtype != q.dtype:
-                k, v = k.to_dtype(q.dtype), v.to_dtype(q.dtype)
-            masks = both_allow(masks, cache.mask(query.shape[1], causal=causal, window=self.window))
-            if isinstance(cache.length, IntTensor):
-                causal = False  # its mask is causal
-            elif causal and offset is None:
-                offset = cache.length - query.shape[1]
-        dropout = self.dropout if self.dropout and self.trains_on(query) else 0.0
-        attended = self._attended(q, k, v, masks, causal=causal, offset=offset, dropout_p=dropout)
-        out = self.out_proj(attended.transpose(1, 2).reshape(*query.shape[:2], self.heads * self._head_size))
-        return out if cache is None else (out, cache)
+    def _projected(self, x: Tensor[B], start: int = 0, end: int | None = None) -> Tensor[B]:
+        """Project x by the columns of the weight from ``start`` to ``end``: for queries, keys and values in turn."""
+        if self.q_proj is not None:
+            inside = [start <= a and (end is None or b <= end) for a, b in self._ranges()]
+            layers = [self.q_proj, self.k_proj, self.v_proj]
+            parts: list[Tensor[B]] = [layer(x) for layer, wanted in zip(layers, inside, strict=True) if wanted]
+            return parts[0] if len(parts) == 1 else cat(parts, dim=-1)
+        weight = self.in_proj_weight.value
+        bias = None if self.in_proj_bias is None else self.in_proj_bias.value
+        if start or end is not None:
+            part = slice(start, end)
+            weight, bias = weight[:, part], None if bias is None else bias[part]
+        return linear(x, weight, bias)
 
-    if TYPE_CHECKING:
+    def _keys_and_values(self, key: Tensor[B], value: Tensor[B]) -> tuple[Tensor[B], Tensor[B]]:
+        """Project keys and values; a single product if both are the same tensor."""
+        wide, narrow = self.heads * self._head_size, self._key_heads * self._head_size
+        if key is value:
+            both, count = self._heads(self._projected(key, wide)), self._key_heads
+            return both[:, :count], both[:, count:]
+        k, v = self._projected(key, wide, wide + narrow), self._projected(value, wide + narrow)
+        return self._heads(k), self._heads(v)
 
-        @called_as(forward)
-        def __call__(self, *args: Any, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-            """Return the result of `forward`."""
-            ...
+    def _heads(self, x: Tensor[B]) -> Tensor[B]:
+        """Reshape (N, length, heads · head_size) to (N, heads, length, head_size)."""
+        (n, length, size), each = x.shape, self._head_size
+        return x.reshape(n, length, size // each, each).transpose(1, 2)
 
-    @explained
-    def weights(
-        self,
-        query: Tensor[B],
-        key: Tensor[B] | None = None,
-        *,
-        mask: Bools[B] | Tensor[B] | None = None,
-        key_mask: Bools[B] | None = None,
-        causal: bool = False,
-        offset: int | None = None,
-    ) -> Tensor[B]:
-        """Compute the weights by which each query sums the values, (N, heads, T, S), without dropout.
+    @property
+    def _key_heads(self) -> int:
+        """The number of heads of keys and values."""
+        return self.heads if self.key_heads is None else self.key_heads
 
-        Arguments and errors are those of `forward`.
+    @property
+    def _head_size(self) -> int:
+        """The size of the vectors of a head."""
+        return self.size // self.heads if self.head_size is None else self.head_size
 
-        >>> x = Tensor[NumPy].ones((1, 2, 8))
-        >>> MultiHeadAttention(8, 1, device=NumPy).weights(x, causal=True).tolist()
-        [[[[1.0, 0.0], [0.5, 0.5]]]]
-        """
-        q, k, _ = self._projections(query, key, None, offset, None)
-        eye = Tensor.eye(k.shape[2], dtype=k.dtype, device=k.device).broadcast_to((*k.shape[:3], k.shape[2]))
-        return self._attended(q, k, eye, joined_masks(mask, key_mask), causal=causal, offset=offset)
+    @property
+    def _dtype(self) -> DType:
+        """The dtype of keys and values."""
+        return next(x.dtype for x in self._variables().values() if x.kind == "float")
 
-    @explained
-    def empty_cache(
-        self,
-        batch: int,
-        capacity: int,
-        *,
-        padding: IntTensor[B] | None = None,
-        dtype: DTypeLike | None = None,
-        compiled: bool = False,
-    ) -> KeyValueCache[B]:
-        """Return a cache of no positions, with which to begin.
+    @property
+    def size(self) -> int:
+        """The size of input and output vectors."""
+        return self.in_proj_weight.shape[0] if self.q_proj is None else int(self.q_proj.in_features)
 
-        Args:
-            batch: the number of texts.
-            capacity: the largest number of positions, prompt included.
-            padding: shape (batch,): the number of positions before the first word of each text, for prompts of
-                different lengths, which end together. No query attends to them; a rotary encoding begins after them.
-            dtype: the dtype in which keys and values are stored, such as "bfloat16"; the layer's by default.
-            compiled: whether the length is a tensor, so that a function that is `burnpy.compiled` has one plan for all
-                lengths.
-
-        Raises:
-            ArgumentError: a size is below 1; or ``compiled`` with a `DynamicScaling`.
-            ShapeError: ``padding`` has another shape.
-        """
-        positive("empty_cache", batch=batch, capacity=capacity)
-        if padding is not None and padding.shape != (batch,):
-            raise ShapeError(
-                f"empty_cache() got padding of shape {padding.shape} for {batch} texts; expected {(batch,)}"
-            )
-        if compiled and self.rotary is not None and isinstance(self.rotary.scaling, DynamicScaling):
-            raise ArgumentError(
-                "empty_cache(compiled=True) leaves the number of positions to the device, and a DynamicScaling depends "
-                "on it; leave compiled= out, or take another scaling"
-            )
-        return KeyValueCache.empty(
-            (batch, self._key_heads, capacity, self._head_size),
-            padding=padding,
-            dtype=self._dtype if dtype is None else dtype,
-            device=self.device,
-            compiled=compiled,
-        )
-
-    @explained
-    def project(self, key: Tensor[B], value: Tensor[B] | None = None) -> KeyValueCache[B]:
-        """Project keys and values once, for several calls that attend to them.
-
-        Args:
-            key: shape (N, S, size).
-            value: shape (N, S, size); ``key`` by default.
-
-        Returns:
-            A call takes it in place of ``key``.
-
-        Raises:
-            ShapeError: the shapes do not match.
-
-        >>> attention, memory = MultiHeadAttention(8, 2, device=NumPy), Tensor[NumPy].ones((1, 3, 8))
-        >>> keys = attention.project(memory)
-        >>> for t in range(3):
-        ...     y = attention(Tensor[NumPy].ones((1, 1, 8)), keys)
-        >>> y.shape, keys.length
-        ((1, 1, 8), 3)
-        """
-        value = key if value is None else value
-        for name, x in (("key", key), ("value", value)):
-            self._check(name, x)
-        k, v = self._keys_and_values(key, value)
-        return KeyValueCache.of(self._placed(k, self.k_norm, 0), v)
-
-    def _check(self, name: str, x: Tensor[B]) -> None:
-        """Check the shape of queries, keys or values."""
-        exact_dims("MultiHeadAttention", name, x.shape, 3, f"(N, length, {self.size})", last=self.size)
-
-    def _projections(
-        self,
-        query: Tensor[B],
-        key: Tensor[B] | KeyValueCache[B] | None,
-        value: Tensor[B] | None,
-        offset: int | None,
-        cache: KeyValueCache[B] | None,
-    ) -> tuple[Tensor[B], Tensor[B], Tensor[B]]:
-        """Return queries, keys and values in heads, the first two normed and rotated by their positions."""
-        wide = self.heads * self._head_size
-        first: int | IntTensor[B] = 0 if cache is None else cache.offset()
-        length = None if cache is None else cache.longest(query.shape[1])
-        start = first if offset is None else offset
-        if isinstance(key, KeyValueCache):
-            self._check("query", query)
-            if value is not None:
-                raise ArgumentError("MultiHeadAttention() got values beside projected keys, which have their values")
-            check_kept("projected keys", key, query.shape, self._key_heads, self._head_size)
-            q = self._heads(self._projected(query, 0, wide))
-            return self._placed(q, self.q_norm, start), key.key, key.value
-        key = query if key is None else key
-        value = key if value is None else value
-        for name, x in (("query", query), ("key", key), ("value", value)):
-            self._check(name, x)
-        if query is key and key is value:
-            every, both = self._heads(self._projected(query)), self.heads + self._key_heads
-            v = every[:, both:]
-            if self.rotary is not None and start is first and self.q_norm is None and self.k_norm is None:
-                turned = self._placed(every[:, :both], None, first, length)
-                return turned[:, : self.heads], turned[:, self.heads :], v
-            q, k = every[:, : self.heads], every[:, self.heads : both]
-        else:
-            q = self._heads(self._projected(query, 0, wide))
-            k, v = self._keys_and_values(key, value)
-        return self._placed(q, self.q_norm, start, length), self._placed(k, self.k_norm, first, length), v
-
-    def _placed(
-        self,
-        x: Tensor[B],
-        norm: Callable[[Tensor[B]], Tensor[B]] | None,
-        offset: int | IntTensor[B],
-        length: int | None = None,
-    ) -> Tensor[B]:
-        """Return queries or keys in heads after the norm and the rotary encoding that they have."""
-        x = x if norm is None else norm(x)
-        return x if self.rotary is None else self.rotary(x, offset=offset, length=length)
-
-    def _attended(
-        self, q: Tensor[B], k: Tensor[B], v: Tensor[B], mask: Any, *, causal: bool, offset: int | None, **options: Any
-    ) -> Tensor[B]:
-        """Compute the attention of queries in heads."""
-        return scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            mask,
-            causal=causal,
-            offset=offset,
-            scale=self.scale,
-            softcap=self.softcap,
-            window=self.window if causal else None,
-            enable_gqa=self._key_heads != self.heads,
-            **options,
-        )
-
-    def torch_names(self) -> dict[str, str]:
-        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
-        return {"in_proj_weight": "in_proj_weight.T"}
-
-    def valid(self: MultiHeadAttention[Autodiff[I]]) -> MultiHeadAttention[I]:
-        """Return the same layer on the inner backend."""
-        return rebound(self)
+    @property
+    def bias(self) -> bool:
+        """True if the projections have a bias."""
+        if self.q_proj is None:
+            return self.in_proj_bias is not None
+        return any(path.endswith("bias") for path in self.q_proj._variables())

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.nn.argument_checks import above_zero, positive, probability
-from burnpy.nn.functional.dropping import dropout as dropped
 from burnpy.nn.init import around_zero
-from burnpy.nn.layers.dense import Linear, linear_of
+from burnpy.nn.layers.dropout import dropout as dropped
+from burnpy.nn.layers.linear import Linear, linear_of
 from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.module_paths import Where

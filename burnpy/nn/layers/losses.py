@@ -1,30 +1,222 @@
-"""Losses as modules, each with the settings and errors of its function: differences, log likelihoods, divergences."""
+"""Losses of regression, and the base classes of all loss layers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
-from burnpy.backend.errors import ArgumentError
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero, check_choice
-from burnpy.nn.functional.losses import (
-    BatchReduction,
-    binary_cross_entropy,
-    gaussian_nll_loss,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    poisson_nll_loss,
-    smooth_l1_loss,
-)
 from burnpy.nn.module import FunctionLayer
-from burnpy.tensor.call_errors import inherit_methods
-from burnpy.tensor.functions.loss_checks import Reduction
-from burnpy.tensor.functions.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+from burnpy.tensor.call_errors import explained, inherit_methods
+from burnpy.tensor.functions.loss_checks import Reduction, by_weight, reduced, same_shape, weighted_mean
+from burnpy.tensor.functions.losses import mse_loss
+from burnpy.tensor.operands import number, operands, refuse_wider, together
+from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
-if TYPE_CHECKING:
-    from burnpy.tensor.tensor import Tensor
-    from burnpy.tensor.tensor_types import Ints
+
+@explained
+def l1_loss(
+    input: Tensor[B], target: Tensor[B], *, weight: Tensor[B] | None = None, reduction: Reduction = "mean"
+) -> Tensor[B]:
+    """Compute the mean absolute error, whose gradient is 0 where prediction and target are equal.
+
+    Args:
+        input: the prediction, of any shape.
+        target: the target values, of the same shape.
+        weight: the weight of each element, of the same shape; "mean" divides by the sum of the weights.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+
+    Raises:
+        ShapeError: the shapes differ.
+
+    >>> l1_loss(Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([1.0, 4.0])).item()
+    1.0
+    """
+    same_shape("l1_loss", input, target)
+    return weighted_mean("l1_loss", (input - target).abs(), weight, reduction)
+
+
+@explained
+def smooth_l1_loss(
+    input: Tensor[B], target: Tensor[B], *, beta: float = 1.0, reduction: Reduction = "mean"
+) -> Tensor[B]:
+    """Compute the absolute error |d| less beta / 2, and d² / (2 · beta) where |d| < beta.
+
+    Args:
+        input: the prediction, of any shape.
+        target: the target values, of the same shape.
+        beta: the error from which on the loss is linear; 0 makes it `l1_loss`.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+
+    Raises:
+        ShapeError: the shapes differ.
+        ArgumentError: ``beta`` is negative.
+
+    Source: Girshick, Fast R-CNN, 2015.
+
+    >>> x, y = Tensor[NumPy].from_data([0.5, 3.0]), Tensor[NumPy].zeros((2,))
+    >>> smooth_l1_loss(x, y, reduction="none").tolist()
+    [0.125, 2.5]
+    """
+    same_shape("smooth_l1_loss", input, target)
+    if not beta >= 0.0:
+        raise ArgumentError(f"smooth_l1_loss() got beta={beta!r:.80}; expected a number of at least 0")
+    beta = number(input, beta, "smooth_l1_loss")
+    losses = (input - target).abs() if beta == 0.0 else _quadratic_to_linear(input, target, beta)
+    if beta not in (0.0, 1.0):
+        losses = losses / beta
+    return reduced("smooth_l1_loss", losses, reduction)
+
+
+@explained
+def huber_loss(
+    input: Tensor[B],
+    target: Tensor[B],
+    *,
+    delta: float = 1.0,
+    weight: Tensor[B] | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor[B]:
+    """Compute Huber's loss: d² / 2 where |d| < delta, and delta · (|d| - delta / 2) elsewhere.
+
+    Args:
+        input: the prediction, of any shape.
+        target: the target values, of the same shape.
+        delta: the error from which on the loss is linear.
+        weight: the weight of each element, of the same shape; "mean" divides by the number of elements, as in PyTorch.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+
+    Raises:
+        ShapeError: the shapes differ.
+        ArgumentError: ``delta`` is not positive.
+
+    Source: Huber, Robust Estimation of a Location Parameter, 1964.
+
+    >>> huber_loss(Tensor[NumPy].from_data([0.5, 3.0]), Tensor[NumPy].zeros((2,)), delta=2.0, reduction="none").tolist()
+    [0.125, 4.0]
+    """
+    same_shape("huber_loss", input, target)
+    above_zero("huber_loss", delta=delta)
+    losses = by_weight("huber_loss", _quadratic_to_linear(input, target, delta), weight)
+    return reduced("huber_loss", losses, reduction)
+
+
+def _quadratic_to_linear(input: Tensor[B], target: Tensor[B], bound: float) -> Tensor[B]:
+    """Return d² / 2 of differences d within ±bound, and its tangents beyond."""
+    x, y = together("loss", input, target)
+    (losses,) = x._backend.fused(_with_tangents, (x._primitive, y._primitive), (-bound, bound))
+    return x._like(losses)  # type: ignore[no-any-return]  # a Tensor
+
+
+def _with_tangents(b: Any, x: Any, y: Any, low: Any, high: Any) -> tuple[Any]:
+    difference = b.sub(x, y)  # whose abs would lose the second derivative at 0
+    within = b.clamp(difference, low, high)
+    # The slope of a tangent is a constant, so that no derivative multiplies an infinite difference by 0.
+    beyond = b.mul(b.detach(within), b.sub(difference, within))
+    return (b.add(b.mul(b.mul(within, within), 0.5), beyond),)
+
+
+BatchReduction: TypeAlias = Literal["mean", "batchmean", "sum", "none"]
+
+
+@explained
+def poisson_nll_loss(
+    input: Tensor[B],
+    target: Tensor[B],
+    *,
+    log_input: bool = True,
+    full: bool = False,
+    eps: float = 1e-8,
+    reduction: Reduction = "mean",
+) -> Tensor[B]:
+    """Compute the negative log likelihood of counts under Poisson distributions: rate - count · log rate.
+
+    Args:
+        input: the logarithm of the rate, or the rate itself, of any shape.
+        target: the counts, of the same shape.
+        log_input: whether ``input`` is the logarithm.
+        full: whether to add Stirling's approximation of log count!, for counts above 1.
+        eps: is added to a rate before its logarithm.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+
+    Raises:
+        ShapeError: the shapes differ.
+
+    >>> poisson_nll_loss(Tensor[NumPy].zeros((2,)), Tensor[NumPy].from_data([0.0, 3.0]), reduction="none").tolist()
+    [1.0, 1.0]
+    """
+    same_shape("poisson_nll_loss", input, target)
+    losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        counted = target > 1.0
+        count = target.where(counted, 1.0)
+        stirling = count * count.log() - count + 0.5 * (2.0 * math.pi * count).log()
+        losses = losses + stirling.where(counted, 0.0)
+    return reduced("poisson_nll_loss", losses, reduction)
+
+
+@explained
+def gaussian_nll_loss(
+    input: Tensor[B],
+    target: Tensor[B],
+    var: Tensor[B] | float,
+    *,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: Reduction = "mean",
+) -> Tensor[B]:
+    """Compute the negative log likelihood under normal distributions: (log var + (input - target)² / var) / 2.
+
+    A variance below ``eps`` is ``eps``, and its gradient that at ``eps``.
+
+    Args:
+        input: the means, of any shape.
+        target: the values, of the same shape.
+        var: the variances: a number, or a tensor of the same shape, or with 1 as last dimension, or without it.
+        full: whether to add log(2π) / 2.
+        eps: the smallest variance.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+
+    Raises:
+        ShapeError: the shapes do not match.
+        ArgumentError: a variance is negative, on devices that check values at once; or ``eps`` is not positive.
+
+    Source: Nix and Weigend, Estimating the Mean and Variance of the Target Probability Distribution, 1994.
+
+    >>> mean, target = Tensor[NumPy].zeros((2,)), Tensor[NumPy].from_data([1.0, 2.0])
+    >>> gaussian_nll_loss(mean, target, Tensor[NumPy].ones((2,)), reduction="none").tolist()
+    [0.5, 2.0]
+    """
+    name = "gaussian_nll_loss"
+    same_shape(name, input, target)
+    above_zero(name, eps=eps)
+    number: Any = var
+    if isinstance(number, (int, float, np.number)):
+        variance = input.full_like(float(number))
+    elif isinstance(number, Tensor):
+        operands(input, number, name)  # raises an error if they cannot be combined
+        refuse_wider(name, "a prediction", input.dtype, var=number)
+        shape = number.shape
+        if shape not in (input.shape, input.shape[:-1], (*input.shape[:-1], 1)):
+            raise ShapeError(
+                f"{name}() got shape {input.shape} and a variance of shape {shape}; it is of the same shape, "
+                "or with 1 as last dimension, or without it"
+            )
+        variance = number.unsqueeze(-1) if shape != input.shape and len(shape) < input.ndim else number
+    else:
+        raise KindError(f"{name}() takes the variance as a Tensor or a number, got {describe(number)}")
+    d: Any = input.device.discrete
+    if d.eager_checks and variance.detach().lt(0.0).any().item():
+        raise ArgumentError(f"{name}() got a variance below 0; of its logarithm, write var=log_var.exp()")
+    small = variance.detach() < eps
+    variance = variance.where(~small, variance - variance.detach() + eps)
+    losses = 0.5 * (variance.log() + (input - target).square() / variance)
+    return reduced(name, losses + 0.5 * math.log(2.0 * math.pi) if full else losses, reduction)
 
 
 @inherit_methods
@@ -107,112 +299,6 @@ class HuberLoss(WeightedLoss):
         super().__init__(reduction=reduction)
         above_zero("HuberLoss", delta=delta)
         self.delta = delta
-
-
-class CrossEntropyLoss(Loss):
-    """Cross entropy between the softmax of logits and target classes or probabilities: see `burnpy.cross_entropy`.
-
-    >>> loss = CrossEntropyLoss()
-    >>> round(loss(Tensor[NumPy].zeros((2, 4)), IntTensor[NumPy].from_data([0, 3])).item(), 4)
-    1.3863
-    """
-
-    _function = staticmethod(cross_entropy)
-    _settings = ("ignore_index", "label_smoothing", "reduction")
-
-    def __init__(
-        self, *, ignore_index: int = -100, label_smoothing: float = 0.0, reduction: Reduction = "mean"
-    ) -> None:
-        super().__init__(reduction=reduction)
-        if not 0.0 <= label_smoothing <= 1.0:
-            raise ArgumentError(
-                f"CrossEntropyLoss() got label_smoothing={label_smoothing}; expected a number from 0 to 1"
-            )
-        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
-
-    def forward(self, logits: Tensor[B], target: Ints[B] | Tensor[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
-        """Return the loss of logits (N, C, …) for classes (N, …) or probabilities (N, C, …); class weights are (C,)."""
-        return self._result(logits, target, weight=weight)
-
-    if TYPE_CHECKING:
-
-        def __call__(
-            self, logits: Tensor[B], target: Ints[B] | Tensor[B], *, weight: Tensor[B] | None = None
-        ) -> Tensor[B]:
-            """Return the result of `forward`."""
-            ...
-
-
-class NllLoss(Loss):
-    """Negative log-likelihood of the target class: see `burnpy.nll_loss`."""
-
-    _function = staticmethod(nll_loss)
-    _settings = ("ignore_index", "reduction")
-
-    def __init__(self, *, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction=reduction)
-        self.ignore_index = ignore_index
-
-    def forward(self, log_probabilities: Tensor[B], target: Ints[B], *, weight: Tensor[B] | None = None) -> Tensor[B]:
-        """Return the loss of log-probabilities (N, C, …) for classes (N, …), with class weights (C,)."""
-        return self._result(log_probabilities, target, weight=weight)
-
-    if TYPE_CHECKING:
-
-        def __call__(
-            self, log_probabilities: Tensor[B], target: Ints[B], *, weight: Tensor[B] | None = None
-        ) -> Tensor[B]:
-            """Return the result of `forward`."""
-            ...
-
-
-class BceWithLogitsLoss(Loss):
-    """Binary cross entropy of the sigmoid of logits: see `burnpy.binary_cross_entropy_with_logits`."""
-
-    _function = staticmethod(binary_cross_entropy_with_logits)
-
-    def forward(
-        self,
-        input: Tensor[B],
-        target: Tensor[B],
-        *,
-        weight: Tensor[B] | None = None,
-        pos_weight: Tensor[B] | None = None,
-    ) -> Tensor[B]:
-        """Return the loss of logits and a target of the same shape; the weights broadcast to it."""
-        return self._result(input, target, weight=weight, pos_weight=pos_weight)
-
-    if TYPE_CHECKING:
-
-        def __call__(
-            self,
-            input: Tensor[B],
-            target: Tensor[B],
-            *,
-            weight: Tensor[B] | None = None,
-            pos_weight: Tensor[B] | None = None,
-        ) -> Tensor[B]:
-            """Return the result of `forward`."""
-            ...
-
-
-class BceLoss(WeightedLoss):
-    """Binary cross entropy of probabilities: see `burnpy.nn.functional.binary_cross_entropy`."""
-
-    _function = staticmethod(binary_cross_entropy)
-
-
-class KlDivLoss(PairLoss):
-    """Kullback-Leibler divergence from log-probabilities: see `burnpy.nn.functional.kl_div`."""
-
-    _function = staticmethod(kl_div)
-    _settings = ("log_target", "reduction")
-    _reductions = get_args(BatchReduction)
-
-    def __init__(self, *, log_target: bool = False, reduction: BatchReduction = "mean") -> None:
-        argument: Any = reduction  # one of `_reductions`
-        super().__init__(reduction=argument)
-        self.log_target = log_target
 
 
 class PoissonNllLoss(PairLoss):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.nn.argument_checks import floats, positive_int
 from burnpy.nn.init import around_zero
-from burnpy.nn.layers.recurrence_frame import Recurrent, RecurrentCell
+from burnpy.nn.layers.recurrent import Recurrent, RecurrentCell
 from burnpy.nn.module import rebound
 from burnpy.nn.variable import Param
 from burnpy.tensor.tensor import IntTensor, Tensor

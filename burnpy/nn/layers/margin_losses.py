@@ -1,26 +1,257 @@
-"""Losses with a margin as modules, each with the settings and errors of its function."""
+"""Losses with a margin: of scores, of rankings, of vectors and of triplets."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero
-from burnpy.nn.functional.margin_losses import (
-    cosine_embedding_loss,
-    hinge_embedding_loss,
-    margin_ranking_loss,
-    multi_margin_loss,
-    soft_margin_loss,
-    triplet_margin_loss,
-)
 from burnpy.nn.layers.losses import Loss
-from burnpy.tensor.functions.loss_checks import Reduction
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.functions.loss_checks import (
+    Reduction,
+    class_targets,
+    class_weights,
+    labels,
+    reduced,
+    same_shape,
+    value_at_class,
+)
+from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import Tensor
     from burnpy.tensor.tensor_types import Ints
+
+
+@explained
+def hinge_embedding_loss(
+    input: Tensor[B], target: Tensor[B] | Ints[B], *, margin: float = 1.0, reduction: Reduction = "mean"
+) -> Tensor[B]:
+    """Compute the hinge loss of distances x: x where the label is 1, and max(0, margin - x) where it is -1.
+
+    Args:
+        input: the distances, of any shape.
+        target: labels, 1 for similar and -1 for dissimilar pairs, of the same shape.
+        margin: the distance from which on dissimilar pairs cost nothing.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+
+    Raises:
+        ShapeError: the shapes differ.
+
+    >>> distances, target = Tensor[NumPy].from_data([0.25, 0.25]), IntTensor[NumPy].from_data([1, -1])
+    >>> hinge_embedding_loss(distances, target, reduction="none").tolist()
+    [0.25, 0.75]
+    """
+    name = "hinge_embedding_loss"
+    _float(name, input)
+    sign = labels(name, input, target, input.shape)
+    apart = (margin - input).clamp_min(0.0).where(sign != 1.0, 0.0)
+    return reduced(name, apart + input.where(sign != -1.0, 0.0), reduction)
+
+
+@explained
+def cosine_embedding_loss(
+    input1: Tensor[B],
+    input2: Tensor[B],
+    target: Tensor[B] | Ints[B],
+    *,
+    margin: float = 0.0,
+    reduction: Reduction = "mean",
+) -> Tensor[B]:
+    """Compute the loss of cosines c of pairs: 1 - c where the label is 1, and max(0, c - margin) where it is -1.
+
+    Args:
+        input1: vectors, shape (N, D) or (D,).
+        input2: vectors, of the same shape.
+        target: labels, 1 for similar and -1 for dissimilar pairs, of shape (N,) or ().
+        margin: the cosine up to which dissimilar pairs cost nothing.
+        reduction: "mean", "sum", or "none" for the loss of each pair.
+
+    Raises:
+        ShapeError: the shapes do not match.
+
+    >>> x, y = Tensor[NumPy].from_data([[1.0, 0.0]]), Tensor[NumPy].from_data([[0.0, 2.0]])
+    >>> cosine_embedding_loss(x, y, IntTensor[NumPy].from_data([1])).item()
+    1.0
+    """
+    name = "cosine_embedding_loss"
+    same_shape(name, input1, input2)
+    if input1.ndim not in (1, 2):
+        raise ShapeError(f"{name}() takes vectors of shape (N, D) or (D,), got shape {input1.shape}")
+    sign = labels(name, input1, target, input1.shape[:-1])
+    squares = [x.square().sum(-1) + 1e-12 for x in (input1, input2)]
+    cosine = (input1 * input2).sum(-1) / (squares[0] * squares[1]).sqrt()
+    losses = (1.0 - cosine).where(sign == 1.0, 0.0) + (cosine - margin).clamp_min(0.0).where(sign == -1.0, 0.0)
+    return reduced(name, losses, reduction)
+
+
+@explained
+def margin_ranking_loss(
+    input1: Tensor[B],
+    input2: Tensor[B],
+    target: Tensor[B] | Ints[B],
+    *,
+    margin: float = 0.0,
+    reduction: Reduction = "mean",
+) -> Tensor[B]:
+    """Compute max(0, margin - label · (input1 - input2)): the label 1 ranks the first higher, -1 the second.
+
+    Args:
+        input1: the first of each pair, of any shape.
+        input2: the second, of the same shape.
+        target: labels 1 and -1, of the same shape.
+        margin: the difference from which on a pair costs nothing.
+        reduction: "mean", "sum", or "none" for the loss of each pair.
+
+    Raises:
+        ShapeError: the shapes differ.
+
+    >>> x, y = Tensor[NumPy].from_data([3.0, 1.0]), Tensor[NumPy].from_data([2.0, 2.0])
+    >>> margin_ranking_loss(x, y, Tensor[NumPy].ones((2,)), reduction="none").tolist()
+    [0.0, 1.0]
+    """
+    name = "margin_ranking_loss"
+    same_shape(name, input1, input2)
+    sign = labels(name, input1, target, input1.shape)
+    return reduced(name, (margin - sign * (input1 - input2)).clamp_min(0.0), reduction)
+
+
+@explained
+def triplet_margin_loss(
+    anchor: Tensor[B],
+    positive: Tensor[B],
+    negative: Tensor[B],
+    *,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: Reduction = "mean",
+) -> Tensor[B]:
+    """Compute max(0, margin + d(anchor, positive) - d(anchor, negative)), d the p-norm of a difference + ``eps``.
+
+    Args:
+        anchor: vectors, shape (N, D) or (D,).
+        positive: vectors that should be near, of the same shape.
+        negative: vectors that should be far, of the same shape.
+        margin: by how much farther the negative is to be.
+        p: the power of the norm, above 0; ``math.inf`` for the largest magnitude.
+        eps: is added to differences.
+        swap: whether to take the negative's distance from the positive where that is smaller.
+        reduction: "mean", "sum", or "none" for the loss of each triplet.
+
+    Raises:
+        ShapeError: the shapes do not match.
+        ArgumentError: ``margin`` or ``p`` is not above 0.
+
+    Source: Balntas et al., Learning local feature descriptors with triplets and shallow convolutional neural networks,
+    2016.
+
+    >>> x, near, far = (Tensor[NumPy].from_data([a]) for a in ([0.0, 0.0], [0.0, 1.0], [0.5, 0.0]))
+    >>> round(triplet_margin_loss(x, near, far).item(), 4)
+    1.5
+    """
+    name = "triplet_margin_loss"
+    same_shape(name, anchor, positive)
+    same_shape(name, anchor, negative)
+    if anchor.ndim not in (1, 2):
+        raise ShapeError(f"{name}() takes vectors of shape (N, D) or (D,), got shape {anchor.shape}")
+    above_zero(name, margin=margin, p=p)
+    near, far = _norm(anchor - positive + eps, p), _norm(anchor - negative + eps, p)
+    if swap:
+        far = far.minimum(_norm(positive - negative + eps, p))
+    return reduced(name, (margin + near - far).clamp_min(0.0), reduction)
+
+
+@explained
+def soft_margin_loss(input: Tensor[B], target: Tensor[B] | Ints[B], *, reduction: Reduction = "mean") -> Tensor[B]:
+    """Compute log(1 + exp(-label · input)), without overflow.
+
+    Args:
+        input: scores, of any shape.
+        target: labels 1 and -1, of the same shape.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+
+    Raises:
+        ShapeError: the shapes differ.
+
+    >>> x, target = Tensor[NumPy].from_data([0.0, -100.0]), Tensor[NumPy].ones((2,))
+    >>> soft_margin_loss(x, target, reduction="none").tolist()
+    [0.693..., 100.0]
+    """
+    _float("soft_margin_loss", input)
+    sign = labels("soft_margin_loss", input, target, input.shape)
+    return reduced("soft_margin_loss", (-sign * input).softplus(), reduction)
+
+
+@explained
+def multi_margin_loss(
+    input: Tensor[B],
+    target: Ints[B],
+    *,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor[B] | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor[B]:
+    """Compute the mean over the C classes of max(0, margin - x[target] + x[class])ᵖ, with 0 for the target itself.
+
+    Args:
+        input: scores, shape (N, C) or (C,).
+        target: the class of each, from 0 to C - 1, shape (N,) or ().
+        p: the power, 1 or 2.
+        margin: the distance by which the target's score should exceed all others.
+        weight: the weight of each target class, of shape (C,); "mean" divides by N.
+        reduction: "mean", "sum", or "none" for the loss of each row.
+
+    Raises:
+        ShapeError: the shapes do not match.
+        IndexRangeError: a class is out of range.
+        ArgumentError: ``p`` is not 1 or 2.
+
+    >>> scores = Tensor[NumPy].from_data([[0.0, 1.0, 3.0, 0.5]])
+    >>> multi_margin_loss(scores, IntTensor[NumPy].from_data([1])).item()
+    0.875
+    """
+    name = "multi_margin_loss"
+    _float(name, input)
+    if input.ndim not in (1, 2) or not input.shape[-1]:
+        raise ShapeError(f"{name}() takes scores of shape (N, C) or (C,), got shape {input.shape}")
+    if p not in (1, 2):
+        raise ArgumentError(f"{name}() got p={p!r:.80}; expected 1 or 2")
+    dim = input.ndim - 1
+    index = class_targets(name, input, target, dim)
+    weights = None if weight is None else class_weights(name, input, weight, dim)
+    classes = IntTensor.arange(input.shape[-1], device=input.device)
+    labels: Any = target
+    others = classes != labels.unsqueeze(-1)
+    excess = (margin - value_at_class(input, dim, index).unsqueeze(-1) + input).relu()
+    losses = (excess if p == 1 else excess.square()).where(others, 0.0).mean(-1)
+    if weights is not None:
+        losses = losses * value_at_class(weights.expand(input.shape), dim, index)
+    return reduced(name, losses, reduction)
+
+
+def _float(operation: str, x: object) -> None:
+    """Check that x is a float tensor."""
+    if not isinstance(x, Tensor):
+        raise KindError(f"{operation}() takes a float Tensor, got {describe(x)}")
+
+
+def _norm(x: Tensor[B], p: float) -> Tensor[B]:
+    """Return the p-norm over the last dimension, whose gradient at 0 is 0."""
+    size = x.abs()
+    if p == math.inf:
+        return size.amax(-1)
+    if p == 1.0:
+        return size.sum(-1)
+    total = x.square().sum(-1) if p == 2.0 else size.pow(p).sum(-1)
+    zero = total == 0.0
+    root = total.where(~zero, 1.0)
+    return (root.sqrt() if p == 2.0 else root.pow(1.0 / p)).where(~zero, 0.0)
 
 
 class LabelLoss(Loss):

@@ -1,21 +1,279 @@
-"""Normalization layers, with parameters of channels or of the last dimensions."""
+"""Normalization with statistics of the last dimensions or of groups of channels, and by a norm."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.errors import ArgumentError
-from burnpy.nn.argument_checks import last_dims, positive
-from burnpy.nn.functional.normalization import group_norm, layer_norm, local_response_norm, rms_norm
+import numpy as np
+
+from burnpy.backend.dtypes import float32
+from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.nn.argument_checks import dims_at_least, floats, last_dims, positive, positive_int
 from burnpy.nn.module import FunctionLayer, Module, Stateless, rebound
 from burnpy.nn.variable import Param
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dims import ALL
+from burnpy.tensor.operands import number
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.backend.primitives import Shape
+    from burnpy.backend.primitives import DType, Shape
+
+
+@explained
+def layer_norm(
+    x: Tensor[B],
+    normalized_shape: int | Sequence[int],
+    weight: Tensor[B] | None = None,
+    bias: Tensor[B] | None = None,
+    *,
+    eps: float = 1e-5,
+) -> Tensor[B]:
+    """Normalize the last dimensions: ``(x - mean) / √(var + eps) · weight + bias``, with statistics over them.
+
+    Args:
+        x: shape (…, *normalized_shape).
+        normalized_shape: the sizes of the last dimensions, over which to normalize.
+        weight: shape ``normalized_shape``; ones by default.
+        bias: shape ``normalized_shape``; zeros by default.
+        eps: added to the variance to avoid division by zero.
+
+    Raises:
+        ShapeError: the shapes do not match.
+        DTypeError: x is wider than the weights.
+
+    Source: Ba et al., Layer Normalization, 2016.
+
+    >>> layer_norm(Tensor[NumPy].from_data([[-1.0, 1.0]]), 2, eps=0.0).tolist()
+    [[-1.0, 1.0]]
+    """
+    x, weight, bias = floats("layer_norm", 1, x=x, weight=weight, bias=bias)
+    sizes, dims = _last_dims("layer_norm", x._primitive.shape, normalized_shape, weight, bias)
+    return x._like(normalized("layer_norm", x, weight, bias, sizes, dims, eps)[0])
+
+
+@explained
+def rms_norm(
+    x: Tensor[B], normalized_shape: int | Sequence[int], weight: Tensor[B] | None = None, *, eps: float | None = None
+) -> Tensor[B]:
+    """Normalize by the root mean square: ``x / √(mean(x²) + eps) · weight``, with the mean over the last dimensions.
+
+    Args:
+        x: shape (…, *normalized_shape).
+        normalized_shape: the sizes of the last dimensions, over which to normalize.
+        weight: shape ``normalized_shape``; ones by default.
+        eps: added to the mean of squares to avoid division by zero; by default the distance from 1 to the next number
+            of x's dtype.
+
+    Raises:
+        ShapeError: the shapes do not match.
+        DTypeError: x is wider than the weights.
+
+    Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
+
+    >>> rms_norm(Tensor[NumPy].from_data([[-2.0, 2.0]]), 2, eps=0.0).tolist()
+    [[-1.0, 1.0]]
+    """
+    x, weight = floats("rms_norm", 1, x=x, weight=weight)
+    sizes, dims = _last_dims("rms_norm", x.shape, normalized_shape, weight, None)
+    device: Any = x.device
+    scale = device.full(sizes, 1.0, x.dtype) if weight is None else weight._primitive
+    least = _resolution(x.dtype) if eps is None else float(number(x, eps, "rms_norm"))
+    return x._like(device.rms_norm(x._primitive, scale, dims, least))
+
+
+@explained
+def group_norm(
+    x: Tensor[B],
+    num_groups: int,
+    weight: Tensor[B] | None = None,
+    bias: Tensor[B] | None = None,
+    *,
+    eps: float = 1e-5,
+) -> Tensor[B]:
+    """Normalize each group of channels: ``(x - mean) / √(var + eps) · weight + bias``, with statistics of the group.
+
+    Args:
+        x: shape (N, channels, …).
+        num_groups: the number of groups, which divides the channels.
+        weight: shape (channels,); ones by default.
+        bias: shape (channels,); zeros by default.
+        eps: added to the variance to avoid division by zero.
+
+    Raises:
+        ShapeError: the shapes do not match, or the groups do not divide the channels.
+        DTypeError: x is wider than the weights.
+        ArgumentError: the number of groups is not positive.
+
+    Source: Wu and He, Group Normalization, 2018.
+
+    >>> group_norm(Tensor[NumPy].from_data([[-1.0, 1.0, 3.0, 5.0]]), 2, eps=0.0).tolist()
+    [[-1.0, 1.0, -1.0, 1.0]]
+    """
+    x, weight, bias = floats("group_norm", 1, x=x, weight=weight, bias=bias)
+    shape = x.shape
+    groups = positive_int("group_norm", "num_groups", num_groups)
+    check_channels("group_norm", shape, 2, weight=weight, bias=bias)
+    if shape[1] % groups:
+        raise ShapeError(
+            f"group_norm() got x of shape {shape}, with {shape[1]} channels, and num_groups={groups}, which must "
+            "divide them"
+        )
+    return normalized_groups("group_norm", x, groups, weight, bias, eps)
+
+
+@explained
+def local_response_norm(
+    x: Tensor[B], size: int, *, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor[B]:
+    """Divide each element by a power of the squares of neighbouring channels: ``x / (k + alpha · mean(x²))^beta``.
+
+    Args:
+        x: shape (N, channels, …), of three dimensions or more.
+        size: the number of channels of a mean; of an even number, one more lies before the element than after it.
+            Channels beyond the first and the last count as 0.
+        alpha: the factor of the means.
+        beta: the power.
+        k: is added to the means.
+
+    Raises:
+        ShapeError: x has fewer than three dimensions.
+        ArgumentError: the size is not positive.
+
+    Source: Krizhevsky, Sutskever and Hinton, ImageNet Classification with Deep Convolutional Neural Networks, 2012.
+
+    >>> local_response_norm(Tensor[NumPy].ones((1, 3, 1)), 3, alpha=3.0, beta=1.0).tolist()
+    [[[0.333...], [0.25], [0.333...]]]
+    """
+    (x,) = floats("local_response_norm", 1, x=x)
+    count, shape = positive_int("local_response_norm", "size", size), x.shape
+    dims_at_least("local_response_norm", "x", shape, 3, "(N, channels, …)")
+    flat = x.reshape((shape[0], 1, shape[1], math.prod(shape[2:])))
+    if flat.shape[3] == 0:
+        return x
+    device: Any = x.device
+    squares = (flat * flat)._primitive
+    means = device.avg_pool2d(squares, (count, 1), (1, 1), (count // 2, 0), False, True, count)
+    means = x._like(device.slice(means, (slice(None, None, 1),) * 2 + (slice(0, shape[1], 1),)))  # one less if even
+    return (flat * (means * alpha + k).pow(-beta)).reshape(shape)
+
+
+@explained
+def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor[B]:
+    """Divide x by its p-norm along ``dim``, or by ``eps`` where the norm is smaller.
+
+    A vector of zeros stays one, and the gradient there is finite. 16-bit floats are computed in float32.
+
+    Args:
+        x: of any shape.
+        p: the exponent of the norm, as of `burnpy.linalg.vector_norm`; ``math.inf`` is the largest magnitude, 0 the
+            number of elements that are not 0.
+        dim: the dimension, or dimensions, of the vectors.
+        eps: the smallest divisor.
+
+    Raises:
+        ArgumentError: ``eps`` is negative, or ``p`` is NaN.
+        ShapeError: ``p`` is negative, and there are no elements.
+
+    >>> normalize(Tensor[NumPy].from_data([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    from burnpy.tensor.functions.distances import vector_norm  # which no layer needs
+
+    (x,) = floats("normalize", 1, x=x)
+    if not number(x, eps, "normalize") >= 0:
+        raise ArgumentError(f"normalize(): eps must be a number that is not negative, got {eps!r}")
+    wide: Tensor[B] = x if x.dtype.itemsize > 2 else x.to_dtype(float32)
+    out: Tensor[B] = wide / vector_norm("normalize", wide, p, dim, True).clamp_min(eps)
+    return out if out.dtype == x.dtype else out.to_dtype(x.dtype)
+
+
+def _last_dims(
+    operation: str,
+    shape: Shape,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor[Any] | None,
+    bias: Tensor[Any] | None,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the sizes and the numbers of the last dimensions of x, over which to normalize.
+
+    Raises:
+        ShapeError: ``normalized_shape`` is not the end of the shape of x, or weight or bias has another shape.
+    """
+    argument: object = normalized_shape
+    sizes: Any = normalized_shape
+    if sizes.__class__ is not tuple and not isinstance(argument, TensorBase):
+        sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+    if sizes.__class__ is not tuple or not sizes or shape[-len(sizes) :] != sizes:
+        raise ShapeError(
+            f"{operation}() got x of shape {shape} and normalized_shape={describe(sizes)}, which must be its last "
+            "dimensions"
+        )
+    if weight is not None and weight._primitive.shape != sizes:
+        raise ShapeError(f"{operation}() over {sizes} got weight of shape {weight.shape}; both must be equal")
+    if bias is not None and bias._primitive.shape != sizes:
+        raise ShapeError(f"{operation}() over {sizes} got bias of shape {bias.shape}; both must be equal")
+    return sizes, ALL[len(shape)][-len(sizes) :]
+
+
+def check_channels(operation: str, shape: Any, least: int, **parts: Tensor[Any] | None) -> None:
+    """Check the dimensions of x, and that weight and bias have one value for each channel.
+
+    Raises:
+        ShapeError: they do not fit.
+    """
+    dims_at_least(operation, "x", shape, least, "(N, channels, …)" if least == 2 else "(N, channels, length, …)")
+    for name, part in parts.items():
+        if part is not None and part.shape != shape[1:2]:
+            raise ShapeError(
+                f"{operation}() got x of shape {shape}, with {shape[1]} channels, and {name} of shape {part.shape}"
+            )
+
+
+def across(shape: Shape) -> Shape:
+    """Return the shape that broadcasts one value for each channel to a shape (N, channels, …)."""
+    return (shape[1], *(1,) * (len(shape) - 2))
+
+
+def normalized(
+    name: str,
+    x: Tensor[B],
+    weight: Tensor[B] | None,
+    bias: Tensor[B] | None,
+    shape: Any,
+    dims: tuple[int, ...],
+    eps: float,
+) -> tuple[Any, Any, Any]:
+    """Normalize over ``dims`` with weight and bias of ``shape``; return the primitives of output, mean and variance."""
+    device: Any = x._device
+    scale = device.full(shape, 1.0, x.dtype) if weight is None else weight._primitive
+    shift = device.full(shape, 0.0, x.dtype) if bias is None else bias._primitive
+    if scale.shape != shape:
+        scale = device.reshape(scale, shape)
+    if shift.shape != shape:
+        shift = device.reshape(shift, shape)
+    least = eps if eps.__class__ is float else float(number(x, eps, name))  # a call less for most
+    return device.normalize(x._primitive, scale, shift, dims, least)  # type: ignore[no-any-return]  # three primitives
+
+
+def normalized_groups(
+    name: str, x: Tensor[B], groups: int, weight: Tensor[B] | None, bias: Tensor[B] | None, eps: float
+) -> Tensor[B]:
+    """Normalize each group of channels of each member."""
+    shape = x.shape
+    each = shape[1] // max(groups, 1)
+    planes = x.reshape((shape[0], groups, each, math.prod(shape[2:])))
+    return x._like(normalized(name, planes, weight, bias, (groups, each, 1), (2, 3), eps)[0]).reshape(shape)
+
+
+def _resolution(dtype: DType) -> float:
+    """Return the distance from 1 to the next number of a float dtype."""
+    return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
 
 
 class ChannelNorm(Module[B]):

@@ -1,21 +1,172 @@
-"""The linear layer with quantized weights, and the error that quantizing a model makes."""
+"""Weights as 8-bit or 4-bit ints with scales: quantizing them, the linear function, and the way back to floats."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, get_args
 
-from burnpy.backend.dtypes import int8
-from burnpy.backend.errors import KindError, ShapeError, a
-from burnpy.nn.functional.quantization import QuantizedDType, dequantize, quantize, quantized_linear
+from burnpy.backend.dtypes import float32, float64, int8, uint8
+from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError, a
+from burnpy.backend.operations.quantization import dequantized
+from burnpy.nn.argument_checks import QuantizedDType, check_choice, exact_dims, floats, positive_int
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.variable import Buffer, IntBuffer
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.operands import index_of, together
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.primitives import Shape
     from burnpy.nn.variable import Param
+    from burnpy.tensor.tensor import IntTensor
+    from burnpy.tensor.tensor_types import Ints
+
+INT4_GROUP = 32
+"""The number of elements that share a scale in 4 bits by default, as in llama.cpp's Q4_0."""
+
+
+@explained
+def quantize(
+    weight: Tensor[B], dtype: QuantizedDType = "int8", *, group_size: int | None = None
+) -> tuple[IntTensor[B], Tensor[B]]:
+    """Round a matrix to ints from -127 to 127, or -7 to 7, times a scale for each group of elements.
+
+    The scale of a group is its largest magnitude over 127 or 7. So the error of an element is at most half a scale, and
+    no gradient passes.
+
+    Args:
+        weight: shape (in, out), as `Linear`'s.
+        dtype: "int8" or "int4".
+        group_size: the number of elements of a column that share a scale, which divides ``in``, and is even for int4;
+            by default all in 8 bits, and 32 in 4 bits.
+
+    Returns:
+        The ints: int8 of shape (out, in), or uint8 of shape (out, in / 2), each two ints plus 8; and the scales, of
+        shape (out, in / group_size).
+
+    Raises:
+        ShapeError: ``weight`` is no matrix.
+        ArgumentError: the group size does not divide ``in``; an element is infinite or NaN.
+        KindError: ``weight`` is not a float tensor.
+
+    >>> ints, scale = quantize(Tensor[NumPy].from_data([[1.27], [-0.5]]))
+    >>> ints.tolist(), [[round(s, 3)] for (s,) in scale.tolist()]
+    ([[127, -50]], [[0.01]])
+    """
+    (weight,) = floats("quantize", 1, weight=weight)
+    exact_dims("quantize", "weight", weight.shape, 2, "(in, out)")
+    check_choice("quantize", "dtype", dtype, get_args(QuantizedDType))
+    size, outputs = weight.shape
+    groups = _groups(size, dtype, group_size)
+    wide = weight.detach().to_dtype(float64 if weight.dtype == float64 else float32).mT
+    if not wide.isfinite().all().item():
+        raise ArgumentError(f"quantize() got a weight of shape {weight.shape} with infinite elements or NaN")
+    parts = wide.reshape((outputs, groups, size // groups))
+    limit = 127 if dtype == "int8" else 7
+    largest = parts.abs().amax(dim=-1)
+    scale = (largest / limit).masked_fill(largest == 0.0, 1.0).to_dtype(weight.dtype)
+    ints = (parts / scale.to_dtype(wide.dtype).unsqueeze(-1)).round().clamp(-limit, limit).int("int8")
+    if dtype == "int4":
+        low, high = (ints + 8).to_dtype("uint8").chunk(2, -1)
+        ints = low + high * 16
+    return ints.reshape((outputs, ints.numel() // outputs)), scale
+
+
+def _groups(size: int, dtype: QuantizedDType, group_size: int | None) -> int:
+    """Return the number of groups of a column of ``size`` elements.
+
+    Raises:
+        ArgumentError: the group size does not divide it.
+    """
+    length = (size if dtype == "int8" else INT4_GROUP) if group_size is None else group_size
+    positive_int("quantize", "group_size", length)
+    if size % length or (dtype == "int4" and length % 2):
+        even = "an even number that divides" if dtype == "int4" else "a number that divides"
+        raise ArgumentError(
+            f"quantize() got groups of {length} for a weight with {size} inputs in {dtype}; give a group_size, "
+            f"{even} {size}, or leave the layer out"
+        )
+    return size // length
+
+
+@explained
+def dequantize(weight: Ints[B], scale: Tensor[B]) -> Tensor[B]:
+    """Return a matrix of shape (in, out) from the ints and scales of `quantize`.
+
+    Raises:
+        ShapeError, DTypeError, KindError: see `quantized_linear`.
+
+    >>> dequantize(*quantize(Tensor[NumPy].from_data([[1.27], [-0.5]]))).shape
+    (2, 1)
+    """
+    (scale,) = floats("dequantize", 1, scale=scale)
+    ints = _ints("dequantize", scale, weight)
+    _check("dequantize", None, ints, scale.shape, None)
+    return scale._like(dequantized(scale._device, ints, scale._primitive)).transpose(0, 1)
+
+
+@explained
+def quantized_linear(x: Tensor[B], weight: Ints[B], scale: Tensor[B], bias: Tensor[B] | None = None) -> Tensor[B]:
+    """Return ``x @ dequantize(weight, scale) + bias``, without the matrix as floats where a kernel multiplies by ints.
+
+    Gradients reach x, the scales and the bias.
+
+    Args:
+        x: shape (…, in).
+        weight: the ints of `quantize`.
+        scale: its scales, shape (out, groups).
+        bias: shape (out,).
+
+    Returns:
+        Shape (…, out).
+
+    Raises:
+        ShapeError: the shapes do not match.
+        DTypeError: the ints are neither int8 nor uint8; x is wider than the scales.
+        KindError: an argument is of another kind.
+
+    >>> x, w = Tensor[NumPy].from_data([[1.0, 2.0]]), Tensor[NumPy].from_data([[1.27], [-0.5]])
+    >>> round(quantized_linear(x, *quantize(w)).item(), 4)
+    0.27
+    """
+    x, scale, bias = floats("quantized_linear", 2, x=x, scale=scale, bias=bias)
+    ints = _ints("quantized_linear", scale, weight)
+    _check("quantized_linear", x.shape, ints, scale.shape, None if bias is None else bias.shape)
+    device: Any = x._device
+    p, s = x._primitive, scale._primitive
+    product = x._like(device.quantized_matmul(p if p.dtype == s.dtype else device.cast(p, s.dtype), ints, s))
+    return product if bias is None else product + bias
+
+
+def _ints(operation: str, scale: Tensor[B], weight: Any) -> Any:
+    """Return the primitive of the ints on the device of the scales."""
+    index_of(scale, weight, operation)
+    return together(operation, scale, weight)[1]._primitive
+
+
+def _check(operation: str, x: Shape | None, ints: Any, scale: Shape, bias: Shape | None) -> None:
+    """Check the shapes and the dtype of quantized weights.
+
+    Raises:
+        ShapeError: the shapes do not match.
+        DTypeError: the ints are neither int8 nor uint8.
+    """
+    if ints.dtype != int8 and ints.dtype != uint8:
+        raise DTypeError(f"{operation}() got ints of {ints.dtype}; quantize() makes int8, or uint8 for 4 bits")
+    shape = ints.shape
+    if len(shape) != 2 or len(scale) != 2 or scale[0] != shape[0] or not scale[1] or shape[1] % scale[1]:
+        raise ShapeError(
+            f"{operation}() got ints of shape {shape} and scales of shape {scale}; expected (out, bytes) and (out, "
+            "groups), as quantize() returns them"
+        )
+    size = shape[1] * (2 if ints.dtype == uint8 else 1)
+    if x is not None and (not x or x[-1] != size):
+        raise ShapeError(
+            f"{operation}() got x of shape {x} for a weight with {size} inputs; the last dim must equal it"
+        )
+    if bias is not None and bias != scale[:1]:
+        raise ShapeError(f"{operation}() got a bias of shape {bias} for {scale[0]} outputs")
 
 
 class LinearLayer(Protocol[B]):

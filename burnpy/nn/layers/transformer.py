@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from burnpy.backend.errors import KindError, a
 from burnpy.nn.argument_checks import check_choice, positive
-from burnpy.nn.key_value_cache import KeyValueCache
-from burnpy.nn.layers.attention import MultiHeadAttention
-from burnpy.nn.layers.dense import Linear
-from burnpy.nn.layers.dropping import Dropout
+from burnpy.nn.layers.dropout import Dropout
+from burnpy.nn.layers.key_value_cache import KeyValueCache
+from burnpy.nn.layers.linear import Linear
+from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
 from burnpy.nn.layers.normalization import LayerNorm
 from burnpy.nn.module import Module, rebound
 from burnpy.tensor.call_errors import explained
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.nn.attention_masks import AttentionMasks
-    from burnpy.nn.key_value_cache import CacheOptions
+    from burnpy.nn.layers.attention import AttentionMasks
+    from burnpy.nn.layers.key_value_cache import CacheOptions
     from burnpy.nn.module import called_as
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor

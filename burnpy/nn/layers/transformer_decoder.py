@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 from burnpy.backend.errors import KindError, ShapeError, a
-from burnpy.nn.key_value_cache import KeyValueCache
+from burnpy.nn.layers.key_value_cache import KeyValueCache
 from burnpy.nn.layers.transformer import TransformerLayer, TransformerStack
 from burnpy.nn.module import rebound
 from burnpy.tensor.call_errors import explained
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.nn.attention_masks import AttentionMasks
-    from burnpy.nn.key_value_cache import CacheOptions
-    from burnpy.nn.layers.attention import MultiHeadAttention
-    from burnpy.nn.layers.dropping import Dropout
+    from burnpy.nn.layers.attention import AttentionMasks
+    from burnpy.nn.layers.dropout import Dropout
+    from burnpy.nn.layers.key_value_cache import CacheOptions
+    from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
     from burnpy.nn.layers.normalization import LayerNorm
     from burnpy.nn.module import called_as
     from burnpy.tensor.tensor_types import Bools

@@ -24,7 +24,7 @@ from burnpy.data.dataset import ArrayDataset, Dataset
 from burnpy.data.loader import Loader
 from burnpy.metrics.accuracy import Accuracy
 from burnpy.nn.layers.activation import Relu
-from burnpy.nn.layers.dense import Linear
+from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.module import Module
 from burnpy.optim.optimizer import Optimizer

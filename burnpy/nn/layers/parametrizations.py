@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.errors import KindError, a
 from burnpy.nn.argument_checks import above_zero, positive
 from burnpy.nn.buffer_updates import record_updates
-from burnpy.nn.functional.normalization import normalize
 from burnpy.nn.init import Normal
+from burnpy.nn.layers.normalization import normalize
 from burnpy.nn.layers.transposed_convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.variable import Buffer, Param

@@ -1,24 +1,107 @@
-"""The linear and the bilinear layer, and embedding."""
+"""The linear function and the bilinear one, with weight and bias."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from burnpy.nn.argument_checks import positive
-from burnpy.nn.empty_weights import is_filled
-from burnpy.nn.functional.dense import bilinear, embedding, linear, padding_row
-from burnpy.nn.functional.quantization import QuantizedDType
-from burnpy.nn.init import Initializer, Normal, Zeros, around_zero
+from burnpy.backend.errors import ShapeError
+from burnpy.nn.argument_checks import QuantizedDType, floats, positive
+from burnpy.nn.init import Initializer, Zeros, around_zero
 from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.variable import Param
+from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.primitives import Shape
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor import Tensor
-    from burnpy.tensor.tensor_types import Ints
+
+
+@explained
+def linear(x: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None = None) -> Tensor[B]:
+    """Return ``x @ weight + bias``.
+
+    Args:
+        x: shape (…, in).
+        weight: shape (in, out), the transpose of PyTorch's.
+        bias: shape (out,).
+
+    Returns:
+        Shape (…, out).
+
+    Raises:
+        ShapeError: the shapes do not match.
+        KindError: an argument is not a float tensor.
+        DTypeError: x is wider than the weights.
+
+    >>> x, w = Tensor[NumPy].from_data([[1.0, 2.0]]), Tensor[NumPy].from_data([[1.0], [10.0]])
+    >>> linear(x, w, Tensor[NumPy].from_data([100.0])).tolist()
+    [[121.0]]
+    """
+    x, weight, bias = floats("linear", 2, x=x, weight=weight, bias=bias)
+    p, w, b = x._primitive, weight._primitive, None if bias is None else bias._primitive
+    shape, sizes = p.shape, w.shape
+    if not shape or len(sizes) != 2 or shape[-1] != sizes[0] or (b is not None and b.shape != sizes[1:]):
+        raise _explained(shape, sizes, None if b is None else b.shape)
+    if bias is None or len(shape) == 1:
+        product = x @ weight
+        return product if bias is None else product + bias
+    device: Any = x._device
+    return x._like(device.linear(p, w, b))
+
+
+@explained
+def bilinear(x1: Tensor[B], x2: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None = None) -> Tensor[B]:
+    """Return ``x1ᵀ · weight[k] · x2 + bias[k]`` for each k, as `torch.nn.functional.bilinear`.
+
+    Args:
+        x1: shape (…, in1).
+        x2: shape (…, in2), with the same leading dimensions.
+        weight: shape (out, in1, in2), as PyTorch's.
+        bias: shape (out,).
+
+    Returns:
+        Shape (…, out).
+
+    Raises:
+        ShapeError: the shapes do not match.
+        KindError: an argument is not a float tensor.
+
+    >>> x, y = Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([3.0])
+    >>> bilinear(x, y, Tensor[NumPy].ones((1, 2, 1))).tolist()
+    [9.0]
+    """
+    x1, x2, weight, bias = floats("bilinear", 3, x1=x1, x2=x2, weight=weight, bias=bias)
+    first, second, sizes = x1.shape, x2.shape, weight.shape
+    if len(sizes) != 3 or not first or not second or first[:-1] != second[:-1] or sizes[1:] != (first[-1], second[-1]):
+        raise ShapeError(
+            f"bilinear() got x1 {first}, x2 {second} and weight {sizes}; expected the shapes "
+            "(…, in1), (…, in2) and (out, in1, in2)"
+        )
+    if bias is not None and bias.shape != sizes[:1]:
+        raise ShapeError(
+            f"bilinear() got weight of shape {sizes} and bias of shape {bias.shape}, which must be {sizes[:1]}"
+        )
+    out, in1, in2 = sizes
+    matrices = (x1 @ weight.permute(1, 0, 2).reshape((in1, out * in2))).reshape((*first[:-1], out, in2))
+    product = (matrices @ x2.unsqueeze(-1)).squeeze(-1)
+    return product if bias is None else product + bias
+
+
+def _explained(shape: Shape, weight: Shape, bias: Shape | None) -> ShapeError:
+    """Return the error that says which shapes do not match."""
+    if len(weight) != 2:
+        return ShapeError(f"linear() takes weight of shape (in, out), got shape {weight}")
+    if not shape or shape[-1] != weight[0]:
+        hint = "; PyTorch's weights are transposed" if shape and shape[-1] == weight[1] else ""
+        return ShapeError(
+            f"linear() got x of shape {shape} and weight of shape {weight}; the last dim of x must equal the "
+            f"first dim of the weight{hint}"
+        )
+    return ShapeError(f"linear() got weight of shape {weight} and bias of shape {bias}, which must be {weight[1:]}")
 
 
 class Linear(Module[B]):
@@ -147,60 +230,3 @@ class Bilinear(Module[B]):
     def valid(self: Bilinear[Autodiff[I]]) -> Bilinear[I]:
         """Return the same layer on the inner backend."""
         return rebound(self)
-
-
-class Embedding(Module[B]):
-    """A learned table of vectors, looked up by int indices: from any shape to (*shape, size).
-
-    Args:
-        count: the number of vectors.
-        size: the size of each vector.
-        padding_idx: the index of a padding vector, which is initially zero and gets no gradient.
-        device: the device of the layer.
-        initializer: the initializer of the weight, (count, size); standard normal by default.
-        generator: the source of random initial values.
-
-    Raises:
-        ArgumentError: a setting is invalid.
-
-    >>> Embedding(10, 4, device=NumPy)(IntTensor[NumPy].from_data([[1, 2, 3]])).shape
-    (1, 3, 4)
-    """
-
-    def __init__(
-        self,
-        count: int,
-        size: int,
-        *,
-        padding_idx: int | None = None,
-        device: B | type[B],
-        initializer: Initializer | None = None,
-        generator: Generator | None = None,
-    ) -> None:
-        positive("Embedding", count=count, size=size)
-        self.padding_idx = padding_row(count, padding_idx)
-        weight = (initializer or Normal())((count, size), device=device, generator=generator)
-        self.weight = Param(with_zero_row(weight, self.padding_idx))
-
-    def forward(self, index: Ints[B]) -> Tensor[B]:
-        """Look up ints of any shape; the output has shape (*shape, size)."""
-        return embedding(index, self.weight.value, padding_idx=self.padding_idx)
-
-    @property
-    def count(self) -> int:
-        """The number of vectors."""
-        return self.weight.shape[0]
-
-    @property
-    def size(self) -> int:
-        """The size of each vector."""
-        return self.weight.shape[1]
-
-    def valid(self: Embedding[Autodiff[I]]) -> Embedding[I]:
-        """Return the same layer on the inner backend."""
-        return rebound(self)
-
-
-def with_zero_row(weight: Tensor[B], row: int | None) -> Tensor[B]:
-    """Return initial vectors with zeros in the row of padding, if there is one and they have values."""
-    return weight if row is None or not is_filled(weight) else weight.at[row].set(0.0)

@@ -10,6 +10,7 @@ import numpy as np
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import floats, whole
+from burnpy.nn.layers.losses import Loss
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.functions.loss_checks import Reduction, reduced
 from burnpy.tensor.operands import in_range, refuse_unless, together
@@ -158,3 +159,29 @@ def _labels(x: Tensor[B], targets: IntTensor[Any], counts: Int, classes: int, bl
     message = f"ctc_loss() got the label {blank}, which is the blank; name another class with blank="
     refuse_unless(x.device, d.bitwise_or(d.bitwise_not(real), d.ne(value, blank)), ArgumentError(message))
     return in_range(x.device, value, classes, False, "ctc_loss()", 2, x.shape)
+
+
+class CtcLoss(Loss):
+    """Connectionist temporal classification: see `burnpy.nn.functional.ctc_loss`."""
+
+    _function = staticmethod(ctc_loss)
+    _settings = ("blank", "reduction", "zero_infinity")
+
+    def __init__(self, *, blank: int = 0, reduction: Reduction = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction=reduction)
+        self.blank = whole("CtcLoss", "blank", blank)
+        self.zero_infinity = zero_infinity
+
+    def forward(
+        self, log_probs: Tensor[B], targets: Ints[B], input_lengths: Lengths[B], target_lengths: Lengths[B]
+    ) -> Tensor[B]:
+        """Return the loss of log probabilities (T, N, C) and labels (N, S), of given lengths."""
+        return self._result(log_probs, targets, input_lengths, target_lengths)
+
+    if TYPE_CHECKING:
+
+        def __call__(
+            self, log_probs: Tensor[B], targets: Ints[B], input_lengths: Lengths[B], target_lengths: Lengths[B]
+        ) -> Tensor[B]:
+            """Return the result of `forward`."""
+            ...

@@ -1,4 +1,4 @@
-"""The frame of recurrent cells and of stacks of them, which `Lstm`, `Gru` and `Rnn` have in common."""
+"""The base classes of recurrent cells and networks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.nn.argument_checks import exact_dims, positive, probability
-from burnpy.nn.functional.dense import linear
-from burnpy.nn.functional.dropping import dropout as dropped
 from burnpy.nn.init import Initializer, around_zero
+from burnpy.nn.layers.dropout import dropout as dropped
+from burnpy.nn.layers.linear import linear
 from burnpy.nn.module import Module
 from burnpy.nn.variable import Param
 from burnpy.tensor.joining import cat, stack
@@ -247,52 +247,3 @@ def _checked_lengths(operation: str, x: Tensor[B], lengths: Ints[B] | Sequence[i
         raise ArgumentError(f"{operation}() got a length that is not from 0 to {length}, the elements of x")
     placed: IntTensor[B] = together(operation, x, lengths)[1]
     return placed
-
-
-class HiddenStateCell(RecurrentCell[B]):
-    """The base class of cells whose state is their output. A subclass sets `gates` and writes `_states`."""
-
-    def forward(self, x: Tensor[B], hidden: Tensor[B] | None = None) -> Tensor[B]:
-        """Return the next hidden state, which is the output.
-
-        Args:
-            x: shape (N, inputs) or (inputs,).
-            hidden: the hidden state, shape (N, hidden) or (hidden,); zeros by default.
-
-        Raises:
-            ShapeError: the shapes do not match.
-            KindError: the state is not a float tensor.
-            DTypeError: x or the state is wider than the weights.
-        """
-        return self._once(x, None if hidden is None else (hidden,), ("hidden",))[0]
-
-
-class HiddenStateNetwork(Recurrent[B]):
-    """The base class of stacks of such cells. A subclass writes `_cell`."""
-
-    def forward(
-        self,
-        x: Tensor[B],
-        hidden: Tensor[B] | None = None,
-        *,
-        lengths: Ints[B] | Sequence[int] | None = None,
-    ) -> tuple[Tensor[B], Tensor[B]]:
-        """Return the outputs of the last layer for all elements, and the final hidden state.
-
-        Args:
-            x: shape (N, T, inputs), T at least 1.
-            hidden: the initial hidden state, shape (layers · directions, N, hidden); zeros by default.
-            lengths: of padded sequences, how many elements of each count, shape (N,). Outputs after those are 0, the
-                final state is that after the last of them, and the reverse direction begins there.
-
-        Returns:
-            Outputs of shape (N, T, directions · hidden), and the final hidden state.
-
-        Raises:
-            ShapeError: the shapes do not match.
-            KindError: the state is not a float tensor, or the lengths are not ints.
-            ArgumentError: a length is not from 0 to T, on devices that check values at once.
-            DTypeError: x or the state is wider than the weights.
-        """
-        output, last = self._outputs(x, None if hidden is None else (hidden,), ("hidden",), lengths)
-        return output, last[0]

@@ -1,4 +1,4 @@
-"""Sums, means and maxima of rows of a table, one for each bag of indices."""
+"""Embedding: rows of a table by index, and their sums, means and maxima in bags."""
 
 from __future__ import annotations
 
@@ -8,17 +8,66 @@ import numpy as np
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.nn.argument_checks import check_choice, exact_dims, floats
-from burnpy.nn.functional.dense import padding_row
+from burnpy.nn.argument_checks import check_choice, exact_dims, floats, positive
+from burnpy.nn.empty_weights import is_filled
+from burnpy.nn.init import Initializer, Normal
+from burnpy.nn.module import Module, rebound
+from burnpy.nn.variable import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import in_range, index_of, refuse_unless, refuse_wider, together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
-from burnpy.typevars import B
+from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
+    from burnpy.autodiff.autodiff import Autodiff
     from burnpy.backend.primitives import Int
+    from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor_types import Ints
+
+
+@explained
+def embedding(index: Ints[B], weight: Tensor[B], *, padding_idx: int | None = None) -> Tensor[B]:
+    """Look up the rows of ``weight`` at ``index``.
+
+    Args:
+        index: of any shape, from 0 to count - 1.
+        weight: shape (count, size).
+        padding_idx: the index of a row that gets no gradient; negative indices count from the end.
+
+    Returns:
+        Shape (*index.shape, size).
+
+    Raises:
+        KindError: ``index`` is not an `IntTensor`.
+        IndexRangeError: an index is out of range.
+        ArgumentError: ``padding_idx`` is out of range.
+
+    >>> embedding(IntTensor[NumPy].from_data([1, 0]), Tensor[NumPy].from_data([[0.0, 1.0], [2.0, 3.0]])).tolist()
+    [[2.0, 3.0], [0.0, 1.0]]
+    """
+    (weight,) = floats("embedding", 1, weight=weight)
+    exact_dims("embedding", "weight", weight.shape, 2, "(count, size)")
+    count = weight.shape[0]
+    indices = index_of(weight, index, "embedding")
+    weight = together("embedding", weight, index)[0]
+    device: Any = weight.device
+    rows = in_range(device, indices, count, False, "embedding()", 0, weight.shape)
+    return weight._like(device.embedding(weight._primitive, rows, padding_row(count, padding_idx)))
+
+
+def padding_row(count: int, padding_idx: int | None) -> int | None:
+    """Return ``padding_idx`` as a non-negative row index, or None.
+
+    Raises:
+        ArgumentError: it is out of range.
+    """
+    if padding_idx is None:
+        return None
+    if not -count <= padding_idx < count:
+        raise ArgumentError(f"embedding() got padding_idx={padding_idx} for {count} rows")
+    return padding_idx % count
+
 
 BagMode: TypeAlias = Literal["sum", "mean", "max"]
 """The reduction of the rows of a bag."""
@@ -156,3 +205,129 @@ def _factors(weight: Tensor[B], index: Int, factors: Tensor[B] | None, mode: str
             "must be equal"
         )
     return factors.to_dtype(weight.dtype)
+
+
+class Embedding(Module[B]):
+    """A learned table of vectors, looked up by int indices: from any shape to (*shape, size).
+
+    Args:
+        count: the number of vectors.
+        size: the size of each vector.
+        padding_idx: the index of a padding vector, which is initially zero and gets no gradient.
+        device: the device of the layer.
+        initializer: the initializer of the weight, (count, size); standard normal by default.
+        generator: the source of random initial values.
+
+    Raises:
+        ArgumentError: a setting is invalid.
+
+    >>> Embedding(10, 4, device=NumPy)(IntTensor[NumPy].from_data([[1, 2, 3]])).shape
+    (1, 3, 4)
+    """
+
+    def __init__(
+        self,
+        count: int,
+        size: int,
+        *,
+        padding_idx: int | None = None,
+        device: B | type[B],
+        initializer: Initializer | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        positive("Embedding", count=count, size=size)
+        self.padding_idx = padding_row(count, padding_idx)
+        weight = (initializer or Normal())((count, size), device=device, generator=generator)
+        self.weight = Param(with_zero_row(weight, self.padding_idx))
+
+    def forward(self, index: Ints[B]) -> Tensor[B]:
+        """Look up ints of any shape; the output has shape (*shape, size)."""
+        return embedding(index, self.weight.value, padding_idx=self.padding_idx)
+
+    @property
+    def count(self) -> int:
+        """The number of vectors."""
+        return self.weight.shape[0]
+
+    @property
+    def size(self) -> int:
+        """The size of each vector."""
+        return self.weight.shape[1]
+
+    def valid(self: Embedding[Autodiff[I]]) -> Embedding[I]:
+        """Return the same layer on the inner backend."""
+        return rebound(self)
+
+
+def with_zero_row(weight: Tensor[B], row: int | None) -> Tensor[B]:
+    """Return initial vectors with zeros in the row of padding, if there is one and they have values."""
+    return weight if row is None or not is_filled(weight) else weight.at[row].set(0.0)
+
+
+class EmbeddingBag(Module[B]):
+    """The sum, mean or maximum of learned vectors for each bag of indices: see `burnpy.nn.functional.embedding_bag`.
+
+    Args:
+        count: the number of vectors.
+        size: the size of each vector.
+        mode: "sum", "mean" or "max".
+        include_last_offset: whether offsets have one more number, the end of the last bag.
+        padding_idx: the index of a padding vector, which does not count; it is initially zero.
+        device: the device of the layer.
+        initializer: the initializer of the weight, (count, size); standard normal by default.
+        generator: the source of random initial values.
+
+    Raises:
+        ArgumentError: a setting is invalid.
+
+    >>> EmbeddingBag(10, 4, device=NumPy)(IntTensor[NumPy].from_data([[1, 2, 3], [4, 5, 6]])).shape
+    (2, 4)
+    """
+
+    def __init__(
+        self,
+        count: int,
+        size: int,
+        *,
+        mode: BagMode = "mean",
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: B | type[B],
+        initializer: Initializer | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        positive("EmbeddingBag", count=count, size=size)
+        check_choice("EmbeddingBag", "mode", mode, get_args(BagMode))
+        self.mode: BagMode = mode
+        self.include_last_offset = include_last_offset
+        self.padding_idx = padding_row(count, padding_idx)
+        weight = (initializer or Normal())((count, size), device=device, generator=generator)
+        self.weight = Param(with_zero_row(weight, self.padding_idx))
+
+    def forward(
+        self, index: Ints[B], offsets: Ints[B] | None = None, *, per_sample_weights: Tensor[B] | None = None
+    ) -> Tensor[B]:
+        """Return shape (bags, size) of ints (bags, length), or (total,) with offsets (bags,)."""
+        return embedding_bag(
+            index,
+            self.weight.value,
+            offsets,
+            mode=self.mode,
+            per_sample_weights=per_sample_weights,
+            include_last_offset=self.include_last_offset,
+            padding_idx=self.padding_idx,
+        )
+
+    @property
+    def count(self) -> int:
+        """The number of vectors."""
+        return self.weight.shape[0]
+
+    @property
+    def size(self) -> int:
+        """The size of each vector."""
+        return self.weight.shape[1]
+
+    def valid(self: EmbeddingBag[Autodiff[I]]) -> EmbeddingBag[I]:
+        """Return the same layer on the inner backend."""
+        return rebound(self)

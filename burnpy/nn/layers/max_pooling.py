@@ -1,18 +1,27 @@
-"""Pooling of sequences, images and volumes over windows of a given size: maxima, means and norms.
-
-A sequence is pooled as an image of height 1, and a volume in two passes: over height and width, then over the depth.
-"""
+"""Max pooling of sequences, images and volumes, and the base classes of pooling layers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
-from burnpy.nn.argument_checks import Pair, Single, Size, Triple, divisor_of
-from burnpy.nn.functional.windows import as_batch, as_given, checked_windows
+from burnpy.nn.module import FunctionLayer, Stateless
+from burnpy.nn.window_checks import (
+    Pair,
+    Single,
+    Size,
+    Triple,
+    as_batch,
+    as_given,
+    checked_windows,
+    pair,
+    single,
+    triple,
+)
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypedDict, Unpack
 
     from burnpy.backend.primitives import Shape
@@ -31,14 +40,20 @@ if TYPE_CHECKING:
 def max_pool1d(
     x: Tensor[B], kernel_size: Single, *, return_indices: Literal[False] = False, **windows: Unpack[Windows]
 ) -> Tensor[B]: ...
+
+
 @overload
 def max_pool1d(
     x: Tensor[B], kernel_size: Single, *, return_indices: Literal[True], **windows: Unpack[Windows]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
+
+
 @overload
 def max_pool1d(
     x: Tensor[B], kernel_size: Single, *, return_indices: bool, **windows: Unpack[Windows]
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
+
+
 @explained
 def max_pool1d(
     x: Tensor[B],
@@ -66,14 +81,20 @@ def max_pool1d(
 def max_pool2d(
     x: Tensor[B], kernel_size: Pair, *, return_indices: Literal[False] = False, **windows: Unpack[Windows]
 ) -> Tensor[B]: ...
+
+
 @overload
 def max_pool2d(
     x: Tensor[B], kernel_size: Pair, *, return_indices: Literal[True], **windows: Unpack[Windows]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
+
+
 @overload
 def max_pool2d(
     x: Tensor[B], kernel_size: Pair, *, return_indices: bool, **windows: Unpack[Windows]
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
+
+
 @explained
 def max_pool2d(
     x: Tensor[B],
@@ -119,14 +140,20 @@ def max_pool2d(
 def max_pool3d(
     x: Tensor[B], kernel_size: Triple, *, return_indices: Literal[False] = False, **windows: Unpack[Windows]
 ) -> Tensor[B]: ...
+
+
 @overload
 def max_pool3d(
     x: Tensor[B], kernel_size: Triple, *, return_indices: Literal[True], **windows: Unpack[Windows]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
+
+
 @overload
 def max_pool3d(
     x: Tensor[B], kernel_size: Triple, *, return_indices: bool, **windows: Unpack[Windows]
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
+
+
 @explained
 def max_pool3d(
     x: Tensor[B],
@@ -149,87 +176,6 @@ def max_pool3d(
     [[[[13.0, 15.0]]]]
     """
     return _max_pool("max_pool3d", x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
-
-@explained
-def avg_pool1d(
-    x: Tensor[B],
-    kernel_size: Single,
-    *,
-    stride: Single | None = None,
-    padding: Single = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Tensor[B]:
-    """Compute the mean of each window of sequences, as `avg_pool2d` of images.
-
-    x has shape (N, channels, length), or (channels, length) for a single sequence. The result has shape (N, channels,
-    length'), or without N for a single sequence. Other arguments and the errors are those of `avg_pool2d`, with one
-    number in place of two.
-
-    >>> avg_pool1d(Tensor[NumPy].from_data([[1.0, 3.0, 2.0, 0.0]]), 2).tolist()
-    [[2.0, 1.0]]
-    """
-    return _avg_pool("avg_pool1d", x, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
-
-
-@explained
-def avg_pool2d(
-    x: Tensor[B],
-    kernel_size: Pair,
-    *,
-    stride: Pair | None = None,
-    padding: Pair = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor[B]:
-    """Compute the mean of each window of images.
-
-    Args:
-        x: shape (N, channels, height, width), or (channels, height, width) for a single image.
-        kernel_size: the size of the window.
-        stride: the step between windows; ``kernel_size`` by default.
-        padding: zeros added on each side; at most half of the window.
-        ceil_mode: whether the last window may extend beyond the image.
-        count_include_pad: whether padding counts as elements of a window.
-        divisor_override: the divisor of each window's sum; by default the number of its elements.
-
-    Returns:
-        Shape (N, channels, height', width'), or without N for a single image.
-
-    Raises:
-        ShapeError: x has another number of dimensions, or is smaller than a window.
-        ArgumentError: a setting is invalid.
-
-    >>> x = Tensor[NumPy].arange(0.0, 16.0).reshape(1, 1, 4, 4)
-    >>> avg_pool2d(x, 2).tolist()
-    [[[[2.5, 4.5], [10.5, 12.5]]]]
-    """
-    return _avg_pool("avg_pool2d", x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
-@explained
-def avg_pool3d(
-    x: Tensor[B],
-    kernel_size: Triple,
-    *,
-    stride: Triple | None = None,
-    padding: Triple = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor[B]:
-    """Compute the mean of each window of volumes, as `avg_pool2d` of images.
-
-    x has shape (N, channels, depth, height, width), or without N for a single volume. The result has shape (N,
-    channels, depth', height', width'), or without N for a single volume. Other arguments and the errors are those of
-    `avg_pool2d`, with one number for all three dimensions or three.
-
-    >>> avg_pool3d(Tensor[NumPy].arange(16).reshape(1, 2, 2, 4), 2).tolist()
-    [[[[6.5, 8.5]]]]
-    """
-    return _avg_pool("avg_pool3d", x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 def _max_pool(
@@ -292,31 +238,102 @@ def in_two_passes(windows: tuple[Shape, ...]) -> tuple[tuple[Shape, ...], tuple[
     return tuple(sizes[1:] for sizes in windows), tuple((sizes[0], one) for sizes, one in alone)
 
 
-def _avg_pool(
-    operation: str,
-    x: Tensor[B],
-    kernel_size: Size,
-    stride: Size | None,
-    padding: Size,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor: int | None,
-) -> Tensor[B]:
-    """Return the means of windows."""
-    batch = as_batch(operation, x)
-    windows = checked_windows(operation, batch, kernel_size, stride, padding, 1, ceil_mode)[:3]
-    device: Any = batch._device
-    flags, by = (bool(ceil_mode), bool(count_include_pad)), divisor_of(operation, divisor)
-    values = batch._primitive
-    if len(windows[0]) == 3:
-        n, c, deep, high, wide = values.shape
-        planes, depth = in_two_passes(windows)
-        values = device.reshape(values, (n, c * deep, high, wide))
-        values = device.avg_pool2d(values, *planes, *flags, None if by is None else 1)
-        counts = values.shape[2:]
-        columns = device.reshape(values, (n, c, deep, counts[0] * counts[1]))
-        values = device.avg_pool2d(columns, *depth, *flags, by)
-        values = device.reshape(values, (n, c, values.shape[2], *counts))
-    else:
-        values = device.avg_pool2d(values, *windows, *flags, by)
-    return as_given(operation, x, batch._like(values))
+class Pooling(FunctionLayer, Stateless):
+    """The base class of the pooling layers: a function of `burnpy.nn.functional` with its settings and errors."""
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Pool sequences (N, channels, length), images or volumes over their windows; N may be omitted."""
+        return self._result(x)
+
+
+class WindowPooling(Pooling):
+    """The base class of pooling over windows of one size.
+
+    A subclass names the function that validates its sizes: `single` for sequences, `pair` for images, `triple` for
+    volumes.
+    """
+
+    ceil_mode: bool
+    _size: ClassVar[Callable[..., Any]]
+
+    def _set_window(self, kernel_size: Size, stride: Size | None, padding: Size, ceil_mode: bool) -> None:
+        """Set the validated settings that max and average pooling have."""
+        layer = type(self).__name__
+        self.kernel_size: Any = self._size(layer, "kernel_size", kernel_size)
+        self.stride: Any = None if stride is None else self._size(layer, "stride", stride)
+        self.padding: Any = self._size(layer, "padding", padding, 0)
+        self.ceil_mode = ceil_mode
+
+
+class MaxPooling(Pooling):
+    """The base class of max pooling, which can return indices."""
+
+    @explained
+    def with_indices(self, x: Tensor[B]) -> tuple[Tensor[B], IntTensor[B]]:
+        """Return the result of `forward` and the flat, row-major index of each maximum in its plane or volume."""
+        both: Any = self._result(x, return_indices=True)
+        values, indices = both
+        return values, indices
+
+
+class MaxPool(WindowPooling, MaxPooling):
+    """The base class of the max pooling layers over windows of one size."""
+
+    _settings = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+
+    def __init__(
+        self,
+        kernel_size: Size,
+        *,
+        stride: Size | None = None,
+        padding: Size = 0,
+        dilation: Size = 1,
+        ceil_mode: bool = False,
+    ) -> None:
+        self._set_window(kernel_size, stride, padding, ceil_mode)
+        self.dilation: Any = self._size(type(self).__name__, "dilation", dilation)
+
+
+class MaxPool1d(MaxPool):
+    """Max pooling over windows of sequences: see `burnpy.nn.functional.max_pool1d`.
+
+    >>> MaxPool1d(2)(Tensor[NumPy].ones((2, 3, 4))).shape
+    (2, 3, 2)
+    """
+
+    kernel_size: int
+    stride: int | None
+    padding: int
+    dilation: int
+    _function = staticmethod(max_pool1d)
+    _size = staticmethod(single)
+
+
+class MaxPool2d(MaxPool):
+    """Max pooling over windows of images: see `burnpy.nn.functional.max_pool2d`.
+
+    >>> MaxPool2d(2)(Tensor[NumPy].ones((2, 3, 4, 4))).shape
+    (2, 3, 2, 2)
+    """
+
+    kernel_size: tuple[int, int]
+    stride: tuple[int, int] | None
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    _function = staticmethod(max_pool2d)
+    _size = staticmethod(pair)
+
+
+class MaxPool3d(MaxPool):
+    """Max pooling over windows of volumes: see `burnpy.nn.functional.max_pool3d`.
+
+    >>> MaxPool3d(2)(Tensor[NumPy].ones((2, 3, 4, 4, 6))).shape
+    (2, 3, 2, 2, 3)
+    """
+
+    kernel_size: tuple[int, int, int]
+    stride: tuple[int, int, int] | None
+    padding: tuple[int, int, int]
+    dilation: tuple[int, int, int]
+    _function = staticmethod(max_pool3d)
+    _size = staticmethod(triple)

@@ -1,0 +1,201 @@
+"""Activations in straight pieces, and shrinkage: functions, and layers that call them."""
+
+from __future__ import annotations
+
+from burnpy.backend.errors import ArgumentError
+from burnpy.nn.argument_checks import floats
+from burnpy.nn.layers.activation import _device
+from burnpy.nn.module import Stateless
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.operands import number
+from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import describe
+from burnpy.typevars import B
+
+
+@explained
+def relu6(x: Tensor[B]) -> Tensor[B]:
+    """Limit x to the range from 0 to 6. The gradient at 0 and at 6 is 0.
+
+    Source: Krizhevsky, Convolutional Deep Belief Networks on CIFAR-10, 2010.
+
+    >>> relu6(Tensor[NumPy].from_data([-1.0, 3.0, 9.0])).tolist()
+    [0.0, 3.0, 6.0]
+    """
+    return _hardtanh("relu6", x, 0.0, 6.0)
+
+
+@explained
+def hardtanh(x: Tensor[B], min_val: float = -1.0, max_val: float = 1.0) -> Tensor[B]:
+    """Limit x to the range from ``min_val`` to ``max_val``. Unlike with ``x.clamp``, the gradient at a bound is 0.
+
+    Raises:
+        ArgumentError: ``min_val`` is above ``max_val``.
+
+    >>> hardtanh(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).tolist()
+    [-1.0, 0.0, 1.0]
+    """
+    return _hardtanh("hardtanh", x, min_val, max_val)
+
+
+@explained
+def hardsigmoid(x: Tensor[B]) -> Tensor[B]:
+    """Approximate the sigmoid by x / 6 + 1 / 2, limited to the range from 0 to 1.
+
+    >>> print(hardsigmoid(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [0.333 0.5   0.833]
+    """
+    (x,) = floats("hardsigmoid", 1, x=x)
+    return (_hardtanh("hardsigmoid", x, -3.0, 3.0) + 3.0) / 6.0
+
+
+@explained
+def hardswish(x: Tensor[B]) -> Tensor[B]:
+    """Multiply x by its `hardsigmoid`. Source: Howard et al., Searching for MobileNetV3, 2019.
+
+    >>> print(hardswish(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-0.333  0.     1.667]
+    """
+    (x,) = floats("hardswish", 1, x=x)
+    return x._like(_device(x).hardswish(x._primitive))
+
+
+@explained
+def tanhshrink(x: Tensor[B]) -> Tensor[B]:
+    """Compute x - tanh(x).
+
+    >>> print(tanhshrink(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
+    [-0.238  0.     1.036]
+    """
+    (x,) = floats("tanhshrink", 1, x=x)
+    return x - x.tanh()
+
+
+@explained
+def softshrink(x: Tensor[B], lambd: float = 0.5) -> Tensor[B]:
+    """Move x by ``lambd`` toward 0; where its magnitude is at most that, result and gradient are 0.
+
+    Raises:
+        ArgumentError: ``lambd`` is negative.
+
+    >>> softshrink(Tensor[NumPy].from_data([-2.0, 0.25, 2.0])).tolist()
+    [-1.5, 0.0, 1.5]
+    """
+    (x,) = floats("softshrink", 1, x=x)
+    if not number(x, lambd, "softshrink") >= 0:
+        raise ArgumentError(f"softshrink() got lambd={describe(lambd)}; give a number that is not negative")
+    return x - x.clamp(-lambd, lambd)
+
+
+@explained
+def threshold(x: Tensor[B], threshold: float, value: float) -> Tensor[B]:
+    """Return x where it is above ``threshold``, and ``value`` elsewhere.
+
+    >>> threshold(Tensor[NumPy].from_data([-1.0, 0.0, 2.0]), 0.5, -9.0).tolist()
+    [-9.0, -9.0, 2.0]
+    """
+    (x,) = floats("threshold", 1, x=x)
+    return x.masked_fill(x <= number(x, threshold, "threshold"), value)
+
+
+def _hardtanh(operation: str, x: Tensor[B], low: float, high: float) -> Tensor[B]:
+    (x,) = floats(operation, 1, x=x)
+    if number(x, low, operation) > number(x, high, operation):
+        raise ArgumentError(f"{operation}() got min_val={describe(low)}, which is above max_val={describe(high)}")
+    return x._like(_device(x).hardtanh(x._primitive, low, high))
+
+
+class Relu6(Stateless):
+    """The rectified linear unit limited to 6; its gradient at 0 and at 6 is 0."""
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply the layer; the output has the shape of x."""
+        return relu6(x)
+
+
+class Hardtanh(Stateless):
+    """x limited to a range; unlike with ``x.clamp``, the gradient at its ends is 0.
+
+    Args:
+        min_val: the lower end.
+        max_val: the upper end.
+    """
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0) -> None:
+        self.min_val = min_val
+        self.max_val = max_val
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply the layer; the output has the shape of x."""
+        return hardtanh(x, self.min_val, self.max_val)
+
+
+class Hardsigmoid(Stateless):
+    """The piecewise linear sigmoid, x / 6 + 1 / 2 limited to the range from 0 to 1."""
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply the layer; the output has the shape of x."""
+        return hardsigmoid(x)
+
+
+class Hardswish(Stateless):
+    """The product of x and its `Hardsigmoid`."""
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply the layer; the output has the shape of x."""
+        return hardswish(x)
+
+
+class Hardshrink(Stateless):
+    """x, and 0 where its magnitude is at most ``lambd``.
+
+    Args:
+        lambd: the largest magnitude that becomes 0.
+    """
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        self.lambd = lambd
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply the layer; the output has the shape of x."""
+        return x.hardshrink(self.lambd)
+
+
+class Softshrink(Stateless):
+    """x moved by ``lambd`` toward 0, and 0 where its magnitude is at most that.
+
+    Args:
+        lambd: the distance.
+    """
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        self.lambd = lambd
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply the layer; the output has the shape of x."""
+        return softshrink(x, self.lambd)
+
+
+class Threshold(Stateless):
+    """x where it is above a threshold, and a number elsewhere.
+
+    Args:
+        threshold: the threshold.
+        value: the number.
+    """
+
+    def __init__(self, threshold: float, value: float) -> None:
+        self.threshold = threshold
+        self.value = value
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply the layer; the output has the shape of x."""
+        return threshold(x, self.threshold, self.value)
+
+
+class Tanhshrink(Stateless):
+    """The difference x - tanh(x)."""
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply the layer; the output has the shape of x."""
+        return tanhshrink(x)
