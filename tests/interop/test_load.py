@@ -165,15 +165,20 @@ def test_errors_name_the_node(tmp_path: Path) -> None:
     model = onnx.load(path, NumPy)
     with pytest.raises(ShapeError) as caught:
         model(floats(2, 3))
-    assert caught.value.__notes__ == ["in MatMul (product) of the ONNX file"]
+    assert caught.value.__notes__ == [
+        "in MatMul (product) of the ONNX file, with the inputs float32 (2, 3), float32 (2, 3)"
+    ]
     with pytest.raises(ArgumentError, match="takes 1 inputs, x, got 2"):
         model(floats(2, 3), floats(2, 3))
-    missing = onnx.load(saved(path, [node("Add", ["x", "nowhere"], ["y"])]), NumPy)
-    with pytest.raises(LoadingError, match=r"'nowhere' of Add \(y\) does not exist"):
-        missing(floats(2, 3))
-    short = onnx.load(saved(path, [node("Add", ["x"], ["y"])]), NumPy)
-    with pytest.raises(LoadingError, match=r"Add \(y\) lacks an input"):
-        short(floats(2, 3))
+    with pytest.raises(LoadingError, match=r"EyeLike \(y\) of the ONNX file .* inputs float32 \(2, 3, 1\): ValueError"):
+        onnx.load(saved(path, [node("EyeLike", ["x"], ["y"])]), NumPy)(floats(2, 3, 1))
+
+
+def test_what_does_not_exist_is_named_before_anything_is_computed(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    refused(r"the input 'nowhere' of Add \(y\) does not exist", saved(path, [node("Add", ["x", "nowhere"], ["y"])]))
+    refused(r"Add \(y\) lacks an input: it needs 2", saved(path, [node("Add", ["x"], ["y"])]))
+    refused("the output 'y' does not exist", saved(path, [node("Relu", ["x"], ["z"])]))
 
 
 def test_damaged_files_end_in_a_sentence(tmp_path: Path) -> None:

@@ -20,6 +20,16 @@ class GraphNode:
     attributes: dict[str, Any]  #: by the parameters of the operator; graphs are `Graph`
     call: Bound | None  #: the operator as a function of its inputs; None if it has graphs
 
+    @property
+    def graphs(self) -> list[Graph]:
+        """The graphs of its attributes."""
+        return [value for value in self.attributes.values() if isinstance(value, Graph)]
+
+    @property
+    def shown(self) -> str:
+        """The node in an error message."""
+        return f"{self.kind} ({self.name or ', '.join(self.outputs)})"
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:
@@ -29,12 +39,14 @@ class Graph:
     nodes: tuple[GraphNode, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    constants: dict[str, Any] = field(repr=False)  #: tensors on the host
+    constants: dict[str, Any] = field(default_factory=dict, repr=False)  #: tensors on the host, also of inner graphs
+    declared: tuple[
+        tuple[Any, tuple[int, ...]] | None, ...
+    ] = ()  #: dtypes and shapes of outputs, where the file has them
 
     def all_nodes(self) -> Iterator[GraphNode]:
         """Yield all nodes, those of nested graphs too."""
         for node in self.nodes:
             yield node
-            for value in node.attributes.values():
-                if isinstance(value, Graph):
-                    yield from value.all_nodes()
+            for graph in node.graphs:
+                yield from graph.all_nodes()

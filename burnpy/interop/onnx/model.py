@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, LoadingError
 from burnpy.interop.onnx.graph import Graph, GraphNode
+from burnpy.interop.onnx.operators.control import Body
 from burnpy.interop.onnx.operators.table import Bound
 from burnpy.interop.onnx.reading import read
 from burnpy.nn.module import Module, rebound
@@ -94,17 +95,19 @@ def run(graph: Graph, values: dict[str, Any]) -> list[Any]:
         LoadingError: an operator cannot be computed.
     """
     for node in graph.nodes:
-        try:
-            inputs = [values[name] if name else None for name in node.inputs]
-        except KeyError as error:
-            raise LoadingError(f"the input {error.args[0]!r} of {_shown(node)} does not exist") from None
+        inputs = [values[name] if name else None for name in node.inputs]
         try:
             out = (node.call or _with_graphs(node, values))(inputs)
         except BurnpyError as error:
-            error.add_note(f"in {_shown(node)} of the ONNX file")
+            error.add_note(f"in {node.shown} of the ONNX file, with the inputs {_listed(inputs)}")
             raise
-        except TypeError as error:
-            raise LoadingError(f"{_shown(node)} lacks an input or an attribute: {error}") from error
+        except Warning:
+            raise
+        except Exception as error:
+            raise LoadingError(
+                f"{node.shown} of the ONNX file cannot be computed with the inputs {_listed(inputs)}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
         if out.__class__ is not tuple:
             values[node.outputs[0]] = out
             continue
@@ -123,13 +126,13 @@ def _bound(graph: Graph, values: dict[str, Any]) -> Any:
     """Return a nested graph as a function of its inputs."""
 
     def function(*inputs: Any) -> list[Any]:
-        return run(graph, {**values, **graph.constants, **dict(zip(graph.inputs, inputs, strict=True))})
+        return run(graph, {**values, **dict(zip(graph.inputs, inputs, strict=True))})
 
-    return function
+    return Body(function, graph.declared)
 
 
-def _shown(node: GraphNode) -> str:
-    return f"{node.kind} ({node.name or ', '.join(node.outputs)})"
+def _listed(inputs: Sequence[Any]) -> str:
+    return ", ".join("none" if x is None else f"{x.dtype} {x.shape}" for x in inputs) or "none"
 
 
 def load(path: str | os.PathLike[str], device: B | type[B]) -> OnnxModel[B]:

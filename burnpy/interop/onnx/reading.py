@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import LoadingError, path_shown
 from burnpy.backend.extras import needed
 from burnpy.interop.onnx.exporting import BUFFERS
 from burnpy.interop.onnx.graph import Graph, GraphNode
-from burnpy.interop.onnx.operators.table import OPERATORS, Bound, parameter_of, tensor
+from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, Bound, parameter_of, tensor
 from burnpy.interop.onnx.patterns import joined
+from burnpy.interop.onnx.rules.rule import is_float
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 """The domains of the operators that are read."""
 
 DEEPEST, MOST = 32, 10**6
 """The depth of nested graphs and the number of nodes up to which files are read."""
+
+WITHOUT_VALUES = ("Shape", "Size")
+"""The operators that read no values of their input."""
 
 MODULES = (
     *("attention", "classical", "control", "elementwise", "indexing", "losses", "normalization", "quantization"),
@@ -50,7 +56,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, dict[str, Any], set[str]]
     try:
         proto = onnx.load(os.fspath(path), load_external_data=False)
         if proto.functions:
-            proto = onnx.inliner.inline_local_functions(proto)
+            proto = import_module("onnx.inliner").inline_local_functions(proto)
     except FileNotFoundError:
         raise LoadingError(f"load() found no file {shown}") from None
     except Exception as error:
@@ -62,7 +68,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, dict[str, Any], set[str]]
     opset = _opset(onnx, proto, shown)
     folder = os.path.dirname(os.path.abspath(os.fspath(path)))
     try:
-        graph, arrays = _Reader(onnx, opset, folder, shown).main(proto.graph)
+        graph, arrays = _Reader(onnx, opset, folder, shown, proto.producer_name == "burnpy").main(proto.graph)
         marked = json.loads({entry.key: entry.value for entry in proto.metadata_props}.get(BUFFERS, "[]"))
         statistics = [n for node in graph.all_nodes() if node.kind == "BatchNormalization" for n in node.inputs[3:5]]
         return graph, arrays, arrays.keys() & {*marked, *statistics}
@@ -94,24 +100,57 @@ def _opset(onnx: Any, proto: Any, shown: str) -> int:
     return int(opset)
 
 
-def _names_used(proto: Any) -> Iterator[str]:
-    """Yield the names of the values that a graph and those within it read or return."""
-    for node in proto.node:
-        yield from node.input
-        for entry in node.attribute:
-            yield from _names_used(entry.g)
-    for value in proto.output:
-        yield value.name
+def read_as_numbers(graph: Graph, arrays: Iterable[str]) -> set[str]:
+    """Return the arrays on which numbers depend that operators read, such as shapes, together with sizes of tensors.
+
+    They stay on the host, where these numbers are computed; no gradient reaches them.
+    """
+    fixed, needed = set(arrays), set[str]()  # values that depend on no input, and those of them that are read
+
+    def forward(graph: Graph) -> None:
+        for node in graph.nodes:
+            known = node.kind in WITHOUT_VALUES or all(name in fixed for name in node.inputs if name)
+            for inner in node.graphs:
+                fixed.update(inner.inputs if known else ())
+                forward(inner)
+                known = known and fixed.issuperset(inner.outputs)
+            fixed.update(node.outputs if known else ())
+
+    def backward(graph: Graph) -> None:
+        for node in reversed(graph.nodes):
+            wanted = node.kind not in WITHOUT_VALUES and not needed.isdisjoint(node.outputs)
+            for inner in node.graphs:
+                needed.update(fixed.intersection(inner.outputs) if wanted else ())
+                backward(inner)
+            for k, name in enumerate(node.inputs):
+                read = OPERATORS[node.kind].inputs[k : k + 1]
+                if name in fixed and (wanted or any(annotation.startswith(READ) for _, annotation in read)):
+                    needed.add(name)
+
+    forward(graph)
+    backward(graph)
+    return needed.intersection(arrays)
 
 
 class _Reader:
-    """The reader of one file; it collects all that the file has wrong."""
+    """The reader of one file; it collects all that the file has wrong.
 
-    def __init__(self, onnx: Any, opset: int, folder: str, shown: str) -> None:
-        self.onnx, self.opset, self.folder, self.shown = onnx, opset, folder, shown
+    Initializers and constants of inner graphs are those of the main graph, under new names where two have the same.
+
+    Args:
+        onnx: the package.
+        opset: the version of the operators.
+        folder: the folder of the file.
+        shown: the path in messages.
+        is_ours: whether `export` wrote the file, whose Constant nodes are no parameters.
+    """
+
+    def __init__(self, onnx: Any, opset: int, folder: str, shown: str, is_ours: bool) -> None:
+        self.onnx, self.opset, self.folder, self.shown, self.is_ours = onnx, opset, folder, shown, is_ours
         self.wrong: list[str] = []
         self.count = 0
-        self.used: set[str] = set()  # the names of values that are read
+        self.arrays: dict[str, Any] = {}
+        self.computed: set[str] = set()  # the names of the arrays of Constant nodes that are no weights
 
     def main(self, proto: Any) -> tuple[Graph, dict[str, Any]]:
         """Return the main graph and its parameters.
@@ -119,37 +158,72 @@ class _Reader:
         Raises:
             LoadingError: something in the file has no counterpart; all of it is named.
         """
-        arrays = {entry.name: self._array(entry) for entry in proto.initializer}
         graph = self._graph(proto, {}, 0)
-        if not all(isinstance(name, str) for name in (*self.used, *arrays, *graph.inputs)):
-            raise LoadingError(f"load() cannot read {self.shown}, which is damaged: a name is no text")
         if self.wrong:
             listed = "; ".join(dict.fromkeys(self.wrong[:20])) + ("; …" if len(self.wrong) > 20 else "")
             raise LoadingError(f"load() cannot read {self.shown}: {listed}")
-        read_as_numbers = {
-            name
-            for node in graph.all_nodes()
-            for name, (_, annotation) in zip(node.inputs, OPERATORS[node.kind].inputs, strict=False)
-            if annotation.startswith(("Ints", "Scalar"))
-        }
-        floats = {
-            name: a
-            for name, a in arrays.items()
-            if (a.dtype.kind == "f" or a.dtype.name == "bfloat16") and name not in read_as_numbers
-        }
-        constants = {name: tensor(a) for name, a in arrays.items() if name not in floats}
-        inputs = tuple([name for name in graph.inputs if name not in arrays])
+        numbers = read_as_numbers(graph, self.arrays) | self.computed
+        floats = {name: a for name, a in self.arrays.items() if is_float(a.dtype) and name not in numbers}
+        constants = {name: tensor(a) for name, a in self.arrays.items() if name not in floats}
+        inputs = tuple([name for name in graph.inputs if name not in self.arrays])
         return Graph(graph.name, joined(graph, floats), inputs, graph.outputs, constants), floats
 
-    def _graph(self, proto: Any, arrays: Mapping[str, Any], depth: int) -> Graph:
+    def _graph(self, proto: Any, outside: Mapping[str, str], depth: int) -> Graph:
+        """Return a graph; ``outside`` has the values that the graphs around it define, and the names they got."""
         if depth > DEEPEST:
             raise LoadingError(f"load() cannot read {self.shown}: its graphs are nested more than {DEEPEST} deep")
-        self.used |= {*_names_used(proto)}
-        nodes = tuple([self._node(node, depth) for node in proto.node])
         inputs, outputs = ([value.name for value in values] for values in (proto.input, proto.output))
-        return Graph(proto.name, nodes, tuple(inputs), tuple(outputs), dict(arrays))
+        names = {**outside, **{name: name for name in inputs}}
+        for entry in proto.initializer:
+            self._hold(entry.name, self._array(entry), names)
+        for entry in proto.sparse_initializer:
+            self._hold(entry.values.name, self._dense(entry), names)
+        nodes = []
+        for node in proto.node:
+            if node.op_type == "Constant" and node.domain in DOMAINS and len(node.output) == 1:
+                self._constant(node, names)
+            else:
+                nodes.append(self._node(node, names, depth))
+                names |= {name: name for name in node.output}
+        self.wrong += [f"the output {name!r} does not exist" for name in outputs if name not in names]
+        declared = tuple([self._declared(value) for value in proto.output])
+        ends = tuple([names.get(name, name) for name in outputs])
+        return Graph(proto.name, tuple(nodes), tuple(inputs), ends, declared=declared)
 
-    def _node(self, proto: Any, depth: int) -> GraphNode:
+    def _hold(self, name: str, array: Any, names: dict[str, str]) -> str:
+        """Keep an array, and return the name that it gets."""
+        if not isinstance(name, str):
+            raise LoadingError(f"load() cannot read {self.shown}, which is damaged: a name is no text")
+        new, k = name, 2
+        while new in self.arrays:
+            new, k = f"{name}_{k}", k + 1
+        self.arrays[new] = array
+        names[name] = new
+        return new
+
+    def _constant(self, proto: Any, names: dict[str, str]) -> None:
+        """Keep the array of a Constant node: a parameter if it has several finite floats, as some exporters write
+        weights.
+        """
+        entry = proto.attribute[0] if len(proto.attribute) == 1 else None
+        name = "" if entry is None else entry.name
+        if name == "value":
+            array = self._array(entry.t)
+        elif name == "sparse_value":
+            array = self._dense(entry.sparse_tensor)
+        elif name in ("value_float", "value_floats", "value_int", "value_ints"):
+            value = self.onnx.helper.get_attribute_value(entry)
+            array = np.array(value, np.float32 if "float" in name else np.int64)
+        else:
+            self.wrong.append(
+                f"Constant ({', '.join(proto.output)}) has the attribute {name or 'none'}, which is unknown"
+            )
+            array = np.zeros(())
+        new = self._hold(proto.output[0], array, names)
+        if self.is_ours or array.size < 2 or not (is_float(array.dtype) and bool(np.isfinite(array).all())):
+            self.computed.add(new)
+
+    def _node(self, proto: Any, names: Mapping[str, str], depth: int) -> GraphNode:
         self.count += 1
         if self.count > MOST:
             raise LoadingError(f"load() cannot read {self.shown}: it has more than {MOST} nodes")
@@ -161,8 +235,11 @@ class _Reader:
             domain = f" of the domain {proto.domain}" if proto.domain not in ("", "ai.onnx") else ""
             self.wrong.append(f"the operator {where}{domain} is unknown" + (f" (there is {near[0]})" if near else ""))
             return GraphNode(kind, proto.name, (), (), {}, None)
+        self.wrong += [f"the input {n!r} of {where} does not exist" for n in proto.input if n and n not in names]
         if len(proto.input) > len(found.inputs) and not found.variadic:
             self.wrong.append(f"{where} has {len(proto.input)} inputs, and at most {len(found.inputs)} are known")
+        if len(proto.input) < found.needs or not all(proto.input[: found.needs]):
+            self.wrong.append(f"{where} lacks an input: it needs {found.needs}")
         attributes: dict[str, Any] = {}
         for entry in proto.attribute:
             name = parameter_of(found, entry.name)
@@ -170,22 +247,22 @@ class _Reader:
                 if not (entry.name == "consumed_inputs" or entry.name.startswith("_")):
                     self.wrong.append(f"{where} has the attribute {entry.name}, which is unknown")
                 continue
-            attributes[name] = self._attribute(entry, depth)
-        results = [k for k, name in enumerate(proto.output) if name in self.used]
-        for name, value in (("kind", kind), ("opset", self.opset), ("outputs", max(results, default=0) + 1)):
+            attributes[name] = self._attribute(entry, names, depth)
+        for name, value in (("kind", kind), ("opset", self.opset), ("outputs", len(proto.output))):
             if name in found.attributes:
                 attributes[name] = value
         nested = any(isinstance(value, Graph) for value in attributes.values())
-        call = None if nested else Bound(kind, attributes)
-        return GraphNode(kind, proto.name, tuple(proto.input), tuple(proto.output), attributes, call)
+        inputs = tuple([names.get(name, name) for name in proto.input])
+        return GraphNode(
+            kind, proto.name, inputs, tuple(proto.output), attributes, None if nested else Bound(kind, attributes)
+        )
 
-    def _attribute(self, proto: Any, depth: int) -> Any:
+    def _attribute(self, proto: Any, names: Mapping[str, str], depth: int) -> Any:
         """Return the value of an attribute."""
         types = proto.AttributeType if hasattr(proto, "AttributeType") else None
         value = self.onnx.helper.get_attribute_value(proto)
         if types is not None and proto.type == types.Value("GRAPH"):
-            inner = {entry.name: tensor(self._array(entry)) for entry in proto.g.initializer}
-            return self._graph(proto.g, inner, depth + 1)
+            return self._graph(proto.g, names, depth + 1)
         if types is not None and proto.type == types.Value("TENSOR"):
             return self._array(proto.t)
         if isinstance(value, bytes):
@@ -217,6 +294,29 @@ class _Reader:
         if array.shape != tuple(proto.dims):
             raise LoadingError(f"load() cannot read {self.shown}: {proto.name} has other data than its shape")
         return array
+
+    def _dense(self, proto: Any) -> Any:
+        """Return a sparse tensor of the file as an array.
+
+        Raises:
+            LoadingError: an index is outside of its shape.
+        """
+        values, indices, shape = self._array(proto.values), self._array(proto.indices), tuple(proto.dims)
+        out = np.zeros(math.prod(shape), values.dtype)
+        flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
+        if flat.size and not 0 <= flat.min() <= flat.max() < out.size:
+            raise LoadingError(f"load() cannot read {self.shown}: {proto.values.name} has an index outside of {shape}")
+        out[flat] = values
+        return out.reshape(shape)
+
+    def _declared(self, proto: Any) -> tuple[Any, tuple[int, ...]] | None:
+        """Return the dtype and shape of an output; None if the file does not say all."""
+        kind = proto.type.tensor_type
+        if kind.elem_type not in DTYPES or not kind.HasField("shape"):
+            return None
+        if not all(dim.HasField("dim_value") for dim in kind.shape.dim):
+            return None
+        return dtype_of(DTYPES[kind.elem_type]), tuple([dim.dim_value for dim in kind.shape.dim])
 
     def _mapped(self, proto: Any, place: str, entries: Mapping[str, str]) -> Any:
         dtype = np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(proto.data_type))

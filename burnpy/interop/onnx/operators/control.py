@@ -2,28 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from burnpy.backend.errors import BurnpyError, LoadingError, RecordingError
 from burnpy.func.control_flow.nested_calls import recorder_of
-from burnpy.interop.onnx.operators.table import HOST, Kept, Scalar, Value, operator, tensor
+from burnpy.interop.onnx.operators.table import HOST, Kept, Scalar, Value, like, operator, tensor
 from burnpy.tensor.joining import stack
+from burnpy.tensor.operands import refuse_unless
 
-Body = Callable[..., list[Value]]
+
+class Body(NamedTuple):
+    """A graph in an attribute, as a function of its inputs."""
+
+    function: Callable[..., list[Value]]
+    declared: Sequence[
+        tuple[Any, tuple[int, ...]] | None
+    ]  #: the dtype and shape of each output, where the file has all
+
+    def __call__(self, *inputs: Value) -> list[Value]:
+        """Compute the graph."""
+        return self.function(*inputs)
 
 
 @operator("If")
-def branch(condition: Value, *, then_branch: Body, else_branch: Body, outputs: int = 1) -> Any:
+def branch(condition: Value, *, then_branch: Body, else_branch: Body, outputs: int) -> Any:
     """Compute one of two graphs: by `burnpy.func.cond` if the condition is computed on a device."""
     if condition.device is HOST:
         return tuple((then_branch if condition.item() else else_branch)())
     from burnpy.func import cond
 
-    return tuple(cond(condition.reshape(()), lambda: then_branch(), lambda: else_branch()))
+    condition = condition.reshape(())
+    try:
+        return tuple(cond(condition, lambda: then_branch(), lambda: else_branch()))
+    except BurnpyError:
+        if recorder_of(condition.device) is None:
+            raise
+        fitting = _only_fitting(then_branch, else_branch)
+        if fitting is None:
+            raise
+        refuse_unless(condition.device, (condition == fitting.value)._primitive, fitting.error)
+        return tuple(fitting.results)
+
+
+class _Fitting(NamedTuple):
+    """The only branch that can be computed with the shapes of a recording."""
+
+    value: bool  #: of the condition
+    results: list[Value]
+    error: LoadingError  #: of a run whose condition chooses the other one
+
+
+def _only_fitting(then_branch: Body, else_branch: Body) -> _Fitting | None:
+    """Return the branch that can be computed; None if both or none can."""
+    results: dict[bool, list[Value]] = {}
+    errors: dict[bool, BurnpyError] = {}
+    for value, body in ((True, then_branch), (False, else_branch)):
+        try:
+            results[value] = body()
+        except RecordingError:
+            raise
+        except BurnpyError as error:
+            errors[value] = error
+    if len(results) != 1:
+        return None
+    (value, found), (failed,) = *results.items(), errors.values()
+    text = f"the {'else' if value else 'then'}_branch of an If cannot be computed with inputs of these shapes: {failed}"
+    return _Fitting(value, found, LoadingError(text))
 
 
 @operator("Loop")
-def loop(trips: Scalar = None, condition: Kept = None, *carried: Value, body: Body, outputs: int = 1) -> Any:
+def loop(trips: Scalar = None, condition: Kept = None, *carried: Value, body: Body, outputs: int) -> Any:
     """Repeat a graph; the results are the last carried values, and the others of all steps, stacked.
 
     Python reads the bool that ends the loop. In a compiled function, where one that depends on inputs cannot be read,
@@ -39,8 +90,19 @@ def loop(trips: Scalar = None, condition: Kept = None, *carried: Value, body: Bo
         flag, *results = body(tensor(k), tensor(True), *state)
         state, k = results[: len(state)], k + 1
         rows.append(results[len(state) :])
-    stacked = [stack(list(column), dim=0) for column in zip(*rows, strict=True)]
-    return (*state, *stacked)
+    if not rows:
+        return (*state, *_no_rows(body, outputs - len(state), lambda: (tensor(0), tensor(True), *state)))
+    return (*state, *[stack(list(column), dim=0) for column in zip(*rows, strict=True)])
+
+
+def _no_rows(body: Body, count: int, first: Callable[[], tuple[Value, ...]]) -> list[Value]:
+    """Return the stacked results of no steps: by the shapes that the file declares, else of a step with inputs."""
+    declared = body.declared[len(body.declared) - count :]
+    known = [tensor(np.zeros((0, *entry[1]), entry[0])) for entry in declared if entry is not None]
+    if len(known) == count:
+        return known
+    step = body(*first())
+    return [x.unsqueeze(0)[:0] for x in step[len(step) - count :]]
 
 
 def _recorded(first: int, trips: int | None, flag: Value, state: list[Value], body: Body) -> tuple[Value, ...]:
@@ -86,12 +148,15 @@ def scan(
         results = body(*state, *slices)
         state = results[: len(state)]
         rows.append(results[len(state) :])
-    columns = list(zip(*rows, strict=True))
-    out_axes = scan_output_axes or (0,) * len(columns)
-    out_back = scan_output_directions or (0,) * len(columns)
+    count = outputs - len(state)
+    out_axes, out_back = scan_output_axes or (0,) * count, scan_output_directions or (0,) * count
+    if not rows:
+        zeros = [like(x, [n for k, n in enumerate(x.shape) if k != a], 0) for x, a in zip(sequences, axes, strict=True)]
+        none = _no_rows(body, count, lambda: (*state, *zeros))
+        return (*state, *[x.movedim(0, axis) for x, axis in zip(none, out_axes, strict=True)])
     stacked = [
         stack(list(column[::-1] if b else column), dim=axis)
-        for column, axis, b in zip(columns, out_axes, out_back, strict=True)
+        for column, axis, b in zip(zip(*rows, strict=True), out_axes, out_back, strict=True)
     ]
     return (*state, *stacked)
 

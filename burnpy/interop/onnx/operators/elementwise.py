@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 from burnpy.backend.errors import LoadingError
-from burnpy.interop.onnx.operators.table import Value, cast, onnx_dtype, operator, tensor
+from burnpy.interop.onnx.operators.table import Scalar, Value, cast, onnx_dtype, operator, tensor
 from burnpy.nn import functional
 from burnpy.tensor.joining import maximum as larger
 from burnpy.tensor.joining import minimum as smaller
@@ -252,8 +252,8 @@ def bit_cast(x: Value, *, to: int) -> Value:
 @operator("Dropout")
 def dropout(
     x: Value,
-    ratio: Value = None,
-    training: Value = None,
+    ratio: Scalar | None = None,
+    training: Scalar | None = None,
     *,
     is_test: int = 1,
     seed: int = 0,
@@ -265,7 +265,7 @@ def dropout(
     Raises:
         LoadingError: the node says that it is for training.
     """
-    if training is not None and bool(training.item()) and (ratio is None or ratio.item() > 0):
+    if training and (ratio is None or ratio > 0):
         raise LoadingError("the file has a Dropout for training; export the model for inference")
     if outputs == 1:
         return x

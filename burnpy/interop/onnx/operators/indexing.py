@@ -33,9 +33,11 @@ def gather_elements(x: Value, index: Value, *, axis: int = 0) -> Value:
 
 def flat_index(index: Value, sizes: tuple[int, ...]) -> Value:
     """Return the row-major place of index tuples, which are the last dimension of ``index``."""
-    flat = wrapped(index[..., 0], sizes[0])
-    for k in range(1, index.shape[-1]):
-        flat = flat * sizes[k] + wrapped(index[..., k], sizes[k])
+    flat: Value = 0
+    for k, size in enumerate(sizes):
+        places = wrapped(index[..., k], size)
+        checked = arange(size, index.device).index_select(0, places.reshape(-1))  # else 3 of 2 would be in the next row
+        flat = flat * size + checked.reshape(*places.shape)
     return flat
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from burnpy.backend.errors import LoadingError
-from burnpy.interop.onnx.operators.table import Ints, Value, cast, operator, tensor
+from burnpy.interop.onnx.operators.table import Ints, Numbers, Scalar, Value, cast, operator, tensor
 from burnpy.nn import functional
 from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor import Tensor
@@ -55,6 +55,8 @@ def coordinates(mode: str, size: int, target: int, scale: float, roi: tuple[floa
         return (k + 0.5) / scale - 0.5
     if mode == "pytorch_half_pixel":
         return k * 0 - 0.5
+    if mode == "tf_half_pixel_for_nn":
+        return (k + 0.5) / scale
     if mode == "half_pixel_symmetric":
         return size / 2 * (1 - target / whole) + (k + 0.5) / scale - 0.5
     if mode == "tf_crop_and_resize":
@@ -82,9 +84,9 @@ def weights(
 
 
 @operator("Upsample")
-def upsample(x: Value, scales_: Value = None, *, mode: str = "nearest", scales: tuple[float, ...] = ()) -> Value:
+def upsample(x: Value, scales_: Numbers = None, *, mode: str = "nearest", scales: tuple[float, ...] = ()) -> Value:
     """Resize by scales, as ONNX did before opset 10."""
-    factors = tensor(np.array(scales, np.float32)) if scales_ is None else scales_
+    factors = np.array(scales, np.float32) if scales_ is None else scales_
     return resize(
         x, None, factors, coordinate_transformation_mode="asymmetric", mode=mode, nearest_mode="floor", opset=13
     )
@@ -93,8 +95,8 @@ def upsample(x: Value, scales_: Value = None, *, mode: str = "nearest", scales: 
 @operator("Resize")
 def resize(
     x: Value,
-    roi: Value = None,
-    scales: Value = None,
+    roi: Numbers = None,
+    scales: Numbers = None,
     sizes: Ints | None = None,
     *,
     antialias: int = 0,
@@ -113,7 +115,7 @@ def resize(
         return upsample(x, scales if roi is None else roi, mode=mode)
     dims = [axis % x.ndim for axis in (range(x.ndim) if axes is None else axes)]
     factors, targets = _scales(x, dims, scales, sizes, keep_aspect_ratio_policy)
-    regions = [0.0] * len(dims) + [1.0] * len(dims) if roi is None or roi.numel() == 0 else roi.to_numpy().tolist()
+    regions = [0.0] * len(dims) + [1.0] * len(dims) if roi is None or roi.size == 0 else roi.tolist()
     outside: Value = None
     for k, dim in enumerate(dims):
         region = (regions[k], regions[len(dims) + k])
@@ -140,10 +142,10 @@ def resize(
     return x.masked_fill(outside.expand(*x.shape), extrapolation_value)
 
 
-def _scales(x: Value, dims: list[int], scales: Value, sizes: Ints | None, policy: str) -> tuple[list[float], list[int]]:
+def _scales(x: Value, dims: list[int], scales: Any, sizes: Ints | None, policy: str) -> tuple[list[float], list[int]]:
     """Return the factor and the new size of each dimension."""
     if sizes is None or not sizes:
-        factors = [float(factor) for factor in scales.to_numpy()]
+        factors = [float(factor) for factor in scales]
         return factors, [math.floor(x.shape[d] * factor) for d, factor in zip(dims, factors, strict=True)]
     factors = [target / x.shape[d] for d, target in zip(dims, sizes, strict=True)]
     if policy == "stretch":
@@ -228,8 +230,8 @@ def non_max_suppression(
     boxes: Value,
     scores: Value,
     most: Ints = (0,),
-    overlap: Value = None,
-    least: Value = None,
+    overlap: Scalar = 0.0,
+    least: Scalar | None = None,
     *,
     center_point_box: int = 0,
 ) -> Value:
@@ -240,21 +242,20 @@ def non_max_suppression(
         b = np.concatenate([centre - span, centre + span], axis=-1)
     low, high = np.minimum(b[..., :2], b[..., 2:]), np.maximum(b[..., :2], b[..., 2:])
     area = (high - low).prod(-1)
-    limit = 0.0 if overlap is None else overlap.item()
     count = most[0] if most else 0
     chosen: list[tuple[int, int, int]] = []
     for n in range(s.shape[0]):
         for c in range(s.shape[1]):
             kept: list[int] = []
             for k in np.argsort(-s[n, c], kind="stable"):
-                if len(kept) == count or (least is not None and s[n, c, k] <= least.item()):
+                if len(kept) == count or (least is not None and s[n, c, k] <= least):
                     break
                 shared = [
                     np.clip(np.minimum(high[n, k], high[n, j]) - np.maximum(low[n, k], low[n, j]), 0, None).prod()
                     for j in kept
                 ]
                 unions = [area[n, k] + area[n, j] - part for j, part in zip(kept, shared, strict=True)]
-                if all(part <= limit * union for part, union in zip(shared, unions, strict=True)):
+                if all(part <= (overlap or 0.0) * union for part, union in zip(shared, unions, strict=True)):
                     kept.append(int(k))
             chosen += [(n, c, k) for k in kept]
     return tensor(np.array(chosen, np.int64).reshape(-1, 3), boxes.device)

@@ -7,11 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.interop.onnx.operators.table import Ints, Scalar, Value, arange, cast, like, onnx_dtype, operator, tensor
+from burnpy.interop.onnx.operators.indexing import wrapped
+from burnpy.interop.onnx.operators.table import (
+    Ints,
+    Numbers,
+    Scalar,
+    Value,
+    arange,
+    cast,
+    like,
+    onnx_dtype,
+    operator,
+    tensor,
+)
 from burnpy.nn import functional
 from burnpy.tensor.functions.einsum import einsum as sum_of_products
 from burnpy.tensor.joining import cat, where
-from burnpy.tensor.tensor import IntTensor
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 
 @operator("Shape")
@@ -26,24 +38,6 @@ def size(x: Value) -> Value:
     return tensor(np.array(x.numel(), np.int64))
 
 
-@operator("Constant")
-def constant(
-    *,
-    value: Any = None,
-    value_float: float | None = None,
-    value_int: int | None = None,
-    value_floats: tuple[float, ...] | None = None,
-    value_ints: tuple[int, ...] | None = None,
-) -> Value:
-    """Return a constant, on the host."""
-    if value is not None:
-        return tensor(value)
-    floats = value_floats if value_float is None else value_float
-    if floats is not None:
-        return tensor(np.array(floats, np.float32))
-    return tensor(np.array(value_ints if value_int is None else value_int, np.int64))
-
-
 @operator("ConstantOfShape")
 def constant_of_shape(shape: Ints, *, value: Any = None) -> Value:
     """Return a tensor filled with one value, on the host."""
@@ -51,9 +45,9 @@ def constant_of_shape(shape: Ints, *, value: Any = None) -> Value:
 
 
 @operator("Range")
-def range_(start: Value, limit: Value, delta: Value) -> Value:
+def range_(start: Numbers, limit: Numbers, delta: Numbers) -> Value:
     """Return start, start + delta, … below the limit, on the host."""
-    first, end, step = start.item(), limit.item(), delta.item()
+    first, end, step = (x.item() for x in (start, limit, delta))
     count = max(math.ceil((end - first) / step), 0)
     return tensor((first + np.arange(count) * step).astype(start.dtype))
 
@@ -188,6 +182,8 @@ def pad(
     if any(a < 0 or b < 0 for a, b in zip(low, high, strict=True)):
         x = x[tuple(inside)]
     constant = value if value_ is None else value_
+    if not isinstance(x, Tensor):
+        constant = bool(constant) if isinstance(x, BoolTensor) else int(constant)
     for dim in range(x.ndim):
         before, after = max(low[dim], 0), max(high[dim], 0)
         if not before and not after:
@@ -287,8 +283,10 @@ def col2im(
 
 @operator("OneHot")
 def one_hot(index: Value, depth: Ints, values: Value, *, axis: int = -1) -> Value:
-    """Return the on value at an index of a new dimension, and the off value elsewhere."""
-    chosen = cast(index, "int64").remainder(depth[0]).unsqueeze(-1) == arange(depth[0], index.device)
+    """Return the on value at an index of a new dimension, and the off value elsewhere; all are off at an index that
+    does not exist.
+    """
+    chosen = wrapped(index, depth[0]).unsqueeze(-1) == arange(depth[0], index.device)
     return where(chosen, values[1], values[0]).movedim(-1, axis)
 
 

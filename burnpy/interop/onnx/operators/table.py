@@ -21,8 +21,13 @@ Ints: TypeAlias = tuple[int, ...]
 """An input whose ints are read, such as a shape."""
 Scalar: TypeAlias = Any
 """An input whose number is read."""
+Numbers: TypeAlias = Any
+"""An input whose numbers are read, as an array of NumPy."""
 Kept: TypeAlias = Any
 """An input that stays on its device, so that a constant can be read."""
+
+READ = ("Ints", "Scalar", "Numbers")
+"""The annotations of inputs whose values are read."""
 
 CLASSES: dict[str, Any] = {"float": Tensor, "int": IntTensor, "bool": BoolTensor}
 
@@ -35,6 +40,7 @@ class Operator(NamedTuple):
     variadic: bool  #: whether it takes any number of inputs
     attributes: frozenset[str]
     open: bool  #: whether it takes further attributes
+    needs: int  #: the number of inputs without a default
 
 
 OPERATORS: dict[str, Operator] = {}
@@ -51,11 +57,12 @@ def operator(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         parameters = signature(function).parameters.values()
         inputs = tuple([(p.name, str(p.annotation)) for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD])
+        needs = sum(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters)
         variadic = any(p.kind is Parameter.VAR_POSITIONAL for p in parameters)
         attributes = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
         further = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
         for name in names:
-            OPERATORS[name] = Operator(function, inputs, variadic, attributes, further)
+            OPERATORS[name] = Operator(function, inputs, variadic, attributes, further, needs)
         return function
 
     return add
@@ -96,7 +103,7 @@ class Bound:
         found = OPERATORS[kind]
         self.function = found.function
         annotations = {k: annotation for k, (_, annotation) in enumerate(found.inputs)}
-        self.read = {k: name for k, name in annotations.items() if name.startswith(("Ints", "Scalar", "Kept"))}
+        self.read = {k: name for k, name in annotations.items() if name.startswith((*READ, "Kept"))}
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
         """Compute the operator."""
@@ -124,9 +131,11 @@ def _together(inputs: Sequence[Any], read: Container[int]) -> list[Any]:
 
 
 def _read(x: Any, annotation: str) -> Any:
-    """Return an input as a function takes it: ints and numbers are read."""
+    """Return an input as a function takes it."""
     if x is None or not annotation or annotation.startswith("Kept"):
         return x
+    if annotation.startswith("Numbers"):
+        return x.to_numpy()
     values = x.to_numpy().reshape(-1)
     return tuple([int(n) for n in values]) if annotation.startswith("Ints") else values[0].item()
 

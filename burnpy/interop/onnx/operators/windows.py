@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.interop.onnx.operators.shapes import pad
-from burnpy.interop.onnx.operators.table import Value, cast, like, operator, tensor
+from burnpy.interop.onnx.operators.table import Ints, Value, cast, like, operator, tensor
 from burnpy.nn import functional
 from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor import Tensor
@@ -238,7 +238,7 @@ def global_lp_pool(x: Value, *, p: int = 2) -> Value:
 def max_unpool(
     x: Value,
     index: Value,
-    shape: Value = None,
+    shape: Ints | None = None,
     *,
     kernel_shape: tuple[int, ...],
     pads: Sizes = None,
@@ -251,7 +251,7 @@ def max_unpool(
         for count, s, low, high, k in zip(x.shape[2:], w.stride, w.low, w.high, w.kernel, strict=True)
     ]
     target = [*x.shape[:2], *sizes]
-    asked = target if shape is None else [int(k) for k in shape.to_numpy()]
+    asked = target if shape is None else list(shape)
     flat = cast(index, "int64").reshape(-1)
     if asked != target:
         places = np.arange(math.prod(target)).reshape(target)

@@ -1,0 +1,238 @@
+"""Graphs that `export` never writes: unread outputs, indices out of range, loops without steps, weights in nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy import Tensor
+from burnpy.backend import NumPy
+from burnpy.backend.errors import ArgumentError, IndexRangeError, LoadingError
+from burnpy.interop import onnx
+from burnpy.interop.onnx.operators.table import tensor
+from tests.interop.test_load import node, package
+
+pytestmark = [pytest.mark.heavy("onnx", "onnxruntime")]
+
+FLOAT, INT, BOOL = 1, 7, 9
+
+
+def info(name: str, kind: int, shape: Any = None) -> Any:
+    return package().helper.make_tensor_value_info(name, kind, shape)
+
+
+def graph(nodes: list[Any], inputs: list[Any], outputs: list[Any], **settings: Any) -> Any:
+    return package().helper.make_graph(nodes, "graph", inputs, outputs, **settings)
+
+
+def held(name: str, array: Any) -> Any:
+    return package().numpy_helper.from_array(np.asarray(array), name)
+
+
+def constant(name: str, array: Any) -> Any:
+    return node("Constant", [], [name], value=held(name, array))
+
+
+def written(path: Path, inner: Any, opset: int) -> Path:
+    helper = package().helper
+    imports = [helper.make_opsetid("", opset)]
+    version = helper.find_min_ir_version_for(imports)
+    package().save(helper.make_model(inner, opset_imports=imports, ir_version=version), path)
+    return path
+
+
+def agree(path: Path, *inputs: Any, loops: bool = True) -> onnx.OnnxModel[NumPy]:
+    """Compare a file with onnxruntime: called, compiled, and written again."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    expected = session.run(None, dict(zip([x.name for x in session.get_inputs()], inputs, strict=True)))
+    model, given = onnx.load(path, NumPy), tuple(map(tensor, inputs))
+    again = path.with_name("again.onnx")
+    callables = [model, burnpy.compiled(model)]
+    if loops:
+        onnx.export(model, given, again)
+        callables.append(onnx.load(again, NumPy))
+    for call in callables:
+        results = call(*given)
+        for result, value in zip(results if isinstance(results, tuple) else (results,), expected, strict=True):
+            found = result.to_numpy()
+            assert (found.dtype, found.shape) == (value.dtype, value.shape)
+            np.testing.assert_allclose(found, value, rtol=1e-5, atol=1e-6)
+    return model
+
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4) / 5
+
+
+def test_the_number_of_outputs_is_that_of_the_node(tmp_path: Path) -> None:
+    """Parts that nobody reads have their size, as have results of loops and branches."""
+    split = node("Split", ["x"], ["y", "unread", "z", "last"], axis=1)
+    agree(
+        written(
+            tmp_path / "a.onnx", graph([split], [info("x", FLOAT, [3, 4])], [info("y", FLOAT), info("z", FLOAT)]), 13
+        ),
+        X,
+    )
+    body = graph(
+        [node("Identity", ["c"], ["c2"]), node("Add", ["a", "x"], ["a2"]), node("Neg", ["b"], ["b2"])],
+        [info("k", INT, []), info("c", BOOL, []), info("a", FLOAT, [3, 4]), info("b", FLOAT, [3, 4])],
+        [info("c2", BOOL, []), info("a2", FLOAT, [3, 4]), info("b2", FLOAT, [3, 4])],
+    )
+    loop = node("Loop", ["n", "go", "x", "x"], ["y", "unread"], body=body)
+    inputs = [info("x", FLOAT, [3, 4]), info("go", BOOL, [])]
+    agree(
+        written(tmp_path / "b.onnx", graph([loop], inputs, [info("y", FLOAT)], initializer=[held("n", 3)]), 20),
+        X,
+        np.array(True),
+    )
+    then = graph([node("Exp", ["x"], ["p"]), node("Abs", ["x"], ["q"])], [], [info("p", FLOAT), info("q", FLOAT)])
+    other = graph([node("Neg", ["x"], ["r"]), node("Sin", ["x"], ["s"])], [], [info("r", FLOAT), info("s", FLOAT)])
+    branch = node("If", ["go"], ["y", "unread"], then_branch=then, else_branch=other)
+    path = written(tmp_path / "c.onnx", graph([branch], inputs, [info("y", FLOAT)]), 20)
+    for go in (True, False):
+        agree(path, X, np.array(go))
+
+
+def test_an_index_that_does_not_exist(tmp_path: Path) -> None:
+    """OneHot is off at it; a place beyond a row is not one of the next row."""
+    index = np.array([-3, -1, 0, 2, 3, 7, -4])
+    hot = graph([node("OneHot", ["i", "n", "v"], ["y"])], [info("i", INT, [7])], [info("y", FLOAT)],
+                initializer=[held("n", 3), held("v", np.array([-1, 5], np.float32))])  # fmt: skip
+    agree(written(tmp_path / "a.onnx", hot, 13), index)
+    taken = graph([node("GatherND", ["x", "i"], ["y"])], [info("x", FLOAT), info("i", INT)], [info("y", FLOAT)])
+    model = onnx.load(written(tmp_path / "b.onnx", taken, 13), NumPy)
+    assert model(tensor(X), tensor(np.array([[2, -1], [0, 3]]))).tolist() == [X[2, 3].item(), X[0, 3].item()]
+    with pytest.raises(IndexRangeError):
+        model(tensor(X), tensor(np.array([[0, 4]])))
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_loop_without_steps(declared: bool, tmp_path: Path) -> None:
+    body = graph(
+        [node("Identity", ["c"], ["c2"]), node("Mul", ["a", "a"], ["a2"]), node("Slice", ["a", "s", "e"], ["row"])],
+        [info("k", INT, []), info("c", BOOL, []), info("a", FLOAT, [3, 4])],
+        [info("c2", BOOL, []), info("a2", FLOAT, [3, 4]), info("row", FLOAT, [1, 4] if declared else None)],
+        initializer=[held("s", np.array([0])), held("e", np.array([1]))],
+    )
+    loop = graph([node("Loop", ["n", "", "x"], ["y", "rows"], body=body)], [info("x", FLOAT, [3, 4])],
+                 [info("y", FLOAT), info("rows", FLOAT)], initializer=[held("n", 0)])  # fmt: skip
+    agree(written(tmp_path / "a.onnx", loop, 13), X)
+
+
+def test_a_branch_that_does_not_fit_the_input(tmp_path: Path) -> None:
+    """A recording has the other branch alone, and a run that would choose this one is an error, as without a plan."""
+    then = graph(
+        [node("MatMul", ["x", "w"], ["p"])],
+        [],
+        [info("p", FLOAT)],
+        initializer=[held("w", np.ones((5, 2), np.float32))],
+    )
+    other = graph(
+        [node("MatMul", ["x", "v"], ["q"])],
+        [],
+        [info("q", FLOAT)],
+        initializer=[held("v", np.ones((4, 2), np.float32))],
+    )
+    branch = node("If", ["go"], ["y"], then_branch=then, else_branch=other)
+    inputs = [info("x", FLOAT), info("go", BOOL, [])]
+    path = written(tmp_path / "a.onnx", graph([branch], inputs, [info("y", FLOAT)]), 20)
+    model = onnx.load(path, NumPy)
+    assert len(model.named_params()) == 2
+    compiled = burnpy.compiled(model)
+    assert compiled(tensor(X), tensor(False)).allclose(model(tensor(X), tensor(False)))
+    with pytest.raises(LoadingError, match="then_branch of an If cannot be computed with inputs of these shapes"):
+        compiled(tensor(X), tensor(True))
+    with pytest.raises(burnpy.errors.ShapeError):
+        model(tensor(X), tensor(True))
+
+
+def test_numbers_of_shapes_stay_on_the_host(tmp_path: Path) -> None:
+    """As TensorFlow resizes: a size times a float is a shape, whose factors are no parameters."""
+    nodes = [
+        node("Shape", ["x"], ["n"], start=2),
+        node("Cast", ["n"], ["f"], to=FLOAT),
+        node("Mul", ["f", "two"], ["g"]),
+        node("Cast", ["g"], ["m"], to=INT),
+        node("Concat", ["lead", "m"], ["sizes"], axis=0),
+        node("Resize", ["x", "", "", "sizes"], ["big"], mode="nearest"),
+        node("Resize", ["big", "", "scales"], ["z"], mode="linear", coordinate_transformation_mode="half_pixel"),
+        node("Mul", ["z", "two"], ["y"]),
+    ]
+    held_ = [
+        held("two", np.float32(2)),
+        held("lead", np.array([1, 1])),
+        held("scales", np.array([1, 1, 0.5, 2], np.float32)),
+    ]
+    path = written(
+        tmp_path / "a.onnx", graph(nodes, [info("x", FLOAT, [1, 1, 3, 4])], [info("y", FLOAT)], initializer=held_), 20
+    )
+    assert not agree(path, X.reshape(1, 1, 3, 4)).named_params()
+    assert "tf_half_pixel_for_nn" not in onnx.source(path)
+
+
+def test_weights_are_parameters_wherever_the_file_has_them(tmp_path: Path) -> None:
+    """In nodes and as sparse initializers; not what is an int, a mask or one number."""
+    helper = package().helper
+    sparse = helper.make_sparse_tensor(
+        held("sparse", np.array([2, 3], np.float32)), held("at", np.array([1, 4])), [4, 2]
+    )
+    nodes = [
+        constant("w", np.ones((4, 4), np.float32)),
+        constant("b", np.arange(4, dtype=np.float32)),
+        constant("eps", np.float32(1e-3)),
+        constant("mask", np.array([0, -np.inf, 0, 0], np.float32)),
+        constant("axes", np.array([1])),
+        node("MatMul", ["x", "w"], ["p"]),
+        node("Add", ["p", "b"], ["q"]),
+        node("Add", ["q", "mask"], ["r"]),
+        node("Softmax", ["r"], ["s"]),
+        node("Add", ["s", "eps"], ["t"]),
+        node("ReduceSum", ["t", "axes"], ["u"]),
+        node("Mul", ["t", "u"], ["v"]),
+        node("MatMul", ["v", "sparse"], ["y"]),
+    ]
+    inner = graph(nodes, [info("x", FLOAT, [3, 4])], [info("y", FLOAT)], sparse_initializer=[sparse])
+    model = agree(written(tmp_path / "a.onnx", inner, 20), X)
+    assert [*model.named_params()] == ["weights.sparse", "weights.w", "weights.b"]
+    again = onnx.load(tmp_path / "again.onnx", NumPy)
+    assert len(again.named_params()) == 3
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int64, np.float32])
+def test_pad_without_a_constant(dtype: Any, tmp_path: Path) -> None:
+    kind = package().helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    inner = graph([node("Pad", ["x", "p"], ["y"])], [info("x", kind, [2, 2])], [info("y", kind)],
+                  initializer=[held("p", np.array([1, 0, 0, 1]))])  # fmt: skip
+    agree(written(tmp_path / "a.onnx", inner, 20), np.array([[1, 0], [1, 1]], dtype))
+
+
+def test_local_functions_are_inlined(tmp_path: Path) -> None:
+    helper = package().helper
+    twice = helper.make_function(
+        "own", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 20)]
+    )
+    inner = graph([node("Twice", ["x"], ["y"], domain="own")], [info("x", FLOAT, [3, 4])], [info("y", FLOAT)])
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
+    package().save(
+        helper.make_model(inner, opset_imports=imports, functions=[twice], ir_version=9), tmp_path / "a.onnx"
+    )
+    agree(tmp_path / "a.onnx", X)
+
+
+def test_half_pixels_of_tensorflow() -> None:
+    """onnxruntime: nearest neighbours of 4 elements for 6 lie at 0, 1, 1, 2, 3, 3."""
+    from burnpy.interop.onnx.operators.resizing import resize
+
+    x = Tensor[NumPy].arange(4.0).reshape(1, 1, 1, 4)
+    out = resize(
+        x, None, np.array([1, 1, 1, 1.5]), mode="nearest", nearest_mode="floor",
+        coordinate_transformation_mode="tf_half_pixel_for_nn", opset=13,
+    )  # fmt: skip
+    assert out.reshape(-1).tolist() == [0.0, 1.0, 1.0, 2.0, 3.0, 3.0]
+    with pytest.raises((LoadingError, ArgumentError)):
+        resize(x, None, np.array([1, 1, 1, 1.5]), coordinate_transformation_mode="other", opset=13)
