@@ -43,7 +43,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "distributions": (("burnpy.distributions",), ("nn", "special")),
     "optim": (("burnpy.optim",), ("nn",)),
     "record": (("burnpy.record",), ("optim",)),
-    "interop": (("burnpy.interop",), ("nn", "fft")),
+    "interop": (("burnpy.interop",), ("record", "fft")),
     "models": (("burnpy.models",), ("record",)),
     "train": (("burnpy.train",), ("record", "metrics", "data")),
     "distributed": (("burnpy.distributed",), ("train",)),

@@ -209,6 +209,13 @@ def test_the_source_is_the_model(name: str, tmp_path: Path) -> None:
     exec(compile(text, "written.py", "exec"), names)
     written = names["Written"](path, NumPy)
     assert written(*make(3)).allclose(model(*make(3)), rtol=1e-4, atol=1e-5)
+    assert text.replace("are in model.onnx", "are in m.safetensors") == onnx.source(
+        path, "Written", out=tmp_path / "m.py"
+    )
+    path.unlink()
+    beside = names["Written"](tmp_path / "m.safetensors", NumPy)
+    assert beside(*make(3)).tolist() == written(*make(3)).tolist()
+    onnx.export(model, make(2), path, dynamic=dynamic)
     assert len(written.named_params()) == len(onnx.load(path, NumPy).named_params())
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import keyword
+import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from burnpy.backend.errors import LoadingError
 from burnpy.interop.onnx.graph import Graph, GraphNode
 from burnpy.interop.onnx.operators.elementwise import BINARY, METHODS
-from burnpy.interop.onnx.operators.table import OPERATORS
+from burnpy.interop.onnx.operators.table import OPERATORS, tensor
 from burnpy.interop.onnx.reading import read
+from burnpy.record import safetensors_file
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 
@@ -32,17 +34,19 @@ SIGNS = {
 }
 """The operators that Python has signs for."""
 
-HOST = frozenset(("Constant", "ConstantOfShape", "Range", "Shape", "Size"))
+HOST = frozenset(("ConstantOfShape", "Range", "Shape", "Size"))
 """The operators whose results are on the host, whatever their inputs."""
 
 TUPLES = ("CausalConvWithState", "DynamicQuantizeLinear", "LinearAttention", "TopK", "Unique")
 """The operators that give all their results, also those that are not used."""
 
+BUFFERS = {"float": "Buffer", "int": "IntBuffer", "bool": "BoolBuffer"}
+
 SMALL = 8
 """The number of elements up to which a constant is written as numbers."""
 
 TEMPLATE = '''\
-"""{title}, which has the weights; made by burnpy.interop.onnx.source."""
+"""{title}; made by burnpy.interop.onnx.source. The weights are in {weights}."""
 
 from __future__ import annotations
 
@@ -66,15 +70,17 @@ class {name}(Module[B]):
 '''
 
 
-def source(path: str | os.PathLike[str], name: str = "Model") -> str:
+def source(path: str | os.PathLike[str], name: str = "Model", *, out: str | os.PathLike[str] | None = None) -> str:
     """Return the text of a Python module that defines an ONNX file's model as a class.
 
-    The class reads the weights from the file, ``Model(path, device)``. Its ``forward`` has one line for each node, in
-    the words of burnpy where it has them.
+    The class reads the weights from a file, ``Model(path, device)``: the ONNX file, or the one that is written with
+    ``out``, which does not need the package onnx. Its ``forward`` has one line for each node, in the words of burnpy
+    where it has them.
 
     Args:
         path: of the file.
         name: of the class.
+        out: where to write the module; the weights are written beside it, in a file that ends in ``.safetensors``.
 
     Raises:
         LoadingError: as of `load`; or the file has branches or loops, which `load` computes.
@@ -94,7 +100,13 @@ def source(path: str | os.PathLike[str], name: str = "Model") -> str:
     writer = _Source(graph, floats)
     lines = [f"        {line}" for line in writer.lines()]
     kinds = {key: "Buffer" if key in fixed else "Param" for key in floats}
-    kinds |= {key: "IntBuffer" if graph.constants[key].kind == "int" else "BoolBuffer" for key in writer.large}
+    kinds |= {key: BUFFERS[graph.constants[key].kind] for key in writer.large}
+    beside = os.path.basename(os.fspath(path))
+    if out is not None:
+        arrays = {**floats, **{key: graph.constants[key].to_numpy() for key in writer.large}}
+        place = os.path.splitext(os.fspath(out))[0] + ".safetensors"
+        beside = os.path.basename(place)
+        safetensors_file.write(place, arrays, {})
     fields = [f"        self.{writer.fields[key]} = {kind}(values[{key!r}])" for key, kind in kinds.items()]
     rooms = sorted(writer.rooms)
     imports = [
@@ -105,14 +117,19 @@ def source(path: str | os.PathLike[str], name: str = "Model") -> str:
         *["from burnpy.interop.onnx.operators.table import tensor"] * writer.uses_tensor,
         f"from burnpy.nn import {', '.join(sorted({'Module', *kinds.values()}))}",
     ]
-    return TEMPLATE.format(
+    text = TEMPLATE.format(
         title=f"The model of {os.path.basename(os.fspath(path))}".replace("\\", "/").replace('"', "'"),
+        weights=beside.replace("\\", "/").replace('"', "'"),
         imports="\n".join(imports),
         name=name,
         fields="\n".join(fields) or "        del values",
         inputs=", ".join(f"{writer.names[value]}: Any" for value in graph.inputs),
         lines="\n".join(lines),
     )
+    if out is not None:
+        with open(out, "w", encoding="utf-8") as file:
+            file.write(text)
+    return text
 
 
 class _Source:
@@ -154,19 +171,15 @@ class _Source:
         for node in self.graph.nodes:
             if node.call is None:
                 raise LoadingError(f"source() writes no branches and loops, and the file has {node.kind}; use load()")
-            if node.kind == "Constant" and self._constant(node.attributes.get("value")) is not None:
-                self._values[node.outputs[0]] = self._constant(node.attributes["value"]) or ""
-                self._host.add(node.outputs[0])
-                continue
             on_host = node.kind in HOST or (bool(node.inputs) and all(not i or i in self._host for i in node.inputs))
             expression = self._expression(node, on_host)
             names = []
-            for value in node.outputs[: node.attributes.get("outputs", len(node.outputs))]:
+            for value in node.outputs:
                 self.names[value] = self._named(value or "unused")
                 names.append(self.names[value])
                 if on_host:
                     self._host.add(value)
-            if node.kind in TUPLES:
+            if node.kind in TUPLES or (len(names) == 1 and node.kind == "Split"):
                 names.append("*_")
             yield f"{', '.join(names)} = {expression}"
         yield f"return {', '.join(self._value(value) for value in self.graph.outputs)}"
@@ -176,7 +189,7 @@ class _Source:
         if array is None or array.size > SMALL or array.dtype.kind not in "fib":
             return None
         self.uses_tensor = True
-        return f"tensor(np.array({array.tolist()!r}, {array.dtype.name!r}))"
+        return f"tensor({_literal(array)})"
 
     def _value(self, name: str) -> str:
         """Return the expression of a value."""
@@ -216,15 +229,10 @@ class _Source:
             return "None"
         inputs = OPERATORS[node.kind].inputs
         annotation = inputs[k][1] if k < len(inputs) else ""
-        if annotation.startswith(("Ints", "Scalar")):
-            array = self._known_array(name)
-            if array is not None and array.dtype.kind in "ib":
-                flat = array.reshape(-1).tolist()
-                return repr(tuple(flat)) if annotation.startswith("Ints") else repr(flat[0])
-            read = (
-                "tuple(int(n) for n in {0}.to_numpy().reshape(-1))" if annotation.startswith("Ints") else "{0}.item()"
-            )
-            return read.format(self._value(name))
+        for kind, as_text, reading in READERS:
+            if annotation.startswith(kind):
+                array = self._known_array(name)
+                return reading.format(self._value(name)) if array is None else as_text(array)
         value = self._value(name)
         if name in self._host and not on_host:
             other = next((i for i in node.inputs if i and i not in self._host), None)
@@ -232,23 +240,47 @@ class _Source:
         return value
 
     def _known_array(self, name: str) -> Any:
-        if name in self.graph.constants:
-            return self.graph.constants[name].to_numpy()
-        made = [node for node in self.graph.nodes if node.kind == "Constant" and node.outputs[0] == name]
-        return made[0].attributes.get("value") if made else None
+        """Return a small constant of the host, whose numbers are written; None for other values."""
+        array = self.graph.constants[name].to_numpy() if name in self.graph.constants else None
+        return array if array is not None and array.size <= SMALL else None
 
 
 def _literal(value: Any) -> str:
-    """Return an attribute as Python writes it."""
-    return f"np.array({value.tolist()!r}, {value.dtype.name!r})" if hasattr(value, "dtype") else repr(value)
+    """Return a value as Python writes it.
+
+    >>> _literal((1, -math.inf)), _literal(np.array([math.nan], np.float16))
+    ("(1, float('-inf'))", "np.array([float('nan')], 'float16')")
+    """
+    if hasattr(value, "dtype"):
+        return f"np.array({_literal(value.tolist())}, {value.dtype.name!r})"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float({str(value)!r})"
+    if isinstance(value, (tuple, list)):
+        members = ", ".join(map(_literal, value))
+        return f"[{members}]" if isinstance(value, list) else f"({members}{',' * (len(value) == 1)})"
+    return repr(value)
+
+
+READERS: tuple[tuple[str, Callable[[Any], str], str], ...] = (
+    (
+        "Ints",
+        lambda array: _literal(tuple([int(n) for n in array.reshape(-1)])),
+        "tuple(int(n) for n in {0}.to_numpy().reshape(-1))",
+    ),
+    ("Scalar", lambda array: _literal(array.item()), "{0}.item()"),
+    ("Numbers", _literal, "{0}.to_numpy()"),
+)
+"""The annotations of inputs that are read: how a known array is written, and how another value is read."""
 
 
 def weights(path: str | os.PathLike[str], device: B | type[B]) -> dict[str, Any]:
-    """Return the initializers of an ONNX file as tensors, by name: for a class that `source` wrote.
+    """Return the initializers of an ONNX file, or of the file beside a module, as tensors: for what `source` wrote.
 
     Raises:
         LoadingError: as of `load`.
     """
+    if os.fspath(path).endswith(".safetensors"):
+        return {name: tensor(array, device) for name, array in safetensors_file.read(path).tensors.items()}
     graph, floats, _ = read(path)
     found = {name: Tensor.from_data(array, dtype=array.dtype, device=device) for name, array in floats.items()}
     return {**found, **{name: value.to_device(device) for name, value in graph.constants.items()}}

@@ -30,7 +30,7 @@ class Trace(NamedTuple):
 
     recording: Recording
     inputs: Sequence[int]  #: the numbers of the leaves that are inputs of the recording, in their order
-    outputs: dict[str, Any]  #: the results by their names
+    outputs: dict[str, Any]  #: the results by their names; arrays where they depend on no input
     device: Any  #: the plain device
 
 
@@ -161,8 +161,10 @@ def _trace(model: Any, inputs: Inputs, leaves: Sequence[Any], decomposes: Decomp
     for path, leaf in zip(paths(structure, "output"), results, strict=True):
         if leaf.__class__ is OutputLeaf:
             outputs[path] = recorder.recording.outputs[leaf.position]
+        elif isinstance(leaf, TensorBase):
+            outputs[path] = leaf.to_numpy()
         elif leaf is not None:
-            raise ExportError(f"export() writes models that return tensors of their inputs, and {path} is {leaf!r:.60}")
+            raise ExportError(f"export() writes models that return tensors, and {path} is {leaf!r:.60}")
     return Trace(recorder.recording, numbers, outputs, recorder.inner)
 
 

@@ -70,7 +70,7 @@ class Writer:
             self._initializer(self._names[number], value)
         for ref in self._recordings[0].inputs:
             self._note_dims(ref)
-        self._write({ref.number for ref in traces[0].outputs.values()})
+        self._write({ref.number for ref in traces[0].outputs.values() if isinstance(ref, Ref)})
 
     def _merged_shapes(self) -> dict[int, tuple[Any, ...]]:
         """Return the shape of each value, whose sizes may vary.
@@ -170,7 +170,16 @@ class Writer:
             ExportError: it differs between them.
         """
         both = zip(self._traces, self._recordings, strict=True)
-        arrays = [np.asarray(trace.device.to_numpy(recording.constants[ref.number])) for trace, recording in both]
+        return self._same_array(
+            [np.asarray(trace.device.to_numpy(recording.constants[ref.number])) for trace, recording in both]
+        )
+
+    def _same_array(self, arrays: Sequence[Any]) -> str:
+        """Return the name of a constant, given the one of each recording.
+
+        Raises:
+            ExportError: they differ.
+        """
         first = arrays[0]
         if any(a.shape != first.shape or a.tobytes() != first.tobytes() for a in arrays[1:]):
             raise self.error(
@@ -390,7 +399,10 @@ class Writer:
         infos = []
         renamed: dict[str, str] = {}
         for name, ref in self._traces[0].outputs.items():
-            value = self.operand(ref).name
+            if not isinstance(ref, Ref):
+                value, x = self._same_array([trace.outputs[name] for trace in self._traces]), ref
+            else:
+                value, x = self.operand(ref).name, self.operand(ref)
             if value in renamed or value in self.initializers or not any(value in node.output for node in self.nodes):
                 self.nodes.append(
                     self._onnx.helper.make_node("Identity", [renamed.get(value, value)], [name], name=name)
@@ -399,7 +411,7 @@ class Writer:
                 renamed[value] = name
                 for node in self.nodes:
                     rename(node, value, name)
-            infos.append(self.info(name, self.operand(ref).shape, ref.dtype, symbols))
+            infos.append(self.info(name, x.shape, x.dtype, symbols))
         return infos
 
     def info(self, name: str, shape: tuple[Any, ...], dtype: DType, symbols: Callable[[Any], Any]) -> Any:
