@@ -57,10 +57,13 @@ def fold(b: Any, x: Any, at: int = 0) -> Any:
     return i.reshape(value, (*shape[:at], shape[at] * shape[at + 1], *shape[at + 2 :]))
 
 
-def unfold(b: Any, i: Any, value: Any, at: int = 0) -> Any:
-    """Return an inner primitive whose dimension ``at`` is folded as a primitive of ``b``; the inverse of `fold`."""
+def unfold(b: Any, i: Any, value: Any, rows: int, at: int = 0) -> Any:
+    """Return an inner primitive whose dimension ``at`` is folded as a primitive of ``b``; the inverse of `fold`.
+
+    ``rows`` is the size of that dimension for one example, which an empty batch does not show.
+    """
     shape = value.shape
-    value = i.reshape(value, (*shape[:at], b.size, shape[at] // b.size if b.size else 0, *shape[at + 1 :]))
+    value = i.reshape(value, (*shape[:at], b.size, rows, *shape[at + 1 :]))
     if at:
         value = i.permute(value, (at, *range(at), *range(at + 1, len(shape) + 1)))
     return b.batched(value)

@@ -316,15 +316,15 @@ def _folded(op: Operation, rule: Folded) -> Method:
         for k in shared:
             if values[k].__class__ is BatchedValue and values[k].batched:
                 return default(self, *values)
-        for k in primitives:
-            if values[k].__class__ is BatchedValue:
-                values[k] = fold(self, values[k])
+        rows = values[primitives[0]].shape[0]
+        inner = [fold(self, x) if k in primitives and x is not None else _value(x) for k, x in enumerate(values)]
         for k in shapes:
-            values[k] = (self.size * values[k][0], *values[k][1:])
-        out = getattr(i, name)(*map(_value, values))
+            inner[k] = (self.size * values[k][0], *values[k][1:])
+        out = getattr(i, name)(*inner)
         results = out if out.__class__ is tuple else (out,)
         unfolded = [
-            unfold(self, i if floats else self.inner.discrete, x) for x, floats in zip(results, is_float, strict=True)
+            unfold(self, i if floats else self.inner.discrete, x, rows)
+            for x, floats in zip(results, is_float, strict=True)
         ]
         return tuple(unfolded) if out.__class__ is tuple else unfolded[0]
 

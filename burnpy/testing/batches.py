@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain, cycle, islice
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from burnpy.autodiff import Autodiff, Forward
 from burnpy.autodiff.recording import new_level
+from burnpy.backend.batch_rules import Folded
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import BurnpyError
 from burnpy.batching.batched import Batched
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 COUNT = 3
 """The number of examples."""
+INNER = 2
+"""The number of examples of each in batches of batches."""
 NOT_BATCHED = ("nonzero", "to_numpy")
 """Operations that vmap refuses, as their result depends on values."""
 LOOSE = 64.0
@@ -46,7 +50,13 @@ def batched_dtypes(row: Row, dtypes: Mapping[str, DType]) -> list[DType]:
     return [dtypes[name] for name in chosen if name in dtypes and fits(row, dtypes[name])]
 
 
-def check_batches(device: Any, row: Row, example: str, dtype: DType, derivatives: bool) -> None:
+def has_own_rule(row: Row) -> bool:
+    """Return whether an operation has a batching rule that no other has, or `Folded`: those are checked nested."""
+    rule = row.operation.batch
+    return isinstance(rule, Folded) or callable(rule)
+
+
+def check_batches(device: Any, row: Row, example: str, dtype: DType, derivatives: bool, nested: bool = False) -> None:
     """Check an operation on batched arguments, all together and each alone.
 
     Args:
@@ -55,33 +65,43 @@ def check_batches(device: Any, row: Row, example: str, dtype: DType, derivatives
         example: the name of the example.
         dtype: the dtype of the case.
         derivatives: whether to compare gradients and tangents, and tangents of gradients, instead of values.
+        nested: whether to compute batches of batches, in which arguments differ along one of both dimensions, or both.
     """
+    sizes = (COUNT, INNER) if nested else (COUNT,)
+    empty = (0, *sizes[1:])
     arguments = arguments_of(row.operation.name, example, dtype, "contiguous")
     samples = row.examples[example]
     sorts = row.operation.name == "searchsorted"
     varied = [_variants(samples[k], a, k, sorts and k == 0) for k, a in enumerate(arguments.given)]
     places = [k for k, variants in enumerate(varied) if variants is not None]
-    for batched in dict.fromkeys([tuple(places), *[(k,) for k in places]]):
-        given = [
-            [varied[k][n] if k in batched else a for k, a in enumerate(arguments.given)]  # type: ignore[index]  # not None
-            for n in range(COUNT)
-        ]
+    for along in _arrangements(places, nested):
+        given = {
+            at: [
+                varied[k][sum([n for n, level in zip(at, range(len(at)), strict=True) if level in along[k]])]  # type: ignore[index]  # not None
+                if k in along
+                else a
+                for k, a in enumerate(arguments.given)
+            ]
+            for at in np.ndindex(*sizes)
+        }
         try:
-            each = [_outcome(device, row, [_primitives(device, a) for a in args], derivatives) for args in given]
+            each = [
+                _outcome(device, row, [_primitives(device, a) for a in args], derivatives) for args in given.values()
+            ]
         except (BurnpyError, ValueError):
             continue  # not valid arguments of the operation, such as a matrix that is not positive definite
         if any(x.shape != y.shape for other in each[1:] for x, y in zip(each[0], other, strict=True)):
             continue  # shapes that depend on values
-        names = ", ".join(row.operation.arguments[k].name for k in batched)
+        names = ", ".join([f"{row.operation.arguments[k].name} {along[k]}" for k in along])
         where = f"{row.operation.name} ({example}), {dtype}, batched by {names}"
-        with np.errstate(all="ignore"), level_on(device) as level:
-            stacked = [
-                _batch(level, [args[k] for args in given]) if k in batched else _primitives(device, a)
-                for k, a in enumerate(arguments.given)
-            ]
-            found = [_values(level, x) for x in _outcome(level, row, stacked, derivatives)]
+        together = partial(_together, row=row, along=along, given=list(given.values()), derivatives=derivatives)
+        found = together(levels_on(device, sizes))
+        for k, values in enumerate(together(levels_on(device, empty)) if nested else ()):
+            shape = (*empty, *each[0][k].shape)
+            assert values.shape == shape, f"{where}: result {k} of no examples has shape {values.shape}, not {shape}"
         for k, (values, column) in enumerate(zip(found, zip(*each, strict=True), strict=True)):
             expected = np.stack([np.asarray(_on(device, x).to_numpy(x)) for x in column])
+            expected = expected.reshape((*sizes, *expected.shape[1:]))
             assert values.shape == expected.shape, f"{where}: result {k} has shape {values.shape}, not {expected.shape}"
             assert values.dtype == expected.dtype, f"{where}: result {k} has {values.dtype}, not {expected.dtype}"
             actual, wanted = (abs(values), abs(expected)) if row.up_to_sign else (values, expected)
@@ -89,12 +109,22 @@ def check_batches(device: Any, row: Row, example: str, dtype: DType, derivatives
             assert wrong is None, f"{where}: result {k}: {wrong}"
 
 
-@contextmanager
-def level_on(device: Any) -> Generator[Any, None, None]:
-    """Return a context manager that creates a `Batched` level on a device."""
-    level = new_level(Batched, device)
-    level.size, level.randomness = COUNT, "different"
-    yield level
+def _arrangements(places: Sequence[int], nested: bool) -> list[dict[int, tuple[int, ...]]]:
+    """Return the dimensions of the batch along which each argument differs, for several calls."""
+    if not nested:
+        return [dict.fromkeys(chosen, (0,)) for chosen in dict.fromkeys([tuple(places), *[(k,) for k in places]])]
+    kinds = ((0, 1), (0,), (1,))
+    return [dict(zip(places, islice(cycle(kinds), first, None), strict=False)) for first in (0, 2)]
+
+
+def levels_on(device: Any, sizes: Sequence[int]) -> list[Any]:
+    """Return new `Batched` levels of some sizes on a device, from the outermost to the innermost."""
+    levels: list[Any] = []
+    for size in sizes:
+        level: Any = new_level(Batched, levels[-1] if levels else device)
+        level.size, level.randomness = size, "different"
+        levels.append(level)
+    return levels
 
 
 def _variants(sample: Any, given: Any, place: int, sorts: bool) -> list[Any] | None:
@@ -109,9 +139,9 @@ def _variants(sample: Any, given: Any, place: int, sorts: bool) -> list[Any] | N
     if not isinstance(given, np.ndarray):
         return None
     if isinstance(sample, (Index, EmptyIndex, Values)) or not isinstance(sample, Sample):
-        variants = [given, given.reshape(-1)[::-1].reshape(given.shape), given]
+        variants = [given, given.reshape(-1)[::-1].reshape(given.shape), given, given]
     else:
-        variants = [given, *[sample.array(given.dtype, 100 * n + place) for n in range(1, COUNT)]]
+        variants = [given, *[sample.array(given.dtype, 100 * n + place) for n in range(1, COUNT + INNER - 1)]]
     return [np.sort(x, axis=-1) for x in variants] if sorts else variants
 
 
@@ -125,15 +155,35 @@ def _primitives(device: Any, a: Any) -> Any:
     return _on(device, a).from_numpy(a) if isinstance(a, np.ndarray) else a
 
 
-def _batch(level: Any, arrays: Sequence[Any]) -> Any:
-    if isinstance(arrays[0], list):
-        return [_batch(level, column) for column in zip(*arrays, strict=True)]
-    return level.batched(_on(level.inner, arrays[0]).from_numpy(np.stack(arrays)))
+def _together(
+    levels: Sequence[Any], row: Row, along: Mapping[int, Any], given: Sequence[list[Any]], derivatives: bool
+) -> list[Any]:
+    """Compute all examples in one call, as many as the levels have."""
+    args = [
+        _stacked(levels, along[k], [args[k] for args in given]) if k in along else _primitives(levels[0].inner, a)
+        for k, a in enumerate(given[0])
+    ]
+    with np.errstate(all="ignore"):
+        return [_values(levels, x) for x in _outcome(levels[-1], row, args, derivatives)]
 
 
-def _values(level: Any, x: Any) -> Any:
-    value = level.spread(level.own(x))
-    return np.asarray(_on(level.inner, value).to_numpy(value))
+def _stacked(levels: Sequence[Any], along: tuple[int, ...], values: Sequence[Any]) -> Any:
+    """Return an argument that differs along some dimensions of the batch as a primitive of the innermost level."""
+    if isinstance(values[0], list):
+        return [_stacked(levels, along, column) for column in zip(*values, strict=True)]
+    sizes = [level.size for level in levels]
+    array = np.stack(values).reshape((len(values) // prod(sizes[1:]), *sizes[1:], *values[0].shape))
+    rows = [slice(size) if k in along else 0 for k, size in enumerate(sizes)]
+    x = _on(levels[0].inner, array).from_numpy(np.ascontiguousarray(array[tuple(rows)]))
+    for k, level in enumerate(levels):
+        x = level.batched(x) if k in along else level.lift(x)
+    return x
+
+
+def _values(levels: Sequence[Any], x: Any) -> Any:
+    for level in reversed(levels):
+        x = level.spread(level.own(x))
+    return np.asarray(_on(levels[0].inner, x).to_numpy(x))
 
 
 def _outcome(device: Any, row: Row, args: list[Any], derivatives: bool) -> list[Any]:

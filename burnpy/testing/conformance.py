@@ -23,7 +23,7 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import dtype_of, float64, kind_of
 from burnpy.backend.errors import DTypeError
 from burnpy.testing.arguments import ALL_DTYPES, fits
-from burnpy.testing.batches import batched_dtypes, batched_operations, check_batches
+from burnpy.testing.batches import batched_dtypes, batched_operations, check_batches, has_own_rule
 from burnpy.testing.cases import PROPERTIES, ROWS
 from burnpy.testing.cases.creation import kinds_fit
 from burnpy.testing.cases.samples import LAYOUTS
@@ -258,7 +258,8 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
                 for dtype in batched_dtypes(row, supported):
                     for example, derivatives in extent.batches(self.device, row, dtype):
                         with case(f"{dtype.name}, {example}{', derivatives' if derivatives else ''}"):
-                            check_batches(self.device, row, example, dtype, derivatives)
+                            for nested in (False, True) if has_own_rule(row) else (False,):
+                                check_batches(self.device, row, example, dtype, derivatives, nested)
 
         @pytest.mark.parametrize("name", promoting())
         def test_promotion(self, name: str) -> None:

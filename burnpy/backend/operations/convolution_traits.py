@@ -63,6 +63,8 @@ def convolution_traits(name: str, dims: int) -> ConvolutionTraits:
     ) -> Any:
         """Return the gradients of all examples, as groups of one convolution."""
         i, size = b.inner, b.size
+        if not size:  # no groups
+            return b.batched(i.full((0, *shape), 0.0, grad.dtype))
         whole = (size * shape[0], *shape[1:])
         operation = getattr(i, f"{name}_weight")
         out = operation(fold(b, grad, 1), fold(b, x, 1), whole, stride, padding, dilation, size * groups)

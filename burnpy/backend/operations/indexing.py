@@ -119,9 +119,10 @@ def index_select_batch(b: Any, x: Any, dim: int, index: Any) -> Any:
     i, d = b.inner_of(x), b.inner.discrete
     if not index.batched:
         return b.batched(i.index_select(x.value, dim + 1, index.value))
+    (rows,) = index.shape
     if x.batched:
-        return unfold(b, i, i.index_select(fold(b, x, dim), dim, index_in_fold(b, x.shape[dim], index)), dim)
-    return unfold(b, i, i.index_select(x.value, dim, d.reshape(index.value, (b.size * index.shape[0],))), dim)
+        return unfold(b, i, i.index_select(fold(b, x, dim), dim, index_in_fold(b, x.shape[dim], index)), rows, dim)
+    return unfold(b, i, i.index_select(x.value, dim, d.reshape(index.value, (b.size * rows,))), rows, dim)
 
 
 def index_in_fold(b: Any, size: int, index: Any) -> Any:
@@ -138,8 +139,9 @@ def indexed_update_batch(name: str) -> Any:
         i = b.inner_of(x)
         if not index.batched:
             return b.batched(getattr(i, name)(b.spread(x), dim + 1, index.value, b.spread(src)))
-        places = index_in_fold(b, x.shape[dim], index)
-        return unfold(b, i, getattr(i, name)(fold(b, x, dim), dim, places, fold(b, src, dim)), dim)
+        rows = x.shape[dim]
+        places = index_in_fold(b, rows, index)
+        return unfold(b, i, getattr(i, name)(fold(b, x, dim), dim, places, fold(b, src, dim)), rows, dim)
 
     return rule
 
