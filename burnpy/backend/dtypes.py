@@ -130,3 +130,8 @@ def result_type(*xs: Any) -> DType:
     common = reduce(promote_types, [x.dtype for x in xs])  # which refuses different kinds
     wide: list[DType] = [x.dtype for x in xs if x.shape != ()]
     return reduce(promote_types, wide) if 0 < len(wide) < len(xs) else common
+
+
+def epsilon(dtype: DType) -> float:
+    """Return the distance from 1 to the next larger number of a float dtype."""
+    return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from burnpy.autodiff import Autodiff, Forward
 from burnpy.backend.backend import operations
-from burnpy.backend.dtypes import bool_, float64, kind_of, promote_types
+from burnpy.backend.dtypes import bool_, epsilon, float64, kind_of, promote_types
 from burnpy.backend.errors import DTypeError
 from burnpy.backend.schema import Algebra
 from burnpy.tensor.joining import cat, stack
@@ -78,7 +77,7 @@ def difference(actual: Any, expected: Any, loose: float) -> str | None:
         differs = actual != expected
     else:
         a, b = actual.astype(np.float64), expected.astype(np.float64)
-        tolerance = ROUNDING * loose * _epsilon(expected.dtype)
+        tolerance = ROUNDING * loose * epsilon(expected.dtype)
         with np.errstate(invalid="ignore"):
             differs = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= tolerance * (1 + np.abs(b))))
     if not differs.any():
@@ -88,11 +87,6 @@ def difference(actual: Any, expected: Any, loose: float) -> str | None:
         f"{int(differs.sum())} of {differs.size} elements differ; the first, {first}, "
         f"is {actual[first]!s} and should be {expected[first]!s}"
     )
-
-
-@cache
-def _epsilon(dtype: DType) -> float:
-    return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
 
 
 def _flat(args: list[Any]) -> list[Any]:

@@ -238,12 +238,21 @@ def _run(xp: Any, name: str, f: Callable[..., Any], *arrays: Array) -> Any:
     if dtype.itemsize == 2:
         out = _run(xp, name, f, *[a.astype(float32) for a in arrays])
         return tuple([each.astype(dtype) for each in out]) if isinstance(out, tuple) else out.astype(dtype)
+    if name in ("eigh", "svd"):
+        f = partial(_of_finite, xp, name, f)
     if arrays[0].ndim > _MOST_DIMS:
         f = partial(_with_flat_batch, f)
     try:
         return f(*arrays)
     except np.linalg.LinAlgError as error:
         raise _failure(name, f, arrays) from error
+
+
+def _of_finite(xp: Any, name: str, f: Callable[..., Any], x: Array) -> Any:
+    """Return f(x). LAPACK does not return from a singular value decomposition of a matrix with an infinity."""
+    if not xp.isfinite(x.sum()) and not xp.isfinite(xp.tril(x) if name == "eigh" else x).all():
+        raise np.linalg.LinAlgError
+    return f(x)
 
 
 def _with_flat_batch(f: Callable[..., Any], *arrays: Array) -> Any:

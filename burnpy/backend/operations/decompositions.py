@@ -5,10 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from burnpy.backend.batch_rules import SHIFTED
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import epsilon
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.operations import OperationsBase, by_host
 from burnpy.backend.operations.linalg import column, row, symmetric_part
@@ -101,31 +99,59 @@ def lu_factor_jvp(i: Any, tangents: Any, out: Float, out2: Int) -> tuple[Float]:
     return (total,)
 
 
-def close(i: Any, values: Float, power: int = 1) -> Float:
-    """Return the rounding error of eigenvalues or singular values, or of their squares, with the last dimension of size
-    1.
+def quotient(i: Any, x: Float, y: Float, noise: Float, largest: Float) -> Float:
+    """x / y, and 0 where it is 0 / 0: where y is 0, or both are within rounding of 0.
+
+    Args:
+        i: the backend.
+        x: sums of products.
+        y: gaps between values, or values; it broadcasts with x.
+        noise: the lengths of the vectors that x was summed of.
+        largest: the largest magnitude of the values.
     """
+    eps, size, gap = epsilon(x.dtype), i.abs(i.detach(x)), i.abs(i.detach(y))
+    d = i.discrete
+    lost = d.bitwise_and(i.le(size, i.mul(i.detach(noise), eps)), i.le(gap, i.mul(i.detach(largest), eps)))
+    keep = d.bitwise_not(d.bitwise_or(lost, i.eq(gap, 0.0)))
+    return i.where(keep, i.div(x, i.where(keep, y, 1.0)), 0.0)
+
+
+def lengths(i: Any, x: Float, dim: int) -> Float:
+    """Return the lengths of the columns of matrices (``dim`` -2) or of their rows (-1), as a matrix of one row."""
+    return row(i, i.vector_norm(i.detach(x), 2.0, (len(x.shape) + dim,), False))
+
+
+def largest_of(i: Any, values: Float) -> Float:
+    """Return the largest magnitude of the values of each matrix, as a matrix of one element."""
     if 0 in values.shape:
-        return i.full((*values.shape[:-1], 1), 0.0, values.dtype)
-    dtype = float32 if values.dtype.itemsize == 2 else values.dtype
-    largest = i.amax(i.abs(i.detach(values)), (len(values.shape) - 1,), True)
-    relative = 4 * power * values.shape[-1] * float(np.finfo(dtype).eps)
-    return i.mul(largest if power == 1 else i.square(largest), relative)
+        return i.full((*values.shape[:-1], 1, 1), 0.0, values.dtype)
+    return column(i, i.amax(i.abs(i.detach(values)), (len(values.shape) - 1,), True))
 
 
-def inverse_gaps(i: Any, values: Float, tolerance: Float) -> Float:
-    """Return the matrix 1 / (values[k] - values[j]), 0 where the difference is within ``tolerance``."""
-    gaps = i.sub(row(i, values), column(i, values))
-    differ = i.gt(i.abs(i.detach(gaps)), column(i, tolerance))
-    return i.where(differ, i.pow(i.where(differ, gaps, 1.0), -1), 0.0)
+def gaps(i: Any, values: Float) -> Float:
+    """Return the matrix values[k] - values[j]."""
+    return i.sub(row(i, values), column(i, values))
+
+
+def turned(i: Any, x: Float, values: Float) -> Float:
+    """x[j, k] / (values[k] - values[j]) for tangents x, and 0 where the gap is within the rounding of either value.
+
+    Tangents of vectors are combined after the division, so that x does not show where the quotient is 0 / 0.
+    """
+    gap, size = gaps(i, values), i.abs(i.detach(values))
+    keep = i.gt(i.abs(i.detach(gap)), i.mul(i.maximum(row(i, size), column(i, size)), epsilon(values.dtype)))
+    return i.where(keep, i.div(x, i.where(keep, gap, 1.0)), 0.0)
 
 
 def eigh_vjp(i: Any, grads: Any, needs: Any, out: Float, out1: Float) -> tuple[Float]:
     """v (diag(g_w) + (vᵀ g_v) ∘ 1 / gaps) vᵀ, its symmetric part."""
     by_values, by_vectors = grads
     inside = None
-    if by_vectors is not None:
-        inside = i.matmul(out1, i.mul(i.matmul_tn(out1, by_vectors), inverse_gaps(i, out, close(i, out))))
+    if by_vectors is not None:  # half of vᵀ g_v - g_vᵀ v, which cancels for symmetric functions of the eigenvalues
+        noise = lengths(i, by_vectors, -2)
+        along = i.mul(skew(i, i.matmul_tn(out1, by_vectors)), 0.5)
+        noise = i.mul(symmetric_sum(i, noise), 0.5)
+        inside = i.matmul(out1, quotient(i, along, gaps(i, out), noise, largest_of(i, out)))
     if by_values is not None:
         scaled = i.mul(out1, row(i, by_values))
         inside = scaled if inside is None else i.add(inside, scaled)
@@ -136,8 +162,7 @@ def eigh_jvp(i: Any, tangents: Any, out: Float, out1: Float) -> tuple[Float, Flo
     """Return the diagonal of vᵀ t v, and v ((vᵀ t v) ∘ 1 / gaps)."""
     moved = i.matmul(symmetric_part(i, tangents[0]), out1)
     by_values = i.sum(i.mul(out1, moved), (len(out1.shape) - 2,), False)
-    turned = i.mul(i.matmul_tn(out1, moved), inverse_gaps(i, out, close(i, out)))
-    return by_values, i.matmul(out1, turned)
+    return by_values, i.matmul(out1, turned(i, i.matmul_tn(out1, moved), out))
 
 
 def thin(i: Any, x: Float, dim: int, count: int) -> Float:
@@ -147,6 +172,11 @@ def thin(i: Any, x: Float, dim: int, count: int) -> Float:
     key = [slice(0, size, 1) for size in x.shape]
     key[dim] = slice(0, count, 1)
     return i.slice(x, tuple(key))
+
+
+def symmetric_sum(i: Any, x: Float) -> Float:
+    """x + xᵀ, for matrices or for a matrix of one row."""
+    return i.add(x, i.mT(x))
 
 
 def refuse_full(full: bool, factor: Float | None, count: int, dim: int, operation: str, option: str) -> None:
@@ -162,52 +192,50 @@ def refuse_full(full: bool, factor: Float | None, count: int, dim: int, operatio
         )
 
 
-def symmetric_sum(i: Any, x: Float) -> Float:
-    """x + xᵀ."""
-    return i.add(x, i.mT(x))
-
-
 def skew(i: Any, x: Float) -> Float:
     """x - xᵀ."""
     return i.sub(x, i.mT(x))
 
 
-def inverse(i: Any, s: Float) -> Float:
-    """1 / s, and 0 where s is within rounding of 0."""
-    nonzero = i.gt(i.detach(s), close(i, s))
-    return i.where(nonzero, i.pow(i.where(nonzero, s, 1.0), -1), 0.0)
-
-
 def svd_vjp(i: Any, grads: Any, needs: Any, out: Float, out1: Float, out2: Float, full_matrices: bool) -> tuple[Float]:
-    """u (((uᵀ g_u - g_uᵀ u) ∘ e) s + s ((vᵀ g_v - g_vᵀ v) ∘ e) + diag(g_s)) vᵀ, with e = 1 / (s[k]² - s[j]²).
+    """u ((a + b) / (s[k] - s[j]) / 2 + (a - b) / (s[k] + s[j]) / 2 + diag(g_s)) vᵀ.
 
-    Vectors outside of the range add (1 - u uᵀ) g_u s⁻¹ vᵀ and u s⁻¹ g_vᵀ (1 - v vᵀ).
+    a is uᵀ g_u - g_uᵀ u and b is vᵀ g_v - g_vᵀ v, whose sum cancels for functions such as the polar factor u vᵀ, so
+    that small gaps do not enlarge errors. Vectors outside of the range add (1 - u uᵀ) g_u s⁻¹ vᵀ and
+    u s⁻¹ g_vᵀ (1 - v vᵀ).
     """
     by_u, by_s, by_vh = grads
     rows, k, columns = out.shape[-2], out1.shape[-1], out2.shape[-1]
     refuse_full(full_matrices, by_u, k, -1, "svd", "full_matrices=False")
     refuse_full(full_matrices, by_vh, k, -2, "svd", "full_matrices=False")
     u, s, vh = thin(i, out, len(out.shape) - 1, k), out1, thin(i, out2, len(out2.shape) - 2, k)
-    gaps = None if by_u is by_vh is None else inverse_gaps(i, i.square(s), close(i, s, 2))
-    middle, parts = None, []
+    a = b = noise = None
+    parts = []
+    largest = None if by_u is by_vh is None else largest_of(i, s)
     if by_u is not None:
-        along = i.matmul_tn(u, by_u)
-        middle = i.mul(i.mul(skew(i, along), gaps), row(i, s))
+        along, noise = i.matmul_tn(u, by_u), lengths(i, by_u, -2)
+        a = skew(i, along)
         if rows > k:
-            outside = i.mul(i.sub(by_u, i.matmul(u, along)), row(i, inverse(i, s)))
+            outside = quotient(i, i.sub(by_u, i.matmul(u, along)), row(i, s), noise, largest)
             parts.append(i.matmul(outside, vh))
     if by_vh is not None:
-        along = i.matmul_nt(vh, by_vh)
-        part = i.mul(i.mul(skew(i, along), gaps), column(i, s))
-        middle = part if middle is None else i.add(middle, part)
+        along, length = i.matmul_nt(vh, by_vh), lengths(i, by_vh, -1)
+        b = skew(i, along)
         if columns > k:
-            outside = i.mul(i.sub(by_vh, i.matmul(i.mT(along), vh)), column(i, inverse(i, s)))
+            outside = quotient(i, i.sub(by_vh, i.matmul(i.mT(along), vh)), column(i, s), i.mT(length), largest)
             parts.append(i.matmul(u, outside))
-    total = None if middle is None else i.matmul(u, middle)
+        noise = length if noise is None else i.add(noise, length)
+    middle = None
+    if noise is not None:
+        noise = symmetric_sum(i, noise)
+        total, rest = (a, a) if b is None else (b, i.neg(b)) if a is None else (i.add(a, b), i.sub(a, b))
+        middle = quotient(i, total, gaps(i, s), noise, largest)
+        middle = i.add(middle, quotient(i, rest, i.add(row(i, s), column(i, s)), noise, largest))
+        middle = i.mul(i.matmul(u, middle), 0.5)
     if by_s is not None:
         scaled = i.mul(u, row(i, by_s))
-        total = scaled if total is None else i.add(total, scaled)
-    total = i.matmul(total, vh)
+        middle = scaled if middle is None else i.add(middle, scaled)
+    total = i.matmul(middle, vh)
     for part in parts:
         total = i.add(total, part)
     return (total,)
@@ -216,7 +244,9 @@ def svd_vjp(i: Any, grads: Any, needs: Any, out: Float, out1: Float, out2: Float
 def svd_jvp(
     i: Any, tangents: Any, out: Float, out1: Float, out2: Float, full_matrices: bool
 ) -> tuple[Float, Float, Float]:
-    """With p = uᵀ t v: the diagonal of p, u ((p s + s pᵀ) ∘ e), and -((s p + pᵀ s) ∘ e) vᵀ."""
+    """With p = uᵀ t v: the diagonal of p, u (d + c) and (c - d) vᵀ, with d[j, k] half of p + pᵀ over s[k] - s[j], and
+    c[j, k] half of p - pᵀ over s[k] + s[j].
+    """
     (t,) = tangents
     rows, k, columns = out.shape[-2], out1.shape[-1], out2.shape[-1]
     refuse_full(full_matrices, out, k, -1, "svd", "full_matrices=False")
@@ -224,15 +254,16 @@ def svd_jvp(
     u, s, vh = out, out1, out2
     right = i.matmul_nt(t, vh)
     p = i.matmul_tn(u, right)
-    gaps = inverse_gaps(i, i.square(s), close(i, s, 2))
+    noise, largest = i.full((), 0.0, s.dtype), largest_of(i, s)
     by_s = i.sum(i.mul(u, right), (len(u.shape) - 2,), False)
-    by_u = i.matmul(u, i.mul(symmetric_sum(i, i.mul(p, row(i, s))), gaps))
-    by_vh = i.neg(i.matmul(i.mul(symmetric_sum(i, i.mul(p, column(i, s))), gaps), vh))
+    d = turned(i, symmetric_part(i, p), s)
+    c = quotient(i, i.mul(skew(i, p), 0.5), i.add(row(i, s), column(i, s)), noise, largest)
+    by_u, by_vh = i.matmul(u, i.add(d, c)), i.matmul(i.sub(c, d), vh)
     if rows > k:
-        by_u = i.add(by_u, i.mul(i.sub(right, i.matmul(u, p)), row(i, inverse(i, s))))
+        by_u = i.add(by_u, quotient(i, i.sub(right, i.matmul(u, p)), row(i, s), noise, largest))
     if columns > k:
         left = i.matmul_tn(u, t)
-        by_vh = i.add(by_vh, i.mul(i.sub(left, i.matmul(p, vh)), column(i, inverse(i, s))))
+        by_vh = i.add(by_vh, quotient(i, i.sub(left, i.matmul(p, vh)), column(i, s), noise, largest))
     return by_u, by_s, by_vh
 
 
