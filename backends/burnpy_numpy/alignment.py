@@ -109,7 +109,7 @@ def _gradient(grad: Any, log_p: Any, labels: Any, steps: Any, lengths: Any, blan
     joint = alpha + beta - emitted - np.where(possible, total, 0.0).astype(dtype)[:, None]  # both have the emission
     counted = (np.arange(time)[:, None] < steps) & possible
     shares = np.where(counted[:, :, None] & (np.arange(size) <= 2 * lengths[:, None]), np.exp(joint), 0.0)
-    shares *= -grad[:, None]
+    shares *= -grad[:, None] / np.maximum(shares.sum(2, keepdims=True), np.finfo(dtype).tiny)  # each step has one state
     out = np.zeros((time, n * classes), dtype)
     places = (states + members[:, None] * classes).reshape(-1)
     order = places.argsort(kind="stable")

@@ -10,7 +10,6 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int32, int64, kind_of
 from burnpy_array import ArrayBackend
-from burnpy_array.array_base import is_half
 from burnpy_array.reduction import accumulator
 from burnpy_numpy.kernels.kernel import MANY, family_kernels
 
@@ -59,8 +58,7 @@ class NumPyScans(ArrayBackend):
         return super().reverse_recurrence(factor, x, dim) if scan is None else scan(x, factor)[0]
 
     def logcumsumexp(self, x: Any, dim: int) -> Any:
-        wide = x.astype(float32) if is_half(x.dtype) else x
-        return self._call(accumulated, np.logaddexp, wide, dim, None).astype(x.dtype, copy=False)
+        return self._call(accumulated, np.logaddexp, x, dim, float64).astype(x.dtype, copy=False)
 
 
 def _scan_of(combine: str, x: Any, dim: int, reverse: bool = False) -> Callable[..., tuple[Any, Any]] | None:

@@ -30,7 +30,7 @@ class LeastSquares(NamedTuple, Generic[V, I]):
     solution: V
     """The solution x, of shape (…, n, k), or (…, n) for vectors."""
     residuals: V
-    """The sum of squares of each column of a x - b, (…, k); empty unless m > n and all matrices have full rank."""
+    """The sum of squares of each column of a x - b, (…, k); empty unless m > n."""
     rank: I
     """The rank of each matrix."""
     singular_values: V
@@ -303,7 +303,7 @@ def lstsq(
     rank = (values > (values[..., :1] * rtol)).sum(-1)
     rows, columns = a.shape[-2:]
     residuals = a._like(a._backend.full((0,), 0.0, a.dtype))
-    if rows > columns and bool((rank == columns).all()):
+    if rows > columns:
         residuals = (a @ solution - b).square().sum(-2)
     if vector:
         solution = solution.squeeze(-1)

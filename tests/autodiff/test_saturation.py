@@ -94,6 +94,8 @@ def test_weights_sum_to_one_however_large_the_logits(dtype: str, large: float) -
     found = cross_entropy(x, IntTensor.from_data(0, device=x.device)).backward()[x].tolist()
     np.testing.assert_allclose(found, [-0.75, 0.25, 0.25, 0.25], rtol=1e-6)
     np.testing.assert_allclose(x.logsumexp(0).backward()[x].tolist(), [0.25] * 4, rtol=1e-6)
+    found = x.logcumsumexp(0)[-1].backward()[x].tolist()
+    np.testing.assert_allclose(found, [0.25] * 4, rtol=1e-6)
     values: Any = Tensor[Autodiff[NumPy]].from_data([[1.0], [2.0], [4.0], [5.0]], dtype=dtype).require_grad()
     query, keys = x[:1].detach().reshape(1, 1), values.detach().ones_like()
     out = scaled_dot_product_attention(query, keys, values, scale=1.0)

@@ -123,4 +123,4 @@ def test_matrices_with_infinities_are_refused_before_lapack(size: int, dtype: st
     ):
         with pytest.raises(LinAlgError, match=r"matrix 1 has no .* it contains NaN or infinity"):
             f(x)
-    linalg.eigh(x.mT)  # of which the other triangle is not read
+    linalg.eigh(x.mT)  # reads the other triangle only

@@ -101,6 +101,16 @@ def test_least_squares_and_ranks() -> None:
     close(linalg.lstsq(tensor(a.T), tensor(b[:3])).solution, np.linalg.lstsq(a.T, b[:3])[0])
     close(linalg.lstsq(tensor(a), tensor(b[:, 0])).solution, np.linalg.lstsq(a, b[:, 0])[0])
     gradcheck(lambda a, b: linalg.lstsq(a, b).solution, (tensor(a), tensor(b)))
+    batch = rng.normal(size=(4, 5, 3))
+    batch[1, :, 2] = batch[1, :, 0]  # of rank 2
+    each = [linalg.lstsq(tensor(one), tensor(b)) for one in batch]
+    found = linalg.lstsq(tensor(batch), tensor(b))
+    mapped = func.vmap(linalg.lstsq, in_dims=(0, None))(tensor(batch), tensor(b))
+    recorded = compiled(linalg.lstsq)
+    for parts in (found, mapped, recorded(tensor(batch), tensor(b)), recorded(tensor(batch), tensor(b))):
+        for part, wanted_parts in zip(parts, zip(*each, strict=True), strict=True):
+            close(part, np.stack([one.to_numpy() for one in wanted_parts]))
+    assert found.rank.tolist() == [3, 2, 3, 3]
     low = np.outer([1.0, 2.0, 3.0], [1.0, 1.0, 2.0])
     assert linalg.matrix_rank(tensor(np.stack([low, np.eye(3), 0 * low]))).tolist() == [1, 3, 0]
     diagonal = tensor(np.diag([5.0, 1.0, 0.1]))

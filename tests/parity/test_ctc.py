@@ -83,3 +83,14 @@ def test_impossible_classes() -> None:
         out = F.ctc_loss(x, ints(targets), [2], [2], reduction="sum")
         np.testing.assert_allclose(out.item(), expected)
         assert np.isfinite(out.backward()[x].to_numpy()).all()
+
+
+def test_gradients_of_long_sequences_in_float32() -> None:
+    """The states of a step have probability 1 together, whatever was rounded over the steps before."""
+    logits = RNG.standard_normal((300, 2, 8)).astype(np.float32) * 5
+    labels, gradients = RNG.integers(1, 8, (2, 9)), []
+    for dtype in ("float32", "float64"):
+        x: Any = Tensor[Train].from_data(logits.astype(dtype)).require_grad()
+        loss = F.ctc_loss(x.log_softmax(-1), ints(labels), [300] * 2, [9] * 2, reduction="sum")
+        gradients.append(loss.backward()[x].to_numpy())
+    np.testing.assert_allclose(gradients[0], gradients[1], atol=2e-4)

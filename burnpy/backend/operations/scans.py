@@ -104,26 +104,33 @@ def cumprod_jvp(i: Any, t: Float, x: Float, out: Float, dim: int) -> Float:
     return i.recurrence(x, i.mul(t, shifted(i, out, dim, 1.0)), dim)
 
 
-def logcumsumexp_weights(i: Any, x: Float, out: Float, dim: int) -> tuple[Float, Float]:
-    """Compute the weight of each element in its sum, exp(x - out), and the weight of the sum before it.
+def logcumsumexp_weights(i: Any, x: Float, dim: int) -> tuple[Float, Float]:
+    """Compute the weight of each element in its sum of exponentials, and the weight of the sum before it.
 
-    The weight of an empty sum is 0. If the sum before an element is infinite, it has all the weight.
+    They sum to 1 however the logarithm of the sum is rounded, since the sums are accumulated again, relative to the
+    largest element so far. The weight of an empty sum is 0. If the sum before an element is infinite, it has all the
+    weight.
     """
-    before, finite = shifted(i, out, dim, -math.inf), i.isfinite(out)
-    share = i.exp(i.sub(i.where(finite, before, 0.0), i.where(finite, out, 0.0)))
-    share = i.where(finite, share, i.to_float(i.eq(before, out), out.dtype))
-    return i.exp(i.sub(x, i.where(i.ne(out, -math.inf), out, 0.0))), share
+    most = i.gather(i.detach(x), dim, i.cummax_index(x, dim))
+    before, infinite = shifted(i, most, dim, -math.inf), i.eq(most, math.inf)
+    shift = i.where(i.isfinite(most), most, 0.0)
+    own, factor = i.exp(i.sub(x, shift)), i.exp(i.sub(before, shift))
+    total = i.recurrence(factor, own, dim)
+    carried = i.mul(factor, shifted(i, total, dim, 0.0))
+    total = i.where(i.ne(total, 0.0), total, 1.0)
+    own = i.where(infinite, i.exp(i.sub(x, most)), i.div(own, total))
+    return own, i.where(infinite, i.to_float(i.eq(before, most), x.dtype), i.div(carried, total))
 
 
-def logcumsumexp_vjp(i: Any, g: Float, x: Float, out: Float, dim: int) -> Float:
+def logcumsumexp_vjp(i: Any, g: Float, x: Float, dim: int) -> Float:
     """Return the sum of each later g, by the weight of the element in its sum."""
-    own, before = logcumsumexp_weights(i, x, out, dim)
+    own, before = logcumsumexp_weights(i, x, dim)
     return i.mul(own, i.reverse_recurrence(before, g, dim))
 
 
-def logcumsumexp_jvp(i: Any, t: Float, x: Float, out: Float, dim: int) -> Float:
+def logcumsumexp_jvp(i: Any, t: Float, x: Float, dim: int) -> Float:
     """Return the mean of the tangents so far, by their weights."""
-    own, before = logcumsumexp_weights(i, x, out, dim)
+    own, before = logcumsumexp_weights(i, x, dim)
     return i.recurrence(before, i.mul(t, own), dim)
 
 
