@@ -29,7 +29,7 @@ from burnpy.typevars import B, M
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import Shape
-    from burnpy.nn.variable import Param
+    from burnpy.nn.param import Param
     from burnpy.optim.optimizer import Floats
 
 T = TypeVar("T", bound=Tensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])

@@ -26,7 +26,7 @@ from burnpy.distributions.parameters import (
     parameters_of,
 )
 from burnpy.nn.module import Module
-from burnpy.nn.variable import Param
+from burnpy.nn.param import Param
 from burnpy.tensor.draws import FINITE, NOT_NEGATIVE, POSITIVE, PROBABILITY, RATE, Bound
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor

@@ -9,7 +9,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.distributions.bijections import learned_onto
 from burnpy.distributions.parameters import Given, held, parameters_of
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.tree import children
+from burnpy.nn.module_tree import children
 from burnpy.tensor.creation import factory_shape
 from burnpy.tensor.operands import broadcast_shape
 from burnpy.tensor.tensor import Tensor

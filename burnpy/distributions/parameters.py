@@ -12,7 +12,7 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import DEFAULT, bool_, int64, result_type
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError
 from burnpy.nn.module import Module
-from burnpy.nn.variable import Param
+from burnpy.nn.param import Param
 from burnpy.tensor.draws import Bound
 from burnpy.tensor.levels import common_device, levels_between, raised
 from burnpy.tensor.operands import refuse_unless

@@ -17,7 +17,7 @@ from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
 from burnpy.nn.layers.normalization import RmsNorm, rms_norm
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.variable import Param
+from burnpy.nn.param import Param
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B2, B, I
 

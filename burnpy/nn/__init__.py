@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-import burnpy.nn.module_trees  # noqa: F401  # pyright: ignore[reportUnusedImport]  # registers modules with `burnpy.func`
+import burnpy.nn.module_state  # noqa: F401  # pyright: ignore[reportUnusedImport]  # registers modules with `burnpy.func`
 from burnpy.backend.lazy import attached
 
 _NAMES = {
@@ -65,7 +65,7 @@ _NAMES = {
     "burnpy.nn.module": "Module Stateless rebound",
     "burnpy.nn.module_paths": "Where",
     "burnpy.nn.module_state": "Entry State StateReport",
-    "burnpy.nn.variable": "BoolBuffer Buffer IntBuffer Param",
+    "burnpy.nn.param": "BoolBuffer Buffer IntBuffer Param",
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 

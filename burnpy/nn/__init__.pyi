@@ -97,7 +97,7 @@ from burnpy.nn.layers.unpooling import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.module_paths import Where
 from burnpy.nn.module_state import Entry, State, StateReport
-from burnpy.nn.variable import BoolBuffer, Buffer, IntBuffer, Param
+from burnpy.nn.param import BoolBuffer, Buffer, IntBuffer, Param
 
 __all__ = [
     "AdaptiveAvgPool1d",

@@ -18,16 +18,16 @@ from burnpy.autodiff.graph import carrying
 from burnpy.backend.errors import ArgumentError, ModuleError, ShapeError
 from burnpy.backend.primitives import DType
 from burnpy.nn.module_base import ModuleBase
+from burnpy.nn.module_tree import own_variables, walk
+from burnpy.nn.param import Variable
 from burnpy.nn.transform import Transforms
-from burnpy.nn.tree import own_variables, walk
-from burnpy.nn.variable import Variable
 from burnpy.tensor.levels import differs_between_examples
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.nn.variable import Buffer
+    from burnpy.nn.param import Buffer
     from burnpy.tensor.tensor import Tensor
 
 Updated = TypeVar("Updated", bound=Transforms[Any])

@@ -17,7 +17,7 @@ from burnpy.backend.decorators.profiled import Profiled
 from burnpy.backend.devices import innermost
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, DeviceError, a
-from burnpy.nn.tree import Rebuild, joined, new_module
+from burnpy.nn.module_tree import Rebuild, joined, new_module
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.tensor.transfer import transfer

@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeAlias, TypeVar
 
 from burnpy.backend.errors import ArgumentError, a
-from burnpy.nn.fields import check_variables, read_only_fields
-from burnpy.nn.tree import FrozenDict, TreeNode, joined, new_module, part_names, regrouped, variables_in, walk
-from burnpy.nn.variable import Variable
+from burnpy.nn.module_base import check_variables, read_only_fields
+from burnpy.nn.module_tree import FrozenDict, TreeNode, joined, new_module, part_names, regrouped, variables_in, walk
+from burnpy.nn.param import Variable
 
 Tree = TypeVar("Tree", bound=TreeNode)
 

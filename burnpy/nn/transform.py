@@ -14,8 +14,8 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ArgumentError, DeviceError, ModuleError, ShapeError, a
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_paths import Where, replaced, selected
-from burnpy.nn.tree import Rebuild, joined
-from burnpy.nn.variable import Param, Variable, level_above, new_id
+from burnpy.nn.module_tree import Rebuild, joined
+from burnpy.nn.param import Param, Variable, level_above, new_id
 from burnpy.tensor.levels import constant, open_levels
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.tensor.transfer import transfer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.module_paths import Where, selected
-from burnpy.nn.variable import Param
+from burnpy.nn.param import Param
 from burnpy.optim.settings import at_least_zero
 
 if TYPE_CHECKING:

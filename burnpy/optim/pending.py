@@ -15,7 +15,7 @@ from burnpy.tensor.tensor_base import new_tensor
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Float
     from burnpy.nn.module import Module
-    from burnpy.nn.variable import Param
+    from burnpy.nn.param import Param
     from burnpy.optim.groups import Options
     from burnpy.optim.update_step import UpdateCount
 

@@ -9,7 +9,7 @@ from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.errors import ArgumentError, ImmutableError, KindError, StateError, a, counted
 from burnpy.func.pytree import register_tree
 from burnpy.nn.module import Module
-from burnpy.nn.variable import Param
+from burnpy.nn.param import Param
 from burnpy.optim.memory import MASTER, Memory
 from burnpy.optim.settings import at_least_zero, number_or_tensor
 from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, placed, rekeyed

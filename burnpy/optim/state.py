@@ -14,7 +14,7 @@ from burnpy.tensor.tensor import Tensor
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
     from burnpy.nn.module_base import ModuleBase
-    from burnpy.nn.variable import Param
+    from burnpy.nn.param import Param
 
 
 SlotShape: TypeAlias = "Callable[[str, Shape], Shape]"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.nn.module import Module
-from burnpy.nn.tree import FrozenDict, joined, new_module, part_names, regrouped
-from burnpy.nn.variable import Param
+from burnpy.nn.module_tree import FrozenDict, joined, new_module, part_names, regrouped
+from burnpy.nn.param import Param
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import gradient_device
 from burnpy.tensor.gradients import Gradients

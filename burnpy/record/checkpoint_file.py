@@ -23,7 +23,7 @@ from burnpy.backend.errors import (
     raised_by_other_code,
 )
 from burnpy.nn.module_state import Entry
-from burnpy.nn.tree import joined
+from burnpy.nn.module_tree import joined
 from burnpy.record.atomic_write import path_of
 from burnpy.record.record import Record
 from burnpy.record.safetensors_file import DIGEST, METADATA, brief, damaged, read, write

@@ -23,8 +23,8 @@ from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.lora import Lora
 from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module
+from burnpy.nn.module_tree import Rebuild
 from burnpy.nn.transform import divided
-from burnpy.nn.tree import Rebuild
 from burnpy.record.atomic_write import path_of, replace
 from burnpy.record.record import refuse_no_model
 from burnpy.record.safetensors_file import read, refuse_read, write

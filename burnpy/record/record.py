@@ -23,8 +23,8 @@ from burnpy.nn.empty_weights import unfilled
 from burnpy.nn.module import Module
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_state import Entry, State, StateReport
-from burnpy.nn.tree import Rebuild, walk
-from burnpy.nn.variable import Variable
+from burnpy.nn.module_tree import Rebuild, walk
+from burnpy.nn.param import Variable
 from burnpy.typevars import M, T
 
 if TYPE_CHECKING:

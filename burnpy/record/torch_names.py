@@ -21,8 +21,8 @@ import numpy as np
 from burnpy.backend.errors import a
 from burnpy.nn.module import Module
 from burnpy.nn.module_base import ModuleBase
-from burnpy.nn.tree import joined, walk
-from burnpy.nn.variable import Variable
+from burnpy.nn.module_tree import joined, walk
+from burnpy.nn.param import Variable
 from burnpy.tensor.host_data import readonly
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import StateError
 from burnpy.nn.layers.embedding import Embedding
 from burnpy.nn.module import Module
-from burnpy.nn.tree import joined, walk
-from burnpy.nn.variable import Variable
+from burnpy.nn.module_tree import joined, walk
+from burnpy.nn.param import Variable
 from burnpy.record.atomic_write import path_of
 from burnpy.record.record import DTypePolicy, Remap, fitted, refuse_no_model, remapped
 from burnpy.record.safetensors_file import write

@@ -43,7 +43,7 @@ from burnpy.nn import (
     init,
 )
 from burnpy.nn import functional as F  # noqa: N812  # PyTorch's name for it
-from burnpy.nn.module_trees import flatten_module, unflatten_module
+from burnpy.nn.module_state import flatten_module, unflatten_module
 from burnpy.testing import gradcheck, gradgradcheck
 from tests.rows import every_row
 

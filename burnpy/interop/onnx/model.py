@@ -12,7 +12,7 @@ from burnpy.interop.onnx.operators.control import Body
 from burnpy.interop.onnx.operators.table import Bound
 from burnpy.interop.onnx.reading import read
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.variable import Buffer, Param
+from burnpy.nn.param import Buffer, Param
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B, I

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import floats, positive
 from burnpy.nn.module import Module, Stateless, rebound
-from burnpy.nn.variable import Param
+from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import dim_of
 from burnpy.tensor.operands import number

@@ -11,8 +11,8 @@ from burnpy.nn.argument_checks import above_zero, dims_at_least, floats, positiv
 from burnpy.nn.layers.dropout import dropout
 from burnpy.nn.layers.linear import linear, linear_of
 from burnpy.nn.module import Module
-from burnpy.nn.tree import new_module
-from burnpy.nn.variable import Param
+from burnpy.nn.module_tree import new_module
+from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.operands import broadcast_shape, number, refuse_wider, together

@@ -11,7 +11,7 @@ from burnpy.nn.argument_checks import floats
 from burnpy.nn.buffer_updates import record_moments, record_updates
 from burnpy.nn.layers.normalization import ChannelNorm, across, check_channels, normalized, normalized_groups
 from burnpy.nn.module import rebound
-from burnpy.nn.variable import Buffer, IntBuffer
+from burnpy.nn.param import Buffer, IntBuffer
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import number, refuse_wider
 from burnpy.tensor.tensor import IntTensor, Tensor

@@ -14,7 +14,7 @@ from burnpy.nn.argument_checks import check_choice, floats, grouped, whole
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.layers.padding import Padding, Sides, pad, padding_setting, padding_sides, same_sides
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.variable import Param
+from burnpy.nn.param import Param
 from burnpy.nn.window_checks import (
     Pair,
     Single,

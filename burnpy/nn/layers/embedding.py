@@ -12,7 +12,7 @@ from burnpy.nn.argument_checks import check_choice, exact_dims, floats, positive
 from burnpy.nn.empty_weights import is_filled
 from burnpy.nn.init import Initializer, Normal
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.variable import Param
+from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import in_range, index_of, refuse_unless, refuse_wider, together
 from burnpy.tensor.tensor import IntTensor, Tensor

@@ -9,7 +9,7 @@ from burnpy.nn.argument_checks import QuantizedDType, floats, positive
 from burnpy.nn.init import Initializer, Zeros, around_zero
 from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.variable import Param
+from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B, I
 

@@ -10,7 +10,7 @@ from burnpy.nn.argument_checks import floats, positive_int
 from burnpy.nn.init import around_zero
 from burnpy.nn.layers.recurrent import Recurrent, RecurrentCell
 from burnpy.nn.module import rebound
-from burnpy.nn.variable import Param
+from burnpy.nn.param import Param
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B, I

@@ -12,7 +12,7 @@ from burnpy.nn.layers.key_value_cache import KeyValueCache, check_cache, check_k
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.positional_encoding import DynamicScaling
 from burnpy.nn.module import rebound
-from burnpy.nn.variable import Param
+from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.typevars import B, I

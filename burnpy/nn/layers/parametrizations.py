@@ -11,7 +11,7 @@ from burnpy.nn.init import Normal
 from burnpy.nn.layers.normalization import normalize
 from burnpy.nn.layers.transposed_convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.variable import Buffer, Param
+from burnpy.nn.param import Buffer, Param
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:

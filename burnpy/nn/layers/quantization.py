@@ -9,7 +9,7 @@ from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeErr
 from burnpy.backend.operations.quantization import dequantized
 from burnpy.nn.argument_checks import QuantizedDType, check_choice, exact_dims, floats, positive_int
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.variable import Buffer, IntBuffer
+from burnpy.nn.param import Buffer, IntBuffer
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import index_of, together
 from burnpy.tensor.tensor import Tensor
@@ -18,7 +18,7 @@ from burnpy.typevars import B, I
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
     from burnpy.backend.primitives import Shape
-    from burnpy.nn.variable import Param
+    from burnpy.nn.param import Param
     from burnpy.tensor.tensor import IntTensor
     from burnpy.tensor.tensor_types import Ints
 

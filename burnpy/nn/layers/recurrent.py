@@ -12,7 +12,7 @@ from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.layers.dropout import dropout as dropped
 from burnpy.nn.layers.linear import linear
 from burnpy.nn.module import Module
-from burnpy.nn.variable import Param
+from burnpy.nn.param import Param
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.operands import refuse_wider, together
 from burnpy.tensor.tensor import IntTensor, Tensor

@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, final, overlo
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import Subscriptable, device_of
-from burnpy.backend.errors import (
-    ArgumentError,
-    DeviceError,
-    ImmutableError,
-    KindError,
-    MissingGradientError,
-    a,
-)
+from burnpy.backend.errors import ArgumentError, DeviceError, ImmutableError, KindError, MissingGradientError, a
 from burnpy.nn.module_paths import meets, suggestion
-from burnpy.nn.variable import Param
+from burnpy.nn.param import Param
 from burnpy.optim.gradients.layout import BUCKET_BYTES, Layout
 from burnpy.optim.gradients.matching import absent, added, gradient_device, matched, norm_of, taken_from
 from burnpy.tensor.gradients import Gradients, is_one, primitive_of

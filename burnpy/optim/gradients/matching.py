@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, KindError, ShapeError, a
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_paths import suggestion
-from burnpy.nn.variable import Param
+from burnpy.nn.param import Param
 from burnpy.optim.settings import number
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor

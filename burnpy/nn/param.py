@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import DType, Shape
     from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
-
 _set = object.__setattr__
 
 

@@ -1,6 +1,6 @@
 """Trees of modules: traversal, and rebuilding with the same structure.
 
-A tree is a module, a variable (`burnpy.nn.variable`), or a tuple or dict of trees. A shared part is visited under the
+A tree is a module, a variable (`burnpy.nn.param`), or a tuple or dict of trees. A shared part is visited under the
 first of its paths, and stays shared in a rebuilt tree.
 """
 
@@ -11,7 +11,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from burnpy.backend.errors import ImmutableError
-from burnpy.nn.variable import Variable
+from burnpy.nn.param import Variable
 from burnpy.typevars import V
 
 K = TypeVar("K")
@@ -31,7 +31,7 @@ class TreeNode:
     _override: bool | None  #: True for training mode, False for eval mode, None to follow the device
     _parts: tuple[str, ...]  #: the fields that contain parameters, buffers or modules
     _sealed: bool  #: whether construction is complete
-    _whole: Any  #: all tensors and the structure without them, see `burnpy.nn.module_trees`; None until the first use
+    _whole: Any  #: all tensors and the structure without them, see `burnpy.nn.module_state`; None until the first use
 
 
 class FrozenDict(dict[K, V]):
