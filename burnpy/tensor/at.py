@@ -8,6 +8,7 @@ from burnpy.backend.errors import KindError, ShapeError
 from burnpy.backend.primitives import Key, Shape, Value
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.keys import Indexed, flattened, parsed_key
+from burnpy.tensor.levels import OutsideError
 from burnpy.tensor.operands import broadcast_shape, number, operands, together
 from burnpy.tensor.tensor_base import TensorBase, X
 from burnpy.typevars import B
@@ -39,10 +40,14 @@ class AtIndex(Generic[X]):
     __slots__ = ("_basic", "_indexed", "_part", "_x")
 
     def __init__(self, x: X, key: Index[Any]) -> None:
-        self._x: Any = x
         self._basic: Key | None
         self._indexed: Indexed | None
-        self._basic, self._indexed = parsed_key(x, key)
+        try:
+            self._basic, self._indexed = parsed_key(x, key)
+        except OutsideError as error:
+            (x,) = error.lifted([x])
+            self._basic, self._indexed = parsed_key(x, key)
+        self._x: Any = x
         self._part: Value = x._primitive if self._basic is None else x._backend.slice(x._primitive, self._basic)
 
     @explained

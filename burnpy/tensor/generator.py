@@ -14,7 +14,7 @@ import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
 from operator import index
-from typing import Any, TypeAlias, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -250,21 +250,34 @@ def drawn_from(generator: Generator | None, device: Any, operation: str) -> np.r
     return generator._numpy
 
 
-States: TypeAlias = dict[Backend, dict[str, Any]]
-"""The state of the calling thread's default generator for each device that it drew from."""
+class States(NamedTuple):
+    """The state of the calling thread's default generator for each device that it drew from.
+
+    While a device records, its calls that drew take their place, as a draw is computed once in a replay.
+    """
+
+    generators: dict[Backend, dict[str, Any]]
+    recorder: Any = None
+    first: int = 0
+    draws: containers.Sequence[Any] = ()
 
 
 def states() -> States:
     """Return the current states."""
+    recording = recorders.get()
+    return States({}, recording[-1], len(recording[-1].draws)) if recording else States(_current())
+
+
+def _current() -> dict[Backend, dict[str, Any]]:
     local = _local
-    if local.seeding is not _seeding:
-        return {}
-    return {device: g.get_state() for device, g in local.generators.items()}
+    return {device: g.get_state() for device, g in local.generators.items()} if local.seeding is _seeding else {}
 
 
 def completed(before: States) -> States:
-    """Return ``before``, with the initial states of the generators that the thread has created since then."""
-    return {device: _initial_state(state) for device, state in states().items()} | before
+    """Return ``before``, with the initial states of the generators that the thread has created since then, or draws."""
+    if before.recorder is not None:
+        return before._replace(draws=before.recorder.draws[before.first :])
+    return States({device: _initial_state(state) for device, state in _current().items()} | before.generators)
 
 
 @contextmanager
@@ -274,15 +287,19 @@ def replayed(at: States) -> containers.Generator[None, None, None]:
     Afterwards the previous states are restored, and a `manual_seed` within the block is undone.
     """
     global _seeding
+    if at.recorder is not None:
+        with at.recorder.drawn_again(at.draws):
+            yield
+        return
     local, seeding = _local, _seeding
     if local.seeding is not seeding:
         local.seeding, local.generators = seeding, {}
     generators_before = local.generators
-    before = {device: g.get_state() for device, g in generators_before.items() if device in at}
-    local.generators = {device: generators_before.get(device) or Generator(0) for device in at}
+    before = {device: g.get_state() for device, g in generators_before.items() if device in at.generators}
+    local.generators = {device: generators_before.get(device) or Generator(0) for device in at.generators}
     try:
         for device, g in local.generators.items():
-            g.set_state(at[device])
+            g.set_state(at.generators[device])
         yield
     finally:
         _seeding = local.seeding = seeding

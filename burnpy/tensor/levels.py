@@ -301,6 +301,16 @@ def drawing(x: T) -> T:
     return x if on is device else raised(x, on)  # type: ignore[return-value]  # of x's class
 
 
+def has_values(x: TensorBase[Any]) -> bool:
+    """Return whether the values of a tensor can be read: not while a function is recorded, nor those of `vmap`."""
+    device: Any = x._device
+    while device is not None:
+        if device.records:
+            return False
+        device = getattr(device, "inner", None)
+    return not differs_between_examples(x)
+
+
 def differs_between_examples(x: TensorBase[Any]) -> bool:
     """Return whether the values of a tensor differ between the examples of a function under `vmap`."""
     primitive = x._primitive

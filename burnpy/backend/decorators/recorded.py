@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, final
@@ -16,7 +17,7 @@ from burnpy.backend.decorators.mixed import Mixed
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import DeviceError, EscapedError, RecordingError
 from burnpy.backend.operations.foreach import Formula, one_position
-from burnpy.backend.plans.recording import DefaultGenerator, Node, Recording, Ref
+from burnpy.backend.plans.recording import DefaultGenerator, Node, Recording, Ref, same_call
 from burnpy.backend.primitives import Bool, Float, Int, Value
 from burnpy.typevars import I
 
@@ -81,6 +82,9 @@ class Recorded(Decorator[I], Generic[I]):
         """The default generators of the devices that the recording stands for, from which it may draw."""
         self.drawn: dict[int, tuple[np.random.Generator, Any]] = {}
         """The generators that were drawn from, with their states before that."""
+        self.draws: list[tuple[Node, Any]] = []
+        """The calls that drew, with their results."""
+        self._again: list[tuple[Node, Any]] = []  # those whose results the next equal calls have, the first one last
         self.outer: Any = None
         """The device in whose recording this one is a loop's body or a branch."""
         self.captures: list[Traced] = []
@@ -145,6 +149,19 @@ class Recorded(Decorator[I], Generic[I]):
         """End the recording. Primitives that are kept beyond it cannot be computed with."""
         self.recording.closed = True
         self._known.clear()
+        self.draws.clear()
+
+    @contextmanager
+    def drawn_again(self, draws: Sequence[tuple[Node, Any]]) -> Iterator[None]:
+        """Return a context manager in whose block calls that draw have the results of these, in order.
+
+        So a section that is computed again in a backward pass uses the numbers that it drew first.
+        """
+        before, self._again = self._again, [*draws[::-1]]
+        try:
+            yield
+        finally:
+            self._again = before
 
     def undraw(self) -> None:
         """Set the generators that were drawn from back to their states before the recording."""
@@ -258,10 +275,16 @@ class Recorded(Decorator[I], Generic[I]):
             values.append(value)
             refs.append(ref)
             effect = effect or x.__class__ is np.random.Generator
-        out = f(*values)
-        traced = self._wrapped(out)
-        results = self._split(traced)[1]
-        self.recording.nodes.append(Node(name, tuple(refs), results, effect, user_stack(1)))
+        node = Node(name, tuple(refs), None, effect, user_stack(1))
+        drawing = effect and node.draws
+        if drawing and self._again and same_call(self._again[-1][0], node):
+            self.draws.append(self._again.pop())
+            return self.draws[-1][1]
+        traced = self._wrapped(f(*values))
+        node.results = self._split(traced)[1]
+        self.recording.nodes.append(node)
+        if drawing:
+            self.draws.append((node, traced))
         return traced
 
     def _split(self, x: Any) -> tuple[Any, Any]:

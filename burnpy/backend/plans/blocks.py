@@ -41,6 +41,8 @@ class Block:
         self.recordings = tuple(recordings)
         self.effect = any(node.effect for recording in recordings for node in recording.nodes)
         """True if it does more than compute results, such as drawing random numbers."""
+        self.draws = any(node.draws for recording in recordings for node in recording.nodes)
+        """True if it draws random numbers."""
         self._plans: dict[Backend, list[Plan]] = {}
         self._shared = [_shared(recording) for recording in recordings]
 

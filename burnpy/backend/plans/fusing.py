@@ -72,6 +72,18 @@ def placement(shape: Shape, domain: Shape) -> Placement | None:
     return Placement(Extent.COLUMN, frozenset(repeated), True) if repeated else None
 
 
+class Role(NamedTuple):
+    """How a value lies in the rows and columns of a group: with all elements, one for each row, one for each column."""
+
+    extent: Extent
+    repeated: bool = False  #: whether it is one value for each row once it is repeated
+
+
+def role_of(shape: Shape, extent: Extent, repeated: bool = False) -> Role:
+    """Return the role of a value; one element is a number, whether it lies there as a row or a column."""
+    return Role(Extent.SCALAR if math.prod(shape) == 1 else extent, repeated)
+
+
 def column_splits(shape: Shape, domain: Shape) -> frozenset[int]:
     """Return the splits of a domain for which a shape holds one element for each row, in order.
 

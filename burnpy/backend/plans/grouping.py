@@ -15,11 +15,13 @@ from typing import Any, TypeAlias
 
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.plans.fusing import (
+    Role,
     Step,
     column_splits,
     columns_of_whole,
     over_rows,
     placement,
+    role_of,
     step_of,
     summed,
     traceable,
@@ -37,13 +39,14 @@ _VIEWS = ("expand", "detach")
 class Group:
     """Nodes that are computed together, element by element or row by row."""
 
-    __slots__ = ("consumers", "depth", "domain", "inputs", "last", "made", "nodes", "splits", "summed")
+    __slots__ = ("consumers", "depth", "domain", "inputs", "last", "made", "nodes", "roles", "splits", "summed")
 
     def __init__(self, domain: tuple[int, ...], splits: frozenset[int]) -> None:
         self.domain = domain  #: the shape of its full values
         self.splits = splits  #: the numbers of leading dims that may be the rows
         self.nodes: list[Node] = []
-        self.made: dict[int, bool] = {}  #: the values that it computes; whether one is a value for each row
+        self.made: set[int] = set()  #: the values that it computes
+        self.roles: dict[int, Role] = {}  #: how each value that it reads or computes lies in it
         self.summed: set[int] = set()  #: those that are known after its last row only
         self.inputs: set[int] = set()
         self.depth = 0
@@ -54,6 +57,15 @@ class Group:
     def split(self) -> int:
         """The number of leading dims that are the rows; 0 if all are columns."""
         return min(self.splits)
+
+    def takes(self, roles: Mapping[int, Role]) -> bool:
+        """Return whether values can lie in the group in these roles: whether none has another role there.
+
+        On square shapes a value for each row has the shape of one for each column, so shapes alone do not tell. Every
+        way into a group asks this.
+        """
+        known = self.roles
+        return all(known.get(number, role) == role for number, role in roles.items())
 
     @property
     def whole(self) -> bool:
@@ -96,6 +108,7 @@ class Grouping:
         self.producer: dict[int, Unit] = {}  #: the unit that computes a value
         self.expanded: dict[int, Ref] = {}  #: for a value that is an expanded or detached one, that one
         self.constants: dict[int, Any] = dict(numbers)  #: the numbers of values that are one number
+        self._effect: Single | None = None  # the last one with an effect
         self._gone: list[Group] = []  # kept, as units are known by their ids
         for position, node in enumerate(nodes):
             self._place(position, node)
@@ -118,7 +131,11 @@ class Grouping:
                 self.expanded[node.results.number] = node.args[0]
             unit = Single(node, position)
             self.units[id(unit)] = unit
-            self._connect(unit, node, [self.producer.get(ref.number) for ref in refs_in(node.args)])
+            sources = [self.producer.get(ref.number) for ref in refs_in(node.args)]
+            if node.effect:  # effects keep their order, as if each used the one before it
+                sources.append(self._effect)
+                self._effect = unit
+            self._connect(unit, node, sources)
 
     def arguments(self, node: Node) -> list[Ref]:
         """Return the values that a node of a group uses; those before an expansion, unless it sums them."""
@@ -134,8 +151,7 @@ class Grouping:
         for group in sorted(candidates, key=lambda g: -g.depth):
             found = self._fit(group, node, step, refs)
             if found is not None and self._joins(group, node, refs):
-                splits, by_row = found
-                self._add(position, group, node, splits, by_row, refs)
+                self._add(position, group, node, *found, refs)
                 for other in candidates:
                     if other is not group:
                         self._merge(group, other)
@@ -147,59 +163,44 @@ class Grouping:
         if found is None:
             return False
         self.units[id(group)] = group
-        self._add(position, group, node, found[0], found[1], refs)
+        self._add(position, group, node, *found, refs)
         return True
 
-    def _fit(self, group: Group, node: Node, step: Step, refs: list[Ref]) -> tuple[frozenset[int], bool] | None:
-        """Return the splits that are left if a node joins a group, and whether its result is one for each row."""
-        domain, splits = group.domain, group.splits
+    def _fit(
+        self, group: Group, node: Node, step: Step, refs: list[Ref]
+    ) -> tuple[frozenset[int], dict[int, Role]] | None:
+        """Return the splits that are left if a node joins a group, and the roles of its arguments and results."""
         if len(group.nodes) >= MOST_NODES or len(group.inputs | {r.number for r in refs}) > MOST_ARRAYS:
             return None
-        result = next(refs_in(node.results))
-        if step.kind == "elementwise" and result.shape != domain:
-            return self._fit_column(group, node, refs)
-        if step.shape != domain:
-            whole = step.kind == "reduction" and refs[0].number in group.made and group.made[refs[0].number]
-            every = {k for k, n in enumerate(refs[0].shape) if n != 1} <= set(step.dims)
-            return (splits, True) if whole and every and node.name in ("sum", "mean") else None
-        splits &= step.splits
-        extents = []
-        for ref in refs:
-            place = placement(ref.shape, domain)
-            if ref.number in group.made and group.made[ref.number] and place is not None and place.extent is Extent.ROW:
-                return None  # a value for each row, in the place of one for each column
-            if place is None or (ref.dtype.kind == "b" and (place.repeated or place.extent is Extent.SCALAR)):
-                return None
-            if place.repeated and ref.number in group.made:
-                return None
-            splits &= place.splits
-            extents.append(place.extent)
-        if not splits or (step.kind == "elementwise" and not traceable(node, extents)):
-            return None
-        if step.kind == "reduction":
-            in_rows = frozenset(k for k in splits if not over_rows(node, k))
-            if node.name == "mean" and not in_rows:  # programs have sums over rows, not means
-                return None
-            return in_rows or splits, True
-        return splits, result.shape != domain
-
-    def _fit_column(self, group: Group, node: Node, refs: list[Ref]) -> tuple[frozenset[int], bool] | None:
-        """As `_fit`, of a node that computes a value for each row, of such values in the group."""
-        shape = node.results.shape
-        splits = group.splits & column_splits(shape, group.domain)
-        if math.prod(shape) == 1:
-            return None
-        extents = []
-        for ref in refs:
-            if math.prod(ref.shape) == 1:
-                if ref.dtype.kind == "b":
+        result, *others = refs_in(node.results)
+        splits = group.splits
+        if step.kind == "elementwise" and result.shape != group.domain:
+            splits &= column_splits(result.shape, group.domain)
+            roles = _roles_of_column(node, refs)
+        elif step.shape != group.domain:
+            roles = _roles_of_sum(group, node, step, refs)
+        else:
+            splits &= step.splits
+            roles = {}
+            for ref in refs:
+                place = placement(ref.shape, group.domain)
+                if place is None or (ref.dtype.kind == "b" and (place.repeated or place.extent is Extent.SCALAR)):
                     return None
-                extents.append(Extent.SCALAR)
-            elif ref.shape == shape and group.made.get(ref.number, True):
-                extents.append(Extent.COLUMN)
-            else:
-                return None
-        return (splits, True) if splits and traceable(node, extents) else None
+                splits &= place.splits
+                roles[ref.number] = role_of(ref.shape, place.extent, place.repeated)
+            if step.kind == "reduction":
+                in_rows = frozenset(k for k in splits if not over_rows(node, k))
+                if node.name == "mean" and not in_rows:  # programs have sums over rows, not means
+                    return None
+                splits = in_rows or splits
+        if roles is None or not splits or not group.takes(roles):
+            return None
+        if step.kind == "elementwise" and not traceable(node, [roles[ref.number].extent for ref in refs]):
+            return None
+        column = step.kind == "reduction" or result.shape != group.domain
+        roles[result.number] = role_of(result.shape, Extent.COLUMN if column else Extent.FULL)
+        roles |= {ref.number: role_of(ref.shape, Extent.COLUMN) for ref in others}
+        return splits, roles
 
     def _joins(self, group: Group, node: Node, refs: list[Ref]) -> bool:
         """Return whether a node can run with a group: whether no unit has to run after the group and before it."""
@@ -221,12 +222,18 @@ class Grouping:
         return True
 
     def _add(
-        self, position: int, group: Group, node: Node, splits: frozenset[int], by_row: bool, refs: list[Ref]
+        self,
+        position: int,
+        group: Group,
+        node: Node,
+        splits: frozenset[int],
+        roles: Mapping[int, Role],
+        refs: list[Ref],
     ) -> None:
         group.nodes.append(node)
         group.splits, group.last = splits, position
-        for k, ref in enumerate(refs_in(node.results)):
-            group.made[ref.number] = by_row or k > 0
+        group.roles.update(roles)
+        group.made.update(ref.number for ref in refs_in(node.results))
         group.inputs.update(ref.number for ref in refs if ref.number not in group.made)
         group.summed.update(ref.number for ref in summed(node, group.domain, group.split))
         self._connect(group, node, [self.producer.get(ref.number) for ref in refs])
@@ -243,9 +250,9 @@ class Grouping:
     def _merge(self, group: Group, other: Group) -> None:
         """Move the nodes of another group of the same domain into a group, if no unit has to run between them."""
         splits = group.splits & other.splits
-        if other.domain != group.domain or not splits or len(group.nodes) + len(other.nodes) > MOST_NODES:
+        if other.domain != group.domain or not splits or not group.takes(other.roles):
             return
-        if len(group.inputs | other.inputs) > MOST_ARRAYS:
+        if len(group.nodes) + len(other.nodes) > MOST_NODES or len(group.inputs | other.inputs) > MOST_ARRAYS:
             return
         if group.summed & other.inputs or other.summed & group.inputs:
             return
@@ -259,8 +266,9 @@ class Grouping:
         group.nodes = sorted([*group.nodes, *other.nodes], key=lambda node: next(refs_in(node.results)).number)
         group.splits, group.depth, group.last = splits, depth, max(group.last, other.last)
         group.made |= other.made
+        group.roles |= other.roles
         group.summed |= other.summed
-        group.inputs = (group.inputs | other.inputs) - group.made.keys()
+        group.inputs = (group.inputs | other.inputs) - group.made
         group.consumers |= other.consumers
         for gone in (group, other):
             group.consumers.pop(id(gone), None)
@@ -314,7 +322,27 @@ class Grouping:
                 waiting[id(later)] -= 1
                 if not waiting[id(later)]:
                     heappush(ready, (id(later) not in early, later.last, id(later), later))
+        assert len(order) == len(self.units)  # no unit waits for itself
         return order
+
+
+def _roles_of_column(node: Node, refs: Sequence[Ref]) -> dict[int, Role] | None:
+    """Return the roles of the arguments of a node that computes a value for each row of such values."""
+    shape = node.results.shape
+    if math.prod(shape) == 1 or any(
+        ref.dtype.kind == "b" if math.prod(ref.shape) == 1 else ref.shape != shape for ref in refs
+    ):
+        return None
+    return {ref.number: role_of(ref.shape, Extent.COLUMN) for ref in refs}
+
+
+def _roles_of_sum(group: Group, node: Node, step: Step, refs: Sequence[Ref]) -> dict[int, Role] | None:
+    """Return the role of the argument of a sum of all values that a group computes for each row."""
+    if step.kind != "reduction" or node.name not in ("sum", "mean") or refs[0].number not in group.made:
+        return None
+    if any(n != 1 and k not in step.dims for k, n in enumerate(refs[0].shape)):
+        return None
+    return {refs[0].number: role_of(refs[0].shape, Extent.COLUMN)}
 
 
 def _counts(node: Node) -> bool:

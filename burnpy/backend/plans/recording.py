@@ -55,6 +55,16 @@ class Node:
     def __repr__(self) -> str:
         return f"{self.results} = {self.name}{self.args}"
 
+    @property
+    def draws(self) -> bool:
+        """True if it draws random numbers, in a loop or branch as well."""
+        return any(
+            x.__class__ is DefaultGenerator
+            or (x.__class__ is Ref and x.dtype == np.dtype(object))
+            or getattr(x, "draws", False)
+            for x in self.args
+        )
+
 
 class Recording:
     """The nodes of a computation, its inputs, constants and outputs.
@@ -91,6 +101,19 @@ class Recording:
         ref = self.new((), np.dtype(object))
         self.inputs.append(ref)
         return ref
+
+
+def same_call(one: Node, two: Node) -> bool:
+    """Return whether two nodes of a recording call the same with values of the same shapes and dtypes."""
+    shapes = [[(ref.shape, ref.dtype) for ref in refs_in(node.args)] for node in (one, two)]
+    if one.name != two.name or shapes[0] != shapes[1] or len(one.args) != len(two.args):
+        return False
+    pairs = zip(one.args, two.args, strict=True)
+    return all(
+        x.alike(y) if hasattr(x, "alike") else x is y or x == y
+        for x, y in pairs
+        if next(refs_in(x), None) is None and next(refs_in(y), None) is None
+    )
 
 
 def alike(one: Node, two: Node, first: Recording, second: Recording) -> bool:

@@ -44,14 +44,13 @@ class Results:
         self._ends: dict[int, list[Place]] = {}  # the places that are free after a node, by its position
         self._scratch: list[Place] = []  # the places that are free after the unit
 
-    def new(self, ref: Ref, before: int, stop: int, only: Ref | None = None, operands: Sequence[Ref] = ()) -> str:
+    def new(self, ref: Ref, position: int, stop: int, operands: Sequence[Ref] = ()) -> str:
         """Return the name of memory for a result: the plan's, or new memory for what outlives the replay.
 
         Args:
             ref: the result.
-            before: the position before which donated inputs must have been used last, to be overwritten.
-            stop: the position after the unit.
-            only: the only donated input that may be overwritten, if not any.
+            position: the position of the unit.
+            stop: the position after it.
             operands: the operands of the unit that the result may overwrite.
         """
         executor, last = self._storage.executor, self._sharing.last[self._sharing.root(ref)]
@@ -59,7 +58,7 @@ class Results:
         if last >= self._count:
             shape, dtype = self._source.bind(ref.shape), self._source.bind(ref.dtype)
             new = f"{self._source.bind(executor.empty, 'f')}({shape}, {dtype})"
-            given = self.overwritable(ref, before, only)
+            given = self.overwritable(ref, position, stop, operands)
             choice = "" if given is None else f"v{given.number} if {self.free(given)} else "
             self._source.prepare(f"{name} = {choice}{new}")
             return name
@@ -85,14 +84,15 @@ class Results:
             for place in self._ends.pop(at, ()):
                 self._storage.arena.free(place)
 
-    def overwritable(self, ref: Ref, before: int, only: Ref | None) -> Ref | None:
-        """Return a donated input of a value's shape and dtype, which nothing needs from a position on.
+    def overwritable(self, ref: Ref, position: int, stop: int, operands: Sequence[Ref]) -> Ref | None:
+        """Return a donated input of a value's shape and dtype that nothing needs, see `new` for the arguments.
 
-        It is ``only``, if that is given. It is no longer one of those that nothing overwrites yet.
+        It is no longer one of those that nothing overwrites yet.
         """
-        for given in self.donated if only is None else [given for given in self.donated if given is only]:
+        for given in sorted(self.donated, key=lambda given: given not in operands):
+            last = self._sharing.last.get(self._sharing.root(given), -1)
             fits = given.shape == ref.shape and given.dtype == ref.dtype
-            if fits and self._sharing.last.get(self._sharing.root(given), -1) < before:
+            if fits and last < (stop if given in operands else position):
                 self.donated.remove(given)
                 return given
         return None

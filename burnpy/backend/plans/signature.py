@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from burnpy.backend.dtypes import float32
-from burnpy.backend.plans.fusing import REDUCTIONS, applied, placement
+from burnpy.backend.plans.fusing import applied
 from burnpy.backend.plans.grouping import Group, Grouping
 from burnpy.backend.plans.recording import Ref, refs_in
 from burnpy.backend.primitives import DType
@@ -36,10 +36,8 @@ class Signature:
                     self.numbers.append(ref)
                     continue
                 self.arrays.append(ref)
-                place = placement(ref.shape, domain)
-                by_row = node.name not in REDUCTIONS and next(refs_in(node.results)).shape == ref.shape != domain
-                extents.append(Extent.COLUMN if place is None or by_row else place.extent)
-                if place is not None and place.repeated:
+                extents.append(group.roles[ref.number].extent)
+                if group.roles[ref.number].repeated:
                     self.repeated.add(ref.number)
         self._extents = dict(zip([ref.number for ref in self.arrays], extents, strict=True))
         floats = [
@@ -88,7 +86,7 @@ class Signature:
         outputs = []
         for ref in self.outputs:
             x = known[ref.number]
-            if ref.shape == group.domain and ref.number not in group.summed and not group.made[ref.number]:
+            if group.roles[ref.number].extent is Extent.FULL:
                 x = t.expand(x, full)
             outputs.append(x)
         return tuple(outputs)

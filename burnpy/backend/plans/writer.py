@@ -186,9 +186,9 @@ class Writer:
             position = stop
         self._run.end()
 
-    def _result(self, ref: Ref, before: int, stop: int, only: Ref | None = None, operands: Sequence[Ref] = ()) -> str:
+    def _result(self, ref: Ref, position: int, stop: int, operands: Sequence[Ref] = ()) -> str:
         """Return the name of memory for a result, see `Results.new`."""
-        name = self._results.new(ref, before, stop, only, operands)
+        name = self._results.new(ref, position, stop, operands)
         if ref.number not in self._kept:
             self._contiguous.add(ref.number)
             self._made.add(ref.number)
@@ -216,14 +216,16 @@ class Writer:
 
     def _group(self, group: Group, stop: int) -> None:
         launch, signature = self.launches[id(group)]
-        before = stop if launch.in_place else stop - len(group.nodes)
         arrays = [self._operand(ref) for ref in signature.arrays]
         for k, ref in enumerate(signature.arrays):
             if ref.number in signature.repeated:
                 arrays[k] = self._repeated(ref, arrays[k], group.sizes[0])
         numbers = [Number(self._operand(ref), ref.dtype) for ref in signature.numbers]
-        operands = [ref for ref in signature.arrays if launch.in_place and ref.shape == group.domain]
-        results = [self._result(ref, before, stop, None, operands) for ref in signature.outputs]
+        results = []
+        alone = self._alone([*signature.arrays, *signature.numbers]) if launch.in_place else []
+        for ref in signature.outputs:
+            operands = [given for given in alone if group.roles[given.number] == group.roles[ref.number]]
+            results.append(self._result(ref, stop - len(group.nodes), stop, operands))
         rooms = [self._results.scratch(shape, dtype) for shape, dtype in launch.scratch]
         self._run.add(launch, arrays, results, numbers, rooms)
 
@@ -276,15 +278,17 @@ class Writer:
         arrays = [self._operand(ref) for ref in launch.operands]
         numbers = [Number(self._operand(ref), ref.dtype) for ref in launch.numbers]
         results = []
-        uses = Counter(map(self.sharing.root, launch.operands))
+        alone = self._alone([*launch.operands, *launch.numbers])
         for k, ref in enumerate(outputs):
             given = launch.overwrites(k)
-            if given is not None and uses[self.sharing.root(given)] > 1:  # a later position may read it
-                given = None
-            before = position if given is None else stop
-            results.append(self._result(ref, before, stop, given, () if given is None else (given,)))
+            results.append(self._result(ref, position, stop, [given] if given in alone else ()))
         rooms = [self._results.scratch(shape, dtype) for shape, dtype in launch.scratch]
         self._run.add(launch, arrays, results, numbers, rooms)
+
+    def _alone(self, operands: Sequence[Ref]) -> list[Ref]:
+        """Return the operands of a unit that share no memory with another, which may be read at a later position."""
+        uses = Counter(map(self.sharing.root, operands))
+        return [ref for ref in operands if uses[self.sharing.root(ref)] == 1]
 
     def _place(self, node: Node, name: str) -> None:
         """Write slices, and zeros beside them, into memory for the result."""
@@ -315,9 +319,11 @@ class Writer:
         source, (x, dim, index, src) = self.source, node.args
         if self.sharing.root(src) == self.sharing.root(x):
             return False
+        ends = self.sharing.last[self.sharing.root(x)] == position and x.dtype == node.results.dtype
         own = next((given for given in self._results.donated if given == x), None)
-        if own is None or self._results.overwritable(node.results, position + 1, own) is None:
+        if own is None or not ends:
             return False
+        self._results.donated.remove(own)
         self._made.add(node.results.number)
         arguments = f"{self.name(x)}, {self._results.free(own)}, {dim}, {self.name(index)}, {self.name(src)}"
         source.write(f"v{node.results.number} = {source.bind(self.executor.put, 'f')}({arguments})")

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
@@ -19,7 +17,7 @@ from burnpy.autodiff.graph import Leaf
 from burnpy.autodiff.recording import new_level
 from burnpy.backend.decorators.recorded import Recorded, Traced
 from burnpy.backend.errors import RecordingError
-from burnpy.backend.plans.recording import DefaultGenerator, Ref, refs_in
+from burnpy.backend.plans.recording import Ref, refs_in
 from burnpy.tensor.generator import recorders
 from burnpy.tensor.levels import levels_of, lifted_to, raised
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
@@ -347,11 +345,6 @@ def settled(record: Callable[[set[int], Any], S]) -> S:
         if not more:
             return step
         forced, level = forced | more, step.call.level
-
-
-def draws(args: Iterable[Any]) -> bool:
-    """Return whether a call draws random numbers."""
-    return any(x.__class__ is DefaultGenerator or (x.__class__ is Ref and x.dtype == np.dtype(object)) for x in args)
 
 
 def uses_of(nodes: Iterable[Any], outputs: Iterable[Ref]) -> set[int]:

@@ -18,7 +18,6 @@ from burnpy.func.control_flow.nested_calls import (
     NestedCall,
     UnsupportedLevelsError,
     beneath,
-    draws,
     gradients_beneath,
     kept_on,
     outputs_on,
@@ -123,7 +122,7 @@ def _pushed(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) -> 
 
 def _tracked(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) -> list[Any]:
     """Record the branches, and a node whose gradient runs the chosen one again; return the results on the device."""
-    if any(node.effect and draws(node.args) for side in sides for node in side.forward):
+    if any(node.draws for side in sides for node in side.forward):
         raise RecordingError(
             "a compiled function differentiates cond() with a branch that draws random numbers; draw them before, and "
             "pass them as operands"

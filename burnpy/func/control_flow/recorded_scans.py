@@ -17,7 +17,6 @@ from burnpy.func.control_flow.nested_calls import (
     NestedCall,
     UnsupportedLevelsError,
     beneath,
-    draws,
     gradients_beneath,
     kept_on,
     outputs_on,
@@ -194,7 +193,7 @@ class _Step:
         outputs = [call.ref(x) for x in (*to_carry, *to_sums, *to_x)]
         fixed = [own.ref for own in recorder.captured]
         backward = whole.nodes[len(self.forward) :]
-        random = any(node.effect and draws(node.args) for node in self.forward)
+        random = any(node.draws for node in self.forward)
         nodes, saved = split(self.forward, backward, outputs, fixed, whole.constants, again and not random)
         uses = uses_of(nodes, outputs)
         carry_used = [e.inside.ref for e in self.entered[:carried] if e.inside.ref.number in uses]

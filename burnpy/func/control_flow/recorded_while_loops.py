@@ -15,7 +15,6 @@ from burnpy.func.control_flow.nested_calls import (
     NestedCall,
     UnsupportedLevelsError,
     beneath,
-    draws,
     gradients_beneath,
     kept_on,
     outputs_on,
@@ -97,7 +96,7 @@ class _Repeated:
         """Record the loop, and a node whose gradient runs it again; return its results."""
         call, recorder = self.call, self.call.recorder
         whole, own = recorder.recording, call.inside(level)
-        if any(node.effect and draws(node.args) for node in whole.nodes):
+        if any(node.draws for node in whole.nodes):
             raise RecordingError(
                 "a compiled function differentiates while_loop() with steps that draw random numbers; draw them before"
             )

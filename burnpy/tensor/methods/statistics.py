@@ -12,6 +12,7 @@ from burnpy.tensor.dims import DimsLike, along, dim_of, dims_of, integer, need_b
 from burnpy.tensor.functions.histograms import Histogram, counted
 from burnpy.tensor.functions.statistics import Interpolation, correlation, covariance, quantile
 from burnpy.tensor.joining import cat
+from burnpy.tensor.levels import has_values
 from burnpy.tensor.operands import number, together
 from burnpy.tensor.reduction import FloatReductions
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -79,7 +80,8 @@ class IntCounting(TensorBase[B]):
         """Return the counts of each int from 0 to the largest in a 1-d x, int64; with ``weights``, their sums, a
         `Tensor`.
 
-        The size of the result depends on the values, so that a GPU is synchronized.
+        The size of the result depends on the values, so that a GPU is synchronized. In a compiled function and under
+        `vmap` it is ``minlength``, and a larger int is an error.
 
         Args:
             weights: a tensor of x's shape; None to count. The result has its dtype (float64 of ints and bools), and
@@ -89,7 +91,7 @@ class IntCounting(TensorBase[B]):
         Raises:
             ShapeError: x is not 1-d, or the weights have another shape.
             DTypeError: an int is negative.
-            ArgumentError: ``minlength`` is negative.
+            ArgumentError: ``minlength`` is negative, or needed and not given.
 
         >>> IntTensor[NumPy].from_data([1, 3, 1]).bincount(minlength=5).tolist()
         [0, 2, 0, 1, 0]
@@ -101,13 +103,14 @@ class IntCounting(TensorBase[B]):
             raise ArgumentError(f"bincount() got minlength={least}; it can be 0 or more")
         d = self._device.discrete
         index = self._primitive if self.dtype == int64 else d.cast(self._primitive, int64)
-        count = 0
-        if self.shape[0]:
+        count = least
+        if not has_values(self):
+            index = _below(self, index, least)
+        elif self.shape[0]:
             lowest = int(d.to_numpy(d.amin(index, (0,), False)))
             if lowest < 0:
                 raise DTypeError(f"bincount() got {lowest}; it counts ints from 0")
-            count = int(d.to_numpy(d.amax(index, (0,), False))) + 1
-        count = max(count, least)
+            count = max(least, int(d.to_numpy(d.amax(index, (0,), False))) + 1)
         if weights is None:
             ones = d.full(self.shape, 1, int64)
             return self._int(d.index_add(d.full((count,), 0, int64), 0, index, ones))
@@ -387,3 +390,21 @@ class FloatStatistics(FloatReductions[B]):
 def _floats(x: Any) -> Any:
     """Return ints as float32, floats as they are."""
     return x.float() if x.kind == "int" else x
+
+
+def _below(x: TensorBase[Any], index: Any, size: int) -> Any:
+    """Return an index whose ints are checked to be below a size where they cannot be read.
+
+    Raises:
+        ArgumentError: the size is 0.
+    """
+    if not size:
+        raise ArgumentError(
+            "bincount() gives a result whose size depends on values, which a compiled function and vmap() cannot "
+            "have; pass minlength=, a number above every int"
+        )
+    refused = lambda value: DTypeError(  # noqa: E731
+        f"bincount() got {value}; in a compiled function and under vmap() it counts ints from 0 to minlength - 1, "
+        f"which is {size - 1}"
+    )
+    return x._device.discrete.bounded(index, 0, size - 1, refused, None) if x.shape[0] else index

@@ -8,17 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, errors
+from burnpy import Autodiff, IntTensor, Tensor, errors, linalg, stack
 from burnpy.backend import NumPy
 from burnpy.backend.decorators.recorded import Recorded, Traced
 from burnpy.backend.plans.graph import RETURNED
 from burnpy.backend.plans.plan import Plan
 from burnpy.backend.plans.recording import Ref
+from burnpy.errors import ArgumentError, DTypeError
+from burnpy.func import compiled, grad, vmap
+from burnpy.nn.functional import gaussian_nll_loss
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from burnpy.testing.conformance import every_case
 from tests.conformance.suites import LARGE
 from tests.interrupting import LONG
+from tests.rows import every_row
 
 FUSED = ("float32", "float64")
 """The dtypes that kernels of plans compute with."""
@@ -154,3 +158,44 @@ def test_refs_are_values() -> None:
     x = recorder.input(np.ones((2, 3), np.float32))
     assert isinstance(x.ref, Ref)
     assert (x.shape, x.dtype) == ((2, 3), np.float32)
+
+
+def _lstsq(a: Any, b: Any) -> Any:
+    fit = linalg.lstsq(a, b)
+    return fit.solution, fit.residuals, fit.singular_values
+
+
+X, K = Tensor[NumPy].from_data([1.0, 2.0, 3.0, 4.0]), IntTensor[NumPy].from_data([2])
+MATRIX = Tensor[NumPy].from_data(np.random.default_rng(0).standard_normal((6, 3)))
+UNREAD: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "bincount": (lambda k: k.bincount(minlength=4), (IntTensor[NumPy].from_data([1, 3, 1]),)),
+    "bincount with weights": (lambda k, x: k.bincount(x, minlength=5), (IntTensor[NumPy].from_data([1, 3, 1, 0]), X)),
+    "lstsq": (_lstsq, (MATRIX, MATRIX[:, :2].sin())),
+    "the gradient of lstsq": (grad(lambda a, b: linalg.lstsq(a, b)[0].sum()), (MATRIX, MATRIX[:, :2].sin())),
+    "gaussian_nll_loss": (grad(lambda v, x: gaussian_nll_loss(x, x * 0.9, v), argnums=(0, 1)), (X * 0.1, X)),
+    "a part of an outer tensor set": (lambda k: X.at[k].set(0.0), (K,)),
+    "a part of an outer tensor set to an argument": (lambda k, v: X.at[k].set(v), (K, X[:1])),
+    "an element of an outer tensor multiplied": (lambda k: X.at[k[0]].mul(5.0), (K,)),
+}  # fmt: skip
+
+
+@every_row("name", UNREAD)
+def test_no_value_is_read(name: str) -> None:
+    """Operations whose eager form reads a value to choose a size or to check it are compiled, and run under vmap."""
+    f, arguments = UNREAD[name]
+    batched = tuple([stack([x, x]) for x in arguments])
+    for found, expected in ((compiled(f)(*arguments), f(*arguments)), (vmap(f)(*batched), f(*arguments))):
+        pairs = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
+        for x, y in pairs:
+            values = x.to_numpy()[1] if x.ndim > y.ndim else x.to_numpy()
+            np.testing.assert_allclose(values, y.to_numpy(), rtol=1e-6, atol=1e-9)
+
+
+def test_bincount_checks_in_each_replay() -> None:
+    count = compiled(lambda k: k.bincount(minlength=4))
+    assert count(IntTensor[NumPy].from_data([0, 3])).tolist() == [1, 0, 0, 1]
+    for wrong in (4, -1):
+        with pytest.raises(DTypeError, match=rf"bincount\(\) got {wrong}; .* which is 3"):
+            count(IntTensor[NumPy].from_data([0, wrong]))
+    with pytest.raises(ArgumentError, match="pass minlength="):
+        compiled(lambda k: k.bincount())(K)
