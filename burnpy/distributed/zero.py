@@ -14,11 +14,11 @@ from burnpy.distributed.group import Group, checked_weight
 from burnpy.nn.module import Module
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import gradient_device
+from burnpy.optim.memory import OptimizerRecord, ParamState
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.state import OptimizerRecord, ParamState
-from burnpy.optim.trees import is_tree, tree_step
+from burnpy.optim.pure import is_tree, tree_step
+from burnpy.optim.step import by_param
 from burnpy.optim.update_step import Step
-from burnpy.optim.updating import by_param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import beneath_levels, plain_device

@@ -16,38 +16,32 @@ True
 from __future__ import annotations
 
 from burnpy.backend.lazy import attached
-from burnpy.optim.value_trees import register_values
 
 _NAMES = {
     "burnpy.optim.ema": "Ema",
-    "burnpy.optim.gradients.accumulator": "GradientsAccumulator",
-    "burnpy.optim.gradients.clipping": "clip_by_global_norm clip_by_norm clip_by_value",
-    "burnpy.optim.gradients.grad_scaler": "GradScaler",
+    "burnpy.optim.gradients.grad_scaler": "GradScaler GradientsAccumulator",
+    "burnpy.optim.gradients.clipping": (
+        "clip_by_global_norm clip_by_norm clip_by_value clip_per_sample per_sample_gradients per_sample_norms "
+        "sum_of_samples"
+    ),
     "burnpy.optim.gradients.grads_params": "GradientsParams",
     "burnpy.optim.gradients.layout": "Layout",
-    "burnpy.optim.gradients.per_sample": "clip_per_sample per_sample_gradients per_sample_norms sum_of_samples",
-    "burnpy.optim.groups": "Group",
+    "burnpy.optim.settings": "Group",
     "burnpy.optim.optimizer": "Optimizer",
     "burnpy.optim.optimizers.adafactor": "Adafactor",
     "burnpy.optim.optimizers.adagrad": "AdaDelta AdaGrad RmsProp",
-    "burnpy.optim.optimizers.adam": "Adam Adamax AdamW NAdam",
-    "burnpy.optim.optimizers.lamb": "Lamb",
+    "burnpy.optim.optimizers.adam": "Adam AdamW Adamax Lamb NAdam RAdam",
     "burnpy.optim.optimizers.lbfgs": "LBfgs",
-    "burnpy.optim.optimizers.lion": "Lion",
+    "burnpy.optim.optimizers.sgd": "Lion Sgd",
     "burnpy.optim.optimizers.muon": "Muon",
-    "burnpy.optim.optimizers.radam": "RAdam",
-    "burnpy.optim.optimizers.sgd": "Sgd",
     "burnpy.optim.pure": "OptimizerState",
-    "burnpy.optim.schedules.lr_schedule": "ConstantLr LrSchedule ProductLr SequentialLr WarmUpLr",
-    "burnpy.optim.schedules.reduce_on_plateau": "ReduceOnPlateau",
-    "burnpy.optim.schedules.schedule_formulas": (
+    "burnpy.optim.lr_schedule": "ConstantLr LrSchedule ProductLr ReduceOnPlateau SequentialLr WarmUpLr",
+    "burnpy.optim.schedules": (
         "CosineLr CosineRestartsLr CyclicLr ExponentialLr LinearLr MultiStepLr NoamLr OneCycleLr PolynomialLr StepLr"
     ),
-    "burnpy.optim.state": "OptimizerRecord ParamState",
+    "burnpy.optim.memory": "OptimizerRecord ParamState",
     "burnpy.optim.update_step": "Step for_each_param",
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
 __getattr__, __dir__, __all__ = attached(__name__, _NAMES)
-
-register_values()

@@ -1,27 +1,29 @@
 """The names of `burnpy.optim`, made from its table by ``python -m burnpy.docs.stubs``."""
 
 from burnpy.optim.ema import Ema
-from burnpy.optim.gradients.accumulator import GradientsAccumulator
-from burnpy.optim.gradients.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
-from burnpy.optim.gradients.grad_scaler import GradScaler
+from burnpy.optim.gradients.clipping import (
+    clip_by_global_norm,
+    clip_by_norm,
+    clip_by_value,
+    clip_per_sample,
+    per_sample_gradients,
+    per_sample_norms,
+    sum_of_samples,
+)
+from burnpy.optim.gradients.grad_scaler import GradientsAccumulator, GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.layout import Layout
-from burnpy.optim.gradients.per_sample import clip_per_sample, per_sample_gradients, per_sample_norms, sum_of_samples
-from burnpy.optim.groups import Group
+from burnpy.optim.lr_schedule import ConstantLr, LrSchedule, ProductLr, ReduceOnPlateau, SequentialLr, WarmUpLr
+from burnpy.optim.memory import OptimizerRecord, ParamState
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.optimizers.adafactor import Adafactor
 from burnpy.optim.optimizers.adagrad import AdaDelta, AdaGrad, RmsProp
-from burnpy.optim.optimizers.adam import Adam, Adamax, AdamW, NAdam
-from burnpy.optim.optimizers.lamb import Lamb
+from burnpy.optim.optimizers.adam import Adam, Adamax, AdamW, Lamb, NAdam, RAdam
 from burnpy.optim.optimizers.lbfgs import LBfgs
-from burnpy.optim.optimizers.lion import Lion
 from burnpy.optim.optimizers.muon import Muon
-from burnpy.optim.optimizers.radam import RAdam
-from burnpy.optim.optimizers.sgd import Sgd
+from burnpy.optim.optimizers.sgd import Lion, Sgd
 from burnpy.optim.pure import OptimizerState
-from burnpy.optim.schedules.lr_schedule import ConstantLr, LrSchedule, ProductLr, SequentialLr, WarmUpLr
-from burnpy.optim.schedules.reduce_on_plateau import ReduceOnPlateau
-from burnpy.optim.schedules.schedule_formulas import (
+from burnpy.optim.schedules import (
     CosineLr,
     CosineRestartsLr,
     CyclicLr,
@@ -33,7 +35,7 @@ from burnpy.optim.schedules.schedule_formulas import (
     PolynomialLr,
     StepLr,
 )
-from burnpy.optim.state import OptimizerRecord, ParamState
+from burnpy.optim.settings import Group
 from burnpy.optim.update_step import Step, for_each_param
 
 __all__ = [

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self
 
+from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
+from burnpy.func.pytree import register_tree
 from burnpy.nn.module_base import ModuleBase
 from burnpy.tensor.levels import plain_device
 from burnpy.tensor.tensor import IntTensor, Tensor
@@ -88,3 +91,20 @@ class Ema(Generic[M]):
 
 def _warmed_up(decay: float, count: int) -> tuple[float]:
     return (min(decay, (1 + count) / (10 + count)),)
+
+
+def _flatten(ema: Ema[Any]) -> tuple[list[Any], tuple[Any, ...]]:
+    """Return the parts; the number of updates becomes a tensor, so that it is no constant of a plan."""
+    updates, device = ema.updates, ema.model._own_device()
+    if device is not None and not isinstance(updates, IntTensor):
+        plain: Any = plain_device(device)
+        updates = new_tensor(IntTensor, plain, plain.discrete.full((), updates, int64))
+    return [ema.model, updates], (type(ema), ema.decay, ema.warm_up)
+
+
+def _unflatten(children: Sequence[Any], rest: tuple[Any, ...]) -> Ema[Any]:
+    model, updates = children
+    return rest[0](model, *rest[1:], updates)  # type: ignore[no-any-return]  # of that class
+
+
+register_tree(Ema, _flatten, _unflatten)

@@ -12,14 +12,11 @@ from burnpy.backend.operations.foreach import no_results, one_position, unless
 from burnpy.nn.module import Module
 from burnpy.nn.module_errors import Explaining, missing_attribute
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.groups import Group, Options, options_of
-from burnpy.optim.memory import MASTER, Memory, Use
-from burnpy.optim.pure import OptimizerState, initial_state, pure_step
-from burnpy.optim.settings import Ranges, at_least_zero, check_ranges, flag
-from burnpy.optim.state import OptimizerRecord, ParamState, checked_record, rekeyed
-from burnpy.optim.trees import is_tree, tree_step
+from burnpy.optim.memory import MASTER, Memory, OptimizerRecord, ParamState, Use, checked_record, rekeyed
+from burnpy.optim.pure import OptimizerState, initial_state, is_tree, pure_step, tree_step
+from burnpy.optim.settings import Group, Options, Ranges, at_least_zero, check_ranges, flag, options_of
+from burnpy.optim.step import stepped_model
 from burnpy.optim.update_step import Step, Update
-from burnpy.optim.updating import stepped_model
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor

@@ -155,7 +155,7 @@ class Decoder:
 
 def _optimizer_record() -> Any:
     """Return the class `OptimizerRecord`, imported when it is first needed to keep imports cheap."""
-    from burnpy.optim.state import OptimizerRecord
+    from burnpy.optim.memory import OptimizerRecord
 
     return OptimizerRecord
 

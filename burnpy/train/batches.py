@@ -9,8 +9,7 @@ from typing import Any, Protocol, TypeAlias
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, a
 from burnpy.nn.module import Module
-from burnpy.optim.gradients.accumulator import GradientsAccumulator
-from burnpy.optim.gradients.grad_scaler import GradScaler
+from burnpy.optim.gradients.grad_scaler import GradientsAccumulator, GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.train.strategy import Ranks, shared
 from burnpy.train.train_step import Measured

@@ -15,9 +15,9 @@ from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.func.compiling.compilation import compiled
 from burnpy.func.pytree import flatten
 from burnpy.optim.gradients.grads_params import GradientsParams
+from burnpy.optim.memory import OptimizerRecord
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.pure import OptimizerState
-from burnpy.optim.state import OptimizerRecord
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.train.train_step import Step, checked_step
 

@@ -14,8 +14,8 @@ from burnpy.nn.module import Module
 from burnpy.optim.gradients.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
+from burnpy.optim.lr_schedule import ConstantLr, LrSchedule
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.schedules.lr_schedule import ConstantLr, LrSchedule
 from burnpy.tensor.call_errors import explained
 from burnpy.train.batches import Batches
 from burnpy.train.callback import EACH_EPOCH, Callback, Every, callbacks_of, check_every

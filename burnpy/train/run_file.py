@@ -12,8 +12,8 @@ from burnpy.backend.errors import ArgumentError, BurnpyError, RecordError, Recor
 from burnpy.metrics.metric import Metric
 from burnpy.nn.module import Module
 from burnpy.optim.gradients.grad_scaler import GradScaler
+from burnpy.optim.memory import OptimizerRecord
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.state import OptimizerRecord
 from burnpy.record.checkpoint_file import save
 from burnpy.record.record import Record
 from burnpy.train.batches import settings_of

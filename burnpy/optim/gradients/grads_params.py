@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, final, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import ArgumentError, DeviceError, ImmutableError, KindError, MissingGradientError, a
+from burnpy.func.pytree import register_tree
 from burnpy.nn.module_paths import meets, suggestion
 from burnpy.nn.param import Param
 from burnpy.optim.gradients.layout import BUCKET_BYTES, Layout
-from burnpy.optim.gradients.matching import absent, added, gradient_device, matched, norm_of, taken_from
+from burnpy.optim.gradients.matching import absent, added, device_in, gradient_device, matched, norm_of, taken_from
 from burnpy.tensor.gradients import Gradients, is_one, primitive_of
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
@@ -418,3 +419,23 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
 
 def _restored(device: Any, values: Any, paths: Any, updates: Any, found_inf: Any) -> GradientsParams[Any]:
     return GradientsParams(device, values, paths=paths, updates=updates, found_inf=found_inf)
+
+
+def _flatten(grads: GradientsParams[Any]) -> tuple[list[Any], tuple[Any, ...]]:
+    rest = (
+        grads._device.stands_for or grads._device,
+        tuple(grads._values),
+        tuple(grads._updates),
+        tuple(grads._paths.items()),
+    )
+    return [[*grads._values.values()], [*grads._updates.values()], grads._found_inf], rest
+
+
+def _unflatten(children: Sequence[Any], rest: tuple[Any, ...]) -> GradientsParams[Any]:
+    (tensors, sums, found_inf), (default, idents, buffers, paths) = children, rest
+    device = device_in((*tensors, *sums), default)
+    values, updates = dict(zip(idents, tensors, strict=True)), dict(zip(buffers, sums, strict=True))
+    return _restored(device, values, dict(paths), updates, found_inf)
+
+
+register_tree(GradientsParams, _flatten, _unflatten)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, KindError, ShapeError, a
@@ -202,3 +202,8 @@ def _order(p: float) -> float:
     if number(p, "the p of a norm") <= 0:
         raise ArgumentError(f"norm() got p = {p!r}; p is positive: 2, 1 or math.inf, for example")
     return float(p)
+
+
+def device_in(tensors: Sequence[Any], default: Any) -> Any:
+    """Return the device of the first of some tensors, which in a recording is another one; a default without them."""
+    return next((tensor._device for tensor in tensors if hasattr(tensor, "_device")), default)

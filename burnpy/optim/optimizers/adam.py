@@ -1,4 +1,4 @@
-"""Adam, AdamW, and Adam's variants Adamax and NAdam."""
+"""Adam, AdamW, AdaMax, NAdam, RAdam and LAMB."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import Ranges, at_least_zero, decay_rates
-from burnpy.optim.update_step import Update, decayed, lerp, mean_square, root
+from burnpy.optim.update_step import Update, decayed, length, lerp, mean_square, root
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Float
@@ -287,3 +287,155 @@ def _momentum_product(beta: float, decay: float, number: int) -> float:
         product *= _momentum(beta, decay, k)
     _products[beta, decay] = number, product
     return product
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RAdam(Optimizer):
+    """The RAdam optimizer, `Adam` without the division by √v as long as v is too uncertain::
+
+        g = grad + weight_decay · p
+        m = β₁ · m + (1 - β₁) · g
+        v = β₂ · v + (1 - β₂) · g²
+        ρ = ρ∞ - 2 · t · β₂ᵗ / (1 - β₂ᵗ)                             with ρ∞ = 2 / (1 - β₂) - 1
+        r = √((ρ - 4) · (ρ - 2) · ρ∞ / ((ρ∞ - 4) · (ρ∞ - 2) · ρ))
+        p = p - lr · m / (1 - β₁ᵗ) · r · √(1 - β₂ᵗ) / (√v + eps)     if ρ > 5
+        p = p - lr · m / (1 - β₁ᵗ)                                   otherwise
+
+    t counts the updates of the parameter, from 1. The results equal those of `torch.optim.RAdam`.
+
+    Source: Liu et al., On the variance of the adaptive learning rate and beyond, 2020.
+
+    Args:
+        betas: (β₁, β₂), the decay rates of the averages, each in [0, 1).
+        eps: added to the divisor to avoid division by zero.
+        decoupled_weight_decay: whether p is multiplied by 1 - lr · weight_decay instead, as in `AdamW`.
+        weight_decay: the coefficient of an L2 penalty, or the decay rate of the weights.
+        maximize, groups, master_weights: see `Optimizer`.
+
+    Raises:
+        ArgumentError: a setting is out of range.
+
+    >>> from burnpy.nn import Linear
+    >>> model, optim = Linear(2, 1, bias=False, device=Autodiff[NumPy]).map(lambda w: w * 0.0), RAdam()
+    >>> loss = model(Tensor[Autodiff[NumPy]].from_data([[1.0, -2.0]])).sum()
+    >>> [round(w, 4) for (w,) in optim.step(0.01, model, loss.backward()).weight.value.tolist()]
+    [-0.01, 0.02]
+    """
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    decoupled_weight_decay: bool = False
+
+    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero}
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The averages of the gradient and of its square."""
+        return ("m", "v")
+
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
+        beta1, beta2 = self.betas
+        rate, scale = step.numbers(radam_rates, 1, beta1, beta2)
+        numbers, counted = (rate, scale, 1.0 - beta1, beta2, 1.0 - beta2, self.eps), step.updates is not None
+        flags = (counted or scale > 0.0, counted)
+        return Update(radam_step, numbers, flags, decoupled=self.decoupled_weight_decay)
+
+
+def radam_rates(number: int, lr: float, beta1: float, beta2: float) -> tuple[float, float]:
+    """Return the corrected rate of an update, and r · √(1 - β₂ᵗ); 0 as long as ρ is at most 5."""
+    correction = 1.0 - beta2**number
+    limit = 2.0 / (1.0 - beta2) - 1.0
+    length, rate = limit - 2.0 * number * beta2**number / correction, lr / (1.0 - beta1**number)
+    if length <= 5.0:
+        return rate, 0.0
+    ratio = (length - 4.0) * (length - 2.0) * limit / ((limit - 4.0) * (limit - 2.0) * length)
+    return rate, math.sqrt(ratio) * math.sqrt(correction)
+
+
+def radam_step(
+    b: Any, param: Float, grad: Float, mean: Float, square: Float, rate: Any, scale: Any, share1: Any, beta2: Any,
+    share2: Any, eps: Any, decay: Any, rectified: bool, counted: bool, *how: bool,
+) -> tuple[Float, Float, Float]:  # fmt: skip
+    """Update one parameter, with the `radam_rates` and the shares 1 - β of the gradient in the averages.
+
+    If ``counted``, the device decides whether the update is rectified: where the rectification is not 0.
+    """
+    param, grad = decayed(b, param, grad, decay, *how)
+    mean = lerp(b, mean, grad, share1)
+    square = mean_square(b, square, grad, beta2, share2)
+    change = b.mul(mean, rate)
+    if rectified:
+        number = scale if hasattr(scale, "dtype") else b.full((), scale, param.dtype)
+        scaled = b.mul(change, b.div(number, b.add(b.sqrt(square), eps)))
+        change = b.where(b.ne(number, 0.0), scaled, change) if counted else scaled
+    return b.sub(param, change), mean, square
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Lamb(Optimizer):
+    """The Lamb optimizer, `Adam` whose step has the length of the parameter, for large batches::
+
+        m = β₁ · m + (1 - β₁) · grad
+        v = β₂ · v + (1 - β₂) · grad²
+        u = (m / (1 - β₁ᵗ)) / (√(v / (1 - β₂ᵗ)) + eps) + weight_decay · p
+        p = p - lr · ‖p‖ / ‖u‖ · u                       p - lr · u if a norm is 0
+
+    t counts the updates of the parameter, from 1.
+
+    Source: You et al., Large batch optimization for deep learning: Training BERT in 76 minutes, 2020.
+
+    Args:
+        betas: (β₁, β₂), the decay rates of the averages, each in [0, 1).
+        eps: added to the divisor to avoid division by zero.
+        weight_decay: the share of the parameter in the step.
+        maximize, groups, master_weights: see `Optimizer`.
+
+    Raises:
+        ArgumentError: a setting is out of range.
+
+    >>> from burnpy.nn import Linear
+    >>> model, optim = Linear(2, 1, bias=False, device=Autodiff[NumPy]).map(lambda w: w * 0.0 + 1.0), Lamb()
+    >>> loss = model(Tensor[Autodiff[NumPy]].from_data([[1.0, -2.0]])).sum()
+    >>> [round(w, 4) for (w,) in optim.step(0.01, model, loss.backward()).weight.value.tolist()]
+    [0.99, 1.01]
+    """
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-6
+
+    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero}
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The averages of the gradient and of its square."""
+        return ("m", "v")
+
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
+        beta1, beta2 = self.betas
+        corrections = step.numbers(lamb_corrections, 0, beta1, beta2)
+        numbers = (step.lr, *corrections, 1.0 - beta1, beta2, 1.0 - beta2, self.eps)
+        return Update(lamb_step, numbers, elementwise=False)
+
+
+def lamb_corrections(number: int, lr: float, beta1: float, beta2: float) -> tuple[float, float]:
+    """Return the bias corrections of an update: 1 / (1 - β₁ᵗ), and √(1 - β₂ᵗ), the divisor of √v."""
+    return 1.0 / (1.0 - beta1**number), root(1.0 - beta2**number)
+
+
+def lamb_step(
+    b: Any, param: Float, grad: Float, mean: Float, square: Float, lr: Any, correction: Any, root: Any, share1: Any,
+    beta2: Any, share2: Any, eps: Any, decay: Any, decays: bool, maximize: bool, decoupled: bool,
+) -> tuple[Float, Float, Float]:  # fmt: skip
+    """Update one parameter, with the `lamb_corrections` and the shares 1 - β of the gradient in the averages."""
+    _, grad = decayed(b, param, grad, decay, False, maximize, decoupled)
+    mean = lerp(b, mean, grad, share1)
+    square = mean_square(b, square, grad, beta2, share2)
+    change = b.div(b.mul(mean, correction), b.add(b.div(b.sqrt(square), root), eps))
+    if decays:
+        change = b.add(change, b.mul(param, decay))
+    of_param, of_change = length(b, param), length(b, change)
+    some = b.discrete.bitwise_and(b.gt(of_param, 0.0), b.gt(of_change, 0.0))
+    ratio = b.where(some, b.div(of_param, of_change), 1.0)
+    return b.sub(param, b.mul(change, b.mul(ratio, lr))), mean, square

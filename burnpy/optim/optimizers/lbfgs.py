@@ -15,11 +15,10 @@ from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.memory import Memory, Use
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.optimizers.line_search import strong_wolfe
-from burnpy.optim.pending import Pending, batches, pending_in, refuse
+from burnpy.optim.pure import in_tree, is_tree
 from burnpy.optim.settings import Ranges, at_least_zero, count
-from burnpy.optim.trees import in_tree, is_tree
+from burnpy.optim.step import Pending, batches, by_param, pending_in, pending_of, refuse
 from burnpy.optim.update_step import Step
-from burnpy.optim.updating import by_param, pending_of
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_of

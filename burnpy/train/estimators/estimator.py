@@ -27,9 +27,9 @@ from burnpy.nn.layers.activation import Relu
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.module import Module
+from burnpy.optim.lr_schedule import ConstantLr, LrSchedule
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.optimizers.adam import AdamW
-from burnpy.optim.schedules.lr_schedule import ConstantLr, LrSchedule
 from burnpy.tensor.generator import Generator, default_generator
 from burnpy.tensor.tensor import Tensor
 from burnpy.train.learner import Learner

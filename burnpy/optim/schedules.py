@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.optim.schedules.lr_schedule import LrSchedule, ascending
+from burnpy.optim.lr_schedule import LrSchedule, ascending
 from burnpy.optim.settings import Ranges, at_least_zero, count, number
 
 
