@@ -1,0 +1,206 @@
+"""Operations of the schema as functions of tensors, which random functions are made of, and their rounding errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.backend.backend import operations
+from burnpy.backend.dtypes import dtype_of, float64, kind_of
+from burnpy.tensor.levels import common_device, raised
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
+from burnpy.testing.cases.samples import ByDType, ByKind, CaseDType
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from burnpy.backend.primitives import DType
+
+CLASSES: dict[str, Any] = {"float": Tensor, "int": IntTensor, "bool": BoolTensor}
+"""The class of tensors of each kind."""
+
+
+def call(name: str, *args: Any) -> Any:
+    """Call an operation of the schema on tensors, with those of outer levels lifted.
+
+    Elementwise operations are called as methods of tensors where there is one, so that tensors lift their operands.
+
+    Args:
+        name: the operation.
+        args: its arguments in the order of its declaration: tensors, lists of them, and Python values.
+
+    Returns:
+        A tensor, or a tuple of them.
+
+    >>> from burnpy.testing.differential import call
+    >>> call("cumsum", Tensor[NumPy].from_data([1.0, 2.0]), 0).tolist()
+    [1.0, 3.0]
+    """
+    op = operations()[name]
+    tensors = [x for x in _members(args) if isinstance(x, TensorBase)]
+    dtype = next((x.dtype for x in tensors if x.kind == "float"), float64)
+    given = [_resolved(a, dtype) for a in args]
+    if op.elementwise and isinstance(given[0], TensorBase) and hasattr(given[0], name) and len(op.results) == 1:
+        return rounded(getattr(given[0], name)(*given[1:]))
+    floats = [x.device for x in tensors if x.kind == "float"]
+    top: Any = common_device(name, floats, [x.device for x in tensors if x.kind != "float"])
+    kinds = {x.kind for x in tensors}
+    on = top if op.results == ("Float",) or "float" in kinds or not kinds else top.discrete
+
+    def primitive(a: Any, consumed: bool) -> Any:
+        if isinstance(a, list):
+            return [primitive(member, consumed) for member in a]
+        if not isinstance(a, TensorBase):
+            return a
+        x = raised(a, top)._primitive
+        return top.add(x, 0.0) if consumed else x
+
+    results = getattr(on, name)(
+        *[primitive(a, d.name in op.consumes) for a, d in zip(given, op.arguments, strict=False)]
+    )
+    found = [rounded(new_tensor(CLASSES[kind_of(r.dtype)], top, r)) for r in _members(results)]
+    return tuple(found) if isinstance(results, (tuple, list)) else found[0]
+
+
+def constant(values: Any, like: Tensor[Any]) -> Any:
+    """Return a tensor on the device beneath all levels of another; floats in its dtype.
+
+    >>> from burnpy.testing.differential import constant
+    >>> constant([[True]], Tensor[NumPy].zeros(())).shape
+    (1, 1)
+    """
+    array = np.asarray(values)
+    if kind_of(array.dtype) == "float":
+        array = _narrowed(array).astype(like.dtype)
+    return CLASSES[kind_of(array.dtype)].from_data(array, device=_beneath(like.device))
+
+
+def _beneath(device: Any) -> Any:
+    """Return the device beneath all levels of `burnpy.func`."""
+    while device.level:
+        device = device.inner
+    return device
+
+
+def within(x: Tensor[Any], low: float, high: float) -> Tensor[Any]:
+    """Map all numbers smoothly to those between two bounds."""
+    middle, half = (low + high) / 2, (high - low) / 2 * 0.98
+    inside: Tensor[Any] = rounded((x * (1 / max(half, 1.0))).tanh() * half + middle)
+    return inside
+
+
+def near(values: Any, x: Tensor[Any]) -> Tensor[Any]:
+    """Return constants, each changed by less than 0.3 by an element of x."""
+    changed: Tensor[Any] = rounded(constant(values, x) + x.tanh() * 0.3)
+    return changed
+
+
+def fitted(x: Any, *shape: int) -> Any:
+    """Return the elements of x in a shape: reshaped, broadcast, or repeated.
+
+    >>> from burnpy.testing.differential import fitted
+    >>> fitted(Tensor[NumPy].from_data([1.0, 2.0]), 3).tolist()
+    [1.0, 2.0, 1.0]
+    """
+    if x.shape == shape:
+        return x
+    size, count = math.prod(x.shape), math.prod(shape)
+    if size == count:
+        return x.reshape(shape)
+    if len(x.shape) <= len(shape) and all(a in (1, b) for a, b in zip(x.shape[::-1], shape[::-1], strict=False)):
+        return x.expand(shape)
+    picked = IntTensor.from_data(np.arange(count) % max(size, 1), device=_beneath(x.device))
+    return x.reshape((size,)).index_select(0, picked).reshape(shape)
+
+
+def described(sample: Any, x: Tensor[Any]) -> Tensor[Any]:
+    """Return x as a description of an argument varies it, such as the symmetric part of matrices."""
+    return new_tensor(Tensor, x.device, sample.varied(x.device, x._primitive))  # type: ignore[no-any-return]  # of that class
+
+
+def flat(results: Any) -> list[Any]:
+    """Return the tensors of a result, which is one or a tuple, list or dict of such."""
+    if isinstance(results, dict):
+        return flat(list(results.values()))
+    return [x for r in results for x in flat(r)] if isinstance(results, (tuple, list)) else [results]
+
+
+def _members(args: Iterable[Any]) -> list[Any]:
+    if not isinstance(args, (tuple, list)):
+        return [args]
+    return [member for a in args for member in _members(a)]
+
+
+def _resolved(a: Any, dtype: DType) -> Any:
+    if isinstance(a, (ByKind, ByDType)):
+        return a.of(dtype)
+    return dtype if isinstance(a, CaseDType) else a
+
+
+@dataclass
+class Rounding:
+    """Random changes of all intermediate values by the relative error of a dtype, as rounding changes them."""
+
+    dtype: str  #: the dtype to whose numbers constants are rounded
+    relative: float  #: the relative change; 0 to change nothing
+    seed: int = 0
+    largest: float = 0.0  #: the largest finite intermediate value
+    generator: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Change a function's values as in its last call."""
+        self.generator = np.random.default_rng(self.seed)
+
+    def of(self, x: Tensor[Any]) -> Tensor[Any]:
+        """Return a value with an error."""
+        factor = 1.0 + self.relative * self.generator.choice([-1.0, 1.0], x.shape)
+        return x * Tensor.from_data(np.asarray(factor, float64), device=_beneath(x.device))
+
+
+_ROUNDING: ContextVar[Rounding | None] = ContextVar("burnpy_differential_rounding", default=None)
+
+
+@contextmanager
+def rounding(errors: Rounding) -> Generator[None, None, None]:
+    """Return a context manager in which `call` and the other functions have rounding errors."""
+    token = _ROUNDING.set(errors)
+    try:
+        yield
+    finally:
+        _ROUNDING.reset(token)
+
+
+def restarted(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose every call has the same rounding errors, those of its arguments included."""
+
+    def restarting(*xs: Any) -> Any:
+        errors = _ROUNDING.get()
+        if errors is None:
+            return f(*xs)
+        errors.restart()
+        return f(*[rounded(x) for x in xs])
+
+    return restarting
+
+
+def rounded(x: Any) -> Any:
+    """Return a value with the rounding error of this context; ints and bools unchanged."""
+    errors = _ROUNDING.get()
+    if errors is None or not errors.relative or not isinstance(x, Tensor) or not math.prod(x.shape):
+        return x
+    return errors.of(x)
+
+
+def _narrowed(array: NDArray[Any]) -> NDArray[Any]:
+    errors = _ROUNDING.get()
+    return array if errors is None else array.astype(dtype_of(errors.dtype)).astype(float64)

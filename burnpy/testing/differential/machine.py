@@ -1,0 +1,365 @@
+"""Runs samples through the transformations, judges differences by conditions, and shrinks what fails."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.backend.devices import device_of
+from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.errors import BurnpyError, NonFiniteError
+from burnpy.testing.differential.calls import Rounding
+from burnpy.testing.differential.samples import Maker, Sample
+from burnpy.testing.differential.transformations import (
+    TRANSFORMATIONS,
+    Arrays,
+    Case,
+    Transformation,
+    Unsuitable,
+    differences,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from burnpy.testing.cases.blocks import Block
+
+TRIALS = 5
+"""The number of computations with random rounding errors that estimate a condition."""
+TIMES = 24.0
+"""How many times larger a difference may be than the effect of such errors."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A transformation that disagrees on a sample."""
+
+    transformation: str
+    message: str
+    sample: Sample | None
+    number: int  #: of the sample
+    seed: int
+
+    def __str__(self) -> str:
+        """Return the message with the sample as runnable code."""
+        if self.sample is None:
+            return f"{self.transformation}: {self.message}"
+        source = "\n".join(f"    {line}" for line in self.sample.source().splitlines())
+        names = ", ".join(f"x{k}" for k in range(len(self.sample.inputs)))
+        return (
+            f"{self.transformation}: {self.message}  (sample {self.number} of seed {self.seed})\n"
+            "    import numpy as np\n"
+            "    from burnpy.testing.cases import ROWS\n"
+            "    from burnpy.testing.differential import *\n"
+            f"{source}\n    check(f, [{names}], only={self.transformation!r})"
+        )
+
+
+@dataclass
+class Report:
+    """The counts of a run."""
+
+    samples: int = 0
+    compared: Counter[str] = field(default_factory=Counter[str])
+    wrong: Counter[str] = field(default_factory=Counter[str])
+    refused: Counter[str] = field(default_factory=Counter[str])
+    unsuitable: Counter[str] = field(default_factory=Counter[str])
+    examples: dict[str, str] = field(default_factory=dict[str, str])  #: a sample that is refused, by message
+    failures: list[Failure] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """Return a table of the counts by transformation."""
+        lines = [f"{self.samples} samples, {self.compared.total()} comparisons, {self.wrong.total()} wrong"]
+        lines += [f"{name:44} {n:7} {self.wrong[name]:5}" for name, n in sorted(self.compared.items())]
+        return "\n".join(lines)
+
+
+def epsilon(dtype: str) -> float:
+    """Return the distance of 1 to the next number of a dtype."""
+    return 2.0**-7 if dtype == "bfloat16" else float(np.finfo(dtype).eps)
+
+
+def largest(dtype: str) -> float:
+    """Return the largest number of a dtype."""
+    return 3e38 if dtype == "bfloat16" else float(np.finfo(dtype).max)
+
+
+def compare(case: Case, t: Transformation) -> str | None:
+    """Return what is wrong with a transformation of a case; None if nothing is.
+
+    Raises:
+        Unsuitable: they cannot be compared.
+        BurnpyError: the transformation refuses the case.
+    """
+    traits = case.traits
+    if (traits.draws and not t.draws) or (traits.by_value and t.batch):
+        raise Unsuitable("draws")
+    if t.of:
+        return _against_differences(case, t)
+    expected = (
+        t.expected(case, t.quantity)
+        if t.expected is not None
+        else case.batch(t.quantity)
+        if t.batch
+        else case.eager(t.quantity)
+    )
+    try:
+        found = t.way(case, t.quantity)
+    except (BurnpyError, Unsuitable):
+        raise
+    except AssertionError as error:
+        return str(error)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    if len(found) != len(expected):
+        return f"{len(found)} results, expected {len(expected)}"
+    for k, (a, b) in enumerate(zip(found, expected, strict=True)):
+        if a.shape != b.shape or (a.dtype != b.dtype and t.dtype == "float64"):
+            return f"result {k}: shape {a.shape} and dtype {a.dtype}, expected {b.shape} and {b.dtype}"
+    if t.dtype == "float64" and all(close(a, b) for a, b in zip(found, expected, strict=True)):
+        return None
+    return _judged(case, t, found, expected)
+
+
+def close(a: NDArray[Any], b: NDArray[Any], rtol: float = 1e-9) -> bool:
+    """Return whether arrays agree to nearly all digits, relative to the largest element."""
+    if a.dtype.kind not in "fV":
+        return bool((a == b).all())
+    finite = np.isfinite(b)
+    scale = float(abs(b[finite]).max(initial=0.0))
+    with np.errstate(invalid="ignore"):
+        good = (a == b) | (np.isnan(a) & np.isnan(b)) | (finite & (abs(a - b) <= rtol * abs(b) + rtol * 1e-3 * scale))
+    return bool(good.all())
+
+
+def _judged(case: Case, t: Transformation, found: Arrays, expected: Arrays) -> str | None:
+    """Compare with the effect of rounding errors, estimated by random ones of the dtype's size in float64."""
+    narrow = t.dtype != "float64"
+    eps = max(epsilon(t.dtype), epsilon("float32") if case.traits.narrow else 0.0)
+    if narrow:
+        exact = Rounding(t.dtype, 0.0)
+        expected = _with_errors(case, t, exact)
+    trials = [_with_errors(case, t, Rounding(t.dtype, eps if narrow else 8 * eps, seed)) for seed in range(TRIALS)]
+    few = 8 * eps * case.traits.loose * {"values": 1, "hvp": 16}.get(t.quantity, 4)
+    noise = 16 * eps * max([float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in case.eager("loss")], default=0.0)
+    for k, (a, b) in enumerate(zip(found, expected, strict=True)):
+        others = [trial[k] for trial in trials]
+        if any(o.shape != b.shape for o in others):
+            raise Unsuitable("shapes depend on values")
+        if b.dtype.kind in "biu":
+            unsure = np.zeros(b.shape, bool)
+            for o in others:
+                unsure |= o != b
+            if (found_wrong := (a != b) & ~unsure).any() and not unsure.any():
+                return _described(k, a, b, found_wrong)
+            continue
+        with np.errstate(all="ignore"):
+            finite = np.isfinite(b)
+            spread = np.max([np.abs(o - b) for o in others], axis=0, initial=0.0)
+            unsure = ~np.isfinite(spread) & finite
+            spread = np.where(np.isfinite(spread), spread, 0.0)
+            scale = float(np.abs(b[finite]).max(initial=0.0))
+            allowed = TIMES * (spread + 0.02 * spread.max(initial=0.0)) + few * (np.abs(b) + 0.1 * scale) + noise
+            wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= allowed)) & ~unsure
+            if narrow:
+                small, big = float(np.finfo(np.float32).tiny) if t.dtype != "float16" else 6e-5, largest(t.dtype)
+                if not np.isfinite(a[wrong]).all() or scale > big / 8 or (scale and scale < small / eps):
+                    raise Unsuitable("overflow or underflow")
+        if wrong.any():
+            return _described(k, a, b, wrong)
+    return None
+
+
+def _with_errors(case: Case, t: Transformation, errors: Rounding) -> Arrays:
+    from burnpy.testing.differential.calls import rounding
+
+    kept, inputs = case._kept, case.inputs
+    if t.dtype != "float64":
+        case.inputs = [x.astype(dtype_of(t.dtype)).astype(np.float64) for x in inputs]
+    case._kept = {}
+    try:
+        with rounding(errors), np.errstate(all="ignore"):
+            if t.expected is not None:
+                return t.expected(case, t.quantity)
+            return case.batch(t.quantity) if t.batch else case.eager(t.quantity)
+    finally:
+        case._kept, case.inputs = kept, inputs
+
+
+def _described(k: int, a: Any, b: Any, wrong: Any) -> str:
+    first = tuple(int(n) for n in np.argwhere(wrong)[0])
+    count = f"{int(wrong.sum())} of {wrong.size} elements differ"
+    return f"result {k}: {count}; {list(first)} is {a[first]!s}, expected {b[first]!s}"
+
+
+def _against_differences(case: Case, t: Transformation) -> str | None:
+    """Compare derivatives with differences, where these converge."""
+    if not case.traits.differentiable or case.traits.narrow:
+        raise Unsuitable("detached")
+    base = case.eager(t.of)
+    if not all(np.isfinite(x).all() for x in base) or not all(np.isfinite(x).all() for x in case.inputs):
+        raise Unsuitable("not finite")
+    expected, errors = differences(case, t.of)
+    found = t.way(case, t.quantity)
+    for k, (a, b, error, value) in enumerate(zip(found, expected, errors, base, strict=True)):
+        noise = float(np.abs(value).max(initial=0.0)) * 1e-9
+        scale = max(float(np.abs(b).max(initial=0.0)), float(np.abs(a[np.isfinite(a)]).max(initial=0.0)))
+        unsure = ~np.isfinite(b) | (error > 1e-4 * scale + 1e-5)
+        with np.errstate(all="ignore"):
+            wrong = ~(np.abs(a - b) <= 20 * error + 1e-4 * np.abs(b) + 1e-5 * scale + noise + 1e-6) & ~unsure
+        if wrong.any():
+            return _described(k, a, b, wrong)
+        if unsure.all() and b.size:
+            raise Unsuitable("the differences do not converge")
+    return None
+
+
+def case_of(sample: Sample, device: Any) -> Case:
+    """Return the case of a sample on a device."""
+    return Case(sample, sample.inputs, device, sample.traits)
+
+
+def tried(sample: Sample, device: Any, t: Transformation) -> str | None:
+    """Return what is wrong with a sample; None if nothing is, or it is refused."""
+    with np.errstate(all="ignore"):
+        try:
+            return compare(case_of(sample, device), t)
+        except (BurnpyError, Unsuitable):
+            return None
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+
+def shrunk(sample: Sample, device: Any, t: Transformation, seconds: float = 30.0) -> Sample:
+    """Return a sample with as few operations as possible on which the transformation still fails."""
+    until = time.monotonic() + seconds
+    smaller = True
+    while smaller and time.monotonic() < until:
+        smaller = False
+        for candidate in sample.smaller():
+            if time.monotonic() > until:
+                break
+            if _size(candidate) < _size(sample) and tried(candidate, device, t) is not None:
+                sample, smaller = candidate, True
+                break
+    smaller = True
+    while smaller and time.monotonic() < until:
+        smaller = False
+        for candidate in sample.plainer_inputs():
+            if time.monotonic() < until and tried(candidate, device, t) is not None:
+                sample, smaller = candidate, True
+                break
+    return sample
+
+
+def _size(sample: Sample) -> tuple[int, ...]:
+    applied = sum(repr(step.args).count("Applied(") for step in sample.steps)
+    return len(sample.steps), len(sample.outputs), applied, len(sample.inputs)
+
+
+def chosen(only: str | None) -> list[Transformation]:
+    """Return the transformations one of whose names contains one of some words, separated by commas.
+
+    A name in full, as failures are printed with, chooses that one alone.
+    """
+    if not only:
+        return list(TRANSFORMATIONS)
+    exact = [t for t in TRANSFORMATIONS if t.name == only]
+    return exact or [t for t in TRANSFORMATIONS if any(word.strip() in t.name for word in only.split(","))]
+
+
+def run(
+    device: Any,
+    seed: int = 0,
+    *,
+    count: int | None = None,
+    seconds: float | None = None,
+    only: str | None = None,
+    plans: float = 0.3,
+    each: int = 6,
+    blocks: Sequence[Block] = (),
+    entries: Sequence[str] | None = None,
+    first: int = 0,
+    stop: int = 20,
+    tell: Callable[[str], object] = lambda line: None,
+) -> Report:
+    """Make samples, and compare some transformations of each; see `differential`."""
+    on = device_of(device)
+    maker, table, report = Maker(seed, entries, blocks), chosen(only), Report()
+    light, heavy = [t for t in table if not t.plans], [t for t in table if t.plans]
+    until = None if seconds is None else time.monotonic() + seconds
+    number = first
+    while (count is None or number < first + count) and (until is None or time.monotonic() < until):
+        rng = np.random.default_rng([seed, number, 1])
+        with np.errstate(all="ignore"):
+            sample = maker.sample(number)
+            picked = _picked(rng, light, each)
+            if heavy and (not light or rng.random() < plans):
+                picked += _picked(rng, heavy, max(1, each // 3))
+            _try(sample, on, picked, report, number, seed, tell)
+        report.samples += 1
+        number += 1
+        if len(report.failures) >= stop:
+            break
+    return report
+
+
+def _picked(rng: np.random.Generator, table: Sequence[Transformation], count: int) -> list[Transformation]:
+    if not table:
+        return []
+    weights = np.array([t.weight for t in table])
+    numbers = rng.choice(len(table), min(count, len(table)), replace=False, p=weights / weights.sum())
+    return [table[int(k)] for k in numbers]
+
+
+def _try(
+    sample: Sample,
+    on: Any,
+    picked: Sequence[Transformation],
+    report: Report,
+    number: int,
+    seed: int,
+    tell: Callable[[str], object],
+) -> None:
+    try:
+        case = case_of(sample, on)
+    except BurnpyError as error:
+        report.refused[f"f: {error!s:.90}"] += 1
+        return
+    held = [x.copy() for x in case.inputs]
+    kept: list[tuple[NDArray[Any], bytes]] = []
+    for t in picked:
+        try:
+            wrong = compare(case, t)
+            kept += [(x, x.tobytes()) for xs in case._kept.values() for x in xs][:8]
+            if wrong is None and (
+                any(x.tobytes() != y.tobytes() for x, y in zip(case.inputs, held, strict=True))
+                or any(x.tobytes() != y for x, y in kept)
+            ):
+                wrong = "an argument or an earlier result was changed"
+        except Unsuitable as reason:
+            report.unsuitable[f"{t.name}: {reason}"] += 1
+            continue
+        except NonFiniteError:
+            report.unsuitable[f"{t.name}: not finite"] += 1
+            continue
+        except BurnpyError as error:
+            said = f"{t.name}: {type(error).__name__}: {error!s:.160}"
+            report.refused[said] += 1
+            report.examples.setdefault(said, f"sample {number} of seed {seed}: {', '.join(sample.names)}")
+            continue
+        except Exception as error:
+            wrong = f"{type(error).__name__}: {error}"
+        report.compared[t.name] += 1
+        if wrong is not None:
+            report.wrong[t.name] += 1
+            least = shrunk(sample, on, t) if tried(sample, on, t) else sample
+            failure = Failure(t.name, tried(least, on, t) or wrong, least, number, seed)
+            report.failures.append(failure)
+            tell(str(failure))
+            break  # the other transformations would say the same

@@ -1,0 +1,459 @@
+"""The table of transformations that must agree: how each computes a quantity of a sample, and what it equals.
+
+A quantity is a pure function of a sample's arguments: its values, gradient, tangent or Hessian-vector product. A
+transformation computes a quantity in another way, which must equal the plain computation of float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from burnpy.autodiff import Autodiff, Balanced, checkpoint
+from burnpy.backend import Checked, Mixed, Profiled
+from burnpy.backend.dtypes import float64
+from burnpy.func import compiled, grad, hessian, hvp, jacfwd, jacrev, jvp, vjp, vmap
+from burnpy.tensor.generator import manual_seed
+from burnpy.tensor.tensor import Tensor
+from burnpy.testing.differential.calls import constant, flat, restarted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SEED = 7
+"""The seed before each computation, so that all draw the same numbers."""
+EXAMPLES = 3
+"""The number of examples of a batch."""
+STEP = 1e-5
+"""The step of differences, relative to the size of the arguments."""
+
+Arrays: TypeAlias = list["NDArray[Any]"]
+Function: TypeAlias = Callable[..., Any]
+
+
+class Unsuitable(Exception):  # no error: it says that a comparison has no meaning
+    """A transformation cannot be compared for a sample, such as differences at a kink."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """The traits of a function by which transformations are chosen and judged."""
+
+    draws: bool = False  #: whether it draws random numbers
+    by_value: bool = False  #: whether how many it draws depends on values
+    differentiable: bool = True  #: whether derivatives are those of its values: nothing is detached
+    narrow: bool = False  #: whether it converts to float32 on the way
+    loose: float = 1.0  #: the factor by which rounding errors may exceed those of simple operations
+
+
+class Case:
+    """A function with its arguments, at which quantities are computed and kept.
+
+    Args:
+        f: a function of float tensors that returns tensors, one or several.
+        inputs: its arguments, as float64 arrays.
+        device: the backend.
+        traits: the function's traits.
+    """
+
+    def __init__(self, f: Function, inputs: Sequence[NDArray[Any]], device: Any, traits: Traits = Traits()) -> None:
+        self.f, self.device = restarted(f), device
+        self.inputs = [np.asarray(x, float64) for x in inputs]
+        self.traits = traits
+        self.rng = np.random.default_rng(1)
+        self.directions = [
+            self.rng.uniform(0.5, 1.5, x.shape) * self.rng.choice([-1.0, 1.0], x.shape) for x in self.inputs
+        ]
+        self._kept: dict[Any, Arrays] = {}
+        out = flat(self.run(self.f, self.tensors()))
+        self.float_results = [k for k, x in enumerate(out) if x.kind == "float"]
+        self.weights = [self.rng.uniform(0.5, 1.5, out[k].shape) for k in self.float_results]
+
+    def arrays(self, variant: int = 0) -> Arrays:
+        """Return the arguments, or other values for them: the same numbers, a little smaller and in another order."""
+        if not variant:
+            return self.inputs
+        return [np.roll(x.reshape(-1), variant).reshape(x.shape) * (1 - 0.07 * variant) for x in self.inputs]
+
+    def tensors(self, variant: int = 0, device: Any = None, dtype: str = "float64") -> list[Any]:
+        """Return the arguments as tensors."""
+        on = self.device if device is None else device
+        return [Tensor.from_data(x, dtype=dtype, device=on) for x in self.arrays(variant)]
+
+    def run(self, f: Function, xs: Sequence[Any]) -> Any:
+        """Call a function from the same state of the generators."""
+        if self.traits.draws:
+            manual_seed(SEED)
+        return f(*xs)
+
+    def compute(self, f: Function, xs: Sequence[Any] | None = None) -> Arrays:
+        """Call a function, and return its results as arrays."""
+        return [np.asarray(x.to_numpy()) for x in flat(self.run(f, self.tensors() if xs is None else xs))]
+
+    def loop(self, f: Function, examples: Sequence[Sequence[Any]] | None = None) -> Arrays:
+        """Call a function for each example of the batch, and stack the results."""
+        given = [self.tensors(k) for k in range(EXAMPLES)] if examples is None else examples
+        return _stacked([self.compute(f, xs) for xs in given])
+
+    def eager(self, quantity: str, variant: int = 0) -> Arrays:
+        """Return a quantity, computed plainly in float64."""
+        key = quantity, variant
+        if key not in self._kept:
+            self._kept[key] = self.compute(self.functions[quantity], self.tensors(variant))
+        return self._kept[key]
+
+    def batch(self, quantity: str) -> Arrays:
+        """Return a quantity for each example of a batch, computed in a loop, stacked."""
+        return _stacked([self.eager(quantity, k) for k in range(EXAMPLES)])
+
+    def stacked(self, device: Any = None, dims: Sequence[int] | None = None, dtype: str = "float64") -> list[Any]:
+        """Return the arguments of the batch."""
+        on = self.device if device is None else device
+        columns = zip(*[self.arrays(k) for k in range(EXAMPLES)], strict=True)
+        at = dims or [0] * len(self.inputs)
+        return [Tensor.from_data(np.stack(c, axis=d), dtype=dtype, device=on) for c, d in zip(columns, at, strict=True)]
+
+    @cached_property
+    def functions(self) -> dict[str, Function]:
+        """The quantities as functions of the arguments."""
+        return quantities(self, self.f)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The positions of the arguments."""
+        return tuple(range(len(self.inputs)))
+
+
+def _stacked(each: Sequence[Arrays]) -> Arrays:
+    if any(x.shape != y.shape for other in each[1:] for x, y in zip(each[0], other, strict=True)):
+        raise Unsuitable("shapes depend on values")
+    return [np.stack(column) for column in zip(*each, strict=True)]
+
+
+def quantities(case: Case, f: Function) -> dict[str, Function]:
+    """Return the quantities of a function with the arguments of a case."""
+
+    def loss(*xs: Any) -> Any:
+        out = flat(f(*xs))
+        terms = [(out[k] * constant(w, out[k])).sum() for k, w in zip(case.float_results, case.weights, strict=True)]
+        return sum(terms[1:], terms[0])
+
+    def floats(*xs: Any) -> Any:
+        out = flat(f(*xs))
+        return tuple([out[k] for k in case.float_results])
+
+    def tangents(xs: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple([constant(d, x) for d, x in zip(case.directions, xs, strict=True)])
+
+    return {
+        "values": lambda *xs: tuple(flat(f(*xs))),
+        "loss": loss,
+        "gradient": grad(loss, case.numbers),
+        "tangent": lambda *xs: jvp(floats, xs, tangents(xs))[1],
+        "hvp": lambda *xs: hvp(loss, xs, tangents(xs))[1],
+    }
+
+
+@dataclass(frozen=True)
+class Transformation:
+    """One way to compute a quantity, and what it equals."""
+
+    name: str
+    quantity: str  #: the one of `quantities` that is computed
+    way: Callable[[Case, str], Arrays]
+    batch: bool = False  #: whether it equals the quantity for a batch of examples, computed in a loop
+    expected: Callable[[Case, str], Arrays] | None = None  #: what it equals, if that is not the quantity
+    dtype: str = "float64"  #: the dtype whose rounding errors it may have
+    plans: bool = False  #: whether it compiles
+    draws: bool = True  #: whether it draws the numbers that eager mode draws
+    weight: float = 1.0  #: how often it is chosen
+    of: str = ""  #: the quantity whose differences it equals
+
+
+def _vmapped(f: Function, **options: Any) -> Function:
+    return vmap(f, randomness="same", **options)
+
+
+def _through(*wrappers: Callable[[Function], Function]) -> Callable[[Case, str], Arrays]:
+    """Return the way that wraps a quantity, the last wrapper first; of a batch, if one is `vmap`."""
+
+    def way(case: Case, quantity: str) -> Arrays:
+        f = case.functions[quantity]
+        return _wrapped(case, f, wrappers)
+
+    return way
+
+
+def _wrapped(case: Case, f: Function, wrappers: Sequence[Callable[[Function], Function]]) -> Arrays:
+    for wrapper in reversed(wrappers):
+        f = wrapper(f)
+    return case.compute(f, case.stacked() if _vmapped in wrappers else None)
+
+
+def _of(
+    inner: Callable[[Function], Function], *wrappers: Callable[[Function], Function]
+) -> Callable[[Case, str], Arrays]:
+    """Return the way that wraps the function, and then its quantity."""
+
+    def way(case: Case, quantity: str) -> Arrays:
+        return _wrapped(case, quantities(case, inner(case.f))[quantity], wrappers)
+
+    return way
+
+
+def _checkpointed(f: Function) -> Function:
+    return lambda *xs: checkpoint(f, *xs)
+
+
+def _nested(case: Case, quantity: str) -> Arrays:
+    """Compute a batch of batches: the examples, and the examples in reverse."""
+    xs = [Tensor.from_data(np.stack([x.to_numpy(), x.to_numpy()[::-1]]), device=case.device) for x in case.stacked()]
+    found = case.compute(_vmapped(_vmapped(case.functions[quantity])), xs)
+    return [np.where(_alike(x[0], x[1][::-1]), x[0], x[1][::-1]) for x in found]
+
+
+def _alike(a: NDArray[Any], b: NDArray[Any]) -> Any:
+    return np.isclose(a, b, rtol=1e-6, atol=1e-9, equal_nan=True) if a.dtype.kind == "f" else a == b
+
+
+def _placed(case: Case, quantity: str) -> Arrays:
+    """Compute a batch whose dimension is not the first one of arguments and results."""
+    dims = [int(case.rng.integers(0, x.ndim + 1)) for x in case.inputs]
+    out = [int(case.rng.integers(0, x.ndim + 1)) for x in case.eager(quantity)]
+    f = _vmapped(case.functions[quantity], in_dims=tuple(dims), out_dims=tuple(out))
+    return [np.moveaxis(x, d, 0) for x, d in zip(case.compute(f, case.stacked(dims=dims)), out, strict=True)]
+
+
+def _shared(case: Case, quantity: str) -> Arrays:
+    """Compute a batch in which the last of several arguments is shared by all examples."""
+    if len(case.inputs) == 1:
+        return case.compute(_vmapped(case.functions[quantity]), case.stacked())
+    f = _vmapped(case.functions[quantity], in_dims=(*[0] * (len(case.inputs) - 1), None))
+    return case.compute(f, [*case.stacked()[:-1], case.tensors()[-1]])
+
+
+def _shared_loop(case: Case, quantity: str) -> Arrays:
+    last = case.tensors()[-1:] if len(case.inputs) > 1 else []
+    given = [[*case.tensors(k)[: len(case.inputs) - len(last)], *last] for k in range(EXAMPLES)]
+    return case.loop(case.functions[quantity], given)
+
+
+def _again(case: Case, quantity: str) -> Arrays:
+    """Compute by a plan that was made with other values."""
+    f = compiled(case.functions[quantity])
+    case.compute(f, case.tensors(1))
+    return case.compute(f)
+
+
+def _other_shapes(case: Case, quantity: str) -> Arrays:
+    """Compute by a function that was compiled for arguments of other shapes."""
+    f = compiled(case.functions[quantity])
+    try:
+        case.run(
+            f, [Tensor.from_data(np.concatenate([x, x]) if x.ndim else x, device=case.device) for x in case.inputs]
+        )
+    except Exception:
+        raise Unsuitable("it takes one shape") from None
+    return case.compute(f)
+
+
+def _donated(case: Case, quantity: str) -> Arrays:
+    q = case.functions[quantity]
+    f = compiled(lambda x, *rest: q(x, *rest), donate=("x",))
+    case.compute(f, case.tensors(1))
+    return case.compute(f)
+
+
+def _on(kind: Any) -> Callable[[Case, str], Arrays]:
+    return lambda case, quantity: case.compute(case.functions[quantity], case.tensors(device=kind(case.device)))
+
+
+def _balanced(case: Case, quantity: str) -> Arrays:
+    before, Balanced.smallest = Balanced.smallest, 0
+    try:
+        return _backward(case, quantity, Balanced(case.device))
+    finally:
+        Balanced.smallest = before
+
+
+def _backward(case: Case, _quantity: str, device: Any = None) -> Arrays:
+    """Compute the gradient by ``backward()`` from a loss."""
+    on: Any = Autodiff(case.device if device is None else device)
+    xs = [x.require_grad() for x in case.tensors(device=on)]
+    loss = case.run(case.functions["loss"], xs)
+    if not loss.is_require_grad():
+        return [np.zeros(x.shape) for x in xs]
+    grads = loss.backward()
+    found = [x.grad(grads) for x in xs]
+    return [np.zeros(x.shape) if g is None else g.to_numpy() for x, g in zip(xs, found, strict=True)]
+
+
+def _pulled(case: Case, _quantity: str) -> Arrays:
+    def pulled(*xs: Any) -> Any:
+        loss, pullback = vjp(case.functions["loss"], *xs)
+        return pullback(constant(np.ones(loss.shape), loss))
+
+    return case.compute(pulled)
+
+
+def _threads(case: Case, quantity: str) -> Arrays:
+    """Compute in two threads at once, with other values in the second."""
+    with ThreadPoolExecutor(2) as pool:
+        first, _ = [pool.submit(case.compute, case.functions[quantity], case.tensors(k)) for k in range(2)]
+        return first.result()
+
+
+def _strided(case: Case, quantity: str) -> Arrays:
+    """Compute with arguments that are views: every second element of a reversed array with more."""
+
+    def strided(x: NDArray[Any]) -> Any:
+        if not x.ndim:
+            return Tensor.from_data(x, device=case.device)
+        axis = int(case.rng.integers(x.ndim))
+        wide = Tensor.from_data(np.repeat(np.flip(x, axis), 2, axis), device=case.device).flip(axis)
+        return wide.transpose(0, axis)[::2].transpose(0, axis)
+
+    return case.compute(case.functions[quantity], [strided(x) for x in case.inputs])
+
+
+def _narrow(
+    dtype: str, kind: Any = None, wrapper: Callable[[Function], Function] | None = None
+) -> Callable[[Case, str], Arrays]:
+    def way(case: Case, quantity: str) -> Arrays:
+        on = case.device if kind is None else kind(case.device)
+        f = case.functions[quantity] if wrapper is None else wrapper(case.functions[quantity])
+        found = case.compute(f, case.tensors(device=on, dtype=dtype))
+        return [x if x.dtype.kind in "biu" else x.astype(float64) for x in found]
+
+    return way
+
+
+def _along_direction(case: Case, _quantity: str) -> Arrays:
+    """Return Σ gradient · direction."""
+    found = zip(case.eager("gradient"), case.directions, strict=True)
+    return [np.asarray(sum(float((g * d).sum()) for g, d in found))]
+
+
+def _along_tangent(case: Case, _quantity: str) -> Arrays:
+    found = zip(case.eager("tangent"), case.weights, strict=True)
+    return [np.asarray(sum(float((t * w).sum()) for t, w in found))]
+
+
+def _eager(case: Case, quantity: str) -> Arrays:
+    return case.eager(quantity)
+
+
+def differences(case: Case, of: str) -> tuple[Arrays, Arrays]:
+    """Return central differences of a quantity along the directions, and errors judged by other steps."""
+
+    def slope(h: float) -> Arrays:
+        moved = [[x + s * h * d for x, d in zip(case.inputs, case.directions, strict=True)] for s in (1, -1)]
+        up, down = [
+            case.compute(case.functions[of], [Tensor.from_data(x, device=case.device) for x in xs]) for xs in moved
+        ]
+        return [(a - b) / (2 * h) for a, b in zip(up, down, strict=True)]
+
+    wide, narrow, mean = slope(4 * STEP), slope(STEP), slope(2 * STEP)
+    return mean, [abs(w - m) + abs(m - n) for w, n, m in zip(wide, narrow, mean, strict=True)]
+
+
+def _jacobian(case: Case, make: Any) -> Function:
+    """Return the Jacobian of the first result by all arguments, if it is small."""
+    if sum(x.size for x in case.inputs) > 40 or sum(w.size for w in case.weights) > 60:
+        raise Unsuitable("many elements")
+
+    def first(*xs: Any) -> Any:
+        return flat(case.f(*xs))[case.float_results[0]]
+
+    return make(first, argnums=case.numbers)  # type: ignore[no-any-return]  # a function
+
+
+def _hessian(case: Case, _quantity: str) -> Arrays:
+    """Return the products of the blocks of the Hessian and the directions."""
+    if sum(x.size for x in case.inputs) > 40:
+        raise Unsuitable("many elements")
+    rows: Any = case.run(hessian(case.functions["loss"], case.numbers), case.tensors())
+    totals = []
+    for x, row in zip(case.inputs, rows, strict=True):
+        blocks = [
+            b.to_numpy().reshape((*x.shape, d.size)) @ d.reshape(-1) for b, d in zip(row, case.directions, strict=True)
+        ]
+        totals.append(sum(blocks[1:], blocks[0]))
+    return totals
+
+
+def _jacobians(make: Any, *wrappers: Callable[[Function], Function]) -> Callable[[Case, str], Arrays]:
+    def way(case: Case, _quantity: str) -> Arrays:
+        return _wrapped(case, _jacobian(case, make), wrappers)
+
+    return way
+
+
+def _looped_jacobians(case: Case, _quantity: str) -> Arrays:
+    return case.loop(_jacobian(case, jacrev))
+
+
+_ALL = {"values": "f", "gradient": "grad(f)", "tangent": "jvp(f)", "hvp": "hvp(f)"}
+_TWO = {"values": "f", "gradient": "grad(f)"}
+_REVERSE = {"gradient": "grad(f)", "hvp": "hvp(f)"}
+
+_WAYS: tuple[tuple[str, Mapping[str, str], Callable[[Case, str], Arrays], dict[str, Any]], ...] = (
+    ("again {}", _ALL, _through(), {"weight": 0.3}),
+    ("compiled({})", _ALL, _through(compiled), {"plans": True, "weight": 2.0}),
+    ("compiled({}), other values", _ALL, _again, {"plans": True}),
+    ("compiled({}), other shapes", _TWO, _other_shapes, {"plans": True, "weight": 0.5}),
+    ("compiled({}), donated", _TWO, _donated, {"plans": True, "weight": 0.7}),
+    (
+        "compiled({}), float32",
+        _TWO,
+        _narrow("float32", None, compiled),
+        {"plans": True, "dtype": "float32", "draws": False},
+    ),
+    ("vmap({})", _ALL, _through(_vmapped), {"batch": True, "weight": 1.5}),
+    ("vmap({}), in_dims and out_dims", _ALL, _placed, {"batch": True}),
+    ("vmap({}), in_dims None", _ALL, _shared, {"expected": _shared_loop, "batch": True, "weight": 0.7}),
+    ("vmap(vmap({}))", _ALL, _nested, {"batch": True, "weight": 1.5}),
+    ("compiled(vmap({}))", _ALL, _through(compiled, _vmapped), {"batch": True, "plans": True}),
+    ("vmap(compiled({}))", _ALL, _through(_vmapped, compiled), {"batch": True, "weight": 0.4}),
+    ("{}, in threads", _ALL, _threads, {"draws": False, "weight": 0.3}),
+    ("Checked {}", _ALL, _on(Checked), {"weight": 0.4}),
+    ("Profiled {}", _ALL, _on(Profiled), {"weight": 0.3}),
+    ("float32 {}", _ALL, _narrow("float32"), {"dtype": "float32", "draws": False, "weight": 2.0}),
+    ("float16 {}", _TWO, _narrow("float16"), {"dtype": "float16", "draws": False, "weight": 0.4}),
+    ("bfloat16 {}", _TWO, _narrow("bfloat16"), {"dtype": "bfloat16", "draws": False, "weight": 0.4}),
+    ("strided {}", _TWO, _strided, {"weight": 0.7}),
+    ("Mixed f", {"values": ""}, _narrow("float32", Mixed), {"dtype": "bfloat16", "draws": False, "weight": 0.5}),
+    ("{} of checkpoint", _REVERSE, _of(_checkpointed), {}),
+    ("compiled({}) of checkpoint", _REVERSE, _of(_checkpointed, compiled), {"plans": True}),
+    ("vmap({}) of checkpoint", _REVERSE, _of(_checkpointed, _vmapped), {"batch": True, "weight": 0.5}),
+    ("{} of compiled(f)", _REVERSE, _of(compiled), {"weight": 0.4}),
+    ("backward()", {"gradient": ""}, _backward, {}),
+    ("backward(), Balanced", {"gradient": ""}, _balanced, {}),
+    ("vjp(f)", {"gradient": ""}, _pulled, {"weight": 0.5}),
+    ("jvp(f) = grad(f)", {"gradient": ""}, _along_tangent, {"expected": _along_direction}),
+    ("grad(f) = differences", {"gradient": ""}, _along_direction, {"of": "loss", "weight": 3.0}),
+    ("hvp(f) = differences", {"hvp": ""}, _eager, {"of": "gradient", "weight": 1.5}),
+    ("hessian(f)", {"hvp": ""}, _hessian, {}),
+    ("jacfwd(f) = jacrev(f)", {"gradient": ""}, _jacobians(jacfwd), {"expected": _jacobians(jacrev)}),
+    ("vmap(jacrev(f))", {"gradient": ""}, _jacobians(jacrev, _vmapped), {"expected": _looped_jacobians, "batch": True}),
+    ("vmap(jacfwd(f))", {"gradient": ""}, _jacobians(jacfwd, _vmapped), {"expected": _looped_jacobians, "batch": True}),
+    (
+        "compiled(vmap(jacrev(f)))",
+        {"gradient": ""},
+        _jacobians(jacrev, compiled, _vmapped),
+        {"expected": _looped_jacobians, "batch": True, "plans": True, "weight": 0.3},
+    ),
+)
+"""Names, with a place for the function's; the quantities with the function's names; the way; and its traits."""
+
+TRANSFORMATIONS: tuple[Transformation, ...] = tuple(
+    Transformation(name.format(f), quantity, way, **traits)
+    for name, of, way, traits in _WAYS
+    for quantity, f in of.items()
+)
+"""The transformations that must agree with plain computation."""
