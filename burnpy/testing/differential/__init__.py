@@ -73,10 +73,10 @@ def differential(
         seed: the seed of the samples.
         count: the number of samples.
         seconds: the time after which no further sample is tried.
-        only: words, separated by commas; the names of the transformations to try contain one.
+        only: words, separated by commas; transformations whose names contain one are tried.
         plans: the share of the samples that are compiled, too, which takes longest.
         blocks: further building blocks, which are tried most often.
-        entries: the names of the operations and building blocks of which to make samples; None for all.
+        entries: operations and building blocks that samples may have, by name; None for all.
 
     Returns:
         The numbers of comparisons, by transformation.
@@ -107,7 +107,7 @@ def check(
         f: a function of float tensors that returns a tensor, or a tuple of them.
         inputs: its arguments, as arrays, which become float64 tensors.
         backend: the backend that computes.
-        only: words, separated by commas; the names of the transformations to try contain one.
+        only: words, separated by commas; transformations whose names contain one are tried.
 
     Raises:
         AssertionError: a transformation disagrees.

@@ -33,7 +33,7 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, help="the seed; by default another one each time")
     parser.add_argument("--first", type=int, default=0, help="the number of the first sample")
     parser.add_argument("--backend", default="NumPy", help="a name in burnpy.backend")
-    parser.add_argument("--only", help="words, separated by commas, of which the names of transformations contain one")
+    parser.add_argument("--only", help="words, separated by commas: transformations whose names contain one")
     parser.add_argument("--entries", nargs="+", help="operations and building blocks that samples may have")
     parser.add_argument("--plans", type=float, default=0.3, help="the share of samples that are compiled")
     parser.add_argument("--stop", type=int, default=20, help="the number of failures after which to stop")

@@ -99,6 +99,8 @@ def compare(case: Case, t: Transformation) -> str | None:
     traits = case.traits
     if (traits.draws and not t.draws) or (traits.by_value and t.batch):
         raise Unsuitable("draws")
+    if not case.float_results and t.quantity != "values":
+        raise Unsuitable("no floats")
     if t.of:
         return _against_differences(case, t)
     expected = (
@@ -162,6 +164,7 @@ def _judged(case: Case, t: Transformation, found: Arrays, expected: Arrays) -> s
             finite = np.isfinite(b)
             spread = np.max([np.abs(o - b) for o in others], axis=0, initial=0.0)
             unsure = ~np.isfinite(spread) & finite
+            unsure |= (np.isnan(a) | np.isnan(b)) & t.mode
             spread = np.where(np.isfinite(spread), spread, 0.0)
             scale = float(np.abs(b[finite]).max(initial=0.0))
             allowed = TIMES * (spread + 0.02 * spread.max(initial=0.0)) + few * (np.abs(b) + 0.1 * scale) + noise

@@ -173,10 +173,11 @@ class Transformation:
     draws: bool = True  #: whether it draws the numbers that eager mode draws
     weight: float = 1.0  #: how often it is chosen
     of: str = ""  #: the quantity whose differences it equals
+    mode: bool = False  #: whether it differentiates in another mode, where 0 · NaN may be 0
 
 
 def _vmapped(f: Function, **options: Any) -> Function:
-    return vmap(f, randomness="same", **options)
+    return vmap(f, randomness="same", **options)  # type: ignore[no-any-return]  # of functions without types
 
 
 def _through(*wrappers: Callable[[Function], Function]) -> Callable[[Case, str], Arrays]:
@@ -370,7 +371,8 @@ def _jacobian(case: Case, make: Any) -> Function:
     def first(*xs: Any) -> Any:
         return flat(case.f(*xs))[case.float_results[0]]
 
-    return make(first, argnums=case.numbers)  # type: ignore[no-any-return]  # a function
+    jacobian: Function = make(first, argnums=case.numbers)
+    return jacobian
 
 
 def _hessian(case: Case, _quantity: str) -> Arrays:
@@ -435,13 +437,18 @@ _WAYS: tuple[tuple[str, Mapping[str, str], Callable[[Case, str], Arrays], dict[s
     ("backward()", {"gradient": ""}, _backward, {}),
     ("backward(), Balanced", {"gradient": ""}, _balanced, {}),
     ("vjp(f)", {"gradient": ""}, _pulled, {"weight": 0.5}),
-    ("jvp(f) = grad(f)", {"gradient": ""}, _along_tangent, {"expected": _along_direction}),
+    ("jvp(f) = grad(f)", {"gradient": ""}, _along_tangent, {"expected": _along_direction, "mode": True}),
     ("grad(f) = differences", {"gradient": ""}, _along_direction, {"of": "loss", "weight": 3.0}),
     ("hvp(f) = differences", {"hvp": ""}, _eager, {"of": "gradient", "weight": 1.5}),
-    ("hessian(f)", {"hvp": ""}, _hessian, {}),
-    ("jacfwd(f) = jacrev(f)", {"gradient": ""}, _jacobians(jacfwd), {"expected": _jacobians(jacrev)}),
+    ("hessian(f)", {"hvp": ""}, _hessian, {"mode": True}),
+    ("jacfwd(f) = jacrev(f)", {"gradient": ""}, _jacobians(jacfwd), {"expected": _jacobians(jacrev), "mode": True}),
     ("vmap(jacrev(f))", {"gradient": ""}, _jacobians(jacrev, _vmapped), {"expected": _looped_jacobians, "batch": True}),
-    ("vmap(jacfwd(f))", {"gradient": ""}, _jacobians(jacfwd, _vmapped), {"expected": _looped_jacobians, "batch": True}),
+    (
+        "vmap(jacfwd(f))",
+        {"gradient": ""},
+        _jacobians(jacfwd, _vmapped),
+        {"expected": _looped_jacobians, "batch": True, "mode": True},
+    ),
     (
         "compiled(vmap(jacrev(f)))",
         {"gradient": ""},
