@@ -14,10 +14,11 @@ _NAMES = {
     "burnpy.distributions": "bijections",
     "burnpy.distributions.beta": "Beta Dirichlet",
     "burnpy.distributions.categorical": "Categorical OneHotCategorical",
-    "burnpy.distributions.distribution": "Distribution Independent IndependentReparametrized Reparametrized",
+    "burnpy.distributions.distribution": "Distribution Independent IndependentReparametrized Reparametrized "
+    "register_kl",
     "burnpy.distributions.exponential": "Exponential Weibull",
     "burnpy.distributions.gamma": "Gamma",
-    "burnpy.distributions.divergences": "kl register_kl",
+    "burnpy.distributions.divergences": "kl",
     "burnpy.distributions.location_scale": "Cauchy Gumbel Laplace Logistic LogNormal Normal",
     "burnpy.distributions.mixture": "Mixture",
     "burnpy.distributions.multinomial": "Multinomial",

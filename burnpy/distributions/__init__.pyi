@@ -3,8 +3,14 @@
 from burnpy.distributions import bijections
 from burnpy.distributions.beta import Beta, Dirichlet
 from burnpy.distributions.categorical import Categorical, OneHotCategorical
-from burnpy.distributions.distribution import Distribution, Independent, IndependentReparametrized, Reparametrized
-from burnpy.distributions.divergences import kl, register_kl
+from burnpy.distributions.distribution import (
+    Distribution,
+    Independent,
+    IndependentReparametrized,
+    Reparametrized,
+    register_kl,
+)
+from burnpy.distributions.divergences import kl
 from burnpy.distributions.exponential import Exponential, Weibull
 from burnpy.distributions.gamma import Gamma
 from burnpy.distributions.location_scale import Cauchy, Gumbel, Laplace, Logistic, LogNormal, Normal

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.numerics.stirling import HALF_LOG_TAU, log_split
-from burnpy.distributions.distribution import Reparametrized
-from burnpy.distributions.formulas import computed, impossible
+from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
+from burnpy.distributions.formulas import at_end, computed, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.distributions.quantiles import quantile, with_ends
 from burnpy.nn.module import rebound
@@ -37,6 +38,7 @@ class Beta(Reparametrized[B]):
     [0.5, 2.0, 0.0]
     """
 
+    _ends = (0.0, 1.0)
     concentration1 = Parameter(POSITIVE)
     concentration0 = Parameter(POSITIVE)
 
@@ -65,12 +67,11 @@ class Beta(Reparametrized[B]):
         log_beta = a.lgamma() + c.lgamma() - total.lgamma()
         return log_beta - (a - 1.0) * a.digamma() - (c - 1.0) * c.digamma() + (total - 2.0) * total.digamma()
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value; small ones keep all digits."""
-        return betainc(self.concentration1, self.concentration0, value.clamp(0.0, 1.0))
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        return betainc(self.concentration1, self.concentration0, value)
 
-    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        """Return the quantile of a probability, by halving an interval of logits; NaN outside of [0, 1]."""
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability, by halving an interval of logits."""
         a, c = self.concentration1.double(), self.concentration0.double()
         of, constant = Beta(a, c, validate=False), Beta(a.detach(), c.detach(), validate=False)
         x = quantile(of, constant, probability, lambda t: t.sigmoid(), (-745.0, 745.0))
@@ -127,7 +128,7 @@ class Dirichlet(Reparametrized[B]):
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the density of probabilities (…, n); -inf for others."""
         logs = xlogy(self.concentration - 1.0, value.clamp(0.0)).sum(dim=-1)
-        tolerance = 1e-6 if self._dtype.itemsize > 4 else 1e-4
+        tolerance = {8: 1e-6, 4: 1e-4}.get(self._dtype.itemsize, 2e-2)
         fits = (value >= 0.0).all(dim=-1) & ((value.sum(dim=-1) - 1.0).abs() <= tolerance)
         return logs.sub(self._log_beta()).where(fits, -math.inf)
 
@@ -165,17 +166,38 @@ class Dirichlet(Reparametrized[B]):
 
 
 def _log_prob(b: Any, x: Float, a: Float, c: Float) -> tuple[Float]:
-    d = b.discrete
-    lower, upper = b.eq(x, 0.0), b.eq(x, 1.0)
-    inside = d.bitwise_and(b.gt(x, 0.0), b.lt(x, 1.0))
+    inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, 1.0))
     y = b.where(inside, x, 0.5)
     log_y, log_rest = b.log(y), b.log1p(b.neg(y))
     size = b.sub(b.add(b.log(a), b.log(c)), b.log(b.add(a, c)))
     at_mean = b.add(b.mul(size, 0.5), -HALF_LOG_TAU)  # of x · (1 - x) · density
     value = b.add(at_mean, log_split(b, a, c, y, b.add(b.neg(y), 1.0), log_y, log_rest))
-    value = b.sub(value, b.add(log_y, log_rest))
-    for end, own, other in ((lower, a, c), (upper, c, a)):
-        infinite = b.where(b.gt(own, 1.0), b.full(own.shape, -math.inf, x.dtype), math.inf)
-        value = b.where(end, b.where(b.eq(own, 1.0), b.log(other), infinite), value)
-    outside = d.bitwise_or(b.lt(x, 0.0), b.gt(x, 1.0))
-    return (impossible(b, outside, b.where(b.eq(x, x), value, x)),)
+    value = within(b, x, inside, b.sub(value, b.add(log_y, log_rest)))
+    for distance, own, other in ((x, a, c), (b.add(b.neg(x), 1.0), c, a)):
+        log_other, power = b.log(other), b.add(other, -1.0)
+        value = at_end(b, distance, own, value, partial(_of_power_one, b, log_other, power))
+    return (value,)
+
+
+def _of_power_one(b: Any, log_other: Float, power: Float, zero: Float) -> Float:
+    return b.add(log_other, b.mul(power, b.log1p(b.neg(zero))))
+
+
+@register_kl(Beta, Beta)
+@doubled
+def _betas(p: Beta[B], q: Beta[B]) -> Tensor[B]:
+    terms = []
+    for d in (p, q):
+        a, c = d.concentration1, d.concentration0
+        terms.append((a, c, a + c, a.lgamma() + c.lgamma() - (a + c).lgamma()))
+    (a, c, total, log_beta), (other_a, other_c, other_total, other_log_beta) = terms
+    mean_logs = (a - other_a) * a.digamma() + (c - other_c) * c.digamma() - (total - other_total) * total.digamma()
+    return other_log_beta - log_beta + mean_logs
+
+
+@register_kl(Dirichlet, Dirichlet)
+@doubled
+def _dirichlets(p: Dirichlet[B], q: Dirichlet[B]) -> Tensor[B]:
+    a = p.concentration
+    logs = a.digamma() - a.sum(dim=-1, keepdim=True).digamma()
+    return q._log_beta() - p._log_beta() + ((a - q.concentration) * logs).sum(dim=-1)

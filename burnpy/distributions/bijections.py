@@ -27,7 +27,7 @@ from burnpy.distributions.parameters import (
 )
 from burnpy.nn.module import Module
 from burnpy.nn.param import Param
-from burnpy.tensor.draws import FINITE, NOT_NEGATIVE, POSITIVE, PROBABILITY, RATE, Bound
+from burnpy.tensor.draws import FINITE, NOT_NEGATIVE, OPEN_UNIT, POSITIVE, PROBABILITY, RATE, Bound
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
@@ -78,6 +78,27 @@ class Bijection(Module[B]):
     def forward_event(self, shape: Shape) -> Shape:
         """Return the shape of the results for events of a shape."""
         return shape
+
+    def equals(self, other: Bijection[Any]) -> bool:
+        """Return whether another bijection is the same function: the class, the settings and the parameters' values."""
+        if self is other:
+            return True
+        mine, others = vars(self), vars(other)
+        return (
+            type(self) is type(other)
+            and mine.keys() == others.keys()
+            and all(_equal(value, others[name]) for name, value in mine.items())
+        )
+
+
+def _equal(value: Any, other: Any) -> bool:
+    if isinstance(value, Bijection):
+        return isinstance(other, Bijection) and value.equals(other)
+    first, second = getattr(value, "value", value), getattr(other, "value", other)
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        same = first.shape == second.shape and first.device is second.device
+        return first is second or (same and bool((first == second).all()))
+    return bool(value == other)
 
 
 class Affine(Bijection[B]):
@@ -163,7 +184,7 @@ class Power(Bijection[B]):
 class Sigmoid(Bijection[B]):
     """1 / (1 + e⁻ˣ), onto the numbers between 0 and 1."""
 
-    onto = Bound("a number between 0 and 1", 0.0, above=True, high=math.nextafter(1.0, 0.0))
+    onto = OPEN_UNIT
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Compute the sigmoid."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import KindError, ShapeError
-from burnpy.distributions.distribution import Distribution
+from burnpy.distributions.distribution import Distribution, register_kl
+from burnpy.distributions.formulas import computed, log_of, relative_entropy
 from burnpy.distributions.parameters import LOGIT, Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.tensor.creation import factory_shape
@@ -18,7 +19,7 @@ from burnpy.typevars import B, I, V
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.backend.primitives import Shape
+    from burnpy.backend.primitives import Float, Shape
     from burnpy.tensor.creation import Size
     from burnpy.tensor.generator import Generator
 
@@ -50,8 +51,12 @@ class OfClasses(Distribution[B, V]):
         given = vars(self)["probs"]
         if given is None:
             return self.logits.log_softmax(-1)
-        probs: Tensor[B] = given.value
-        return probs.log() - probs.sum(dim=-1, keepdim=True).log()
+        return computed("log_prob", _log_share, given.value, given.value.sum(dim=-1, keepdim=True))
+
+    def _shares(self) -> Tensor[B]:
+        """Return the probabilities of all classes, whose sum is 1."""
+        given = vars(self)["probs"]
+        return self.logits.softmax(-1) if given is None else given.value / given.value.sum(dim=-1, keepdim=True)
 
     def _draw(self, sample_shape: Size, generator: Generator | None) -> IntTensor[B]:
         """Draw classes."""
@@ -62,7 +67,7 @@ class OfClasses(Distribution[B, V]):
     def entropy(self) -> Tensor[B]:
         """Return the entropy."""
         logs = self._log_probs()
-        return -(logs.exp() * logs.masked_fill(logs == -math.inf, 0.0)).sum(dim=-1)
+        return -(self._shares() * logs.masked_fill(logs == -math.inf, 0.0)).sum(dim=-1)
 
 
 class Categorical(OfClasses[B, IntTensor[B]]):
@@ -132,7 +137,7 @@ class OneHotCategorical(OfClasses[B, Tensor[B]]):
     @property
     def mean(self) -> Tensor[B]:
         """The probabilities."""
-        return self._log_probs().exp()
+        return self._shares()
 
     @property
     def variance(self) -> Tensor[B]:
@@ -149,3 +154,13 @@ class OneHotCategorical(OfClasses[B, Tensor[B]]):
     def valid(self: OneHotCategorical[Autodiff[I]]) -> OneHotCategorical[I]:
         """Return the same distribution on the inner backend."""
         return rebound(self)
+
+
+def _log_share(b: Any, p: Float, total: Float) -> tuple[Float]:
+    return (b.sub(log_of(b, p), b.log(total)),)
+
+
+@register_kl(Categorical, Categorical)
+@register_kl(OneHotCategorical, OneHotCategorical)
+def _categoricals(p: OfClasses[B, Any], q: OfClasses[B, Any]) -> Tensor[B]:
+    return relative_entropy(p._shares(), q._shares(), p._log_probs(), q._log_probs()).sum(dim=-1)

@@ -1,11 +1,14 @@
-"""`Distribution` and `Reparametrized`: what all distributions have in common; `Independent`, a batch as an event."""
+"""`Distribution` and `Reparametrized`, the base classes; `register_kl`, the table of divergences; `Independent`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeAlias, TypeVar
 
 from burnpy.backend.dtypes import result_type
-from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.distributions.bijections import learned_onto
 from burnpy.distributions.parameters import Given, held, parameters_of
 from burnpy.nn.module import Module, rebound
@@ -13,6 +16,7 @@ from burnpy.nn.module_tree import children
 from burnpy.tensor.creation import factory_shape
 from burnpy.tensor.operands import broadcast_shape
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, I, V
 
 if TYPE_CHECKING:
@@ -20,6 +24,48 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import DType, Shape
     from burnpy.tensor.creation import Size
     from burnpy.tensor.generator import Generator
+
+
+Formula: TypeAlias = Callable[..., Tensor[Any]]
+F = TypeVar("F", bound=Formula)
+DIVERGENCES: dict[tuple[type, type], Formula] = {}
+"""The formulas of `kl` by the classes of both distributions.
+
+Formulas of one family stand in its file, formulas of two in ``divergences``.
+"""
+
+
+def register_kl(p: type[Distribution[Any, Any]], q: type[Distribution[Any, Any]]) -> Callable[[F], F]:
+    """Return a decorator that makes a function ``f(p, q)`` the divergence of two classes and their subclasses.
+
+    >>> from burnpy.distributions import Normal, kl
+    >>> class Shifted(Normal):
+    ...     pass
+    >>> @register_kl(Shifted, Shifted)
+    ... def of_equal_scales(p, q):
+    ...     return ((p.loc - q.loc) / p.scale).square() * 0.5
+    >>> kl(Shifted(0.0, 1.0, device=NumPy), Shifted(2.0, 1.0, device=NumPy)).item()
+    2.0
+    """
+
+    def register(formula: F) -> F:
+        DIVERGENCES[(p, q)] = formula
+        return formula
+
+    return register
+
+
+def doubled(formula: F) -> F:
+    """Make a formula of a divergence compute in float64, where its terms cancel for two that are nearly equal."""
+
+    @wraps(formula)
+    def computed(p: Any, q: Any) -> Tensor[Any]:
+        exact = [d.replace({name: Given(x.double()) for name, x in d._values().items()}) for d in (p, q)]
+        value = formula(*exact)
+        rounding = value.detach().clamp(None, 0.0)  # no divergence is negative
+        return (value - rounding).to_dtype(result_type(*[x._primitive for d in (p, q) for x in d._values().values()]))
+
+    return computed  # type: ignore[return-value]  # of the same signature
 
 
 class Distribution(Module[B], Generic[B, V]):
@@ -102,13 +148,40 @@ class Distribution(Module[B], Generic[B, V]):
         """Return the entropy of each distribution, in nats; for densities the differential entropy."""
         self._refuse_method("entropy")
 
+    _ends: tuple[Any, Any] = (-math.inf, math.inf)
+    """The ends of the support, numbers or tensors."""
+
     def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value, the value included."""
+        """Return the probability of numbers up to a value, the value included; small ones keep all digits."""
+        self._expect_numbers("cdf", value)
+        low, high = self._ends
+        inside = value.isfinite() & (value >= low) & (value <= high)
+        bounded = isinstance(low, Tensor) or math.isfinite(high)
+        middle = (low + high) * 0.5 if bounded else 1.0  # any number inside
+        p = self._cdf(value.where(inside, middle))
+        p = p.where(inside | (value >= high), 0.0).where(inside | (value < high), 1.0)
+        return p.where(value == value, math.nan)
+
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return `cdf` of finite numbers inside of the support."""
         self._refuse_method("cdf")
 
     def icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        """Return the number up to which the probability is the given one: the inverse of `cdf`, or quantile."""
+        """Return the least number up to which the probability is the given one: the inverse of `cdf`, or quantile.
+
+        It is NaN outside of [0, 1].
+        """
+        self._expect_numbers("icdf", probability)
+        fits = (probability >= 0.0) & (probability <= 1.0)
+        return self._icdf(probability.where(fits, 0.5)).where(fits, math.nan)
+
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return `icdf` of numbers from 0 to 1."""
         self._refuse_method("icdf")
+
+    def _expect_numbers(self, method: str, value: Any) -> None:
+        if not isinstance(value, Tensor):
+            raise KindError(f"{type(self).__name__}.{method}() got {describe(value)}; expected a float Tensor")
 
     @property
     def mean(self) -> Tensor[B]:

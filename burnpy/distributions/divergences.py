@@ -1,20 +1,32 @@
-"""`kl`: the Kullback-Leibler divergence of two distributions, by formulas for the classes of both."""
+"""`kl`, the Kullback-Leibler divergence, and its formulas for distributions of two families or made of others.
+
+Those of one family stand in its file. Those of two are minus the entropy of the first, and the mean of the second's
+log_prob, computed from means of functions of x, such as log x and e^-x, under the first distribution.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
-from typing import Any, TypeVar
+import math
+from itertools import product
+from typing import Any
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.distributions.distribution import Distribution
+from burnpy.distributions.beta import Beta
+from burnpy.distributions.bijections import Bijection
+from burnpy.distributions.distribution import DIVERGENCES, Distribution, Independent, register_kl
+from burnpy.distributions.exponential import Exponential
+from burnpy.distributions.formulas import EULER
+from burnpy.distributions.gamma import Gamma
+from burnpy.distributions.location_scale import Gumbel, Laplace, Normal
+from burnpy.distributions.poisson import Poisson
+from burnpy.distributions.successes import Bernoulli, Binomial
+from burnpy.distributions.transformed import Transformed
+from burnpy.distributions.uniform import Uniform
+from burnpy.special.elementary import xlogy
+from burnpy.special.error_functions import erf
+from burnpy.tensor.operands import broadcast_shape
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
-
-F = TypeVar("F", bound=Callable[..., Tensor[Any]])
-_FORMULAS: dict[tuple[type, type], Callable[..., Tensor[Any]]] = {}
-_MODULES = ("burnpy.distributions.divergence_formulas", "burnpy.distributions.divergence_pairs")
-"""The modules that register formulas. They need `kl` themselves, so they are imported by its first call."""
 
 
 def kl(p: Distribution[B, Any], q: Distribution[B, Any]) -> Tensor[B]:
@@ -29,11 +41,9 @@ def kl(p: Distribution[B, Any], q: Distribution[B, Any]) -> Tensor[B]:
     >>> kl(Normal(0.0, 1.0, device=NumPy), Normal(2.0, 1.0, device=NumPy)).item()
     2.0
     """
-    for module in _MODULES:
-        import_module(module)
     for p_class in type(p).__mro__:
         for q_class in type(q).__mro__:
-            formula = _FORMULAS.get((p_class, q_class))
+            formula = DIVERGENCES.get((p_class, q_class))
             if formula is not None:
                 return formula(p, q)
     raise ArgumentError(
@@ -42,21 +52,135 @@ def kl(p: Distribution[B, Any], q: Distribution[B, Any]) -> Tensor[B]:
     )
 
 
-def register_kl(p: type[Distribution[Any, Any]], q: type[Distribution[Any, Any]]) -> Callable[[F], F]:
-    """Return a decorator that makes a function ``f(p, q)`` the divergence of two classes and their subclasses.
+@register_kl(Independent, Independent)
+def _independents(p: Independent[B, Any], q: Independent[B, Any]) -> Tensor[B]:
+    if p.ndims != q.ndims:
+        raise ArgumentError(f"kl() got Independent of ndims={p.ndims} and of ndims={q.ndims}; expected equal numbers")
+    return p._summed(kl(p.base, q.base))
 
-    >>> from burnpy.distributions import Normal
-    >>> class Shifted(Normal):
-    ...     pass
-    >>> @register_kl(Shifted, Shifted)
-    ... def of_equal_scales(p, q):
-    ...     return ((p.loc - q.loc) / p.scale).square() * 0.5
-    >>> kl(Shifted(0.0, 1.0, device=NumPy), Shifted(2.0, 1.0, device=NumPy)).item()
-    2.0
-    """
 
-    def register(formula: F) -> F:
-        _FORMULAS[(p, q)] = formula
-        return formula
+@register_kl(Transformed, Transformed)
+def _transformed(p: Transformed[B], q: Transformed[B]) -> Tensor[B]:
+    """Return the divergence of the bases, which a bijection does not change."""
+    same = len(p.bijections) == len(q.bijections) and all(map(Bijection.equals, p.bijections, q.bijections))
+    if not same or p.event_shape != q.event_shape:
+        raise ArgumentError("kl() of two Transformed distributions expects the same bijections, and equal event shapes")
+    return p._summed(kl(p.base, q.base), len(p.base.event_shape))
 
-    return register
+
+Real = Distribution[B, Tensor[B]]
+
+
+def mean_log(p: Any) -> Tensor[Any]:
+    """Return the mean of log x."""
+    if isinstance(p, Beta):
+        return p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
+    if isinstance(p, Gamma):
+        return p.concentration.digamma() - p.rate.log()
+    if isinstance(p, Exponential):
+        return -EULER - p.rate.log()
+    low: Tensor[Any] = p.low
+    high: Tensor[Any] = p.high
+    return (xlogy(high, high) - xlogy(low, low)) / (high - low) - 1.0
+
+
+def mean_exp(p: Any, t: Tensor[Any]) -> Tensor[Any]:
+    """Return the mean of e^(-t · x) for t > 0."""
+    if isinstance(p, Normal):
+        return (0.5 * (t * p.scale).square() - t * p.loc).exp()
+    if isinstance(p, Exponential):
+        return p.rate / (p.rate + t)
+    if isinstance(p, Gamma):
+        return (-p.concentration * (t / p.rate).log1p()).exp()
+    low: Tensor[Any] = p.low
+    high: Tensor[Any] = p.high
+    width = t * (high - low)
+    return (-t * low).exp() * -(-width).expm1() / width
+
+
+@register_kl(Bernoulli, Poisson)
+def _bernoulli_poisson(p: Bernoulli[B], q: Poisson[B]) -> Tensor[B]:
+    return -p.entropy() - (p.probs * q.rate.log().masked_fill(p.probs == 0.0, 0.0) - q.rate)
+
+
+@register_kl(Beta, Normal)
+@register_kl(Exponential, Normal)
+@register_kl(Gamma, Normal)
+@register_kl(Gumbel, Normal)
+@register_kl(Laplace, Normal)
+@register_kl(Uniform, Normal)
+def _normal(p: Real[B], q: Normal[B]) -> Tensor[B]:
+    square = (p.variance + (p.mean - q.loc).square()) / q.scale.square()
+    return -p.entropy() + 0.5 * (square + math.log(2.0 * math.pi)) + q.scale.log()
+
+
+@register_kl(Beta, Exponential)
+@register_kl(Gamma, Exponential)
+def _exponential(p: Real[B], q: Exponential[B]) -> Tensor[B]:
+    return -p.entropy() - q.rate.log() + q.rate * p.mean
+
+
+@register_kl(Uniform, Exponential)
+def _uniform_exponential(p: Uniform[B], q: Exponential[B]) -> Tensor[B]:
+    return _exponential(p, q).where(p.low >= 0.0, math.inf)
+
+
+@register_kl(Beta, Gamma)
+@register_kl(Exponential, Gamma)
+def _gamma(p: Real[B], q: Gamma[B]) -> Tensor[B]:
+    a, rate = q.concentration, q.rate
+    return -p.entropy() - (a * rate.log() - a.lgamma() + (a - 1.0) * mean_log(p) - rate * p.mean)
+
+
+@register_kl(Uniform, Gamma)
+def _uniform_gamma(p: Uniform[B], q: Gamma[B]) -> Tensor[B]:
+    inside = p.low >= 0.0
+    return _gamma(p, q).where(inside, math.inf)
+
+
+@register_kl(Exponential, Gumbel)
+@register_kl(Gamma, Gumbel)
+@register_kl(Normal, Gumbel)
+@register_kl(Uniform, Gumbel)
+def _gumbel(p: Real[B], q: Gumbel[B]) -> Tensor[B]:
+    rate = q.scale.reciprocal()
+    return -p.entropy() + q.scale.log() + (p.mean - q.loc) * rate + mean_exp(p, rate) * (q.loc * rate).exp()
+
+
+@register_kl(Normal, Laplace)
+def _normal_laplace(p: Normal[B], q: Laplace[B]) -> Tensor[B]:
+    shift = (p.loc - q.loc) / p.scale
+    density = math.sqrt(2.0 / math.pi) * (-0.5 * shift.square()).exp()
+    distance = p.scale * (density + shift * erf(shift * math.sqrt(0.5)))
+    return -p.entropy() + (2.0 * q.scale).log() + distance / q.scale
+
+
+@register_kl(Beta, Uniform)
+def _beta_uniform(p: Beta[B], q: Uniform[B]) -> Tensor[B]:
+    inside = (q.low <= 0.0) & (q.high >= 1.0)
+    return (-p.entropy() + (q.high - q.low).log()).where(inside, math.inf)
+
+
+@register_kl(Uniform, Beta)
+def _uniform_beta(p: Uniform[B], q: Beta[B]) -> Tensor[B]:
+    a, c = q.concentration1, q.concentration0
+    low, high, width = 1.0 - p.high, 1.0 - p.low, p.high - p.low
+    mean_log_rest = (xlogy(high, high) - xlogy(low, low)) / width - 1.0
+    log_beta = a.lgamma() + c.lgamma() - (a + c).lgamma()
+    value = -p.entropy() + log_beta - (a - 1.0) * mean_log(p) - (c - 1.0) * mean_log_rest
+    return value.where((p.low >= 0.0) & (p.high <= 1.0), math.inf)
+
+
+def infinite(p: Distribution[B, Any], q: Distribution[B, Any]) -> Tensor[B]:
+    """Return inf: p has values that q has not, whatever the parameters."""
+    shape = broadcast_shape(p.batch_shape, q.batch_shape) or ()
+    return Tensor.full(shape, math.inf, dtype=p._dtype, device=p.device)
+
+
+_WITHOUT: list[tuple[Any, Any]] = [
+    *product((Exponential, Gamma), (Beta, Uniform)),
+    *product((Normal, Laplace, Gumbel), (Beta, Exponential, Gamma, Uniform)),
+    *product((Poisson,), (Bernoulli, Binomial)),
+]
+for _p, _q in _WITHOUT:
+    register_kl(_p, _q)(infinite)

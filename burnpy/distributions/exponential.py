@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from burnpy.distributions.distribution import Reparametrized
-from burnpy.distributions.formulas import EULER, computed, impossible
+from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
+from burnpy.distributions.formulas import EULER, at_end, computed, excess, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
-from burnpy.tensor.draws import POSITIVE
+from burnpy.tensor.draws import NOT_NEGATIVE, POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 
@@ -31,6 +31,7 @@ class Exponential(Reparametrized[B]):
     [-1.306..., -inf]
     """
 
+    _ends = (0.0, math.inf)
     rate = Parameter(POSITIVE)
 
     def __init__(self, rate: ParameterLike[B], *, device: B | type[B] | None = None, validate: bool = True) -> None:
@@ -39,7 +40,8 @@ class Exponential(Reparametrized[B]):
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
         """Draw values with gradients by the rate."""
         shape = self._shape(sample_shape)
-        return Tensor.exponential(shape, dtype=self._dtype, generator=generator, device=self.device) / self.rate
+        drawn = Tensor.exponential(shape, dtype=self._dtype, generator=generator, device=self.device)
+        return (drawn / self.rate).clamp(*NOT_NEGATIVE.ends(self._dtype))
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the density; -inf below 0."""
@@ -49,12 +51,10 @@ class Exponential(Reparametrized[B]):
         """Return 1 - log(rate)."""
         return 1.0 - self.rate.log()
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value; small ones keep all digits."""
-        return -(-(self.rate * value).clamp(0.0)).expm1()
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        return -(-(self.rate * value)).expm1()
 
-    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        """Return the quantile of a probability."""
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         return -(-probability).log1p() / self.rate
 
     @property
@@ -89,6 +89,7 @@ class Weibull(Reparametrized[B]):
     0.6321
     """
 
+    _ends = (0.0, math.inf)
     scale = Parameter(POSITIVE)
     concentration = Parameter(POSITIVE)
 
@@ -106,7 +107,7 @@ class Weibull(Reparametrized[B]):
         """Draw values with gradients by the parameters."""
         shape = self._shape(sample_shape)
         drawn = Tensor.exponential(shape, dtype=self._dtype, generator=generator, device=self.device)
-        return self.scale * drawn.pow(self.concentration.reciprocal())
+        return (self.scale * drawn.pow(self.concentration.reciprocal())).clamp(*POSITIVE.ends(self._dtype))
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the density; -inf below 0."""
@@ -118,15 +119,15 @@ class Weibull(Reparametrized[B]):
         return EULER * (1.0 - k.reciprocal()) + (self.scale / k).log() + 1.0
 
     def _exponent(self, value: Tensor[B]) -> Tensor[B]:
-        """Return (x / scale)ᵏ, which is 0 below 0."""
-        return (value / self.scale).clamp(0.0).pow(self.concentration)
+        """Return (x / scale)ᵏ; at 0 as two powers, whose slopes are not 0 · inf."""
+        k, zero = self.concentration, value == 0.0
+        at_zero = value.where(zero, 0.0).pow(k) * self.scale.pow(-k)
+        return at_zero.where(zero, (value.where(~zero, 1.0) / self.scale).pow(k))
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value; small ones keep all digits."""
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         return -(-self._exponent(value)).expm1()
 
-    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        """Return the quantile of a probability."""
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         return self.scale * (-(-probability).log1p()).pow(self.concentration.reciprocal())
 
     @property
@@ -153,16 +154,26 @@ class Weibull(Reparametrized[B]):
 
 
 def _exponential(b: Any, x: Float, rate: Float) -> tuple[Float]:
-    below = b.lt(x, 0.0)
-    return (impossible(b, below, b.sub(b.log(rate), b.mul(rate, b.maximum(x, 0.0)))),)
+    inside = b.discrete.bitwise_and(b.ge(x, 0.0), b.lt(x, math.inf))
+    return (within(b, x, inside, b.sub(b.log(rate), b.mul(rate, b.where(inside, x, 0.0)))),)
 
 
 def _weibull(b: Any, x: Float, scale: Float, k: Float) -> tuple[Float]:
-    d = b.discrete
-    inside = d.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
+    inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
     y = b.log(b.div(b.where(inside, x, 1.0), scale))
     head = b.sub(b.log(k), b.log(scale))
     value = b.sub(b.add(head, b.mul(b.add(k, -1.0), y)), b.exp(b.mul(k, y)))
-    end = b.where(b.eq(k, 1.0), head, impossible(b, b.gt(k, 1.0), b.full(k.shape, math.inf, k.dtype)))
-    value = b.where(b.eq(x, 0.0), end, b.where(b.eq(x, x), value, x))
-    return (impossible(b, d.bitwise_or(b.lt(x, 0.0), b.eq(x, math.inf)), value),)
+    return (at_end(b, x, k, within(b, x, inside, value), lambda zero: b.sub(head, b.div(zero, scale))),)
+
+
+@register_kl(Exponential, Exponential)
+def _exponentials(p: Exponential[B], q: Exponential[B]) -> Tensor[B]:
+    return excess((q.rate - p.rate) / p.rate)
+
+
+@register_kl(Weibull, Weibull)
+@doubled
+def _weibulls(p: Weibull[B], q: Weibull[B]) -> Tensor[B]:
+    change = (q.concentration - p.concentration) / p.concentration
+    power = q.concentration * (p.scale / q.scale).log()
+    return (power + (change + 2.0).lgamma()).expm1() - change.log1p() - power + EULER * change

@@ -65,28 +65,111 @@ def impossible(b: Any, condition: Bool, x: Float) -> Float:
     return replaced(b, condition, x, -math.inf)
 
 
+def within(b: Any, x: Float, inside: Bool, value: Float) -> Float:
+    """Return a logarithm of a density at x where x is inside of the support; elsewhere -inf, and NaN at NaN."""
+    return b.where(inside, value, b.where(b.ne(x, x), x, -math.inf))
+
+
+def at_end(b: Any, x: Float, power: Float, value: Float, exponential: Callable[[Float], Float]) -> Float:
+    """Return a logarithm of a density of x > 0 that goes as x^(power - 1), with its limit at 0.
+
+    ``exponential`` computes it from x for a power of 1, so that its derivatives at 0 are right.
+    """
+    end = b.eq(x, 0.0)
+    zero = b.where(end, x, 0.0)
+    limit = b.where(b.gt(power, 1.0), b.full(power.shape, -math.inf, power.dtype), math.inf)
+    return b.where(end, b.where(b.eq(power, 1.0), exponential(zero), limit), value)
+
+
+def of_mass(b: Any, x: Float, inside: Bool, value: Float) -> Float:
+    """Return the same for a logarithm of a probability, through which no gradient passes where that is 0."""
+    return within(b, x, b.discrete.bitwise_and(inside, b.ne(value, -math.inf)), value)
+
+
+def finite(b: Any, x: Float) -> Bool:
+    """Return where x is finite."""
+    return b.lt(b.abs(x), math.inf)
+
+
 def whole(b: Any, x: Float) -> Bool:
     """Return where x is a whole number, 0 or larger."""
-    return b.discrete.bitwise_and(b.ge(x, 0.0), b.eq(x, b.floor(x)))
+    return b.discrete.bitwise_and(b.discrete.bitwise_and(b.ge(x, 0.0), b.lt(x, math.inf)), b.eq(x, b.floor(x)))
+
+
+def log_of(b: Any, p: Float) -> Float:
+    """Compute log(p), whose derivative at 0 is 0: a probability that underflowed moves nothing."""
+    possible = b.ne(p, 0.0)
+    return b.where(possible, b.log(b.where(possible, p, 1.0)), -math.inf)
+
+
+def log_of_rest(b: Any, p: Float) -> Float:
+    """Compute log(1 - p), whose derivative at 1 is 0."""
+    possible = b.ne(p, 1.0)
+    return b.where(possible, b.log1p(b.neg(b.where(possible, p, 0.0))), -math.inf)
 
 
 def log_binomial(b: Any, successes: Float, failures: Float, p: Float, q: Float, log_p: Float, log_q: Float) -> Float:
     """Compute log(pˢ · qᶠ · Γ(s + f + 1) / (Γ(s + 1) · Γ(f + 1))) for numbers s and f, 0 or larger, and q = 1 - p."""
+    d = b.discrete
     none, all_ = b.eq(successes, 0.0), b.eq(failures, 0.0)
+    some_p, some_q = b.ne(log_p, -math.inf), b.ne(log_q, -math.inf)
+    log_p, log_q = b.where(some_p, log_p, 0.0), b.where(some_q, log_q, 0.0)
     s, f = replaced(b, none, successes, 1.0), replaced(b, all_, failures, 1.0)
     size = b.log(b.mul(b.div(s, b.add(s, f)), b.mul(f, 2.0 * math.pi)))
     inside = b.sub(log_split(b, s, f, p, q, log_p, log_q), b.mul(size, 0.5))
-    return b.where(none, times_log(b, failures, log_q), b.where(all_, times_log(b, successes, log_p), inside))
+    # Without failures the binomial coefficient is 1; its slope by their number is not 0.
+    more, end = b.where(all_, b.add(successes, 1.0), 1.0), b.where(all_, failures, 0.0)
+    ways = b.sub(b.sub(b.lgamma(b.add(more, end)), b.lgamma(more)), b.lgamma(b.add(end, 1.0)))
+    powers = b.add(b.mul(successes, log_p), b.mul(failures, log_q))
+    possible = d.bitwise_and(d.bitwise_or(none, some_p), d.bitwise_or(all_, some_q))
+    return b.where(possible, b.where(d.bitwise_or(none, all_), b.add(powers, ways), inside), -math.inf)
 
 
 def times_log(b: Any, x: Float, logarithm: Float) -> Float:
     """Compute x · logarithm, which is 0 for x = 0."""
-    none = b.eq(x, 0.0)
-    return b.mul(x, replaced(b, none, logarithm, 0.0))
+    some = b.ne(logarithm, -math.inf)
+    possible = b.discrete.bitwise_or(some, b.eq(x, 0.0))
+    return b.where(possible, b.mul(x, b.where(some, logarithm, 0.0)), -math.inf)
 
 
-def log1p_of_square(b: Any, x: Float) -> Float:
-    """Compute log(1 + x²) without overflow."""
-    size = b.maximum(b.abs(x), 1.0)
-    least = b.where(b.le(b.abs(x), 1.0), x, b.reciprocal(size))
-    return b.add(b.log1p(b.mul(least, least)), b.mul(b.log(size), 2.0))
+def excess(x: Tensor[B]) -> Tensor[B]:
+    """Compute x - log(1 + x), which is not negative, without cancellation next to 0."""
+    return computed("kl", lambda b, x: (_excess(b, x),), x)
+
+
+def relative_entropy(p: Tensor[B], q: Tensor[B], log_p: Tensor[B], log_q: Tensor[B]) -> Tensor[B]:
+    """Compute p · log(p / q) - p + q for p, q >= 0, which is not negative; the logarithm has no slope where p is 0."""
+    return computed("kl", _relative_entropy, p, q, log_p, log_q)
+
+
+def _excess(b: Any, x: Float) -> Float:
+    """Compute `excess`, next to 0 by the series of x - 2 · artanh(x / (2 + x))."""
+    close = b.le(b.abs(x), 0.1)
+    small = b.where(close, x, 0.0)
+    s = b.div(small, b.add(small, 2.0))
+    square, series = b.mul(s, s), b.mul(s, 0.0)
+    for power in (13, 11, 9, 7, 5, 3):
+        series = b.add(b.mul(series, square), 1.0 / power)
+    near = b.mul(s, b.sub(small, b.mul(b.mul(square, series), 2.0)))
+    far = b.where(close, b.full((), 1.0, x.dtype), x)
+    return b.where(close, near, b.sub(far, b.minimum(b.log1p(far), 1e4)))  # not inf - inf
+
+
+def _relative_entropy(b: Any, p: Float, q: Float, log_p: Float, log_q: Float) -> tuple[Float]:
+    d = b.discrete
+    some = b.ne(p, 0.0)
+    divisor = b.where(some, p, 1.0)
+    change = b.div(b.sub(q, divisor), divisor)
+    close = d.bitwise_and(some, b.le(b.abs(change), 0.1))
+    near = b.mul(p, _excess(b, b.where(close, change, 0.0)))
+    ratio = b.where(some, b.sub(b.where(some, log_p, 0.0), log_q), 0.0)
+    return (b.where(close, near, b.add(b.sub(q, p), b.mul(p, ratio))),)
+
+
+def log1p_of_square(b: Any, x: Float, root: Float) -> Float:
+    """Compute log(1 + (x / root)²) without overflow, for root > 0."""
+    size = b.abs(x)
+    far = b.ge(size, root)
+    divisor = b.where(far, size, 1.0)
+    ratio = b.where(far, b.div(root, divisor), b.div(replaced(b, far, x, 0.0), root))
+    return b.add(b.log1p(b.mul(ratio, ratio)), b.where(far, b.mul(b.sub(b.log(divisor), b.log(root)), 2.0), 0.0))

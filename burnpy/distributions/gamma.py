@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.numerics.stirling import HALF_LOG_TAU, deviance, stirling_gap
-from burnpy.distributions.distribution import Reparametrized
-from burnpy.distributions.formulas import computed, impossible
+from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
+from burnpy.distributions.formulas import at_end, computed, excess, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.distributions.quantiles import quantile, with_ends
 from burnpy.nn.module import rebound
@@ -36,6 +36,7 @@ class Gamma(Reparametrized[B]):
     ([2.0, 1.0], [-1.0, -0.6137])
     """
 
+    _ends = (0.0, math.inf)
     concentration = Parameter(POSITIVE)
     rate = Parameter(POSITIVE)
 
@@ -63,12 +64,13 @@ class Gamma(Reparametrized[B]):
         a, rate = self.concentration, self.rate
         return a - rate.log() + a.lgamma() + (1.0 - a) * a.digamma()
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value."""
-        return gammainc(self.concentration, (self.rate * value).clamp(0.0))
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        a, rate, zero = self.concentration, self.rate, value == 0.0
+        at_zero = value.where(zero, 0.0).pow(a) * (a * rate.log() - (a + 1.0).lgamma()).exp()  # slopes are not 0 · inf
+        return at_zero.where(zero, gammainc(a, rate * value.where(~zero, 1.0)))
 
-    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        """Return the quantile of a probability, by halving an interval of logarithms; NaN outside of [0, 1]."""
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability, by halving an interval of logarithms."""
         a = self.concentration.double()
         of, constant = (Gamma(x, 1.0, validate=False) for x in (a, a.detach()))
         x = quantile(of, constant, probability, lambda t: t.exp(), (-745.0, 709.0)) / self.rate.double()
@@ -95,12 +97,18 @@ class Gamma(Reparametrized[B]):
 
 
 def _log_prob(b: Any, x: Float, a: Float, rate: Float) -> tuple[Float]:
-    d = b.discrete
-    inside = d.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
+    inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
     y = b.where(inside, x, 1.0)
     log_y, log_rate = b.log(y), b.log(rate)
     at_mean = b.sub(b.add(b.mul(b.log(a), 0.5), -HALF_LOG_TAU), stirling_gap(b, a))  # of x · density
     value = b.sub(b.sub(at_mean, deviance(b, a, b.mul(y, rate), b.add(log_y, log_rate))), log_y)
-    end = b.where(b.eq(a, 1.0), log_rate, impossible(b, b.gt(a, 1.0), b.full(a.shape, math.inf, a.dtype)))
-    value = b.where(b.eq(x, 0.0), end, value)
-    return (impossible(b, d.bitwise_or(b.lt(x, 0.0), b.eq(x, math.inf)), b.where(b.eq(x, x), value, x)),)
+    value = within(b, x, inside, value)
+    return (at_end(b, x, a, value, lambda zero: b.sub(log_rate, b.mul(rate, zero))),)
+
+
+@register_kl(Gamma, Gamma)
+@doubled
+def _gammas(p: Gamma[B], q: Gamma[B]) -> Tensor[B]:
+    a, c, change = p.concentration, q.concentration, (q.rate - p.rate) / p.rate
+    shapes = c.lgamma() - a.lgamma() - (c - a) * a.digamma()
+    return shapes + a * excess(change) - (c - a) * change.log1p()

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.numerics.stirling import HALF_LOG_TAU
-from burnpy.distributions.distribution import Reparametrized
-from burnpy.distributions.formulas import EULER, computed, impossible, log1p_of_square
+from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
+from burnpy.distributions.formulas import EULER, computed, excess, finite, log1p_of_square, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.special.error_functions import log_ndtr, ndtr, ndtri
@@ -91,16 +91,14 @@ class Normal(LocationScale[B]):
     def _standardized(self, value: Tensor[B]) -> Tensor[B]:
         return (value - self.loc) / self.scale
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value; small ones keep all digits."""
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         return ndtr(self._standardized(value))
 
     def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
         return log_ndtr(self._standardized(value))
 
-    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        """Return the quantile of a probability."""
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         return self.loc + self.scale * ndtri(probability)
 
     @property
@@ -125,9 +123,11 @@ class LogNormal(LocationScale[B]):
     [0.0, 0.5]
     """
 
+    _ends = (0.0, math.inf)
+
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
         """Draw values with gradients by the parameters."""
-        return super().rsample(sample_shape, generator=generator).exp()
+        return super().rsample(sample_shape, generator=generator).exp().clamp(*POSITIVE.ends(self._dtype))
 
     def _standard(self, shape: Shape, **settings: Any) -> Tensor[B]:
         return Tensor.normal(shape, **settings)
@@ -143,16 +143,15 @@ class LogNormal(LocationScale[B]):
     def _standardized(self, value: Tensor[B]) -> Tensor[B]:
         return (value.clamp(0.0).log() - self.loc) / self.scale
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value; small ones keep all digits."""
-        return ndtr(self._standardized(value))
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        zero = value == 0.0
+        return ndtr(self._standardized(value.where(~zero, 1.0))).masked_fill(zero, 0.0)
 
     def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
         return log_ndtr(self._standardized(value))
 
-    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        """Return the quantile of a probability."""
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         return (self.loc + self.scale * ndtri(probability)).exp()
 
     @property
@@ -201,16 +200,14 @@ class Laplace(LocationScale[B]):
         """Return log(2e · scale)."""
         return (self.scale.log() + (1.0 + math.log(2.0))).expand(self.batch_shape)
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value."""
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         return computed("Laplace.cdf", _laplace_cdf, value, self.loc, self.scale)
 
     def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
         return computed("Laplace.log_cdf", _laplace_log_cdf, value, self.loc, self.scale)
 
-    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        """Return the quantile of a probability."""
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         return computed("Laplace.icdf", _laplace_icdf, probability, self.loc, self.scale)
 
     @property
@@ -247,16 +244,14 @@ class Logistic(LocationScale[B]):
         """Return log(scale) + 2."""
         return (self.scale.log() + 2.0).expand(self.batch_shape)
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value; small ones keep all digits."""
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         return ((value - self.loc) / self.scale).sigmoid()
 
     def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
         return -((self.loc - value) / self.scale).softplus()
 
-    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        """Return the quantile of a probability."""
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         return self.loc + self.scale * (probability.log() - (-probability).log1p())
 
     @property
@@ -284,7 +279,7 @@ class Cauchy(LocationScale[B]):
 
     def _standard(self, shape: Shape, **settings: Any) -> Tensor[B]:
         first, second = (Tensor.normal(shape, **settings) for _ in range(2))
-        return first / second
+        return first / second.abs().clamp(1e-4 if self._dtype.itemsize < 4 else 1e-30)
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the density."""
@@ -294,14 +289,14 @@ class Cauchy(LocationScale[B]):
         """Return log(4π · scale)."""
         return (self.scale.log() + math.log(4.0 * math.pi)).expand(self.batch_shape)
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value; small ones keep all digits."""
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         below = (self.loc - value) / self.scale
         return below.ones_like().atan2(below) / math.pi
 
-    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        """Return the quantile of a probability."""
-        return self.loc - self.scale / (probability * math.pi).tan()
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        upper = probability > 0.5
+        tail = self.scale / ((1.0 - probability).where(upper, probability) * math.pi).tan()
+        return self.loc + tail.where(upper, -tail)
 
     @property
     def mean(self) -> Tensor[B]:
@@ -341,16 +336,14 @@ class Gumbel(LocationScale[B]):
         """Return log(scale) + γ + 1."""
         return (self.scale.log() + (1.0 + EULER)).expand(self.batch_shape)
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value."""
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         return self.log_cdf(value).exp()
 
     def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
         return -((self.loc - value) / self.scale).exp()
 
-    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        """Return the quantile of a probability."""
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         return self.loc - self.scale * (-probability.log()).log()
 
     @property
@@ -374,9 +367,9 @@ def _normal(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
 
 
 def _log_normal(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
-    outside = b.discrete.bitwise_or(b.le(x, 0.0), b.eq(x, math.inf))
-    logarithm = b.log(b.where(outside, b.full((), 1.0, x.dtype), x))
-    return (impossible(b, outside, b.sub(*_normal(b, logarithm, loc, scale), logarithm)),)
+    inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
+    logarithm = b.log(b.where(inside, x, 1.0))
+    return (within(b, x, inside, b.sub(*_normal(b, logarithm, loc, scale), logarithm)),)
 
 
 def _laplace(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
@@ -403,15 +396,52 @@ def _laplace_icdf(b: Any, p: Float, loc: Float, scale: Float) -> tuple[Float]:
 
 
 def _logistic(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
-    z = b.div(b.sub(x, loc), scale)
-    return (b.neg(b.add(b.add(z, b.mul(b.softplus(b.neg(z), 1.0), 2.0)), b.log(scale))),)
+    inside = finite(b, x)
+    z = b.div(b.sub(b.where(inside, x, 0.0), loc), scale)
+    tails = b.add(b.softplus(z, 1.0), b.softplus(b.neg(z), 1.0))
+    return (within(b, x, inside, b.neg(b.add(tails, b.log(scale)))),)
 
 
 def _cauchy(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
-    z = b.div(b.sub(x, loc), scale)
-    return (b.sub(b.neg(log1p_of_square(b, z)), b.add(b.log(scale), math.log(math.pi))),)
+    inside = finite(b, x)
+    growth = log1p_of_square(b, b.sub(b.where(inside, x, 0.0), loc), scale)
+    return (within(b, x, inside, b.neg(b.add(growth, b.add(b.log(scale), math.log(math.pi))))),)
 
 
 def _gumbel(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
-    z = b.div(b.sub(x, loc), scale)
-    return (b.neg(b.add(b.add(z, b.exp(b.neg(z))), b.log(scale))),)
+    inside = finite(b, x)
+    z = b.maximum(b.div(b.sub(b.where(inside, x, 0.0), loc), scale), -1e4)  # from where on the exponential is infinite
+    return (within(b, x, inside, b.neg(b.add(b.add(z, b.exp(b.neg(z))), b.log(scale)))),)
+
+
+def _change(p: LocationScale[B], q: LocationScale[B]) -> Tensor[B]:
+    """Return the ratio of the scales, less 1."""
+    return (p.scale - q.scale) / q.scale
+
+
+@register_kl(Normal, Normal)
+@register_kl(LogNormal, LogNormal)
+def _normals(p: Normal[B], q: Normal[B]) -> Tensor[B]:
+    change = _change(p, q)
+    return 0.5 * (excess(change * (change + 2.0)) + ((p.loc - q.loc) / q.scale).square())
+
+
+@register_kl(Laplace, Laplace)
+@doubled
+def _laplaces(p: Laplace[B], q: Laplace[B]) -> Tensor[B]:
+    distance = (p.loc - q.loc).abs() / p.scale
+    return p.scale / q.scale * ((-distance).expm1() + distance) + excess(_change(p, q))
+
+
+@register_kl(Cauchy, Cauchy)
+def _cauchys(p: Cauchy[B], q: Cauchy[B]) -> Tensor[B]:
+    shift, change = (p.loc - q.loc) / q.scale, _change(p, q)
+    return ((shift.square() + change.square()) / (4.0 * (change + 1.0))).log1p()
+
+
+@register_kl(Gumbel, Gumbel)
+@doubled
+def _gumbels(p: Gumbel[B], q: Gumbel[B]) -> Tensor[B]:
+    change, shift = _change(p, q), (p.loc - q.loc) / q.scale
+    power = (2.0 + change).lgamma() - shift
+    return -change.log1p() + EULER * change + (power.expm1() + shift)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Self
 
 from burnpy.backend.errors import ShapeError
 from burnpy.distributions.categorical import Categorical
 from burnpy.distributions.distribution import Distribution
+from burnpy.distributions.parameters import on_one_level
 from burnpy.nn.module import rebound
 from burnpy.tensor.creation import factory_shape
 from burnpy.tensor.operands import broadcast_shape
@@ -29,6 +31,7 @@ class Mixture(Distribution[B, Tensor[B]]):
 
     Raises:
         ShapeError: the batch does not fit the weights.
+        DeviceError: weights and components are on different devices.
 
     >>> from burnpy.distributions import Normal
     >>> weights = Categorical(Tensor[NumPy].from_data([0.5, 0.5]))
@@ -44,8 +47,9 @@ class Mixture(Distribution[B, Tensor[B]]):
                 f"Mixture() got weights of batch shape {weights.batch_shape} and {count} classes, and components of "
                 f"batch shape {shape}; expected (…, {count})"
             )
-        self.weights = weights
-        self.components = components
+        parts = on_one_level("Mixture", weights, components)
+        self.weights: Categorical[B] = parts[0]
+        self.components: Distribution[B, Tensor[B]] = parts[1]
 
     @property
     def batch_shape(self) -> Shape:
@@ -73,16 +77,22 @@ class Mixture(Distribution[B, Tensor[B]]):
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return log Σ weight · density."""
-        logs = self.components.log_prob(value.unsqueeze(self._dim)) + self.weights._log_probs()
-        return logs.logsumexp(dim=-1)
+        logs = self.components.log_prob(value.unsqueeze(self._dim))
+        total = (logs + self.weights._log_probs()).logsumexp(dim=-1)
+        if vars(self.weights)["probs"] is None:
+            return total
+        # A weight of 0 adds nothing, but its slope is the ratio of the densities.
+        shares, inside = self.weights._shares(), total > -math.inf
+        ratio = (logs - total.where(inside, 0.0).unsqueeze(-1)).clamp(-80.0, 80.0).exp()
+        return total + (shares.where(shares == 0.0, 0.0) * ratio).sum(dim=-1).where(inside, 0.0)
 
     def cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return the probability of numbers up to a value."""
-        return (self.components.cdf(value.unsqueeze(-1)) * self.weights._log_probs().exp()).sum(dim=-1)
+        return (self.components.cdf(value.unsqueeze(-1)) * self.weights._shares()).sum(dim=-1)
 
     def _weighted(self, x: Tensor[B]) -> Tensor[B]:
         """Return the mean over the components."""
-        weights = self.weights._log_probs().exp()
+        weights = self.weights._shares()
         return (x * weights.reshape((*weights.shape, *[1] * len(self.event_shape)))).sum(dim=self._dim)
 
     @property

@@ -74,25 +74,26 @@ class Multinomial(OfClasses[B, Tensor[B]]):
         fits = whole & (value.sum(dim=-1) == float(self.total_count))
         none = value == 0.0
         terms = value * self._log_probs().masked_fill(none, 0.0) - (value.clamp(0.0) + 1.0).lgamma()
-        return (terms.sum(dim=-1) + math.lgamma(self.total_count + 1.0)).where(fits, -math.inf)
+        total = terms.sum(dim=-1) + math.lgamma(self.total_count + 1.0)
+        return total.where(fits & (total > -math.inf), -math.inf)
 
     @property
     def mean(self) -> Tensor[B]:
         """total_count · probs."""
-        return self._log_probs().exp() * float(self.total_count)
+        return self._shares() * float(self.total_count)
 
     @property
     def variance(self) -> Tensor[B]:
         """total_count · probs · (1 - probs)."""
-        p = self._log_probs().exp()
+        p = self._shares()
         return p * (1.0 - p) * float(self.total_count)
 
     def entropy(self) -> Tensor[B]:
         """Return the entropy, by a sum over the numbers of each class, from 0 to ``total_count``, in as much memory."""
-        of_one_draw, log_p = super().entropy(), self._log_probs()
+        of_one_draw, p = super().entropy(), self._shares()
         numbers = Tensor.arange(self.total_count + 1, dtype=self._dtype, device=self.device)
-        numbers = numbers.reshape(-1, *(1,) * log_p.ndim)
-        chance = Binomial(self.total_count, log_p.exp(), validate=False).log_prob(numbers).exp()
+        numbers = numbers.reshape(-1, *(1,) * p.ndim)
+        chance = Binomial(self.total_count, p, validate=False).log_prob(numbers).exp()
         log_factorials = (chance * (numbers + 1.0).lgamma()).sum(dim=(0, -1))
         return of_one_draw * float(self.total_count) - math.lgamma(self.total_count + 1.0) + log_factorials
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.numerics.stirling import HALF_LOG_TAU
-from burnpy.distributions.distribution import Reparametrized
+from burnpy.distributions.distribution import Reparametrized, register_kl
+from burnpy.distributions.formulas import excess
 from burnpy.distributions.parameters import CHOLESKY_FACTOR, Parameter, ParameterLike
 from burnpy.linalg.decompositions import cholesky
 from burnpy.linalg.equations import cholesky_inverse, solve_triangular
@@ -148,3 +149,15 @@ def _factor_of_inverse(precision: Tensor[B]) -> Tensor[B]:
     reverse = cholesky(precision.flip(-2, -1)).flip(-2, -1).mT
     identity = Tensor.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
     return solve_triangular(reverse, identity.expand(precision.shape), upper=False)
+
+
+@register_kl(MultivariateNormal, MultivariateNormal)
+def _multivariate_normals(p: MultivariateNormal[B], q: MultivariateNormal[B]) -> Tensor[B]:
+    shape = (*(p.batch_shape if len(p.batch_shape) > len(q.batch_shape) else q.batch_shape), 1, 1)
+    factor = q.scale_tril
+    change = (p.scale_tril - factor).expand((*shape[:-2], *factor.shape[-2:]))
+    change = solve_triangular(factor, change, upper=False)  # the factor of p in units of q's, less 1
+    shift = solve_triangular(factor, (p.loc - q.loc).unsqueeze(-1), upper=False)
+    diagonal = change.diagonal(dim1=-2, dim2=-1)
+    square = excess(diagonal * (diagonal + 2.0)).sum(dim=-1) + change.tril(-1).square().sum(dim=(-2, -1))
+    return 0.5 * (square + shift.square().sum(dim=(-2, -1)))

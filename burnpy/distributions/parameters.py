@@ -12,6 +12,7 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import DEFAULT, bool_, int64, result_type
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ShapeError
 from burnpy.nn.module import Module
+from burnpy.nn.module_tree import walk
 from burnpy.nn.param import Param
 from burnpy.tensor.draws import Bound
 from burnpy.tensor.levels import common_device, levels_between, raised
@@ -214,6 +215,23 @@ def held(
         here: Any = raised(x, on)
         fields[name] = value if here is x and value is not x else Given(here)
     return fields
+
+
+def on_one_level(owner: str, *parts: Any) -> list[Any]:
+    """Return modules with their tensors lifted to the highest level among them, so that one module can hold them all.
+
+    Raises:
+        DeviceError: no device of theirs is a level above the others.
+    """
+    devices = {id(v.value.device): v.value.device for part in parts for _, v in walk(part) if isinstance(v, Param)}
+    if len(devices) < 2:
+        return list(parts)
+    top: Any = common_device(owner, devices.values())
+    moved: list[Any] = []
+    for part in parts:
+        lifted: dict[str, Any] = {path: raised(v.value, top) for path, v in walk(part) if isinstance(v, Param)}
+        moved.append(part.replace({path: Given(x) for path, x in lifted.items()}))
+    return moved
 
 
 def _device_of(owner: str, tensors: dict[str, Any], device: Any) -> Any:

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.numerics.stirling import HALF_LOG_TAU, deviance, stirling_gap
-from burnpy.distributions.distribution import Distribution
-from burnpy.distributions.formulas import computed, whole
+from burnpy.distributions.distribution import Distribution, register_kl
+from burnpy.distributions.formulas import computed, log_of, of_mass, relative_entropy, whole
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.special.gamma_functions import gammaincc
@@ -34,6 +34,7 @@ class Poisson(Distribution[B, Tensor[B]]):
     [-1.0, -1.0, -inf]
     """
 
+    _ends = (0.0, math.inf)
     rate = Parameter(RATE)
 
     def __init__(self, rate: ParameterLike[B], *, device: B | type[B] | None = None, validate: bool = True) -> None:
@@ -47,10 +48,8 @@ class Poisson(Distribution[B, Tensor[B]]):
         """Return the logarithm of the probability; -inf for numbers other than 0, 1, 2, …"""
         return computed("Poisson.log_prob", _log_prob, value, self.rate)
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value."""
-        below = value < 0.0
-        return gammaincc(value.floor().masked_fill(below, 0.0) + 1.0, self.rate).masked_fill(below, 0.0)
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        return gammaincc(value.floor() + 1.0, self.rate)
 
     @property
     def mean(self) -> Tensor[B]:
@@ -73,9 +72,14 @@ class Poisson(Distribution[B, Tensor[B]]):
 
 
 def _log_prob(b: Any, x: Float, rate: Float) -> tuple[Float]:
-    d = b.discrete
     inside, none = whole(b, x), b.eq(x, 0.0)
-    count = b.where(d.bitwise_and(inside, d.bitwise_not(none)), x, 1.0)
+    count = b.where(b.discrete.bitwise_and(inside, b.ne(x, 0.0)), x, 1.0)
     log_size = b.add(b.mul(b.log(count), 0.5), HALF_LOG_TAU)
-    value = b.neg(b.add(deviance(b, count, rate, b.log(rate)), b.add(log_size, stirling_gap(b, count))))
-    return (b.where(inside, b.where(none, b.neg(rate), value), -math.inf),)
+    value = b.neg(b.add(deviance(b, count, rate, log_of(b, rate)), b.add(log_size, stirling_gap(b, count))))
+    return (of_mass(b, x, inside, b.where(none, b.neg(rate), value)),)
+
+
+@register_kl(Poisson, Poisson)
+def _poissons(p: Poisson[B], q: Poisson[B]) -> Tensor[B]:
+    log_p, log_q = (computed("kl", lambda b, rate: (log_of(b, rate),), d.rate) for d in (p, q))
+    return relative_entropy(p.rate, q.rate, log_p, log_q)

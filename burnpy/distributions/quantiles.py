@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +49,5 @@ def quantile(
 
 
 def with_ends(x: Tensor[B], probability: Tensor[B], low: float, high: float) -> Tensor[B]:
-    """Return quantiles with the ends of the support at 0 and at 1, and NaN outside of [0, 1]."""
-    x = x.where(probability > 0.0, low).where(probability < 1.0, high)
-    return x.where((probability >= 0.0) & (probability <= 1.0), math.nan)
+    """Return quantiles with the ends of the support at 0 and at 1."""
+    return x.where(probability > 0.0, low).where(probability < 1.0, high)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.numerics.stirling import HALF_LOG_TAU, stirling_gap
 from burnpy.distributions.distribution import Reparametrized
-from burnpy.distributions.formulas import computed, log1p_of_square
+from burnpy.distributions.formulas import computed, finite, log1p_of_square, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.distributions.quantiles import quantile, with_ends
 from burnpy.nn.module import rebound
@@ -67,7 +67,7 @@ class StudentT(Reparametrized[B]):
         spread = self.scale.log() + 0.5 * self.df.log()
         return (more * (more.digamma() - half.digamma()) + log_beta + spread).expand(self.batch_shape)
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return the probability of numbers up to a value; small ones keep all digits.
 
         With I the incomplete beta function, the tail beyond ±z is I(df / (df + z²); df / 2, ½), and what is between
@@ -78,16 +78,20 @@ class StudentT(Reparametrized[B]):
         zero = z == 0.0
         size = z.abs().masked_fill(zero, 0.5)
         between = (size < 1.0) & (df > 0.0)  # beyond, 0.5 - the part between would lose the tail's digits
-        ratio = (size / df.sqrt()).square()
+        root = df.sqrt()
+        far = size > 1e10 * root  # the square would overflow, and the tail is a power
+        ratio = (size.where(~far, 1.0) / root).square()
         share = (1.0 + ratio).reciprocal()
         share = (ratio * share).where(between, share)
         part = betainc((df * 0.5).where(~between, 0.5), (df * 0.5).where(between, 0.5), share) * 0.5
-        tail = part.where(~between, 0.5 - part)
-        near = 0.5 + z * computed("StudentT.cdf", _at_mode, df).exp()  # the slope at the location
+        at_mode = computed("StudentT.cdf", _at_mode, df)
+        log_tail = (at_mode - df * (size.where(far, 1.0) / root).log() - 0.5 * df.log()).where(far, 0.0)
+        tail = part.where(~between, 0.5 - part).where(~far, log_tail.exp())
+        near = 0.5 + z * at_mode.exp()  # the slope at the location
         return near.where(zero, tail.where(z < 0.0, 1.0 - tail)).to_dtype(self._dtype)
 
-    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        """Return the quantile of a probability, by halving an interval of the smaller tail; NaN outside of [0, 1]."""
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability, by halving an interval of the smaller tail."""
         df, p = self.df.double(), probability.double()
         upper = p > 0.5
         of, constant = StudentT(df, validate=False), StudentT(df.detach(), validate=False)
@@ -125,6 +129,7 @@ def _at_mode(b: Any, df: Float) -> tuple[Float]:
 
 
 def _log_prob(b: Any, x: Float, df: Float, loc: Float, scale: Float) -> tuple[Float]:
-    size = b.div(b.sub(x, loc), b.mul(scale, b.sqrt(df)))
+    inside = finite(b, x)
+    growth = log1p_of_square(b, b.sub(b.where(inside, x, 0.0), loc), b.mul(scale, b.sqrt(df)))
     at_mode = b.sub(*_at_mode(b, df), b.log(scale))
-    return (b.sub(at_mode, b.mul(b.add(b.mul(df, 0.5), 0.5), log1p_of_square(b, size))),)
+    return (within(b, x, inside, b.sub(at_mode, b.mul(b.add(b.mul(df, 0.5), 0.5), growth))),)

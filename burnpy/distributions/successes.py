@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.primitives import Float
-from burnpy.distributions.distribution import Distribution
-from burnpy.distributions.formulas import computed, impossible, log_binomial, times_log, whole
+from burnpy.distributions.distribution import Distribution, doubled, register_kl
+from burnpy.distributions.formulas import (
+    computed,
+    log_binomial,
+    log_of,
+    log_of_rest,
+    of_mass,
+    relative_entropy,
+    times_log,
+    whole,
+)
 from burnpy.distributions.parameters import LOGIT, POSSIBLE, Parameter, ParameterLike
 from burnpy.nn.module import rebound
-from burnpy.special.elementary import entr, xlog1py
 from burnpy.special.gamma_functions import betainc
-from burnpy.tensor.draws import COUNT, POSITIVE, PROBABILITY
+from burnpy.tensor.draws import COUNT, NOT_NEGATIVE, PROBABILITY
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 
@@ -28,7 +37,7 @@ class OfSuccesses(Distribution[B, Tensor[B]]):
     """The base class of distributions of successes with a probability, given as it is or as a logit."""
 
     probs = Parameter(PROBABILITY, otherwise=lambda d: d.logits.sigmoid())
-    logits = Parameter(LOGIT, otherwise=lambda d: d.probs.log() - (-d.probs).log1p())
+    logits = Parameter(LOGIT, otherwise=lambda d: operator.sub(*d._log_probs()))
 
     def __init__(
         self,
@@ -50,7 +59,7 @@ class OfSuccesses(Distribution[B, Tensor[B]]):
         """Return the logarithms of the probabilities of a success and of a failure."""
         if vars(self)["probs"] is None:
             return -(-self.logits).softplus(), -self.logits.softplus()
-        return self.probs.log(), (-self.probs).log1p()
+        return computed("log_prob", _log, self.probs), computed("log_prob", _log_rest, self.probs)
 
     def _exact_failure(self) -> Tensor[B]:
         """Return 1 - probs in float64, for functions that are sensitive to its last digits."""
@@ -60,6 +69,11 @@ class OfSuccesses(Distribution[B, Tensor[B]]):
     def _failure(self) -> Tensor[B]:
         """1 - probs."""
         return (-self.logits).sigmoid() if vars(self)["probs"] is None else 1.0 - self.probs
+
+    @property
+    def _odds(self) -> Tensor[B]:
+        """probs / (1 - probs)."""
+        return self.logits.exp() if vars(self)["probs"] is None else self.probs / self._failure
 
 
 class Bernoulli(OfSuccesses[B]):
@@ -74,6 +88,8 @@ class Bernoulli(OfSuccesses[B]):
     [0.75, 0.25, 0.0]
     """
 
+    _ends = (0.0, 1.0)
+
     def sample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
         """Draw 0 and 1, as floats."""
         return self.probs.detach().expand(self._shape(sample_shape)).bernoulli(generator=generator)
@@ -87,14 +103,10 @@ class Bernoulli(OfSuccesses[B]):
         if vars(self)["probs"] is None:
             size = self.logits.abs().clamp(None, 1e30)
             return size.softplus() - size * size.sigmoid()
-        failure = self._failure
-        of_failure = entr(failure).where(failure < 0.5, -xlog1py(failure, -self.probs))  # exact for small probabilities
-        return entr(self.probs) + of_failure
+        return computed("Bernoulli.entropy", _bernoulli_entropy, self.probs)
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value."""
-        failure = self._failure + value.zeros_like()
-        return failure.masked_fill(value < 0.0, 0.0).masked_fill(value >= 1.0, 1.0)
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        return (self._failure + value.zeros_like()).masked_fill(value >= 1.0, 1.0)
 
     @property
     def mean(self) -> Tensor[B]:
@@ -147,6 +159,7 @@ class Binomial(OfTrials[B]):
     [0.25, 0.5, 0.25]
     """
 
+    _ends = (0.0, math.inf)
     total_count = Parameter(COUNT)
 
     def sample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
@@ -157,13 +170,12 @@ class Binomial(OfTrials[B]):
         """Return the logarithm of the probability; -inf for numbers other than 0, 1, …, total_count."""
         return self._by("log_prob", (_binomial_by_probs, _binomial_by_logits), value, self.total_count)
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value; small ones keep all digits."""
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         count, total = value.floor().double(), self.total_count.double()
-        inside = (count >= 0.0) & (count < total)
+        inside = count < total
         least = count.where(inside, 0.0)
         p = betainc((total - least).clamp(1.0), least + 1.0, self._exact_failure())
-        return p.where(inside, 1.0).where(count >= 0.0, 0.0).to_dtype(self._dtype)
+        return p.where(inside, 1.0).to_dtype(self._dtype)
 
     def entropy(self) -> Tensor[B]:
         """Return the entropy, by a sum over all numbers of successes, in as much memory; the largest count is read."""
@@ -202,7 +214,7 @@ class NegativeBinomial(OfTrials[B]):
     As in PyTorch, ``probs`` is the probability of the successes that are counted. SciPy's ``nbinom`` takes 1 - probs.
 
     Args:
-        total_count: the number of failures, above 0.
+        total_count: the number of failures, 0 or larger; for 0 all draws are 0.
         probs: the probability of a success.
         logits: log(probs / (1 - probs)), in place of ``probs``.
         device, validate: see `Distribution`.
@@ -212,33 +224,35 @@ class NegativeBinomial(OfTrials[B]):
     [0.5, 0.25]
     """
 
-    total_count = Parameter(POSITIVE)
+    _ends = (0.0, math.inf)
+    total_count = Parameter(NOT_NEGATIVE)
 
     def sample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
         """Draw numbers of successes, as floats: Poisson numbers whose rates are drawn from a gamma distribution."""
-        shape, odds = self._shape(sample_shape), self.logits.exp().detach()
-        rate = Tensor.gamma(shape, self.total_count.detach(), generator=generator) * odds
-        return Tensor.poisson(shape, rate, generator=generator)
+        shape, total = self._shape(sample_shape), self.total_count.detach()
+        none = total == 0.0
+        rate = Tensor.gamma(shape, total.masked_fill(none, 1.0), generator=generator) * self._odds.detach()
+        return Tensor.poisson(shape, rate.masked_fill(none, 0.0), generator=generator)
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the probability; -inf for numbers other than 0, 1, 2, …"""
         return self._by("log_prob", (_negative_by_probs, _negative_by_logits), value, self.total_count)
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value; small ones keep all digits."""
-        count = value.floor().double()
-        p = betainc(self.total_count.double(), count.clamp(0.0) + 1.0, self._exact_failure())
-        return p.where(count >= 0.0, 0.0).to_dtype(self._dtype)
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        total = self.total_count.double()
+        some = total > 0.0
+        p = betainc(total.where(some, 1.0), value.floor().double() + 1.0, self._exact_failure())
+        return p.where(some, 1.0).to_dtype(self._dtype)
 
     @property
     def mean(self) -> Tensor[B]:
         """total_count · probs / (1 - probs)."""
-        return self.total_count * self.logits.exp()
+        return self.total_count * self._odds
 
     @property
     def mode(self) -> Tensor[B]:
         """⌊(total_count - 1) · probs / (1 - probs)⌋, at least 0."""
-        return ((self.total_count - 1.0) * self.logits.exp()).floor().clamp(0.0)
+        return ((self.total_count - 1.0) * self._odds).floor().clamp(0.0)
 
     @property
     def variance(self) -> Tensor[B]:
@@ -262,6 +276,7 @@ class Geometric(OfSuccesses[B]):
     [0.5, 0.25, 0.125]
     """
 
+    _ends = (0.0, math.inf)
     probs = Parameter(POSSIBLE, otherwise=lambda d: d.logits.sigmoid())
 
     def sample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
@@ -277,13 +292,11 @@ class Geometric(OfSuccesses[B]):
     def entropy(self) -> Tensor[B]:
         """Return the entropy."""
         log_success, log_failure = self._log_probs()
-        certain = self._failure == 0.0
-        failures = (log_failure.masked_fill(certain, 0.0) * self._failure) / self.probs
+        failures = log_failure.masked_fill(log_failure == -math.inf, 0.0) * self._failure / self.probs
         return -(failures + log_success)
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value; small ones keep all digits."""
-        return (-((value.floor() + 1.0) * self._log_probs()[1]).expm1()).masked_fill(value < 0.0, 0.0)
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        return -((value.floor() + 1.0) * self._log_probs()[1]).expm1()
 
     @property
     def mean(self) -> Tensor[B]:
@@ -307,7 +320,20 @@ class Geometric(OfSuccesses[B]):
 
 def success_of_probs(b: Any, p: Float) -> tuple[Float, Float, Float, Float]:
     """Return the probability of a success and of a failure, and their logarithms."""
-    return p, b.add(b.neg(p), 1.0), b.log(p), b.log1p(b.neg(p))
+    return p, b.add(b.neg(p), 1.0), log_of(b, p), log_of_rest(b, p)
+
+
+def _log(b: Any, p: Float) -> tuple[Float]:
+    return (log_of(b, p),)
+
+
+def _log_rest(b: Any, p: Float) -> tuple[Float]:
+    return (log_of_rest(b, p),)
+
+
+def _bernoulli_entropy(b: Any, p: Float) -> tuple[Float]:
+    q = b.add(b.neg(p), 1.0)
+    return (b.neg(b.add(times_log(b, p, log_of(b, p)), times_log(b, q, log_of_rest(b, p)))),)
 
 
 def success_of_logits(b: Any, x: Float) -> tuple[Float, Float, Float, Float]:
@@ -316,23 +342,22 @@ def success_of_logits(b: Any, x: Float) -> tuple[Float, Float, Float, Float]:
     return b.sigmoid(x), b.sigmoid(opposite), b.neg(b.softplus(opposite, 1.0)), b.neg(b.softplus(x, 1.0))
 
 
-def _outside(b: Any, x: Float) -> Any:
-    return b.discrete.bitwise_and(b.ne(x, 0.0), b.ne(x, 1.0))
-
-
 def _bernoulli_by_probs(b: Any, x: Float, p: Float) -> tuple[Float]:
-    return (impossible(b, _outside(b, x), b.add(b.xlogy(x, p), b.xlog1py(b.add(b.neg(x), 1.0), b.neg(p)))),)
+    one, zero = b.eq(x, 1.0), b.eq(x, 0.0)
+    log_p = b.where(one, log_of(b, b.where(one, p, 1.0)), log_of_rest(b, b.where(b.ne(x, 1.0), p, 0.0)))
+    return (of_mass(b, x, b.discrete.bitwise_or(one, zero), log_p),)
 
 
 def _bernoulli_by_logits(b: Any, x: Float, logit: Float) -> tuple[Float]:
-    wrong = b.where(b.eq(x, 1.0), b.neg(logit), logit)
-    return (impossible(b, _outside(b, x), b.neg(b.softplus(wrong, 1.0))),)
+    one, zero = b.eq(x, 1.0), b.eq(x, 0.0)
+    wrong = b.where(one, b.neg(logit), logit)
+    return (of_mass(b, x, b.discrete.bitwise_or(one, zero), b.neg(b.softplus(wrong, 1.0))),)
 
 
 def _binomial(b: Any, x: Float, total: Float, success: tuple[Float, Float, Float, Float]) -> tuple[Float]:
     inside = b.discrete.bitwise_and(whole(b, x), b.le(x, total))
     successes = b.where(inside, x, 0.0)
-    return (b.where(inside, log_binomial(b, successes, b.sub(total, successes), *success), -math.inf),)
+    return (of_mass(b, x, inside, log_binomial(b, successes, b.sub(total, successes), *success)),)
 
 
 def _binomial_by_probs(b: Any, x: Float, total: Float, p: Float) -> tuple[Float]:
@@ -347,8 +372,10 @@ def _negative(b: Any, x: Float, total: Float, success: tuple[Float, Float, Float
     """Return the last of x + total trials is a failure."""
     inside = whole(b, x)
     successes = b.where(inside, x, 0.0)
-    last = b.log1p(b.div(successes, total))
-    return (b.where(inside, b.sub(log_binomial(b, successes, total, *success), last), -math.inf),)
+    some = b.ne(total, 0.0)
+    inside = b.discrete.bitwise_and(inside, b.discrete.bitwise_or(some, b.eq(x, 0.0)))
+    last = b.log1p(b.div(successes, b.where(some, total, 1.0)))
+    return (of_mass(b, x, inside, b.sub(log_binomial(b, successes, total, *success), last)),)
 
 
 def _negative_by_probs(b: Any, x: Float, total: Float, p: Float) -> tuple[Float]:
@@ -360,7 +387,8 @@ def _negative_by_logits(b: Any, x: Float, total: Float, logit: Float) -> tuple[F
 
 
 def _geometric(b: Any, x: Float, log_p: Float, log_q: Float) -> tuple[Float]:
-    return (impossible(b, b.discrete.bitwise_not(whole(b, x)), b.add(times_log(b, x, log_q), log_p)),)
+    inside = whole(b, x)
+    return (of_mass(b, x, inside, b.add(times_log(b, b.where(inside, x, 0.0), log_q), log_p)),)
 
 
 def _geometric_by_probs(b: Any, x: Float, p: Float) -> tuple[Float]:
@@ -369,3 +397,27 @@ def _geometric_by_probs(b: Any, x: Float, p: Float) -> tuple[Float]:
 
 def _geometric_by_logits(b: Any, x: Float, logit: Float) -> tuple[Float]:
     return _geometric(b, x, *success_of_logits(b, logit)[2:])
+
+
+@register_kl(Bernoulli, Bernoulli)
+@doubled
+def _bernoullis(p: OfSuccesses[B], q: OfSuccesses[B]) -> Tensor[B]:
+    (log_p, log_p_rest), (log_q, log_q_rest) = p._log_probs(), q._log_probs()
+    successes = relative_entropy(p.probs, q.probs, log_p, log_q)
+    return successes + relative_entropy(p._failure, q._failure, log_p_rest, log_q_rest)
+
+
+@register_kl(Geometric, Geometric)
+@doubled
+def _geometrics(p: Geometric[B], q: Geometric[B]) -> Tensor[B]:
+    return _bernoullis(p, q) / p.probs
+
+
+@register_kl(Binomial, Binomial)
+@doubled
+def _binomials(p: Binomial[B], q: Binomial[B]) -> Tensor[B]:
+    """Return the divergence for equal numbers of trials; inf for more trials of p, NaN for fewer, without a closed
+    form.
+    """
+    count, other = p.total_count, q.total_count
+    return (_bernoullis(p, q) * count).where(count <= other, math.inf).where(count >= other, math.nan)

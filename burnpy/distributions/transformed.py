@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.distributions.bijections import Bijection
 from burnpy.distributions.distribution import Reparametrized
+from burnpy.distributions.parameters import on_one_level
 from burnpy.nn.module import rebound
 from burnpy.tensor.tensor import BoolTensor, Tensor
 from burnpy.tensor.tensor_base import describe, new_tensor
@@ -41,8 +42,9 @@ class Transformed(Reparametrized[B]):
                 raise KindError(
                     f"Transformed() got {describe(f)}; expected bijections of burnpy.distributions.bijections"
                 )
-        self.base = base
-        self.bijections = bijections
+        parts = on_one_level("Transformed", base, *bijections)
+        self.base: Reparametrized[B] = parts[0]
+        self.bijections: tuple[Bijection[Any], ...] = tuple(parts[1:])
         self._event_ndim = max([len(base.event_shape), *[f.event_dims for f in bijections]])
 
     @property
@@ -67,6 +69,7 @@ class Transformed(Reparametrized[B]):
         x = self.base.rsample(sample_shape, generator=generator)
         for f in self.bijections:
             x = f(x)
+            x = x if f.onto is None else x.clamp(*f.onto.ends(x.dtype))
         return x
 
     def _summed(self, x: Tensor[B], event_dims: int) -> Tensor[B]:

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.distributions.distribution import Reparametrized
-from burnpy.distributions.formulas import computed
+from burnpy.distributions.distribution import Reparametrized, register_kl
+from burnpy.distributions.formulas import computed, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.tensor.draws import FINITE
@@ -51,11 +51,16 @@ class Uniform(Reparametrized[B]):
             error = ArgumentError("Uniform() got an element of low that is not below the one of high")
             refuse_unless(self.low._device, ordered, error)
 
+    @property
+    def _ends(self) -> tuple[Tensor[B], Tensor[B]]:  # type: ignore[override]  # they are parameters
+        return self.low, self.high
+
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
         """Draw values with gradients by the ends."""
         shape = self._shape(sample_shape)
         drawn = Tensor.uniform(shape, dtype=self._dtype, generator=generator, device=self.device)
-        return self.low + (self.high - self.low) * drawn
+        x = self.low + (self.high - self.low) * drawn
+        return x.where(x < self.high, self.low)  # it may round to the upper end
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the density; -inf below ``low``, and from ``high`` on."""
@@ -65,12 +70,10 @@ class Uniform(Reparametrized[B]):
         """Return log(high - low)."""
         return (self.high - self.low).log()
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value."""
-        return ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        return (value - self.low) / (self.high - self.low)
 
-    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        """Return the quantile of a probability."""
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         return self.low + (self.high - self.low) * probability
 
     @property
@@ -90,4 +93,11 @@ class Uniform(Reparametrized[B]):
 
 def _log_prob(b: Any, x: Float, low: Float, high: Float) -> tuple[Float]:
     inside = b.discrete.bitwise_and(b.ge(x, low), b.lt(x, high))
-    return (b.where(inside, b.neg(b.log(b.sub(high, low))), -math.inf),)
+    return (within(b, x, inside, b.neg(b.log(b.sub(high, low)))),)
+
+
+@register_kl(Uniform, Uniform)
+def _uniforms(p: Uniform[B], q: Uniform[B]) -> Tensor[B]:
+    inside = (q.low <= p.low) & (p.high <= q.high)
+    wider = (p.low - q.low) + (q.high - p.high)
+    return (wider / (p.high - p.low)).masked_fill(~inside, 0.0).log1p().where(inside, math.inf)

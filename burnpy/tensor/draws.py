@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
+from functools import cache, reduce
 from typing import Any, NamedTuple
 
-from burnpy.backend.dtypes import DEFAULT, float64, result_type
+import numpy as np
+
+from burnpy.backend.dtypes import DEFAULT, float16, float32, float64, result_type
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, DType, Float, Shape
 from burnpy.tensor.creation import Factory, Size, factory_shape
@@ -39,15 +41,32 @@ class Bound(NamedTuple):
     def holds(self, device: Any, x: Float) -> Bool:
         """Return where elements of a primitive are among them."""
         d, tests = device.discrete, []
+        low, high = self.ends(x.dtype)
         if self.high < math.inf:
-            tests.append(device.le(x, self.high))
+            tests.append(device.le(x, high))
         elif self.finite:
             tests.append(device.lt(x, math.inf) if self.low > -math.inf else device.isfinite(x))
         if self.low > -math.inf:
-            tests.append(device.gt(x, self.low) if self.above else device.ge(x, self.low))
+            tests.append(device.gt(x, self.low) if self.above else device.ge(x, low))
         if self.whole:
             tests.append(device.eq(x, device.floor(x)))
         return reduce(d.bitwise_and, tests) if tests else device.eq(x, x)
+
+    @cache  # noqa: B019  # of a few constants
+    def ends(self, dtype: DType) -> tuple[float, float]:
+        """Return the smallest and the largest finite number of a dtype among them; no subnormal number but in float16.
+
+        A draw that rounds to an end of an open support is moved there, so that its density is finite.
+        """
+        with np.errstate(over="ignore"):
+            low, high = dtype.type(self.low), dtype.type(self.high)
+        if float(low) < self.low or np.isinf(low) or (self.above and float(low) == self.low):
+            low = np.nextafter(low, dtype.type(math.inf))
+        if float(high) > self.high or np.isinf(high):
+            high = np.nextafter(high, dtype.type(-math.inf))
+        if self.above and self.low == 0.0 and dtype != float16:
+            low = np.finfo(float64 if dtype == float64 else float32).tiny
+        return float(low), float(high)
 
 
 FINITE = Bound("a finite number")
@@ -58,6 +77,8 @@ RATE = Bound("a number from 0 to 9e18", 0.0, high=9e18)
 """The means of Poisson distributions whose numbers are int64."""
 COUNT = Bound("a whole number from 0 to 2**53", 0.0, high=2.0**53, whole=True)
 ANY = Bound("a number, which may be infinite", finite=False)
+OPEN_UNIT = Bound("a number between 0 and 1", 0.0, above=True, high=math.nextafter(1.0, 0.0))
+NEGATIVE = Bound("a finite number below 0", high=-float(np.finfo(np.float64).tiny))
 
 
 class Draw:
@@ -187,8 +208,9 @@ class Draw:
             x = device.mul(x, factor)
         if not isinstance(location, float) or location != 0.0:
             x = device.add(x, location)
-        return self.wrap(x)
+        return self.wrap(x, FINITE)
 
-    def wrap(self, primitive: Float) -> Any:
-        """Return a tensor of the result's dtype."""
-        return self.target.wrap(self.device.cast(primitive, self.dtype))
+    def wrap(self, primitive: Float, support: Bound | None = None) -> Any:
+        """Return a tensor of the result's dtype, whose numbers are inside of a support whatever rounding does."""
+        out = self.device.cast(primitive, self.dtype)
+        return self.target.wrap(out if support is None else self.device.clamp(out, *support.ends(self.dtype)))

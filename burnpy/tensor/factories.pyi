@@ -357,7 +357,7 @@ class TensorFactories(TensorBase[B]):
 
         The parameters are numbers, or tensors that broadcast to ``shape``. Gradients by them hold the probability of
         each number fixed (implicit reparametrization), as do second ones. The numbers of a concentration below 1 may be
-        too small for the dtype, and are then 0; their logarithms are not.
+        too small for the dtype, and are then its smallest normal number; their logarithms have all digits.
 
         Args:
             shape: the shape of the result.
@@ -406,7 +406,7 @@ class TensorFactories(TensorBase[B]):
         dtype: DTypeLike | None = None,
         generator: Generator | None = None,
     ) -> Self:
-        """Random numbers in [0, 1] from the beta distribution, with a density proportional to x^(a-1) · (1-x)^(b-1).
+        """Random numbers from the beta distribution, with a density proportional to x^(a-1) · (1-x)^(b-1) on (0, 1).
 
         The arguments, errors and gradients are as of `gamma`.
 

@@ -45,10 +45,10 @@ def test_densities_and_distribution_functions(family: Family, dtype: str, rtol: 
     with np.errstate(all="ignore"):
         expected = (theirs.logpmf if family.discrete else theirs.logpdf)(x.astype(np.float64))
         close(ours.log_prob(Tensor[NumPy].from_data(x)), expected, rtol, atol)
-        if family.has(ours, "cdf"):
+        if family.has(ours, "_cdf"):
             below = theirs.cdf(x.astype(np.float64))
             close(ours.cdf(Tensor[NumPy].from_data(x)), below, rtol, 1e-290 if dtype == "float64" else 1e-37)
-        if family.has(ours, "icdf"):
+        if family.has(ours, "_icdf"):
             p = np.array(PROBABILITIES, dtype)[:, None]
             close(ours.icdf(Tensor[NumPy].from_data(p)), theirs.ppf(p.astype(np.float64)), rtol, atol)
     assert ours.log_prob(Tensor[NumPy].from_data(np.array(np.nan, dtype))).exp().nan_to_num(0.0).eq(0.0).all()
@@ -187,11 +187,6 @@ def test_trainable_and_valid(family: Family) -> None:
     wide = ours.expand((2, len(family.checked[0])))
     assert wide.batch_shape == (2, len(family.checked[0]))
     assert wide.sample((3,)).shape == (3, *wide.batch_shape)
-
-
-def test_the_slopes_of_entropies_at_certain_successes_are_infinite() -> None:
-    slopes = func.grad(lambda p: d.Bernoulli(p).entropy().sum())(Tensor[NumPy].from_data([0.0, 0.5, 1.0]))
-    assert slopes.tolist() == [np.inf, 0.0, -np.inf]
 
 
 def test_binomials_of_several_counts_have_their_entropies() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.errors import ShapeError
-from burnpy.tensor.draws import COUNT, FINITE, POSITIVE, PROBABILITY, RATE, Draw
+from burnpy.tensor.draws import COUNT, FINITE, NEGATIVE, OPEN_UNIT, POSITIVE, PROBABILITY, RATE, Draw
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 
@@ -47,7 +47,7 @@ class DistributionFactories(TensorBase[B]):
 
         The parameters are numbers, or tensors that broadcast to ``shape``. Gradients by them hold the probability of
         each number fixed (implicit reparametrization), as do second ones. The numbers of a concentration below 1 may be
-        too small for the dtype, and are then 0; their logarithms are not.
+        too small for the dtype, and are then its smallest normal number; their logarithms have all digits.
 
         Args:
             shape: the shape of the result.
@@ -82,7 +82,7 @@ class DistributionFactories(TensorBase[B]):
                 out = d.add(out, -float(np.log(by))) if log else d.div(out, by)
         else:
             out = d.sub(out, d.log(by)) if log else d.div(out, by)
-        return draw.wrap(out)
+        return draw.wrap(out, FINITE if log else POSITIVE)
 
     @classmethod
     def beta(
@@ -96,7 +96,7 @@ class DistributionFactories(TensorBase[B]):
         generator: Generator | None = None,
         device: Any = None,
     ) -> Any:
-        """Random numbers in [0, 1] from the beta distribution, with a density proportional to x^(a-1) · (1-x)^(b-1).
+        """Random numbers from the beta distribution, with a density proportional to x^(a-1) · (1-x)^(b-1) on (0, 1).
 
         The arguments, errors and gradients are as of `gamma`.
 
@@ -107,7 +107,9 @@ class DistributionFactories(TensorBase[B]):
         draw = Draw(cls, "beta", shape, dtype, generator, device, a=(a, POSITIVE), b=(b, POSITIVE))
         d = draw.device
         logit = d.random_logit_beta(draw.rng(), draw.full("a"), draw.full("b"), ())
-        return draw.wrap(d.neg(d.softplus(d.neg(logit), 1.0)) if log else d.sigmoid(logit))
+        if log:
+            return draw.wrap(d.neg(d.softplus(d.neg(logit), 1.0)), NEGATIVE)
+        return draw.wrap(d.sigmoid(logit), OPEN_UNIT)
 
     @classmethod
     def dirichlet(
@@ -136,7 +138,7 @@ class DistributionFactories(TensorBase[B]):
             )
         d = draw.device
         logs = d.random_log_dirichlet(draw.rng(), draw.full("concentration"), ())
-        return draw.wrap(logs if log else d.exp(logs))
+        return draw.wrap(logs, FINITE) if log else draw.wrap(d.exp(logs), POSITIVE)
 
     @classmethod
     def student_t(
@@ -167,7 +169,8 @@ class DistributionFactories(TensorBase[B]):
         half = d.mul(draw.full("df"), 0.5)
         normal = d.random_normal(rng, draw.shape, draw.dtype)
         log_factor = d.sub(d.log(half), d.random_gamma(rng, half, True, ()))
-        return draw.scaled(d.mul(normal, d.exp(d.mul(log_factor, 0.5))), "loc", "scale")
+        factor = d.clamp(d.exp(d.mul(log_factor, 0.5)), None, FINITE.ends(draw.dtype)[1])
+        return draw.scaled(d.mul(normal, factor), "loc", "scale")
 
     @classmethod
     def poisson(
