@@ -25,19 +25,19 @@ _NAMES = {
     "burnpy.autodiff.autodiff": "Autodiff",
     "burnpy.backend.backend": "Backend",
     "burnpy.func.compiling.compilation": "compiled",
-    "burnpy.tensor.functions.distances": "cdist cosine_similarity pairwise_distance pdist",
-    "burnpy.tensor.functions.einsum": "chain_matmul einsum tensordot",
-    "burnpy.tensor.functions.finite_differences": "gradient",
+    "burnpy.tensor.distances": "cdist cosine_similarity pairwise_distance pdist",
+    "burnpy.tensor.einsum": "chain_matmul einsum tensordot",
+    "burnpy.tensor.calculus": "cumulative_trapezoid gradient trapezoid",
     "burnpy.tensor.generator": "Generator default_generator manual_seed",
     "burnpy.tensor.gradients": "Gradients",
-    "burnpy.tensor.functions.histograms": "histogramdd",
-    "burnpy.tensor.functions.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
-    "burnpy.tensor.functions.ordering": "bucketize searchsorted",
-    "burnpy.tensor.functions.stacking": (
+    "burnpy.tensor.histograms": "histogramdd",
+    "burnpy.tensor.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
+    "burnpy.tensor.ordering": "bucketize searchsorted",
+    "burnpy.tensor.joining_lazy": (
         "atleast_1d atleast_2d atleast_3d block_diag cartesian_prod column_stack combinations dstack hstack meshgrid "
         "vander vstack"
     ),
-    "burnpy.tensor.functions.statistics": "cumulative_trapezoid std_mean trapezoid var_mean",
+    "burnpy.tensor.statistics": "std_mean var_mean",
     **{f"burnpy.{package}": "" for package in _PACKAGES.split()},
 }
 """The names of the package by module, and packages; ``python -m burnpy.docs.stubs`` writes them into the stub."""

@@ -35,13 +35,14 @@ from burnpy.backend.dtypes import (
     uint64,
 )
 from burnpy.func.compiling.compilation import compiled
-from burnpy.tensor.functions.distances import cdist, cosine_similarity, pairwise_distance, pdist
-from burnpy.tensor.functions.einsum import chain_matmul, einsum, tensordot
-from burnpy.tensor.functions.finite_differences import gradient
-from burnpy.tensor.functions.histograms import histogramdd
-from burnpy.tensor.functions.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
-from burnpy.tensor.functions.ordering import bucketize, searchsorted
-from burnpy.tensor.functions.stacking import (
+from burnpy.tensor.calculus import cumulative_trapezoid, gradient, trapezoid
+from burnpy.tensor.distances import cdist, cosine_similarity, pairwise_distance, pdist
+from burnpy.tensor.einsum import chain_matmul, einsum, tensordot
+from burnpy.tensor.generator import Generator, default_generator, manual_seed
+from burnpy.tensor.gradients import Gradients
+from burnpy.tensor.histograms import histogramdd
+from burnpy.tensor.joining import broadcast_tensors, cat, maximum, minimum, stack, where
+from burnpy.tensor.joining_lazy import (
     atleast_1d,
     atleast_2d,
     atleast_3d,
@@ -55,10 +56,9 @@ from burnpy.tensor.functions.stacking import (
     vander,
     vstack,
 )
-from burnpy.tensor.functions.statistics import cumulative_trapezoid, std_mean, trapezoid, var_mean
-from burnpy.tensor.generator import Generator, default_generator, manual_seed
-from burnpy.tensor.gradients import Gradients
-from burnpy.tensor.joining import broadcast_tensors, cat, maximum, minimum, stack, where
+from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+from burnpy.tensor.ordering import bucketize, searchsorted
+from burnpy.tensor.statistics import std_mean, var_mean
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 __version__: str

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 from burnpy.backend.errors import ArgumentError, ShapeError, counted
 from burnpy.backend.extras import needed
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.functions.einsum import einsum as sum_of_products
+from burnpy.tensor.einsum import einsum as sum_of_products
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor import BoolTensor
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -189,11 +189,7 @@ def _transformed(name: str, x: Any, pattern: str, reduction: tuple[Any, ...], si
 
 @cache
 def package() -> Any:
-    """Return the package einops, to which tensors are known.
-
-    Raises:
-        MissingPackageError: it is not installed.
-    """
+    """Return the package einops, to which tensors are known."""
     einops = needed("einops", "burnpy.einops", "einops", "einops")
     base = needed("einops._backends", "burnpy.einops", "einops", "einops").AbstractBackend
     Computation.of_einops = type("Tensors", (Computation, base), {})

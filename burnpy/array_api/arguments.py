@@ -25,11 +25,7 @@ _WORDS = {"bool": "boolean", "int": "integer", "float": "real floating-point"}
 
 
 def array(x: Any, kinds: Kinds = ALL) -> Any:
-    """Return an argument, which must be an array of one of the kinds.
-
-    Raises:
-        KindError: it is not.
-    """
+    """Return an argument, which must be an array of one of the kinds."""
     if not isinstance(x, TensorBase):
         raise KindError(f"array() takes an array, got {describe(x)}; make one with asarray(x)")
     if x.kind not in kinds:
@@ -70,11 +66,7 @@ def _alike(tensors: list[TensorBase[Any]]) -> bool:
 
 
 def placed(*tensors: TensorBase[Any]) -> Any:
-    """Return the device of several tensors; a level, if some are constants beneath it.
-
-    Raises:
-        DeviceError: they are on unrelated devices.
-    """
+    """Return the device of several tensors; a level, if some are constants beneath it."""
     floats = [x.device for x in tensors if x.kind == "float"]
     return common_device("array", floats, [x.device for x in tensors if x.kind != "float"])
 

@@ -15,7 +15,7 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import DEFAULT, float32, kind_of
 from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.tensor import creation
-from burnpy.tensor.functions import stacking
+from burnpy.tensor import joining_lazy as stacking
 from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor import IntTensor
 from burnpy.tensor.tensor_base import TensorBase, describe

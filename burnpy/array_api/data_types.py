@@ -55,11 +55,7 @@ class IntInfo(NamedTuple):
 
 
 def number_kind(x: Any) -> KindName | None:
-    """Return the kind of a Python or NumPy number; None for anything else.
-
-    Raises:
-        KindError: it is complex.
-    """
+    """Return the kind of a Python or NumPy number; None for anything else."""
     if isinstance(x, np.generic):
         x = x.item()
     if isinstance(x, complex):
@@ -68,11 +64,7 @@ def number_kind(x: Any) -> KindName | None:
 
 
 def dtype_from(x: Any) -> DType:
-    """Return the dtype of a tensor, or the dtype that ``x`` names.
-
-    Raises:
-        DTypeError: it is complex, or no dtype that tensors have.
-    """
+    """Return the dtype of a tensor, or the dtype that ``x`` names."""
     if isinstance(x, TensorBase):
         return x.dtype
     if "complex" in str(x):
@@ -169,11 +161,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 def names_of(kind: str) -> tuple[str, ...]:
-    """Return the names of the dtypes of one of the standard's kinds.
-
-    Raises:
-        ArgumentError: there is no such kind.
-    """
+    """Return the names of the dtypes of one of the standard's kinds."""
     if kind not in _NAMES:
         raise ArgumentError(f"array() got kind={kind!r}; expected one of {', '.join(map(repr, _NAMES))}")
     return _NAMES[kind]

@@ -8,7 +8,7 @@ from typing import Any
 from burnpy.array_api.arguments import NUMERIC, array, arrays
 from burnpy.array_api.rewording import standard
 from burnpy.backend.errors import ShapeError
-from burnpy.tensor.functions import einsum
+from burnpy.tensor import einsum
 
 
 @standard

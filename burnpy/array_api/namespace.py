@@ -27,22 +27,14 @@ _CREATING_FREQUENCIES = ("fftfreq", "rfftfreq")
 
 
 def method_of(x: Any) -> Callable[..., ModuleType]:
-    """Return the method ``x.__array_namespace__``.
-
-    Raises:
-        AttributeError: the caller would conclude that x is writeable; see `burnpy.array_api.updates`.
-    """
+    """Return the method ``x.__array_namespace__``."""
     if asked_whether_writeable(x, sys._getframe(2)):
         raise AttributeError("tensors are not writeable")
     return partial(namespace_of, x.device)
 
 
 def namespace_of(device: Any, api_version: str | None = None) -> ModuleType:
-    """Return the namespace whose new arrays are on a device; on a level, on the device beneath it.
-
-    Raises:
-        ArgumentError: there is no such version of the standard.
-    """
+    """Return the namespace whose new arrays are on a device; on a level, on the device beneath it."""
     if api_version is not None and api_version not in VERSIONS:
         raise ArgumentError(
             f"__array_namespace__() got api_version={api_version!r}; burnpy has {VERSIONS[0]} to {VERSIONS[-1]}"

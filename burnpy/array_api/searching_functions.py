@@ -8,8 +8,8 @@ from burnpy.array_api.arguments import ALL, NUMERIC, array, arrays
 from burnpy.array_api.manipulation_functions import Axes
 from burnpy.array_api.rewording import standard
 from burnpy.backend.errors import ShapeError
-from burnpy.tensor.functions.ordering import searchsorted as positions
 from burnpy.tensor.joining import where as chosen
+from burnpy.tensor.ordering import searchsorted as positions
 
 
 class UniqueAll(NamedTuple):

@@ -76,11 +76,7 @@ class DeviceMemory:
 
     @property
     def peak(self) -> int:
-        """The highest number of bytes that were used at once since `Backend.reset_peak_memory`.
-
-        Raises:
-            DeviceError: it is not being measured.
-        """
+        """The highest number of bytes that were used at once since `Backend.reset_peak_memory`."""
         if self.measured_peak is None:
             raise DeviceError(
                 "the peak of the device's memory is measured only from device.reset_peak_memory() on; call that first"

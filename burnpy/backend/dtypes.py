@@ -31,11 +31,7 @@ INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
 
 @cache
 def kind_of(dtype: DType) -> KindName:
-    """Return the kind of a dtype: "float", "int" or "bool".
-
-    Raises:
-        DTypeError: the dtype is unsupported, such as complex, string and object dtypes.
-    """
+    """Return the kind of a dtype: "float", "int" or "bool"."""
     if dtype.name in FLOATS:
         return "float"
     if dtype.name in INTS:
@@ -51,9 +47,6 @@ def dtype_of(dtype: Any, kind: KindName | None = None) -> DType:
     Args:
         dtype: anything that names a dtype; ``"bfloat16"`` needs the package ``ml_dtypes``.
         kind: the kind that the dtype must have, or None for any.
-
-    Raises:
-        DTypeError: the dtype is unknown, or of another kind.
 
     >>> dtype_of("float64")
     dtype('float64')
@@ -102,9 +95,6 @@ def _bfloat16() -> DType:
 @cache
 def promote_types(a: DType, b: DType) -> DType:
     """Return the smallest dtype that both dtypes, of the same kind, can be cast to, as ``torch.promote_types`` does.
-
-    Raises:
-        DTypeError: the kinds differ, or (as in PyTorch) one is uint64 and the other signed, which no int dtype holds.
 
     >>> promote_types(float16, float32)
     dtype('float32')

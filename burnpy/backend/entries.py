@@ -119,11 +119,7 @@ _KIND = re.compile(r"\b(Float|Int|Bool|Number|Discrete|Value)\b")
 
 @cache
 def operation(function: Callable[..., Any]) -> Operation:
-    """Return the schema's entry for a declared method of `Backend`: ``operation(Backend.exp)``.
-
-    Raises:
-        TypeError: a trait names an argument that the operation does not have.
-    """
+    """Return the schema's entry for a declared method of `Backend`: ``operation(Backend.exp)``."""
     declaration: Declaration = function.__operation__  # type: ignore[attr-defined]  # set by required or derived
     algebra, traits = declaration.algebra, declaration.traits
     parameters = [p for p in signature(function).parameters.values() if p.name != "self"]

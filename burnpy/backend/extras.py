@@ -16,9 +16,6 @@ def needed(module: str, owner: str, package: str, extra: str) -> Any:
         owner: the function or class that needs it, for the message.
         package: the package that has it.
         extra: burnpy's extra that has the package.
-
-    Raises:
-        MissingPackageError: it cannot be imported.
     """
     try:
         return import_module(module)

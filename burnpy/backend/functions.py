@@ -71,10 +71,6 @@ def signature(function: Callable[..., Any]) -> inspect.Signature:
 
     Python 3.14 evaluates annotations when they are read, and by default raises a NameError for a name that is only
     imported ``if TYPE_CHECKING``.
-
-    Raises:
-        TypeError: ``function`` is not callable.
-        ValueError: it is a builtin without a signature.
     """
     if sys.version_info >= (3, 14):
         from annotationlib import Format

@@ -34,11 +34,7 @@ def is_url(path: str) -> bool:
 
 
 def refuse_url(path: str | os.PathLike[str], owner: str) -> None:
-    """Check that a path is a local one.
-
-    Raises:
-        ArgumentError: it is a URL.
-    """
+    """Check that a path is a local one."""
     if is_url(os.fspath(path)):
         raise ArgumentError(f"{owner} writes to the local disk, and got {path_shown(path)}")
 
@@ -74,13 +70,7 @@ def _divided(url: str) -> tuple[str, str]:
 
 
 def opened(path: str) -> IO[bytes]:
-    """Open a file to read bytes. A URL is not copied first, but read as far as it is needed.
-
-    Raises:
-        OSError: the system cannot open the file.
-        RecordFileError: the URL cannot be reached.
-        MissingPackageError: the URL needs a package that is not installed.
-    """
+    """Open a file to read bytes. A URL is not copied first, but read as far as it is needed."""
     if not is_url(path):
         return open(path, "rb")
     with _storage(path) as (system, place):
@@ -90,11 +80,7 @@ def opened(path: str) -> IO[bytes]:
 
 @contextmanager
 def local_copy(path: str) -> Generator[str, None, None]:
-    """Return the path of a local file with the contents: of a URL a temporary copy, else the file itself.
-
-    Raises:
-        As `opened`.
-    """
+    """Return the path of a local file with the contents: of a URL a temporary copy, else the file itself."""
     if not is_url(path):
         yield path
         return
@@ -106,11 +92,7 @@ def local_copy(path: str) -> Generator[str, None, None]:
 
 
 def upload(url: str, write: Callable[[FileIO], None]) -> None:
-    """Write a temporary file by ``write``, and upload it.
-
-    Raises:
-        As `opened`.
-    """
+    """Write a temporary file by ``write``, and upload it."""
     with TemporaryDirectory() as folder:
         copy = os.path.join(folder, "copy")
         with FileIO(copy, "x") as file:
@@ -153,12 +135,7 @@ def files_below(folder: str) -> list[str]:
 
 
 def make_folder(path: str) -> None:
-    """Make a folder, and those above it, unless they exist.
-
-    Raises:
-        RecordFileError: it cannot be made.
-        MissingPackageError: the URL needs a package that is not installed.
-    """
+    """Make a folder, and those above it, unless they exist."""
     if is_url(path):
         with _storage(path) as (system, place):
             system.makedirs(place, exist_ok=True)

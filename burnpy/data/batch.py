@@ -22,7 +22,7 @@ from burnpy.backend.errors import (
     a,
     counted,
 )
-from burnpy.tensor.frames import frame_array
+from burnpy.tensor.dataframes import frame_array
 from burnpy.tensor.host_data import readonly
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B2, B, I

@@ -14,7 +14,7 @@ from burnpy.distributions.quantiles import quantile, with_ends
 from burnpy.nn.module import rebound
 from burnpy.special.elementary import xlogy
 from burnpy.special.gamma_functions import betainc
-from burnpy.tensor.draws import POSITIVE
+from burnpy.tensor.random_parameters import POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 

@@ -27,8 +27,8 @@ from burnpy.distributions.parameters import (
 )
 from burnpy.nn.module import Module
 from burnpy.nn.param import Param
-from burnpy.tensor.draws import FINITE, NOT_NEGATIVE, OPEN_UNIT, POSITIVE, PROBABILITY, RATE, Bound
 from burnpy.tensor.joining import cat
+from burnpy.tensor.random_parameters import FINITE, NOT_NEGATIVE, OPEN_UNIT, POSITIVE, PROBABILITY, RATE, Bound
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 

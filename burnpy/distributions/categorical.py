@@ -11,8 +11,8 @@ from burnpy.distributions.formulas import computed, log_of, relative_entropy
 from burnpy.distributions.parameters import LOGIT, Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.tensor.creation import factory_shape
-from burnpy.tensor.draws import NOT_NEGATIVE
 from burnpy.tensor.operands import broadcast_shape
+from burnpy.tensor.random_parameters import NOT_NEGATIVE
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, I, V

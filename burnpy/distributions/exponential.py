@@ -9,7 +9,7 @@ from burnpy.distributions.distribution import Reparametrized, doubled, register_
 from burnpy.distributions.formulas import EULER, at_end, computed, excess, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
-from burnpy.tensor.draws import NOT_NEGATIVE, POSITIVE
+from burnpy.tensor.random_parameters import NOT_NEGATIVE, POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 

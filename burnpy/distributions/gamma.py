@@ -12,7 +12,7 @@ from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.distributions.quantiles import quantile, with_ends
 from burnpy.nn.module import rebound
 from burnpy.special.gamma_functions import gammainc
-from burnpy.tensor.draws import POSITIVE
+from burnpy.tensor.random_parameters import POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 

@@ -11,7 +11,7 @@ from burnpy.distributions.formulas import EULER, computed, excess, finite, log1p
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.special.error_functions import log_ndtr, ndtr, ndtri
-from burnpy.tensor.draws import FINITE, POSITIVE
+from burnpy.tensor.random_parameters import FINITE, POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 

@@ -12,7 +12,7 @@ from burnpy.distributions.parameters import CHOLESKY_FACTOR, Parameter, Paramete
 from burnpy.linalg.decompositions import cholesky
 from burnpy.linalg.equations import cholesky_inverse, solve_triangular
 from burnpy.nn.module import rebound
-from burnpy.tensor.draws import FINITE
+from burnpy.tensor.random_parameters import FINITE
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, I

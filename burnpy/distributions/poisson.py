@@ -11,7 +11,7 @@ from burnpy.distributions.formulas import computed, log_of, of_mass, relative_en
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.special.gamma_functions import gammaincc
-from burnpy.tensor.draws import RATE
+from burnpy.tensor.random_parameters import RATE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 

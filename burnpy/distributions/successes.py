@@ -21,7 +21,7 @@ from burnpy.distributions.formulas import (
 from burnpy.distributions.parameters import LOGIT, POSSIBLE, Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.special.gamma_functions import betainc
-from burnpy.tensor.draws import COUNT, NOT_NEGATIVE, PROBABILITY
+from burnpy.tensor.random_parameters import COUNT, NOT_NEGATIVE, PROBABILITY
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 

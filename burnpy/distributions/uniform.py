@@ -10,8 +10,8 @@ from burnpy.distributions.distribution import Reparametrized, register_kl
 from burnpy.distributions.formulas import computed, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
-from burnpy.tensor.draws import FINITE
 from burnpy.tensor.operands import refuse_unless
+from burnpy.tensor.random_parameters import FINITE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 

@@ -1,8 +1,8 @@
 """The methods that are loaded at first use: ``python -m burnpy.docs.methods`` writes two files of them anew.
 
-``burnpy/tensor/methods/declared.py`` has the methods of the operations that are declared with ``method=True``. The
-table in ``burnpy/tensor/methods/__init__.py`` lists the methods of the classes in that folder. Sources are read and
-not imported.
+``burnpy/tensor/pointwise_declared.py`` has the methods of the operations that are declared with ``method=True``. The
+table in ``burnpy/tensor/lazy_methods.py`` lists the methods of the classes that ``tensor.py`` and ``factories.py``
+inherit through it. Sources are read and not imported.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from textwrap import wrap
 
 PACKAGE = Path(__file__).parents[1]
 OPERATIONS = PACKAGE / "backend" / "operations"
-FOLDER = PACKAGE / "tensor" / "methods"
-DECLARED = FOLDER / "declared.py"
-TABLE = FOLDER / "__init__.py"
+FOLDER = PACKAGE / "tensor"
+DECLARED = FOLDER / "pointwise_declared.py"
+TABLE = FOLDER / "lazy_methods.py"
 _WIDTH = 120
 
 _DECLARED_PAGE = '''\
@@ -31,8 +31,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Self
 
-from burnpy.tensor.arithmetic import S
-from burnpy.tensor.template import {templates}
+from burnpy.tensor.template import S, {templates}
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 
@@ -55,11 +54,11 @@ _SCALARS = {"Float": "float", "Number": "S", "Int": "int"}
 """The numbers that a second operand of a kind may be."""
 
 _PAGE = '''\
-"""Methods of tensors that are loaded at first use: a file for each family, with a class for each set of kinds.
+"""Stand-ins for the classes whose methods are loaded at first use, with the table of these methods.
 
-This file is made from the others by ``python -m burnpy.docs.methods``. To add a method, write it in one of them, or
-declare its operation with ``method=True``, and run that; a class that is new is listed among the bases of the tensor
-classes that have its methods.
+This file is made by ``python -m burnpy.docs.methods`` from the classes in this folder that ``tensor.py`` imports from
+here. To add a method, write it in the file of its family, or declare its operation with ``method=True``, and run that;
+a class that is new is listed among the bases of the tensor classes that have its methods.
 """
 
 from __future__ import annotations
@@ -79,16 +78,12 @@ METHODS = {{
 """The names of the methods, with spaces between them, by class, as ``"module.Class"``."""
 
 if not TYPE_CHECKING:
-    globals().update(lazy_classes(__name__, METHODS))
+    globals().update(lazy_classes("burnpy.tensor", METHODS))
 '''
 
 
 def declared() -> str:
-    """Return the text of the file of the methods that are one operation each.
-
-    Raises:
-        TypeError: an operation is declared with ``method=True``, and its arguments are not one or two of a kind.
-    """
+    """Return the text of the file of the methods that are one operation each."""
     methods: dict[str, list[str]] = {kind: [] for kind in _CLASSES}
     templates = set()
     for path in sorted(OPERATIONS.glob("*.py")):
@@ -117,7 +112,7 @@ def _method(node: ast.FunctionDef) -> tuple[str, str, str]:
     if kind not in _CLASSES or kinds[1:] not in ([], [f"{kind} | Scalar"]) or result not in (kind, "Bool"):
         raise TypeError(
             f"{node.name} is declared with method=True and takes ({', '.join(kinds)}); expected a primitive of kind "
-            f"{', '.join(_CLASSES)}, and perhaps a second one or a scalar: write a method in burnpy/tensor/methods"
+            f"{', '.join(_CLASSES)}, and perhaps a second one or a scalar: write a method in burnpy/tensor"
         )
     template = ("comparison" if binary else "predicate") if result == "Bool" else ("binary" if binary else "unary")
     parameters = f"self, other: Self | {_SCALARS[kind]}" if binary else "self"
@@ -133,29 +128,35 @@ def _method(node: ast.FunctionDef) -> tuple[str, str, str]:
 def table() -> str:
     """Return the text of the file that lists the methods."""
     methods: dict[str, list[str]] = {}
+    lazy = _lazy_classes()
     for path in sorted(FOLDER.glob("*.py")):
-        if path != TABLE:
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
-                if isinstance(node, ast.ClassDef) and _has_methods(node):
-                    methods[f"{path.stem}.{node.name}"] = sorted(_names(node))
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and node.name in lazy:
+                methods[f"{path.stem}.{node.name}"] = sorted(_names(node))
     classes: dict[str, list[str]] = {}
     for module, _, name in (path.partition(".") for path in methods):
         classes.setdefault(module, []).append(name)
     return _PAGE.format(
-        imports="\n".join(_import(module, sorted(names)) for module, names in classes.items()),
+        imports="\n".join(_import(module, sorted(names, key=str.lower)) for module, names in classes.items()),
         exported=_exported(sorted(name for names in classes.values() for name in names)),
         table="\n".join(_entry(path, names) for path, names in methods.items()),
     )
 
 
-def _has_methods(node: ast.ClassDef) -> bool:
-    """Return whether a class has methods of tensors: all but the named tuples that methods return."""
-    return all(ast.unparse(base) != "NamedTuple" for base in node.bases)
+def _lazy_classes() -> set[str]:
+    """Return the names of the classes that the tensor classes and their factories inherit through the table."""
+    return {
+        alias.name
+        for path in (FOLDER / "tensor.py", FOLDER / "factories.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ImportFrom) and node.module == "burnpy.tensor.lazy_methods"
+        for alias in node.names
+    }
 
 
 def _import(module: str, names: list[str]) -> str:
     """Return the import of the classes of a module."""
-    return f"    from burnpy.tensor.methods.{module} import {', '.join(names)}"
+    return f"    from burnpy.tensor.{module} import {', '.join(names)}"
 
 
 def _entry(path: str, names: list[str]) -> str:

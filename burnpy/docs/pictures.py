@@ -14,11 +14,7 @@ BOOK = Path(__file__).with_name("book")
 
 
 def pictures(page: Path) -> dict[Path, str]:
-    """Return the pictures that a page shows, by the file that holds them.
-
-    Raises:
-        KeyError: the page shows a picture that its code does not make.
-    """
+    """Return the pictures that a page shows, by the file that holds them."""
     shown = re.findall(r"!\[[^\]]*\]\((pictures/(\w+)\.svg)\)", page.read_text(encoding="utf-8"))
     names = programs.run(page)[0] if shown else {}
     return {page.parent / file: f"{names[name]}\n" for file, name in shown}

@@ -85,8 +85,8 @@ def _import_line(module: str, names: list[str]) -> str:
 
 _TENSOR = Path(__file__).parents[1] / "tensor"
 FACTORIES = (
-    _TENSOR / "methods" / "random_factories.py",
-    _TENSOR / "methods" / "distributions.py",
+    _TENSOR / "random.py",
+    _TENSOR / "sampling.py",
     _TENSOR / "factories.py",
 )
 FACTORIES_STUB = _TENSOR / "factories.pyi"

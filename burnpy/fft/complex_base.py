@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import KindError, ShapeError, a
 from burnpy.backend.primitives import DType, Shape
-from burnpy.tensor.matrix_arguments import alike
+from burnpy.tensor.linalg import alike
 from burnpy.tensor.tensor_base import TensorBase, class_name, describe
 from burnpy.typevars import B
 

@@ -9,7 +9,7 @@ from burnpy.fft.complex_base import ComplexBase
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.keys import Index
+    from burnpy.tensor.index_keys import Index
 
 
 class ComplexShape(ComplexBase[B]):

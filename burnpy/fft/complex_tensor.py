@@ -16,7 +16,7 @@ from burnpy.tensor.call_errors import inherit_methods
 from burnpy.tensor.creation import Factory
 from burnpy.tensor.differentiation import inner_of
 from burnpy.tensor.host_data import DTypeLike
-from burnpy.tensor.matrix_arguments import alike
+from burnpy.tensor.linalg import alike
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.tensor.tensor_types import OnAutodiff

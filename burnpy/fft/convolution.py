@@ -12,7 +12,7 @@ from burnpy.fft.sizes import float_or_complex
 from burnpy.fft.transforms import fftn, ifftn, irfftn, rfftn
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import distinct
-from burnpy.tensor.matrix_arguments import alike
+from burnpy.tensor.linalg import alike
 from burnpy.tensor.operands import broadcast_shape
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe

@@ -9,7 +9,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Shape
 from burnpy.fft.complex_tensor import ComplexTensor
 from burnpy.tensor.dims import addressable, dim_of, distinct, integer
-from burnpy.tensor.matrix_arguments import floating
+from burnpy.tensor.linalg import floating
 from burnpy.tensor.tensor_base import describe
 
 

@@ -10,7 +10,7 @@ from burnpy.fft.complex_base import made
 from burnpy.fft.complex_tensor import ComplexTensor
 from burnpy.fft.sizes import float_or_complex, resized, transform_dims
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.matrix_arguments import floating
+from burnpy.tensor.linalg import floating
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B

@@ -6,7 +6,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.matrix_arguments import matrices
+from burnpy.tensor.linalg import matrices
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, V

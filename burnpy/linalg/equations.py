@@ -12,7 +12,7 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import distinct, integer
-from burnpy.tensor.matrix_arguments import alike, expanded, floating, matrices
+from burnpy.tensor.linalg import alike, expanded, floating, matrices
 from burnpy.tensor.operands import number
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe

@@ -10,11 +10,10 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.linalg.equations import mirrored, tolerances
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import DimsLike, dims_of, distinct, need_bool
-from burnpy.tensor.functions.einsum import product_of
-from burnpy.tensor.functions.stacking import ascending_powers
+from burnpy.tensor.einsum import product_of
 from burnpy.tensor.joining import where
-from burnpy.tensor.matrix_arguments import floating, matrices
-from burnpy.tensor.methods.linalg import SlogDet
+from burnpy.tensor.joining_lazy import ascending_powers
+from burnpy.tensor.linalg import SlogDet, floating, matrices
 from burnpy.tensor.operands import broadcast_shape, number
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe

@@ -14,7 +14,7 @@ from burnpy.linalg.matrix_functions import inv
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import need_flag
 from burnpy.tensor.joining import where
-from burnpy.tensor.matrix_arguments import matrices
+from burnpy.tensor.linalg import matrices
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.typevars import B, V
 

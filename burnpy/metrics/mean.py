@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.metrics.metric import Metric, doubles, element_weights, plain
-from burnpy.tensor.functions.losses import cross_entropy
+from burnpy.tensor.losses import cross_entropy
 from burnpy.tensor.operands import MOST_FLOAT
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe

@@ -5,7 +5,7 @@ from __future__ import annotations
 from burnpy.special.elementwise_calls import first_operand, of_one, of_two
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import DimsLike
-from burnpy.tensor.matrix_arguments import floating
+from burnpy.tensor.linalg import floating
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 

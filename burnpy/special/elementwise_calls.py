@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from burnpy.backend.errors import KindError, ShapeError
-from burnpy.tensor.matrix_arguments import floating
+from burnpy.tensor.linalg import floating
 from burnpy.tensor.operands import broadcast_shape, explain, explain_memory, operands, together
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor

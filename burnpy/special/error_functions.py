@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from burnpy.special.elementwise_calls import of_one
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.matrix_arguments import floating
+from burnpy.tensor.linalg import floating
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 

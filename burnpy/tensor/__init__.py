@@ -12,10 +12,11 @@ from burnpy.tensor.tensor_base import explain_missing_methods
 _NAMES = {
     "burnpy.tensor.joining": "broadcast_tensors cat maximum minimum stack where",
     "burnpy.tensor.tensor": "BoolTensor IntTensor Tensor",
-    "burnpy.tensor.functions.statistics": "cumulative_trapezoid std_mean trapezoid var_mean",
-    "burnpy.tensor.functions.ordering": "bucketize searchsorted",
+    "burnpy.tensor.calculus": "cumulative_trapezoid trapezoid",
+    "burnpy.tensor.statistics": "std_mean var_mean",
+    "burnpy.tensor.ordering": "bucketize searchsorted",
     "burnpy.tensor.generator": "Generator default_generator manual_seed",
-    "burnpy.tensor.functions.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
+    "burnpy.tensor.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 

@@ -1,10 +1,11 @@
 """The names of `burnpy.tensor`, made from its table by ``python -m burnpy.docs.stubs``."""
 
-from burnpy.tensor.functions.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
-from burnpy.tensor.functions.ordering import bucketize, searchsorted
-from burnpy.tensor.functions.statistics import cumulative_trapezoid, std_mean, trapezoid, var_mean
+from burnpy.tensor.calculus import cumulative_trapezoid, trapezoid
 from burnpy.tensor.generator import Generator, default_generator, manual_seed
 from burnpy.tensor.joining import broadcast_tensors, cat, maximum, minimum, stack, where
+from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+from burnpy.tensor.ordering import bucketize, searchsorted
+from burnpy.tensor.statistics import std_mean, var_mean
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 __all__ = [

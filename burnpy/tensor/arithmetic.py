@@ -1,36 +1,40 @@
-"""Arithmetic, comparisons and the matrix product: the operators that float and int tensors share."""
+"""Arithmetic and the matrix product: the operators of float and int tensors."""
 
 from __future__ import annotations
 
 import math
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, overload
 
-from burnpy.backend.dtypes import promote_types, result_type
+from burnpy.backend.dtypes import float32, promote_types, result_type
 from burnpy.backend.errors import ArgumentError, BurnpyError, KindError, OutOfMemoryError, ShapeError
 from burnpy.tensor.call_errors import refuse_option
-from burnpy.tensor.dims import MOST
-from burnpy.tensor.operands import broadcast_shape, from_other_code, number, operands, out_of_memory, times, together
-from burnpy.tensor.template import binary, comparison, from_template, unary
+from burnpy.tensor.comparison import Comparison, Logic
+from burnpy.tensor.dims import MOST, addressable, integer
+from burnpy.tensor.operands import (
+    broadcast_shape,
+    from_other_code,
+    in_range,
+    number,
+    operands,
+    out_of_memory,
+    times,
+    together,
+)
+from burnpy.tensor.template import S, binary, from_template, unary
 from burnpy.tensor.tensor_base import TensorBase, blank, describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import BoolTensor
-
-S = TypeVar("S")
-"""The Python numbers that can be combined with a kind: float (and so int) for floats, int for ints, bool for bools."""
+    from burnpy.tensor.tensor import Tensor
+    from burnpy.tensor.tensor_types import IntOperand  # noqa: F401  # in the bases, as text
 
 RoundingMode: TypeAlias = Literal["floor", "trunc"]
 """The rounding of ``div``: toward minus infinity, or toward 0."""
 
 
 def is_floor(rounding_mode: Any) -> bool:
-    """Return True for the rounding mode "floor", False for "trunc".
-
-    Raises:
-        ArgumentError: ``rounding_mode`` is something else.
-    """
+    """Return True for the rounding mode "floor", False for "trunc"."""
     if rounding_mode != "floor" and rounding_mode != "trunc":
         raise ArgumentError(f'div() got rounding_mode={describe(rounding_mode)}; expected "floor", "trunc" or None')
     return rounding_mode == "floor"  # type: ignore[no-any-return]  # of strings
@@ -165,36 +169,6 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         out: Self = first._like(backend.clamp_between(*values))
         return out
 
-    @comparison
-    def eq(self, other: Self | S) -> BoolTensor[B]:
-        """Return a `BoolTensor` that is True where the elements are equal; also ``x == y``."""
-        ...
-
-    @comparison
-    def ne(self, other: Self | S) -> BoolTensor[B]:
-        """Return a `BoolTensor` that is True where the elements are not equal; also ``x != y``."""
-        ...
-
-    @comparison
-    def lt(self, other: Self | S) -> BoolTensor[B]:
-        """Return a `BoolTensor` that is True where x is less than y; also ``x < y``."""
-        ...
-
-    @comparison
-    def le(self, other: Self | S) -> BoolTensor[B]:
-        """Return a `BoolTensor` that is True where x is less than or equal to y; also ``x <= y``."""
-        ...
-
-    @comparison
-    def gt(self, other: Self | S) -> BoolTensor[B]:
-        """Return a `BoolTensor` that is True where x is greater than y; also ``x > y``."""
-        ...
-
-    @comparison
-    def ge(self, other: Self | S) -> BoolTensor[B]:
-        """Return a `BoolTensor` that is True where x is greater than or equal to y; also ``x >= y``."""
-        ...
-
     def _add_with(self, other: Self | S, alpha: S) -> Self:
         return self.add(other if _is_one(alpha) else times(alpha, self, other, "add"))
 
@@ -235,18 +209,6 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
     __mod__ = remainder
     __neg__ = neg
     __abs__ = abs
-    __lt__ = lt
-    __le__ = le
-    __gt__ = gt
-    __ge__ = ge
-    if TYPE_CHECKING:
-        # Wider argument types would be sound, but type checkers would not know the type of ``x == y``.
-        def __eq__(self, other: Self | S) -> BoolTensor[B]: ...  # type: ignore[override]
-        def __ne__(self, other: Self | S) -> BoolTensor[B]: ...  # type: ignore[override]
-    else:
-        __eq__ = eq
-        __ne__ = ne
-    __hash__ = TensorBase.__hash__
 
 
 def _product(self: Any, other: Any, out: Any = None) -> Any:
@@ -330,3 +292,72 @@ def _explain(error: Exception, x: TensorBase[Any], y: TensorBase[Any]) -> None:
         return
     if isinstance(error, MemoryError) or math.prod(shape) > MOST:
         raise out_of_memory(error, "matmul", x, y, shape) from error
+
+
+class Integers(Arithmetic[B, "IntOperand[B]"], Comparison[B, "IntOperand[B]"], Logic[B, "IntOperand[B]"]):
+    """Arithmetic and logic of ints, true division and one-hot vectors."""
+
+    __slots__ = ()
+
+    @overload
+    def div(self, other: Self | float, *, rounding_mode: None = None) -> Tensor[B]: ...
+    @overload
+    def div(self, other: Self | int, *, rounding_mode: RoundingMode) -> Self: ...
+    def div(self, other: Any, *, rounding_mode: RoundingMode | None = None) -> Any:
+        """Return the elementwise quotient in float32, for ints of any dtype; also ``x / y``.
+
+        With ``rounding_mode`` the result is ints: ``"floor"`` rounds toward minus infinity, as ``x // y``, and
+        ``"trunc"`` toward 0.
+
+        Raises:
+            ArgumentError: ``rounding_mode`` is something else; or a divisor is 0 and ``rounding_mode`` is not None.
+
+        >>> x = IntTensor[NumPy].from_data([1, -2])
+        >>> x.div(4).tolist(), x.div(4, rounding_mode="floor").tolist(), x.div(4, rounding_mode="trunc").tolist()
+        ([0.25, -0.5], [0, -1], [0, 0])
+        """
+        if rounding_mode is None:
+            return self.__truediv__(other)
+        floored = self.floor_divide(other)
+        if is_floor(rounding_mode):
+            return floored
+        above = (floored < 0) & (self != floored * other)  # negative quotients that were rounded down
+        return floored + above.int(floored.dtype)
+
+    def __truediv__(self, other: Self | float) -> Tensor[B]:
+        if isinstance(other, TensorBase):
+            operands(self, other, "div")  # raises an error if they cannot be combined
+            return _floats(self).div(_floats(other))
+        return _floats(self).div(other)
+
+    def __rtruediv__(self, other: float) -> Tensor[B]:
+        return other / _floats(self)
+
+    def one_hot(self, num_classes: int = -1) -> Self:
+        """One-hot vectors in a new last dimension of size ``num_classes``: 1 at the index, 0 elsewhere; int64.
+
+        Args:
+            num_classes: the number of classes; -1 means one more than the largest element.
+
+        Raises:
+            IndexRangeError: an element is negative, or not below ``num_classes``.
+            ArgumentError: there are no elements to infer ``num_classes`` from.
+
+        >>> IntTensor[NumPy].from_data([0, 2]).one_hot(3).tolist()
+        [[1, 0, 0], [0, 0, 1]]
+        """
+        num_classes = integer(num_classes, "num_classes", "one_hot")
+        if num_classes == -1:
+            values = self._backend.to_numpy(self._primitive)
+            if not values.size:
+                raise ArgumentError(f"one_hot() of an empty tensor, of shape {self.shape}, needs num_classes")
+            num_classes = int(values.max()) + 1
+        if num_classes < 1:
+            raise ArgumentError(f"one_hot() got {num_classes} classes; give 1 or more")
+        shape = addressable((*self.shape, num_classes), "one_hot")
+        index = in_range(self.device, self._primitive, num_classes, False, "one_hot()", self.ndim, shape)
+        return self._like(self._backend.one_hot(index, num_classes))
+
+
+def _floats(x: TensorBase[B]) -> Tensor[B]:
+    return x._float(x._device.to_float(x._primitive, float32))

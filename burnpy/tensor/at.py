@@ -1,20 +1,26 @@
-"""``x.at[key].set(v)`` and similar methods: indexed updates that return a new tensor instead of assigning in place."""
+"""Updated copies: ``x.at[key].set(v)``, and the methods that replace a slice or elements by place.
+
+`burnpy.tensor.scattering` replaces elements at indices along a dimension.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Generic, Self
 
-from burnpy.backend.errors import KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Key, Shape, Value
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.keys import Indexed, flattened, parsed_key
+from burnpy.tensor.dims import WHOLE, dim_of, integer, need_flag
+from burnpy.tensor.index_keys import Indexed, flattened, parsed_key
 from burnpy.tensor.levels import OutsideError
-from burnpy.tensor.operands import broadcast_shape, number, operands, together
-from burnpy.tensor.tensor_base import TensorBase, X
+from burnpy.tensor.operands import broadcast_shape, in_range, index_of, number, operands, out_of_range, together
+from burnpy.tensor.tensor_base import TensorBase, X, describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.keys import Index
+    from burnpy.tensor.index_keys import Index
+    from burnpy.tensor.tensor_types import Ints
 
 
 class At(Generic[X, B]):
@@ -37,7 +43,7 @@ class AtIndex(Generic[X]):
     uses the last value, which alone gets a gradient; the other methods combine all values.
     """
 
-    __slots__ = ("_basic", "_indexed", "_part", "_x")
+    __slots__ = ("_basic", "_indexed", "_x", "checked_part")
 
     def __init__(self, x: X, key: Index[Any]) -> None:
         self._basic: Key | None
@@ -48,7 +54,7 @@ class AtIndex(Generic[X]):
             (x,) = error.lifted([x])
             self._basic, self._indexed = parsed_key(x, key)
         self._x: Any = x
-        self._part: Value = x._primitive if self._basic is None else x._backend.slice(x._primitive, self._basic)
+        self.checked_part: Value = x._primitive if self._basic is None else x._backend.slice(x._primitive, self._basic)
 
     @explained
     def set(self, value: X | float) -> X:
@@ -59,7 +65,7 @@ class AtIndex(Generic[X]):
         if indexed is None:
             out: X = self._x._like(b.slice_scatter(self._x._primitive, self._basic or (), new))
             return out
-        flat = flattened(b, self._part, indexed)
+        flat = flattened(b, self.checked_part, indexed)
         return self._back(b.index_put(flat, indexed.dim, indexed.index, self._spread(new)))
 
     @explained
@@ -72,8 +78,8 @@ class AtIndex(Generic[X]):
         indexed, b = self._indexed, self._x._backend
         new = self._value("add", value)
         if indexed is None:
-            return self._back(b.add(self._part, new))
-        flat = flattened(b, self._part, indexed)
+            return self._back(b.add(self.checked_part, new))
+        flat = flattened(b, self.checked_part, indexed)
         return self._back(b.index_add(flat, indexed.dim, indexed.index, self._spread(new)))
 
     @explained
@@ -98,8 +104,8 @@ class AtIndex(Generic[X]):
         indexed, b = self._indexed, self._x._backend
         new = self._value(name, value)
         if indexed is None:
-            return self._back(getattr(b, operation)(self._part, new))
-        flat = flattened(b, self._part, indexed)
+            return self._back(getattr(b, operation)(self.checked_part, new))
+        flat = flattened(b, self.checked_part, indexed)
         return self._back(b.index_reduce(flat, indexed.dim, indexed.index, self._spread(new), reduce))
 
     def _beside(self, value: Any, name: str) -> Self:
@@ -111,13 +117,13 @@ class AtIndex(Generic[X]):
         out._x, _ = together(f"at[...].{name}", x, value)
         out._basic, out._indexed = self._basic, self._indexed
         lifted = out._x._primitive
-        out._part = lifted if self._basic is None else out._x._backend.slice(lifted, self._basic)
+        out.checked_part = lifted if self._basic is None else out._x._backend.slice(lifted, self._basic)
         return out
 
     @property
     def _shape(self) -> Shape:
         """The shape of ``x[key]``."""
-        shape: Shape = self._part.shape
+        shape: Shape = self.checked_part.shape
         indexed = self._indexed
         if indexed is None:
             return shape
@@ -126,11 +132,7 @@ class AtIndex(Generic[X]):
         return (*shape[: indexed.dim], *indexed.shape, *shape[indexed.dim + len(indexed.sizes) :])
 
     def _value(self, name: str, value: Any) -> Value:
-        """Return the primitive of a value in x's dtype.
-
-        Raises:
-            ShapeError: it does not broadcast to the shape of ``x[key]``.
-        """
+        """Return the primitive of a value in x's dtype."""
         x, b = self._x, self._x._backend
         if not isinstance(value, TensorBase):
             return b.full((), number(x, value, f"at[...].{name}"), x.dtype)
@@ -156,7 +158,7 @@ class AtIndex(Generic[X]):
         x, b, indexed = self._x, self._x._backend, self._indexed
         if indexed is not None:
             order = indexed.order
-            shape = self._part.shape if order is None else tuple([self._part.shape[d] for d in order])
+            shape = self.checked_part.shape if order is None else tuple([self.checked_part.shape[d] for d in order])
             if len(indexed.sizes) > 1:
                 part = b.reshape(part, shape)
             if order is not None:
@@ -167,3 +169,115 @@ class AtIndex(Generic[X]):
     def _need_numbers(self, name: str) -> None:
         if self._x.kind == "bool":
             raise KindError(f"at[...].{name}() got a BoolTensor; it has .set(), and &, | and ^")
+
+
+class SliceUpdates(TensorBase[B]):
+    """Copies of x with a part replaced by a tensor ``src`` of x's kind and of the part's shape, cast to x's dtype.
+
+    Gradients go to ``src`` for the part, and to x for the rest.
+    """
+
+    __slots__ = ()
+
+    def select_scatter(self, src: Self, dim: int, index: int) -> Self:
+        """Return a copy of x with the slice at ``index`` along ``dim`` replaced by ``src``, as
+        ``x.at[index].set(src)``.
+
+        Raises:
+            ShapeError: ``src`` does not have the shape of ``x.select(dim, index)``.
+            IndexRangeError: the index is out of range.
+
+        >>> x = IntTensor[NumPy].zeros((2, 2))
+        >>> x.select_scatter(IntTensor[NumPy].from_data([1, 2]), 1, -1).tolist()
+        [[0, 1], [0, 2]]
+        """
+        shape = self.shape
+        place, number = dim_of(dim, len(shape), "select_scatter"), integer(index, "index", "select_scatter")
+        size = shape[place]
+        if not -size <= number < size:
+            raise out_of_range(number, size, True, "select_scatter()", place, shape)
+        self, value = checked_part("select_scatter", self, src, (*shape[:place], *shape[place + 1 :]))
+        key: Key = (*(WHOLE,) * place, number % size)
+        return self._like(self._backend.slice_scatter(self._primitive, key, value))
+
+    def slice_scatter(
+        self, src: Self, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+    ) -> Self:
+        """Return a copy of x with the slices ``start:end:step`` along ``dim`` replaced by ``src``.
+
+        Args:
+            src: the new slices.
+            dim: the dimension.
+            start: the first slice; None for 0. As in Python, negative numbers count from the end, and numbers beyond
+                the ends are the ends.
+            end: the slice after the last; None for the size.
+            step: the distance of the slices, at least 1.
+
+        Raises:
+            ShapeError: ``src`` does not have the shape of these slices.
+            ArgumentError: the step is below 1.
+
+        >>> IntTensor[NumPy].zeros((4,)).slice_scatter(IntTensor[NumPy].from_data([1, 2]), start=1, step=2).tolist()
+        [0, 1, 0, 2]
+        """
+        shape = self.shape
+        place, every = dim_of(dim, len(shape), "slice_scatter"), integer(step, "step", "slice_scatter")
+        if every < 1:
+            raise ArgumentError(f"slice_scatter() got step={every}; give 1 or more")
+        low, high = (
+            None if each is None else integer(each, name, "slice_scatter")
+            for name, each in (("start", start), ("end", end))
+        )
+        first, last, _ = slice(low, high, every).indices(shape[place])
+        last = max(first, last)
+        count = len(range(first, last, every))
+        self, value = checked_part("slice_scatter", self, src, (*shape[:place], count, *shape[place + 1 :]))
+        key: Key = (*(WHOLE,) * place, slice(first, last, every))
+        return self._like(self._backend.slice_scatter(self._primitive, key, value))
+
+    def put(self, index: Ints[B], source: Self, accumulate: bool = False) -> Self:
+        """Return a copy of x with elements replaced by those of ``source``, at places in x flattened in row-major
+        order.
+
+        If a place repeats, the last element is written, and gets the gradient.
+
+        Args:
+            index: the places, of any shape; negative ones count from the end.
+            source: as many elements as there are places, cast to x's dtype.
+            accumulate: whether to add the elements instead, all those of a place.
+
+        Raises:
+            ShapeError: ``source`` has another number of elements.
+            IndexRangeError: a place is out of range; on a GPU at the next synchronization.
+            KindError: x is a `BoolTensor`, and elements are to be added.
+
+        >>> x, index = Tensor[NumPy].zeros((2, 2)), IntTensor[NumPy].from_data([3, 0])
+        >>> x.put(index, Tensor[NumPy].from_data([1.0, 2.0])).tolist()
+        [[2.0, 0.0], [0.0, 1.0]]
+        """
+        need_flag(accumulate, "accumulate", "put")
+        if accumulate and self.kind == "bool":
+            raise KindError("put() got accumulate=True for a BoolTensor; it adds numbers: convert with x.int()")
+        places = index_of(self, index, "put")
+        shape, count = self.shape, math.prod(places.shape)
+        if not isinstance(source, TensorBase):
+            raise KindError(f"put() takes its elements as a tensor, got {describe(source)}")
+        self, value = operands(self, source, "put")
+        if math.prod(value.shape) != count:
+            raise ShapeError(f"put() got a source of shape {value.shape} for an index of shape {places.shape}")
+        b, size = self._backend, math.prod(shape)
+        flat_places = self.device.discrete.reshape(places, (count,))
+        flat_places = in_range(self.device, flat_places, size, True, "put()", 0, (size,))
+        value = b.reshape(value if value.dtype == self.dtype else b.cast(value, self.dtype), (count,))
+        write = b.index_add if accumulate else b.index_put
+        return self._like(b.reshape(write(b.reshape(self._primitive, (size,)), 0, flat_places, value), shape))
+
+
+def checked_part(operation: str, x: Any, src: Any, shape: Shape) -> tuple[Any, Value]:
+    """Return x and the primitive of a part of the given shape, on one device and of one dtype."""
+    if not isinstance(src, TensorBase):
+        raise KindError(f"{operation}() takes its part as a tensor, got {describe(src)}; of a number use x.at[…].set()")
+    x, value = operands(x, src, operation)
+    if value.shape != shape:
+        raise ShapeError(f"{operation}() got src of shape {value.shape} for x of shape {x.shape}; expected {shape}")
+    return x, value if value.dtype == x.dtype else x._backend.cast(value, x.dtype)

@@ -88,21 +88,13 @@ def inherit_methods(owner: C) -> C:
 
 
 def refuse(tensor: object, operation: str, unknown: Mapping[str, object], *args: object) -> NoReturn:
-    """Raise the error for unknown arguments of a tensor method, or for the wrong number of ``args``.
-
-    Raises:
-        CallError: always.
-    """
+    """Raise the error for unknown arguments of a tensor method, or for the wrong number of ``args``."""
     _refuse(getattr(type(tensor), operation), (tensor, *args), unknown, None)
     raise AssertionError(f"{operation}() takes {', '.join(unknown)}")
 
 
 def refuse_option(tensor: object, operation: str, **options: object) -> NoReturn:
-    """Raise the error for unknown options of a tensor method; ``options`` that are None were not passed.
-
-    Raises:
-        CallError: always.
-    """
+    """Raise the error for unknown options of a tensor method; ``options`` that are None were not passed."""
     refuse(tensor, operation, {name: value for name, value in options.items() if value is not None})
 
 

@@ -39,11 +39,7 @@ class Size(int):
     __slots__ = ()
 
     def __call__(self, dim: builtins.int | None = None) -> NoReturn:
-        """Raise an error that says what to write instead.
-
-        Raises:
-            CallError: always.
-        """
+        """Raise an error that says what to write instead."""
         asked, ours = ("", "x.shape") if dim is None else (dim, f"x.shape[{dim}]")
         raise CallError(f"x.size({asked}) was called, but x.size is the number of elements, {self}; write {ours}")
 
@@ -275,11 +271,6 @@ class Exchange(Conversion[B]):
         ``stream``. The capsule of the tensor's own memory is flagged read-only. NumPy respects the flag; PyTorch does
         not, and would allow writing to the tensor, so it must be requested, as in ``np.from_dlpack(x, copy=False)``.
         ``np.asarray(x)`` does not copy either.
-
-        Raises:
-            DTypeError: the dtype is bfloat16 on the CPU, which NumPy cannot export.
-            ArgumentError: ``copy=False``, and the consumer or NumPy does not support read-only memory; or
-                ``dl_device`` is neither the tensor's nor the CPU.
         """
         exported = self._exported()
         own = _CPU if exported is None else exported.__dlpack_device__()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,9 +18,10 @@ from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindEr
 from burnpy.backend.primitives import KindName, Shape
 from burnpy.tensor import dims
 from burnpy.tensor.conversion import DLPACK_CPU, imported
-from burnpy.tensor.host_data import array_of, dtype_of_typed, fitting, frozen, refuse_tracked, writer
+from burnpy.tensor.host_data import DTypeLike, array_of, dtype_of_typed, fitting, frozen, refuse_tracked, writer
 from burnpy.tensor.levels import drawing_device
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
+from burnpy.typevars import B
 
 Size: TypeAlias = int | Sequence[int]
 """A shape: ``(2, 3)``, ``[2, 3]`` or, for one dimension, ``2``."""
@@ -50,11 +51,7 @@ class Factory:
 
 
 def _backend_argument(cls: type[Any], alias: Any, factory: str) -> Any:
-    """Return the backend in ``cls[backend]``.
-
-    Raises:
-        DeviceError: there is none, there are several, or it is a type variable.
-    """
+    """Return the backend in ``cls[backend]``."""
     name = cls.__name__
     arguments = getattr(alias, "__args__", None)
     if arguments is None:
@@ -101,12 +98,7 @@ def from_dlpack(cls: Any, source: Any, device: Any) -> Any:
 
 
 def _converted(target: Factory, data: Any, primitive: Any, dtype: Any) -> Any:
-    """Return the copy of an array on a GPU, converted to ``dtype``.
-
-    Raises:
-        DTypeError: the array is of another kind; or it is of another int dtype, so that elements may be out of range,
-            and a check would have to wait for the GPU.
-    """
+    """Return the copy of an array on a GPU, converted to ``dtype``."""
     wanted = dtype_of_typed(data, primitive, target.kind, None if dtype is None else target.dtype(dtype))
     if wanted == primitive.dtype:
         return primitive
@@ -203,10 +195,36 @@ def lifted(cls: Any, x: Any, backend: Any) -> Any:
 
 
 def factory_shape(shape: Size, factory: str) -> Shape:
-    """Return a shape argument, an int or a sequence of non-negative ints, as a tuple.
-
-    Raises:
-        ShapeError: a size is negative, or there are more elements than can be addressed.
-        ArgumentError: the argument is neither an int nor a sequence of ints.
-    """
+    """Return a shape argument, an int or a sequence of non-negative ints, as a tuple."""
     return dims.addressable(dims.shape_of(shape, factory), factory)
+
+
+class Filling(TensorBase[B]):
+    """Methods that create a tensor of the shape, dtype and device of another one."""
+
+    __slots__ = ()
+
+    def zeros_like(self, *, dtype: DTypeLike | None = None) -> Self:
+        """Return a tensor of zeros (or False) with this tensor's shape and, by default, its dtype."""
+        return self._filled_like(False if self.kind == "bool" else 0, dtype, "zeros_like")
+
+    def ones_like(self, *, dtype: DTypeLike | None = None) -> Self:
+        """Return a tensor of ones (or True) with this tensor's shape and, by default, its dtype."""
+        return self._filled_like(True if self.kind == "bool" else 1, dtype, "ones_like")
+
+    def full_like(self, value: float, *, dtype: DTypeLike | None = None) -> Self:
+        """Return a tensor filled with ``value`` with this tensor's shape and, by default, its dtype.
+
+        Raises:
+            DTypeError: the value is of another kind, or does not fit the dtype.
+
+        >>> IntTensor[NumPy].from_data([1, 2]).full_like(7).tolist()
+        [7, 7]
+        """
+        return self._filled_like(value, dtype, "full_like")
+
+    def _filled_like(self, value: Any, dtype: Any, operation: str) -> Self:
+        target_dtype = self.dtype if dtype is None else dtype_of(dtype, self.kind)
+        return self._like(
+            self._backend.full(self.shape, fitting(value, self.kind, target_dtype, operation), target_dtype)
+        )

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def inner_of(x: TensorBase[Any], operation: str) -> Any:
-    """Return the inner device of a tensor's device.
-
-    Raises:
-        NotTrackedError: there is none: the device is a plain one, or an instrument such as `Profiled`.
-    """
+    """Return the inner device of a tensor's device."""
     device = x._device
     if not device.differentiates:
         raise NotTrackedError(
@@ -301,11 +297,7 @@ _REMOVED = {
 
 
 def refuse_arguments(operation: str, removed: dict[str, Any]) -> NoReturn:
-    """Raise an error that names the alternative to an argument that is not supported.
-
-    Raises:
-        CallError: always.
-    """
+    """Raise an error that names the alternative to an argument that is not supported."""
     name = next(iter(removed))
     raise CallError(f"{operation}() takes no argument {name}{f'; {_REMOVED[name]}' if name in _REMOVED else ''}")
 
@@ -314,12 +306,6 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: s
     """Return the primitive of the cotangent that a backward pass starts from at ``root``; 1 by default.
 
     ``argument`` is the name of the parameter in error messages.
-
-    Raises:
-        NotTrackedError: the root is on a plain backend, or was computed from no leaf.
-        KindError: the gradient is not a float tensor.
-        DeviceError: the gradient is not on the inner device.
-        ShapeError: the gradient is missing and the root has several elements, or it is of another shape or dtype.
     """
     inner, device, x = inner_of(root, f"{operation}()"), root._device, root._primitive
     shape, dtype = x.shape, x.dtype

@@ -36,9 +36,6 @@ MOST = sys.maxsize // 8
 def dim_of(dim: int, ndim: int, operation: str) -> int:
     """Return ``dim`` as a non-negative int; negative dims count from the end.
 
-    Raises:
-        DimError: a tensor of ``ndim`` dimensions has no such dimension.
-
     >>> dim_of(-1, 3, "sum")
     2
     """
@@ -54,10 +51,6 @@ def dims_of(dim: DimsLike, ndim: int, operation: str) -> Dims:
     """Return ``dim`` as an ascending tuple of non-negative ints; None means all dimensions, () none.
 
     For a 0-d tensor the result is (), and ``dim`` may be 0 or -1.
-
-    Raises:
-        DimError: the tensor has no such dimension.
-        ArgumentError: a dimension is named twice, or is no int.
     """
     if dim is None:
         return ALL[ndim]
@@ -76,11 +69,7 @@ def _refuse_text(dim: object, operation: str) -> None:
 
 
 def scalar_dim(dim: Any, operation: str) -> None:
-    """Check a ``dim`` of a 0-d tensor: 0 and -1 are accepted, and treat it as a vector of one element.
-
-    Raises:
-        DimError: ``dim`` is another number.
-    """
+    """Check a ``dim`` of a 0-d tensor: 0 and -1 are accepted, and treat it as a vector of one element."""
     number = integer(dim, "dim", operation)
     if number not in (0, -1):
         raise DimError(f"{operation}() got dim {number} of a 0-d tensor; it can be 0 or -1, as of a vector")
@@ -97,12 +86,7 @@ def _none_of(dim: Any, operation: str) -> Dims:
 
 
 def distinct(dims: Sequence[int], ndim: int, operation: str) -> Dims:
-    """Return several dims as non-negative ints, in the same order.
-
-    Raises:
-        DimError: the tensor has no such dimension.
-        ArgumentError: a dimension is named twice, or is no int.
-    """
+    """Return several dims as non-negative ints, in the same order."""
     _refuse_text(dims, operation)
     resolved = tuple([dim_of(d, ndim, operation) for d in dims])
     if len(set(resolved)) != len(resolved):
@@ -111,12 +95,7 @@ def distinct(dims: Sequence[int], ndim: int, operation: str) -> Dims:
 
 
 def new_dim_of(dim: int, ndim: int, operation: str) -> int:
-    """Return the position of a new dimension in a tensor of ``ndim``, from 0 to ``ndim``; -1 means after the last.
-
-    Raises:
-        DimError: the position is out of range.
-        ShapeError: the tensor has as many dimensions as there can be.
-    """
+    """Return the position of a new dimension in a tensor of ``ndim``, from 0 to ``ndim``; -1 means after the last."""
     if dim.__class__ is int and 0 <= dim <= ndim < MOST_DIMS:
         return dim
     addressable((1,) * (ndim + 1), operation)
@@ -141,11 +120,7 @@ def integers(numbers: tuple[Any, ...], name: str, operation: str) -> tuple[int, 
 
 
 def listed(numbers: tuple[Any, ...], keyword: Any, name: str, word: str, operation: str) -> tuple[int, ...]:
-    """Return `integers` of arguments that may be passed by position or as the keyword ``name``, but not both.
-
-    Raises:
-        ArgumentError: both were passed, or a value is not an int.
-    """
+    """Return `integers` of arguments that may be passed by position or as the keyword ``name``, but not both."""
     if keyword is None:
         return integers(numbers, word, operation)
     if numbers:
@@ -154,12 +129,7 @@ def listed(numbers: tuple[Any, ...], keyword: Any, name: str, word: str, operati
 
 
 def shape_of(shape: int | Sequence[int], operation: str) -> Shape:
-    """Return a shape as a tuple of non-negative ints; an int is the shape of a vector.
-
-    Raises:
-        ArgumentError: ``shape`` is neither an int nor a sequence of ints.
-        ShapeError: a size is negative.
-    """
+    """Return a shape as a tuple of non-negative ints; an int is the shape of a vector."""
     sizes = integers((shape,), "size", operation)
     if any(size < 0 for size in sizes):
         raise ShapeError(f"{operation}() got shape {sizes}; sizes cannot be negative")
@@ -167,11 +137,7 @@ def shape_of(shape: int | Sequence[int], operation: str) -> Shape:
 
 
 def need_bool(keepdim: object, operation: str) -> None:
-    """Check that ``keepdim`` is a bool, and not the second of several dims.
-
-    Raises:
-        ArgumentError: it is not a bool.
-    """
+    """Check that ``keepdim`` is a bool, and not the second of several dims."""
     if keepdim is not False and keepdim is not True:
         raise ArgumentError(
             f"{operation}() got keepdim={describe(keepdim)}, expected True or False; several dims are one "
@@ -180,12 +146,7 @@ def need_bool(keepdim: object, operation: str) -> None:
 
 
 def addressable(shape: Shape, operation: str) -> Shape:
-    """Return ``shape`` after checking that a tensor can have so many elements.
-
-    Raises:
-        ShapeError: there are too many elements or dimensions. Sizes of 0 are left out of the product, as array
-            libraries do.
-    """
+    """Return ``shape`` after checking that a tensor can have so many elements."""
     if len(shape) > MOST_DIMS:
         raise ShapeError(f"{operation}() got {len(shape)} dimensions; a tensor has {MOST_DIMS} at most")
     if math.prod([size or 1 for size in shape]) > MOST:
@@ -194,12 +155,7 @@ def addressable(shape: Shape, operation: str) -> Shape:
 
 
 def integer(number: object, name: str, operation: str) -> int:
-    """Return an argument that must be an int.
-
-    Raises:
-        ArgumentError: it is not an int.
-        KindError: it is a tensor or an array, and the argument is a dim.
-    """
+    """Return an argument that must be an int."""
     if name == "dim" and hasattr(number, "shape") and not isinstance(number, np.generic):
         raise _no_dim(number, operation)
     value: Any = number
@@ -255,11 +211,7 @@ class Along(NamedTuple):
 
 
 def along(x: TensorBase[Any], dim: int, operation: str) -> Along:
-    """Return the primitive of x with its checked dim.
-
-    Raises:
-        DimError: x has no such dimension.
-    """
+    """Return the primitive of x with its checked dim."""
     if x.ndim:
         return Along(x._primitive, dim_of(dim, x.ndim, operation), False)
     scalar_dim(dim, operation)
@@ -272,10 +224,6 @@ def shaped(backend: Any, primitive: Value, shape: Shape) -> Value:
 
 
 def need_flag(value: object, name: str, operation: str) -> None:
-    """Check an option that is True or False.
-
-    Raises:
-        ArgumentError: it is neither.
-    """
+    """Check an option that is True or False."""
     if value is not True and value is not False:
         raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected True or False")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.tensor import creation
-from burnpy.tensor.methods import DistributionFactories, RandomFactories, RandomIntFactories
+from burnpy.tensor.lazy_methods import DistributionFactories, RandomFactories, RandomIntFactories
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 

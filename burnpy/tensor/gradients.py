@@ -154,7 +154,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
 
     def _repr_html_(self) -> str:  # pyright: ignore[reportUnusedFunction]  # notebooks call it
         """Return the gradients as a notebook shows them: a table of their shapes, dtypes and norms."""
-        from burnpy.tensor.display.printing import html_of_gradients
+        from burnpy.tensor.display import html_of_gradients
 
         return html_of_gradients(self, {f"leaf {k}": value for k, value in enumerate(self.primitives())})
 

@@ -45,14 +45,7 @@ _DEEPEST = 64  # NumPy's limit of dimensions
 
 
 def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
-    """Return the data as a NumPy array with a dtype of ``kind``; without a copy if it is such an array already.
-
-    Raises:
-        DTypeError: the data, or ``dtype``, is of another kind; or an int does not fit the dtype.
-        ShapeError: the list is ragged.
-        ArgumentError: the data has no numbers, or is a masked array.
-        NotTrackedError: the data has tracked tensors, whose graph would be lost.
-    """
+    """Return the data as a NumPy array with a dtype of ``kind``; without a copy if it is such an array already."""
     target_dtype = None if dtype is None else dtype_of(dtype, kind)
     first = _first_leaf(data)
     if isinstance(first, TensorBase):
@@ -64,7 +57,7 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
             "fill them first, as with array.filled(0)"
         )
     if not isinstance(data, (np.ndarray, list, tuple, int, float, TensorBase)):
-        from burnpy.tensor.frames import frame_array  # rare, and imports stay cheap
+        from burnpy.tensor.dataframes import frame_array  # rare, and imports stay cheap
 
         table = frame_array(data, f"{_OWNER[kind]}.from_data() got")
         if table is not None:
@@ -121,11 +114,7 @@ def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
 
 
 def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
-    """Return ``value`` as a Python number that fits a tensor of ``kind`` and ``dtype``.
-
-    Raises:
-        DTypeError: the value is of another kind, or does not fit the dtype.
-    """
+    """Return ``value`` as a Python number that fits a tensor of ``kind`` and ``dtype``."""
     if isinstance(value, np.generic):
         value = value.item()
     accepted: dict[KindName, Any] = {"float": (float, int), "int": int, "bool": bool}
@@ -159,11 +148,7 @@ def _leaves(data: Any) -> Iterator[Any]:
 
 
 def refuse_tracked(leaf: Any, kind: KindName) -> None:
-    """Raise an error if ``leaf`` is a tracked tensor.
-
-    Raises:
-        NotTrackedError: it is.
-    """
+    """Raise an error if ``leaf`` is a tracked tensor."""
     if isinstance(leaf, TensorBase) and leaf.kind == "float" and leaf._backend.is_require_grad(leaf._primitive):
         raise NotTrackedError(
             f"{_OWNER[kind]}.from_data() got a tracked tensor of shape {leaf.shape}, whose graph it would drop; "

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import DeviceError, ImmutableError
 from burnpy.backend.primitives import Key, Shape
+from burnpy.tensor.levels import raised
 from burnpy.tensor.operands import explain_memory, from_other_code
 from burnpy.tensor.tensor_base import TensorBase, blank, owned
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.at import At
-    from burnpy.tensor.keys import Index
+    from burnpy.tensor.index_keys import Index
 
 
 class Indexing(TensorBase[B]):
@@ -31,12 +32,6 @@ class Indexing(TensorBase[B]):
         A tuple within the brackets, as in ``x[(0, 1), 2]``, a range and an array are treated as lists. Several indices
         broadcast and select elements together. The resulting dimensions replace the indexed ones, or come first if
         those are not adjacent, as in PyTorch; ints do not count there: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``.
-
-        Raises:
-            IndexRangeError: an index is out of range.
-            DimError: more dimensions are indexed than there are.
-            ShapeError: a mask does not have the shape of the dimensions it masks, or indices do not broadcast.
-            KindError: an item of the key is not an index.
 
         >>> x = IntTensor[NumPy].from_data([[1, 2, 3], [4, 5, 6]])
         >>> x[0, -1].item(), x[:, ::-1].tolist(), x[[1, 1, 0], 2].tolist(), x[x > 4].tolist()
@@ -74,7 +69,8 @@ class Indexing(TensorBase[B]):
             device = getattr(error, "device", None)
             if device is None:
                 raise
-            return keys.raised(self, device)[key]  # type: ignore[no-any-return]  # a tensor of this class
+            lifted: Any = raised(self, device)
+            return lifted[key]  # type: ignore[no-any-return]  # a tensor of this class
         if basic is not None:
             value = backend.slice(value, basic)
         try:
@@ -136,8 +132,8 @@ def quick(key: Any, shape: Shape) -> Key | None:
 
 @cache
 def _keys() -> Any:
-    """Return the module `burnpy.tensor.keys`, imported at first use, which handles all other keys."""
-    from burnpy.tensor import keys
+    """Return the module `burnpy.tensor.index_keys`, imported at first use, which handles all other keys."""
+    from burnpy.tensor import index_keys as keys
 
     return keys
 

@@ -195,12 +195,7 @@ def _need_tensor(operation: str, x: object) -> None:
 
 
 def chosen(condition: Any, x: Any, y: Any) -> Any:
-    """Return the result of `where`.
-
-    Raises:
-        KindError: the condition is not a `BoolTensor`, x and y are of two kinds, or both are numbers.
-        ShapeError: the shapes do not broadcast.
-    """
+    """Return the result of `where`."""
     quick = _quick_operands(condition, x, y)
     if quick is not None:
         return new_tensor(x.__class__, x._device, x._backend.where(*quick))
@@ -245,12 +240,7 @@ def _quick_operands(condition: Any, x: Any, y: Any) -> tuple[Bool, Value, Value 
 
 
 def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:
-    """Return the primitive of a mask for ``x``.
-
-    Raises:
-        KindError: ``condition`` is not a `BoolTensor`.
-        DeviceError: it is on another device than ``x``.
-    """
+    """Return the primitive of a mask for ``x``."""
     if not isinstance(condition, TensorBase) or condition.kind != "bool":
         what = describe(condition)
         raise KindError(f"{operation}() takes its condition as a BoolTensor, got {what}; write x != 0")
@@ -266,12 +256,7 @@ def _promoted(backend: Any, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def joined(operation: str, tensors: Sequence[Any], dim: int) -> Any:
-    """Return the tensors concatenated along an existing dimension, for the function ``operation``.
-
-    Raises:
-        ShapeError: the shapes differ in another dimension, or the tensors are 0-d.
-        ArgumentError: the sequence is empty or contains something that is not a tensor.
-    """
+    """Return the tensors concatenated along an existing dimension, for the function ``operation``."""
     values = _alike(tensors)
     if values is not None and dim.__class__ is int and dim >= 0:
         first = tensors[0]
@@ -285,12 +270,7 @@ def joined(operation: str, tensors: Sequence[Any], dim: int) -> Any:
 
 
 def _checked_dim(operation: str, values: Sequence[Value], dim: int) -> int:
-    """Return the dimension to join along, as a non-negative int.
-
-    Raises:
-        ShapeError: the shapes differ in another dimension, or there are no dimensions.
-        DimError: there is no such dimension.
-    """
+    """Return the dimension to join along, as a non-negative int."""
     shape: Shape = values[0].shape
     if not shape:
         raise ShapeError(f"{operation}() cannot join 0-d tensors, which have no dimension to join along; use stack()")
@@ -314,11 +294,7 @@ def by_parts(operation: str, x: Any) -> str:
 
 
 def with_common_dtype(operation: str, tensors: Sequence[Any]) -> tuple[Any, list[Value]]:
-    """Return the first tensor and the primitives of all, cast to their common dtype.
-
-    Raises:
-        ArgumentError: ``tensors`` is not a list or tuple of tensors, or is empty.
-    """
+    """Return the first tensor and the primitives of all, cast to their common dtype."""
     sequence = tensors if isinstance(tensors, (list, tuple)) else ()
     if not sequence:
         single = f"a single {type(tensors).__name__}" if isinstance(tensors, TensorBase) else describe(tensors)

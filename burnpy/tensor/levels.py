@@ -104,11 +104,7 @@ class _Replaced:
         return self.low.lifts_discrete  # type: ignore[no-any-return]  # as declared
 
     def lift(self, primitive: Any) -> Any:
-        """Return a primitive of the device as a constant of the other one.
-
-        Raises:
-            RecordingError: it is tracked, and its gradient would be lost.
-        """
+        """Return a primitive of the device as a constant of the other one."""
         high, low = self.high, self.low
         if high.entry is not None:
             if high.stands_for is not low:
@@ -224,10 +220,6 @@ def common_device(operation: str, devices: Iterable[Any], discrete: Iterable[Any
         operation: the name of the operation, for messages.
         devices: the devices of float tensors, or of any.
         discrete: the devices of int and bool tensors, which may be any device beneath the result.
-
-    Raises:
-        DeviceError: there is no such device.
-        EscapedError: a device is a level whose function has returned.
     """
     top: Any = None
     for device in devices:
@@ -251,12 +243,7 @@ def common_device(operation: str, devices: Iterable[Any], discrete: Iterable[Any
 
 
 def refuse_mixed(operation: str, first_device: Any, second_device: Any) -> NoReturn:
-    """Raise the error for tensors of two devices that cannot be combined.
-
-    Raises:
-        DeviceError: always, unless
-        EscapedError: one of them is a level whose function has returned.
-    """
+    """Raise the error for tensors of two devices that cannot be combined."""
     for device in (first_device, second_device):
         if hasattr(device, "refuse"):
             device.refuse(operation)

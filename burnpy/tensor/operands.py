@@ -27,8 +27,11 @@ from burnpy.tensor.tensor_base import TensorBase, X, class_name, describe
 
 _MOST_INT = (1 << 63) - 1
 """The largest int64."""
+
+
 MOST_FLOAT = int(np.finfo(np.float64).max)
 """The largest int that is a Python float; a larger one raises an `OverflowError` wherever it is converted."""
+
 
 _FROM_NARROW = ("bool", "int", "float")
 
@@ -37,10 +40,6 @@ def operands(tensor: X, other: Any, operation: str) -> tuple[X, Any]:
     """Return the tensor, and the second operand of a binary operation as a primitive or a Python number.
 
     Both are lifted to one device if the device of one is a level above the other's (`burnpy.tensor.levels`).
-
-    Raises:
-        DeviceError: ``other`` is a tensor on another device.
-        KindError: ``other`` is a tensor of another kind, an array, or something else that cannot be an operand.
     """
     if not isinstance(other, TensorBase):
         return tensor, number(tensor, other, operation)
@@ -101,11 +100,7 @@ def mixed_kinds(operation: str, x: TensorBase[Any], y: TensorBase[Any]) -> KindE
 
 
 def refuse_bits(x: TensorBase[Any], other: object = None) -> NoReturn:
-    """Raise the error for a bitwise operator of floats.
-
-    Raises:
-        KindError: always.
-    """
+    """Raise the error for a bitwise operator of floats."""
     raise KindError(
         f"&, |, ^, ~, << and >> take ints or masks, got {describe(x)}; make a mask of it, as in (x > 0) & mask, or "
         "ints with x.int()"
@@ -113,11 +108,7 @@ def refuse_bits(x: TensorBase[Any], other: object = None) -> NoReturn:
 
 
 def refuse_arithmetic(x: TensorBase[Any], other: object = None) -> Any:
-    """Raise the error for arithmetic with a mask; leave it to the other operand if that is a tensor of another kind.
-
-    Raises:
-        KindError: the other operand is no such tensor.
-    """
+    """Raise the error for arithmetic with a mask; leave it to the other operand if that is a tensor of another kind."""
     if isinstance(other, TensorBase) and other.kind != x.kind:
         return NotImplemented
     raise KindError(
@@ -127,31 +118,18 @@ def refuse_arithmetic(x: TensorBase[Any], other: object = None) -> Any:
 
 
 def refuse_index(x: TensorBase[Any]) -> NoReturn:
-    """Raise the error for a float tensor in place of an int.
-
-    Raises:
-        KindError: always.
-    """
+    """Raise the error for a float tensor in place of an int."""
     raise KindError(f"an index or a count is an int, got {describe(x)}; write int(x)")
 
 
 def need_floats(operation: str, x: object) -> None:
-    """Check that an argument is a float tensor.
-
-    Raises:
-        KindError: it is not.
-    """
+    """Check that an argument is a float tensor."""
     if not isinstance(x, TensorBase) or x.kind != "float":
         raise KindError(f"{operation}() takes a Tensor, got {describe(x)}; make one of it first")
 
 
 def times(alpha: Any, tensor: TensorBase[Any], other: Any, operation: str) -> Any:
-    """Return ``alpha * other``, computed in the dtype that an operation of ``tensor`` and ``other`` promotes to.
-
-    Raises:
-        KindError: ``alpha`` or ``other`` is of a kind that cannot be combined with the tensor's, or not a number.
-        DTypeError: one is an int that the tensor's dtype cannot represent.
-    """
+    """Return ``alpha * other``, computed in the dtype that an operation of ``tensor`` and ``other`` promotes to."""
     factor = number(tensor, alpha, operation)
     if not isinstance(other, TensorBase):
         return factor * number(tensor, other, operation)
@@ -167,10 +145,6 @@ def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
     """Return the tensors on one device, lifted if one of them is on a level above the others.
 
     Ints and bools may be on any device beneath the others.
-
-    Raises:
-        DeviceError: the tensors are on unrelated devices.
-        EscapedError: a tensor is on a level whose function has returned.
     """
     device = tensors[0]._device
     for x in tensors:
@@ -184,11 +158,7 @@ def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
 
 
 def same_device(operation: str, *tensors: TensorBase[Any]) -> None:
-    """Check that all tensors are on the same device; a level and the device beneath it are two.
-
-    Raises:
-        DeviceError: the devices differ.
-    """
+    """Check that all tensors are on the same device; a level and the device beneath it are two."""
     for other in tensors[1:]:
         if other._device is not tensors[0]._device:
             refuse_mixed(operation, tensors[0]._device, other._device)
@@ -222,11 +192,7 @@ def explain(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> Non
 
 
 def explain_memory(error: MemoryError, operation: str, x: TensorBase[Any]) -> None:
-    """Raise a clear error if an operation of one tensor ran out of memory; return if a signal handler raised ``error``.
-
-    Raises:
-        OutOfMemoryError: there is not enough memory for the result or for intermediate results.
-    """
+    """Raise a clear error if an operation of one tensor ran out of memory; return if a signal handler raised it."""
     if not from_other_code(error, x._device):
         from burnpy.backend.device_memory import not_allocated
 
@@ -290,12 +256,7 @@ def broadcast_shape(*shapes: Shape) -> Shape | None:
 
 
 def check_beside(operation: str, x: TensorBase[Any], index: TensorBase[Any]) -> None:
-    """Check that an index or mask may be used with a tensor; ints and bools are the same on every level.
-
-    Raises:
-        DeviceError: they are on unrelated devices.
-        OutsideError: the index is inside of a recording, and the tensor outside, which must be lifted.
-    """
+    """Check that an index or mask may be used with a tensor; ints and bools are the same on every level."""
     device: Any = x._device
     if index._device is device:  # as `together` does, in a call less
         if hasattr(device, "refuse"):
@@ -311,12 +272,7 @@ def check_beside(operation: str, x: TensorBase[Any], index: TensorBase[Any]) -> 
 
 
 def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
-    """Return the primitive of a tensor of indices into ``x``.
-
-    Raises:
-        KindError: ``index`` is not an int tensor.
-        DeviceError: it is on another device than ``x``.
-    """
+    """Return the primitive of a tensor of indices into ``x``."""
     if not isinstance(index, TensorBase) or index.kind != "int":
         what = describe(index)
         raise KindError(f"{operation}() takes its indices as an IntTensor, got {what}")
@@ -330,9 +286,6 @@ def in_range(device: Any, index: Int, size: int, negative: bool, operation: str,
     If ``negative`` is True, negative indices count from the end. The values are checked at once on devices that can do
     so without synchronization (`Backend.eager_checks`). On others, an index out of range is reported at the next
     synchronization, and until then replaced by one that is in range.
-
-    Raises:
-        IndexRangeError: an index is out of range.
     """
     d = device.discrete
     low, high = (-size if negative else 0), size - 1
@@ -401,9 +354,6 @@ def refuse_wider(operation: str, basis: str, dtype: DType, **tensors: Any) -> No
         basis: the description of the tensors that decide the dtype: "weights", "a prediction".
         dtype: the dtype of these tensors.
         tensors: the tensors to check, by name; values that are not float tensors are skipped.
-
-    Raises:
-        DTypeError: a tensor is wider.
     """
     for name, x in tensors.items():
         if getattr(x, "kind", "") != "float" or x.dtype == dtype or not x.ndim:
@@ -415,3 +365,23 @@ def refuse_wider(operation: str, basis: str, dtype: DType, **tensors: Any) -> No
                 f'{promoted} from there on; write {name}.to_dtype("{dtype}"), or make it so: '
                 f'Tensor.from_data(values, dtype="{dtype}")'
             )
+
+
+def combined(operation: str, x: Any, *others: Any) -> tuple[Any, ...]:
+    """Return tensors of one kind on one device; numbers among the operands stay numbers."""
+    given = [x, *(other if isinstance(other, TensorBase) else operands(x, other, operation)[1] for other in others)]
+    tensors = [operand for operand in given if isinstance(operand, TensorBase)]
+    for other in tensors[1:]:
+        operands(x, other, operation)  # raises an error if they cannot be combined
+    check_broadcast(operation, *tensors)
+    placed = iter(together(operation, *tensors))
+    return tuple([next(placed) if isinstance(operand, TensorBase) else operand for operand in given])
+
+
+def check_broadcast(operation: str, *tensors: TensorBase[Any]) -> None:
+    """Check that the shapes of tensors broadcast."""
+    if broadcast_shape(*[tensor.shape for tensor in tensors]) is None:
+        raise ShapeError(
+            f"{operation}() got shapes {', '.join(str(tensor.shape) for tensor in tensors)}, which do not "
+            "broadcast: aligned at the right, sizes must be equal or 1"
+        )

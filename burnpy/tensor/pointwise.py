@@ -1,4 +1,4 @@
-"""Elementwise functions of float tensors; `burnpy.tensor.methods` has those that few programs call."""
+"""Elementwise functions of float tensors; `burnpy.tensor.pointwise_lazy` has those that few programs call."""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ class Protocols(Conversion[B]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        from burnpy.tensor.display.printing import text_of
+        from burnpy.tensor.display import text_of
 
         return text_of(self)
 
     def _repr_html_(self) -> str:
         """Return the tensor as a notebook shows it."""
-        from burnpy.tensor.display.printing import html_of
+        from burnpy.tensor.display import html_of
 
         return html_of(self)
 
@@ -46,9 +46,6 @@ class Protocols(Conversion[B]):
     @property
     def __array_namespace__(self) -> Callable[..., Any]:
         """``x.__array_namespace__()``: the functions of the array API standard, `burnpy.array_api`, on x's device.
-
-        Raises:
-            ArgumentError: there is no ``api_version`` of that name.
 
         >>> x = Tensor[NumPy].from_data([3.0, 1.0])
         >>> x.__array_namespace__().sort(x).tolist()

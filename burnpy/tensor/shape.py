@@ -204,11 +204,7 @@ class Shaping(TensorBase[B]):
 
 
 def inferred(old: Shape, sizes: Shape, operation: str) -> Shape:
-    """Return ``sizes`` with -1 replaced by the size that keeps the number of elements of shape ``old``.
-
-    Raises:
-        ShapeError: no size does.
-    """
+    """Return ``sizes`` with -1 replaced by the size that keeps the number of elements of shape ``old``."""
     count = math.prod(old)
     rest = math.prod(n for n in sizes if n != -1)
     if sizes.count(-1) == 1 and rest > 0 and count % rest == 0 and min(sizes) == -1:

@@ -13,7 +13,7 @@ a twelfth.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.functions import copy_function
@@ -22,6 +22,9 @@ from burnpy.tensor.dims import ALL, dim_of, dims_of, need_bool, scalar_dim
 from burnpy.tensor.operands import explain, explain_memory, operands
 from burnpy.tensor.tensor_base import blank, owned
 from burnpy.typevars import F
+
+S = TypeVar("S")
+"""The Python numbers that can be combined with a kind: float (and so int) for floats, int for ints, bool for bools."""
 
 REQUIRED = object()
 """The default of a parameter that has none, in methods that collect unknown arguments."""

@@ -4,35 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
-from burnpy.tensor.arithmetic import Arithmetic, MatrixProduct
+from burnpy.tensor.arithmetic import Arithmetic, Integers, MatrixProduct
+from burnpy.tensor.comparison import Closeness, Comparison, Equality, Logic, Shifts
 from burnpy.tensor.conversion import Exchange, FloatConversion, moved
+from burnpy.tensor.creation import Filling
 from burnpy.tensor.differentiation import Differentiation, DiscreteDifferentiation, inner_of
 from burnpy.tensor.factories import BoolTensorFactories, IntTensorFactories, TensorFactories
 from burnpy.tensor.indexing import Indexing
-from burnpy.tensor.integers import Equality, Integers, Logic
-from burnpy.tensor.methods import (
+from burnpy.tensor.lazy_methods import (
     Combining,
     Counting,
     Diagonals,
+    Differences,
     Elementary,
-    Filling,
     FloatFunctions,
     FloatStatistics,
     Gathering,
+    Histograms,
     IntCounting,
     IntFunctions,
     Matrices,
+    Norms,
     NumberFunctions,
     NumberStatistics,
     Ordering,
     Products,
+    ProductSums,
     Random,
+    RandomLike,
     Ranking,
     Rearranging,
     Repeating,
     Scattering,
-    Shifts,
     SliceUpdates,
+    Unique,
 )
 from burnpy.tensor.operands import refuse_arithmetic, refuse_bits, refuse_index
 from burnpy.tensor.pointwise import Pointwise
@@ -63,7 +68,9 @@ class BoolTensor(
     DiscreteDifferentiation[B],
     Filling[B],
     Counting[B],
+    Differences[B],
     Ordering[B],
+    Unique[B],
     Protocols[B],
     Exchange[B],
 ):
@@ -116,6 +123,8 @@ class BoolTensor(
 class IntTensor(
     IntTensorFactories[B],
     Integers[B],
+    Closeness[B, "IntOperand[B]"],
+    Shifts[B],
     MatrixProduct[B],
     Ranking[B],
     NumberReductions[B],
@@ -131,11 +140,13 @@ class IntTensor(
     NumberFunctions[B, "IntOperand[B]"],
     IntFunctions[B],
     Combining[B, "IntOperand[B]"],
-    Shifts[B],
+    ProductSums[B, "IntOperand[B]"],
     Filling[B],
     Products[B],
     Counting[B],
+    Differences[B],
     Ordering[B],
+    Unique[B],
     IntCounting[B],
     NumberStatistics[B],
     Protocols[B],
@@ -189,9 +200,13 @@ class IntTensor(
 class Tensor(
     TensorFactories[B],
     Arithmetic[B, float],
+    Comparison[B, float],
+    Closeness[B, float],
     Pointwise[B],
     MatrixProduct[B],
     FloatStatistics[B],
+    Norms[B],
+    Histograms[B],
     NumberStatistics[B],
     Ranking[B],
     FloatReductions[B],
@@ -208,12 +223,16 @@ class Tensor(
     NumberFunctions[B, float],
     Elementary[B],
     Combining[B, float],
+    ProductSums[B, float],
     Filling[B],
     Matrices[B],
     Products[B],
     Counting[B],
+    Differences[B],
     Ordering[B],
+    Unique[B],
     Random[B],
+    RandomLike[B],
     FloatConversion[B],
     Protocols[B],
     Exchange[B],

@@ -8,8 +8,8 @@ Each kind has its own copies of the methods, so that errors name its class. Plac
 loaded or do not exist: a `LazyMethod` imports its module at the first use, so that `import burnpy` loads no method that
 only some programs call, and a `Missing` name raises an error with the code to write instead.
 
-At run time the classes of `burnpy.tensor.methods` are stand-ins, which hold a `LazyMethod` for each name of the table.
-Type checkers and editors see the classes themselves.
+At run time the classes of `burnpy.tensor.lazy_methods` are stand-ins, which hold a `LazyMethod` for each name of its
+table. Type checkers and editors see the classes themselves.
 """
 
 from __future__ import annotations
@@ -78,11 +78,7 @@ class TensorMeta(type):
         return [name for name, value in attributes.items() if not isinstance(value, Missing)]
 
     def __call__(cls, *args: object, **kwargs: object) -> NoReturn:
-        """Raise an error that says how tensors are created.
-
-        Raises:
-            KindError: always.
-        """
+        """Raise an error that says how tensors are created."""
         name = cls.__name__
         raise KindError(f"{name}(...) makes no tensor; write {name}[NumPy].from_data(values), .zeros(shape) or such")
 

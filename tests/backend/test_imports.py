@@ -18,11 +18,10 @@ EVERYBODY_NEEDS = {
     "burnpy.backend.operations": "",
     "burnpy.hints": "burn_names numpy_names torch_names",
     "burnpy.tensor": (
-        "arithmetic call_errors conversion creation differentiation dims factories host_data indexing "
-        "integers joining levels operands pointwise protocols reduction shape template "
+        "arithmetic call_errors comparison conversion creation differentiation dims factories host_data indexing "
+        "joining lazy_methods levels operands pointwise protocols reduction shape template "
         "tensor tensor_base"
     ),
-    "burnpy.tensor.methods": "",
 }
 """The modules of each package that `import burnpy` loads beside the package itself."""
 
@@ -54,7 +53,12 @@ def test_import_burnpy_loads_what_everybody_needs() -> None:
 def test_a_tracked_step_opens_no_door_that_it_does_not_need() -> None:
     found = loaded(TRACKED_STEP)
     assert {name for name in found if not name.startswith("burnpy")} <= {"__future__"}
-    assert not found & {"burnpy.autodiff.modes", "burnpy.tensor.keys", "burnpy.tensor.at", "burnpy.tensor.generator"}
+    assert not found & {
+        "burnpy.autodiff.modes",
+        "burnpy.tensor.index_keys",
+        "burnpy.tensor.at",
+        "burnpy.tensor.generator",
+    }
     assert not any(name.startswith(("burnpy.func", "burnpy.nn", "burnpy.optim", "burnpy.record")) for name in found)
 
 

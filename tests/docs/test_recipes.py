@@ -384,7 +384,7 @@ def test_the_recipes_work(tmp_path: Path) -> None:
 def test_files_that_are_out_of_date_are_named(tmp_path: Path) -> None:
     change_copy(tmp_path, [*without(*OPTIONAL), *RECIPES["layer"].changes])
     output = failures_of(tmp_path, *MADE_BY_METHODS)
-    assert "burnpy/tensor/methods/declared.py is out of date: run python -m burnpy.docs.methods" in output
+    assert "burnpy/tensor/pointwise_declared.py is out of date: run python -m burnpy.docs.methods" in output
     make(tmp_path)
     output = failures_of(tmp_path, *PAGES, EXPORTS, "tests/docs/test_public_api.py")
     exports = ("burnpy/nn/__init__.pyi", "burnpy/nn/functional/__init__.pyi", "burnpy/docs/public_api.txt")

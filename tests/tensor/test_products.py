@@ -18,7 +18,7 @@ from burnpy import (
 )
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
-from burnpy.tensor.functions.einsum import contraction_path
+from burnpy.tensor.einsum import contraction_path
 from burnpy.testing import gradcheck, gradgradcheck
 from tests.rows import every_row
 

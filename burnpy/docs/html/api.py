@@ -15,7 +15,7 @@ from typing import Any
 from burnpy import BoolTensor, IntTensor, Tensor, nn
 from burnpy.backend import Backend
 from burnpy.docs import public_api
-from burnpy.tensor import methods
+from burnpy.tensor.lazy_methods import METHODS
 from burnpy.tensor.tensor_base import Missing
 
 FOLDER = "api"
@@ -23,15 +23,15 @@ LARGE = 60
 """A package with more names has a page for each of its modules."""
 
 FAMILIES = {
-    "Creation": "factories random_factories distributions creation",
+    "Creation": "factories creation random sampling",
     "Conversion and attributes": "tensor_base conversion protocols",
     "Gradients": "differentiation",
-    "Shape": "shape repeating",
-    "Indexing and updates": "indexing gathering scattering slice_updates",
-    "Arithmetic, comparison and logic": "arithmetic integers",
-    "Elementwise functions": "pointwise elementary declared",
-    "Reductions and statistics": "reduction statistics",
-    "Ordering": "ordering",
+    "Shape": "shape shape_lazy diagonals",
+    "Indexing and updates": "indexing gathering scattering at",
+    "Arithmetic, comparison and logic": "arithmetic comparison",
+    "Elementwise functions": "pointwise pointwise_lazy pointwise_declared",
+    "Reductions and statistics": "reduction statistics histograms distances calculus",
+    "Ordering": "ordering unique",
     "Linear algebra": "linalg",
 }
 """The modules in ``burnpy/tensor`` whose methods a page of the reference has."""
@@ -77,7 +77,7 @@ def _tensor_pages() -> dict[str, str]:
 
 def tensor_methods() -> dict[str, tuple[Any, str]]:
     """Return the public methods and properties of tensors: the first class that has each, and the module it is from."""
-    lazy = {path.rpartition(".")[2]: path.partition(".")[0] for path in methods.METHODS}
+    lazy = {path.rpartition(".")[2]: path.partition(".")[0] for path in METHODS}
     table: dict[str, tuple[Any, str]] = {}
     for owner in _TENSOR_CLASSES:
         inherited = [base for base in owner.__mro__[1:] if base.__module__.startswith("burnpy.tensor")]

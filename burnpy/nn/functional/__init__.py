@@ -9,7 +9,7 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.tensor.functions.distances": "cosine_similarity pairwise_distance pdist",
+    "burnpy.tensor.distances": "cosine_similarity pairwise_distance pdist",
     "burnpy.nn.layers.activation": "celu elu glu leaky_relu logsigmoid mish selu softsign swiglu",
     "burnpy.nn.layers.hard_activation": "hardsigmoid hardswish hardtanh relu6 softshrink tanhshrink threshold",
     "burnpy.nn.layers.softmax": "gumbel_softmax softmin",
@@ -45,7 +45,7 @@ _NAMES = {
     "burnpy.nn.layers.interpolation": "interpolate",
     "burnpy.nn.layers.pixel_shuffle": "channel_shuffle pixel_shuffle pixel_unshuffle",
     "burnpy.nn.layers.unfold": "fold unfold",
-    "burnpy.tensor.functions.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
+    "burnpy.tensor.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 

@@ -47,8 +47,8 @@ from burnpy.nn.layers.softmax import gumbel_softmax, softmin
 from burnpy.nn.layers.transposed_convolution import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from burnpy.nn.layers.unfold import fold, unfold
 from burnpy.nn.layers.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
-from burnpy.tensor.functions.distances import cosine_similarity, pairwise_distance, pdist
-from burnpy.tensor.functions.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+from burnpy.tensor.distances import cosine_similarity, pairwise_distance, pdist
+from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 
 __all__ = [
     "BatchNormed",

@@ -11,8 +11,17 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero
 from burnpy.nn.layers.losses import BatchReduction, Loss, PairLoss, WeightedLoss
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.functions.loss_checks import Reduction, by_weight, class_weights, reduced, same_shape, weighted
-from burnpy.tensor.functions.losses import binary_cross_entropy_with_logits, cross_entropy, nll_loss
+from burnpy.tensor.losses import (
+    Reduction,
+    binary_cross_entropy_with_logits,
+    by_weight,
+    class_weights,
+    cross_entropy,
+    nll_loss,
+    reduced,
+    same_shape,
+    weighted,
+)
 from burnpy.tensor.operands import in_range, refuse_wider, together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe

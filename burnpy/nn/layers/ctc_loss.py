@@ -12,7 +12,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import floats, whole
 from burnpy.nn.layers.losses import Loss
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.functions.loss_checks import Reduction, reduced
+from burnpy.tensor.losses import Reduction, reduced
 from burnpy.tensor.operands import in_range, refuse_unless, together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe

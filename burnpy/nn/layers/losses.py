@@ -11,8 +11,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero, check_choice
 from burnpy.nn.module import FunctionLayer
 from burnpy.tensor.call_errors import explained, inherit_methods
-from burnpy.tensor.functions.loss_checks import Reduction, by_weight, reduced, same_shape, weighted_mean
-from burnpy.tensor.functions.losses import mse_loss
+from burnpy.tensor.losses import Reduction, by_weight, mse_loss, reduced, same_shape, weighted_mean
 from burnpy.tensor.operands import number, operands, refuse_wider, together
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe

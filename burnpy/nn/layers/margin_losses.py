@@ -9,15 +9,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero
 from burnpy.nn.layers.losses import Loss
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.functions.loss_checks import (
-    Reduction,
-    class_targets,
-    class_weights,
-    labels,
-    reduced,
-    same_shape,
-    value_at_class,
-)
+from burnpy.tensor.losses import Reduction, class_targets, class_weights, labels, reduced, same_shape, value_at_class
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B

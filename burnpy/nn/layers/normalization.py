@@ -183,7 +183,7 @@ def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps:
     >>> normalize(Tensor[NumPy].from_data([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
-    from burnpy.tensor.functions.distances import vector_norm  # which no layer needs
+    from burnpy.tensor.distances import vector_norm  # which no layer needs
 
     (x,) = floats("normalize", 1, x=x)
     if not number(x, eps, "normalize") >= 0:

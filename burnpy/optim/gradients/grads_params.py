@@ -412,7 +412,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         """Return the gradients as a notebook shows them: a table of the parameters' paths with shapes, dtypes and
         norms.
         """
-        from burnpy.tensor.display.printing import html_of_gradients
+        from burnpy.tensor.display import html_of_gradients
 
         return html_of_gradients(self, {path: grad._primitive for path, grad in self.named().items()})
 

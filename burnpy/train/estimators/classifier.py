@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.tensor.functions.losses import cross_entropy
+from burnpy.tensor.losses import cross_entropy
 from burnpy.tensor.tensor import Tensor
 from burnpy.train.estimators.estimator import ClassifierMixin, Estimator, MeanLoss
 from burnpy.typevars import B

@@ -21,7 +21,7 @@ from burnpy.interop.onnx.operators.table import (
     tensor,
 )
 from burnpy.nn import functional
-from burnpy.tensor.functions.einsum import einsum as sum_of_products
+from burnpy.tensor.einsum import einsum as sum_of_products
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 

@@ -12,7 +12,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.operations.indexing import flat_index
 from burnpy.backend.primitives import DType, Int, Scalar, Shape, Value
 from burnpy.tensor.dims import dim_of, scalar_dim, shaped
-from burnpy.tensor.methods.gathering import elementwise_index, mask_of, vector_of
+from burnpy.tensor.gathering import elementwise_index, mask_of, vector_of
 from burnpy.tensor.operands import in_range, index_of, number, operands, refuse_unless, times
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor_types import Bools, Ints
 
 IndexReduction: TypeAlias = Literal["prod", "mean", "amax", "amin"]
+
+
 ScatterReduction: TypeAlias = Literal["sum", "prod", "mean", "amax", "amin"]
 
 
@@ -240,11 +242,7 @@ class Scattering(TensorBase[B]):
         return self._like(b.where(d.expand(condition, shape), b.reshape(b.index_select(values, 0, index), shape), x))
 
     def _place(self, operation: str, dim: int, index: Any) -> tuple[int, Int]:
-        """Return the checked dim, and the primitive of a 1-d index along it.
-
-        Raises:
-            ShapeError: the index has more dimensions.
-        """
+        """Return the checked dim, and the primitive of a 1-d index along it."""
         shape = self.shape or (1,)
         if not self.ndim:
             scalar_dim(dim, operation)
@@ -255,12 +253,7 @@ class Scattering(TensorBase[B]):
         return resolved, in_range(self.device, value, shape[resolved], False, f"{operation}()", resolved, shape)
 
     def _slices(self, operation: str, dim: int, index: Any, source: Any) -> tuple[Self, int, Int, Value]:
-        """Return x lifted to the device of ``source``, the checked dim and index, and the primitive of ``source``.
-
-        Raises:
-            ShapeError: the shapes do not fit.
-            KindError: ``source`` is not a tensor of x's kind.
-        """
+        """Return x lifted to the device of ``source``, the checked dim and index, and the primitive of ``source``."""
         if not isinstance(source, TensorBase):
             raise KindError(f"{operation}() takes its slices as a tensor, got {describe(source)}")
         resolved, places = self._place(operation, dim, index)
@@ -285,11 +278,7 @@ class Scattering(TensorBase[B]):
 
 
 def _source(x: TensorBase[Any], operation: str, src: Any, shape: Shape) -> tuple[Any, Value]:
-    """Return x and the primitive of ``src`` on one device; ``src`` is cast to x's dtype and cut to ``shape``.
-
-    Raises:
-        ShapeError: ``src`` has another number of dimensions than ``shape``, or a smaller size.
-    """
+    """Return x and the primitive of ``src`` on one device; ``src`` is cast to x's dtype and cut to ``shape``."""
     backend = x._backend
     if not isinstance(src, TensorBase):
         value = backend.full((), number(x, src, operation), x.dtype)
@@ -343,10 +332,6 @@ def _neutral(reduce: str, dtype: DType) -> Scalar:
 
 
 def _known(operation: str, reduce: Any, names: tuple[str, ...]) -> None:
-    """Check the name of a reduction.
-
-    Raises:
-        ArgumentError: there is no such reduction.
-    """
+    """Check the name of a reduction."""
     if reduce not in names:
         raise ArgumentError(f"{operation}() got reduce={describe(reduce)}; expected {', '.join(map(repr, names))}")

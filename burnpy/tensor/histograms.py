@@ -4,19 +4,146 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
-from burnpy.backend.dtypes import bool_, int64
+from burnpy.backend.dtypes import bool_, float64, int64
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import integer, need_flag
-from burnpy.tensor.functions.ordering import searchsorted
+from burnpy.tensor.levels import has_values
 from burnpy.tensor.operands import need_floats, number, refuse_unless, together
+from burnpy.tensor.ordering import searchsorted
+from burnpy.tensor.reduction import FloatReductions
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B, V
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
+
+
+class IntCounting(TensorBase[B]):
+    """Counts of non-negative ints."""
+
+    __slots__ = ()
+
+    def bincount(self, weights: Any = None, minlength: int = 0) -> Any:
+        """Return the counts of each int from 0 to the largest in a 1-d x, int64; with ``weights``, their sums, a
+        `Tensor`.
+
+        The size of the result depends on the values, so that a GPU is synchronized. In a compiled function and under
+        `vmap` it is ``minlength``, and a larger int is an error.
+
+        Args:
+            weights: a tensor of x's shape; None to count. The result has its dtype (float64 of ints and bools), and
+                gradients go to the weights.
+            minlength: the smallest size of the result.
+
+        Raises:
+            ShapeError: x is not 1-d, or the weights have another shape.
+            DTypeError: an int is negative.
+            ArgumentError: ``minlength`` is negative, or needed and not given.
+
+        >>> IntTensor[NumPy].from_data([1, 3, 1]).bincount(minlength=5).tolist()
+        [0, 2, 0, 1, 0]
+        """
+        least = integer(minlength, "minlength", "bincount")
+        if self.ndim != 1:
+            raise ShapeError(f"bincount() got shape {self.shape}; it counts a 1-d tensor: x.flatten()")
+        if least < 0:
+            raise ArgumentError(f"bincount() got minlength={least}; it can be 0 or more")
+        d = self._device.discrete
+        index = self._primitive if self.dtype == int64 else d.cast(self._primitive, int64)
+        count = least
+        if not has_values(self):
+            index = _below(self, index, least)
+        elif self.shape[0]:
+            lowest = int(d.to_numpy(d.amin(index, (0,), False)))
+            if lowest < 0:
+                raise DTypeError(f"bincount() got {lowest}; it counts ints from 0")
+            count = max(least, int(d.to_numpy(d.amax(index, (0,), False))) + 1)
+        if weights is None:
+            ones = d.full(self.shape, 1, int64)
+            return self._int(d.index_add(d.full((count,), 0, int64), 0, index, ones))
+        if not isinstance(weights, TensorBase):
+            raise KindError(f"bincount() takes its weights as a tensor, got {describe(weights)}")
+        if weights.shape != self.shape:
+            raise ShapeError(f"bincount() got shape {self.shape} with weights of shape {weights.shape}")
+        together("bincount", self, weights)  # ints are the same on every level
+        summed: Any = weights
+        if weights.kind != "float":
+            summed = weights._float(weights._device.to_float(weights._primitive, float64))
+        b, values = summed._backend, summed._primitive
+        return summed._like(b.index_add(b.full((count,), 0, values.dtype), 0, index, values))
+
+
+class Histograms(FloatReductions[B]):
+    """Histograms of the elements."""
+
+    __slots__ = ()
+
+    def histc(self, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Self:  # PyTorch's names
+        """Return the number of elements in each of ``bins`` intervals of equal width from ``min`` to ``max``, in x's
+        dtype.
+
+        With equal bounds these are the smallest and the largest element. Elements beyond the bounds, and NaN, are not
+        counted; the last interval includes ``max``. The result carries no gradient.
+
+        Raises:
+            ArgumentError: there is no interval, or ``max`` is less than ``min``, or a bound is not finite.
+
+        >>> Tensor[NumPy].from_data([1.0, 2.0, 2.5, 4.0]).histc(3, 1.0, 4.0).tolist()
+        [1.0, 2.0, 1.0]
+        """
+        count = integer(bins, "number of bins", "histc")
+        low, high = (float(number(self, bound, "histc")) for bound in (min, max))
+        if count < 1:
+            raise ArgumentError(f"histc() got {count} bins; it needs at least 1")
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            raise ArgumentError(f"histc() got bins from {low} to {high}; the bounds are finite, and ascend")
+        b, d = self._backend, self._device.discrete
+        flat = b.reshape(b.detach(self._primitive), (math.prod(self.shape),))
+        if low == high and flat.shape[0]:
+            least, most = b.amin(flat, (0,), False), b.amax(flat, (0,), False)
+        else:
+            least, most = (b.full((), bound, self.dtype) for bound in (low, high))
+        equal = b.eq(least, most)
+        least, most = b.where(equal, b.sub(least, 1.0), least), b.where(equal, b.add(most, 1.0), most)
+        inside = d.bitwise_and(b.ge(flat, least), b.le(flat, most))
+        place = b.floor(b.mul(b.div(b.sub(flat, least), b.sub(most, least)), float(count)))
+        place = d.minimum(b.to_int(b.where(inside, place, 0.0), int64), count - 1)
+        counts = d.index_add(d.full((count,), 0, int64), 0, place, d.to_int(inside, int64))
+        return self._like(b.to_float(counts, self.dtype))
+
+    def histogram(
+        self,
+        bins: int | Self,
+        *,
+        range: tuple[float, float] | None = None,  # PyTorch's names
+        weight: Self | None = None,
+        density: bool = False,
+    ) -> Histogram[Self]:
+        """Return the number of elements in each bin, in x's dtype, and the edges of the bins.
+
+        A bin has the elements from its lower edge on, below its upper edge; the last one includes both. Elements
+        beyond the edges, and NaN, are not counted.
+
+        Args:
+            bins: the number of bins of equal width; or their edges, a vector that ascends.
+            range: the ends of the bins; by default the smallest and the largest element.
+            weight: the weight of each element, of x's shape; sums of them replace counts. The gradient goes to them.
+            density: whether to divide by the sum of all bins, and by their widths, so that the integral is 1.
+
+        Raises:
+            ArgumentError: there are no bins, or their ends are not finite, or edges do not ascend.
+            ShapeError: the weights have another shape, or edges are not a vector.
+            DTypeError: the weights or the edges have another dtype than x.
+
+        >>> Tensor[NumPy].from_data([1.0, 2.0, 2.5, 4.0]).histogram(3).hist.tolist()
+        [1.0, 2.0, 1.0]
+        """
+        samples = self._like(self._backend.reshape(self._primitive, (*self.shape, 1)))
+        hist, edges = counted("histogram", samples, [bins], [range], weight, density)
+        return Histogram(hist, edges[0])
 
 
 class Histogram(NamedTuple, Generic[V]):
@@ -180,3 +307,17 @@ def _check_dtype(operation: str, x: Any, other: Any, name: str) -> None:
         raise KindError(f"{operation}() takes {name} as a Tensor, got {describe(other)}")
     if other.dtype != x.dtype:
         raise DTypeError(f"{operation}() got dtype {x.dtype} with {name} of dtype {other.dtype}; they must be equal")
+
+
+def _below(x: TensorBase[Any], index: Any, size: int) -> Any:
+    """Return an index whose ints are checked to be below a size where they cannot be read."""
+    if not size:
+        raise ArgumentError(
+            "bincount() gives a result whose size depends on values, which a compiled function and vmap() cannot "
+            "have; pass minlength=, a number above every int"
+        )
+    refused = lambda value: DTypeError(  # noqa: E731
+        f"bincount() got {value}; in a compiled function and under vmap() it counts ints from 0 to minlength - 1, "
+        f"which is {size - 1}"
+    )
+    return x._device.discrete.bounded(index, 0, size - 1, refused, None) if x.shape[0] else index

@@ -1,4 +1,4 @@
-"""Elementary and special functions of float tensors that check an argument or combine operations."""
+"""Elementwise functions that few programs call, loaded at first use; `burnpy.tensor.pointwise` has the others."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import numpy as np
 
 from burnpy.backend.dtypes import float16, float32, int32, int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.backend.numerics.neighbours import FORMATS
+from burnpy.backend.numerics.neighbours import FORMATS, largest
 from burnpy.backend.operations.foreach import lerp_each
 from burnpy.backend.primitives import Float, Int
+from burnpy.tensor.comparison import _doubles
 from burnpy.tensor.dims import integer
-from burnpy.tensor.methods.arithmetic import check_broadcast, combined
-from burnpy.tensor.operands import number, operands, together
+from burnpy.tensor.operands import check_broadcast, combined, number, operands, together
+from burnpy.tensor.template import S
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B, U, V
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import IntTensor
+    from burnpy.tensor.tensor import IntTensor, Tensor
     from burnpy.tensor.tensor_types import Ints
 
 
@@ -259,3 +260,80 @@ def _from_nearer(b: Any, x: Any, stop: Any, share: Any) -> tuple[Any]:
     step = b.sub(stop, x)
     near, far = b.add(x, b.mul(step, share)), b.sub(stop, b.mul(step, b.add(b.neg(share), 1.0)))
     return (b.where(b.lt(b.abs(share), 0.5), near, far),)
+
+
+class Combining(TensorBase[B], Generic[B, S]):
+    """Functions of several tensors of one kind, which broadcast and promote."""
+
+    __slots__ = ()
+
+    def heaviside(self, values: Self | S) -> Self:
+        """Return the step function: 0 where x < 0 or x is NaN, 1 where x > 0, and ``values`` where x is 0.
+
+        It is constant in x, so its gradient goes to ``values`` alone.
+
+        Raises:
+            ShapeError: the shapes do not broadcast.
+        """
+        x, values = combined("heaviside", self, values)
+        b = x._backend
+        above: Any = b.where(b.gt(x._primitive, 0), x.ones_like()._primitive, 0)
+        return x._like(above).where(x.ne(0), values)  # type: ignore[no-any-return]  # of this class
+
+    def addcmul(self, tensor1: Self, tensor2: Self, *, value: S | int = 1) -> Self:
+        """Return the sum x + value · tensor1 · tensor2.
+
+        Raises:
+            ShapeError: the shapes do not broadcast.
+
+        >>> x = IntTensor[NumPy].from_data([1, 2])
+        >>> x.addcmul(x, x, value=10).tolist()
+        [11, 42]
+        """
+        x, first, second = combined("addcmul", self, tensor1, tensor2)
+        product: Any = first * second
+        return x + (product if value == 1 else product * number(self, value, "addcmul"))  # type: ignore[no-any-return]  # as above
+
+    def float_power(self, exponent: Tensor[B] | Ints[B] | float) -> Tensor[B]:
+        """Return the power in float64, a `Tensor`, of floats and of ints; the exponent may be of either kind too.
+
+        Raises:
+            ShapeError: the shapes do not broadcast.
+
+        >>> IntTensor[NumPy].from_data([2, 10]).float_power(-1).tolist()
+        [0.5, 0.1]
+        """
+        if not isinstance(exponent, TensorBase):
+            base = _doubles(self)
+            return base.pow(number(base, exponent, "float_power"))  # type: ignore[no-any-return]  # a Tensor
+        if "bool" in (self.kind, exponent.kind):
+            raise KindError(f"float_power() takes floats and ints, got {describe(self)} and {describe(exponent)}")
+        base, power = together("float_power", self, exponent)
+        return _doubles(base).pow(_doubles(power))  # type: ignore[no-any-return]  # a Tensor
+
+    def nan_to_num(
+        self, nan: S | float = 0.0, posinf: S | float | None = None, neginf: S | float | None = None
+    ) -> Self:
+        """Return the elements with numbers in place of NaN and of the infinities; ints are returned unchanged.
+
+        Args:
+            nan: in place of NaN.
+            posinf: in place of inf; None for the largest number of the dtype.
+            neginf: in place of -inf; None for the least one.
+
+        The gradient is 0 where an element was replaced.
+
+        >>> Tensor[NumPy].from_data([float("nan"), float("inf"), 1.0]).nan_to_num(posinf=9.0).tolist()
+        [0.0, 9.0, 1.0]
+        """
+        if self.kind != "float":
+            return self
+        most = largest(self.dtype)
+        b, x = self._backend, self._primitive
+        for found, value in (
+            (b.isnan(x), nan),
+            (b.eq(x, math.inf), most if posinf is None else posinf),
+            (b.eq(x, -math.inf), -most if neginf is None else neginf),
+        ):
+            x = b.where(b.discrete.bitwise_not(found), x, number(self, value, "nan_to_num"))
+        return self._like(x)

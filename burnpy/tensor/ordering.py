@@ -1,30 +1,24 @@
-"""Methods that sort elements, find unique ones, and choose by order, by rank or by how often they occur."""
+"""Sorting, selection by order or rank, and search in sorted sequences."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, overload
 
-from burnpy.tensor.dims import ALL, along, dim_of, need_bool, need_flag, scalar_dim, shaped
-from burnpy.tensor.functions.ordering import (
-    Extremes,
-    as_numbers,
-    element_at,
-    in_kind_of,
-    median_index,
-    mode_index,
-    rank,
-    selection_of,
-    unique_elements,
-    unique_runs,
-    unique_slices,
-)
+from burnpy.backend.dtypes import int32, int64
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.operations.scans import part
+from burnpy.backend.primitives import Int, Number, Value
+from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dims import ALL, along, dim_of, integer, need_bool, need_flag, scalar_dim, shaped
+from burnpy.tensor.operands import number, operands
 from burnpy.tensor.reduction import NumberReductions, Selection
-from burnpy.tensor.tensor_base import TensorBase
-from burnpy.typevars import B
+from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.typevars import B, V
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import IntTensor
+    from burnpy.tensor.tensor import IntTensor, Tensor
+    from burnpy.tensor.tensor_types import Ints
 
 
 class Ordering(TensorBase[B]):
@@ -69,90 +63,6 @@ class Ordering(TensorBase[B]):
     def msort(self) -> Self:
         """Return the elements sorted along the first dimension: ``x.sort(dim=0).values``."""
         return self.sort(0).values
-
-    @overload
-    def unique(
-        self,
-        sorted: bool = True,  # PyTorch's name
-        return_inverse: Literal[False] = False,
-        return_counts: Literal[False] = False,
-        dim: int | None = None,
-    ) -> Self: ...
-    @overload
-    def unique(
-        self,
-        sorted: bool = True,  # PyTorch's name
-        return_inverse: bool = False,
-        return_counts: bool = False,
-        dim: int | None = None,
-    ) -> Any: ...
-    def unique(
-        self,
-        sorted: bool = True,  # PyTorch's name
-        return_inverse: bool = False,
-        return_counts: bool = False,
-        dim: int | None = None,
-    ) -> Any:
-        """Return the different elements in ascending order; with ``dim``, the different slices along it.
-
-        The number of elements of the result depends on the values, so that a GPU is waited for. Every NaN differs from
-        every other. The gradient goes to the first of equal elements.
-
-        Args:
-            sorted: accepted for compatibility with PyTorch: the result is always sorted, slices by their first
-                element that differs.
-            return_inverse: whether to return also the index in the result of each element (or slice) of x.
-            return_counts: whether to return also how often each one occurs.
-            dim: the dimension along which slices are compared; None to compare all elements.
-
-        >>> values, counts = IntTensor[NumPy].from_data([3, 1, 3]).unique(return_counts=True)
-        >>> values.tolist(), counts.tolist()
-        ([1, 3], [1, 2])
-        """
-        for name, flag in (("sorted", sorted), ("return_inverse", return_inverse), ("return_counts", return_counts)):
-            need_flag(flag, name, "unique")
-        b, x, numbers = self._backend, self._primitive, as_numbers(self)._primitive
-        if dim is None:
-            found = unique_elements(b, numbers, x, return_inverse, return_counts)
-        else:
-            axis = dim_of(dim, self.ndim, "unique")
-            found = unique_slices(b, numbers, x, axis, return_inverse, return_counts)
-        first = self._like(found[0])
-        others = [self._int(index) for index in found[1:] if index is not None]
-        return (first, *others) if others else first
-
-    @overload
-    def unique_consecutive(
-        self, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: int | None = None
-    ) -> Self: ...
-    @overload
-    def unique_consecutive(
-        self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-    ) -> Any: ...
-    def unique_consecutive(
-        self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-    ) -> Any:
-        """Return the elements in row-major order that differ from the one before; with ``dim``, the slices along it.
-
-        The number of elements of the result depends on the values, so that a GPU is waited for. The gradient goes to
-        the first of equal neighbours.
-
-        Args:
-            return_inverse: whether to return also the index in the result of each element (or slice) of x.
-            return_counts: whether to return also how many equal neighbours each one stands for.
-            dim: the dimension along which slices are compared; None to compare all elements.
-
-        >>> values, counts = IntTensor[NumPy].from_data([3, 3, 1, 3]).unique_consecutive(return_counts=True)
-        >>> values.tolist(), counts.tolist()
-        ([3, 1, 3], [2, 1, 1])
-        """
-        for name, flag in (("return_inverse", return_inverse), ("return_counts", return_counts)):
-            need_flag(flag, name, "unique_consecutive")
-        axis = None if dim is None else dim_of(dim, self.ndim, "unique_consecutive")
-        found = unique_runs(self._backend, self._primitive, axis, return_inverse, return_counts)
-        first = self._like(found[0])
-        others = [self._int(index) for index in found[1:] if index is not None]
-        return (first, *others) if others else first
 
     def mode(self, dim: int = -1, keepdim: bool = False) -> Selection[Self, IntTensor[B]]:
         """Return the most frequent element along ``dim``, the smallest of several, and the index of its last
@@ -316,3 +226,203 @@ class Ranking(NumberReductions[B]):
             self._need_elements((a.dim,), operation)
         index = median_index(b, a.primitive, a.dim, operation == "nanmedian")
         return element_at(self, a.primitive, a.dim, index, keepdim)
+
+
+@overload
+def searchsorted(
+    sorted_sequence: Tensor[B],
+    values: Tensor[B] | float,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Ints[B] | None = None,
+) -> IntTensor[B]: ...
+
+
+@overload
+def searchsorted(
+    sorted_sequence: IntTensor[B],
+    values: IntTensor[B] | int,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Ints[B] | None = None,
+) -> IntTensor[B]: ...
+
+
+@explained
+def searchsorted(
+    sorted_sequence: Any,
+    values: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Any:
+    """Return the positions at which ``values`` would keep a sequence sorted, int64 of the shape of ``values``.
+
+    Args:
+        sorted_sequence: ascending along its last dimension, with NaN last, as by `sort`.
+        values: a number or a tensor of the same kind. If the sequence has several dimensions, the values have the same
+            sizes before the last one, and each row is searched in its own sequence.
+        out_int32: whether the result is int32.
+        right: whether the position after equal elements is meant, not the one before.
+        side: "right" or "left", which means the same.
+        sorter: the indices that sort the sequence, if it is not sorted.
+
+    Raises:
+        KindError: the kinds differ, or one is bool.
+        ShapeError: the shapes do not fit.
+        ArgumentError: ``side`` is another word, or contradicts ``right``.
+
+    >>> from burnpy import searchsorted
+    >>> edges = Tensor[NumPy].from_data([1.0, 3.0, 5.0])
+    >>> searchsorted(edges, Tensor[NumPy].from_data([3.0, 4.0, 9.0])).tolist()
+    [1, 2, 3]
+    """
+    return _search("searchsorted", sorted_sequence, values, out_int32, _side(right, side), sorter)
+
+
+@overload
+def bucketize(
+    input: Tensor[B] | float, boundaries: Tensor[B], *, out_int32: bool = False, right: bool = False
+) -> IntTensor[B]: ...
+
+
+@overload
+def bucketize(
+    input: IntTensor[B] | int, boundaries: IntTensor[B], *, out_int32: bool = False, right: bool = False
+) -> IntTensor[B]: ...
+
+
+@explained
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:  # PyTorch's
+    """Return the number of the interval between 1-d ``boundaries`` that each element of ``input`` is in, int64.
+
+    Interval k is above boundary k - 1, up to and including boundary k; with ``right``, from boundary k - 1 on, and
+    below boundary k. It is ``searchsorted(boundaries, input)``.
+
+    >>> from burnpy import bucketize
+    >>> x, edges = Tensor[NumPy].from_data([0.0, 1.0, 2.5]), Tensor[NumPy].from_data([1.0, 2.0])
+    >>> bucketize(x, edges).tolist(), bucketize(x, edges, right=True).tolist()
+    ([0, 0, 2], [0, 1, 2])
+    """
+    need_flag(right, "right", "bucketize")
+    if isinstance(boundaries, TensorBase) and boundaries.ndim != 1:
+        raise ShapeError(f"bucketize() got boundaries of shape {boundaries.shape}; expected 1-d")
+    return _search("bucketize", boundaries, input, out_int32, right, None)
+
+
+def _side(right: bool, side: object) -> bool:
+    need_flag(right, "right", "searchsorted")
+    if side not in (None, "left", "right"):
+        raise ArgumentError(f"searchsorted() got side={describe(side)}; expected 'left' or 'right'")
+    if side == "left" and right:
+        raise ArgumentError("searchsorted() got right=True and side='left'; give one of them")
+    return right or side == "right"
+
+
+def _search(operation: str, sequence: Any, values: Any, narrow: bool, right: bool, sorter: Any) -> Any:
+    need_flag(narrow, "out_int32", operation)
+    if not isinstance(sequence, TensorBase) or sequence.kind == "bool":
+        raise KindError(f"{operation}() searches in a Tensor or an IntTensor, got {describe(sequence)}")
+    if not sequence.ndim:
+        raise ShapeError(f"{operation}() cannot search in a 0-d tensor; a sequence has at least 1 dimension")
+    x: Any = sequence
+    if sorter is not None:
+        x = x.gather(-1, sorter)
+    if isinstance(values, TensorBase):
+        x, sought = operands(x, values, operation)
+    else:
+        sought = x._backend.full((), number(x, values, operation), x.dtype)
+    b, shape = x._backend, sought.shape
+    if x.ndim == 1:
+        sought = b.reshape(sought, (math.prod(shape),))
+    elif shape[:-1] != x.shape[:-1] or not shape:
+        raise ShapeError(
+            f"{operation}() got values of shape {shape} in sequences of shape {x.shape}; the sizes before "
+            "the last must be equal, or the sequence 1-d"
+        )
+    d = x.device.discrete
+    indices = d.reshape(b.searchsorted(x._primitive, sought, right), shape)
+    return x._int(d.cast(indices, int32) if narrow else indices)
+
+
+def rank(k: object, least: int, size: int, operation: str) -> int:
+    """Return a number ``k`` of elements along a dimension of ``size``.
+
+    Raises:
+        ArgumentError: it is not an int.
+        ShapeError: there are fewer elements, or it is less than ``least``.
+    """
+    number = integer(k, "k", operation)
+    if not least <= number <= size:
+        raise ShapeError(
+            f"{operation}() got k={number} along a dimension of size {size}; k can be from {least} to {size}"
+        )
+    return number
+
+
+class Extremes(NamedTuple, Generic[V]):
+    """The result of ``x.aminmax()``."""
+
+    min: V
+    """The smallest elements."""
+    max: V
+    """The largest elements."""
+
+
+def median_index(b: Any, x: Number, dim: int, skip_nan: bool) -> Int:
+    """Index of the lower median along ``dim``, which stays with size 1; of the first NaN, unless ``skip_nan``."""
+    d, count = b.discrete, x.shape[dim]
+    order = b.argsort(x, dim, False)
+    valid = d.sum(d.to_int(b.eq(x, x), int64), (dim,), True)
+    place = d.maximum(d.floor_divide(d.sub(valid, 1), 2), 0)
+    if not skip_nan:
+        place = d.where(d.lt(valid, count), valid, place)
+    return d.gather(order, dim, place)
+
+
+def mode_index(b: Any, x: Number, dim: int) -> Int:
+    """Index of the last occurrence of the most frequent element along ``dim``, which stays with size 1.
+
+    In sorted order, each element is counted from the first that equals it; the first of the highest counts belongs to
+    the smallest of the most frequent elements, and is its last occurrence.
+    """
+    d, count = b.discrete, x.shape[dim]
+    values, order = b.sort(x, dim, False)
+    place = d.expand(d.reshape(d.arange(0, count, 1, int64), (count, *(1,) * (len(x.shape) - dim - 1))), x.shape)
+    differs = b.ne(part(b, values, dim, 1, count), part(b, values, dim, 0, count - 1))
+    starts = d.where(differs, part(d, place, dim, 1, count), 0)
+    first = d.cummax(d.cat([part(d, place, dim, 0, 1), starts], dim), dim)[0]
+    return d.gather(order, dim, d.argmax(d.sub(place, first), dim, True))
+
+
+def selection_of(x: Any, values: Value, index: Int) -> Selection[Any, Any]:
+    """Return elements of x and their indices; of a 0-d tensor, both are 0-d."""
+    if not x.ndim:
+        d = x._device.discrete
+        return Selection(x._like(shaped(x._backend, values, ())), x._int(d.full((), 0, int64)))
+    return Selection(x._like(values), x._int(index))
+
+
+def element_at(x: Any, primitive: Value, dim: int, index: Int, keepdim: bool) -> Selection[Any, Any]:
+    """Return the elements at an index of size 1 along ``dim``; ``primitive`` is x's, with at least one dim."""
+    values = x._backend.gather(primitive, dim, index)
+    if not keepdim:
+        shape = primitive.shape[:dim] + primitive.shape[dim + 1 :]
+        values, index = x._backend.reshape(values, shape), x._device.discrete.reshape(index, shape)
+    return selection_of(x, values, index)
+
+
+def as_numbers(x: Any) -> Any:
+    """Return a tensor of bools as zeros and ones, another as it is."""
+    return x.int("uint8") if x.kind == "bool" else x
+
+
+def in_kind_of(x: Any, numbers: Any) -> Any:
+    """Return numbers that `as_numbers` of x gave in the kind of x."""
+    return numbers.bool() if x.kind == "bool" else numbers

@@ -1,21 +1,25 @@
-"""Factories of random floats, uniform, normal and others, and ints; signatures are as in `burnpy.tensor.factories`."""
+"""Random floats and ints: uniform, normal and others, and permutations.
+
+Signatures are as in `burnpy.tensor.factories`.
+"""
 
 from __future__ import annotations
 
 import math
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from burnpy.backend.dtypes import float64
+from burnpy.backend.dtypes import dtype_of, float64
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.primitives import DType, Float, Shape
 from burnpy.tensor.creation import Factory, factory_shape
-from burnpy.tensor.draws import ANY, FINITE, NOT_NEGATIVE, POSITIVE, Draw
-from burnpy.tensor.generator import drawn_from
-from burnpy.tensor.host_data import fitting
+from burnpy.tensor.generator import Generator, drawn_from
+from burnpy.tensor.host_data import DTypeLike, fitting
+from burnpy.tensor.levels import drawing
 from burnpy.tensor.operands import refuse_unless
+from burnpy.tensor.random_parameters import ANY, FINITE, NOT_NEGATIVE, POSITIVE, Draw
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
     Parameter = Any
     """A parameter of a distribution: a Python number, or a float tensor that broadcasts to the shape of the numbers."""
+
 
 _FARTHEST = 1e100
 """The standard deviations to which ends are limited, so that their squares are finite."""
@@ -221,7 +226,7 @@ class RandomFactories(TensorBase[B]):
         >>> Tensor[NumPy].sobol((4, 2)).tolist()
         [[0.0, 0.0], [0.5, 0.5], [0.75, 0.25], [0.25, 0.75]]
         """
-        from burnpy.tensor.sobol import sobol
+        from burnpy.tensor.generator import sobol
 
         return sobol(cls, shape, start, seed, dtype, device)
 
@@ -284,11 +289,7 @@ class RandomIntFactories(TensorBase[B]):
 def uniform_values(
     device: Any, shape: Shape, low: Any, high: Any, dtype: DType, generator: Any, operation: str
 ) -> Float:
-    """Return a primitive of random numbers drawn uniformly from [low, high).
-
-    Raises:
-        ArgumentError: ``low`` is above ``high``, or one of them is not finite.
-    """
+    """Return a primitive of random numbers drawn uniformly from [low, high)."""
     low, high = fitting(low, "float", dtype, operation), fitting(high, "float", dtype, operation)
     if not math.isfinite(high - low) or high < low:
         raise ArgumentError(f"{operation}() got low={low} and high={high}; expected finite low <= high")
@@ -304,11 +305,7 @@ def uniform_values(
 def normal_values(
     device: Any, shape: Shape, mean: Any, std: Any, dtype: DType, generator: Any, operation: str
 ) -> Float:
-    """Return a primitive of random numbers from the normal distribution.
-
-    Raises:
-        ArgumentError: ``std`` is negative, or one of them is not finite.
-    """
+    """Return a primitive of random numbers from the normal distribution."""
     mean, std = fitting(mean, "float", dtype, operation), fitting(std, "float", dtype, operation)
     if not (math.isfinite(mean) and math.isfinite(std)) or std < 0:
         raise ArgumentError(f"{operation}() got the mean {mean} and std {std}; give finite ones, std not negative")
@@ -324,3 +321,25 @@ def _standardized(d: Any, bound: Float, mean: Float, std: Float) -> Float:
     inner = d.where(finite, bound, 0.0)
     distance = d.where(finite, d.div(d.sub(inner, mean), std), d.detach(bound))
     return d.clamp(distance, -_FARTHEST, _FARTHEST)
+
+
+class RandomLike(TensorBase[B]):
+    """Random floats in the shape and dtype of a tensor."""
+
+    __slots__ = ()
+
+    def uniform_like(
+        self, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None
+    ) -> Self:
+        """Random numbers drawn uniformly from [low, high), with this tensor's shape and, by default, its dtype."""
+        target_dtype = self.dtype if dtype is None else dtype_of(dtype, "float")
+        like = drawing(self)
+        return like._like(uniform_values(like._device, like.shape, low, high, target_dtype, generator, "uniform_like"))
+
+    def normal_like(
+        self, mean: float = 0.0, std: float = 1.0, *, dtype: DTypeLike | None = None, generator: Generator | None = None
+    ) -> Self:
+        """Random numbers from the normal distribution, with this tensor's shape and, by default, its dtype."""
+        target_dtype = self.dtype if dtype is None else dtype_of(dtype, "float")
+        like = drawing(self)
+        return like._like(normal_values(like._device, like.shape, mean, std, target_dtype, generator, "normal_like"))

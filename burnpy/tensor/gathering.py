@@ -173,11 +173,7 @@ class Gathering(TensorBase[B]):
 
 
 def elementwise_index(x: TensorBase[Any], operation: str, dim: int, index: Any) -> tuple[int, Int]:
-    """Return the checked dim and the primitive of an elementwise index; a 0-d one becomes a vector.
-
-    Raises:
-        ShapeError: the index has another number of dimensions than x, or a larger size outside of ``dim``.
-    """
+    """Return the checked dim and the primitive of an elementwise index; a 0-d one becomes a vector."""
     shape = x.shape or (1,)
     if not x.ndim:
         scalar_dim(dim, operation)
@@ -200,12 +196,7 @@ def vector_of(x: TensorBase[Any]) -> Value:
 
 
 def mask_of(x: TensorBase[Any], mask: Any, operation: str) -> tuple[Bool, Shape]:
-    """Return the primitive of a mask over x, and the shape that both broadcast to.
-
-    Raises:
-        KindError: ``mask`` is not a `BoolTensor`.
-        ShapeError: the shapes do not broadcast.
-    """
+    """Return the primitive of a mask over x, and the shape that both broadcast to."""
     condition = condition_of(x, mask, operation)
     shape = broadcast_shape(condition.shape, x.shape)
     if shape is None:

@@ -20,7 +20,6 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Int, Key, Shape, Value
 from burnpy.tensor.dims import MOST_DIMS, WHOLE, addressable
-from burnpy.tensor.levels import raised as raised
 from burnpy.tensor.operands import broadcast_shape, check_beside, in_range, out_of_range
 from burnpy.tensor.tensor_base import TensorBase, describe
 
@@ -63,15 +62,7 @@ class Indexed(NamedTuple):
 
 
 def parsed_key(x: TensorBase[Any], key: Any) -> ParsedKey:
-    """Parse a key into ``x``.
-
-    Raises:
-        DimError: more dimensions are indexed than there are.
-        IndexRangeError: an index is out of range.
-        ShapeError: a mask does not have the shape of the dimensions it masks, or indices do not broadcast.
-        KindError: an item of the key is not an index, such as a float tensor.
-        DeviceError: an index is on another device.
-    """
+    """Parse a key into ``x``."""
     shape = x.shape
     index = row_index(x, key)
     if index is not None:
@@ -158,12 +149,7 @@ def flattened(backend: Any, value: Value, indexed: Indexed) -> Value:
 
 
 def _complete(x: TensorBase[Any], key: Any) -> list[Any]:
-    """Return a key completed to all dimensions of x: a list of ints, slices, None, index tensors and masks.
-
-    Raises:
-        ArgumentError: the key has two ellipses.
-        DimError: more dimensions are indexed than there are.
-    """
+    """Return a key completed to all dimensions of x: a list of ints, slices, None, index tensors and masks."""
     items = [_item(x, item) for item in (key if isinstance(key, tuple) else (key,))]
     used = 0
     ellipsis_position = None
@@ -188,12 +174,7 @@ def _complete(x: TensorBase[Any], key: Any) -> list[Any]:
 
 
 def _item(x: TensorBase[Any], item: Any) -> Any:
-    """Return one item of a key as an int, a slice, None, ``...``, or a tensor that is an index or a mask.
-
-    Raises:
-        KindError: the item cannot be an index.
-        DeviceError: it is a tensor on another device.
-    """
+    """Return one item of a key as an int, a slice, None, ``...``, or a tensor that is an index or a mask."""
     kind = item.__class__
     if kind is int or kind is slice or item is None or item is ...:
         return item
@@ -219,12 +200,7 @@ def _item(x: TensorBase[Any], item: Any) -> Any:
 
 
 def _tensor(x: TensorBase[Any], values: Any) -> TensorBase[Any]:
-    """Return a list, a tuple or an array of ints or bools as a tensor on x's device.
-
-    Raises:
-        ShapeError: the list is ragged.
-        KindError: it has something else than ints or bools.
-    """
+    """Return a list, a tuple or an array of ints or bools as a tensor on x's device."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -258,11 +234,7 @@ def _nonnegative(index: int, dim: int, shape: Shape) -> int:
 
 
 def _masked(x: TensorBase[Any], mask: TensorBase[Any], dim: int, place: int) -> list[tuple[int, int, Int]]:
-    """Return a mask as one index for each of the dimensions that it covers.
-
-    Raises:
-        ShapeError: the mask does not have the shape of these dimensions.
-    """
+    """Return a mask as one index for each of the dimensions that it covers."""
     d = x.device.discrete
     covered = x.shape[dim : dim + mask.ndim]
     if mask.shape != covered:
@@ -275,11 +247,7 @@ def _masked(x: TensorBase[Any], mask: TensorBase[Any], dim: int, place: int) -> 
 
 
 def _together(x: TensorBase[Any], indexed: list[tuple[int, int, Int]], ndim: int) -> Indexed:
-    """Combine the indexed dimensions of a slice of ``ndim`` dimensions into one.
-
-    Raises:
-        ShapeError: the indices do not broadcast.
-    """
+    """Combine the indexed dimensions of a slice of ``ndim`` dimensions into one."""
     d = x.device.discrete
     places = [place for place, _, _ in indexed]
     shapes = [index.shape for _, _, index in indexed]

@@ -19,7 +19,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import distinct, integer
-from burnpy.tensor.matrix_arguments import alike
+from burnpy.tensor.linalg import alike
 from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
@@ -46,8 +46,12 @@ class ContractionPath(NamedTuple):
 
 @overload
 def einsum(equation: str, *operands: Tensor[B]) -> Tensor[B]: ...
+
+
 @overload
 def einsum(equation: str, *operands: IntTensor[B]) -> IntTensor[B]: ...
+
+
 @explained
 def einsum(equation: str, *operands: Any) -> Any:
     """Return the sum of products of elements that an equation describes, in Einstein's notation.
@@ -94,8 +98,12 @@ def einsum(equation: str, *operands: Any) -> Any:
 
 @overload
 def tensordot(x: Tensor[B], y: Tensor[B], dims: int | Sequence[Sequence[int]] = 2) -> Tensor[B]: ...
+
+
 @overload
 def tensordot(x: IntTensor[B], y: IntTensor[B], dims: int | Sequence[Sequence[int]] = 2) -> IntTensor[B]: ...
+
+
 @explained
 def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
     """Return the contraction of dimensions of x with dimensions of y, in pairs.
@@ -145,12 +153,7 @@ def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
 
 @lru_cache(maxsize=1024)
 def contraction_path(equation: str, shapes: tuple[Shape, ...]) -> ContractionPath:
-    """Return the order in which an equation is computed for shapes.
-
-    Raises:
-        ArgumentError: the equation is malformed.
-        ShapeError: it does not fit the shapes.
-    """
+    """Return the order in which an equation is computed for shapes."""
     asked = f"einsum() got {equation!r}"
     text = equation.replace(" ", "")
     before, arrow, after = text.partition("->")
@@ -319,11 +322,7 @@ def chain_matmul(*matrices: Tensor[B]) -> Tensor[B]:
 
 
 def product_of(operation: str, tensors: Sequence[Any], *, vectors: bool) -> Any:
-    """Return the product of matrices; with ``vectors``, the first and the last may be vectors.
-
-    Raises:
-        ShapeError: one is no matrix, or they do not multiply.
-    """
+    """Return the product of matrices; with ``vectors``, the first and the last may be vectors."""
     members = alike(operation, *tensors)
     last = len(members) - 1
     shapes = [x.shape for x in members]

@@ -1,7 +1,4 @@
-"""Functions that join tensors along their first dimensions or along the diagonal, add dimensions, or make grids.
-
-Grids are tables of combinations, and of powers, too.
-"""
+"""Stacking, added dimensions and grids, loaded at first use; `burnpy.tensor.joining` has ``cat`` and ``stack``."""
 
 from __future__ import annotations
 
@@ -41,8 +38,12 @@ __all__ = [
 
 @overload
 def atleast_1d(tensors: X, /) -> X: ...
+
+
 @overload
 def atleast_1d(first: X, second: X, /, *more: X) -> tuple[X, ...]: ...
+
+
 @explained
 def atleast_1d(*tensors: Any) -> Any:
     """Return the tensor, or a tuple of the tensors, with 0-d ones as vectors of one element.
@@ -56,8 +57,12 @@ def atleast_1d(*tensors: Any) -> Any:
 
 @overload
 def atleast_2d(tensors: X, /) -> X: ...
+
+
 @overload
 def atleast_2d(first: X, second: X, /, *more: X) -> tuple[X, ...]: ...
+
+
 @explained
 def atleast_2d(*tensors: Any) -> Any:
     """Return the tensor, or a tuple of the tensors, with vectors and 0-d tensors as matrices of one row.
@@ -71,8 +76,12 @@ def atleast_2d(*tensors: Any) -> Any:
 
 @overload
 def atleast_3d(tensors: X, /) -> X: ...
+
+
 @overload
 def atleast_3d(first: X, second: X, /, *more: X) -> tuple[X, ...]: ...
+
+
 @explained
 def atleast_3d(*tensors: Any) -> Any:
     """Return the tensor, or a tuple of the tensors, with three dimensions or more: (n) becomes (1, n, 1), (m, n) (m, n,
@@ -154,10 +163,16 @@ def dstack(tensors: Sequence[X]) -> X:
 
 @overload
 def block_diag(*tensors: Tensor[B]) -> Tensor[B]: ...
+
+
 @overload
 def block_diag(*tensors: IntTensor[B]) -> IntTensor[B]: ...
+
+
 @overload
 def block_diag(*tensors: BoolTensor[B]) -> BoolTensor[B]: ...
+
+
 @explained
 def block_diag(*tensors: Any) -> Any:
     """Return a matrix with the tensors, matrices or rows of them, along its diagonal, and zeros (or False) elsewhere.
@@ -207,11 +222,7 @@ def _three(shape: Shape) -> Shape:
 
 
 def _reshaped(operation: str, x: Any, shape_of: Callable[[Shape], Shape]) -> Any:
-    """Return a tensor in the shape that ``shape_of`` makes of its own.
-
-    Raises:
-        KindError: x is not a tensor.
-    """
+    """Return a tensor in the shape that ``shape_of`` makes of its own."""
     if not isinstance(x, TensorBase):
         raise KindError(f"{operation}() takes tensors, got {describe(x)}; make a tensor of it first")
     shape = shape_of(x.shape)
@@ -228,11 +239,7 @@ def _each(operation: str, tensors: tuple[Any, ...], shape_of: Callable[[Shape], 
 
 
 def _widened(operation: str, tensors: Any, shape_of: Callable[[Shape], Shape]) -> list[Any]:
-    """Return the tensors of a sequence reshaped.
-
-    Raises:
-        ArgumentError: it is not a list or tuple of tensors, or is empty.
-    """
+    """Return the tensors of a sequence reshaped."""
     sequence = tensors if isinstance(tensors, (list, tuple)) else ()
     if not sequence:
         raise ArgumentError(f"{operation}() takes a list or tuple of tensors, at least one, got {describe(tensors)}")
@@ -241,10 +248,16 @@ def _widened(operation: str, tensors: Any, shape_of: Callable[[Shape], Shape]) -
 
 @overload
 def meshgrid(*tensors: Tensor[B], indexing: Literal["ij", "xy"] = "ij") -> tuple[Tensor[B], ...]: ...
+
+
 @overload
 def meshgrid(*tensors: IntTensor[B], indexing: Literal["ij", "xy"] = "ij") -> tuple[IntTensor[B], ...]: ...
+
+
 @overload
 def meshgrid(*tensors: BoolTensor[B], indexing: Literal["ij", "xy"] = "ij") -> tuple[BoolTensor[B], ...]: ...
+
+
 @explained
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """Return the coordinates of a grid: each vector expanded to the shape of all their sizes.
@@ -280,10 +293,16 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
 
 @overload
 def cartesian_prod(*tensors: Tensor[B]) -> Tensor[B]: ...
+
+
 @overload
 def cartesian_prod(*tensors: IntTensor[B]) -> IntTensor[B]: ...
+
+
 @overload
 def cartesian_prod(*tensors: BoolTensor[B]) -> BoolTensor[B]: ...
+
+
 @explained
 def cartesian_prod(*tensors: Any) -> Any:
     """All combinations of the elements of vectors, a row each, in the order of ``itertools.product``.
@@ -341,8 +360,12 @@ def combinations(x: X, r: int = 2, with_replacement: bool = False) -> X:
 
 @overload
 def vander(x: Tensor[B], N: int | None = None, increasing: bool = False) -> Tensor[B]: ...  # noqa: N803  # PyTorch's name
+
+
 @overload
 def vander(x: IntTensor[B], N: int | None = None, increasing: bool = False) -> IntTensor[B]: ...  # noqa: N803  # as above
+
+
 @explained
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803  # as above
     """Return the Vandermonde matrix of a vector: column j has the powers of its elements with exponent N - 1 - j.
@@ -370,11 +393,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
 
 
 def ascending_powers(operation: str, x: Any, count: int | None) -> Any:
-    """Return the powers of each element with exponents from 0 to ``count - 1``, along a new last dimension.
-
-    Raises:
-        ArgumentError: the number is negative.
-    """
+    """Return the powers of each element with exponents from 0 to ``count - 1``, along a new last dimension."""
     columns = x.shape[-1] if count is None else integer(count, "number of columns N", operation)
     if columns < 0:
         raise ArgumentError(f"{operation}() got N={columns} columns; give 0 or more")
@@ -385,11 +404,7 @@ def ascending_powers(operation: str, x: Any, count: int | None) -> Any:
 
 
 def _vectors(operation: str, tensors: tuple[Any, ...]) -> tuple[Any, list[Any]]:
-    """Return the first tensor, and the primitives of all as vectors of a common dtype.
-
-    Raises:
-        ShapeError: a tensor has more than one dimension.
-    """
+    """Return the first tensor, and the primitives of all as vectors of a common dtype."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
     first, values = with_common_dtype(operation, tensors)

@@ -1,17 +1,21 @@
-"""Distances and similarities of vectors. Where two are equal, the gradient of their distance is 0, at every order."""
+"""Norms, distances and similarities of vectors.
+
+Where two vectors are equal, the gradient of their distance is 0, at every order.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
-from burnpy.backend.dtypes import int64
+from burnpy.backend.dtypes import dtype_of, int64
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Int
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import DimsLike, dim_of, dims_of, scalar_dim
-from burnpy.tensor.matrix_arguments import alike, expanded, floating
+from burnpy.tensor.dims import DimsLike, dim_of, dims_of, need_bool, scalar_dim
+from burnpy.tensor.linalg import alike, expanded, floating
 from burnpy.tensor.operands import broadcast_shape, number
+from burnpy.tensor.reduction import FloatReductions
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
@@ -158,11 +162,75 @@ def _pairs(d: Any, n: int) -> tuple[Int, Int]:
 
 
 def _distance(operation: str, differences: Any, p: Any) -> Any:
-    """Return the p-norm over the last dimension; 0 of no elements.
-
-    Raises:
-        ArgumentError: p is no number from 0 up.
-    """
+    """Return the p-norm over the last dimension; 0 of no elements."""
     if isinstance(p, bool) or not isinstance(p, (int, float)) or not p >= 0:
         raise ArgumentError(f"{operation}() got p={describe(p)}, which is a number, at least 0")
     return vector_norm(operation, differences, p, -1, False)
+
+
+class Norms(FloatReductions[B]):
+    """Norms of vectors, slices and differences."""
+
+    __slots__ = ()
+
+    def norm(
+        self, p: float | str | None = "fro", dim: DimsLike = None, keepdim: bool = False, dtype: Any = None
+    ) -> Self:
+        """Return the p-norm over ``dim``, (Σ |x|ᵖ)^(1/p), of the elements as one vector, without overflow or underflow.
+
+        Its gradient is 0 where it is 0, at every order.
+
+        Args:
+            p: the exponent; ∞ for the largest magnitude, -∞ for the smallest, 0 for the number of elements that are not
+                0; "fro" is 2.
+            dim: an int, several ints, or None for all dimensions.
+            keepdim: whether reduced dimensions stay, with size 1.
+            dtype: a float dtype that x is cast to first.
+
+        Raises:
+            ArgumentError: p is "nuc", the nuclear norm, or another word.
+            ShapeError: there are no elements, and p is ∞ or negative.
+
+        >>> x = Tensor[NumPy].from_data([[3.0, -4.0], [0.0, 1.0]])
+        >>> x.norm(dim=1).tolist(), x.norm(float("inf")).item()
+        ([5.0, 1.0], 4.0)
+        """
+        need_bool(keepdim, "norm")
+        order = 2.0 if p is None or p == "fro" else p
+        if not isinstance(order, (int, float)) or isinstance(order, bool) or order != order:
+            raise ArgumentError(f"norm() got p={describe(p)}; expected a number or 'fro', of one vector")
+        x: Self = self if dtype is None else self.to_dtype(dtype_of(dtype, "float"))  # type: ignore[attr-defined]  # FloatConversion's
+        dims = dims_of(dim, self.ndim, "norm")
+        if order < 0 or order == math.inf:
+            self._need_elements(dims, "norm")
+        return x._like(x._backend.vector_norm(x._primitive, float(number(x, order, "norm")), dims, keepdim))
+
+    def renorm(self, p: float, dim: int, maxnorm: float) -> Self:
+        """Return the slices along ``dim``, those whose p-norm is above ``maxnorm`` scaled down to it.
+
+        The factor is maxnorm / (norm + 1e-7), as in PyTorch.
+
+        Raises:
+            ArgumentError: p is not above 0, or ``maxnorm`` is negative.
+
+        >>> x = Tensor[NumPy].from_data([[3.0, 4.0], [0.5, 0.0]])
+        >>> x.renorm(2.0, 0, 1.0).round(decimals=4).tolist()
+        [[0.6000000238418579, 0.800000011920929], [0.5, 0.0]]
+        """
+        order, limit = float(number(self, p, "renorm")), float(number(self, maxnorm, "renorm"))
+        if not order > 0 or not limit >= 0:
+            raise ArgumentError(f"renorm() got p={p!r:.80}, maxnorm={maxnorm!r:.80}; give p above 0 and a norm from 0")
+        place = dim_of(dim, self.ndim, "renorm")
+        b, x = self._backend, self._primitive
+        norms = b.vector_norm(x, order, tuple([d for d in range(self.ndim) if d != place]), True)
+        factors = b.mul(b.reciprocal(b.add(norms, 1e-7)), limit)
+        return self._like(b.mul(x, b.where(b.gt(norms, limit), factors, 1.0)))
+
+    def dist(self, other: Self, p: float = 2.0) -> Self:
+        """Return the p-norm of ``x - other``, 0-d; shapes broadcast. Its gradient where they are equal is 0.
+
+        >>> Tensor[NumPy].from_data([3.0, 0.0]).dist(Tensor[NumPy].from_data([0.0, 4.0])).item()
+        5.0
+        """
+        difference: Any = self.sub(other)  # type: ignore[attr-defined]  # Arithmetic's
+        return difference.norm(p)  # type: ignore[no-any-return]  # of that class

@@ -1,4 +1,4 @@
-"""Frames and series of pandas and Polars as arrays. Their attributes tell them: neither package is imported."""
+"""Data frames and series of pandas and Polars as arrays. Their attributes tell them: neither package is imported."""
 
 from __future__ import annotations
 
@@ -18,14 +18,7 @@ def is_frame(value: object) -> bool:
 
 
 def columns_of(frame: Any, owner: str) -> dict[str, NDArray[Any]]:
-    """Return the columns of a frame by name.
-
-    Raises:
-        CallError: it is no frame, or a lazy one.
-        ArgumentError: there is no column, two have the same name, or a name is not a string.
-        KindError: a column does not hold numbers or bools.
-        DTypeError: a value is missing.
-    """
+    """Return the columns of a frame by name."""
     if not is_frame(frame):
         raise CallError(f"{owner} got {a(type(frame).__name__)}; expected a frame, or arrays by name, as in x=images")
     columns = _columns(frame, f"{owner} got a frame")
@@ -44,9 +37,6 @@ def frame_array(value: Any, described: str) -> NDArray[Any] | None:
     Args:
         value: any value.
         described: the begin of messages, as in "ArrayDataset() got x,".
-
-    Raises:
-        As `columns_of`, but names may be of any type.
     """
     if is_frame(value):
         return np.stack(list(_columns(value, f"{described} a frame").values()), axis=1)

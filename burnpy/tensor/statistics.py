@@ -1,20 +1,180 @@
-"""Statistics of samples: variance with mean, quantiles, covariances, and integrals by the trapezoidal rule."""
+"""Statistics: counts, sums and means that skip NaN, scans, variances, quantiles and covariances."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
-from burnpy.backend.operations.scans import part
 from burnpy.backend.primitives import Float, Shape
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import DimsLike, along, dim_of, need_bool
-from burnpy.tensor.operands import broadcast_shape, need_floats, number, operands, refuse_unless, together
+from burnpy.tensor.dims import DimsLike, along, dims_of, integer, need_bool, shaped
+from burnpy.tensor.operands import need_floats, refuse_unless, together
+from burnpy.tensor.reduction import FloatReductions
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor_types import Ints
+
+
+class Counting(TensorBase[B]):
+    """Counts and differences."""
+
+    __slots__ = ()
+
+    def count_nonzero(self, dim: DimsLike = None) -> IntTensor[B]:
+        """Return the number of elements over ``dim`` that are not 0 (or False), int64; NaN is not 0.
+
+        >>> Tensor[NumPy].from_data([[0.0, 2.0], [3.0, 4.0]]).count_nonzero(dim=1).tolist()
+        [1, 2]
+        """
+        dims = dims_of(dim, self.ndim, "count_nonzero")
+        truth = self._primitive if self.kind == "bool" else self._backend.to_bool(self._primitive)
+        return self._int(self._device.discrete.sum(truth, dims, False))
+
+
+class NumberStatistics(TensorBase[B]):
+    """Statistics of floats and ints; ``dim`` and ``keepdim`` are as in `NumberReductions`."""
+
+    __slots__ = ()
+
+    def nansum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
+        """Return the sum over ``dim`` of the elements that are not NaN, to which alone the gradient goes; of ints, of
+        all.
+
+        >>> Tensor[NumPy].from_data([1.0, float("nan"), 2.0]).nansum().item()
+        3.0
+        """
+        if self.kind == "int":
+            return self.sum(dim, keepdim, dtype=dtype)  # type: ignore[attr-defined, no-any-return]  # NumberReductions'
+        x: Any = self if dtype is None else self.to_dtype(dtype)  # type: ignore[attr-defined]  # Conversion's
+        dims = dims_of(dim, x.ndim, "nansum")
+        need_bool(keepdim, "nansum")
+        return x._like(x._backend.nansum(x._primitive, dims, keepdim))  # type: ignore[no-any-return]  # of this class
+
+    def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
+        """Return the cumulative product along ``dim``. Ints are multiplied in int64; ``dtype`` is as for `sum`.
+
+        Gradients are exact where elements are 0.
+
+        >>> Tensor[NumPy].from_data([2.0, 3.0, 4.0]).cumprod(0).tolist()
+        [2.0, 6.0, 24.0]
+        """
+        x = self if dtype is None else self.to_dtype(dtype)  # type: ignore[attr-defined]  # a method of both kinds
+        a = along(x, dim, "cumprod")
+        out = self._like(shaped(self._backend, self._backend.cumprod(a.primitive, a.dim), self.shape))
+        return out if dtype is None else out.to_dtype(dtype)  # type: ignore[attr-defined]  # as above
+
+    def cov(
+        self, *, correction: int = 1, fweights: Ints[B] | None = None, aweights: Tensor[B] | None = None
+    ) -> Tensor[B]:
+        """Return the covariance matrix of the rows of x, of shape (variables, samples); of one variable its variance,
+        0-d.
+
+        Ints are taken as float32.
+
+        Args:
+            correction: 1 for the unbiased estimate from a sample, 0 for the covariance of a population.
+            fweights: how often each sample was observed, ints of shape (samples,).
+            aweights: the weight of each sample, floats of shape (samples,), none of them negative.
+
+        Raises:
+            ShapeError: x has more than 2 dimensions, or weights another shape.
+
+        Source: `numpy.cov`.
+
+        >>> Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]).cov().tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+        """
+        out: Tensor[B] = covariance(_floats(self), integer(correction, "correction", "cov"), fweights, aweights)
+        return out
+
+    def corrcoef(self) -> Tensor[B]:
+        """Return the correlation coefficients of the rows of x, of shape (variables, samples), between -1 and 1.
+
+        >>> Tensor[NumPy].from_data([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]]).corrcoef().round(decimals=3).tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+        """
+        out: Tensor[B] = correlation(_floats(self))
+        return out
+
+
+class FloatStatistics(FloatReductions[B]):
+    """Statistics of floats; ``dim`` and ``keepdim`` are as in `NumberReductions`."""
+
+    __slots__ = ()
+
+    def nanmean(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
+        """Return the mean over ``dim`` of the elements that are not NaN, to which alone the gradient goes; NaN if all
+        are.
+
+        >>> Tensor[NumPy].from_data([1.0, float("nan"), 2.0]).nanmean().item()
+        1.5
+        """
+        need_bool(keepdim, "nanmean")
+        b, x = self._backend, self._primitive
+        dims = dims_of(dim, self.ndim, "nanmean")
+        total = self.nansum(dim, keepdim, dtype=dtype)  # type: ignore[attr-defined]  # NumberStatistics'
+        counts = self._device.discrete.sum(b.eq(x, x), dims, keepdim)
+        return self._like(b.div(total._primitive, b.to_float(counts, total.dtype)))
+
+    def logcumsumexp(self, dim: int) -> Self:
+        """Return the cumulative log(sum(exp(x))) along ``dim``, without overflow.
+
+        >>> Tensor[NumPy].from_data([1000.0, -1000.0]).logcumsumexp(0).tolist()
+        [1000.0, 1000.0]
+        """
+        a = along(self, dim, "logcumsumexp")
+        return self._like(shaped(self._backend, self._backend.logcumsumexp(a.primitive, a.dim), self.shape))
+
+    def quantile(
+        self,
+        q: float | Tensor[B],
+        dim: int | None = None,
+        keepdim: bool = False,
+        *,
+        interpolation: Interpolation = "linear",
+    ) -> Self:
+        """Return the quantiles of the elements along ``dim``; NaN where one is NaN.
+
+        Args:
+            q: the probability, from 0 to 1; or a 0-d or 1-d tensor of them, of x's dtype. With a 1-d one the result has
+                its size as first dimension.
+            dim: the dimension along which elements are compared; None for all elements.
+            keepdim: whether the dimension stays, with size 1.
+            interpolation: how to compute a quantile between two elements: "linear", "lower", "higher", "nearest" or
+                "midpoint". The gradient goes to both, by their weights.
+
+        Raises:
+            ArgumentError: q is not from 0 to 1, or the interpolation is another word.
+            ShapeError: there are no elements, or q has 2 dimensions or more.
+
+        >>> Tensor[NumPy].from_data([4.0, 1.0, 3.0, 2.0]).quantile(0.5).item()
+        2.5
+        """
+        out: Self = quantile(self, q, dim, keepdim, interpolation, skip_nan=False)
+        return out
+
+    def nanquantile(
+        self,
+        q: float | Tensor[B],
+        dim: int | None = None,
+        keepdim: bool = False,
+        *,
+        interpolation: Interpolation = "linear",
+    ) -> Self:
+        """Return the quantiles of the elements along ``dim`` that are not NaN; NaN where all are. See `quantile`."""
+        out: Self = quantile(self, q, dim, keepdim, interpolation, skip_nan=True)
+        return out
+
+
+def _floats(x: Any) -> Any:
+    """Return ints as float32, floats as they are."""
+    return x.float() if x.kind == "int" else x
+
 
 Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint"]
 """The interpolation of a quantile that lies between two elements."""
@@ -78,14 +238,7 @@ def quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str,
 
 
 def _probabilities(x: Any, q: Any, operation: str) -> tuple[Any, Float]:
-    """Return x, and q as a primitive of x's dtype, 0-d or 1-d, on one device.
-
-    Raises:
-        ArgumentError: a probability is not from 0 to 1.
-        KindError: q is neither a number nor a float tensor.
-        DTypeError: it has another dtype.
-        ShapeError: it has several dimensions.
-    """
+    """Return x, and q as a primitive of x's dtype, 0-d or 1-d, on one device."""
     if isinstance(q, (int, float)) and not isinstance(q, bool):
         if not 0 <= q <= 1:
             raise ArgumentError(f"{operation}() got q={describe(q)}; a probability is from 0 to 1")
@@ -176,13 +329,7 @@ def correlation(x: Any) -> Any:
 
 
 def _weights(x: Any, weights: Any, name: str, kind: str, samples: int) -> tuple[Any, Float | None]:
-    """Return x, and the weights of the samples as floats of x's dtype, on one device.
-
-    Raises:
-        KindError: they are of another kind.
-        ShapeError: they have another shape.
-        DTypeError: one is negative.
-    """
+    """Return x, and the weights of the samples as floats of x's dtype, on one device."""
     if weights is None:
         return x, None
     if not isinstance(weights, TensorBase) or weights.kind != kind:
@@ -196,116 +343,3 @@ def _weights(x: Any, weights: Any, name: str, kind: str, samples: int) -> tuple[
     b, value = weights._backend, weights._primitive
     refuse_unless(x.device, b.ge(value, 0), DTypeError(f"cov() got negative {name}"))
     return x, x._backend.to_float(value, x.dtype) if kind == "int" else b.cast(value, x.dtype)
-
-
-@explained
-def trapezoid(
-    y: Tensor[B] | IntTensor[B], x: Tensor[B] | IntTensor[B] | None = None, *, dx: float | None = None, dim: int = -1
-) -> Tensor[B]:
-    """Return the integral of samples ``y`` along ``dim``, by the trapezoidal rule; 0 for less than two samples.
-
-    Args:
-        y: the samples; ints are taken as float32, as those of x.
-        x: where they were taken, of y's shape or 1-d; None if they are equally spaced.
-        dx: their distance, by default 1; not with x.
-        dim: the dimension to integrate along.
-
-    Raises:
-        ArgumentError: both x and dx are given.
-        ShapeError: the shapes do not broadcast.
-
-    >>> from burnpy import trapezoid
-    >>> y, x = Tensor[NumPy].from_data([1.0, 2.0, 4.0]), Tensor[NumPy].from_data([0.0, 1.0, 3.0])
-    >>> trapezoid(y).item(), trapezoid(y, x).item()
-    (4.5, 7.5)
-    """
-    samples, widths, resolved = _samples("trapezoid", y, x, dx, dim)
-    b, value = samples._backend, samples._primitive
-    if value.shape[resolved] > 1 and (isinstance(widths, (int, float)) or len(widths.shape) == 1):
-        return samples._like(_integral(b, value, resolved, widths))
-    areas, along = _areas(b, value, resolved, widths)
-    return samples._like(b.sum(areas, (along,), False))
-
-
-@explained
-def cumulative_trapezoid(
-    y: Tensor[B] | IntTensor[B], x: Tensor[B] | IntTensor[B] | None = None, *, dx: float | None = None, dim: int = -1
-) -> Tensor[B]:
-    """Return the integral of samples ``y`` up to each but the first, by the trapezoidal rule: see `trapezoid`.
-
-    >>> from burnpy import cumulative_trapezoid
-    >>> cumulative_trapezoid(Tensor[NumPy].from_data([1.0, 2.0, 4.0])).tolist()
-    [1.5, 4.5]
-    """
-    samples, widths, resolved = _samples("cumulative_trapezoid", y, x, dx, dim)
-    areas, along = _areas(samples._backend, samples._primitive, resolved, widths)
-    return samples._like(samples._backend.cumsum(areas, along))
-
-
-_LONG = 8192
-"""The number of samples up to which they are summed by a product, whose error grows with it."""
-
-
-def _samples(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[Tensor[Any], Any, int]:
-    """Return y as floats, its dim, and the widths between neighbours: a number, 1-d, or broadcasting to y."""
-    if x is not None and dx is not None:
-        raise ArgumentError(f"{operation}() got x and dx={dx!r:.80}; give one of them")
-    y = y.float() if isinstance(y, IntTensor) else y
-    need_floats(operation, y)
-    if not y.ndim:
-        raise ShapeError(f"{operation}() got a 0-d tensor; samples lie along a dimension")
-    resolved = dim_of(dim, y.ndim, operation)
-    if x is None:
-        return y, number(y, 1.0 if dx is None else dx, operation), resolved
-    x = x.float() if isinstance(x, IntTensor) else x
-    need_floats(operation, x)
-    vector = x.ndim == 1
-    if vector and x.shape[0] != y.shape[resolved]:
-        raise ShapeError(
-            f"{operation}() got {y.shape[resolved]} samples along dim {resolved} of shape {y.shape}, taken at "
-            f"{x.shape[0]} places"
-        )
-    samples, places = operands(y, x, operation)
-    along = 0 if vector else x.ndim - y.ndim + resolved
-    if along < 0 or not (vector or broadcast_shape(x.shape, y.shape)):
-        raise ShapeError(f"{operation}() got shape {y.shape} with x of shape {x.shape}; they must broadcast")
-    b, size = samples._backend, x.shape[along]
-    return samples, b.sub(part(b, places, along, 1, size), part(b, places, along, 0, max(size - 1, 0))), resolved
-
-
-def _integral(b: Any, value: Any, dim: int, width: Any) -> Any:
-    """Return the sum of at least two samples times the width; the first and the last sample count half.
-
-    Args:
-        b: the backend.
-        value: the samples.
-        dim: the dimension along which they lie.
-        width: a number, or the widths between neighbours, 1-d.
-    """
-    count, dtype = value.shape[dim], value.dtype
-    if isinstance(width, (int, float)):
-        end = b.full((1,), 0.5 * width, dtype)
-        weights = b.cat([end, b.full((count - 2,), width, dtype), end], 0)
-    else:
-        nothing = b.full((1,), 0.0, dtype)
-        weights = b.mul(b.add(b.cat([nothing, width], 0), b.cat([width, nothing], 0)), 0.5)
-    outer, inner = math.prod(value.shape[:dim]), math.prod(value.shape[dim + 1 :])
-    if count > _LONG:
-        weights = b.reshape(weights, (count, *(1,) * (len(value.shape) - dim - 1)))
-        return b.sum(b.mul(value, weights), (dim,), False)
-    others = (*value.shape[:dim], *value.shape[dim + 1 :])
-    if inner == 1:
-        return b.reshape(b.matmul(b.reshape(value, (outer, count)), weights), others)
-    return b.reshape(b.matmul(weights, b.reshape(value, (outer, count, inner))), others)
-
-
-def _areas(b: Any, value: Any, dim: int, widths: Any) -> tuple[Any, int]:
-    """Return the means of neighbouring samples times the widths, and the dimension along which they lie."""
-    size, at = value.shape[dim], len(value.shape) - dim
-    total = b.add(part(b, value, dim, 1, size), part(b, value, dim, 0, max(size - 1, 0)))
-    if isinstance(widths, (int, float)):
-        return b.mul(total, 0.5 * widths), dim
-    if len(widths.shape) == 1:
-        widths = b.reshape(widths, (*widths.shape, *(1,) * (at - 1)))
-    areas = b.mul(b.mul(total, widths), 0.5)
-    return areas, len(areas.shape) - at

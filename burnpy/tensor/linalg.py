@@ -1,14 +1,18 @@
-"""Products of vectors and matrices, diagonals, determinants, inverses, powers and exponentials."""
+"""Linear algebra: products of vectors and matrices, determinants, inverses, powers, and checks of matrices.
+
+`burnpy.linalg` has decompositions and solvers, and `burnpy.tensor.arithmetic` the matrix product.
+"""
 
 from __future__ import annotations
 
-import math
 from typing import Any, Generic, NamedTuple, Self
 
-from burnpy.backend.errors import KindError, ShapeError
-from burnpy.tensor.dims import WHOLE, addressable, dim_of, distinct, integer
-from burnpy.tensor.matrix_arguments import matrices
-from burnpy.tensor.operands import broadcast_shape, operands
+from burnpy.backend.dtypes import promote_types
+from burnpy.backend.errors import KindError, ShapeError, a
+from burnpy.backend.primitives import Shape
+from burnpy.tensor.dims import dim_of, integer
+from burnpy.tensor.operands import broadcast_shape, number, operands, together
+from burnpy.tensor.template import S
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B, V
 
@@ -128,114 +132,112 @@ class Products(TensorBase[B]):
         return left.matmul(right)  # type: ignore[no-any-return]  # of x's class
 
 
-class Diagonals(TensorBase[B]):
-    """Diagonals. Offset 0 is the main one, 1 the one above it, -1 the one below."""
+class ProductSums(TensorBase[B], Generic[B, S]):
+    """Sums of a tensor and a product of matrices or vectors."""
 
     __slots__ = ()
 
-    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
-        """Return a diagonal of the matrices in dims ``dim1`` (rows) and ``dim2`` (columns), as the last dimension.
+    def addmm(self, mat1: Self, mat2: Self, *, beta: S | int = 1, alpha: S | int = 1) -> Self:
+        """Return the sum beta · x + alpha · (mat1 @ mat2) with a product of matrices, to whose shape x broadcasts.
+
+        With ``beta`` 0, x is left out, so that its NaNs are.
 
         Raises:
-            ArgumentError: the dims are one.
-
-        >>> x = IntTensor[NumPy].from_data([[1, 2, 3], [4, 5, 6]])
-        >>> x.diagonal().tolist(), x.diagonal(1).tolist(), x.diagonal(-5).tolist()
-        ([1, 5], [2, 6], [])
+            ShapeError: the factors are not matrices that fit, or x does not broadcast to the product.
         """
-        b, shape = self._backend, self.shape
-        first, second = distinct((dim1, dim2), len(shape), "diagonal")
-        above = integer(offset, "offset", "diagonal")
-        others = [dim for dim in range(len(shape)) if dim not in (first, second)]
-        rows, columns = shape[first], shape[second]
-        lead = tuple([shape[dim] for dim in others])
-        flat = b.reshape(b.permute(self._primitive, (*others, first, second)), (*lead, rows * columns))
-        return self._like(b.slice(flat, (*(WHOLE,) * len(lead), diagonal_places(above, rows, columns))))
+        return _added("addmm", self, mat1, mat2, beta, alpha)  # type: ignore[no-any-return]  # of this class
 
-    def diag_embed(self, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Self:
-        """Square matrices whose diagonal is the last dimension of x, zeros (or False) elsewhere.
+    def addmv(self, mat: Self, vec: Self, *, beta: S | int = 1, alpha: S | int = 1) -> Self:
+        """Return the sum beta · x + alpha · (mat @ vec) with a product of a matrix and a vector; the rest is as for
+        `addmm`.
 
-        The rows are dimension ``dim1`` of the result, and the columns ``dim2``.
+        >>> x, mat = Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([[1.0, 0.0], [1.0, 1.0]])
+        >>> x.addmv(mat, x, alpha=10.0).tolist()
+        [11.0, 32.0]
+        """
+        return _added("addmv", self, mat, vec, beta, alpha)  # type: ignore[no-any-return]  # of this class
+
+    def addr(self, vec1: Self, vec2: Self, *, beta: S | int = 1, alpha: S | int = 1) -> Self:
+        """Return the sum beta · x + alpha · vec1.outer(vec2) with the outer product of vectors; the rest is as for
+        `addmm`.
+
+        >>> v = Tensor[NumPy].from_data([1.0, 2.0])
+        >>> Tensor[NumPy].ones((2, 2)).addr(v, v).tolist()
+        [[2.0, 3.0], [3.0, 5.0]]
+        """
+        return _added("addr", self, vec1, vec2, beta, alpha)  # type: ignore[no-any-return]  # of this class
+
+    def baddbmm(self, batch1: Self, batch2: Self, *, beta: S | int = 1, alpha: S | int = 1) -> Self:
+        """Return the sum beta · x + alpha · (batch1 @ batch2) with products of batches, (b, n, k) and (b, k, m).
+
+        With ``beta`` 0, x is left out, so that its NaNs are.
 
         Raises:
-            ShapeError: x is 0-d.
-            ArgumentError: the dims are one.
-
-        >>> IntTensor[NumPy].from_data([1, 2]).diag_embed(1).tolist()
-        [[0, 1, 0], [0, 0, 2], [0, 0, 0]]
+            ShapeError: the factors do not fit, or x does not broadcast to the product.
         """
-        b, shape = self._backend, self.shape
-        if not shape:
-            raise ShapeError("diag_embed() got a 0-d tensor; expected one dimension or more: x.reshape(1)")
-        first, second = distinct((dim1, dim2), len(shape) + 1, "diag_embed")
-        above = integer(offset, "offset", "diag_embed")
-        lead, count = shape[:-1], shape[-1]
-        side = count + abs(above)
-        addressable((*lead, side, side), "diag_embed")
-        zeros = b.full((*lead, side * side), False if self.kind == "bool" else 0, self.dtype)
-        key = (*(WHOLE,) * len(lead), diagonal_places(above, side, side))
-        square = b.reshape(b.slice_scatter(zeros, key, self._primitive), (*lead, side, side))
-        place = iter(range(len(lead)))
-        matrix = {first: len(lead), second: len(lead) + 1}
-        return self._like(
-            b.permute(square, tuple([matrix[dim] if dim in matrix else next(place) for dim in range(len(shape) + 1)]))
-        )
+        return _added("baddbmm", self, batch1, batch2, beta, alpha)  # type: ignore[no-any-return]  # of this class
 
-    def diag(self, diagonal: int = 0) -> Self:
-        """Return the matrix with a vector on a diagonal, as `diag_embed`, or the diagonal of a matrix, as `diagonal`.
+    def addbmm(self, batch1: Self, batch2: Self, *, beta: S | int = 1, alpha: S | int = 1) -> Self:
+        """Return the sum beta · x + alpha · Σ (batch1 @ batch2) with the sum over the batch of its products, of shape
+        (n, m).
 
-        Raises:
-            ShapeError: x is neither.
+        The factors are as for `baddbmm`, and the rest as for `addmm`.
 
-        >>> x = IntTensor[NumPy].from_data([1, 2]).diag()
-        >>> x.tolist(), x.diag().tolist()
-        ([[1, 0], [0, 2]], [1, 2])
+        >>> Tensor[NumPy].zeros((1, 1)).addbmm(Tensor[NumPy].ones((5, 1, 3)), Tensor[NumPy].ones((5, 3, 1))).tolist()
+        [[15.0]]
         """
-        if self.ndim == 1:
-            return self.diag_embed(diagonal)
-        if self.ndim == 2:
-            return self.diagonal(diagonal)
+        return _added("addbmm", self, batch1, batch2, beta, alpha)  # type: ignore[no-any-return]  # of this class
+
+
+_FACTORS = {
+    "addmm": ("(n, k) and (k, m)", 2, 2),
+    "addmv": ("(n, k) and (k,)", 2, 1),
+    "addr": ("(n,) and (m,)", 1, 1),
+    "baddbmm": ("(b, n, k) and (b, k, m)", 3, 3),
+    "addbmm": ("(b, n, k) and (b, k, m)", 3, 3),
+}
+"""The shapes of the factors, and their numbers of dimensions, by the operation that adds a product."""
+
+
+def _added(operation: str, x: Any, first: Any, second: Any, beta: Any, alpha: Any) -> Any:
+    """Return beta · x + alpha · a product of two factors."""
+    for factor in (first, second):
+        if not isinstance(factor, TensorBase):
+            raise KindError(f"{operation}() multiplies tensors, got {describe(factor)}")
+        operands(x, factor, operation)  # raises an error if they cannot be combined
+    sizes, others = first.shape, second.shape
+    product = _product_shape(operation, sizes, others)
+    if product is None or broadcast_shape(x.shape, product) != product:
         raise ShapeError(
-            f"diag() got shape {self.shape}; expected a vector or a matrix: of more dimensions there are "
-            "diagonal() and diag_embed()"
+            f"{operation}() cannot add the product of shapes {sizes} and {others} to shape {x.shape}; it "
+            f"multiplies {_FACTORS[operation][0]}, to whose product x must broadcast"
         )
-
-    def diagflat(self, offset: int = 0) -> Self:
-        """Return the square matrix with the elements of x, in row-major order, on a diagonal; see `diag_embed`.
-
-        >>> IntTensor[NumPy].from_data([[1], [2]]).diagflat().tolist()
-        [[1, 0], [0, 2]]
-        """
-        vector = self._like(self._backend.reshape(self._primitive, (math.prod(self.shape),)))
-        return vector.diag_embed(integer(offset, "offset", "diagflat"))
-
-    def trace(self) -> Self:
-        """Return the sum of the main diagonal of a matrix; of ints in int64.
-
-        Raises:
-            ShapeError: x is not a matrix.
-            KindError: x is a `BoolTensor`.
-
-        >>> Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]]).trace().item()
-        5.0
-        """
-        if self.kind == "bool":
-            raise KindError("trace() got a BoolTensor; count with x.diagonal().sum()")
-        if self.ndim != 2:
-            raise ShapeError(
-                f"trace() got shape {self.shape}; expected a matrix: of a batch x.diagonal(0, -2, -1).sum(-1)"
-            )
-        diagonal: Any = self.diagonal()
-        return diagonal.sum()  # type: ignore[no-any-return]  # of x's class
+    weight, factor = number(x, beta, operation), number(x, alpha, operation)
+    x, first, second = together(operation, x, first, second)
+    out: Any
+    if operation == "addr":
+        out = first.reshape(sizes[0], 1) * second
+    elif operation == "addbmm":  # a sum of products is the product of the factors side by side
+        side = sizes[0] * sizes[2]
+        out = first.permute(1, 0, 2).reshape(sizes[1], side) @ second.reshape(side, others[2])
+    else:
+        out = first @ second
+    out = out if factor == 1 else out * factor
+    if weight == 0:
+        return out
+    return (x if weight == 1 else x * weight) + out
 
 
-def diagonal_places(above: int, rows: int, columns: int) -> slice:
-    """Return the places of the elements of a diagonal in a flattened matrix."""
-    count = max(min(rows + min(above, 0), columns - max(above, 0)), 0)
-    if not count:
-        return slice(0, 0, 1)
-    start = above if above >= 0 else -above * columns
-    return slice(start, start + (count - 1) * (columns + 1) + 1, columns + 1)
+def _product_shape(operation: str, sizes: Shape, others: Shape) -> Shape | None:
+    """Return the shape of the product that an operation adds; None if the factors do not fit."""
+    if (len(sizes), len(others)) != _FACTORS[operation][1:]:
+        return None
+    if operation == "addr":
+        return (*sizes, *others)
+    if sizes[-1] != others[-min(len(others), 2)] or (len(sizes) == 3 and sizes[0] != others[0]):
+        return None
+    product = (*sizes[:-1], *others[len(sizes) - 1 :])
+    return product[1:] if operation == "addbmm" else product
 
 
 class SlogDet(NamedTuple, Generic[V]):
@@ -335,3 +337,48 @@ class Matrices(TensorBase[B]):
         if out is None:
             out = b.expand(b.eye(x.shape[-1], x.shape[-1], x.dtype), x.shape)
         return self._like(out)
+
+
+def floating(operation: str, x: Any, name: str = "matrices") -> Any:
+    """Return a float tensor."""
+    if isinstance(x, TensorBase) and x.kind == "float":
+        return x
+    hint = "; convert it with x.float()" if isinstance(x, TensorBase) else ""
+    described = a(type(x).__name__) if isinstance(x, TensorBase) else describe(x)
+    raise KindError(f"{operation}() takes {name} as a float Tensor, got {described}{hint}")
+
+
+def matrices(operation: str, x: Any, *, square: bool = False) -> Any:
+    """Return a float tensor of matrices (…, n, m), which are square if asked for."""
+    x = floating(operation, x)
+    shape = x.shape
+    if len(shape) < 2 or (square and shape[-1] != shape[-2]):
+        form = "square matrices, of shape (…, n, n)" if square else "matrices, of shape (…, n, m)"
+        raise ShapeError(f"{operation}() takes {form}, got shape {shape}")
+    return x
+
+
+def alike(operation: str, *tensors: Any) -> list[Any]:
+    """Return float tensors on one device and in the dtype to which theirs promote."""
+    placed = together(operation, *[floating(operation, x) for x in tensors])
+    dtype = placed[0].dtype
+    for x in placed[1:]:
+        dtype = promote_types(dtype, x.dtype)
+    return [x if x.dtype == dtype else x.to_dtype(dtype) for x in placed]
+
+
+def expanded(operation: str, x: Any, y: Any) -> tuple[Any, Any]:
+    """Return two tensors of matrices, whose dimensions before the last two are broadcast."""
+    if x.shape[:-2] == y.shape[:-2]:
+        return x, y
+    batch = broadcast_shape(x.shape[:-2], y.shape[:-2])
+    if batch is None:
+        raise ShapeError(
+            f"{operation}() got shapes {x.shape} and {y.shape}, whose dimensions before the last two do not broadcast"
+        )
+    return _expanded(x, batch), _expanded(y, batch)
+
+
+def _expanded(x: Any, batch: Shape) -> Any:
+    shape = (*batch, *x.shape[-2:])
+    return x if x.shape == shape else x.expand(shape)

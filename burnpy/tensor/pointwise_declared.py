@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Self
 
-from burnpy.tensor.arithmetic import S
-from burnpy.tensor.template import binary, predicate, unary
+from burnpy.tensor.template import S, binary, predicate, unary
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 

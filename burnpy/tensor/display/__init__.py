@@ -1,1 +1,0 @@
-"""Tensors and gradients as text, and as HTML and pictures in notebooks."""
