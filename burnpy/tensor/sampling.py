@@ -18,7 +18,16 @@ from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.host_data import DTypeLike
 from burnpy.tensor.levels import drawing
 from burnpy.tensor.operands import refuse_unless
-from burnpy.tensor.random_parameters import COUNT, FINITE, POSITIVE, PROBABILITY, RATE, Draw
+from burnpy.tensor.random_parameters import (
+    COUNT,
+    FINITE,
+    NEGATIVE,
+    OPEN_UNIT,
+    POSITIVE,
+    PROBABILITY,
+    RATE,
+    Draw,
+)
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
