@@ -106,10 +106,13 @@ def _gradient(grad: Any, log_p: Any, labels: Any, steps: Any, lengths: Any, blan
     alpha = kept[:, :n, 2:]
     beta = kept[back.T[:, :, None], n + members[:, None], 2 + turn]
     possible = total > IMPOSSIBLE / 2
-    joint = alpha + beta - emitted - np.where(possible, total, 0.0).astype(dtype)[:, None]  # both have the emission
-    counted = (np.arange(time)[:, None] < steps) & possible
-    shares = np.where(counted[:, :, None] & (np.arange(size) <= 2 * lengths[:, None]), np.exp(joint), 0.0)
-    shares *= -grad[:, None] / np.maximum(shares.sum(2, keepdims=True), np.finfo(dtype).tiny)  # each step has one state
+    within = np.arange(size) <= 2 * lengths[:, None]
+    joint = np.where(within, alpha + beta - emitted, -np.inf)  # both have the emission
+    shares = np.exp(joint - joint.max(2, keepdims=True))
+    shares /= shares.sum(2, keepdims=True)  # relative to a step's states, whatever was rounded before
+    counted = (np.arange(time)[:, None] < steps) & (total > IMPOSSIBLE / 2)
+    shares = np.where(counted[:, :, None], shares, 0.0)
+    shares *= -grad[:, None]
     out = np.zeros((time, n * classes), dtype)
     places = (states + members[:, None] * classes).reshape(-1)
     order = places.argsort(kind="stable")

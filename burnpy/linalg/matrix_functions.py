@@ -209,7 +209,7 @@ def matrix_norm(x: Tensor[B], ord: Order = "fro", dim: tuple[int, int] = (-2, -1
 
     Raises:
         ArgumentError: there is no such norm.
-        ShapeError: x has fewer than two dimensions.
+        ShapeError: x has fewer than two dimensions, or ``ord`` selects the smallest of no numbers.
 
     >>> x = Tensor[NumPy].from_data([[3.0, 0.0], [0.0, -4.0]])
     >>> [matrix_norm(x, ord=p).item() for p in ("fro", "nuc", 2, -1)]
@@ -227,13 +227,12 @@ def matrix_norm(x: Tensor[B], ord: Order = "fro", dim: tuple[int, int] = (-2, -1
         return vector_norm(x, 2.0, (rows, columns), keepdim)
     if ord in (1, -1, math.inf, -math.inf):
         inner, outer = (rows, columns) if ord in (1, -1) else (columns, rows)
-        sums = x.abs().sum(inner, keepdim=True)
-        out = sums.amax(outer, keepdim=True) if ord in (1, math.inf) else sums.amin(outer, keepdim=True)
+        out = _extreme(x, x.abs().sum(inner, keepdim=True), ord, outer)
         return out if keepdim else out.squeeze((rows, columns))
     others = [d for d in range(x.ndim) if d not in (rows, columns)]
     moved = x.permute(*others, rows, columns)
     values = moved._like(moved._backend.svdvals(moved._primitive))
-    out = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord == 2 else values.amin(-1)
+    out = values.sum(-1) if ord == "nuc" else _extreme(x, values, ord, -1).squeeze(-1)
     return out.reshape(*[1 if d in (rows, columns) else n for d, n in enumerate(x.shape)]) if keepdim else out
 
 
@@ -293,6 +292,19 @@ def cond(x: Tensor[B], p: Order | None = None) -> Tensor[B]:
     assert p is not None
     product = matrix_norm(x, p) * matrix_norm(inverse, p)
     return where(singular, math.inf, product)
+
+
+def _extreme(x: Tensor[B], values: Tensor[B], ord: Any, dim: int) -> Tensor[B]:
+    """Return the largest, or for a negative ``ord`` the smallest, of values along ``dim``, which stays with size 1.
+
+    Raises:
+        ShapeError: there are no values to take the smallest of; the largest is 0.
+    """
+    if ord < 0 and values.shape[dim] == 0:
+        raise ShapeError(f"matrix_norm() got ord={ord} for empty matrices, of shape {x.shape}, which have no such norm")
+    if ord < 0:
+        return values.amin(dim, keepdim=True)
+    return values.amax(dim, keepdim=True) if values.shape[dim] else values.sum(dim, keepdim=True)
 
 
 def _number(operation: str, x: Tensor[Any], ord: Any) -> float:

@@ -220,7 +220,7 @@ class Elementary(TensorBase[B]):
             )
         x, slopes = together("prelu", self, weight)
         if slopes.ndim:
-            slopes = slopes.reshape((channels, *(1,) * (self.ndim - 2)) if slopes.shape[0] > 1 else ())
+            slopes = slopes.reshape((channels, *(1,) * (self.ndim - 2)) if slopes.shape[0] != 1 else ())
         b: Any = x._backend
         sloped = b.discrete.bitwise_not(b.gt(x._primitive, 0.0))  # NaN too
         negative = b.where(sloped, x._primitive, 0.0)

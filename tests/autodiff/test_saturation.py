@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cross_entropy
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cross_entropy, func, special
 from burnpy.backend import NumPy
 from burnpy.nn.functional import scaled_dot_product_attention
 
@@ -100,3 +100,24 @@ def test_weights_sum_to_one_however_large_the_logits(dtype: str, large: float) -
     query, keys = x[:1].detach().reshape(1, 1), values.detach().ones_like()
     out = scaled_dot_product_attention(query, keys, values, scale=1.0)
     np.testing.assert_allclose(out.sum().backward()[values].to_numpy().ravel(), [0.25] * 4, rtol=1e-6)
+
+
+HOSTILE: dict[str, tuple[Any, float, float, float | None]] = {
+    "acosh": (lambda x: x.acosh(), 1e22, 1e-22, None),
+    "gelu": (lambda x: x.gelu(), 1e25, 1.0, 0.0),
+    "gelu of a negative number": (lambda x: x.gelu(), -1e25, 0.0, 0.0),
+    "gelu by tanh": (lambda x: x.gelu("tanh"), 1e25, 1.0, 0.0),
+    "gelu by tanh of a negative number": (lambda x: x.gelu("tanh"), -1e25, 0.0, 0.0),
+    "i0e": (special.i0e, 1e5, -6.30785496e-9, 9.46180609e-14),
+    "i1e": (special.i1e, 1e5, -6.30776034e-9, None),
+    "the slope of a power of infinity": (lambda y: func.grad(lambda x: x**y)(y.detach() + math.inf), 0.0, 0.0, None),
+}
+"""Functions, a number, and the first and second derivative there."""
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_derivatives_at_large_numbers(name: str) -> None:
+    f, value, first, second = HOSTILE[name]
+    x = Tensor[NumPy].from_data(value)
+    found = func.grad(f)(x).item(), func.grad(func.grad(f))(x).item()
+    np.testing.assert_allclose(found, (first, found[1] if second is None else second), rtol=1e-5)

@@ -331,6 +331,8 @@ def test_norms() -> None:
     zero = tensor(np.zeros((3, 3)), Train).require_grad()
     for f in (linalg.vector_norm, linalg.matrix_norm, linalg.norm):
         assert f(zero).backward()[zero].tolist() == np.zeros((3, 3)).tolist()
+    for p in ("fro", "nuc", 1, 2, inf):
+        assert linalg.matrix_norm(zero[:0], ord=p).item() == linalg.matrix_norm(zero[:, :0], ord=p).item() == 0.0
     call: Any
     for call, error, said in (
         (lambda: linalg.norm(x, "fro"), ShapeError, "name the dims"),
@@ -338,6 +340,14 @@ def test_norms() -> None:
         (lambda: linalg.matrix_norm(x, 3), ArgumentError, "ord=3"),
         (lambda: linalg.vector_norm(x[:0], inf), ShapeError, "no elements"),
         (lambda: linalg.cond(x, 1), ShapeError, "square"),
+        *[
+            (
+                lambda p=p, empty=empty: linalg.matrix_norm(empty, p),
+                ShapeError,
+                rf"matrix_norm\(\) got ord={p} for empty",
+            )
+            for p, empty in ((-2, zero[:0]), (-inf, zero[:0]), (-1, zero[:, :0]))
+        ],
     ):
         with pytest.raises(error, match=said):
             call()

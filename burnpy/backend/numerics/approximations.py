@@ -303,9 +303,8 @@ def polygamma(b: Any, x: Float, n: int) -> Float:
     for k, number in enumerate(BERNOULLI, 1):
         series.append(number / math.factorial(2 * k) * factor)
         factor *= (s + 2 * k - 1) * (s + 2 * k)
-    rest = b.mul(polynomial(b, squared, tuple(series[::-1])), inverse)
-    rest = b.add(b.add(rest, 0.5), b.mul(last, 1 / n))
-    total = b.add(total, b.where(b.lt(last, math.inf), b.mul(power, rest), 0.0))
+    rest = b.add(b.mul(polynomial(b, squared, tuple(series[::-1])), inverse), 0.5)
+    total = b.add(b.add(total, b.mul(power, rest)), b.mul(b.pow(last, -n), 1 / n))
     scale = float(math.factorial(n)) if n <= 170 else math.inf
     value = b.mul(total, scale * sign)
     fraction = b.sub(x, b.round(x))

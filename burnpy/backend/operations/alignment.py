@@ -78,12 +78,10 @@ class Alignment(OperationsBase):
         d, size = self.discrete, lattice.size
         rows = [self.reshape(row, (1, *row.shape)) for row in (*alphas, *betas)]
         joint = self.add(self.cat(rows[: shape[0]], 0), self.cat(rows[shape[0] :], 0))
-        paths = self.exp(self.sub(joint, self.reshape(total, (shape[1], 1))))
         counted = d.bitwise_and(d.reshape(lattice.possible(total), (1, shape[1])), lattice.within)
         factor = self.where(counted, self.neg(self.cast(grad, lattice.dtype)), 0.0)
+        paths = self.softmax(joint, 2)  # relative to the sum over a step's states, whatever was rounded before
         paths = self.where(d.reshape(counted, (*shape[:2], 1)), paths, 0.0)
-        sums = self.sum(paths, (2,), True)  # of 1, but for the rounding of large logarithms
-        paths = self.div(paths, self.where(self.ne(sums, 0.0), sums, 1.0))
         shares = self.mul(paths, self.reshape(factor, (*shape[:2], 1)))
         states = d.expand(d.reshape(lattice.states, (1, shape[1], size)), (shape[0], shape[1], size))
         return self.cast(self.scatter_add(self.full(shape, 0.0, lattice.dtype), 2, states, shares), log_p.dtype)

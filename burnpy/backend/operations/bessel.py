@@ -9,9 +9,14 @@ from burnpy.backend.primitives import Float
 from burnpy.backend.schema import POINTWISE, derived
 
 
-def i1e_vjp(i: Any, g: Float, x: Float, out: Float) -> Float:
-    """g · (I₀ - I₁ / x) e^-|x| - g · sign(x) · out; ½ at 0."""
-    return i.mul(g, i.sub(i.sub(i.i0e(x), i.bessel_ratio(x, 1, True)), i.mul(i.sign(x), out)))
+def i0e_vjp(i: Any, g: Float, x: Float) -> Float:
+    """g · sign(x) · (|I₁| - I₀) e^-|x|, a difference that is computed without cancellation."""
+    return i.mul(g, i.mul(i.sign(x), in_float64(i, "bessel", "scaled_difference", x)))
+
+
+def i1e_vjp(i: Any, g: Float, x: Float) -> Float:
+    """g · (I₀ - |I₁| - I₁ / x) e^-|x|; ½ at 0."""
+    return i.neg(i.mul(g, i.add(in_float64(i, "bessel", "scaled_difference", x), i.bessel_ratio(x, 1, True))))
 
 
 def ratio_vjp(i: Any, g: Float, x: Float, out: Float, order: int, scaled: bool) -> Float:
@@ -33,7 +38,7 @@ class Bessel(OperationsBase):
         """
         return self.bessel_ratio(x, 0, False)
 
-    @derived(POINTWISE, flops=150, vjp=lambda i, g, x, out: i.mul(g, i.sub(i.i1e(x), i.mul(i.sign(x), out))))
+    @derived(POINTWISE, flops=150, vjp=i0e_vjp)
     def i0e(self, x: Float) -> Float:
         """Compute e^-|x| I₀(x), which is finite everywhere. The gradient at 0 is 0."""
         return self.bessel_ratio(x, 0, True)

@@ -69,7 +69,7 @@ class Elementary(OperationsBase):
         POINTWISE,
         method=True,
         flops=3,
-        vjp=lambda i, g, x: i.div(g, i.sqrt(i.add(i.mul(i.add(x, -1.0), i.add(x, 1.0)), 0.0))),
+        vjp=lambda i, g, x: i.div(i.div(g, i.sqrt(i.add(x, -1.0))), i.sqrt(i.add(x, 1.0))),
     )
     def acosh(self, x: Float) -> Float:
         """Compute the inverse hyperbolic cosine, which is not negative; NaN below 1. The gradient at 1 is inf."""

@@ -21,7 +21,8 @@ def pow_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
     if isinstance(y, (int, float)):
         return zero_vjp(i, g) if y == 0 else i.mul(g, i.mul(i.pow(x, y - 1), y))
     d = i.discrete
-    lost = d.bitwise_and(i.eq(y, 0.0), d.bitwise_not(i.isfinite(i.reciprocal(i.detach(x)))))
+    size = i.abs(i.detach(x))
+    lost = d.bitwise_and(i.eq(y, 0.0), d.bitwise_not(d.bitwise_and(i.gt(size, 0.0), i.lt(size, math.inf))))
     moves = d.bitwise_not(d.bitwise_or(lost, pow_ignores_y(i, x, y)))
     y = i.where(moves, y, i.detach(y))
     base = i.where(d.bitwise_not(lost), x, 1.0)
