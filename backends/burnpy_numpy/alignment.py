@@ -105,7 +105,6 @@ def _gradient(grad: Any, log_p: Any, labels: Any, steps: Any, lengths: Any, blan
     total = _totals(kept[:, :n], steps, lengths)
     alpha = kept[:, :n, 2:]
     beta = kept[back.T[:, :, None], n + members[:, None], 2 + turn]
-    possible = total > IMPOSSIBLE / 2
     within = np.arange(size) <= 2 * lengths[:, None]
     joint = np.where(within, alpha + beta - emitted, -np.inf)  # both have the emission
     shares = np.exp(joint - joint.max(2, keepdims=True))
