@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import burnpy
-from burnpy import IntTensor, Tensor, func
+from burnpy import BoolTensor, IntTensor, Tensor, func
 from burnpy.autodiff import Autodiff
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, ExportError, KindError, MissingPackageError, RecordingError
@@ -343,3 +343,66 @@ def test_dropout_is_absent_from_a_model_for_inference(tmp_path: Path) -> None:
     model: Any = Sequential(Linear(8, 8, device=Autodiff[NumPy]), Dropout(0.5), Relu()).valid()
     onnx.export(model, (floats(2, 8),), tmp_path / "model.onnx")
     assert [node.op_type for node in loaded(tmp_path / "model.onnx").graph.node] == ["MatMul", "Add", "Relu"]
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 1, 6), (2, 3, 1, 6), (1, 1, 5, 6), (1, 6), (6,)])
+def test_masks_that_broadcast(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """Runtimes broadcast a mask's leading dimensions alone."""
+
+    def attend(q: Any, k: Any, v: Any, mask: Any) -> Any:
+        return burnpy.nn.functional.scaled_dot_product_attention(q, k, v, mask)
+
+    mask = BoolTensor.from_data(np.random.default_rng(0).random(shape) > 0.3, device=NumPy)
+    inputs = (floats(2, 3, 5, 4), floats(2, 3, 6, 4), floats(2, 3, 6, 4), mask)
+    onnx.export(attend, inputs, tmp_path / "model.onnx", dynamic={"v": {3: "f"}})
+    assert all(x.relative < 1e-5 for x in onnx.verify(tmp_path / "model.onnx", attend, inputs))
+
+
+def test_what_a_function_captures(tmp_path: Path) -> None:
+    """Modules, tensors and those of helpers are initializers, whose slices may vary with a length."""
+    table, layer = floats(20, 4), Linear(4, 3, device=NumPy)
+
+    def places(x: Any) -> Any:
+        return table[: x.shape[1]]
+
+    def model(table: Any) -> Any:
+        return layer(table + places(table))
+
+    path = tmp_path / "model.onnx"
+    for size in (5, 9):
+        onnx.export(model, (floats(2, 5, 4),), path, dynamic={"table": {1: "length"}})
+        assert onnx.verify(path, model, (floats(2, size, 4),))[0].relative < 1e-6
+    loaded = onnx.load(path, NumPy)
+    assert [*loaded.named_params()] == ["weights.layer.weight", "weights.layer.bias"]
+    assert [*loaded.named_buffers()] == ["weights.places.table"]
+    tracked = Linear(4, 3, device=Autodiff[NumPy])
+    with pytest.raises(ArgumentError, match=r"a model on Autodiff\[NumPy\], which records gradients"):
+        onnx.export(lambda x: tracked(x), (floats(2, 4),), path)
+
+
+class Odd(Module[B]):
+    """A layer whose author does not say self."""
+
+    def __init__(self, device: B | type[B]) -> None:
+        self.layer = Linear(4, 3, device=device)
+
+    def forward(this, x: Tensor[B]) -> Tensor[B]:  # noqa: N805
+        return this.layer(x)
+
+
+def test_inputs_are_named_by_the_parameters_after_the_first(tmp_path: Path) -> None:
+    onnx.export(Odd(NumPy), (floats(2, 4),), tmp_path / "model.onnx")
+    assert onnx.load(tmp_path / "model.onnx", NumPy).graph.inputs == ("x",)
+
+
+def test_verify_names_the_node_that_cannot_run(tmp_path: Path) -> None:
+    import onnx as package
+
+    helper, path = package.helper, tmp_path / "model.onnx"
+    infos = [helper.make_tensor_value_info(name, 1, None) for name in ("x", "y", "z")]
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "y"], ["z"], name="product")], "graph", infos[:2], infos[2:]
+    )
+    package.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+    with pytest.raises(ExportError, match=r"cannot run .*model.onnx at the node 'product' \(MatMul\): "):
+        onnx.verify(path, lambda x, y: x, (floats(2, 3), floats(2, 3)))

@@ -53,7 +53,7 @@ def agree(path: Path, *inputs: Any, loops: bool = True) -> onnx.OnnxModel[NumPy]
     expected = session.run(None, dict(zip([x.name for x in session.get_inputs()], inputs, strict=True)))
     model, given = onnx.load(path, NumPy), tuple(map(tensor, inputs))
     again = path.with_name("again.onnx")
-    callables = [model, burnpy.compiled(model)]
+    callables: list[Any] = [model, burnpy.compiled(model)]
     if loops:
         onnx.export(model, given, again)
         callables.append(onnx.load(again, NumPy))

@@ -125,7 +125,7 @@ def export(
         producer_name="burnpy",
         producer_version=version("burnpy"),
     )
-    buffers = [path for path in getattr(model, "named_buffers", dict)() if path in writer.initializers]
+    buffers = [path for path in given.buffers if path in writer.initializers]
     kept = {BUFFERS: json.dumps(buffers)} if buffers else {}
     onnx.helper.set_model_props(proto, {**kept, **(metadata or {})})
     _save(onnx, proto, os.fspath(path))

@@ -83,14 +83,14 @@ def _first_line(error: Exception) -> str:
 
 
 def _opset(onnx: Any, proto: Any, shown: str) -> int:
-    """Return the version of the operators.
+    """Return the version of the operators; the newest one for a file of another domain's operators alone.
 
     Raises:
         LoadingError: the file has none, or one that is too new.
     """
     versions = [entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx")]
-    opset = max(versions, default=0)
     newest = onnx.defs.onnx_opset_version()
+    opset = max(versions, default=0) or (newest if any(entry.domain for entry in proto.opset_import) else 0)
     if not opset:
         raise LoadingError(f"load() cannot read {shown}: it does not say which opset its operators are of")
     if opset > newest:
@@ -205,7 +205,7 @@ class _Reader:
         """Keep the array of a Constant node: a parameter if it has several finite floats, as some exporters write
         weights.
         """
-        entry = proto.attribute[0] if len(proto.attribute) == 1 else None
+        entry: Any = proto.attribute[0] if len(proto.attribute) == 1 else None
         name = "" if entry is None else entry.name
         if name == "value":
             array = self._array(entry.t)

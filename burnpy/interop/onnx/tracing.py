@@ -14,6 +14,8 @@ from burnpy.backend.functions import signature
 from burnpy.backend.plans.recording import Recording
 from burnpy.func.compiling.recorded_calls import Call, OutputLeaf, record_call
 from burnpy.func.pytree import flatten, paths
+from burnpy.interop.onnx.closures import captured, rebuilt
+from burnpy.nn.module import Module
 from burnpy.tensor.tensor_base import TensorBase
 
 
@@ -22,7 +24,9 @@ class Inputs(NamedTuple):
 
     call: Call
     named: Mapping[str, int]  #: the number of each input among the leaves of the call
-    parameters: Mapping[int, str]  #: the path of each parameter and buffer, by its number among the leaves
+    parameters: Mapping[int, str]  #: the path of each tensor of the model, by its number among the leaves
+    buffers: Sequence[str]  #: the paths of those that are no parameters
+    function: Callable[..., Any]  #: computes the results from the arguments of the call
 
 
 class Trace(NamedTuple):
@@ -41,16 +45,14 @@ def inputs_of(model: Any, inputs: tuple[Any, ...]) -> Inputs:
         ArgumentError: the model's device differentiates, or there are more inputs than parameters.
         KindError: an input holds something else than tensors.
     """
-    tensors = _variables(model)
-    if tensors and model.device.differentiates:
-        raise ArgumentError(f"export() got a model on {model.device}, which records gradients; pass model.valid()")
+    held = {"": model} if isinstance(model, Module) else captured(model)
+    call = Call((held, *inputs), {})
+    parameters, buffers = _parameters(held, call)
     given: Any = inputs
     if not isinstance(given, tuple):
         raise KindError(f"export() takes a tuple of inputs, got {type(given).__name__}; write (x,) for one input")
-    function = getattr(type(model), "forward", None) or model
-    names = [name for name in signature(function).parameters if name != "self"]
-    call = Call((model, *inputs), {})
-    parameters = {k: tensors[id(leaf)] for k, leaf in enumerate(call.leaves) if id(leaf) in tensors}
+    method = getattr(type(model), "forward", None)
+    names = [*signature(method).parameters][1:] if method is not None else [*signature(model).parameters]
     start = call.structure.children[0].children[0].size
     named: dict[str, int] = {}
     for k, value in enumerate(inputs):
@@ -63,15 +65,43 @@ def inputs_of(model: Any, inputs: tuple[Any, ...]) -> Inputs:
             else:
                 named[path] = start
             start += 1
-    return Inputs(call, named, parameters)
+    taken = named.keys() & parameters.values()
+    parameters = {k: f"captured.{path}" if path in taken else path for k, path in parameters.items()}
+
+    def function(held: dict[str, Any], *args: Any) -> Any:
+        return (held[""] if isinstance(model, Module) else rebuilt(model, held))(*args)
+
+    return Inputs(call, named, parameters, buffers, function)
 
 
-def _variables(model: Any) -> dict[int, str]:
-    """Return the path of each parameter and buffer of a module by the id of its tensor."""
-    if not hasattr(model, "named_params"):
-        return {}
-    variables = [*model.named_buffers().items(), *model.named_params().items()]
-    return {id(variable.value): path for path, variable in variables}
+def _parameters(held: Mapping[str, Any], call: Call) -> tuple[dict[int, str], list[str]]:
+    """Return the path of each tensor of modules and trees, by its number among the leaves, and those of buffers.
+
+    Raises:
+        ArgumentError: a device differentiates.
+    """
+    known: dict[int, str] = {}
+    buffers: list[str] = []
+    for name, tree in held.items():
+        if isinstance(tree, Module):
+            prefix = f"{name}." if name else ""
+            variables: list[tuple[str, Any]] = [*tree.named_buffers().items(), *tree.named_params().items()]
+            known.update({id(variable.value): f"{prefix}{path}" for path, variable in variables})
+            buffers += [f"{prefix}{path}" for path in tree.named_buffers()]
+        else:
+            leaves, structure = flatten(tree, whole=True)
+            places = {id(leaf): path for leaf, path in zip(leaves, paths(structure, name), strict=True)}
+            known = {**places, **known}
+            buffers += places.values()
+    found = {
+        k: known[id(leaf)] for k, leaf in enumerate(call.leaves) if id(leaf) in known and isinstance(leaf, TensorBase)
+    }
+    for k in found:
+        if call.leaves[k].device.differentiates:
+            raise ArgumentError(
+                f"export() got a model on {call.leaves[k].device}, which records gradients; pass model.valid()"
+            )
+    return found, buffers
 
 
 def symbols_of(inputs: Inputs, dynamic: Mapping[str, Mapping[int, str]]) -> dict[tuple[int, int], str]:
@@ -156,17 +186,16 @@ def _resized(inputs: Inputs, symbols: Mapping[tuple[int, int], str], sizes: Mapp
 
 
 def _trace(model: Any, inputs: Inputs, leaves: Sequence[Any], decomposes: Decomposes) -> Trace:
-    recorder, numbers, results, structure = record_call(_called, inputs.call, leaves, RecordedDevices(decomposes))
+    recorder, numbers, results, structure = record_call(
+        inputs.function, inputs.call, leaves, RecordedDevices(decomposes)
+    )
     outputs: dict[str, Any] = {}
     for path, leaf in zip(paths(structure, "output"), results, strict=True):
         if leaf.__class__ is OutputLeaf:
             outputs[path] = recorder.recording.outputs[leaf.position]
         elif isinstance(leaf, TensorBase):
-            outputs[path] = leaf.to_numpy()
+            value: Any = leaf
+            outputs[path] = value.to_numpy()
         elif leaf is not None:
             raise ExportError(f"export() writes models that return tensors, and {path} is {leaf!r:.60}")
     return Trace(recorder.recording, numbers, outputs, recorder.inner)
-
-
-def _called(model: Any, *args: Any) -> Any:
-    return model(*args)

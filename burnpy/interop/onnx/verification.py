@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, ExportError, path_shown
 from burnpy.backend.extras import needed
 from burnpy.func.pytree import flatten
 from burnpy.interop.onnx.tracing import inputs_of
@@ -34,22 +35,41 @@ def verify(path: str | os.PathLike[str], model: Callable[..., Any], inputs: tupl
 
     Raises:
         ArgumentError: the file has other inputs or outputs than the model, or an output has another shape.
+        ExportError: onnxruntime cannot run the file; the message names the node.
         MissingPackageError: onnxruntime is not installed.
     """
     runtime = needed("onnxruntime", "verify()", "onnxruntime", "onnx")
     given = inputs_of(model, inputs)
-    session = runtime.InferenceSession(os.fspath(path), providers=["CPUExecutionProvider"])
+    settings = runtime.SessionOptions()
+    settings.log_severity_level = 4  # errors are raised, too
+    session = _run(path, lambda: runtime.InferenceSession(os.fspath(path), settings, ["CPUExecutionProvider"]))
     names = [value.name for value in session.get_inputs()]
     unknown = [name for name in names if name not in given.named]
     if unknown:
         raise ArgumentError(f"verify() got a file with the inputs {names} and a model with {list(given.named)}")
     arrays = {name: given.call.leaves[given.named[name]].to_numpy() for name in names}
-    theirs = session.run(None, arrays)
+    theirs = _run(path, lambda: session.run(None, arrays))
     ours: list[Any] = [leaf for leaf in flatten(model(*inputs), whole=True)[0] if isinstance(leaf, TensorBase)]
     outputs = [value.name for value in session.get_outputs()]
     if len(ours) != len(outputs):
         raise ArgumentError(f"verify() got a file with the outputs {outputs} and a model with {len(ours)}")
     return [_difference(name, x.to_numpy(), y) for name, x, y in zip(outputs, ours, theirs, strict=True)]
+
+
+def _run(path: str | os.PathLike[str], f: Callable[[], Any]) -> Any:
+    """Call a function of onnxruntime.
+
+    Raises:
+        ExportError: it refuses the file.
+    """
+    try:
+        return f()
+    except Exception as error:  # onnxruntime's have no common class
+        text = str(error)
+        node = re.search(r"running (\w+) node\. Name:'([^']*)'|Node \(([^)]*)\)", text)
+        where = "" if node is None else f" at the node {node[2] or node[3]!r}" + (f" ({node[1]})" if node[1] else "")
+        reason = " ".join(text.rpartition("Status Message: ")[2].split())
+        raise ExportError(f"verify(): onnxruntime cannot run {path_shown(path)}{where}: {reason}") from error
 
 
 def _difference(name: str, ours: Any, theirs: Any) -> Difference:

@@ -95,7 +95,10 @@ def attention(g: GraphWriter, q: Operand, k: Operand, v: Operand, mask: Any, off
         mask = allowed if mask is None else g.node("And", mask, allowed)
     if len(lead) != 2:  # the operator has a batch and heads
         q, k, v = [x._replace(name=g.node("Reshape", x, g.sizes(_of_heads(g, x.shape)))) for x in (q, k, v)]
-    out = g.node("Attention", q, k, v, mask, scale=scale, is_causal=int(causal))
+    spread = mask
+    if isinstance(mask, Operand) and mask.shape[-2:] != (q.shape[-2], k.shape[-2]):  # runtimes broadcast the lead alone
+        spread = g.node("Expand", mask, g.sizes((*mask.shape[:-2], q.shape[-2], k.shape[-2])))
+    out = g.node("Attention", q, k, v, spread, scale=scale, is_causal=int(causal))
     if mask is not None:
         number = g.node("Cast", mask, to=int32)
         some = g.node("Cast", g.node("ReduceMax", number, g.sizes((-1,)), keepdims=1), to=bool_)
