@@ -13,16 +13,20 @@ import pytest
 
 from burnpy.backend import NumPy
 from burnpy.interop import onnx
-from burnpy.interop.onnx.operators.table import DTYPES, tensor
+from burnpy.interop.onnx.operators.table import tensor
 from tests.interrupting import LONG
 
 pytestmark = [pytest.mark.heavy("onnx")]
 
 OUT_OF_SCOPE = re.compile(
-    "Adagrad|Adam|Momentum|Gradient|.*Sequence.*|Optional.*|String.*|RegexFullMatch|TfIdfVectorizer|ImageDecoder|"
-    "LabelEncoder|TreeEnsemble|ArrayFeatureExtractor|Binarizer"
+    "Adagrad|Adam|Momentum|Gradient|.*Sequence.*|Optional.*|String.*|RegexFullMatch|TfIdfVectorizer|ImageDecoder"
 )
-"""Operators for training, on text, sequences and optional values, and of the domain for classical models."""
+"""Operators for training, on text, sequences and optional values."""
+REFUSED = {
+    "test_training_dropout": "a Dropout for training draws other numbers",
+    "test_ai_onnx_ml_tree_ensemble": "trees with sets as conditions, of no exporter yet",
+}
+"""The beginnings of the names of cases that are refused, with the reason."""
 ROUNDING = re.compile("(bf16|fp16)|_dft")
 """Cases whose expected results are of numbers rounded in another order."""
 PARTS = 16
@@ -39,14 +43,19 @@ def cases() -> tuple[Any, ...]:
 
 def in_scope(case: Any) -> bool:
     graph = case.model.graph
-    if any(OUT_OF_SCOPE.fullmatch(node.op_type) or node.domain not in ("", "ai.onnx") for node in graph.node):
+    if any(OUT_OF_SCOPE.fullmatch(node.op_type) or "training" in node.domain for node in graph.node):
+        return False
+    if any(value.type.WhichOneof("value") != "tensor_type" for value in (*graph.input, *graph.output)):
         return False
     values = [value for pair in case.data_sets for values in pair for value in values]
-    if not all(isinstance(a, np.ndarray) and (a.dtype.kind in "fiub" or a.dtype.name == "bfloat16") for a in values):
-        return False
-    if any(v.type.tensor_type.elem_type not in DTYPES for v in (*graph.value_info, *graph.input, *graph.output)):
-        return False
-    return not any(a.name == "to" and a.i not in DTYPES for node in graph.node for a in node.attribute)
+    return not any(isinstance(value, np.ndarray) and value.dtype.kind in "OSU" for value in values)
+
+
+def array(value: Any) -> Any:
+    """The array of a value of a case, as the tensor for it has it: narrow dtypes are wider."""
+    import onnx as package
+
+    return tensor(package.numpy_helper.to_array(value) if hasattr(value, "dims") else value).to_numpy()
 
 
 @pytest.mark.parametrize("part", range(PARTS if LONG else 1))
@@ -56,6 +65,8 @@ def test_results(part: int, tmp_path: Path) -> None:
     path = tmp_path / "case.onnx"
     wrong = []
     for case in cases()[part::PARTS]:
+        if case.name.startswith(tuple(REFUSED)):
+            continue
         package.save(case.model, path)
         try:
             with warnings.catch_warnings():
@@ -68,8 +79,9 @@ def test_results(part: int, tmp_path: Path) -> None:
 
 def differences(case: Any, model: Any) -> None:
     for inputs, expected in case.data_sets:
-        results = model(*map(tensor, inputs))
-        for result, value in zip(results if isinstance(results, tuple) else (results,), expected, strict=True):
+        results = model(*[tensor(array(value)) for value in inputs])
+        outputs = results if isinstance(results, tuple) else (results,)
+        for result, value in zip(outputs, map(array, expected), strict=True):
             found = result.to_numpy()
             assert (found.dtype, found.shape) == (value.dtype, value.shape)
             if re.search("random|bernoulli|multinomial", case.name):
@@ -108,4 +120,5 @@ def test_models(kind: str, count: int) -> None:
 
 
 def test_most_of_the_cases_are_in_scope() -> None:
-    assert len(cases()) > 1400
+    assert len(cases()) > 1750
+    assert sum(case.name.startswith(tuple(REFUSED)) for case in cases()) <= 8

@@ -21,7 +21,7 @@ from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, Bound, 
 from burnpy.interop.onnx.patterns import joined
 from burnpy.interop.onnx.rules.rule import is_float
 
-DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
+DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview")
 """The domains of the operators that are read."""
 
 DEEPEST, MOST = 32, 10**6
@@ -150,6 +150,7 @@ class _Reader:
         self.wrong: list[str] = []
         self.count = 0
         self.arrays: dict[str, Any] = {}
+        self.types: dict[str, int] = {}  # the numbers of the dtypes of values, where the file says them
         self.computed: set[str] = set()  # the names of the arrays of Constant nodes that are no weights
 
     def main(self, proto: Any) -> tuple[Graph, dict[str, Any]]:
@@ -174,8 +175,11 @@ class _Reader:
             raise LoadingError(f"load() cannot read {self.shown}: its graphs are nested more than {DEEPEST} deep")
         inputs, outputs = ([value.name for value in values] for values in (proto.input, proto.output))
         names = {**outside, **{name: name for name in inputs}}
+        for value in (*proto.input, *proto.value_info, *proto.output):
+            self.types[value.name] = value.type.tensor_type.elem_type
         for entry in proto.initializer:
             self._hold(entry.name, self._array(entry), names)
+            self.types[entry.name] = entry.data_type
         for entry in proto.sparse_initializer:
             self._hold(entry.values.name, self._dense(entry), names)
         nodes = []
@@ -209,6 +213,7 @@ class _Reader:
         name = "" if entry is None else entry.name
         if name == "value":
             array = self._array(entry.t)
+            self.types[proto.output[0]] = entry.t.data_type
         elif name == "sparse_value":
             array = self._dense(entry.sparse_tensor)
         elif name in ("value_float", "value_floats", "value_int", "value_ints"):
@@ -248,9 +253,12 @@ class _Reader:
                     self.wrong.append(f"{where} has the attribute {entry.name}, which is unknown")
                 continue
             attributes[name] = self._attribute(entry, names, depth)
-        for name, value in (("kind", kind), ("opset", self.opset), ("outputs", len(proto.output))):
+        types = tuple([self.types.get(name, 0) for name in proto.input])
+        for name, value in (("kind", kind), ("opset", self.opset), ("outputs", len(proto.output)), ("types", types)):
             if name in found.attributes:
                 attributes[name] = value
+        if kind == "Cast":
+            self.types.update(dict.fromkeys(proto.output, attributes.get("to", 0)))
         nested = any(isinstance(value, Graph) for value in attributes.values())
         inputs = tuple([names.get(name, name) for name in proto.input])
         return GraphNode(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.interop.onnx.operators.table import Value, arange, cast, like, operator
+from burnpy.interop.onnx.operators.table import Value, arange, cast, like, onnx_dtype, operator
 from burnpy.nn import functional
 from burnpy.tensor.joining import cat, stack, where
 from burnpy.tensor.tensor import BoolTensor
@@ -84,6 +84,28 @@ def attention(
     if packed:
         out = out.transpose(1, 2).reshape(out.shape[0], out.shape[2], -1)
     return (out, keys, values, scores)[:outputs] if outputs > 1 else out
+
+
+@operator("FlexAttention")
+def flex_attention(
+    q: Value,
+    k: Value,
+    v: Value,
+    *,
+    scale: float | None = None,
+    score_mod: Any = None,
+    prob_mod: Any = None,
+    softmax_precision: int = 0,
+) -> Value:
+    """Attend with graphs that change the scores, before and after their softmax."""
+    groups = q.shape[1] // k.shape[1]
+    if groups > 1:
+        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+    scores = (q * (1.0 / math.sqrt(q.shape[-1]) if scale is None else scale)) @ k.mT
+    scores = scores if score_mod is None else score_mod(scores)[0]
+    shares = (scores if not softmax_precision else cast(scores, onnx_dtype(softmax_precision))).softmax(dim=-1)
+    shares = cast(shares, q.dtype)
+    return (shares if prob_mod is None else prob_mod(shares)[0]) @ v
 
 
 @operator("Attend")

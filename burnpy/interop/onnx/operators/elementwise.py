@@ -7,6 +7,7 @@ from functools import reduce
 from typing import Any
 
 from burnpy.backend.errors import LoadingError
+from burnpy.interop.onnx.operators.narrow_dtypes import narrowed
 from burnpy.interop.onnx.operators.table import Scalar, Value, cast, onnx_dtype, operator, tensor
 from burnpy.nn import functional
 from burnpy.tensor.joining import maximum as larger
@@ -234,13 +235,15 @@ def bit_shift(x: Value, y: Value, *, direction: str) -> Value:
 @operator("Cast")
 def cast_(x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
     """Convert to another dtype."""
-    return cast(x, onnx_dtype(to))
+    return narrowed(x, to, bool(saturate), round_mode)
 
 
 @operator("CastLike")
-def cast_like(x: Value, y: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
+def cast_like(
+    x: Value, y: Value, *, saturate: int = 1, round_mode: str = "up", types: tuple[int, ...] = (0, 0)
+) -> Value:
     """Convert to the dtype of y."""
-    return cast(x, y.dtype)
+    return narrowed(x, types[1], bool(saturate), round_mode) if types[1] else cast(x, y.dtype)
 
 
 @operator("BitCast")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.errors import LoadingError
+from burnpy.interop.onnx.operators.narrow_dtypes import INTS, is_narrow, narrowed, wide_dtype
 from burnpy.interop.onnx.operators.table import Value, cast, onnx_dtype, operator
 from burnpy.interop.onnx.operators.windows import conv
 
@@ -33,17 +33,20 @@ def quantize(
     output_dtype: int = 0,
     precision: int = 0,
     saturate: int = 1,
+    types: tuple[int, ...] = (),
 ) -> Value:
     """Return x / scale, rounded, plus the zero point, limited to the ints of the result's dtype."""
-    dtype = zero.dtype if zero is not None else onnx_dtype(output_dtype) if output_dtype else np.dtype(np.uint8)
-    if dtype.name not in LIMITS:
-        raise LoadingError(f"QuantizeLinear to {dtype} has no counterpart in burnpy")
+    number = (types[2] if len(types) > 2 else 0) or output_dtype
     axis = axis % max(x.ndim, 1)
     wide = cast(x, "float32") if x.dtype.itemsize == 2 or x.dtype.kind != "f" else x
     parts = cast(aligned(x, scale, axis, block_size), wide.dtype)
+    if is_narrow(number) and number not in INTS:
+        return narrowed(wide / parts, number, bool(saturate))
+    dtype = zero.dtype if zero is not None else wide_dtype(number) if number else np.dtype(np.uint8)
+    low, high = INTS[number] if number in INTS else LIMITS[dtype.name]
     rounded = cast((wide / parts).round().clamp(-(2.0**31), 2.0**31), "int64")
     moved = rounded if zero is None else rounded + cast(aligned(x, zero, axis, block_size), "int64")
-    return cast(moved.clamp(*LIMITS[dtype.name]), dtype)
+    return cast(moved.clamp(low, high), dtype)
 
 
 @operator("DequantizeLinear")
@@ -52,9 +55,9 @@ def dequantize(
 ) -> Value:
     """Return (x - zero point) · scale."""
     axis = axis % max(x.ndim, 1)
-    moved = cast(x, "int64")
+    moved = x if x.dtype.kind == "f" else cast(x, "int64")
     if zero is not None:
-        moved = moved - cast(aligned(x, zero, axis, block_size), "int64")
+        moved = moved - cast(aligned(x, zero, axis, block_size), moved.dtype)
     dtype = onnx_dtype(output_dtype) if output_dtype else scale.dtype
     return cast(cast(moved, scale.dtype) * aligned(x, scale, axis, block_size), dtype)
 

@@ -51,7 +51,8 @@ def operator(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add a function to the table.
 
     Its positional parameters are the inputs, those after ``*`` the attributes in lower case, with underscores. Among
-    these, ``opset`` is the version of the operators, ``outputs`` the number of results and ``kind`` the name.
+    these, ``opset`` is the version of the operators, ``outputs`` the number of results, ``kind`` the name, and
+    ``types`` the numbers of the inputs' dtypes in ``TensorProto.DataType``, 0 where the file does not say them.
     """
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -157,6 +158,8 @@ def tensor(array: Any, device: Any = HOST) -> Value:
         LoadingError: its dtype is one of text or complex numbers.
     """
     array = np.asarray(array)
+    if array.dtype.name in _WIDE:
+        array = array.astype(_WIDE[array.dtype.name])
     if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
         raise LoadingError(f"ONNX tensors of dtype {array.dtype} have no counterpart in burnpy")
     return CLASSES[kind_of(array.dtype)].from_data(array, dtype=array.dtype, device=device)
@@ -190,6 +193,29 @@ DTYPES = {
     16: "bfloat16",
 }
 """The dtypes by their numbers in ``TensorProto.DataType``."""
+
+
+class Narrow(NamedTuple):
+    """A dtype of ONNX that tensors do not have, and the dtype of the tensors that hold its numbers."""
+
+    name: str
+    wide: str
+
+
+NARROW = {
+    17: Narrow("float8_e4m3fn", "float32"),
+    18: Narrow("float8_e4m3fnuz", "float32"),
+    19: Narrow("float8_e5m2", "float32"),
+    20: Narrow("float8_e5m2fnuz", "float32"),
+    21: Narrow("uint4", "uint8"),
+    22: Narrow("int4", "int8"),
+    23: Narrow("float4_e2m1fn", "float32"),
+    24: Narrow("float8_e8m0fnu", "float32"),
+    25: Narrow("uint2", "uint8"),
+    26: Narrow("int2", "int8"),
+}
+"""The narrow dtypes by their numbers in ``TensorProto.DataType``."""
+_WIDE = {narrow.name: narrow.wide for narrow in NARROW.values()}
 
 
 def onnx_dtype(number: int) -> Any:
