@@ -72,7 +72,7 @@ def stft(
     >>> stft(x, 16, window=hann_window(16, device=NumPy)).shape
     (9, 17)
     """
-    signal = float_or_complex("stft", x)
+    signal = _beside(float_or_complex("stft", x), window, "stft")
     frames = _checked("stft", signal, n_fft, hop_length, win_length, window)
     complex_signal = isinstance(signal, ComplexTensor)
     half = not complex_signal if onesided is None else bool(onesided)
@@ -131,6 +131,7 @@ def istft(
     """
     if not isinstance(z, ComplexTensor):
         raise KindError(f"istft() takes a ComplexTensor, got {describe(z)}; ComplexTensor(real, imag) makes one")
+    z = _beside(z, window, "istft")
     frames = _checked("istft", z, n_fft, hop_length, win_length, window)
     frequencies = frames.size // 2 + 1 if onesided else frames.size
     if z.ndim < 2 or z.shape[-2] != frequencies or not z.shape[-1]:
@@ -164,6 +165,16 @@ def istft(
         key = (*(slice(None),) * (last - 1), slice(0, stop - start, 1))
         out = b.slice_scatter(b.expand(b.full((), 0.0, out.dtype), shape), key, out)
     return like._like(out)
+
+
+def _beside(x: Any, window: Any, operation: str) -> Any:
+    """Return a signal or spectrum on the level of the window."""
+    if not isinstance(window, TensorBase):
+        return x
+    if isinstance(x, ComplexTensor):
+        real, imag, _ = together(operation, x.real, x.imag, window)
+        return made(ComplexTensor, real, imag)
+    return together(operation, x, window)[0]
 
 
 def _checked(operation: str, x: Any, n_fft: Any, hop_length: Any, win_length: Any, window: Any) -> Frames:

@@ -13,7 +13,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import distinct, integer
 from burnpy.tensor.linalg import alike, expanded, floating, matrices
-from burnpy.tensor.operands import number
+from burnpy.tensor.operands import number, together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, V
@@ -173,7 +173,7 @@ def lu_solve(lu: Tensor[B], pivots: Ints[B], b: Tensor[B], *, left: bool = True,
         raise KindError(f"lu_solve() takes pivots as an IntTensor, got {describe(pivots)}")
     if pivots.shape != lu.shape[:-1]:
         raise ShapeError(f"lu_solve() got pivots of shape {pivots.shape} for factors of shape {lu.shape}")
-    lu, b = alike("lu_solve", lu, b)
+    lu, b, pivots = together("lu_solve", *alike("lu_solve", lu, b), pivots)
     _fitting("lu_solve", lu, b, left)
     if not left:
         return lu_solve(lu, pivots, b.mT, adjoint=not adjoint).mT

@@ -12,7 +12,7 @@ from burnpy.backend.primitives import Dims
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import ALL, DimsLike, dim_of, distinct, integer
 from burnpy.tensor.joining import cat
-from burnpy.tensor.operands import broadcast_shape, need_floats, number, operands
+from burnpy.tensor.operands import broadcast_shape, need_floats, number, operands, together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B

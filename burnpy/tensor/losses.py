@@ -85,7 +85,7 @@ def cross_entropy(
     """
     dim = _class_dim("cross_entropy", logits)
     if weight is None and not label_smoothing and target.__class__ is not Tensor:
-        index, counted = counted_targets("cross_entropy", logits, target, dim, ignore_index)
+        logits, index, counted = counted_targets("cross_entropy", logits, target, dim, ignore_index)
         b, x = logits._device, logits._primitive
         if reduction == "mean":
             return logits._like(b.mean_cross_entropy(x, index, counted, dim)[0])
@@ -230,7 +230,7 @@ def _classes(
 ) -> Tensor[B]:
     """Return the loss for targets that are classes."""
     dim = _class_dim(operation, log_p)
-    index, counted = counted_targets(operation, log_p, target, dim, ignore_index)
+    log_p, index, counted = counted_targets(operation, log_p, target, dim, ignore_index)
     losses = -value_at_class(log_p, dim, index)
     element_weight: Tensor[B] | None = None  # None if every element has weight 1
     smoothed = log_p
@@ -364,7 +364,7 @@ def labels(operation: str, x: Tensor[B], target: Tensor[B] | Ints[B], shape: tup
     """
     if not isinstance(target, (Tensor, IntTensor)):
         raise KindError(f"{operation}() takes labels 1 and -1 as a Tensor or IntTensor, got {describe(target)}")
-    together(operation, x, target)  # raises an error if they cannot be combined
+    x, target = together(operation, x, target)
     refuse_wider(operation, "a prediction", x.dtype, target=target)
     if target.shape != shape:
         raise ShapeError(
@@ -374,32 +374,36 @@ def labels(operation: str, x: Tensor[B], target: Tensor[B] | Ints[B], shape: tup
 
 
 def counted_targets(
-    operation: str, log_p: Tensor[Any], target: Any, dim: int, ignore_index: int
-) -> tuple[Int, Bool | None]:
-    """Return the classes, with 0 in place of ignored ones, and a mask of the others; None if no class is ignored."""
-    shape = _classes_fit(operation, log_p, target, dim)
+    operation: str, log_p: Tensor[B], target: Any, dim: int, ignore_index: int
+) -> tuple[Tensor[B], Int, Bool | None]:
+    """Return ``log_p`` on the level of the target, the classes, and a mask of those that are not ignored.
+
+    Ignored classes are replaced by 0. The mask is None if no class is ignored.
+    """
+    log_p = _beside_classes(operation, log_p, target, dim)
+    shape = log_p._primitive.shape
     classes = shape[dim]
     d, index = log_p._device.discrete, target._primitive
     if d.eager_checks and 0 not in shape:
         values = d.to_numpy(index)
         if index.dtype is int64 and not 0 <= ignore_index < classes and below(values, classes):
-            return index, None
+            return log_p, index, None
         least, most = value_range(values)
         if least >= 0 and most < classes and not least <= ignore_index <= most:
-            return (index if index.dtype is int64 else d.cast(index, int64)), None
+            return log_p, (index if index.dtype is int64 else d.cast(index, int64)), None
     if d.eager_checks and not (d.to_numpy(index) == ignore_index).any():
-        return in_range(d, index, classes, False, f"{operation}()", dim, shape), None
+        return log_p, in_range(d, index, classes, False, f"{operation}()", dim, shape), None
     if classes == 0:
         raise out_of_range(0, 0, False, f"{operation}()", dim, shape)
-    return in_range_unless(d, index, ignore_index, classes, f"{operation}()", dim, shape)
+    return log_p, *in_range_unless(d, index, ignore_index, classes, f"{operation}()", dim, shape)
 
 
-def _classes_fit(operation: str, log_p: Tensor[Any], target: Any, dim: int) -> Shape:
-    """Check the kind, device and shape of targets that are classes; return the shape of their scores."""
+def _beside_classes(operation: str, log_p: Tensor[B], target: Any, dim: int) -> Tensor[B]:
+    """Check the kind, device and shape of targets that are classes; return their scores on the level of the target."""
     if target.__class__ is not IntTensor:
         raise KindError(f"{operation}() takes its classes as an IntTensor, got {describe(target)}")
     if target._device is not log_p._device or hasattr(log_p._device, "refuse"):
-        together(operation, log_p, target)  # raises an error if they cannot be combined
+        log_p, _ = together(operation, log_p, target)
     shape: Shape = log_p._primitive.shape
     if target._primitive.shape != shape[:dim] + shape[dim + 1 :]:
         classes = shape[dim]
@@ -411,15 +415,14 @@ def _classes_fit(operation: str, log_p: Tensor[Any], target: Any, dim: int) -> S
             f"{operation}() got shape {shape}, with {classes} classes in dim {dim}, and classes of shape "
             f"{target.shape}; they must be of shape {shape[:dim] + shape[dim + 1 :]}{way_out}"
         )
-    return shape
+    return log_p
 
 
-def class_targets(operation: str, scores: Tensor[Any], target: Any, dim: int) -> Int:
-    """Return the classes of ``target``; no class is ignored."""
-    _classes_fit(operation, scores, target, dim)
-    return in_range(
-        scores.device.discrete, target._primitive, scores.shape[dim], False, f"{operation}()", dim, scores.shape
-    )
+def class_targets(operation: str, scores: Tensor[B], target: Any, dim: int) -> tuple[Tensor[B], Int]:
+    """Return the scores on the level of the target, and the classes; no class is ignored."""
+    scores = _beside_classes(operation, scores, target, dim)
+    d, shape = scores._device.discrete, scores.shape
+    return scores, in_range(d, target._primitive, shape[dim], False, f"{operation}()", dim, shape)
 
 
 def value_at_class(x: Tensor[B], dim: int, index: Int) -> Tensor[B]:
@@ -431,10 +434,14 @@ def value_at_class(x: Tensor[B], dim: int, index: Int) -> Tensor[B]:
 
 
 def class_weights(operation: str, log_p: Tensor[B], weight: Tensor[B], dim: int) -> Tensor[B]:
-    """Return the weights of the classes, reshaped to broadcast along the dimension of the classes."""
+    """Return the weights of the classes, reshaped to broadcast along the dimension of the classes.
+
+    They are on the level of ``log_p``, or on their own above it.
+    """
     if not isinstance(weight, TensorBase):
         raise KindError(f"{operation}() takes the weights of classes as a Tensor, got {describe(weight)}")
-    operands(log_p, weight, operation)  # raises an error if they cannot be combined
+    log_p, _ = operands(log_p, weight, operation)  # raises an error if they cannot be combined
+    weight = together(operation, log_p, weight)[1]
     refuse_wider(operation, "a prediction", log_p.dtype, weight=weight)
     classes = log_p.shape[dim]
     if weight.shape != (classes,):

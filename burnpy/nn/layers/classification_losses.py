@@ -139,7 +139,7 @@ def multilabel_margin_loss(input: Tensor[B], target: Ints[B], *, reduction: Redu
         raise KindError(f"{name}() takes a float Tensor, got {describe(input)}")
     if not isinstance(target, IntTensor):
         raise KindError(f"{name}() takes its classes as an IntTensor, got {describe(target)}")
-    together(name, input, target)  # raises an error if they cannot be combined
+    input, target = together(name, input, target)
     if input.ndim == target.ndim == 0:
         return multilabel_margin_loss(input.reshape(1), target.reshape(1), reduction=reduction)
     shape = input.shape

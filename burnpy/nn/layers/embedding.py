@@ -16,7 +16,7 @@ from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import in_range, index_of, refuse_unless, refuse_wider, together
 from burnpy.tensor.tensor import IntTensor, Tensor
-from burnpy.tensor.tensor_base import describe
+from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def embedding_bag(
     exact_dims("embedding_bag", "weight", weight.shape, 2, "(count, size)")
     check_choice("embedding_bag", "mode", mode, get_args(BagMode))
     given = index_of(weight, index, "embedding_bag")
-    weight = together("embedding_bag", weight, index)[0]
+    others = [x for x in (index, offsets, per_sample_weights) if isinstance(x, TensorBase)]
+    weight = together("embedding_bag", weight, *others)[0]
     count, size = weight.shape
     d: Any = weight.device.discrete
     flat, bag, bags = _bags(weight, given, offsets, include_last_offset)
@@ -162,7 +163,6 @@ def _bags(weight: Tensor[B], index: Int, offsets: Ints[B] | None, include_last_o
         raise KindError(
             f"embedding_bag() takes offsets as an IntTensor with index of shape {shape}, got {describe(offsets)}"
         )
-    together("embedding_bag", weight, offsets)  # raises an error if they are on different devices
     starts, total = d.cast(offsets._primitive, int64), shape[0]
     bags = starts.shape[0] - include_last_offset if len(starts.shape) == 1 else -1
     if bags < 0:
@@ -197,7 +197,7 @@ def _factors(weight: Tensor[B], index: Int, factors: Tensor[B] | None, mode: str
         raise ArgumentError(f'embedding_bag() got per_sample_weights with mode="{mode}"; they are for "sum"')
     if not isinstance(factors, Tensor):
         raise KindError(f"embedding_bag() takes per_sample_weights as a Tensor, got {describe(factors)}")
-    together("embedding_bag", weight, factors)
+    factors = together("embedding_bag", weight, factors)[1]
     refuse_wider("embedding_bag", "the table", weight.dtype, per_sample_weights=factors)
     if factors.shape != index.shape:
         raise ShapeError(

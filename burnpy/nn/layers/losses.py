@@ -198,7 +198,7 @@ def gaussian_nll_loss(
     if isinstance(number, (int, float, np.number)):
         variance = input.full_like(float(number))
     elif isinstance(number, Tensor):
-        operands(input, number, name)  # raises an error if they cannot be combined
+        input, _ = operands(input, number, name)
         refuse_wider(name, "a prediction", input.dtype, var=number)
         shape = number.shape
         if shape not in (input.shape, input.shape[:-1], (*input.shape[:-1], 1)):
@@ -209,7 +209,7 @@ def gaussian_nll_loss(
         variance = number.unsqueeze(-1) if shape != input.shape and len(shape) < input.ndim else number
     else:
         raise KindError(f"{name}() takes the variance as a Tensor or a number, got {describe(number)}")
-    d: Any = input.device.discrete
+    d: Any = variance.device.discrete
     if d.eager_checks and variance.detach().lt(0.0).any().item():
         raise ArgumentError(f"{name}() got a variance below 0; of its logarithm, write var=log_var.exp()")
     small = variance.detach() < eps

@@ -215,7 +215,7 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ArgumentError(f"{name}() got p={p!r:.80}; expected 1 or 2")
     dim = input.ndim - 1
-    index = class_targets(name, input, target, dim)
+    input, index = class_targets(name, input, target, dim)
     weights = None if weight is None else class_weights(name, input, weight, dim)
     classes = IntTensor.arange(input.shape[-1], device=input.device)
     labels: Any = target

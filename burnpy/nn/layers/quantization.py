@@ -11,7 +11,7 @@ from burnpy.nn.argument_checks import QuantizedDType, check_choice, exact_dims, 
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Buffer, IntBuffer
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.operands import index_of, together
+from burnpy.tensor.operands import index_of, refuse_unless, together
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 
@@ -60,8 +60,9 @@ def quantize(
     size, outputs = weight.shape
     groups = _groups(size, dtype, group_size)
     wide = weight.detach().to_dtype(float64 if weight.dtype == float64 else float32).mT
-    if not wide.isfinite().all().item():
-        raise ArgumentError(f"quantize() got a weight of shape {weight.shape} with infinite elements or NaN")
+    error = ArgumentError(f"quantize() got a weight of shape {weight.shape} with infinite elements or NaN")
+    finite: Any = wide.isfinite()
+    refuse_unless(wide._device, finite._primitive, error)
     parts = wide.reshape((outputs, groups, size // groups))
     limit = 127 if dtype == "int8" else 7
     largest = parts.abs().amax(dim=-1)

@@ -242,7 +242,7 @@ def _checked_lengths(operation: str, x: Tensor[B], lengths: Ints[B] | Sequence[i
         lengths = IntTensor.from_data([int(each) for each in lengths], device=x.device)
     if lengths.shape != (batch,):
         raise ShapeError(f"{operation}() takes lengths of shape ({batch},) here, got shape {lengths.shape}")
-    device: Any = x.device.discrete
+    device: Any = lengths.device.discrete
     if device.eager_checks and ((lengths < 0) | (lengths > length)).any().item():
         raise ArgumentError(f"{operation}() got a length that is not from 0 to {length}, the elements of x")
     placed: IntTensor[B] = together(operation, x, lengths)[1]
