@@ -33,7 +33,7 @@ def fixed_point(
     """Find x = g(x) from x0, by iteration with Anderson's acceleration.
 
     The derivatives of the solution, by all tensors that ``g`` closes over, are those of the implicit function theorem,
-    exact to second order, in both modes; the first guess has none. They take the Jacobian of ``g`` as a matrix; the
+    exact to any order, in both modes; the first guess has none. They take the Jacobian of ``g`` as a matrix; the
     solution alone does not. It may be batched by `vmap`, and `compiled`.
 
     Args:

@@ -32,7 +32,7 @@ def least_squares(
     """Find a minimum of half the sum of squares of f(x) near x0, by the method of Levenberg and Marquardt.
 
     The derivatives of the place of the minimum, by all tensors that ``f`` closes over, are those of the implicit
-    function theorem, exact to second order, in both modes; the first guess has none. It may be batched by `vmap`, and
+    function theorem, exact to any order, in both modes; the first guess has none. It may be batched by `vmap`, and
     `compiled`.
 
     Args:

@@ -56,7 +56,7 @@ def minimize(
     """Find a minimum of f near x0.
 
     The derivatives of the place of the minimum, by all tensors that ``f`` closes over, are those of the implicit
-    function theorem, exact to second order, in both modes; the first guess has none. They take the Hessian of ``f`` as
+    function theorem, exact to any order, in both modes; the first guess has none. They take the Hessian of ``f`` as
     a matrix; the minimum alone does not. It may be batched by `vmap`, and `compiled`.
 
     `burnpy.optim.LBfgs` trains models, and may go on later.

@@ -30,7 +30,7 @@ def root(
     """Find x with f(x) = 0 near x0, by Newton's method with a line search.
 
     The derivatives of the solution, by all tensors that ``f`` closes over, are those of the implicit function theorem,
-    exact to second order, in both modes; the first guess has none. It may be batched by `vmap`, and `compiled`.
+    exact to any order, in both modes; the first guess has none. It may be batched by `vmap`, and `compiled`.
 
     Each step takes the Jacobian of ``f``, so the number of unknowns should be at most some thousand.
 

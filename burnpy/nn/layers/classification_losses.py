@@ -139,28 +139,28 @@ def multilabel_margin_loss(input: Tensor[B], target: Ints[B], *, reduction: Redu
         raise KindError(f"{name}() takes a float Tensor, got {describe(input)}")
     if not isinstance(target, IntTensor):
         raise KindError(f"{name}() takes its classes as an IntTensor, got {describe(target)}")
-    input, target = together(name, input, target)
-    if input.ndim == target.ndim == 0:
-        return multilabel_margin_loss(input.reshape(1), target.reshape(1), reduction=reduction)
-    shape = input.shape
+    x, target = together(name, input, target)
+    if x.ndim == target.ndim == 0:
+        return multilabel_margin_loss(x.reshape(1), target.reshape(1), reduction=reduction)
+    shape = x.shape
     if len(shape) not in (1, 2) or not shape[-1] or target.shape != shape:
         raise ShapeError(
             f"{name}() got scores of shape {shape} and classes of shape {target.shape}; expected (N, C), or (C,), for "
             "both"
         )
     classes = shape[-1]
-    d: Any = input.device.discrete
+    d: Any = x.device.discrete
     own = target.ne(-1).int().cumprod(-1).bool()
     index = d.where(own._primitive, target._primitive, 0)
     index = in_range(d, index, classes, False, f"{name}()", len(shape) - 1, shape)
-    listed = input._int(index)
+    listed = x._int(index)
     counts = d.scatter_add(d.full(shape, 0, int64), len(shape) - 1, index, d.to_int(own._primitive, int64))
-    others = input._bool(d.eq(counts, 0))
+    others = x._bool(d.eq(counts, 0))
     most = classes
     if d.eager_checks:  # the classes after the last one that counts in any example are left out
         most = max(1, int(d.to_numpy(own._primitive).sum(-1).max(initial=0)))
     own, listed = own[..., :most], listed[..., :most]
-    excess = (1.0 - input.gather(-1, listed).unsqueeze(-1) + input.unsqueeze(-2)).relu()
+    excess = (1.0 - x.gather(-1, listed).unsqueeze(-1) + x.unsqueeze(-2)).relu()
     pairs = own.unsqueeze(-1) & others.unsqueeze(-2)
     return reduced(name, excess.where(pairs, 0.0).sum((-2, -1)) / float(classes), reduction)
 

@@ -15,7 +15,7 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.losses import Reduction, reduced
 from burnpy.tensor.operands import in_range, refuse_unless, together
 from burnpy.tensor.tensor import IntTensor, Tensor
-from burnpy.tensor.tensor_base import describe
+from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.tensor.tensor_types import Ints
 from burnpy.typevars import B
 
@@ -76,7 +76,8 @@ def ctc_loss(
     given = log_probs.unsqueeze(1) if one else log_probs
     if not isinstance(targets, IntTensor):
         raise KindError(f"{name}() takes its targets as an IntTensor, got {describe(targets)}")
-    placed, _ = together(name, given, targets)
+    others = [x for x in (targets, input_lengths, target_lengths) if isinstance(x, TensorBase)]
+    placed, *_ = together(name, given, *others)
     time, n, classes = placed.shape
     blank_class = whole(name, "blank", blank)
     if not 0 <= blank_class < classes:
@@ -107,7 +108,6 @@ def _lengths(x: Tensor[B], name: str, lengths: Lengths[B], n: int, one: bool) ->
     given: Any = lengths
     d: Any = x.device.discrete
     if isinstance(given, IntTensor):
-        together("ctc_loss", x, given)  # raises an error if they are on different devices
         value = d.cast(given._primitive, int64)
     else:
         values = given if isinstance(given, Sequence) else (given,)

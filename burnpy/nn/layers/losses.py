@@ -198,7 +198,7 @@ def gaussian_nll_loss(
     if isinstance(number, (int, float, np.number)):
         variance = input.full_like(float(number))
     elif isinstance(number, Tensor):
-        input, _ = operands(input, number, name)
+        operands(input, number, name)  # raises an error if they cannot be combined
         refuse_wider(name, "a prediction", input.dtype, var=number)
         shape = number.shape
         if shape not in (input.shape, input.shape[:-1], (*input.shape[:-1], 1)):

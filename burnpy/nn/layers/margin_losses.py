@@ -215,15 +215,15 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ArgumentError(f"{name}() got p={p!r:.80}; expected 1 or 2")
     dim = input.ndim - 1
-    input, index = class_targets(name, input, target, dim)
-    weights = None if weight is None else class_weights(name, input, weight, dim)
-    classes = IntTensor.arange(input.shape[-1], device=input.device)
+    x, index = class_targets(name, input, target, dim)
+    weights = None if weight is None else class_weights(name, x, weight, dim)
+    classes = IntTensor.arange(x.shape[-1], device=x.device)
     labels: Any = target
     others = classes != labels.unsqueeze(-1)
-    excess = (margin - value_at_class(input, dim, index).unsqueeze(-1) + input).relu()
+    excess = (margin - value_at_class(x, dim, index).unsqueeze(-1) + x).relu()
     losses = (excess if p == 1 else excess.square()).where(others, 0.0).mean(-1)
     if weights is not None:
-        losses = losses * value_at_class(weights.expand(input.shape), dim, index)
+        losses = losses * value_at_class(weights.expand(x.shape), dim, index)
     return reduced(name, losses, reduction)
 
 
