@@ -101,12 +101,12 @@ def gradient(
                 f"gradient() got shape {x.shape}, of size {x.shape[d]} along dim {d}; edge_order={order} needs "
                 f"{order + 1} or more"
             )
-    spaces = _spaces(x, spacing, dims)
+    x, spaces = _spaces(x, spacing, dims)
     return tuple([_along(x, d, space, order) for d, space in zip(dims, spaces, strict=True)])
 
 
-def _spaces(x: Any, spacing: Any, dims: Dims) -> list[Any]:
-    """Return for each dim the distance of neighbours: a number, or a vector."""
+def _spaces(x: Any, spacing: Any, dims: Dims) -> tuple[Any, list[Any]]:
+    """Return x on the level of all coordinates, and for each dim the distance of neighbours: a number, or a vector."""
     if isinstance(spacing, TensorBase) or (isinstance(spacing, (list, tuple)) and len(spacing) != len(dims)):
         raise ArgumentError(
             f"gradient() got spacing={describe(spacing)} along dims {dims}; give a number, or a sequence of one number "
@@ -118,6 +118,7 @@ def _spaces(x: Any, spacing: Any, dims: Dims) -> list[Any]:
             spaces.append(float(number(x, space, "gradient")))
             continue
         operands(x, space, "gradient")  # raises an error if they cannot be combined
+        x, space = together("gradient", x, space)
         if space.shape != (x.shape[d],):
             raise ShapeError(
                 f"gradient() got coordinates of shape {space.shape} along dim {d} of shape {x.shape}; expected "
@@ -125,7 +126,7 @@ def _spaces(x: Any, spacing: Any, dims: Dims) -> list[Any]:
             )
         coordinates: Any = space
         spaces.append(coordinates.diff())
-    return spaces
+    return x, spaces
 
 
 def _along(x: Any, dim: int, space: Any, order: int) -> Any:

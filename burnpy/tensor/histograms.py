@@ -68,8 +68,7 @@ class IntCounting(TensorBase[B]):
             raise KindError(f"bincount() takes its weights as a tensor, got {describe(weights)}")
         if weights.shape != self.shape:
             raise ShapeError(f"bincount() got shape {self.shape} with weights of shape {weights.shape}")
-        together("bincount", self, weights)  # ints are the same on every level
-        summed: Any = weights
+        summed: Any = together("bincount", self, weights)[1]
         if weights.kind != "float":
             summed = weights._float(weights._device.to_float(weights._primitive, float64))
         b, values = summed._backend, summed._primitive
