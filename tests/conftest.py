@@ -35,7 +35,7 @@ GENERATORS = pytest.StashKey[Generators]()
 """The generators of the test modules, with their states after the imports."""
 
 HEAVY_DOCTESTS = {
-    "burnpy/data/sources/files.py": "pyarrow",
+    "burnpy/data/sources.py": "pyarrow",
     "burnpy/einops.py": "einops",
     "burnpy/interop/onnx/exporting.py": "onnx",
     "burnpy/interop/onnx/model.py": "onnx",

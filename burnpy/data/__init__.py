@@ -14,17 +14,15 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.data.batch": "Batch",
-    "burnpy.data.collate": "Collator Samples Transform collate",
+    "burnpy.data.batch": "Batch Indexable Sample",
+    "burnpy.data.collate": "Collator Samples Transform collate pad_collate",
     "burnpy.data.dataset": "ArrayDataset Dataset from_sequence",
     "burnpy.data.epochs": "Epoch StreamEpoch",
     "burnpy.data.loader": "Loader",
-    "burnpy.data.pad_collate": "pad_collate",
     "burnpy.data.randomness": "BatchRandom",
-    "burnpy.data.sample_source": "Indexable Sample",
     "burnpy.data.samplers": "Balanced BucketByLength InOrder Plan Sampler Shuffled Weighted",
     "burnpy.data.streams": "Stream StreamLoader",
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 
-__getattr__, __dir__, __all__ = attached(__name__, _NAMES, now=("burnpy.data.collate", "burnpy.data.pad_collate"))
+__getattr__, __dir__, __all__ = attached(__name__, _NAMES, now=("burnpy.data.collate",))

@@ -1,13 +1,11 @@
 """The names of `burnpy.data`, made from its table by ``python -m burnpy.docs.stubs``."""
 
-from burnpy.data.batch import Batch
-from burnpy.data.collate import Collator, Samples, Transform, collate
+from burnpy.data.batch import Batch, Indexable, Sample
+from burnpy.data.collate import Collator, Samples, Transform, collate, pad_collate
 from burnpy.data.dataset import ArrayDataset, Dataset, from_sequence
 from burnpy.data.epochs import Epoch, StreamEpoch
 from burnpy.data.loader import Loader
-from burnpy.data.pad_collate import pad_collate
 from burnpy.data.randomness import BatchRandom
-from burnpy.data.sample_source import Indexable, Sample
 from burnpy.data.samplers import Balanced, BucketByLength, InOrder, Plan, Sampler, Shuffled, Weighted
 from burnpy.data.streams import Stream, StreamLoader
 

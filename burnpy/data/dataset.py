@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, CallError, KindError, ShapeError, a, counted
-from burnpy.data.sample_source import Arrays, Indexable, Sample, SampleSource, checked_index
+from burnpy.data.batch import Arrays, Indexable, Sample, SampleSource, checked_index
 from burnpy.data.views import Concatenated, Mapped, RandomMapped, Subset, Windows, Zipped, drawn, halves
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dataframes import columns_of, frame_array, is_frame

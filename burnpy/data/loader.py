@@ -10,14 +10,13 @@ from zlib import crc32
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, CallError
-from burnpy.data.batch import Batch
+from burnpy.data.batch import Batch, Indexable, SampleSource
 from burnpy.data.collate import Collator, FunctionCollator
 from burnpy.data.dataset import Dataset, SequenceDataset, refuse_unindexable
 from burnpy.data.engines.in_process import BatchEngine, Work
 from burnpy.data.engines.kept_processes import Kept
 from burnpy.data.epochs import BatchTask, Epoch, MakeBatch, Share
 from burnpy.data.randomness import ORDER, checked_seed, philox
-from burnpy.data.sample_source import Indexable, SampleSource
 from burnpy.data.samplers import InOrder, Plan, Sampler, Shuffled, batches_of
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor_base import describe

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, IndexRangeError
+from burnpy.data.batch import Arrays, SampleSource, checked_index
 from burnpy.data.collate import stacked
 from burnpy.data.randomness import SAMPLES, SPLITS, BatchRandom, checked_seed, philox
-from burnpy.data.sample_source import Arrays, SampleSource, checked_index
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import T_co, U
 

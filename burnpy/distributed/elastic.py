@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from burnpy.backend.errors import GroupError, ImmutableError, KindError, RanksLostError, WaitError, a
-from burnpy.distributed.calls import Calls
+from burnpy.distributed.calls import Calls, Waits
 from burnpy.distributed.group import Group
 from burnpy.distributed.mpi import instead_of_finalizing, tolerant
-from burnpy.distributed.wait import Waits
 from burnpy.typevars import T
 
 if TYPE_CHECKING:

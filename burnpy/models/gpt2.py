@@ -15,7 +15,7 @@ from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
 from burnpy.nn.layers.normalization import LayerNorm
 from burnpy.nn.module import Module, rebound
-from burnpy.record.torch_names import Columns
+from burnpy.record.torch_weights import Columns
 from burnpy.typevars import B2, B, I
 
 if TYPE_CHECKING:

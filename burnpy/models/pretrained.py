@@ -14,8 +14,7 @@ from burnpy.nn.empty_weights import init_empty_weights
 from burnpy.nn.module import Module
 from burnpy.record.atomic_write import path_of
 from burnpy.record.safetensors_file import write
-from burnpy.record.torch_names import torch_names
-from burnpy.record.torch_weights import from_torch, to_torch
+from burnpy.record.torch_weights import from_torch, to_torch, torch_names
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
 

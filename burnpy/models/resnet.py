@@ -19,7 +19,7 @@ from burnpy.nn.layers.convolution import Conv2d
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.max_pooling import MaxPool2d
 from burnpy.nn.module import Module, rebound
-from burnpy.record.torch_names import torch_names
+from burnpy.record.torch_weights import torch_names
 from burnpy.typevars import B2, B, I
 
 if TYPE_CHECKING:

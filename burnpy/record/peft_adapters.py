@@ -28,7 +28,7 @@ from burnpy.nn.transform import divided
 from burnpy.record.atomic_write import path_of, replace
 from burnpy.record.record import refuse_no_model
 from burnpy.record.safetensors_file import read, refuse_read, write
-from burnpy.record.torch_names import torch_names
+from burnpy.record.torch_weights import torch_names
 from burnpy.typevars import M
 
 if TYPE_CHECKING:

@@ -8,18 +8,15 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.train.batches": "Batches EpochLoader",
-    "burnpy.train.callback": "Callback Decision Epochs Every Replace Save Steps Stop",
+    "burnpy.train.strategy": "Batches EpochLoader OneDevice Strategy",
+    "burnpy.train.callback": "Callback Checkpoints Decision EarlyStopping Epochs Every Replace Save Steps Stop",
     "burnpy.train.displays.dashboard": "Dashboard Progress",
     "burnpy.train.displays.loggers": "Jsonl MLflow TensorBoard",
-    "burnpy.train.estimators.classifier": "Classifier",
-    "burnpy.train.estimators.estimator": "mlp",
-    "burnpy.train.estimators.regressor": "Regressor",
+    "burnpy.train.estimators": "Classifier Regressor",
+    "burnpy.train.estimator_base": "mlp",
     "burnpy.train.events": "BatchEnd EpochEnd EpochStart Event FitEnd FitStart Result Saved ValidEnd",
     "burnpy.train.learner": "ByGlobalNorm ByNorm ByValue Learner Logger Trainable",
     "burnpy.train.lr_finder": "LrRange find_lr",
-    "burnpy.train.standard_callbacks": "Checkpoints EarlyStopping",
-    "burnpy.train.strategy": "OneDevice Strategy",
     "burnpy.train.train_step": "Step",
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""

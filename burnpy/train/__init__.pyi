@@ -1,17 +1,25 @@
 """The names of `burnpy.train`, made from its table by ``python -m burnpy.docs.stubs``."""
 
-from burnpy.train.batches import Batches, EpochLoader
-from burnpy.train.callback import Callback, Decision, Epochs, Every, Replace, Save, Steps, Stop
+from burnpy.train.callback import (
+    Callback,
+    Checkpoints,
+    Decision,
+    EarlyStopping,
+    Epochs,
+    Every,
+    Replace,
+    Save,
+    Steps,
+    Stop,
+)
 from burnpy.train.displays.dashboard import Dashboard, Progress
 from burnpy.train.displays.loggers import Jsonl, MLflow, TensorBoard
-from burnpy.train.estimators.classifier import Classifier
-from burnpy.train.estimators.estimator import mlp
-from burnpy.train.estimators.regressor import Regressor
+from burnpy.train.estimator_base import mlp
+from burnpy.train.estimators import Classifier, Regressor
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
 from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger, Trainable
 from burnpy.train.lr_finder import LrRange, find_lr
-from burnpy.train.standard_callbacks import Checkpoints, EarlyStopping
-from burnpy.train.strategy import OneDevice, Strategy
+from burnpy.train.strategy import Batches, EpochLoader, OneDevice, Strategy
 from burnpy.train.train_step import Step
 
 __all__ = [

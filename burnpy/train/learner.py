@@ -17,12 +17,11 @@ from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.lr_schedule import ConstantLr, LrSchedule
 from burnpy.optim.optimizer import Optimizer
 from burnpy.tensor.call_errors import explained
-from burnpy.train.batches import Batches
 from burnpy.train.callback import EACH_EPOCH, Callback, Every, callbacks_of, check_every
 from burnpy.train.compiled_steps import CompiledSteps
 from burnpy.train.events import Event, FitEnd, Result
 from burnpy.train.loop import run
-from burnpy.train.strategy import OneDevice, Strategy, checked_strategy
+from burnpy.train.strategy import Batches, OneDevice, Strategy, checked_strategy
 from burnpy.train.train_step import Step
 from burnpy.typevars import M, T
 

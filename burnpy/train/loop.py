@@ -20,14 +20,26 @@ from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.record.checkpoint_file import load
 from burnpy.record.record import Record
 from burnpy.tensor.tensor import Tensor
-from burnpy.train.batches import Feed, MicroBatches, batches_of, check_batches, check_device, count_of
-from burnpy.train.callback import Replace, Save, Stop, decided, names_of
+from burnpy.train.callback import Checkpoints, Replace, Save, Stop, decided, names_of
 from burnpy.train.compiled_steps import CompiledOptimizer, check_batch
 from burnpy.train.displays.loggers import values_of
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
 from burnpy.train.run_file import Position, Writer, parts_of, restored
-from burnpy.train.standard_callbacks import Checkpoints
-from burnpy.train.strategy import Ranks, from_leader, of_rank, random_states, set_random_states, shared, summed
+from burnpy.train.strategy import (
+    Feed,
+    MicroBatches,
+    Ranks,
+    batches_of,
+    check_batches,
+    check_device,
+    count_of,
+    from_leader,
+    of_rank,
+    random_states,
+    set_random_states,
+    shared,
+    summed,
+)
 from burnpy.train.train_step import Measured, Running, added, batch_size, checked_step, finite_loss
 from burnpy.typevars import M
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.train.batches import batches_of
+from burnpy.train.strategy import batches_of
 from burnpy.train.train_step import checked_step
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from burnpy.optim.memory import OptimizerRecord
 from burnpy.optim.optimizer import Optimizer
 from burnpy.record.checkpoint_file import save
 from burnpy.record.record import Record
-from burnpy.train.batches import settings_of
-from burnpy.train.strategy import devices_of, of_rank, set_random_states
+from burnpy.train.strategy import devices_of, of_rank, set_random_states, settings_of
 from burnpy.train.train_step import Running
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import pytest
 
 from burnpy.backend import NumPy
 from burnpy.data import ArrayDataset, BatchRandom, Loader, Transform, collate
-from burnpy.data.transforms import ColourJitter, Crop, Cutout, Flip, Mixup, Normalize, Rotate, Shift
-from burnpy.data.transforms.images import turned
+from burnpy.data.transforms import ColourJitter, Crop, Cutout, Flip, Mixup, Normalize, Rotate, Shift, turned
 from burnpy.errors import ArgumentError, DTypeError, ShapeError
 from tests.rows import every_row
 

@@ -107,7 +107,7 @@ class Lora(Module[B]):
         return self.layer.out_features
 
     def torch_names(self) -> dict[str, str]:
-        """Map paths to PEFT's names where they differ: see `burnpy.record.torch_names`."""
+        """Map paths to PEFT's names where they differ: see `burnpy.record.torch_weights`."""
         return {"layer": "base_layer", "lora_a": "lora_A.weight.T", "lora_b": "lora_B.weight.T"}
 
     def valid(self: Lora[Autodiff[I]]) -> Lora[I]:

@@ -72,7 +72,7 @@ class WeightNorm(Module[B]):
         return self.layer.map(lambda v: self.weight.detach(), "weight")
 
     def torch_names(self) -> dict[str, Any]:
-        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
+        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_weights`."""
         end = ".T" * _is_transposed(self.layer)
         start = "parametrizations.weight.original"
         return {**_names_within(self.layer), "layer.weight": f"{start}1{end}", "magnitude": f"{start}0{end}"}
@@ -163,7 +163,7 @@ class SpectralNorm(Module[B]):
         return self.layer.map(lambda weight: self.weight.detach(), "weight")
 
     def torch_names(self) -> dict[str, Any]:
-        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
+        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_weights`."""
         start, end = "parametrizations.weight.", ".T" * _is_transposed(self.layer)
         own = {"layer.weight": f"{start}original{end}", "u": f"{start}0._u", "v": f"{start}0._v"}
         return {**_names_within(self.layer), **own}

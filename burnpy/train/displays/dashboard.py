@@ -16,8 +16,7 @@ from burnpy.typevars import T
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from burnpy.train.displays.display import Terminal
-    from burnpy.train.displays.notebook import Notebook, Output
+    from burnpy.train.displays.display import Notebook, Output, Terminal
     from burnpy.train.events import Event
 
 
@@ -52,7 +51,7 @@ class Dashboard:
 
     def _opened(self) -> Lines | Terminal | Notebook:
         if self._console is None and in_notebook():
-            from burnpy.train.displays.notebook import Notebook
+            from burnpy.train.displays.display import Notebook
 
             return Notebook()
         if self._console is None and not interactive():
@@ -105,7 +104,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if in_notebook():
-            from burnpy.train.displays.notebook import Output
+            from burnpy.train.displays.display import Output
 
             self._output = Output()
         elif interactive():
@@ -153,7 +152,7 @@ class Progress:
         return f"{self.title} {count}{', ' if self._values else ''}{self._values}".strip()
 
     def _content(self) -> tuple[str, str]:
-        from burnpy.train.displays.notebook import bar
+        from burnpy.train.displays.display import bar
 
         return bar(self.title, self.done, self.total, self._values), self._line()
 
