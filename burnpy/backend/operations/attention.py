@@ -73,7 +73,7 @@ class Attention(OperationsBase):
         flops=lambda q, k, v: prod(q[:-1]) * k[-2] * (2 * k[-1] + 2 * v[-1] + 8),
         joint=attention_vjp,
         batch=attention_batch,
-        onnx="networks.attention",
+        onnx="attention.attention",
     )
     def attention(
         self, q: Float, k: Float, v: Float, mask: Bool | None, offset: int | None, scale: float

@@ -107,7 +107,7 @@ class Fourier(OperationsBase):
         joint=fft_vjp,
         joint_jvp=lambda i, tangents, dims, inverse, norm: transformed(i, tangents, dims, inverse, norm),
         batch=SHIFTED,
-        onnx="fourier.fft",
+        onnx="signals.fft",
     )
     def fft(self, real: Float, imag: Float, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
         """Real and imaginary part of the transform of a complex array, or of its ``inverse``."""
@@ -120,7 +120,7 @@ class Fourier(OperationsBase):
         joint=fft_real_vjp,
         joint_jvp=lambda i, tangents, dims, inverse, norm: i.fft_real(tangents[0], dims, inverse, norm),
         batch=SHIFTED,
-        onnx="fourier.fft_real",
+        onnx="signals.fft_real",
     )
     def fft_real(self, x: Float, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
         """Real and imaginary part of the transform of a real array, with all frequencies, or of its ``inverse``."""
@@ -132,7 +132,7 @@ class Fourier(OperationsBase):
         joint=rfft_vjp,
         joint_jvp=lambda i, tangents, dims, norm: i.rfft(tangents[0], dims, norm),
         batch=SHIFTED,
-        onnx="fourier.rfft",
+        onnx="signals.rfft",
     )
     def rfft(self, x: Float, dims: Dims, norm: str) -> tuple[Float, Float]:
         """Real and imaginary part of half the spectrum of a real array."""
@@ -144,7 +144,7 @@ class Fourier(OperationsBase):
         joint=irfft_vjp,
         joint_jvp=lambda i, tangents, dims, size, norm: (i.irfft(*both_parts(i, tangents), dims, size, norm),),
         batch=SHIFTED,
-        onnx="fourier.irfft",
+        onnx="signals.irfft",
     )
     def irfft(self, real: Float, imag: Float, dims: Dims, size: int, norm: str) -> Float:
         """Compute the real array of ``size`` along the last of ``dims`` from half its spectrum, the inverse of `rfft`.

@@ -215,7 +215,7 @@ class LinearAlgebra(OperationsBase):
         vjp=precise(lambda i, g, x: i.mul(i.mT(i.adjugate(x)), number(i, g))),
         jvp=lambda i, t, x: trace_of_product(i, i.adjugate(x), t),
         batch=SHIFTED,
-        onnx="shapes.det",
+        onnx="products.det",
     )
     def det(self, x: Float) -> Float:
         """Return the determinant of square matrices, of the shape of the batch."""

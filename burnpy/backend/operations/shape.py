@@ -216,7 +216,7 @@ class Shaping(OperationsBase):
         vjp=(matmul_x_vjp, matmul_y_vjp),
         matrices=Matrices((lambda i, g, y: i.matmul_nt(g, y), lambda i, g, x: i.matmul_tn(x, g)), (0, 1)),
         batch=matmul_batch,
-        onnx="shapes.matmul",
+        onnx="products.matmul",
     )
     def matmul(self, x: Number, y: Number) -> Number:
         """Matrix product x @ y; dimensions before the last two broadcast, and neither x nor y is 0-d.

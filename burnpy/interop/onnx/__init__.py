@@ -9,10 +9,9 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.interop.onnx.exporting": "export",
+    "burnpy.interop.onnx.exporting": "Difference export verify",
     "burnpy.interop.onnx.model": "OnnxModel load",
     "burnpy.interop.onnx.source_text": "source weights",
-    "burnpy.interop.onnx.verification": "Difference verify",
 }
 """The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, LoadingError
 from burnpy.interop.onnx.graph import Graph, GraphNode
-from burnpy.interop.onnx.operators.control import Body
+from burnpy.interop.onnx.operators.control_flow import Body
 from burnpy.interop.onnx.operators.table import Bound
 from burnpy.interop.onnx.reading import read
 from burnpy.nn.module import Module, rebound

@@ -16,10 +16,8 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import LoadingError, path_shown
 from burnpy.backend.extras import needed
 from burnpy.interop.onnx.exporting import BUFFERS
-from burnpy.interop.onnx.graph import Graph, GraphNode
-from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, Bound, parameter_of, tensor
-from burnpy.interop.onnx.patterns import joined
-from burnpy.interop.onnx.rules.rule import is_float
+from burnpy.interop.onnx.graph import Graph, GraphNode, joined
+from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, Bound, is_float, parameter_of, tensor
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview")
 """The domains of the operators that are read."""
@@ -31,7 +29,7 @@ WITHOUT_VALUES = ("Shape", "Size")
 """The operators that read no values of their input."""
 
 MODULES = (
-    *("attention", "classical", "control", "elementwise", "indexing", "losses", "normalization", "quantization"),
+    *("attention", "classical", "control_flow", "elementwise", "indexing", "normalization", "products", "quantization"),
     *("recurrence", "reductions", "resizing", "shapes", "signals", "windows"),
 )
 """The modules of operators."""

@@ -91,7 +91,7 @@ def source(path: str | os.PathLike[str], name: str = "Model", *, out: str | os.P
     >>> interop.onnx.export(model, (Tensor[NumPy].zeros((1, 4)),), "model.onnx")
     >>> print(interop.onnx.source("model.onnx").partition("def forward")[2])
     (self, x: Any) -> Any:
-        add_4 = shapes.linear(x, self.w_0_weight.value, self.w_0_bias.value)
+        add_4 = products.linear(x, self.w_0_weight.value, self.w_0_bias.value)
         output = add_4.relu()
         return output
     <BLANKLINE>

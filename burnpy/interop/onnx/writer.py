@@ -14,9 +14,9 @@ from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ExportError
 from burnpy.backend.plans.recording import Node, Recording, Ref, refs_in
 from burnpy.backend.primitives import DType
-from burnpy.interop.onnx.nested_nodes import names_read, rename
-from burnpy.interop.onnx.rules.control_flow import blocks_written
-from burnpy.interop.onnx.rules.rule import Conditional, Operand, common_dtype
+from burnpy.interop.onnx.graph import names_read, rename
+from burnpy.interop.onnx.operators.control_flow import blocks_written
+from burnpy.interop.onnx.operators.table import Conditional, Operand, common_dtype
 from burnpy.interop.onnx.sizes import DifferError, Size, Varying, expression_of, merged, merged_size, power_of
 from burnpy.interop.onnx.tracing import Trace
 
@@ -39,11 +39,13 @@ REFUSED = "refused"
 def rule_of(op: Operation) -> Any:
     """Return the rule of an operation: an operator's name, a function, a `Conditional`, `REFUSED`, or None."""
     module, _, name = (op.onnx or "").partition(".")
-    return getattr(import_module(f"burnpy.interop.onnx.rules.{module}"), name) if name else op.onnx
+    if not name:
+        return op.onnx
+    return getattr(import_module(f"burnpy.interop.onnx.operators.{module}"), f"write_{name.rstrip('_')}")
 
 
 class Writer:
-    """The graph that is written; it is the `burnpy.interop.onnx.rules.rule.GraphWriter` of the rules.
+    """The graph that is written; it is the `burnpy.interop.onnx.operators.table.GraphWriter` of the rules.
 
     Args:
         onnx: the package.

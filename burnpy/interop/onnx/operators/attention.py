@@ -5,7 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.interop.onnx.operators.table import Value, arange, cast, like, onnx_dtype, operator
+from burnpy.backend.dtypes import bool_, int32, int64
+from burnpy.interop.onnx.operators.table import (
+    GraphWriter,
+    Operand,
+    Value,
+    arange,
+    cast,
+    like,
+    only,
+    onnx_dtype,
+    operator,
+)
 from burnpy.nn import functional
 from burnpy.tensor.joining import cat, stack, where
 from burnpy.tensor.tensor import BoolTensor
@@ -110,7 +121,7 @@ def flex_attention(
 
 @operator("Attend")
 def attend(q: Value, k: Value, v: Value, mask: Value = None) -> Value:
-    """Return softmax(q @ k + mask) @ v: no operator of ONNX, but how `burnpy.interop.onnx.patterns` joins several.
+    """Return softmax(q @ k + mask) @ v: no operator of ONNX, but how `burnpy.interop.onnx.graph` joins several.
 
     A row whose scores are all -∞ gives zeros, where the operators alone would give NaN.
     """
@@ -212,3 +223,39 @@ def causal_conv(x: Value, weight: Value, bias: Value = None, past: Value = None,
     out = functional.conv1d(whole, weight, bias, groups=x.shape[1])
     out = out if activation == "none" else cast(cast(out, "float32").silu(), x.dtype)
     return out, whole.narrow(2, whole.shape[2] - size, size)
+
+
+def has_heads(q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> bool:
+    """Return whether the leading dimensions are those of `attention`'s operator, or there is no mask that has them."""
+    return len(q.shape) == 4 or mask is None
+
+
+@only(since=23, when=has_heads)
+def write_attention(
+    g: GraphWriter, q: Operand, k: Operand, v: Operand, mask: Any, offset: int | None, scale: float
+) -> Any:
+    """Write an Attention, which does not give the logsumexp; rows without a key are 0."""
+    lead = q.shape[:-2]
+    causal = offset == 0
+    if offset is not None and not causal:
+        ones = g.node("Expand", g.constant(True, bool_), g.sizes((q.shape[-2], k.shape[-2])))
+        allowed = g.node("Trilu", ones, g.constant(offset, int64), upper=0)
+        mask = allowed if mask is None else g.node("And", mask, allowed)
+    if len(lead) != 2:  # the operator has a batch and heads
+        q, k, v = [x._replace(name=g.node("Reshape", x, g.sizes(_of_heads(g, x.shape)))) for x in (q, k, v)]
+    spread = mask
+    if isinstance(mask, Operand) and mask.shape[-2:] != (q.shape[-2], k.shape[-2]):  # runtimes broadcast the lead alone
+        spread = g.node("Expand", mask, g.sizes((*mask.shape[:-2], q.shape[-2], k.shape[-2])))
+    out = g.node("Attention", q, k, v, spread, scale=scale, is_causal=int(causal))
+    if mask is not None:
+        number = g.node("Cast", mask, to=int32)
+        some = g.node("Cast", g.node("ReduceMax", number, g.sizes((-1,)), keepdims=1), to=bool_)
+        out = g.node("Where", some, out, g.constant(0.0, q.dtype))
+    return (out if len(lead) == 2 else g.node("Reshape", out, g.sizes((*lead, q.shape[-2], v.shape[-1])))), None
+
+
+def _of_heads(g: GraphWriter, shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a shape with two leading dimensions and as many elements."""
+    *lead, length, size = shape
+    heads = g.each(lambda *sizes: math.prod(sizes), *lead[1:]) if len(lead) > 1 else 1
+    return (lead[0] if lead else 1), heads, length, size

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
-from burnpy.interop.onnx.operators.table import Value, arange, cast, operator
+from burnpy.interop.onnx.operators.table import GraphWriter, Operand, Value, arange, cast, common_dtype, only, operator
 from burnpy.tensor.joining import where
 
 REDUCTIONS = {"mul": "prod", "max": "amax", "min": "amin"}
@@ -96,3 +98,59 @@ def compress(x: Value, mask: Value, *, axis: int | None = None) -> Value:
     flat = x.reshape(-1) if axis is None else x
     dim = 0 if axis is None else axis % x.ndim
     return flat.index_select(dim, mask.nonzero().reshape(-1))
+
+
+def write_index_select(g: GraphWriter, x: Operand, dim: int, index: Operand) -> Any:
+    """Write a Gather."""
+    return g.node("Gather", x, index, axis=dim)
+
+
+def write_embedding(g: GraphWriter, weight: Operand, index: Operand, padding: int | None) -> Any:
+    """Write a Gather of rows."""
+    return g.node("Gather", weight, index, axis=0)
+
+
+def write_gather(g: GraphWriter, x: Operand, dim: int, index: Operand) -> Any:
+    """Write a GatherElements."""
+    return g.node("GatherElements", x, index, axis=dim)
+
+
+def element_update(reduction: str) -> Callable[..., Any]:
+    """Return the rule of an update of elements at an index."""
+
+    def rule(g: GraphWriter, x: Operand, dim: int, index: Operand, src: Operand) -> Any:
+        dtype = common_dtype(x, src)
+        values = g.node("Slice", g.cast(src, dtype), *_inside(g, index))
+        return g.node("ScatterElements", g.cast(x, dtype), index, values, axis=dim, reduction=reduction)
+
+    return rule
+
+
+def _inside(g: GraphWriter, index: Operand) -> tuple[str, ...]:
+    """Return the inputs of a Slice to an index's shape: src may be larger."""
+    axes = list(range(len(index.shape)))
+    return g.sizes([0] * len(axes)), g.node("Shape", index), g.sizes(axes)
+
+
+write_scatter, write_scatter_add = element_update("none"), element_update("add")
+
+
+def index_update(reduction: str) -> Callable[..., Any]:
+    """Return the rule of an update of the slices at a 1-d index."""
+
+    def rule(g: GraphWriter, x: Operand, dim: int, index: Operand, src: Operand) -> Any:
+        dtype = common_dtype(x, src)
+        column = g.node("Unsqueeze", index, g.sizes([k for k in range(len(src.shape)) if k != dim]))
+        places = g.node("Expand", column, g.node("Shape", src))
+        return g.node("ScatterElements", g.cast(x, dtype), places, g.cast(src, dtype), axis=dim, reduction=reduction)
+
+    return rule
+
+
+write_index_put, write_index_add = index_update("none"), index_update("add")
+
+
+@only(when=lambda *args: len(args) == 1 or args[4] is None)
+def write_unchecked(g: GraphWriter, index: Operand, *rest: Any) -> Any:
+    """Return an index as it is: the operators that use it check it."""
+    return index

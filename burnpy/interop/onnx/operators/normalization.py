@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.interop.onnx.operators.table import Value, cast, operator
+from burnpy.interop.onnx.operators.table import GraphWriter, Operand, Value, cast, only, operator
 from burnpy.nn import functional
 
 
@@ -117,3 +117,21 @@ def local_response_norm(x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bi
     for k in range(1, size):
         sums = sums + squares[:, k : k + x.shape[1]]
     return x / (bias + alpha / size * sums) ** beta
+
+
+def is_trailing(x: Any, weight: Any, dims: Any) -> bool:
+    """Return whether ``dims`` are the last ones of x, and a weight has their shape."""
+    return tuple(dims) == tuple(range(len(x.shape) - len(dims), len(x.shape))) and weight.shape == x.shape[-len(dims) :]
+
+
+@only(when=lambda x, weight, bias, dims, eps: is_trailing(x, weight, dims))
+def write_layer_norm(g: GraphWriter, x: Operand, weight: Operand, bias: Operand, dims: Any, eps: float) -> Any:
+    """Write a LayerNormalization, which does not give the variance."""
+    out, mean = g.node("LayerNormalization", x, weight, bias, axis=-len(dims), epsilon=eps, results=2)
+    return out, mean, None
+
+
+@only(since=23, when=lambda x, weight, dims, eps: is_trailing(x, weight, dims))
+def write_rms_norm(g: GraphWriter, x: Operand, weight: Operand, dims: Any, eps: float) -> Any:
+    """Write an RMSNormalization."""
+    return g.node("RMSNormalization", x, weight, axis=-len(dims), epsilon=eps)

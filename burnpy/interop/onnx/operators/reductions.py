@@ -8,8 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.interop.onnx.operators.table import Ints, Value, cast, like, operator, tensor
-from burnpy.tensor.joining import cat
+from burnpy.backend.dtypes import bool_, int32, int64
+from burnpy.interop.onnx.operators.table import (
+    GraphWriter,
+    Ints,
+    Operand,
+    Value,
+    cast,
+    is_float,
+    like,
+    operator,
+    tensor,
+)
+from burnpy.tensor.joining import cat, where
 from burnpy.tensor.tensor import BoolTensor, Tensor
 
 Reduce = Callable[[Value, tuple[int, ...], bool], Value]
@@ -143,3 +154,102 @@ def unique(x: Value, *, axis: int | None = None, sorted: int = 1) -> Any:
 def nonzero(x: Value) -> Value:
     """Return the indices of the elements that are not zero, by dimension."""
     return (x if isinstance(x, BoolTensor) else x != 0).nonzero().T
+
+
+@operator("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+def nll_loss(
+    x: Value,
+    target: Value,
+    weight: Value = None,
+    *,
+    kind: str,
+    ignore_index: int | None = None,
+    reduction: str = "mean",
+    outputs: int = 1,
+) -> Any:
+    """Return the weighted negative log probability of the targets, and the log probabilities too."""
+    target = cast(target, "int64")
+    log_p = x.log_softmax(dim=1) if kind.startswith("Softmax") else x
+    safe = target if ignore_index is None else where(target == ignore_index, 0, target)
+    loss = -log_p.gather(1, safe.unsqueeze(1)).squeeze(1)
+    shares = (
+        like(x, target.shape, 1.0)
+        if weight is None
+        else weight.index_select(0, safe.reshape(-1)).reshape(*target.shape)
+    )
+    if ignore_index is not None:
+        shares = shares.masked_fill(target == ignore_index, 0.0)
+    loss = loss * shares
+    if reduction == "mean":
+        loss = loss.sum() / shares.sum()
+    elif reduction == "sum":
+        loss = loss.sum()
+    return (loss, log_p) if outputs > 1 else loss
+
+
+def reduction(kind: str) -> Callable[..., Any]:
+    """Return the rule of a reduction over dims, with ``keepdim``; sums and products of ints are int64."""
+
+    def rule(g: GraphWriter, x: Operand, dims: Any, keepdim: bool) -> Any:
+        adds = kind in ("ReduceSum", "ReduceProd")
+        value = g.cast(x, int64) if adds and not is_float(x.dtype) else x
+        return g.node(kind, value, g.sizes(dims), keepdims=int(keepdim), noop_with_empty_axes=1)
+
+    return rule
+
+
+write_reduce_sum, write_reduce_prod = reduction("ReduceSum"), reduction("ReduceProd")
+write_reduce_mean, write_reduce_logsumexp = reduction("ReduceMean"), reduction("ReduceLogSumExp")
+write_reduce_max, write_reduce_min = reduction("ReduceMax"), reduction("ReduceMin")
+
+
+def truth(kind: str) -> Callable[..., Any]:
+    """Return the rule of a reduction of bools."""
+
+    def rule(g: GraphWriter, x: Operand, dims: Any, keepdim: bool) -> Any:
+        number = g.node(kind, g.cast(x, int32), g.sizes(dims), keepdims=int(keepdim), noop_with_empty_axes=1)
+        return g.node("Cast", number, to=bool_)
+
+    return rule
+
+
+write_reduce_any, write_reduce_all = truth("ReduceMax"), truth("ReduceMin")
+
+
+def arg_reduction(kind: str) -> Callable[..., Any]:
+    """Return the rule of the index of an extreme."""
+
+    def rule(g: GraphWriter, x: Operand, dim: int, keepdim: bool) -> Any:
+        return g.node(kind, x, axis=dim, keepdims=int(keepdim))
+
+    return rule
+
+
+write_argmax, write_argmin = arg_reduction("ArgMax"), arg_reduction("ArgMin")
+
+
+def along(kind: str) -> Callable[..., Any]:
+    """Return the rule of a function along one dim."""
+
+    def rule(g: GraphWriter, x: Operand, dim: int) -> Any:
+        return g.node(kind, x, axis=dim - len(x.shape))  # from the end, as readers look for it
+
+    return rule
+
+
+write_softmax, write_log_softmax = along("Softmax"), along("LogSoftmax")
+
+
+def write_cumsum(g: GraphWriter, x: Operand, dim: int) -> Any:
+    """Write a cumulative sum; of ints it is int64."""
+    return g.node("CumSum", g.cast(x, int64) if not is_float(x.dtype) else x, g.constant(dim, int64))
+
+
+def write_argsort(g: GraphWriter, x: Operand, dim: int, descending: bool) -> Any:
+    """Write the indices of all elements in order."""
+    return write_topk(g, x, dim, x.shape[dim], descending)[1]
+
+
+def write_topk(g: GraphWriter, x: Operand, dim: int, k: Any, largest: bool) -> Any:
+    """Write the largest or smallest elements and their indices."""
+    return g.node("TopK", x, g.sizes((k,)), axis=dim, largest=int(largest), sorted=1, results=2)

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from burnpy.backend.dtypes import int64
+from burnpy.backend.primitives import DType
 from burnpy.interop.onnx.operators.indexing import wrapped
 from burnpy.interop.onnx.operators.table import (
+    GraphWriter,
     Ints,
     Numbers,
+    Operand,
     Scalar,
     Value,
     arange,
     cast,
+    is_float,
     like,
     onnx_dtype,
     operator,
     tensor,
 )
 from burnpy.nn import functional
-from burnpy.tensor.einsum import einsum as sum_of_products
 from burnpy.tensor.joining import cat, where
-from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor import BoolTensor, Tensor
 
 
 @operator("Shape")
@@ -290,33 +295,100 @@ def one_hot(index: Value, depth: Ints, values: Value, *, axis: int = -1) -> Valu
     return where(chosen, values[1], values[0]).movedim(-1, axis)
 
 
-@operator("Einsum")
-def einsum(*xs: Value, equation: str) -> Value:
-    """Return the sum of products of an equation."""
-    return sum_of_products(equation, *xs)
+def write_reshape(g: GraphWriter, x: Operand, shape: Any) -> Any:
+    """Write a Reshape; one size that varies between calls is left to the operator."""
+    varying = [k for k, size in enumerate(shape) if not isinstance(size, int)]
+    if len(varying) == 1 and 0 not in shape:
+        return g.node("Reshape", x, g.sizes([-1 if k in varying else size for k, size in enumerate(shape)]))
+    return g.node("Reshape", x, g.sizes(shape), allowzero=1)
 
 
-@operator("Linear")
-def linear(x: Value, weight: Value, bias: Value) -> Value:
-    """Return x @ weight + bias: no operator of ONNX, but how `burnpy.interop.onnx.patterns` joins two."""
-    return functional.linear(x, weight, bias)
+def write_permute(g: GraphWriter, x: Operand, dims: Any) -> Any:
+    """Write a Transpose."""
+    return g.node("Transpose", x, perm=list(dims)) if dims else x
 
 
-@operator("Gemm")
-def gemm(
-    a: Value,
-    b: Value,
-    c: Value = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    broadcast: int = 1,
-    trans_a: int = 0,
-    trans_b: int = 0,
-) -> Value:
-    """Return alpha · a @ b + beta · c, of matrices that may be transposed."""
-    out = (a.T if trans_a else a) @ (b.T if trans_b else b)
-    out = out if alpha == 1.0 else out * (alpha if not isinstance(out, IntTensor) else int(alpha))
-    if c is None:
-        return out
-    return out + (c if beta == 1.0 else c * (beta if not isinstance(out, IntTensor) else int(beta)))
+def write_transposed(g: GraphWriter, x: Operand) -> Any:
+    """Write a Transpose of the last two dimensions."""
+    ndim = len(x.shape)
+    return g.node("Transpose", x, perm=[*range(ndim - 2), ndim - 1, ndim - 2])
+
+
+def write_expand(g: GraphWriter, x: Operand, shape: Any) -> Any:
+    """Write an Expand."""
+    return g.node("Expand", x, g.sizes(shape))
+
+
+_ENDS = (-(2**62), 2**62)
+
+
+def write_slice(g: GraphWriter, x: Any, key: Any) -> Any:
+    """Write a Slice, and the removed and new dimensions."""
+    starts, ends, axes, steps, removed, added = [], [], [], [], [], []
+    axis = place = 0
+    for entry in key:
+        if entry is None:
+            added.append(place)
+        elif isinstance(entry, slice):
+            step = 1 if entry.step is None else entry.step
+            before, after = _ENDS if step > 0 else _ENDS[::-1]
+            if (entry.start, entry.stop, step) != (None, None, 1):
+                starts.append(before if entry.start is None else entry.start)
+                ends.append(after if entry.stop is None else entry.stop)
+                axes.append(axis)
+                steps.append(step)
+        else:
+            starts.append(entry)
+            ends.append(g.each(lambda k: k + 1 if k != -1 else _ENDS[1], entry))
+            axes.append(axis)
+            steps.append(1)
+            removed.append(axis)
+        place += entry is None or isinstance(entry, slice)
+        axis += entry is not None
+    if axes:
+        x = g.node("Slice", x, g.sizes(starts), g.sizes(ends), g.sizes(axes), g.sizes(steps))
+    if removed:
+        x = g.node("Squeeze", x, g.sizes(removed))
+    return g.node("Unsqueeze", x, g.sizes(added)) if added else x
+
+
+def write_slice_scatter(g: GraphWriter, x: Operand, key: Any, src: Any) -> Any:
+    """Write the update of a slice: of the elements at the row-major places that the slice of all places has."""
+    total, vector = g.node("Size", x), g.sizes((-1,))
+    order = g.node("Range", g.constant(0, int64), total, g.constant(1, int64))
+    places = write_slice(g, g.node("Reshape", order, g.node("Shape", x)), key)
+    values = g.node("Expand", g.cast(src, x.dtype), g.node("Shape", places))
+    flat = [g.node("Reshape", part, vector) for part in (x, places, values)]
+    return g.node("Reshape", g.node("ScatterElements", *flat, axis=0), g.node("Shape", x))
+
+
+def write_cat(g: GraphWriter, xs: Sequence[Operand], dim: int) -> Any:
+    """Write a Concat."""
+    return g.node("Concat", *xs, axis=dim)
+
+
+def triangle(upper: bool) -> Callable[..., Any]:
+    """Return the rule of a triangle of matrices."""
+
+    def rule(g: GraphWriter, x: Operand, diagonal: int) -> Any:
+        return g.node("Trilu", x, g.constant(diagonal, int64), upper=int(upper))
+
+    return rule
+
+
+write_tril, write_triu = triangle(upper=False), triangle(upper=True)
+
+
+def write_full(g: GraphWriter, shape: Any, value: Any, dtype: DType) -> Any:
+    """Write a constant of a shape."""
+    number = g.constant(value, dtype)
+    return g.node("Expand", number, g.sizes(shape)) if shape else number
+
+
+def write_arange(g: GraphWriter, start: Any, stop: Any, step: Any, dtype: DType) -> Any:
+    """Write a Range; of floats start + step · k, as each element is rounded once."""
+    if not is_float(dtype):
+        return g.node("Cast", g.node("Range", *[g.constant(k, int64) for k in (start, stop, step)]), to=dtype)
+    count = g.each(lambda a, b, c: max(math.ceil((b - a) / c), 0), start, stop, step)
+    order = g.node("Cast", g.node("Range", *[g.constant(k, int64) for k in (0, count, 1)]), to=dtype)
+    return g.node("Add", g.node("Mul", order, g.constant(step, dtype)), g.constant(start, dtype))

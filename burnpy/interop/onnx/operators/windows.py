@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.interop.onnx.operators.shapes import pad
-from burnpy.interop.onnx.operators.table import Ints, Value, cast, like, operator, tensor
+from burnpy.interop.onnx.operators.table import GraphWriter, Ints, Operand, Value, cast, like, only, operator, tensor
 from burnpy.nn import functional
 from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor import Tensor
@@ -302,3 +302,57 @@ def deform_conv(
     taken = taken.reshape(n, group, c // group * kh * kw, oh * ow)
     out = (weight.reshape(group, out_channels // group, -1) @ taken).reshape(n, out_channels, oh, ow)
     return out if bias is None else out + bias.reshape(1, -1, 1, 1)
+
+
+def write_convolution(g: GraphWriter, x: Operand, weight: Operand, *rest: Any) -> Any:
+    """Write a Conv with or without a bias."""
+    *bias, stride, padding, dilation, groups = rest
+    pads = [*padding, *padding]
+    return g.node("Conv", x, weight, *bias, strides=list(stride), pads=pads, dilations=list(dilation), group=groups)
+
+
+def write_transposed_convolution(
+    g: GraphWriter, grad: Operand, weight: Operand, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    """Write a ConvTranspose, with as much padding of the output as the shape has."""
+    extra = [
+        g.each(
+            lambda out, size, k=weight.shape[2 + d], s=stride[d], p=padding[d], e=dilation[d]: (
+                out - ((size - 1) * s - 2 * p + e * (k - 1) + 1)
+            ),
+            shape[2 + d],
+            grad.shape[2 + d],
+        )
+        for d in range(len(stride))
+    ]
+    settings: dict[str, Any] = {
+        "strides": list(stride),
+        "pads": [*padding, *padding],
+        "dilations": list(dilation),
+        "group": groups,
+    }
+    return g.node("ConvTranspose", grad, weight, output_padding=extra, **settings)
+
+
+@only(when=lambda *args: not args[5])
+def write_max_pool(
+    g: GraphWriter, x: Operand, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Any:
+    """Write a MaxPool."""
+    shape: dict[str, Any] = {"kernel_shape": list(kernel), "strides": list(stride), "pads": [*padding, *padding]}
+    return g.node("MaxPool", x, dilations=list(dilation), **shape)
+
+
+@only(when=lambda *args: not args[4] and args[6] is None)
+def write_avg_pool(
+    g: GraphWriter, x: Operand, kernel: Any, stride: Any, padding: Any, _: bool, inside: bool, *rest: Any
+) -> Any:
+    """Write an AveragePool."""
+    shape: dict[str, Any] = {"kernel_shape": list(kernel), "strides": list(stride), "pads": [*padding, *padding]}
+    return g.node("AveragePool", x, count_include_pad=int(inside), **shape)
+
+
+@only(when=lambda x, size: size == (1, 1))
+def write_mean_of_planes(g: GraphWriter, x: Operand, size: Any) -> Any:
+    """Write the adaptive pooling to one element."""
+    return g.node("ReduceMean", x, g.sizes((2, 3)), keepdims=1)
