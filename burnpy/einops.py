@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 
 from burnpy.backend.errors import ArgumentError, ShapeError, counted
-from burnpy.backend.extras import needed
+from burnpy.backend.lazy import needed
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.einsum import einsum as sum_of_products
 from burnpy.tensor.joining import cat, stack

@@ -9,7 +9,7 @@ from functools import cache
 from time import perf_counter
 from typing import Any
 
-from burnpy.backend.compile_times import CompileTimes
+from burnpy.backend.runtime import CompileTimes
 
 times = CompileTimes(
     "burnpy: compiling CUDA kernels for this GPU, once, as CuPy keeps them in ~/.cupy/kernel_cache (CUPY_CACHE_DIR); "

@@ -22,9 +22,6 @@ __array_api_version__ = "2025.12"
 
 _NAMES = {
     "burnpy.array_api": "fft linalg special",
-    "burnpy.array_api.constants": (
-        "bool e float32 float64 inf int16 int32 int64 int8 nan newaxis pi uint16 uint32 uint64 uint8"
-    ),
     "burnpy.array_api.creation_functions": (
         "arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril triu "
         "zeros zeros_like"
@@ -37,8 +34,11 @@ _NAMES = {
         "logical_and logical_not logical_or logical_xor maximum minimum multiply negative nextafter not_equal positive "
         "pow real reciprocal remainder round sign signbit sin sinh sqrt square subtract tan tanh trunc"
     ),
-    "burnpy.array_api.inspection": "__array_namespace_info__",
-    "burnpy.array_api.linear_algebra": "matmul matrix_transpose tensordot vecdot",
+    "burnpy.array_api.inspection": (
+        "__array_namespace_info__ bool e float32 float64 inf int16 int32 int64 int8 nan newaxis pi uint16 uint32 "
+        "uint64 uint8"
+    ),
+    "burnpy.array_api.linalg": "matmul matrix_transpose tensordot vecdot",
     "burnpy.array_api.manipulation_functions": (
         "broadcast_arrays broadcast_shapes broadcast_to concat expand_dims flip moveaxis permute_dims repeat reshape "
         "roll squeeze stack take take_along_axis tile unstack"
@@ -55,7 +55,7 @@ _NAMES = {
 
 
 def _missing(name: str) -> Any:
-    from burnpy.array_api.missing_names import missing_from
+    from burnpy.array_api.arguments import missing_from
 
     return missing_from(__name__)(name)
 

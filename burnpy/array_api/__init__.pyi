@@ -1,24 +1,6 @@
 """The names of `burnpy.array_api`, made from its table by ``python -m burnpy.docs.stubs``."""
 
 from burnpy.array_api import fft, linalg, special
-from burnpy.array_api.constants import (
-    bool,
-    e,
-    float32,
-    float64,
-    inf,
-    int8,
-    int16,
-    int32,
-    int64,
-    nan,
-    newaxis,
-    pi,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
 from burnpy.array_api.creation_functions import (
     arange,
     asarray,
@@ -107,8 +89,26 @@ from burnpy.array_api.elementwise import (
     tanh,
     trunc,
 )
-from burnpy.array_api.inspection import __array_namespace_info__
-from burnpy.array_api.linear_algebra import matmul, matrix_transpose, tensordot, vecdot
+from burnpy.array_api.inspection import (
+    __array_namespace_info__,
+    bool,
+    e,
+    float32,
+    float64,
+    inf,
+    int8,
+    int16,
+    int32,
+    int64,
+    nan,
+    newaxis,
+    pi,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from burnpy.array_api.linalg import matmul, matrix_transpose, tensordot, vecdot
 from burnpy.array_api.manipulation_functions import (
     broadcast_arrays,
     broadcast_shapes,

@@ -1,15 +1,19 @@
-"""Arguments of the namespace's functions: arrays of some kinds, and numbers and arrays that are to be combined."""
+"""Arguments of the namespace's functions, and the error for names that it does not have."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NoReturn
 
-from burnpy.array_api.data_types import KINDS, astype, number_kind, result_type
+from burnpy.array_api.data_types import COMPLEX, KINDS, astype, number_kind, result_type
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.errors import KindError
+from burnpy.backend.errors import KindError, MissingNameError
 from burnpy.backend.primitives import KindName
+from burnpy.hints.missing import meant
 from burnpy.tensor.creation import full
 from burnpy.tensor.levels import common_device, raised
+from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 
 Kinds = tuple[KindName, ...]
@@ -19,7 +23,6 @@ FLOAT: Kinds = ("float",)
 INTEGERS: Kinds = ("int",)
 BITS: Kinds = ("bool", "int")
 BOOL: Kinds = ("bool",)
-
 _WORDS = {"bool": "boolean", "int": "integer", "float": "real floating-point"}
 """The kinds as the standard calls them."""
 
@@ -75,3 +78,71 @@ def _wrong_kind(kinds: Kinds, *tensors: TensorBase[Any]) -> KindError:
     expected = " or ".join(_WORDS[kind] for kind in kinds)
     got = " and ".join(describe(x) for x in tensors)
     return KindError(f"array() takes arrays of {expected} dtype, got {got}; convert with astype(x, dtype)")
+
+
+_OF_COMPLEX = ("complex64", "complex128", "eig", "eigvals")
+_STANDARD_NAMES = {
+    "absolute": "abs",
+    "amax": "max",
+    "amin": "min",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "array": "asarray",
+    "cat": "concat",
+    "concatenate": "concat",
+    "conjugate": "conj",
+    "dot": "matmul",
+    "inner": "vecdot",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "mod": "remainder",
+    "norm": "linalg.vector_norm",
+    "power": "pow",
+    "ravel": "reshape",
+    "right_shift": "bitwise_right_shift",
+    "swapaxes": "moveaxis",
+    "transpose": "permute_dims",
+    "true_divide": "divide",
+}
+"""For each of NumPy's names that the standard replaces: its function for the same purpose."""
+
+
+def missing_from(package: str) -> Callable[[str], NoReturn]:
+    """Return the ``__getattr__`` of a package of the standard, which says what to write instead of a name.
+
+    >>> from burnpy import array_api as xp
+    >>> xp.softmax
+    Traceback (most recent call last):
+    burnpy.backend.errors.MissingNameError: burnpy.array_api has no softmax, which is not in the array API standard;
+    write x.softmax(...)
+    """
+
+    def __getattr__(name: str) -> NoReturn:  # noqa: N807  # a package's own
+        if name.startswith("__"):  # Python's own modules probe for such names
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        raise MissingNameError(lambda: _message(package, name))
+
+    return __getattr__
+
+
+def _message(package: str, name: str) -> str:
+    if name in _OF_COMPLEX:
+        return f"{package} has no {name}: {COMPLEX}"
+    module: Any = import_module(package)
+    message = f"{package} has no {name}, which is not in the array API standard"
+    if name in _STANDARD_NAMES:
+        return f"{message}; write xp.{_STANDARD_NAMES[name]}(...)"
+    for extension in ("linalg", "fft"):
+        if name in import_module(f"burnpy.array_api.{extension}").__all__:
+            return f"{message}; write xp.{extension}.{name}(...)"
+    if name in dir(Tensor):
+        return f"{message}; write x.{name}(...)"
+    if name in import_module("burnpy").__all__:
+        return f"{message}; use burnpy.{name}"
+    close = meant(name, module.__all__)
+    return f"{message}; did you mean {close}?" if close else f"{message}; see https://data-apis.org/array-api"

@@ -1,27 +1,60 @@
-"""Dtypes: promotion across kinds, conversion, and questions about dtypes.
-
-The dtypes are burnpy's own, that is NumPy's. The standard promotes within a kind; it leaves combinations of a bool, an
-int and a float array undefined. Here the widest kind wins, as in PyTorch and JAX: int64 and float32 give float32.
-"""
+"""Dtypes: promotion across kinds, conversion, questions about dtypes, and errors in the words of the standard."""
 
 from __future__ import annotations
 
+import re
 from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.array_api.rewording import standard
 from burnpy.backend.dtypes import DEFAULT, FLOATS, INTS, dtype_of, kind_of, promote_types
-from burnpy.backend.errors import ArgumentError, DTypeError, KindError
+from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, DTypeError, KindError
 from burnpy.backend.primitives import DType, KindName
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.typevars import F
+
+_WORDS = {"dim": "axis", "dims": "axes", "keepdim": "keepdims", "Dim": "Axis"}
+_WORD = re.compile(rf"\b({'|'.join(_WORDS)})\b")
+_NAME = re.compile(r"^(\w+\.)?\w+\(\)")
+
+
+def standard(function: F) -> F:
+    """Decorate a function of the namespace: its errors begin with its name and speak of axes. It never returns its
+    argument itself, as libraries assign to results (see `burnpy.array_api.updates`).
+
+    >>> x = Tensor[NumPy].ones((2, 3))
+    >>> x.__array_namespace__().squeeze(x, axis=4)
+    Traceback (most recent call last):
+    burnpy.backend.errors.DimError: squeeze() got axis 4 for a tensor with 2 dimensions; it can be from -2
+    to 1
+    """
+    called = explained(function)
+    name = function.__name__
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        try:
+            out = called(*args, **kwargs)
+        except BurnpyError as error:
+            if len(error.args) == 1 and isinstance(error.args[0], str) and not isinstance(error, CallError):
+                message = _WORD.sub(lambda match: _WORDS[match[0]], error.args[0])
+                error.args = (_NAME.sub(f"{name}()", message, count=1),)
+            raise
+        if args and out is args[0] and isinstance(out, TensorBase):
+            return out._like(out._primitive)
+        return out
+
+    wrapper.__name__ = wrapper.__qualname__ = name
+    wrapper.__module__, wrapper.__doc__ = function.__module__, function.__doc__
+    wrapper.__wrapped__ = function  # type: ignore[attr-defined]  # for its signature
+    return wrapper  # type: ignore[return-value]  # it has the function's signature
+
 
 KINDS: tuple[KindName, ...] = ("bool", "int", "float")
 """From narrow to wide."""
 NUMBERS: dict[type, KindName] = {bool: "bool", int: "int", float: "float"}
 COMPLEX = "burnpy has no complex dtype; burnpy.fft.ComplexTensor is a pair of real tensors"
-
 _NAMES = {
     "bool": ("bool",),
     "signed integer": INTS[:4],

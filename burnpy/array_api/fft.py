@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import burnpy.fft as transforms
+from burnpy.array_api.arguments import missing_from
 from burnpy.array_api.creation_functions import default_device
-from burnpy.array_api.data_types import dtype_from
+from burnpy.array_api.data_types import dtype_from, standard
 from burnpy.array_api.manipulation_functions import Axes
-from burnpy.array_api.missing_names import missing_from
-from burnpy.array_api.rewording import standard
 
 __all__ = [
     "fft",

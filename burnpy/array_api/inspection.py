@@ -1,15 +1,49 @@
-"""`Info`, which describes the namespace: its dtypes, devices and capabilities."""
+"""`Info`, which describes the namespace, and the constants and dtypes of the namespace."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from burnpy.array_api.creation_functions import default_device
-from burnpy.array_api.data_types import names_of
-from burnpy.array_api.rewording import standard
-from burnpy.backend.dtypes import DEFAULT, FLOATS, dtype_of
+from burnpy.array_api.data_types import names_of, standard
+from burnpy.backend.dtypes import (
+    DEFAULT,
+    FLOATS,
+    bool_,
+    dtype_of,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 from burnpy.backend.primitives import DType
 from burnpy.tensor.dims import MOST_DIMS
+
+__all__ = [
+    "bool",
+    "e",
+    "float32",
+    "float64",
+    "inf",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "nan",
+    "newaxis",
+    "pi",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
 
 _OUTSIDE = FLOATS[:2]
 """Dtypes of burnpy that the standard does not have: bfloat16 and float16."""
@@ -54,3 +88,9 @@ class Info:
 
 
 __array_namespace_info__ = Info
+bool = bool_
+e = math.e
+inf = math.inf
+nan = math.nan
+newaxis = None
+pi = math.pi

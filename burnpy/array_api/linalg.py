@@ -1,20 +1,17 @@
-"""The extension ``linalg`` of the namespace: functions of `burnpy.linalg` with the standard's names and arguments.
-
-``eig`` and ``eigvals`` are not here: their results are complex.
-"""
+"""Products of arrays, and the extension ``linalg``: `burnpy.linalg` with the standard's names and arguments."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import burnpy.linalg as linalg
-from burnpy.array_api.arguments import FLOAT, NUMERIC, array, arrays
-from burnpy.array_api.linear_algebra import matmul, matrix_transpose, tensordot, vecdot
+from burnpy.array_api.arguments import FLOAT, NUMERIC, array, arrays, missing_from
+from burnpy.array_api.data_types import standard
 from burnpy.array_api.manipulation_functions import Axes, broadcast_shapes
-from burnpy.array_api.missing_names import missing_from
-from burnpy.array_api.rewording import standard
 from burnpy.array_api.statistical_functions import sum as total
 from burnpy.backend.errors import ShapeError
+from burnpy.tensor import einsum
 from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor_base import TensorBase
 
@@ -43,6 +40,39 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+
+@standard
+def matmul(x1: Any, x2: Any, /) -> Any:
+    """Return the matrix product."""
+    first, second = arrays(array(x1), array(x2), kinds=NUMERIC)
+    return first @ second
+
+
+@standard
+def matrix_transpose(x: Any, /) -> Any:
+    """Transpose the matrices of the last two axes."""
+    return array(x).mT
+
+
+@standard
+def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Any:
+    """Return the sum of products over some axes: the last of ``x1`` and first of ``x2``, or pairs of axes."""
+    first, second = arrays(array(x1), array(x2), kinds=NUMERIC)
+    return einsum.tensordot(first, second, axes)
+
+
+@standard
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """Return the sum of products along an axis; the other axes broadcast."""
+    first, second = arrays(array(x1), array(x2), kinds=NUMERIC)
+    if not -min(first.ndim, second.ndim) <= axis < 0 or first.shape[axis] != second.shape[axis]:
+        raise ShapeError(
+            f"array() got axis={axis} of shapes {first.shape} and {second.shape}; "
+            "expected a negative axis, of the same size in both"
+        )
+    first, second = first.movedim(axis, -1), second.movedim(axis, -1)
+    return (first.unsqueeze(-2) @ second.unsqueeze(-1)).squeeze((-2, -1))
 
 
 class OfMatrices(Protocol):

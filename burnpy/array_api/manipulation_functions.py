@@ -7,7 +7,7 @@ from typing import Any
 
 from burnpy.array_api.arguments import array
 from burnpy.array_api.arguments import arrays as promoted
-from burnpy.array_api.rewording import standard
+from burnpy.array_api.data_types import standard
 from burnpy.backend.errors import ArgumentError, DimError, ShapeError
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.dims import dim_of

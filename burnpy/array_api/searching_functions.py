@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from burnpy.array_api.arguments import ALL, NUMERIC, array, arrays
+from burnpy.array_api.data_types import standard
 from burnpy.array_api.manipulation_functions import Axes
-from burnpy.array_api.rewording import standard
 from burnpy.backend.errors import ShapeError
 from burnpy.tensor.joining import where as chosen
 from burnpy.tensor.ordering import searchsorted as positions

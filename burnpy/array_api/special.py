@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 import burnpy.special as functions
-from burnpy.array_api.arguments import NUMERIC, arrays
-from burnpy.array_api.data_types import astype
-from burnpy.array_api.missing_names import missing_from
-from burnpy.array_api.rewording import standard
+from burnpy.array_api.arguments import NUMERIC, arrays, missing_from
+from burnpy.array_api.data_types import astype, standard
 from burnpy.backend.dtypes import DEFAULT
 
 __all__ = [

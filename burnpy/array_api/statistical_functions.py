@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from burnpy.array_api.arguments import FLOAT, NUMERIC, array, arrays
-from burnpy.array_api.data_types import astype, dtype_from
+from burnpy.array_api.data_types import astype, dtype_from, standard
 from burnpy.array_api.manipulation_functions import Axes
-from burnpy.array_api.rewording import standard
 from burnpy.backend.dtypes import int64, uint64
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.joining import cat

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.dtypes import float32, float64, result_type
 from burnpy.backend.errors import BackendUnavailableError
 from burnpy.backend.operations.activation import Activation
@@ -43,6 +42,7 @@ from burnpy.backend.operations.shape import Shaping
 from burnpy.backend.operations.special import SpecialFunctions
 from burnpy.backend.operations.volume_convolution import VolumeConvolution
 from burnpy.backend.primitives import Bool, DType, Float, Int, Shape, Value
+from burnpy.backend.rules import SHIFTED
 from burnpy.backend.runtime import Runtime
 from burnpy.backend.schema import Algebra, derived
 

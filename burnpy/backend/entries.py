@@ -9,9 +9,9 @@ from inspect import Parameter
 from math import prod
 from typing import Any, NamedTuple
 
-from burnpy.backend.batch_rules import BatchRule, Folded
 from burnpy.backend.functions import signature
 from burnpy.backend.primitives import Shape
+from burnpy.backend.rules import BatchRule, Folded
 from burnpy.backend.schema import Algebra, Declaration, Flops
 
 EMPTY: Any = Parameter.empty

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from burnpy.backend.errors import MissingPackageError
+
 
 def lazy_attributes(
     package: str, table: Mapping[str, str], otherwise: Callable[[str], Any] | None = None
@@ -78,3 +80,21 @@ def attached(
         for name in table[module].split():
             setattr(sys.modules[package], name, getattr(found, name))
     return (*lazy_attributes(package, table, otherwise), sorted(" ".join(table.values()).split()))
+
+
+def needed(module: str, owner: str, package: str, extra: str) -> Any:
+    """Import a module.
+
+    Args:
+        module: its name.
+        owner: the function or class that needs it, for the message.
+        package: the package that has it.
+        extra: burnpy's extra that has the package.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"{owner} needs the package {package}, which cannot be imported ({error}); install it with: "
+            f'pip install "burnpy[{extra}]"'
+        ) from None

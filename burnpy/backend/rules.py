@@ -1,18 +1,31 @@
-"""Helpers of differentiation rules, which stand on the declarations of operations as ``vjp=``, ``jvp=`` and others.
+"""Helpers of the rules that stand on the declarations of operations: ``vjp=``, ``jvp=`` and others, and ``batch=``.
 
 A *vjp* ``(inner, grad, names…)`` maps the gradient of the result to the gradient of one argument; a *jvp* maps a
 tangent of one argument to its contribution to the result's tangent. The parameter names after the first two say which
 values are saved: an argument by its name, the result as ``out``, an argument's shape as ``x_shape`` and dtype as
 ``x_dtype``. Rules compute with operations of the inner backend only, so that they are differentiable themselves.
-"""
+
+A *batch* rule says how `vmap` computes many calls at once. It serves operations on
+`burnpy.batching.Batched`, whose primitives may have one more dimension than they show: the batch, always the first of
+the inner primitive. It is one of:
+
+- nothing, for an elementwise operation, whose arguments broadcast, and for one that takes no primitives;
+- `SHIFTED`: all primitives get the batch dimension, and the arguments annotated as ``Dim``, ``Dims``, ``Shape`` and
+  ``Key`` skip it;
+- `Folded`: the batch dimension and the first of each primitive become one dimension, where an operation, such as a
+  convolution, works on a batch itself;
+- `DRAWN`: random numbers, for each example or for all. Parameters of distributions have one shape, and an argument
+  ``alike`` names the dimensions along which all slices draw the same;
+- a function ``(batched, *args)`` of the `Batched` device and all arguments, which is called if one is batched;
+- nothing, for a derived operation, which is then computed by its default, out of operations with a rule."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from burnpy.backend.primitives import Float
+from burnpy.backend.primitives import Float, Key, Shape
 
 Vjp: TypeAlias = Callable[..., Any]
 
@@ -50,3 +63,59 @@ def precise(rule: Vjp) -> Vjp:
         return rule(i.full_precision, *args)
 
     return precise_rule
+
+
+SHIFTED: Final = "shifted"
+"""The rule of operations for which leading dimensions are a batch, or which name the dimensions that they work on."""
+DRAWN: Final = "drawn"
+"""The rule of operations that draw random numbers."""
+
+
+class Folded(NamedTuple):
+    """The rule of operations on batches: the batch dimension is folded into the first one.
+
+    Where an argument of ``shared`` is batched, the operation is computed by its default.
+    """
+
+    folded: tuple[str, ...]  #: primitives with the batch first; a shape, whose first size is multiplied
+    shared: tuple[str, ...] = ()  #: primitives that all examples use, such as weights
+
+
+BatchRule: TypeAlias = Literal["shifted", "drawn"] | Folded | Callable[..., Any]
+BATCH_SLICE: Final = slice(None, None, 1)
+"""The entry of a `Key` that selects the whole batch."""
+
+
+def fold(b: Any, x: Any, at: int = 0) -> Any:
+    """Return the inner primitive of x with the batch folded into dimension ``at``, which it precedes.
+
+    A shared x is repeated.
+    """
+    value, i = b.spread(x), b.inner_of(x)
+    shape = value.shape
+    if at:
+        rest = range(at + 1, len(shape))
+        value = i.permute(value, (*range(1, at + 1), 0, *rest))
+        shape = value.shape
+    return i.reshape(value, (*shape[:at], shape[at] * shape[at + 1], *shape[at + 2 :]))
+
+
+def unfold(b: Any, i: Any, value: Any, rows: int, at: int = 0) -> Any:
+    """Return an inner primitive whose dimension ``at`` is folded as a primitive of ``b``; the inverse of `fold`.
+
+    ``rows`` is the size of that dimension for one example, which an empty batch does not show.
+    """
+    shape = value.shape
+    value = i.reshape(value, (*shape[:at], b.size, rows, *shape[at + 1 :]))
+    if at:
+        value = i.permute(value, (at, *range(at), *range(at + 1, len(shape) + 1)))
+    return b.batched(value)
+
+
+def selected_ndim(shape: Shape, key: Key) -> int:
+    """Return the number of dimensions of ``x[key]``, for an x of this shape.
+
+    >>> selected_ndim((2, 3, 4), (0, None, slice(1)))
+    3
+    """
+    return len(shape) - sum([isinstance(entry, int) for entry in key]) + sum([entry is None for entry in key])

@@ -1,12 +1,13 @@
-"""`Runtime`, the part of `Backend` that computes nothing: a device's memory, streams and clock, and the exchange of
-arrays with other libraries.
+"""`Runtime`, the part of `Backend` that computes nothing: memory, streams, clocks, and the time of compilers.
 
 A device that wraps another is asked for the inner device's.
 """
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import os
+import sys
+from contextlib import nullcontext, suppress
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -158,3 +159,29 @@ class Runtime:
         """
         primitive = None if self.inner is None else self.inner.imported(data)
         return None if primitive is None else self.lift(primitive)
+
+
+PATIENCE = 2.0
+"""The seconds of compiling after which the user is told."""
+
+
+class CompileTimes:
+    """The seconds of each kernel that this process compiled, as the disk did not have it.
+
+    Args:
+        message: the line that says, once, why the process waits; ``BURNPY_PROGRESS=0`` hides it.
+    """
+
+    def __init__(self, message: str) -> None:
+        self.seconds: list[float] = []
+        self._untold = [message]
+
+    def note(self, seconds: float) -> None:
+        """Count a compiled kernel."""
+        self.seconds.append(seconds)
+        if sum(self.seconds) < PATIENCE or not self._untold or os.environ.get("BURNPY_PROGRESS", "1") == "0":
+            return
+        with suppress(IndexError):  # another thread has told it
+            message = self._untold.pop()
+            if sys.stderr is not None:  # as where there is no console
+                sys.stderr.write(f"{message}\n")

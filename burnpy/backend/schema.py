@@ -25,8 +25,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypedDict, Unpack
 
-from burnpy.backend.batch_rules import BatchRule
-from burnpy.backend.rules import Matrices, Vjp
+from burnpy.backend.rules import BatchRule, Matrices, Vjp
 from burnpy.typevars import F
 
 
@@ -43,8 +42,6 @@ class Algebra(Enum):
 
 POINTWISE, LINEAR, BILINEAR = Algebra.POINTWISE, Algebra.LINEAR, Algebra.BILINEAR
 STRUCTURAL, GENERAL, NONDIFFERENTIABLE = Algebra.STRUCTURAL, Algebra.GENERAL, Algebra.NONDIFFERENTIABLE
-
-
 Flops: TypeAlias = int | Callable[..., int]
 """The floating point operations of a call: a number for each element of the (first) result, or a formula.
 
@@ -105,7 +102,7 @@ class Traits(TypedDict, total=False):
     """A vjp that returns the gradients of the last two of three float arguments together, in addition to ``vjp``, for
     where both are needed."""
     batch: BatchRule
-    """How `burnpy.func.vmap` computes the operation for many examples at once: see `burnpy.backend.batch_rules`."""
+    """How `burnpy.func.vmap` computes the operation for many examples at once: see `burnpy.backend.rules`."""
     onnx: str
     """ONNX's operator for the operation, or a function that writes it: see `burnpy.interop.onnx.operators`."""
     method: bool

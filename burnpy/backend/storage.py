@@ -19,7 +19,7 @@ from burnpy.backend.errors import (
     path_shown,
     raised_by_other_code,
 )
-from burnpy.backend.extras import needed
+from burnpy.backend.lazy import needed
 
 _URL = re.compile(r"([a-z][\w+.-]+::)*[a-z][\w+.-]+://", re.IGNORECASE)  # a scheme of one letter is a drive of Windows
 

@@ -1,7 +1,7 @@
 """The methods of `Batched`, made from each operation's schema and batching rule.
 
 A call whose primitives are all shared is one of the inner backend. Else the rule says how the inner backend computes
-the results of all examples at once: see `burnpy.backend.batch_rules`.
+the results of all examples at once: see `burnpy.backend.rules`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.batch_rules import BATCH_SLICE, DRAWN, SHIFTED, BatchRule, Folded, fold, unfold
 from burnpy.backend.decorators.decorator import complete
 from burnpy.backend.entries import Operation, operation
 from burnpy.backend.errors import ArgumentError
+from burnpy.backend.rules import BATCH_SLICE, DRAWN, SHIFTED, BatchRule, Folded, fold, unfold
 from burnpy.batching.batched_value import BatchedValue
 
 Method: TypeAlias = Callable[..., Any]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, CallError, DTypeError, a, counted, path_shown
-from burnpy.backend.extras import needed
+from burnpy.backend.lazy import needed
 from burnpy.backend.storage import files_below, inside, is_file, is_folder, is_url, local_copy, names_in, opened
 from burnpy.data.batch import Arrays, Sample, checked_index
 from burnpy.data.dataset import ArrayDataset, Dataset, from_sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from burnpy.hints import numpy_names, torch_names
+from burnpy.hints import other_names, torch_names
 from burnpy.hints.missing import IN_PLACE, NOTHING, Row, parsed, rows
 
 PAGE = Path(__file__).with_name("from_pytorch") / "tensors.md"
@@ -85,7 +85,7 @@ def theirs(name: str) -> list[str]:
     names = [f"x.{each}" for each in both if each in of_tensors]
     if name in of_torch and f"torch.{name}" not in rows():
         names.append(f"torch.{name}")
-    return names or [f"np.{name}" if name in parsed(numpy_names.ROWS) else name]
+    return names or [f"np.{name}" if name in parsed(other_names.NUMPY) else name]
 
 
 def _by_itself(name: str, ours: str) -> str:

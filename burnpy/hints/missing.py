@@ -9,15 +9,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from burnpy.backend.errors import MissingNameError
-from burnpy.hints import (
-    burn_names,
-    numpy_names,
-    torch_arguments,
-    torch_functions,
-    torch_names,
-    torch_packages,
-    torch_tensors,
-)
+from burnpy.hints import other_names, torch_functions, torch_names, torch_packages, torch_tensors
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
@@ -101,8 +93,8 @@ def rows() -> dict[str, Row]:
         torch_tensors.CREATION,
         torch_functions.ROWS,
         torch_tensors.REARRANGEMENT,
-        numpy_names.ROWS,
-        burn_names.ROWS,
+        other_names.NUMPY,
+        other_names.BURN,
     )
     for text in texts:
         section_rows = parsed(text)
@@ -185,7 +177,6 @@ _PACKAGES = {
     "burnpy.distributed": (torch_packages.DISTRIBUTED, ""),
 }
 """For each package of burnpy: the table of suggestions, and the names that PyTorch has in the corresponding package."""
-
 _ROOMS = tuple(
     f"burnpy.{room}"
     for room in (
@@ -230,7 +221,7 @@ def of_object(owner: object, kind: str, name: str) -> MissingNameError:
 
     Args:
         owner: the object.
-        kind: the key of `torch_arguments.ATTRIBUTES` for the object: Module, Optimizer, Variable.
+        kind: the key of `ATTRIBUTES` for the object: Module, Optimizer, Variable.
         name: the name of the attribute.
     """
     return MissingNameError(lambda: f"{type(owner).__name__} has no {name}{_of_object(owner, kind, name)}")
@@ -297,7 +288,7 @@ def _public(package: str) -> list[str]:
 
 
 def _of_object(owner: object, kind: str, name: str) -> str:
-    hint = torch_arguments.ATTRIBUTES[kind].get(name)
+    hint = ATTRIBUTES[kind].get(name)
     if hint:
         return f"; {hint}"
     value = vars(type(owner)).get("value") or getattr(type(owner), "value", None)
@@ -306,3 +297,37 @@ def _of_object(owner: object, kind: str, name: str) -> str:
     known = [each for each in [*getattr(owner, "__dict__", ()), *dir(type(owner))] if not each.startswith("_")]
     suggestion = meant(name, known)
     return f"; did you mean {suggestion}?" if suggestion else ""
+
+
+_GRADIENTS = "gradients are not stored: loss.backward() returns them"
+ATTRIBUTES: dict[str, dict[str, str]] = {
+    "Module": {
+        "parameters": "use model.params()",
+        "named_parameters": "use model.named_params()",
+        "buffers": "use model.named_buffers()",
+        "modules": "use model.named_modules()",
+        "children": "use model.named_modules()",
+        "state_dict": "use model.into_record(), of arrays, or model.state(), of tensors",
+        "load_state_dict": "use model.load_record(record); for PyTorch's, burnpy.record.from_torch(model, …)",
+        "zero_grad": _GRADIENTS,
+        "training": "use model.is_training",
+        "compile": "use burnpy.compiled(model), and to train compile the whole step",
+        "requires_grad_": "use model.no_grad(where) and model.require_grad(where)",
+        "apply": "use model.map(f), which returns another model",
+        **dict.fromkeys(("to", "cuda", "cpu"), "use model.to_device(device), and for dtypes model.astype(dtype)"),
+        **dict.fromkeys(("float", "double", "half", "bfloat16", "type", "to_dtype"), "use model.astype(dtype)"),
+        "register_buffer": "assign a Buffer in __init__",
+        "register_parameter": "assign a Param in __init__",
+        "add_module": "assign it in __init__, or use model.replace({path: module})",
+        "append": "make another: Sequential(*model, layer)",
+    },
+    "Optimizer": {
+        "zero_grad": _GRADIENTS,
+        "state_dict": "use optim.into_record()",
+        "load_state_dict": "use optim.load_record(record, model)",
+        "param_groups": "use optim.groups, and pass the rate to each step",
+        "add_param_group": "give groups=[Group(where, …)] when it is made",
+    },
+    "Variable": {"grad": _GRADIENTS, "data": "use param.value"},
+}
+"""Suggestions by attribute name, for each kind of object: Module, Optimizer, Variable (a parameter or a buffer)."""

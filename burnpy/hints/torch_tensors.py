@@ -188,8 +188,6 @@ special | from burnpy import special
 utils | – | checkpoints are in `burnpy.autodiff`, clipping is in `burnpy.optim`
 """
 """One line for each name: the code to write here, or – if there is none, and the difference."""
-
-
 REARRANGEMENT = """
 # Shape
 reshape | x.reshape(3, 2)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import ArgumentError, RecordError, RecordNotFoundError, path_shown
-from burnpy.backend.extras import needed
+from burnpy.backend.lazy import needed
 from burnpy.backend.storage import inside, is_file, local_copy
 from burnpy.record.atomic_write import path_of
 

@@ -52,7 +52,7 @@ def signature_of(cls: type[Any]) -> Signature:
 def call_error(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallError | None:
     """Return the error that explains why ``cls(*args, **kwargs)`` does not fit ``__init__``, or None if it does."""
     from burnpy.hints import wrong_calls
-    from burnpy.hints.torch_arguments import arguments_of
+    from burnpy.hints.wrong_calls import arguments_of
 
     if cls.__init__ is object.__init__ and args and not kwargs:
         return CallError(f"{cls.__name__}() got {len(args)} values, and has no __init__ that takes any")

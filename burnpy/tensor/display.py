@@ -27,12 +27,8 @@ from burnpy.tensor.tensor_base import TensorBase
 
 THRESHOLD = 1000
 """The number of elements above which a tensor is summarized, as in PyTorch and NumPy."""
-
-
 _FIRST, _LAST = 4, 3
 """The elements of a long dim that decide what is printed: three at each edge, and one for the dots between them."""
-
-
 _MOST_NORMED = 10_000_000
 """The number of elements up to which the norms of gradients are computed to show them."""
 
@@ -112,12 +108,8 @@ def _read(x: TensorBase[Any], key: Key = ()) -> NDArray[Any]:
 
 _LEAST, _MOST, _IMAGES = 8, 128, 8
 """The rows and columns from which on there is a picture; the most that one has; the most images of a batch."""
-
-
 _ENLARGED = 256
 """The width and height in pixels to which a small picture is enlarged; those of a batch to a third."""
-
-
 _BLUE, _RED, _MISSING = (33, 102, 172), (178, 24, 43), (255, 0, 255)
 
 

@@ -160,11 +160,7 @@ class _ThreadGenerators(threading.local):
 
 recorders: ContextVar[tuple[Any, ...]] = ContextVar("burnpy_recorders", default=())
 """The devices that record compiled functions in this context, the outermost first."""
-
-
 _seeding = _Seeding(None, threading.main_thread())
-
-
 _local = _ThreadGenerators()
 
 
@@ -326,22 +322,12 @@ _INITIAL = """
 """
 """For each dimension after the first: the degree of its polynomial, the coefficients between the first and the last one
 as the bits of a number, and the initial direction numbers."""
-
-
 MOST_DIMS = 2 + _INITIAL.count("|") + _INITIAL.strip().count("\n")
 """The number of dimensions."""
-
-
 _BITS = 32
-
-
 _KEPT = {"float64": 32, "float32": 24, "float16": 11, "bfloat16": 8}
 """The bits of a point that a dtype represents: rounding must not reach 1."""
-
-
 _LOW = 10
-
-
 _BLOCK = 1 << _LOW
 """The number of consecutive points that are computed from one table, and the number of its bits."""
 

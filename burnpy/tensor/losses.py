@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor_types import Ints
 
 __all__ = ["binary_cross_entropy_with_logits", "cross_entropy", "mse_loss", "nll_loss"]
-
-
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 
 

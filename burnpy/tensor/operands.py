@@ -27,12 +27,8 @@ from burnpy.tensor.tensor_base import TensorBase, X, class_name, describe
 
 _MOST_INT = (1 << 63) - 1
 """The largest int64."""
-
-
 MOST_FLOAT = int(np.finfo(np.float64).max)
 """The largest int that is a Python float; a larger one raises an `OverflowError` wherever it is converted."""
-
-
 _FROM_NARROW = ("bool", "int", "float")
 
 

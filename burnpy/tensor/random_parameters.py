@@ -70,24 +70,12 @@ class Bound(NamedTuple):
 
 
 FINITE = Bound("a finite number")
-
-
 POSITIVE = Bound("a finite number above 0", 0.0, True)
-
-
 NOT_NEGATIVE = Bound("a finite number, 0 or larger", 0.0)
-
-
 PROBABILITY = Bound("a number from 0 to 1", 0.0, high=1.0)
-
-
 RATE = Bound("a number from 0 to 9e18", 0.0, high=9e18)
 """The means of Poisson distributions whose numbers are int64."""
-
-
 COUNT = Bound("a whole number from 0 to 2**53", 0.0, high=2.0**53, whole=True)
-
-
 ANY = Bound("a number, which may be infinite", finite=False)
 OPEN_UNIT = Bound("a number between 0 and 1", 0.0, above=True, high=math.nextafter(1.0, 0.0))
 NEGATIVE = Bound("a finite number below 0", high=-float(np.finfo(np.float64).tiny))

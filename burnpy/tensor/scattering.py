@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor_types import Bools, Ints
 
 IndexReduction: TypeAlias = Literal["prod", "mean", "amax", "amin"]
-
-
 ScatterReduction: TypeAlias = Literal["sum", "prod", "mean", "amax", "amin"]
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVa
 from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import KindError, MissingNameError, a
 from burnpy.backend.primitives import DType, KindName, Shape, Value
-from burnpy.hints import burn_names, numpy_names, torch_names
+from burnpy.hints import other_names, torch_names
 from burnpy.tensor.call_errors import copy_method, inherit_method
 from burnpy.typevars import B, F
 
@@ -348,7 +348,7 @@ def explain_missing_methods() -> None:
             for name in methods[owner] - methods[kind]:
                 setattr(cls, name, Lacking(name, owner))
     # Placeholders of the base class: the attributes of the kinds, which are subclasses, take precedence.
-    theirs = {*torch_names.TENSOR.split(), *torch_names.TORCH.split(), *numpy_names.NAMES, *burn_names.NAMES}
+    theirs = {*torch_names.TENSOR.split(), *torch_names.TORCH.split(), *other_names.NAMES}
     for name in theirs - vars(TensorBase).keys():
         setattr(TensorBase, name, Elsewhere(name))
 

@@ -25,8 +25,6 @@ _Once: TypeAlias = Autodiff[B | Strategy[B]] | Forward[B]
 _Twice: TypeAlias = Autodiff[B | Strategy[B] | _Once[B]] | Forward[B | _Once[B]]
 Above: TypeAlias = B | Autodiff[B | Strategy[B] | _Twice[B]] | Forward[B | _Twice[B]]
 """``B``, and the backends that are up to three times differentiable over it."""
-
-
 IntOperand: TypeAlias = "int | Ints[B]"
 BoolOperand: TypeAlias = "bool | Bools[B]"
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from burnpy.autodiff import Autodiff, Forward
 from burnpy.autodiff.recording import new_level
-from burnpy.backend.batch_rules import Folded
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import BurnpyError
+from burnpy.backend.rules import Folded
 from burnpy.batching.batched import Batched
 from burnpy.testing.arguments import arguments_of, fits
 from burnpy.testing.cases import ROWS

@@ -18,7 +18,7 @@ from burnpy.autodiff.autodiff import Autodiff
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, NotTrackedError, ShapeError, a
-from burnpy.backend.extras import needed
+from burnpy.backend.lazy import needed
 from burnpy.data.collate import collate
 from burnpy.data.dataset import ArrayDataset, Dataset
 from burnpy.data.loader import Loader

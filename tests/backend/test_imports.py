@@ -14,9 +14,9 @@ import pytest
 
 EVERYBODY_NEEDS = {
     "burnpy": "typevars",
-    "burnpy.backend": "batch_rules devices dtypes errors functions lazy primitives rules schema",
+    "burnpy.backend": "devices dtypes errors functions lazy primitives rules schema",
     "burnpy.backend.operations": "",
-    "burnpy.hints": "burn_names numpy_names torch_names",
+    "burnpy.hints": "other_names torch_names",
     "burnpy.tensor": (
         "arithmetic call_errors comparison conversion creation differentiation dims factories host_data indexing "
         "joining lazy_methods levels operands pointwise protocols reduction shape template "

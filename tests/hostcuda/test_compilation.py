@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from burnpy.backend import CuPy, compile_times
-from burnpy.backend.compile_times import CompileTimes
+from burnpy.backend import CuPy, runtime
+from burnpy.backend.runtime import CompileTimes
 from tests.hostcuda import simulator
 
 simulator.require()
@@ -45,7 +45,7 @@ def test_the_cache_of_cupy_notes_times() -> None:
 def test_long_compiling_is_told_once(
     patience: float, setting: str, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(compile_times, "PATIENCE", patience)
+    monkeypatch.setattr(runtime, "PATIENCE", patience)
     monkeypatch.setattr(compilation, "times", CompileTimes("burnpy: compiling"))
     monkeypatch.setenv("BURNPY_PROGRESS", setting)
     cache = compilation.TimedCache(Cache())

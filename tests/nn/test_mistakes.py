@@ -19,7 +19,7 @@ import pytest
 import burnpy
 from burnpy import Autodiff, BoolTensor, Tensor
 from burnpy.backend import NumPy, errors
-from burnpy.hints import torch_arguments, torch_packages
+from burnpy.hints import torch_packages, wrong_calls
 from burnpy.hints.missing import parsed
 from burnpy.nn import Linear, Module, Relu, Sequential, Stateless, functional
 from tests.nn import every_layer
@@ -177,9 +177,9 @@ def test_every_name_that_is_hinted_at_exists() -> None:
     classes = [owner for part in (nn, optim) for name in part.__all__ if isinstance(owner := getattr(part, name), type)]
     owners = {
         cls: [owner for owner in classes if cls in map(attrgetter("__name__"), owner.__mro__)]
-        for cls in torch_arguments.ARGUMENTS
+        for cls in wrong_calls.ARGUMENTS
     }
-    for cls, names in torch_arguments.ARGUMENTS.items():
+    for cls, names in wrong_calls.ARGUMENTS.items():
         for hint in names.values():
             called = re.fullmatch("it is called (.*) here", hint)
             assert owners[cls], cls
@@ -190,7 +190,7 @@ def test_every_name_that_is_hinted_at_exists() -> None:
 @every_row("cls", [getattr(part, name) for part in (nn, optim) for name in part.__all__])
 def test_no_argument_that_is_taken_is_said_not_to_be(cls: Any) -> None:
     if isinstance(cls, type):
-        assert not {*torch_arguments.arguments_of(cls)} & {*getattr(vars(cls).get("__init__"), "__annotations__", {})}
+        assert not {*wrong_calls.arguments_of(cls)} & {*getattr(vars(cls).get("__init__"), "__annotations__", {})}
 
 
 WORDS = Tensor[Train].ones((2, 3, 8))

@@ -15,8 +15,8 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from burnpy.backend import NumPy, compile_times, explain
-from burnpy.backend.compile_times import CompileTimes
+from burnpy.backend import NumPy, explain, runtime
+from burnpy.backend.runtime import CompileTimes
 from burnpy_numpy import warm
 from burnpy_numpy.kernels import foreach, kernel, scans
 from burnpy_numpy.kernels.compiler import emitter, llvm
@@ -109,7 +109,7 @@ def test_long_compiling_is_told_once(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(compile_times, "PATIENCE", patience)
+    monkeypatch.setattr(runtime, "PATIENCE", patience)
     monkeypatch.setattr(kernel, "times", CompileTimes("burnpy: compiling"))
     monkeypatch.setenv("BURNPY_PROGRESS", setting)
     use()

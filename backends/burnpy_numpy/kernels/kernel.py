@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.backend.compile_times import CompileTimes
 from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.runtime import CompileTimes
 
 if TYPE_CHECKING:
     from burnpy.backend.operations.foreach import Formula

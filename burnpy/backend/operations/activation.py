@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.pointwise import one_minus
 from burnpy.backend.primitives import Float
+from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import POINTWISE, derived
 
 

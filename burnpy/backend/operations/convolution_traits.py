@@ -8,8 +8,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any, NamedTuple
 
-from burnpy.backend.batch_rules import Folded, fold
 from burnpy.backend.primitives import Float, Shape
+from burnpy.backend.rules import Folded, fold
 from burnpy.backend.schema import Traits
 
 

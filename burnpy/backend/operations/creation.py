@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Bool, Discrete, DType, Float, Int, Scalar, Shape, Value
+from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import LINEAR, NONDIFFERENTIABLE, derived, required
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.dtypes import epsilon
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.operations import OperationsBase, by_host
 from burnpy.backend.operations.linalg import column, row, symmetric_part
 from burnpy.backend.primitives import Float, Int, Shape
-from burnpy.backend.rules import precise
+from burnpy.backend.rules import SHIFTED, precise
 from burnpy.backend.schema import GENERAL, derived
 
 

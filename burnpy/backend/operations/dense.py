@@ -6,11 +6,11 @@ import math
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.batch_rules import DRAWN, SHIFTED
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.reduction import mean_vjp, relative_softmax
 from burnpy.backend.primitives import Bool, Dim, Dims, DType, Float, Int, Shape
+from burnpy.backend.rules import DRAWN, SHIFTED
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import math
 from math import prod
 from typing import Any
 
-from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.reduction import ties, with_reduced_dims
 from burnpy.backend.primitives import Dims, Float
+from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import GENERAL, derived
 
 

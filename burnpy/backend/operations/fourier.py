@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations import OperationsBase, by_host
 from burnpy.backend.primitives import Dims, DType, Float, Shape, Value
+from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import GENERAL, LINEAR, STRUCTURAL, derived
 
 TRANSPOSED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from burnpy.backend.batch_rules import BATCH_SLICE, SHIFTED, fold, unfold
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import BatchedError
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.scans import others
 from burnpy.backend.primitives import Bool, Dim, Float, Int, Key, Number, Shape, Value
-from burnpy.backend.rules import PartialGrad, identity
+from burnpy.backend.rules import BATCH_SLICE, SHIFTED, PartialGrad, fold, identity, unfold
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, STRUCTURAL, derived, required
 
 

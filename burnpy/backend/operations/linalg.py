@@ -10,10 +10,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.operations import OperationsBase, by_host
 from burnpy.backend.primitives import Float
-from burnpy.backend.rules import precise
+from burnpy.backend.rules import SHIFTED, precise
 from burnpy.backend.schema import GENERAL, derived
 
 

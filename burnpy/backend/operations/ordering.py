@@ -6,11 +6,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.scans import part
 from burnpy.backend.primitives import Bool, Dim, Int, Number
+from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived, required
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.batch_rules import DRAWN
 from burnpy.backend.operations import OperationsBase, by_formula
 from burnpy.backend.primitives import Dims, DType, Float, Int, Shape
+from burnpy.backend.rules import DRAWN
 from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, POINTWISE, derived
 
 

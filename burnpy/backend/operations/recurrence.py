@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from burnpy.backend.batch_rules import Folded
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.recurrence_steps import (
     gru_step,
@@ -21,6 +20,7 @@ from burnpy.backend.operations.recurrence_steps import (
     rnn_step_backward,
 )
 from burnpy.backend.primitives import Bool, Float, Int
+from burnpy.backend.rules import Folded
 from burnpy.backend.schema import GENERAL, derived
 
 _WHOLE = slice(None, None, 1)

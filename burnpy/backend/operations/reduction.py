@@ -6,9 +6,9 @@ import math
 from math import prod
 from typing import Any
 
-from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Bool, Dim, Dims, Float, Int, Number, Shape, Value
+from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived, required
 
 

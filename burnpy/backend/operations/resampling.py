@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.backend.batch_rules import SHIFTED, Folded
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Bool, Dim, Float, Int, Shape
+from burnpy.backend.rules import SHIFTED, Folded
 from burnpy.backend.schema import BILINEAR, LINEAR, derived
 
 _CUBIC = -0.75

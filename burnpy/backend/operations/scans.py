@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.dtypes import int64, kind_of
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Dim, Float, Int, Number
+from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived
 
 

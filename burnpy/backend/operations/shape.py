@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from burnpy.backend.batch_rules import BATCH_SLICE, SHIFTED, selected_ndim
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Bool, Dim, Dims, DType, Float, Key, Number, Scalar, Shape, Value
-from burnpy.backend.rules import Matrices, PartialGrad
+from burnpy.backend.rules import BATCH_SLICE, SHIFTED, Matrices, PartialGrad, selected_ndim
 from burnpy.backend.schema import BILINEAR, LINEAR, STRUCTURAL, derived, required
 
 

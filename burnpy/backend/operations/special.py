@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.batch_rules import SHIFTED
 from burnpy.backend.operations import OperationsBase, in_float32, in_float64
 from burnpy.backend.operations.binary import operand, pair
 from burnpy.backend.primitives import Float, Scalar
+from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import POINTWISE, derived
 
 

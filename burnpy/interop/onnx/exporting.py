@@ -13,7 +13,7 @@ import numpy as np
 
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ArgumentError, ExportError, path_shown
-from burnpy.backend.extras import needed
+from burnpy.backend.lazy import needed
 from burnpy.func.pytree import flatten
 from burnpy.interop.onnx.operators.table import Conditional
 from burnpy.interop.onnx.sizes import Size

@@ -14,7 +14,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import LoadingError, path_shown
-from burnpy.backend.extras import needed
+from burnpy.backend.lazy import needed
 from burnpy.interop.onnx.exporting import BUFFERS
 from burnpy.interop.onnx.graph import Graph, GraphNode, joined
 from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, Bound, is_float, parameter_of, tensor

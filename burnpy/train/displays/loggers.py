@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from burnpy.backend.errors import ArgumentError, RecordFileError, path_shown
-from burnpy.backend.extras import needed
+from burnpy.backend.lazy import needed
 from burnpy.backend.storage import refuse_url
 from burnpy.metrics.accuracy import ConfusionMatrix
 from burnpy.metrics.metric import Metric
