@@ -74,9 +74,9 @@ check-format:
 check-lint:
 	$(PY) -m ruff check
 check-mypy:
-	$(PY) -m mypy
+	$(PY) -m tests.typing.checkers mypy
 check-pyright:
-	$(PY) -m basedpyright --pythonpath $(PY)
+	$(PY) -m tests.typing.checkers pyright
 
 format: $(INSTALLED)-test ## format the code
 	$(PY) -m ruff check --fix --select I .

@@ -64,7 +64,7 @@ def floats_for_an_embedding() -> None:
 
 def layers_of_two_backends() -> None:
     """a module is on one device"""
-    Sequential(Linear(2, 2, device=Train), Relu(), Linear(2, 2, device=NumPy))  # E, not ty
+    Sequential(Linear(2, 2, device=Train), Relu(), Linear(2, 2, device=NumPy))  # E
 
 
 def a_function_among_layers() -> None:

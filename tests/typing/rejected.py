@@ -1,8 +1,7 @@
 """Code type checkers must reject: every line marked ``# E``, and no other. At run time each raises a TypeError, too.
 
 Each function, and each row of the table, holds one mistake; `tests/typing/test_typing.py` calls it and wants its words
-in the error, which is one sentence. A mark names the checkers that do not see the line: ``# E, not ty``; those that run
-everywhere, mypy and pyright, see all.
+in the error, which is one sentence. `tests/typing/checkers.py` runs mypy and pyright, which see all.
 """
 
 from __future__ import annotations
@@ -112,11 +111,11 @@ MISTAKES: list[Any] = [  # pairs of words and a function; with this type written
     # Functions of several tensors.
     ("cat(): kinds do not mix", lambda: cat([x, i])),  # E
     ("cat(): kinds do not mix", lambda: cat((i, b))),  # E
-    ("cat() got tensors on", lambda: cat([x, t])),  # E, not ty
+    ("cat() got tensors on", lambda: cat([x, t])),  # E
     ("cat() takes a list or tuple of tensors", lambda: cat(x)),  # E
     ("cat() takes a list or tuple of tensors", lambda: cat([x, 1.0])),  # E
     ("stack(): kinds do not mix", lambda: stack([x, i])),  # E
-    ("stack() got tensors on", lambda: stack([t, x])),  # E, not ty
+    ("stack() got tensors on", lambda: stack([t, x])),  # E
     ("stack() takes a list or tuple of tensors", lambda: stack([x, None])),  # E
     ("stack() takes a list or tuple of tensors", lambda: stack([array, array])),  # E
     ("where(): kinds do not mix", lambda: where(b, x, i)),  # E
@@ -139,7 +138,7 @@ MISTAKES: list[Any] = [  # pairs of words and a function; with this type written
     ("masked_fill() takes its condition as a BoolTensor", lambda: x.masked_fill(i, 0.0)),  # E
     ("masked_select()", lambda: x.masked_select(i)),  # E
     ("where() takes its condition as a BoolTensor", lambda: x.where(i, 0.0)),  # E
-    ("scatter()", lambda: x.scatter(0, i, i)),  # E, not ty
+    ("scatter()", lambda: x.scatter(0, i, i)),  # E
     ("masked_fill() got tensors on", lambda: t.masked_fill(cb, 0.0)),  # E
     ("x[...] got tensors on", lambda: t[ci]),  # E
     ("cross_entropy() got tensors on", lambda: cross_entropy(t, ci)),  # E
@@ -261,7 +260,7 @@ def a_rounded_quotient_of_ints_and_a_float() -> None:
 
 def gradient_of_a_number() -> None:
     """it returned float"""
-    func.grad(Tensor.item)(plain.sum())  # E, not pyrefly
+    func.grad(Tensor.item)(plain.sum())  # E
 
 
 def gradient_by_ints() -> None:
