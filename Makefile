@@ -19,33 +19,36 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet --no-compile
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-heavy test-long test-parity test-cupy test-gpu packages check check-format check-lint check-mypy check-pyright format docs bench bench-check bench-gpu clean
+.PHONY: help demo test test-fast test-slow test-heavy test-long test-parity test-cupy test-gpu packages check check-format check-lint check-mypy check-pyright format docs bench bench-check bench-gpu clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 # One thread multiplies small matrices as fast as several do on idle cores, and far faster than they do on busy ones.
-demo test test-fast test-heavy test-long test-parity test-cupy test-gpu: export OMP_NUM_THREADS ?= 1
-demo test test-fast test-heavy test-long test-parity test-cupy test-gpu: export OPENBLAS_NUM_THREADS ?= 1
+demo test test-fast test-slow test-heavy test-long test-parity test-cupy test-gpu: export OMP_NUM_THREADS ?= 1
+demo test test-fast test-slow test-heavy test-long test-parity test-cupy test-gpu: export OPENBLAS_NUM_THREADS ?= 1
 # Hundreds of tests start Python anew, and each start would compile again what pip has not compiled.
 export PYTHONDONTWRITEBYTECODE :=
 # Tests that need a heavy extra run in test-heavy and test-parity, even if the extra is installed.
-test test-fast: export BURNPY_HEAVY_TESTS := 0
+test test-fast test-slow: export BURNPY_HEAVY_TESTS := 0
 
 demo: $(INSTALLED)-demo $(if $(findstring cupy,$(ARGS)),$(INSTALLED)-$(CUDA)) ## train a CNN on real handwritten digits, in under a minute (ARGS="--backend cupy" on the GPU)
 	@$(PY) examples/digits.py $(ARGS)
 
-test: $(INSTALLED)-test ## run the tests, except those that take minutes or need a heavy installation
-	@$(PY) -m pytest $(PYTEST)
+test: $(INSTALLED)-test ## run the tests, except the slowest and those that need a heavy installation
+	@$(PY) -m pytest $(PYTEST) -m "not slowest"
 
 test-fast: $(INSTALLED)-test ## run the quick tests
-	@$(PY) -m pytest $(PYTEST) -m "not slow" --ignore=tests/parity
+	@$(PY) -m pytest $(PYTEST) -m "not slow"
+
+test-slow: $(INSTALLED)-test ## run the slowest tests, except those that take minutes
+	@$(PY) -m pytest $(PYTEST) -m slowest
 
 test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, pyarrow, datasets, einops, CuPy's wheel or others
-	@$(PY) -m pytest $(PYTEST) -m heavy burnpy/data burnpy/einops.py burnpy/interop burnpy/models tests/array_api tests/backend tests/benchmarks tests/data tests/distributed tests/docs tests/examples tests/interop tests/models tests/record tests/tensor tests/train
+	@$(PY) -m pytest $(PYTEST) -m heavy
 
 test-parity: $(INSTALLED)-parity ## install PyTorch (several GB if pip finds no CPU build) and compare with it
-	@$(PY) -m pytest $(PYTEST) -m parity tests/parity tests/benchmarks tests/data tests/docs tests/record tests/tensor
+	@$(PY) -m pytest $(PYTEST) -m parity
 
 test-long: $(INSTALLED)-test-heavy ## run all tests in their long form, in an hour or more, the quick ones and the packages on each Python from 3.11 to 3.14, and test-gpu and bench-gpu without a GPU
 	@BURNPY_LONG_TESTS=$${BURNPY_LONG_TESTS:-200} $(PY) -m pytest $(PYTEST)

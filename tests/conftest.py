@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 from tests.generators import Generators, module_of
 from tests.interrupting import LONG
 
-SLOW_FILE = "\npytestmark = pytest.mark.slow\n"
+SLOW_FILE = re.compile(r"^pytestmark = pytest\.mark\.slow(est)?$", re.MULTILINE)
+MARKERS = ("heavy", "long", "parity", "slowest")
 
 LONGEST = (
     "tests/typing/test_typing.py",
@@ -46,12 +48,18 @@ HEAVY_DOCTESTS = {
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip slow files if the command line says ``-m "not slow"``, and the parity tests where `make test` runs."""
+    """Skip files without a test that the command line chooses by ``-m MARKER`` or ``-m "not slow"``."""
     if collection_path.name == "parity" and os.environ.get("BURNPY_HEAVY_TESTS") == "0":
         return True
-    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+    if not (chosen := config.option.markexpr) or collection_path.suffix != ".py":
         return None
-    return True if SLOW_FILE in collection_path.read_text(encoding="utf-8") else None
+    if chosen == "not slow":
+        return True if SLOW_FILE.search(collection_path.read_text(encoding="utf-8")) else None
+    file = collection_path.relative_to(config.rootpath).as_posix()
+    marked_here = {"heavy": file in HEAVY_DOCTESTS, "parity": file.startswith("tests/parity/")}
+    if chosen not in MARKERS or marked_here.get(chosen):
+        return None
+    return None if f"mark.{chosen}" in collection_path.read_text(encoding="utf-8") else True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -61,6 +69,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         file = item.nodeid.partition("::")[0]
         if file not in ranks:
             ranks[file] = [file.startswith(name) for name in LONGEST]
+        if item.get_closest_marker("slowest"):
+            item.add_marker(pytest.mark.slow)
         if file.startswith("tests/parity/"):
             item.add_marker(pytest.mark.parity)
         if file in HEAVY_DOCTESTS:
