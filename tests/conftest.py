@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 from tests.generators import Generators, module_of
 from tests.interrupting import LONG
 
-SLOW_FILE = re.compile(r"^pytestmark = pytest\.mark\.slow(est)?$", re.MULTILINE)
 MARKERS = ("heavy", "long", "parity", "slowest")
 
 LONGEST = (
@@ -48,13 +46,14 @@ HEAVY_DOCTESTS = {
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip files without a test that the command line chooses by ``-m MARKER`` or ``-m "not slow"``."""
+    """Skip files without a test that the command line chooses by ``-m MARKER`` or ``-m "not MARKER"``."""
     if collection_path.name == "parity" and os.environ.get("BURNPY_HEAVY_TESTS") == "0":
         return True
     if not (chosen := config.option.markexpr) or collection_path.suffix != ".py":
         return None
-    if chosen == "not slow":
-        return True if SLOW_FILE.search(collection_path.read_text(encoding="utf-8")) else None
+    if chosen in ("not slow", "not slowest"):  # the slowest are slow, too
+        whole = f"\npytestmark = pytest.mark.{chosen.removeprefix('not ')}"
+        return True if whole in collection_path.read_text(encoding="utf-8") else None
     file = collection_path.relative_to(config.rootpath).as_posix()
     marked_here = {"heavy": file in HEAVY_DOCTESTS, "parity": file.startswith("tests/parity/")}
     if chosen not in MARKERS or marked_here.get(chosen):

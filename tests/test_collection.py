@@ -45,7 +45,7 @@ def ran(folder: Path, *arguments: str, **environment: str) -> list[str]:
     return done.stdout.splitlines()[-8:]
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_what_is_left_out_is_counted_by_reason_above_the_failures(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text(TESTS)
     folder = tmp_path / "tests" / "train"

@@ -12,6 +12,7 @@ from typing import Any
 
 import array_api_strict as strict
 import numpy as np
+import pytest
 
 from burnpy import BoolTensor, IntTensor, Tensor
 from burnpy import array_api as ours
@@ -190,6 +191,7 @@ def compare(name: str, got: Any, expected: Any) -> None:
         assert got == expected, name
 
 
+@pytest.mark.slowest
 @every_row(("name", "kinds", "call"), ROWS)
 def test_functions_agree_with_array_api_strict(name: str, kinds: tuple[str, ...], call: Call) -> None:
     with np.errstate(all="ignore"), warnings.catch_warnings():

@@ -25,7 +25,7 @@ def release(package: str) -> tuple[int, ...]:
     return tuple(int(number) for number in version(package).split(".")[:2])
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.skipif(
     release("scipy") < (1, 17) or release("scikit-learn") < (1, 9), reason="needs SciPy 1.17 and scikit-learn 1.9"
 )

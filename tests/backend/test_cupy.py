@@ -41,7 +41,7 @@ def run_small_examples(name: str) -> None:
             check_values(CuPy(), "plain", ROWS[name], arguments.example, arguments.dtype, arguments.layout, False)
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @every_row("name", [name for name in ROWS if name not in LARGE])
 def test_results_are_those_of_the_reference(name: str, journal: Journal) -> None:
     run_small_examples(name)

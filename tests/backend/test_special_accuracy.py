@@ -144,6 +144,7 @@ LEAST = {"float64": 1e-300, "float32": 1.2e-38}
 MOST = {"float64": 1.7e308, "float32": 3.4e38}
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", CASES)
 def test_over_the_whole_range(name: str, dtype: str) -> None:

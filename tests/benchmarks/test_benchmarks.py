@@ -78,6 +78,7 @@ def test_models(peer: str) -> None:
     assert set(notebook.values) == set(models.WORKS)
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("peer", PEERS)
 def test_special_functions(peer: str) -> None:
     notebook = Notebook()
@@ -86,6 +87,7 @@ def test_special_functions(peer: str) -> None:
     assert set(notebook.values) >= {f"{name} of float32, gradients" for name in special.RANGES}
 
 
+@pytest.mark.slowest
 def test_solvers() -> None:
     notebook = Notebook()
     solvers.work(load("burnpy"), SMOKE, notebook, {})
@@ -123,6 +125,7 @@ def test_inference_and_large_rows(peer: str) -> None:
     assert set(rows.values) == {f"{name}/{what}" for name in kernels.CASES for what in ("forward", "both")}
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("peer", [*PEERS, "burnpy, compiled"])
 def test_compiled(peer: str) -> None:
     for what in ("steps", "formulas", "inference"):
@@ -147,6 +150,7 @@ def test_roofline() -> None:
     assert notebook.values.keys() == {"product", "copy"}
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("model", TASKS)
 def test_training(model: str) -> None:
     notebook = Notebook()
@@ -170,6 +174,7 @@ def test_losses_are_those_of_pytorch(model: str, dtype: str) -> None:
     assert apart <= training.LOSSES[dtype][1]
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("peer", PEERS)
 @pytest.mark.parametrize("name", full_size.NETWORKS)
 def test_full_size(name: str, peer: str) -> None:
@@ -206,6 +211,7 @@ def test_data(peer: str) -> None:
     assert not memory.errors or not Path("/proc/self/smaps_rollup").exists()  # which only Linux tells
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("peer", PEERS)
 def test_networks(peer: str) -> None:
     notebook = Notebook()
@@ -310,7 +316,7 @@ def test_report(tmp_path: Path) -> None:
     assert draw([section], tmp_path / "out.png") == tmp_path / "out.png"
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("peer", PEERS)
 def test_scans_and_the_like(peer: str) -> None:
     notebook = Notebook()

@@ -8,7 +8,7 @@ from burnpy.autodiff import Balanced
 from burnpy.backend import NumPy
 from tests.conformance.suites import suite_in
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slowest
 
 _Suite = suite_in(Balanced[NumPy], ("float32", "int64", "bool"))
 """The dtypes to try: one int and bools are enough, as NumPy computes with them."""

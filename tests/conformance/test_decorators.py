@@ -10,7 +10,7 @@ import pytest
 from burnpy.backend import Checked, NumPy, Profiled
 from tests.conformance.suites import suite_in
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slowest
 
 suite = suite_in(Profiled(Checked(NumPy, True)), ("float32", "int64", "bool"))
 """One float and one int are enough, as NumPy computes; tests/backend/test_checked.py looks for NaN in bfloat16."""

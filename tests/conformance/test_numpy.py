@@ -22,6 +22,7 @@ BRIEF = replace(USUAL, layouts={OTHERS: ()}, decorated={OTHERS: (("Autodiff", (T
 """Each example has another layout, and the first one second derivatives."""
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("name", sorted(LARGE))
 def test_large_functions(name: str) -> None:
     suite: Any = suite_of(NumPy, ("float32", "float64", "bfloat16"), BRIEF)

@@ -119,6 +119,7 @@ def test_derivatives(family: Family) -> None:
     assert gradcheck(slope, inputs, atol=1e-4, fast_mode=True)
 
 
+@pytest.mark.slowest
 @every_row("name", ["gamma", "beta", "student's t"])
 def test_quantiles_without_a_closed_form_are_differentiable(name: str) -> None:
     """By the probability, twice, and by a parameter, as the inverse of `cdf`; both ends are those of the support."""
@@ -145,6 +146,7 @@ def test_quantiles_without_a_closed_form_are_differentiable(name: str) -> None:
     assert ends[2].isnan().all()
 
 
+@pytest.mark.slowest
 @every_row("family", FAMILIES, ids=lambda family: family.name)
 def test_plans_and_examples_at_once(family: Family) -> None:
     """In plans densities are the same, and `vmap` of one distribution at a time gives the batch's."""

@@ -111,7 +111,7 @@ def closure(arrows: set[tuple[str, str]]) -> set[tuple[str, str]]:
     return arrows
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_the_picture_of_the_packages_is_right() -> None:
     page = (reference.PAGE.parent / "architecture.md").read_text(encoding="utf-8")
     names = dict(re.findall(r'^    (\w+)\["<b>([\w.]+)</b>', page, re.MULTILINE))  # two are parts of burnpy.autodiff

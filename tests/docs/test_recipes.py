@@ -202,7 +202,7 @@ def test_the_page_has_the_steps_that_are_left_out_below() -> None:
     assert len({change.path for change in without(*OPTIONAL)}) == 2, "an operation takes two files"
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize(
     ("left_out", "said"),
     [
@@ -216,7 +216,7 @@ def test_a_file_that_is_left_out_is_named(left_out: tuple[int, ...], said: str, 
     assert said in run(tmp_path, "-c", LEFT_OUT.format(files=COMPLETE)).stderr
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_a_declaration_without_a_method_is_named(tmp_path: Path) -> None:
     changed = [change._replace(code=change.code.replace(" method=True,", "")) for change in without(*OPTIONAL)]
     follow(tmp_path, changed)
@@ -226,7 +226,7 @@ def test_a_declaration_without_a_method_is_named(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize(
     ("right", "wrong", "order"),
     [
@@ -367,7 +367,7 @@ def test_a_recipe_has_the_steps_that_are_left_out_below(name: str) -> None:
     assert all(f"python -m {module}\n" in pages for module in recipe.made)
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_the_recipes_work(tmp_path: Path) -> None:
     """In one copy: an operation, a layer with its function, and a kernel."""
     recipes = [RECIPES["layer"], *([RECIPES["kernel"]] if find_spec("llvmlite") else [])]
@@ -380,7 +380,7 @@ def test_the_recipes_work(tmp_path: Path) -> None:
     assert run(tmp_path, "-c", NATIVE).stderr == ""
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_files_that_are_out_of_date_are_named(tmp_path: Path) -> None:
     change_copy(tmp_path, [*without(*OPTIONAL), *RECIPES["layer"].changes])
     output = failures_of(tmp_path, *MADE_BY_METHODS)
@@ -392,7 +392,7 @@ def test_files_that_are_out_of_date_are_named(tmp_path: Path) -> None:
         assert f"{file} is out of date" in output
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize(("name", "step"), STEPS)
 def test_a_step_that_is_left_out_is_named(name: str, step: str, tmp_path: Path) -> None:
     recipe = RECIPES[name]

@@ -57,6 +57,7 @@ def entropy_of_characters() -> float:
     return -float(shares @ np.log(shares))
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize(("steps", "less"), [(80, 0.25), pytest.param(120, 0.4, marks=pytest.mark.long)])
 def test_it_learns_and_writes(steps: int, less: float, example: Callable[..., str]) -> None:
     output = example("char_gpt", "--steps", steps, "--length", 10)

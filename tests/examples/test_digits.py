@@ -44,6 +44,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return folder, request.param, done.stdout
 
 
+@pytest.mark.slowest
 def test_a_few_epochs_learn_and_draw(trained: tuple[Path, int, str]) -> None:
     folder, epochs, output = trained
     assert accuracy(output) >= {2: 95, 4: 96}[epochs]
@@ -94,6 +95,7 @@ def test_the_bar_moves_with_every_batch_and_keeps_number_and_time(width: int, mo
     assert width < 80 or len({*bars[:18]}) > 9
 
 
+@pytest.mark.slowest
 def test_one_seed_gives_one_result(trained: tuple[Path, int, str], example: Callable[..., str]) -> None:
     folder, epochs, output = trained  # of another process
     assert example("digits", "--epochs", epochs, "--seed", 1, "--out", folder) == output

@@ -33,6 +33,7 @@ def numbers(pattern: str, output: str) -> list[float]:
     return found
 
 
+@pytest.mark.slowest
 def test_the_autoencoder_describes_images_better_than_their_mean(run: Callable[..., str]) -> None:
     output = run("vae", "--epochs", "8")
     (mean,) = numbers(r"describes in ([\d.]+) nats", output)
@@ -41,6 +42,7 @@ def test_the_autoencoder_describes_images_better_than_their_mean(run: Callable[.
     assert numbers(r"([\d.]+) of them in z", output)[-1] > 1, "the latent point says something of the image"
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize(("steps", "found", "near"), [(500, 0, 20), pytest.param(900, 6, 50, marks=pytest.mark.long)])
 def test_the_generator_finds_most_of_the_mixture(steps: int, found: int, near: int, run: Callable[..., str]) -> None:
     output = run("gan", "--steps", steps)
@@ -81,6 +83,7 @@ def test_the_network_forecasts_sunspots_better_than_persistence(run: Callable[..
     assert linear < 0.6 * persistence, "16.4 of 33.2, as of any program that fits this regression"
 
 
+@pytest.mark.slowest
 def test_the_network_tells_sounds_apart_by_their_spectrograms(run: Callable[..., str]) -> None:
     output = run("sounds", "--sounds", "400", "--epochs", "4")
     spectra, network = numbers(r"([\d.]+)%", output)
@@ -132,6 +135,7 @@ def test_the_rates_of_hares_and_lynxes_are_the_published_ones(run: Callable[...,
         assert 0.4 < float(deviation) / float(spread) < 1.6, name
 
 
+@pytest.mark.slowest
 def test_four_chains_agree_with_each_other_and_with_the_exact_posterior(run: Callable[..., str]) -> None:
     output = run("hmc", "--samples", "400")
     assert max(numbers(r"R-hat ([\d.]+)", output)) < 1.05

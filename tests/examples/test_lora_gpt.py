@@ -10,6 +10,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize(("steps", "less"), [(20, 0.05), pytest.param(300, 0.25, marks=pytest.mark.long)])
 def test_adapters_learn_another_text(steps: int, less: float, example: Callable[..., str]) -> None:
     output = example("lora_gpt", "--steps", steps, "--tune", steps, "--length", 5)

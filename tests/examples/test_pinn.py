@@ -92,6 +92,7 @@ def test_the_conditions_hold_by_construction() -> None:
         assert network.forward(place.abs(), place * 0 + side).abs().max().item() < 1e-6
 
 
+@pytest.mark.slowest
 def test_a_few_epochs_learn_and_draw(example: Callable[..., str], tmp_path: Path) -> None:
     output = example("pinn", "--epochs", 3, "--out", tmp_path / "deep" / "out")
     losses = [float(found) for found in re.findall(r"loss ([\d.]+)", output)]

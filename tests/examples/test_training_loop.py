@@ -48,6 +48,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return path, done.stdout
 
 
+@pytest.mark.slowest
 def test_it_learns(unbroken: tuple[Path, str]) -> None:
     lines = epochs(unbroken[1])
     assert list(lines) == list(range(1, EPOCHS + 1))
@@ -56,6 +57,7 @@ def test_it_learns(unbroken: tuple[Path, str]) -> None:
     assert float(accuracy[1]) > LEAST
 
 
+@pytest.mark.slowest
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL")
 def test_killed_and_resumed_it_ends_the_same(unbroken: tuple[Path, str], tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"

@@ -40,6 +40,7 @@ def test_merged_gradients_are_those_of_the_whole_batch(rows: int) -> None:
         assert (grads[key] - expected[key]).abs().max().item() <= 1e-12 * expected[key].abs().max().item()
 
 
+@pytest.mark.slowest
 def test_both_models_end_alike(example: Callable[..., str]) -> None:
     output = example("two_threads", "--steps", 40)
     apart = [float(x) for x in re.findall(r"(\S+) apart", output)]

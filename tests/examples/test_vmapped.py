@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+@pytest.mark.slowest
 def test_the_ensemble_is_unsure_where_there_are_no_data(example: Callable[..., str], tmp_path: Path) -> None:
     output = example("ensemble", "--steps", "300", "--out", tmp_path / "deep")
     found = re.findall(r"error ([\d.]+), error bars ([\d.]+), (\d+)% within two", output)
@@ -24,6 +25,7 @@ def test_the_ensemble_is_unsure_where_there_are_no_data(example: Callable[..., s
     assert (tmp_path / "deep" / "ensemble.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slowest
 def test_private_training_learns(example: Callable[..., str], tmp_path: Path) -> None:
     output = example("private_digits", "--steps", "60", "--out", tmp_path / "deep")
     spent = [float(x) for x in re.findall(r"ε = ([\d.]+)", output)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 from tests.mutations.__main__ import FIRST, LATE, NOT_BY_DEFAULT, operations
 from tests.mutations.places import KINDS, WEIGHTS, Finder, Place, folder_of, found_in, picked
 
@@ -61,6 +63,7 @@ def test_a_seed_picks_the_same_of_each_kind() -> None:
     assert picked(places()[::-1], len(KINDS), 0) == chosen
 
 
+@pytest.mark.slowest
 def test_every_folder_of_the_tables_is_there_and_has_places() -> None:
     files = {place.file for place in found_in(ROOT)}
     assert {folder_of(file) for file in files} == WEIGHTS.keys()

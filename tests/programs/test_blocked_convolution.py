@@ -71,7 +71,7 @@ def given(dtype: str, shape: Any, weight: Any, *where: Any) -> tuple[Any, ...]:
     return *(a.astype(dtype) for a in arrays), where
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize("depthwise", [False, True])
 @pytest.mark.parametrize("seed", range(24 if LONG else 1))

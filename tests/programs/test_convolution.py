@@ -129,6 +129,7 @@ def test_views_and_order_of_memory_do_not_matter() -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("special", [[np.nan, np.inf], pytest.param([-np.inf, np.inf], marks=pytest.mark.long)])
 def test_special_values_stay_in_their_windows(special: list[float]) -> None:
     """No gradient by an input has products with padding, neither by kernels nor, with many channels, by NumPy."""

@@ -35,6 +35,7 @@ def compared(x: Any, window: Any, step: int, norm: str = "backward") -> None:
     np.testing.assert_allclose(imag, wanted.imag, rtol=0, atol=bound)
 
 
+@pytest.mark.slowest
 @every_row("dtype", ["float32", "float64"])
 @every_row("size", [*SIZES, *LEFT])
 def test_spectra_are_those_of_numpy(size: int, dtype: str, noted: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,7 @@ def expected(grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation
     return total
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("ceil_mode", [False, True])
 @pytest.mark.parametrize("case", WINDOWS)
 def test_gradients_go_to_the_first_maximum_or_nan(case: str, ceil_mode: bool, noted: list[Any]) -> None:

@@ -204,7 +204,7 @@ def test_progress_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(capsys.readouterr().out.splitlines()) == 11
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_tensorboard_files_are_read_back(tmp_path: Path) -> None:
     proto: Any = import_module("tensorboardX.proto.event_pb2")  # which has no types
     result = fit(TensorBoard(tmp_path, every=2))

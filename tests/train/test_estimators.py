@@ -39,6 +39,7 @@ SMALL = partial(mlp, hidden=(8,))
 MODEL: Any = Linear(3, 1, device=Autodiff[NumPy])
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("estimator", [Classifier(lr=0.02, epochs=12), Regressor(lr=0.02, epochs=12)])
 def test_scikit_learns_own_checks_pass(estimator: Any) -> None:
     results = check_estimator(estimator, on_skip=None)

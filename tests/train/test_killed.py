@@ -48,7 +48,7 @@ def contents(folder: Path) -> dict[str, Any]:
     return {name: (record.part("run", dict), weights(record.apply_to(network()))) for name, record in records.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL")
 def test_killed_at_random_moments_and_resumed_to_the_same_bits(tmp_path: Path) -> None:
     whole, duration = attempt(tmp_path / "whole", None)

@@ -119,6 +119,7 @@ def check_replays(call: Callable[[Any, Any], Any], args: Any, close: tuple[float
                     assert same_bits(x, y)
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("name", [named(name) for name, row in ROWS.items() if row.gradients])
 def test_gradient(name: str) -> None:
     row = ROWS[name]

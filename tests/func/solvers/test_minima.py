@@ -94,6 +94,7 @@ def test_minimize_finds_the_known_minima(method: str) -> None:
         np.testing.assert_allclose(result.value.item(), problem.least, rtol=1e-6, atol=1e-9, err_msg=name)
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("method", ["lbfgs", "squares", NEWTON])
 def test_derivatives_of_minima_to_second_order(method: str) -> None:
     """The place of the minimum of (c - x)² + 100 (y - x²)² is (c, c²)."""

@@ -138,6 +138,7 @@ def test_compiled_and_tracked() -> None:
     )
 
 
+@pytest.mark.slowest
 def test_rejected_steps_have_no_part_in_gradients() -> None:
     """The first step is far too long, and leads to the root of a negative number. The solution is (1 - 2 p t)²."""
 
@@ -183,6 +184,7 @@ def test_float32(method: str) -> None:
     np.testing.assert_allclose(found.y[:, 0].to_numpy(), np.cos([0.0, 1.0, 3.0]), atol=2e-3)
 
 
+@pytest.mark.slowest
 def test_parameters_of_a_model_are_trained() -> None:
     """Gradients by all parameters, on a graph, and in a compiled step."""
     model, y0 = Linear(2, 2, device=Autodiff[NumPy]), Tensor[Autodiff[NumPy]].normal((3, 2))
