@@ -16,7 +16,7 @@ from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import gradient_device
 from burnpy.optim.memory import OptimizerRecord, ParamState
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.pure import is_tree, tree_step
+from burnpy.optim.pure import as_model, is_tree
 from burnpy.optim.step import by_param
 from burnpy.optim.update_step import Step
 from burnpy.tensor.call_errors import explained
@@ -165,7 +165,8 @@ class ZeroRedundancy(Optimizer):
             WaitError: a rank did not come within the limit.
         """
         if not isinstance(model, Module) and is_tree(model):
-            return tree_step(self, lr, model, grads)
+            held, given, restored = as_model(f"{type(self).__name__}.step()", model, grads)
+            return restored(self.step(lr, held, given))
         owners, rank = self._owners.of(model), self.group.rank
         self._forget(owners)
         given = by_param(self, grads, model)

@@ -1,4 +1,4 @@
-"""The states of an optimizer: by parameter in a `Memory`, as a record, and float32 masters of 16-bit parameters."""
+"""The states of an optimizer: by parameter in a `Memory`, and as a record."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from weakref import ref
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32, kind_of
+from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import BurnpyError, StateError, a, counted
 from burnpy.backend.try_lock import TryLock
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from burnpy.backend.primitives import DType, Float, Shape
+    from burnpy.backend.primitives import Shape
     from burnpy.nn.module_base import ModuleBase
     from burnpy.nn.param import Param
-    from burnpy.optim.step import Pending
+    from burnpy.optim.batch import Pending
     from burnpy.optim.update_step import UpdateCount
 
 SlotShape: TypeAlias = "Callable[[str, Shape], Shape]"
@@ -118,16 +118,6 @@ def refuse_shape(state: ParamState, path: str, shape: Shape, slot_shape: SlotSha
             )
 
 
-def placed(value: Any, device: Any, dtype: Any) -> Any:
-    """Convert a tensor or array of a state to a primitive on a plain device, in ``dtype``."""
-    if isinstance(value, np.ndarray):
-        value = Tensor.from_data(value, device=device)
-    elif value._device is not device:
-        value = value.to_device(device)
-    primitive = value._primitive
-    return primitive if primitive.dtype == dtype else device.cast(primitive, dtype)
-
-
 def _mismatch(state: ParamState, slots: Sequence[str]) -> str:
     """Return the reason why a state does not fit an optimizer with these slots; empty if it does."""
     step: Any = state.step
@@ -146,71 +136,6 @@ def _mismatch(state: ParamState, slots: Sequence[str]) -> str:
         if kind != "float":
             return f"has dtype {value.dtype} for {name}"
     return ""
-
-
-MASTER = "master"
-"""The name of the master among the state tensors of a parameter."""
-
-
-def masters_of(
-    device: Any, members: Sequence[Pending], states: Mapping[str, ParamState], rounded: Mapping[str, Float]
-) -> list[Float]:
-    """Return the values that an update computes with: the masters of 16-bit parameters, and the values of others.
-
-    The master of a parameter's first update is its value. Where rounding the master does not give the parameter's
-    value, as it was changed by something else than a step, the value takes the master's place, element by element.
-
-    Args:
-        device: the plain device of the parameters.
-        members: the parameters.
-        states: the optimizer's states by parameter id.
-        rounded: the values, by parameter id, that the last steps rounded masters to.
-    """
-    params: list[Float] = []
-    unknown: dict[DType, list[int]] = {}
-    for k, m in enumerate(members):
-        state, value = states.get(m.param._id), m.value
-        master = None if state is None else state.values.get(MASTER)
-        if value.dtype.itemsize > 2:
-            params.append(value)
-        elif master is None:
-            params.append(device.cast(value, float32))
-        else:
-            params.append(placed(master, device, float32))
-            if rounded.get(m.param._id) is not value:
-                unknown.setdefault(value.dtype, []).append(k)
-    for dtype, places in unknown.items():
-        masters = [params[k] for k in places]
-        nearest = device.foreach_cast(masters, dtype)
-        values = [members[k].value for k in places]
-        (kept,) = device.foreach(kept_each, (masters, nearest, values))
-        for k, x in zip(places, kept, strict=True):
-            params[k] = x
-    return params
-
-
-def kept_each(b: Any, master: Float, nearest: Float, value: Float) -> tuple[Float]:
-    """Return a master where rounding it gives the parameter's value, else the value: a formula of lists."""
-    return (b.where(b.eq(nearest, value), master, value),)
-
-
-def with_masters(
-    device: Any, after: Sequence[Sequence[Float]], members: Sequence[Pending]
-) -> tuple[Sequence[Float | None], ...]:
-    """Return the lists after an update with the parameters rounded to their dtypes, and a list of masters at the end.
-
-    A parameter that is not rounded has no master: None.
-    """
-    values, masters = [*after[0]], [None] * len(members)
-    wide: dict[DType, list[int]] = {}
-    for k, m in enumerate(members):
-        if values[k].dtype != m.value.dtype:
-            wide.setdefault(m.value.dtype, []).append(k)
-    for dtype, places in wide.items():
-        new = device.foreach_cast([values[k] for k in places], dtype)
-        for k, x in zip(places, new, strict=True):
-            values[k], masters[k] = x, values[k]
-    return values, *after[1:], masters
 
 
 class Use:
@@ -325,13 +250,25 @@ class Memory:
         """
         return Memory(self.shown(name), self.loaded)
 
-    def has_replaced(self, leaves: Sequence[Tensor[Any]]) -> bool:
-        """Return whether a step has replaced all of ``leaves`` already; False if there are none."""
-        for leaf in leaves:
+    def refuse_replaced(self, optimizer: str, model: str, pending: Sequence[Pending]) -> None:
+        """Check that no step has replaced the leaves of all these parameters already.
+
+        Raises:
+            StateError: one has.
+        """
+        for item in pending:
+            leaf = item.param._value
             reference = self.replaced.get(id(leaf))
             if reference is None or reference() is not leaf:
-                return False
-        return bool(leaves)
+                return
+        if pending:
+            paths = [item.path for item in pending]
+            of = f"{', '.join(paths[:8])}{', …' if paths[8:] else ''} of this {model}"
+            raise StateError(
+                f"{optimizer}.step() got {of}, which it has updated already: a step changes no model but returns the "
+                "next; write model = optim.step(...), or for several trials from one model take each step with a "
+                "copy.copy(optim) made before"
+            )
 
     def with_replaced(self, leaves: Sequence[Tensor[Any]]) -> dict[int, ref[Tensor[Any]]]:
         """Return `replaced` with ``leaves`` added and freed leaves removed."""

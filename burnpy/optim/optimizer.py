@@ -11,9 +11,10 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.backend.operations.foreach import no_results, one_position, unless
 from burnpy.nn.module import Module
 from burnpy.nn.module_errors import Explaining, missing_attribute
+from burnpy.optim.batch import MASTER
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.memory import MASTER, Memory, OptimizerRecord, ParamState, Use, checked_record, rekeyed
-from burnpy.optim.pure import OptimizerState, initial_state, is_tree, pure_step, tree_step
+from burnpy.optim.memory import Memory, OptimizerRecord, ParamState, Use, checked_record, rekeyed
+from burnpy.optim.pure import OptimizerState, as_model, initial_state, is_tree, pure_step
 from burnpy.optim.settings import Group, Options, Ranges, at_least_zero, check_ranges, flag, options_of
 from burnpy.optim.step import stepped_model
 from burnpy.optim.update_step import Step, Update
@@ -219,12 +220,14 @@ class Optimizer(metaclass=Explaining):
         [1.1]
         """
         if not isinstance(model, Module) and is_tree(model):
-            return tree_step(self, lr, model, grads)
+            held, given, restored = as_model(f"{type(self).__name__}.step()", model, grads)
+            return restored(self.step(lr, held, given))
         rate = at_least_zero(lr, f"the learning rate of {type(self).__name__}.step()")
         memory, use = self._memory, Use("step()", "go on")
         try:
             memory.begin(use)
-            new, replaced = stepped_model(self, memory, rate, model, grads)
+            options = options_of(self, model)
+            new, replaced = stepped_model(self, memory, rate, model, grads, options)
         finally:
             memory.end(use)
         memory.replaced = replaced  # last, so that an interrupt cannot mark leaves as replaced and lose the model
@@ -361,12 +364,3 @@ class Optimizer(metaclass=Explaining):
             _set(other, name, getattr(self, name))
         _set(other, "_memory", memory)
         return other
-
-    def _options(self, model: Module[Any]) -> Mapping[str, Options]:
-        """Return the settings of the parameters in groups by id; cached for models with the same paths and ids."""
-        if not self.groups:
-            return {}
-        key = tuple((path, param.id, param.frozen) for path, param in model.named_params().items())
-        if key != self._known[0]:
-            _set(self, "_known", (key, options_of(model, self.groups, self.weight_decay)))
-        return self._known[1]

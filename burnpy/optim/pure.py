@@ -11,10 +11,11 @@ from burnpy.func.pytree import register_tree
 from burnpy.nn.module import Module
 from burnpy.nn.module_tree import FrozenDict, joined, new_module, part_names, regrouped
 from burnpy.nn.param import Param
+from burnpy.optim.batch import MASTER, placed
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import gradient_device
-from burnpy.optim.memory import MASTER, Memory, OptimizerRecord, ParamState, checked_record, placed, rekeyed
-from burnpy.optim.settings import at_least_zero, number_or_tensor
+from burnpy.optim.memory import Memory, OptimizerRecord, ParamState, checked_record, rekeyed
+from burnpy.optim.settings import at_least_zero, number_or_tensor, options_of
 from burnpy.optim.step import stepped_model
 from burnpy.optim.update_step import UpdateCount
 from burnpy.tensor.gradients import Gradients
@@ -38,16 +39,15 @@ def is_tree(value: object) -> bool:
     return isinstance(value, (Tensor, *CONTAINERS))
 
 
-def tree_step(optimizer: Optimizer, lr: float, tree: Any, grads: Any) -> Any:
-    """Return the tree after a step: see `Optimizer.step`.
+def as_model(name: str, tree: Any, grads: Any) -> tuple[Any, Any, Callable[..., Any]]:
+    """Return a model of a tree's leaves, its gradients, and the function that makes a tree of such a model.
 
     Raises:
         KindError: a leaf of the tree is not a float tensor.
         ArgumentError: the gradients are a tree of another structure, or the tree has no leaves.
     """
-    name = f"{type(optimizer).__name__}.step()"
     model, restored = in_tree(name, tree)
-    return restored(optimizer.step(lr, model, tree_grads(name, model, tree, grads)))
+    return model, tree_grads(name, model, tree, grads), restored
 
 
 def in_tree(name: str, tree: Any) -> tuple[Any, Callable[..., Any]]:
@@ -312,7 +312,7 @@ def pure_step(optimizer: Optimizer, lr: Any, model: Any, grads: Any, state: Any)
     memory = _memory_of(state, device)
     if held is not model:
         grads = tree_grads(f"{name}.pure_step()", held, model, grads)
-    new, _ = stepped_model(optimizer, memory, rate, held, grads)
+    new, _ = stepped_model(optimizer, memory, rate, held, grads, options_of(optimizer, held))
     return restored(new), _state_of(state, memory, device)
 
 

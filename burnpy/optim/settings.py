@@ -19,6 +19,7 @@ from burnpy.tensor.tensor_base import describe
 
 if TYPE_CHECKING:
     from burnpy.nn.module_base import ModuleBase
+    from burnpy.optim.optimizer import Optimizer
     from burnpy.optim.update_step import Step
 
 Ranges: TypeAlias = Mapping[str, Callable[[Any, str], object]]
@@ -224,12 +225,21 @@ def _scaled(lr: float, scale: float) -> tuple[float]:
     return (lr * scale,)
 
 
-def options_of(model: ModuleBase[Any], groups: Sequence[Group], weight_decay: float) -> Mapping[str, Options]:
-    """Return the settings of the parameters that are in groups, by parameter id.
+def options_of(optimizer: Optimizer, model: ModuleBase[Any]) -> Mapping[str, Options]:
+    """Return the settings of the parameters that are in groups, by id; cached for models with the same paths and ids.
 
     Raises:
         ArgumentError: a path or pattern matches no parameter; two groups set the same thing of one parameter.
     """
+    if not optimizer.groups:
+        return {}
+    key = tuple((path, param.id, param.frozen) for path, param in model.named_params().items())
+    if key != optimizer._known[0]:
+        object.__setattr__(optimizer, "_known", (key, _options_of(model, optimizer.groups, optimizer.weight_decay)))
+    return optimizer._known[1]
+
+
+def _options_of(model: ModuleBase[Any], groups: Sequence[Group], weight_decay: float) -> Mapping[str, Options]:
     settings: dict[str, dict[str, tuple[Group, Any]]] = {}
     for group in groups:
         members = {path: p for path, p in selected(model, group.where, str(group)).items() if isinstance(p, Param)}

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from burnpy.backend.errors import KindError, ModuleError, RecordingError, ShapeError, StateError, a
 from burnpy.nn.buffer_updates import buffer_values
 from burnpy.nn.module import Module
+from burnpy.optim.batch import Batch, Draft, Pending
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import refuse_derivative, refuse_device
-from burnpy.optim.memory import MASTER, Memory, ParamState, SlotShape, masters_of, placed, refuse_shape, with_masters
-from burnpy.optim.update_step import Step, UpdateCounts
+from burnpy.optim.memory import Memory, ParamState, SlotShape, refuse_shape
+from burnpy.optim.update_step import Step
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_of
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import new_tensor
 
 if TYPE_CHECKING:
     from weakref import ref
 
-    from burnpy.backend.primitives import Float
+    from burnpy.backend.primitives import Bool, Float
     from burnpy.nn.param import Param
     from burnpy.optim.optimizer import Optimizer
     from burnpy.optim.settings import Options
     from burnpy.optim.update_step import UpdateCount
 
-    Initial: TypeAlias = Callable[[Any, Float], tuple[Float, ...]]
-
 
 def stepped_model(
-    optimizer: Optimizer, memory: Memory, rate: Any, model: Any, grads: Any
+    optimizer: Optimizer, memory: Memory, rate: Any, model: Any, grads: Any, options: Mapping[str, Options]
 ) -> tuple[Any, dict[int, ref[Tensor[Any]]]]:
     """Return the next model, and the record of replaced leaves including this step's.
 
@@ -41,69 +39,52 @@ def stepped_model(
         rate: the learning rate: a float; in a recording also a 0-d primitive.
         model: the model.
         grads: `Gradients` or `GradientsParams`.
+        options: the settings of the parameters in groups, by id.
     """
     param_grads = by_param(optimizer, grads, model)
-    options = optimizer._options(model)
     levels, device, pending = pending_of(optimizer, memory, model, param_grads)
-    recorded = device.stands_for is not None
-    if recorded:
+    if device.stands_for is not None:
         _check_recorded(optimizer, memory)
     # Updates of buffers may raise an error, so compute them before anything changes.
     buffers = model._renewed(buffer_values(model, param_grads.buffer_updates)) if param_grads._updates else {}
-    found_inf = param_grads._found_inf  # where true, the step is to change nothing
-    skips, found = False, None
-    if found_inf is not None:
-        if not recorded and (device.eager_checks or optimizer.joint or not gates(type(optimizer))):
-            skips = bool(found_inf.item())
-        else:
-            found = found_inf._primitive
-    if memory.counts and not recorded and (found is None or memory.counted_on() is not device):
-        memory.settle()
-    # if False, an update may raise and change no states
-    in_place = device.in_place_updates and not skips and not memory.held
-    states, unseen, counts = memory.states, memory.unseen, memory.counts
-    if not in_place:
-        states, counts = dict(states), dict(counts)
-    recorder = device if recorded else None
-    common = Step(rate, 1, optimizer.weight_decay, optimizer.maximize, in_place, found, None, recorder)
-    step_counts = UpdateCounts(device, found) if recorded or found is not None else None
-    slots, rounded = optimizer.slots, memory.rounded
-    renewed: dict[str, Any] = {}
-    together = optimizer.joint, memory.held
-    for batch in batches(pending, states, options, common, unseen, *together, counts):
-        step, members = batch
-        if step_counts is not None:
-            step = step._replace(updates=step.updates or step_counts.known(step.number - 1))
-        _, _, old, gradients = map(list, zip(*members, strict=True))
-        if optimizer.master_weights:
-            old = masters_of(device, members, states, rounded)
-        before = batch.states(states, slots, device, optimizer.initial, old)
-        after = (old, *before) if skips else optimizer.update(device, old, gradients, before, step)
-        batch.check(after, slots, old, type(optimizer).__name__)
-        names = slots
-        if optimizer.master_weights:
-            names, after = (*slots, MASTER), with_masters(device, after, members)
-        for ident, value, state in batch.updated(after, states, names, device, skips):
-            states[ident] = state
-            renewed[ident] = value
-        if step_counts is not None and step.updates is not None:
-            counts.update(dict.fromkeys([m.param._id for m in members], step_counts.after(step.updates)))
-        if in_place:
-            unseen.update(renewed)
-        if optimizer.master_weights:
-            rounded = {**rounded, **dict(zip((m.param._id for m in members), after[0], strict=True))}
+    draft = Draft(memory, device, *_skipped(optimizer, device, param_grads._found_inf))
+    values: dict[str, Float] = {}
+    common = Step(
+        rate, 1, optimizer.weight_decay, optimizer.maximize, draft.in_place, draft.found, None, draft.recorder
+    )
+    ways = optimizer.joint, memory.held, draft.counts
+    for batch in batches(pending, draft.states, options, common, memory.unseen, *ways):
+        values.update(draft.update(optimizer, batch))
+    new = model._with_variables({**buffers, **_lifted(pending, values, levels, device)})
+    replaced = memory.with_replaced([item.param._value for item in pending])
+    draft.finish(values)
+    return new, replaced
+
+
+def _skipped(optimizer: Optimizer, device: Any, found_inf: Any) -> tuple[bool, Bool | None]:
+    """Return whether the step is to change nothing, as far as the host knows, and the value that says so on the device.
+
+    The value is None where the host knows, for which it may wait for the device.
+    """
+    if found_inf is None:
+        return False, None
+    if device.stands_for is None and (device.eager_checks or optimizer.joint or not gates(type(optimizer))):
+        return bool(found_inf.item()), None
+    return False, found_inf._primitive
+
+
+def _lifted(
+    pending: Sequence[Pending], values: Mapping[str, Float], levels: Sequence[Any], device: Any
+) -> dict[str, Param[Any]]:
+    """Return the parameters with new values, which are on the device beneath the levels."""
+    params: dict[str, Param[Any]] = {}
+    outer = levels[0] if levels else device
     for item in pending:
-        param, value = item.param, renewed[item.param._id]
+        param, value = item.param, values[item.param._id]
         for level in reversed(levels):
             value = level.lift(value)
-        renewed[param._id] = param._with_primitive(levels[0] if levels else device, value)
-    new = model._with_variables({**buffers, **renewed})
-    replaced = memory.with_replaced([item.param._value for item in pending])
-    if not in_place:
-        unseen.difference_update(renewed)
-        memory.states, memory.counts = states, counts
-    memory.loaded, memory.rounded = False, rounded
-    return new, replaced
+        params[param._id] = param._with_primitive(outer, value)
+    return params
 
 
 def pending_of(
@@ -128,8 +109,7 @@ def pending_of(
     pending, misfit = pending_in(model, grads._values, states, levels, slot_shape)
     if levels and levels[0].level:
         refuse_derivative(f"{name}.step()", [item.param for item in pending])
-    if memory.has_replaced([item.param._value for item in pending]):
-        raise updated_already(name, type(model).__name__, [item.path for item in pending])
+    memory.refuse_replaced(name, type(model).__name__, pending)
     if misfit is not None:
         refuse(misfit, states.get(misfit.param._id), optimizer.slot_shape)
     return levels, levels[-1].inner if levels else outer, pending
@@ -183,100 +163,6 @@ def _check_recorded(optimizer: Optimizer, memory: Memory) -> None:
 
 
 _NO_COUNTS: Mapping[str, UpdateCount] = MappingProxyType({})
-
-
-class Pending(NamedTuple):
-    """A parameter to update. The primitives are on the device beneath all levels of differentiation.
-
-    It has no reference to the state, so that old states are freed one by one while a step makes new ones.
-    """
-
-    path: str
-    param: Param[Any]
-    value: Float
-    grad: Float
-
-
-class Batch(NamedTuple):
-    """Parameters that one call of `Optimizer.update` updates, since they have one `Step`."""
-
-    step: Step
-    members: list[Pending]
-
-    def states(
-        self,
-        known: Mapping[str, ParamState],
-        slots: Sequence[str],
-        device: Any,
-        initial: Initial,
-        params: Sequence[Float],
-    ) -> tuple[list[Float], ...]:
-        """Return a list of the states of all members for each slot, in the dtypes of ``params``.
-
-        ``initial`` makes those of a first update.
-        """
-        rows: list[Sequence[Float]] = []
-        for m, param in zip(self.members, params, strict=True):
-            state = known.get(m.param._id)
-            if state is None:
-                rows.append(initial(device, param))
-                continue
-            tensors, dtype = state.values, param.dtype
-            row = []
-            for name in slots:
-                x = tensors[name]
-                ready = x.__class__ is Tensor and x._device is device and x._primitive.dtype == dtype
-                row.append(x._primitive if ready else placed(x, device, dtype))
-            rows.append(row)
-        return tuple(map(list, zip(*rows, strict=True)))
-
-    def check(
-        self, columns: Sequence[Sequence[Float]], slots: Sequence[str], params: Sequence[Float], optimizer: str
-    ) -> None:
-        """Check the result of `Optimizer.update`.
-
-        Raises:
-            ShapeError: the result has another structure, or a new value another shape or dtype than the old one.
-        """
-        lengths = [*map(len, columns)]
-        if lengths != [len(self.members)] * (1 + len(slots)):
-            raise ShapeError(
-                f"{optimizer}.update() returned lists of {', '.join(map(str, lengths))} arrays for "
-                f"{len(self.members)} parameters; return a list of the new parameters, and one of each state: "
-                f"{', '.join(slots) or 'there are none'}"
-            )
-        for m, param, value in zip(self.members, params, columns[0], strict=True):
-            if value.shape != param.shape or value.dtype != param.dtype:
-                raise ShapeError(
-                    f"{optimizer}.update() returned shape {value.shape} and dtype {value.dtype} for {m.path}, which is "
-                    f"of shape {param.shape} and dtype {param.dtype}"
-                )
-
-    def updated(
-        self,
-        columns: Sequence[Sequence[Float]],
-        known: Mapping[str, ParamState],
-        slots: Sequence[str],
-        device: Any,
-        skipped: bool = False,
-    ) -> list[tuple[str, Float, ParamState]]:
-        """Return id, new value and new state of each member, from lists of the values and of each state.
-
-        A state that is None is left out. If the update was ``skipped``, it does not count.
-        """
-        number, results = self.step.number, []
-        for m, value, *after in zip(self.members, *columns, strict=True):
-            ident = m.param._id
-            old, tensors = known.get(ident), {}
-            for name, x in zip(slots, after, strict=True):
-                if x is None:
-                    continue
-                tensor: Any = None if old is None else old.values.get(name)
-                in_place = tensor.__class__ is Tensor and tensor._primitive is x
-                tensors[name] = tensor if in_place else new_tensor(Tensor, device, x)
-            count = (0 if old is None else old.step) if skipped else number
-            results.append((ident, value, ParamState(m.path, count, tensors)))
-        return results
 
 
 def pending_in(
@@ -386,13 +272,3 @@ def batches(
             batch = by_step[key] = Batch(step, [])
         batch.members.append(item)
     return list(by_step.values())
-
-
-def updated_already(optimizer: str, model: str, paths: Sequence[str]) -> StateError:
-    """Return the error for a step from parameters that the optimizer has replaced already."""
-    of = f"{', '.join(paths[:8])}{', …' if paths[8:] else ''} of this {model}"
-    return StateError(
-        f"{optimizer}.step() got {of}, which it has updated already: a step changes no model "
-        "but returns the next; write model = optim.step(...), or for several trials from one model take each step with "
-        "a copy.copy(optim) made before"
-    )

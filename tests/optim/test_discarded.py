@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -63,12 +64,19 @@ def test_a_leaf_where_another_was_is_not_taken_for_it() -> None:
     memory = Memory({}, False)
     leaf = Tensor[NumPy].zeros(())
     memory.replaced = memory.with_replaced([leaf])
-    assert memory.has_replaced([leaf])
+
+    def refuse(leaf: Tensor[NumPy]) -> None:
+        item: Any = SimpleNamespace(path="a", param=SimpleNamespace(_value=leaf))
+        memory.refuse_replaced("Sgd", "Net", [item])
+
+    with pytest.raises(errors.StateError, match=r"Sgd.step\(\) got a of this Net, which it has updated already"):
+        refuse(leaf)
     place = id(leaf)
     del leaf
     others = [Tensor[NumPy].zeros(()) for _ in range(1000)]
     assert place in {id(other) for other in others}
-    assert not any(memory.has_replaced([other]) for other in others)
+    for other in others:
+        refuse(other)
     assert not memory.with_replaced([])
 
 

@@ -76,16 +76,19 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
         )
     values: Tensors = {}
     paths: dict[str, str] = {}
-    for path, param in model.named_params().items():
-        if not param._frozen:
-            paths[param._id] = path
-            grad = grads.get(param._value)
-            if grad is not None:
-                values[param._id] = grad
     updates: Tensors = {}
-    if grads._updates:
-        buffers = {buffer.id for buffer in model.named_buffers().values()}
-        updates = {ident: update for ident, update in grads.buffer_updates.items() if ident in buffers}
+    device = grads.device
+    arrived = grads.buffer_updates if grads._updates else {}
+    for path, variable in model._variables().items():
+        ident = variable._id
+        if not isinstance(variable, Param):
+            if ident in arrived:
+                updates[ident] = arrived[ident]
+        elif not variable._frozen:
+            paths[ident] = path
+            grad = grads._values.get(grads.key(variable._value))
+            if grad is not None:
+                values[ident] = new_tensor(Tensor, device, grad)
     if not values and not updates:
         raise ArgumentError(_strangers(grads, model, len(paths)))
     return values, paths, updates

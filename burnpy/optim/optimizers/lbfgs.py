@@ -11,13 +11,14 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.nn.buffer_updates import stepped
 from burnpy.nn.module import Module
+from burnpy.optim.batch import Pending
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.memory import Memory, Use
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.optimizers.line_search import strong_wolfe
 from burnpy.optim.pure import in_tree, is_tree
 from burnpy.optim.settings import Ranges, at_least_zero, count
-from burnpy.optim.step import Pending, batches, by_param, pending_in, pending_of, refuse
+from burnpy.optim.step import batches, by_param, pending_in, pending_of, refuse
 from burnpy.optim.update_step import Step
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients

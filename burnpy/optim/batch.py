@@ -1,0 +1,267 @@
+"""The update of a batch of parameters: the states before it, the call of `Optimizer.update`, and the states after it.
+
+Master weights are float32 copies of 16-bit parameters, which the optimizer updates and rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from burnpy.backend.dtypes import float32
+from burnpy.backend.errors import ShapeError
+from burnpy.optim.memory import Memory, ParamState
+from burnpy.optim.update_step import Step, UpdateCounts
+from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import new_tensor
+
+if TYPE_CHECKING:
+    from burnpy.backend.primitives import Bool, DType, Float
+    from burnpy.nn.param import Param
+    from burnpy.optim.optimizer import Optimizer
+
+    Initial: TypeAlias = Callable[[Any, Float], tuple[Float, ...]]
+
+
+class Pending(NamedTuple):
+    """A parameter to update. The primitives are on the device beneath all levels of differentiation.
+
+    It has no reference to the state, so that old states are freed one by one while a step makes new ones.
+    """
+
+    path: str
+    param: Param[Any]
+    value: Float
+    grad: Float
+
+
+class Batch(NamedTuple):
+    """Parameters that one call of `Optimizer.update` updates, since they have one `Step`."""
+
+    step: Step
+    members: list[Pending]
+
+    def states(
+        self,
+        known: Mapping[str, ParamState],
+        slots: Sequence[str],
+        device: Any,
+        initial: Initial,
+        params: Sequence[Float],
+    ) -> tuple[list[Float], ...]:
+        """Return a list of the states of all members for each slot, in the dtypes of ``params``.
+
+        ``initial`` makes those of a first update.
+        """
+        rows: list[Sequence[Float]] = []
+        for m, param in zip(self.members, params, strict=True):
+            state = known.get(m.param._id)
+            if state is None:
+                rows.append(initial(device, param))
+                continue
+            tensors, dtype = state.values, param.dtype
+            row = []
+            for name in slots:
+                x = tensors[name]
+                ready = x.__class__ is Tensor and x._device is device and x._primitive.dtype == dtype
+                row.append(x._primitive if ready else placed(x, device, dtype))
+            rows.append(row)
+        return tuple(map(list, zip(*rows, strict=True)))
+
+    def check(
+        self, columns: Sequence[Sequence[Float]], slots: Sequence[str], params: Sequence[Float], optimizer: str
+    ) -> None:
+        """Check the result of `Optimizer.update`.
+
+        Raises:
+            ShapeError: the result has another structure, or a new value another shape or dtype than the old one.
+        """
+        lengths = [*map(len, columns)]
+        if lengths != [len(self.members)] * (1 + len(slots)):
+            raise ShapeError(
+                f"{optimizer}.update() returned lists of {', '.join(map(str, lengths))} arrays for "
+                f"{len(self.members)} parameters; return a list of the new parameters, and one of each state: "
+                f"{', '.join(slots) or 'there are none'}"
+            )
+        for m, param, value in zip(self.members, params, columns[0], strict=True):
+            if value.shape != param.shape or value.dtype != param.dtype:
+                raise ShapeError(
+                    f"{optimizer}.update() returned shape {value.shape} and dtype {value.dtype} for {m.path}, which is "
+                    f"of shape {param.shape} and dtype {param.dtype}"
+                )
+
+    def updated(
+        self,
+        columns: Sequence[Sequence[Float]],
+        known: Mapping[str, ParamState],
+        slots: Sequence[str],
+        device: Any,
+        skipped: bool = False,
+    ) -> list[tuple[str, Float, ParamState]]:
+        """Return id, new value and new state of each member, from lists of the values and of each state.
+
+        A state that is None is left out. If the update was ``skipped``, it does not count.
+        """
+        number, results = self.step.number, []
+        for m, value, *after in zip(self.members, *columns, strict=True):
+            ident = m.param._id
+            old, tensors = known.get(ident), {}
+            for name, x in zip(slots, after, strict=True):
+                if x is None:
+                    continue
+                tensor: Any = None if old is None else old.values.get(name)
+                in_place = tensor.__class__ is Tensor and tensor._primitive is x
+                tensors[name] = tensor if in_place else new_tensor(Tensor, device, x)
+            count = (0 if old is None else old.step) if skipped else number
+            results.append((ident, value, ParamState(m.path, count, tensors)))
+        return results
+
+
+MASTER = "master"
+"""The name of the master among the state tensors of a parameter."""
+
+
+class Draft:
+    """The states that a step writes: the memory's own, in place, or copies, which replace them at the end.
+
+    With copies, an update that raises changes nothing.
+
+    Args:
+        memory: the states before the step.
+        device: the plain device of the update.
+        skips: whether the step is to change nothing.
+        found: where true, 0-d, the step is to change nothing; None if ``skips`` says it.
+    """
+
+    __slots__ = (
+        "_after",
+        "_device",
+        "_memory",
+        "counts",
+        "found",
+        "in_place",
+        "recorder",
+        "rounded",
+        "skips",
+        "states",
+    )
+
+    def __init__(self, memory: Memory, device: Any, skips: bool, found: Bool | None) -> None:
+        recorded = device.stands_for is not None
+        if memory.counts and not recorded and (found is None or memory.counted_on() is not device):
+            memory.settle()
+        self.skips, self.found, self.recorder = skips, found, device if recorded else None
+        self.in_place: bool = device.in_place_updates and not skips and not memory.held
+        self.states, self.counts, self.rounded = memory.states, memory.counts, memory.rounded
+        if not self.in_place:
+            self.states, self.counts = dict(self.states), dict(self.counts)
+        self._memory, self._device = memory, device
+        self._after = UpdateCounts(device, found) if recorded or found is not None else None
+
+    def update(self, optimizer: Optimizer, batch: Batch) -> dict[str, Float]:
+        """Compute the new values of a batch of parameters, by id, and write the new states."""
+        members, step, slots, device = batch.members, batch.step, optimizer.slots, self._device
+        if self._after is not None:
+            step = step._replace(updates=step.updates or self._after.known(step.number - 1))
+        old = [m.value for m in members]
+        if optimizer.master_weights:
+            old = masters_of(device, members, self.states, self.rounded)
+        before = batch.states(self.states, slots, device, optimizer.initial, old)
+        after: Sequence[Sequence[Float | None]] = (old, *before)
+        if not self.skips:
+            after = optimizer.update(device, old, [m.grad for m in members], before, step)
+        batch.check(after, slots, old, type(optimizer).__name__)
+        if optimizer.master_weights:
+            slots, after = (*slots, MASTER), with_masters(device, after, members)
+        values: dict[str, Float] = {}
+        for ident, value, state in batch.updated(after, self.states, slots, device, self.skips):
+            self.states[ident] = state
+            values[ident] = value
+        if self._after is not None and step.updates is not None:
+            self.counts.update(dict.fromkeys(values, self._after.after(step.updates)))
+        if self.in_place:
+            self._memory.unseen.update(values)
+        if optimizer.master_weights:
+            self.rounded = {**self.rounded, **values}
+        return values
+
+    def finish(self, values: Mapping[str, Float]) -> None:
+        """Make the states those of the memory, after a step that gave ``values`` by parameter id."""
+        memory = self._memory
+        if not self.in_place:
+            memory.unseen.difference_update(values)
+            memory.states, memory.counts = self.states, self.counts
+        memory.loaded, memory.rounded = False, self.rounded
+
+
+def masters_of(
+    device: Any, members: Sequence[Pending], states: Mapping[str, ParamState], rounded: Mapping[str, Float]
+) -> list[Float]:
+    """Return the values that an update computes with: the masters of 16-bit parameters, and the values of others.
+
+    The master of a parameter's first update is its value. Where rounding the master does not give the parameter's
+    value, as it was changed by something else than a step, the value takes the master's place, element by element.
+
+    Args:
+        device: the plain device of the parameters.
+        members: the parameters.
+        states: the optimizer's states by parameter id.
+        rounded: the values, by parameter id, that the last steps rounded masters to.
+    """
+    params: list[Float] = []
+    unknown: dict[DType, list[int]] = {}
+    for k, m in enumerate(members):
+        state, value = states.get(m.param._id), m.value
+        master = None if state is None else state.values.get(MASTER)
+        if value.dtype.itemsize > 2:
+            params.append(value)
+        elif master is None:
+            params.append(device.cast(value, float32))
+        else:
+            params.append(placed(master, device, float32))
+            if rounded.get(m.param._id) is not value:
+                unknown.setdefault(value.dtype, []).append(k)
+    for dtype, places in unknown.items():
+        masters = [params[k] for k in places]
+        nearest = device.foreach_cast(masters, dtype)
+        values = [members[k].value for k in places]
+        (kept,) = device.foreach(kept_each, (masters, nearest, values))
+        for k, x in zip(places, kept, strict=True):
+            params[k] = x
+    return params
+
+
+def kept_each(b: Any, master: Float, nearest: Float, value: Float) -> tuple[Float]:
+    """Return a master where rounding it gives the parameter's value, else the value: a formula of lists."""
+    return (b.where(b.eq(nearest, value), master, value),)
+
+
+def with_masters(
+    device: Any, after: Sequence[Sequence[Float]], members: Sequence[Pending]
+) -> tuple[Sequence[Float | None], ...]:
+    """Return the lists after an update with the parameters rounded to their dtypes, and a list of masters at the end.
+
+    A parameter that is not rounded has no master: None.
+    """
+    values, masters = [*after[0]], [None] * len(members)
+    wide: dict[DType, list[int]] = {}
+    for k, m in enumerate(members):
+        if values[k].dtype != m.value.dtype:
+            wide.setdefault(m.value.dtype, []).append(k)
+    for dtype, places in wide.items():
+        new = device.foreach_cast([values[k] for k in places], dtype)
+        for k, x in zip(places, new, strict=True):
+            values[k], masters[k] = x, values[k]
+    return values, *after[1:], masters
+
+
+def placed(value: Any, device: Any, dtype: Any) -> Any:
+    """Convert a tensor or array of a state to a primitive on a plain device, in ``dtype``."""
+    if isinstance(value, np.ndarray):
+        value = Tensor.from_data(value, device=device)
+    elif value._device is not device:
+        value = value.to_device(device)
+    primitive = value._primitive
+    return primitive if primitive.dtype == dtype else device.cast(primitive, dtype)
