@@ -122,6 +122,11 @@ def result_type(*xs: Any) -> DType:
     return reduce(promote_types, wide) if 0 < len(wide) < len(xs) else common
 
 
+def largest(dtype: DType) -> float:
+    """Return the largest finite number of a float dtype."""
+    return (2.0 - 2.0**-7) * 2.0**127 if dtype.name == "bfloat16" else float(np.finfo(dtype).max)
+
+
 def epsilon(dtype: DType) -> float:
     """Return the distance from 1 to the next larger number of a float dtype."""
     return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)

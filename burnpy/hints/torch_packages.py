@@ -230,9 +230,9 @@ CyclicLR | CyclicLr
 ReduceLROnPlateau | ReduceOnPlateau | observe(loss) gives the next, whose lr is the rate
 Adadelta | AdaDelta
 LBFGS | LBfgs | its minimize(rate, model, loss_and_grads) takes a function of the model
-ASGD | Ema | the average of the models of Sgd, as a value: ema = ema.update(model)
+ASGD | Asgd
 SparseAdam | Adam | gradients are dense
-Rprop | – | not yet
+Rprop | Rprop
 lr_scheduler | StepLr, CosineLr and the like, in burnpy.optim itself
 swa_utils | Ema | a value: ema = ema.update(model)
 """

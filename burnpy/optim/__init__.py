@@ -32,7 +32,7 @@ _NAMES = {
     "burnpy.optim.optimizers.adagrad": "AdaDelta AdaGrad RmsProp",
     "burnpy.optim.optimizers.adam": "Adam AdamW Adamax Lamb NAdam RAdam",
     "burnpy.optim.optimizers.lbfgs": "LBfgs",
-    "burnpy.optim.optimizers.sgd": "Lion Sgd",
+    "burnpy.optim.optimizers.sgd": "Asgd Lion Rprop Sgd",
     "burnpy.optim.optimizers.muon": "Muon",
     "burnpy.optim.pure": "OptimizerState",
     "burnpy.optim.lr_schedule": "ConstantLr LrSchedule ProductLr ReduceOnPlateau SequentialLr WarmUpLr",

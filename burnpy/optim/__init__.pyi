@@ -21,7 +21,7 @@ from burnpy.optim.optimizers.adagrad import AdaDelta, AdaGrad, RmsProp
 from burnpy.optim.optimizers.adam import Adam, Adamax, AdamW, Lamb, NAdam, RAdam
 from burnpy.optim.optimizers.lbfgs import LBfgs
 from burnpy.optim.optimizers.muon import Muon
-from burnpy.optim.optimizers.sgd import Lion, Sgd
+from burnpy.optim.optimizers.sgd import Asgd, Lion, Rprop, Sgd
 from burnpy.optim.pure import OptimizerState
 from burnpy.optim.schedules import (
     CosineLr,
@@ -45,6 +45,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "Adamax",
+    "Asgd",
     "ConstantLr",
     "CosineLr",
     "CosineRestartsLr",
@@ -75,6 +76,7 @@ __all__ = [
     "RAdam",
     "ReduceOnPlateau",
     "RmsProp",
+    "Rprop",
     "SequentialLr",
     "Sgd",
     "Step",

@@ -55,8 +55,8 @@ class LrSchedule(metaclass=Explaining):
     __rmul__ = __mul__
 
 
-def ascending(milestones: object, what: str) -> tuple[int, ...]:
-    """Return milestones as a tuple, checked to be strictly ascending steps. ``what`` names them in messages.
+def ascending(milestones: object, what: str, repeated: bool = False) -> tuple[int, ...]:
+    """Return milestones as a tuple, checked to be ascending steps, which may be ``repeated``; ``what`` names them.
 
     Raises:
         ArgumentError: they are anything else.
@@ -64,8 +64,9 @@ def ascending(milestones: object, what: str) -> tuple[int, ...]:
     if not isinstance(milestones, (tuple, list)):
         raise ArgumentError(f"{what} got {milestones!r:.80}; give a tuple of steps")
     steps = tuple(count(step, f"one of {what}", least=0) for step in milestones)
-    if any(a >= b for a, b in pairwise(steps)):
-        raise ArgumentError(f"{what} got {steps}; each is later than the one before it")
+    if any(a > b or (a == b and not repeated) for a, b in pairwise(steps)):
+        order = "no earlier" if repeated else "later"
+        raise ArgumentError(f"{what} got {steps}; each is {order} than the one before it")
     return steps
 
 

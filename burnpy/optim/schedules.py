@@ -148,6 +148,8 @@ class MultiStepLr(LrSchedule):
 
     >>> [MultiStepLr(1.0, (10, 30), factor=0.5)(step) for step in (9, 10, 29, 30)]
     [1.0, 0.5, 0.5, 0.25]
+
+    A milestone that is repeated multiplies twice.
     """
 
     lr: float
@@ -158,7 +160,7 @@ class MultiStepLr(LrSchedule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "milestones", ascending(self.milestones, "MultiStepLr(milestones=)"))
+        object.__setattr__(self, "milestones", ascending(self.milestones, "MultiStepLr(milestones=)", True))
 
     def at(self, step: int) -> float:
         """Return lr · factor^n, where n is the number of milestones reached."""

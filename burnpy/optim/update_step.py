@@ -132,13 +132,14 @@ class Step(NamedTuple):
     recorder: Any = None
     """The device, if it records; then ``number`` means nothing, and ``updates`` has the count."""
 
-    def numbers(self, formula: Callable[..., tuple[float, ...]], rates: int, *settings: Any) -> list[Any]:
+    def numbers(self, formula: Callable[..., tuple[float, ...]], rates: int | None, *settings: Any) -> list[Any]:
         """Return the results of a formula that depends on the number of this update, for `Backend.foreach`.
 
         Args:
             formula: a function ``f(number, lr, *settings)`` of a module. It is computed on the host: with `updates`,
                 for all numbers that are possible, or in each replay of a recording.
-            rates: how many of its results are proportional to ``lr``. They are the first ones.
+            rates: how many of its results are proportional to ``lr``, the first ones; None if they depend on it
+                otherwise, so that a table of all numbers is for one rate.
             settings: its other arguments.
         """
         if self.updates is None:
@@ -146,6 +147,8 @@ class Step(NamedTuple):
         if self.recorder is not None:
             return [*self.computed(formula, self.updates.following, self.lr, *settings)]
         device: Any = self.updates.device
+        if rates is None:
+            return self.updates.row(formula, (self.lr, *settings), self.number)
         row = self.updates.row(formula, (1.0, *settings), self.number)
         return [device.mul(x, self.lr) if k < rates else x for k, x in enumerate(row)]
 

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 
-from burnpy.optim import AdaDelta, AdaGrad, Adam, Adamax, AdamW, LBfgs, Lion, NAdam, Optimizer, RAdam, RmsProp, Sgd
-from tests.optim.models import gradients, vector
+from burnpy import Tensor
+from burnpy.backend import NumPy
+from burnpy.optim import (
+    AdaDelta,
+    Adafactor,
+    AdaGrad,
+    Adam,
+    Adamax,
+    AdamW,
+    LBfgs,
+    Lion,
+    NAdam,
+    Optimizer,
+    RAdam,
+    RmsProp,
+    Sgd,
+)
+from tests.optim.models import Train, gradients, vector
 
 GRADIENTS = ((0.5, -1.0), (-0.25, 0.75), (1.0, 2.0), (0.125, -0.5))
 EXPECTED: list[tuple[Optimizer, list[float]]] = [
@@ -137,3 +155,17 @@ def test_settings_are_shown_and_fixed() -> None:
     )
     with pytest.raises(AttributeError):
         Adam().eps = 1.0  # type: ignore[misc]  # which is the point
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale"), [("float32", 1e19), ("float32", 1e30), ("float16", 3e4), ("float64", 1e200)]
+)
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (5,), ()])
+def test_adafactor_steps_as_far_for_large_gradients(dtype: str, scale: float, shape: tuple[int, ...]) -> None:
+    """Squares beyond the dtype's numbers neither overflow nor change the size of a step."""
+    signs = np.where(np.arange(np.prod(shape)).reshape(shape) % 3, 1.0, -1.0)
+    start: Any = Tensor[Train].ones(shape, dtype=dtype).require_grad()
+    small, large = (
+        Adafactor(d=1.0).step(0.1, start, Tensor[NumPy].from_data(signs * size, dtype=dtype)) for size in (1.0, scale)
+    )
+    np.testing.assert_allclose(large.double().to_numpy(), small.double().to_numpy(), rtol=2e-3)

@@ -107,7 +107,7 @@ def test_after_the_last_step_the_rate_stays() -> None:
         (lambda: CosineRestartsLr(1.0, 4, factor=0), "CosineRestartsLr(factor=) is 0; expected"),
         (lambda: ExponentialLr(1.0, -0.5), "ExponentialLr(factor=) is -0.5; expected"),
         (lambda: StepLr(1.0, every=0), "StepLr(every=) is 0; expected"),
-        (lambda: MultiStepLr(1.0, (3, 1)), "MultiStepLr(milestones=) got (3, 1); each is later"),
+        (lambda: MultiStepLr(1.0, (3, 1)), "MultiStepLr(milestones=) got (3, 1); each is no earlier"),
         (lambda: MultiStepLr(1.0, 3), "MultiStepLr(milestones=) got 3; give a tuple of steps"),  # type: ignore[arg-type]
         (lambda: NoamLr(1.0, warm_up=0, size=4), "NoamLr(warm_up=) is 0; expected"),
         (lambda: CyclicLr(1.0, 0.5), "CyclicLr(peak=) is 0.5, which is less than start=1.0"),

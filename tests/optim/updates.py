@@ -8,7 +8,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.optim import AdaDelta, AdaGrad, Adam, Adamax, AdamW, Lion, NAdam, Optimizer, RAdam, RmsProp, Sgd, Step
+from burnpy.optim import (
+    AdaDelta,
+    AdaGrad,
+    Adam,
+    Adamax,
+    AdamW,
+    Asgd,
+    Lion,
+    NAdam,
+    Optimizer,
+    RAdam,
+    RmsProp,
+    Rprop,
+    Sgd,
+    Step,
+)
 
 STEPS = (Step(0.1), Step(0.1, 5, 0.1), Step(0.1, 2, 0.1, True), Step(0.1, maximize=True))
 
@@ -101,6 +116,22 @@ def _radam(optim: Any, step: Step, param: Any, grad: Any, mean: Any, square: Any
     return param - change, mean, square
 
 
+def _asgd(optim: Any, step: Step, param: Any, grad: Any, average: Any) -> Any:
+    param, grad = _down(param, grad, step)
+    rate = step.lr / (1 + optim.lambd * step.lr * (step.number - 1)) ** optim.alpha
+    param = param * (1 - optim.lambd * rate) - rate * grad
+    return param, average + (param - average) / max(1, step.number - 1 - optim.t0)
+
+
+def _rprop(optim: Any, step: Step, param: Any, grad: Any, previous: Any, size: Any) -> Any:
+    param, grad = _down(param, grad, step)
+    size = size + (step.lr if step.number == 1 else 0)
+    turn = np.sign(grad * previous)
+    size = np.clip(size * np.where(turn > 0, optim.etas[1], np.where(turn < 0, optim.etas[0], 1.0)), *optim.step_sizes)
+    grad = np.where(turn < 0, 0.0, grad)
+    return param - size * np.sign(grad), grad, size
+
+
 class Update(NamedTuple):
     """An optimizer with settings, and its update of one parameter with NumPy."""
 
@@ -133,6 +164,8 @@ UPDATES: dict[str, Update] = {
     "adadelta": Update(AdaDelta(eps=1e-2), _adadelta, (False, False)),
     "adamax": Update(Adamax(**_ADAM), _adamax, (True, False)),
     "lion": Update(Lion(), _lion, (True,)),
+    "asgd": Update(Asgd(lambd=0.1, alpha=0.5, t0=1), _asgd, (True,)),
+    "rprop": Update(Rprop(step_sizes=(1e-3, 4.6)), _rprop, (True, False)),
     "nadam": Update(NAdam(decoupled_weight_decay=True, **_ADAM), _nadam, (True, False)),
     "radam": Update(RAdam(betas=(0.9, 0.8), eps=1e-2), _radam, (True, False)),
 }

@@ -20,6 +20,7 @@ from burnpy.optim import (
     Adam,
     Adamax,
     AdamW,
+    Asgd,
     ConstantLr,
     CosineLr,
     CosineRestartsLr,
@@ -37,6 +38,7 @@ from burnpy.optim import (
     RAdam,
     ReduceOnPlateau,
     RmsProp,
+    Rprop,
     SequentialLr,
     Sgd,
     StepLr,
@@ -174,8 +176,35 @@ def test_many_steps(optim: Optimizer, make: Callable[[Any], Any]) -> None:
     compared(optim, make)
 
 
+@pytest.mark.parametrize(
+    ("optim", "name", "how"),
+    [
+        (Asgd, "ASGD", {}),
+        (Asgd, "ASGD", {"lambd": 0.1, "alpha": 0.5, "t0": 4, "weight_decay": 0.1, "maximize": True}),
+        (Rprop, "Rprop", {}),
+        (Rprop, "Rprop", {"etas": (0.3, 1.5), "step_sizes": (1e-3, 0.2), "maximize": True}),
+    ],
+)
+def test_steps_of_one_rate(optim: Any, name: str, how: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    weight = torch.nn.Parameter(torch.tensor(rng.standard_normal((3, 4))))
+    other, ours = getattr(torch.optim, name)([weight], lr=0.05, **how), optim(**how)
+    tree: Any = Tensor[Train].from_data(weight.detach().numpy().copy()).require_grad()
+    for _ in range(30):
+        x = rng.standard_normal((3, 4))
+        weight.grad = 2 * weight.detach() + torch.from_numpy(x)
+        other.step()
+        tree = ours.step(0.05, tree, (tree.square() + tree * Tensor[Train].from_data(x)).sum().backward())
+        np.testing.assert_allclose(tree.to_numpy(), weight.detach().numpy(), rtol=1e-10)
+    (state,) = ours.state().values()
+    theirs_ = other.state[weight]["ax" if name == "ASGD" else "step_size"].numpy()
+    np.testing.assert_allclose(state.values["average" if name == "ASGD" else "size"].to_numpy(), theirs_, rtol=1e-10)
+
+
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3)])
-@pytest.mark.parametrize("how", [{}, {"nesterov": False, "adjust_lr_fn": "match_rms_adamw", "ns_steps": 3}])
+@pytest.mark.parametrize(
+    "how", [{}, {"adjust_lr_fn": None}, {"nesterov": False, "adjust_lr_fn": "match_rms_adamw", "ns_steps": 3}]
+)
 def test_steps_of_muon(how: dict[str, Any], shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch iterates in bfloat16, and here in float64, too."""
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)

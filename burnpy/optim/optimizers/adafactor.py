@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
+from burnpy.backend.dtypes import epsilon, largest
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import at_least_zero, number
@@ -108,19 +107,26 @@ def adafactor_step(
     scale = 1.0 / math.sqrt(size)
     rate = b.mul(b.clamp(b.mul(length(b, param), scale), smallest, None), _least(b, lr, highest, dtype))
     param, grad = decayed(b, param, grad, decay, *how)
-    squares = b.square(grad)
-    least = float(np.finfo(dtype).eps) if of_dtype else least
+    least = epsilon(dtype) if of_dtype else least
     if len(param.shape) > 1:
-        row = lerp(b, row, b.mean(squares, (len(param.shape) - 1,), True), share)
-        column = lerp(b, column, b.mean(squares, (len(param.shape) - 2,), True), share)
-        mean = b.clamp(b.mean(row, (len(param.shape) - 2,), True), least, None)
-        squares = b.div(b.mul(row, column), mean)
+        last, first = len(param.shape) - 1, len(param.shape) - 2
+        row = lerp(b, row, _mean_square(b, grad, last), share)
+        column = lerp(b, column, _mean_square(b, grad, first), share)
+        mean = b.clamp(b.sum(b.mul(row, 1.0 / param.shape[first]), (first,), True), least, None)
+        squares = b.mul(b.div(row, mean), column)  # the quotient first: the product of both overflows
     else:
+        squares = b.clamp(b.square(grad), None, 0.5 * largest(dtype))
         row, column = lerp(b, row, squares, share), b.mul(column, 1.0)
         squares = row
     change = b.mul(grad, b.rsqrt(b.clamp(squares, least * least, None)))
     rate = b.div(rate, b.clamp(b.div(b.mul(length(b, change), scale), d), 1.0, None))
     return b.sub(param, b.mul(change, rate)), row, column
+
+
+def _mean_square(b: Any, x: Float, dim: int) -> Float:
+    """Return the mean of squares over a dimension, by a norm, which does not overflow; their mean does not, either."""
+    norm = b.vector_norm(x, 2.0, (dim,), True)
+    return b.clamp(b.square(b.mul(norm, 1.0 / math.sqrt(x.shape[dim]))), None, 0.5 * largest(x.dtype))
 
 
 def _least(b: Any, x: Any, y: Any, dtype: Any) -> Float:

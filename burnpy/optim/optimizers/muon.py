@@ -47,8 +47,8 @@ class Muon(Optimizer):
         ns_coefficients: the coefficients (a, b, c) of an iteration.
         ns_steps: the number of iterations of Newton and Schulz.
         eps: the least divisor of the average.
-        adjust_lr_fn: "original", as above, or "match_rms_adamw" for a factor of 0.2 · √max(inputs, outputs) to lr, so
-            that rates of `AdamW` fit.
+        adjust_lr_fn: "original" or None, as above, or "match_rms_adamw" for a factor of 0.2 · √max(inputs, outputs) to
+            lr, so that rates of `AdamW` fit.
         weight_decay: the decay rate of the weights, multiplied by the learning rate.
         maximize, groups, master_weights: see `Optimizer`.
 
@@ -69,7 +69,7 @@ class Muon(Optimizer):
     ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315)
     ns_steps: int = 5
     eps: float = 1e-7
-    adjust_lr_fn: Literal["original", "match_rms_adamw"] = "original"
+    adjust_lr_fn: Literal["original", "match_rms_adamw"] | None = "original"
     weight_decay: float = 0.1
 
     ranges: ClassVar[Ranges] = {"momentum": fraction, "eps": at_least_zero, "ns_steps": count}
@@ -87,7 +87,7 @@ class Muon(Optimizer):
             raise ArgumentError(f"Muon(ns_coefficients=) is {coefficients!r:.80}; expected three numbers")
         for value in self.ns_coefficients:
             number(value, "one of Muon(ns_coefficients=)")
-        if self.adjust_lr_fn not in ("original", "match_rms_adamw"):
+        if self.adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise ArgumentError(
                 f"Muon(adjust_lr_fn=) is {self.adjust_lr_fn!r:.80}; expected 'original' or 'match_rms_adamw'"
             )
@@ -116,7 +116,7 @@ class Muon(Optimizer):
     def formula(self, step: Step) -> Update:
         """Return the formula of the class, and its numbers."""
         numbers = (step.lr, 1.0 - self.momentum, self.momentum, *self.ns_coefficients, self.ns_steps, self.eps)
-        flags = (self.nesterov, self.adjust_lr_fn == "original")
+        flags = (self.nesterov, self.adjust_lr_fn != "match_rms_adamw")
         return Update(muon_step, numbers, flags, decoupled=True, elementwise=False)
 
 

@@ -1,4 +1,4 @@
-"""SGD with momentum, and Lion, which steps by signs."""
+"""SGD with momentum and averaged SGD; Rprop and Lion, which step by signs."""
 
 from __future__ import annotations
 
@@ -100,6 +100,152 @@ def momentum_step(
     velocity = b.add(b.mul(velocity, momentum), b.mul(grad, share))
     change = b.add(grad, b.mul(velocity, momentum)) if nesterov else velocity
     return b.sub(param, b.mul(change, lr)), velocity
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Asgd(Optimizer):
+    """Stochastic gradient descent that also averages the parameters, as `torch.optim.ASGD`::
+
+        rate = lr / (1 + lambd · lr · (t - 1))^alpha
+        p = p · (1 - lambd · rate) - rate · (grad + weight_decay · p)
+        average = average + (p - average) / max(1, t - 1 - t0)
+
+    t counts the updates of the parameter, from 1. The model has the parameters p; their averages are in `state`, under
+    "average". With a schedule, ``rate`` follows the learning rate at once, and PyTorch's a step later.
+
+    Source: Polyak and Juditsky, Acceleration of stochastic approximation by averaging, 1992.
+
+    Args:
+        lambd: the decay of the parameters and of the rate.
+        alpha: the power with which the rate falls.
+        t0: the update after which averages begin.
+        weight_decay: the share of the parameter that is added to its gradient.
+        maximize, groups, master_weights: see `Optimizer`.
+
+    Raises:
+        ArgumentError: a setting is out of range.
+
+    >>> from burnpy.nn import Linear
+    >>> model, optim = Linear(1, 1, bias=False, device=Autodiff[NumPy]).map(lambda w: w * 0.0), Asgd(t0=0)
+    >>> for _ in range(3):
+    ...     loss = model(Tensor[Autodiff[NumPy]].ones((1, 1))).sum()
+    ...     model = optim.step(1.0, model, loss.backward())
+    >>> (average,) = optim.state()[model.weight.id].values["average"].flatten().tolist()
+    >>> round(model.weight.value.item(), 1), round(average, 1)
+    (-3.0, -2.5)
+    """
+
+    lambd: float = 1e-4
+    alpha: float = 0.75
+    t0: float = 1e6
+
+    ranges: ClassVar[Ranges] = {"lambd": at_least_zero, "alpha": at_least_zero, "t0": at_least_zero}
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The average of the parameter."""
+        return ("average",)
+
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
+        return Update(asgd_step, step.numbers(asgd_rates, None, self.lambd, self.alpha, self.t0))
+
+
+def asgd_rates(number: int, lr: float, lambd: float, alpha: float, t0: float) -> tuple[float, float, float]:
+    """Return the rate, the factor of the parameter, and the share of the parameter in its average."""
+    rate = lr / (1.0 + lambd * lr * (number - 1)) ** alpha
+    return rate, 1.0 - lambd * rate, 1.0 / max(1.0, number - 1.0 - t0)
+
+
+def asgd_step(
+    b: Any, param: Float, grad: Float, average: Float, rate: Any, factor: Any, share: Any, decay: Any, *how: bool
+) -> tuple[Float, Float]:
+    """Update one parameter and its average, with the `asgd_rates`."""
+    param, grad = decayed(b, param, grad, decay, *how)
+    param = b.sub(b.mul(param, factor), b.mul(grad, rate))
+    return param, lerp(b, average, param, share)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Rprop(Optimizer):
+    """Resilient backpropagation: each element has a step of its own, which only signs of gradients change::
+
+        size = size · η₊ where grad has the sign of the last, size · η₋ where it has the other; within step_sizes
+        grad = 0 where it has the other sign
+        p = p - size · sign(grad)
+
+    It is for gradients of all examples, not of batches. The learning rate of the first step is the size of all steps
+    there; later ones have no effect. The results equal those of `torch.optim.Rprop`.
+
+    Source: Riedmiller and Braun, A direct adaptive method for faster backpropagation learning, 1993.
+
+    Args:
+        etas: (η₋, η₊), the factors of the size, with 0 < η₋ < 1 < η₊.
+        step_sizes: the smallest and the largest size.
+        weight_decay: the share of the parameter that is added to its gradient.
+        maximize, groups, master_weights: see `Optimizer`.
+
+    Raises:
+        ArgumentError: a setting is out of range.
+
+    >>> from burnpy.nn import Linear
+    >>> model, optim = Linear(2, 1, bias=False, device=Autodiff[NumPy]).map(lambda w: w * 0.0), Rprop()
+    >>> for _ in range(3):
+    ...     loss = model(Tensor[Autodiff[NumPy]].from_data([[1.0, -20.0]])).sum()
+    ...     model = optim.step(0.1, model, loss.backward())
+    >>> [round(w, 3) for (w,) in model.weight.value.tolist()]
+    [-0.364, 0.364]
+    """
+
+    etas: tuple[float, float] = (0.5, 1.2)
+    step_sizes: tuple[float, float] = (1e-6, 50.0)
+
+    def check(self) -> None:
+        """Check that the settings are in range.
+
+        Raises:
+            ArgumentError: a setting is out of range.
+        """
+        super().check()
+        for name, pair in (("etas", self.etas), ("step_sizes", self.step_sizes)):
+            value: object = pair
+            if not isinstance(value, (tuple, list)) or len(value) != 2:
+                raise ArgumentError(f"Rprop({name}=) is {value!r:.80}; expected two numbers")
+            for part in pair:
+                at_least_zero(part, f"one of Rprop({name}=)")
+        if not 0.0 < self.etas[0] < 1.0 < self.etas[1]:
+            raise ArgumentError(f"Rprop(etas=) is {self.etas!r}; expected a number between 0 and 1, and one above 1")
+        if self.step_sizes[0] > self.step_sizes[1]:
+            raise ArgumentError(f"Rprop(step_sizes=) is {self.step_sizes!r}; expected the smaller number first")
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The last gradient, 0 where its sign had changed, and the size of the step."""
+        return ("previous", "size")
+
+    def formula(self, step: Step) -> Update:
+        """Return the formula of the class, and its numbers."""
+        return Update(rprop_step, (*step.numbers(rprop_first, 1), *self.etas, *self.step_sizes))
+
+
+def rprop_first(number: int, lr: float) -> tuple[float]:
+    """Return the size of the first step, and 0 for later ones."""
+    return (lr if number == 1 else 0.0,)
+
+
+def rprop_step(
+    b: Any, param: Float, grad: Float, previous: Float, size: Float, first: Any, shorter: Any, longer: Any,
+    smallest: Any, largest: Any, decay: Any, *how: bool,
+) -> tuple[Float, Float, Float]:  # fmt: skip
+    """Update one parameter; ``first`` is added to a size of 0."""
+    param, grad = decayed(b, param, grad, decay, *how)
+    size = b.add(size, first)
+    turn = b.mul(b.sign(grad), b.sign(previous))
+    turned = b.lt(turn, 0.0)
+    size = b.where(b.gt(turn, 0.0), b.mul(size, longer), b.where(turned, b.mul(size, shorter), size))
+    size = b.clamp(size, smallest, largest)
+    grad = b.where(turned, b.mul(size, 0.0), grad)
+    return b.sub(param, b.mul(b.sign(grad), size)), grad, size
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
