@@ -173,11 +173,11 @@ def lu_solve(lu: Tensor[B], pivots: Ints[B], b: Tensor[B], *, left: bool = True,
         raise KindError(f"lu_solve() takes pivots as an IntTensor, got {describe(pivots)}")
     if pivots.shape != lu.shape[:-1]:
         raise ShapeError(f"lu_solve() got pivots of shape {pivots.shape} for factors of shape {lu.shape}")
-    lu, b, pivots = together("lu_solve", *alike("lu_solve", lu, b), pivots)
+    lu, b, rows = together("lu_solve", *alike("lu_solve", lu, b), pivots)
     _fitting("lu_solve", lu, b, left)
     if not left:
-        return lu_solve(lu, pivots, b.mT, adjoint=not adjoint).mT
-    order = _order(pivots).reshape((*pivots.shape, 1))
+        return lu_solve(lu, rows, b.mT, adjoint=not adjoint).mT
+    order: Any = _order(rows).reshape((*rows.shape, 1))
     lu, b = expanded("lu_solve", lu, b)
     device: Any = lu._backend
     factors, places = lu._primitive, device.discrete.expand(order._primitive, b.shape)

@@ -257,7 +257,7 @@ class Differentiation(TensorBase[B]):
                 NotTrackedError: the tensor is not a leaf (use ``retain_grad`` for the gradient of a non-leaf).
                 DeviceError: the gradients are of another level or device.
             """
-            return _gradients("grad", self, grads).get(self)
+            return _gradients("grad", self, grads)._found(self)
 
         def grad_remove(self, grads=None):
             """Return the gradient of this leaf, or None, and a new `Gradients` without it."""

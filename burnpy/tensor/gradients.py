@@ -121,16 +121,23 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
     if not TYPE_CHECKING:  # type checkers read the signatures of Mapping.get
 
         def get(self, leaf, default=None):
-            """Return the gradient of a leaf, or ``default`` if the backward pass did not reach it.
+            """Return the gradient of a leaf, or ``default`` if there is none, as of a tensor that is no leaf."""
+            return self._found(leaf, default) if leaf in self else default
 
-            Raises:
-                NotTrackedError: it is no leaf.
-            """
-            value = self._values.get(self.key(leaf))
-            return default if value is None else new_tensor(TensorBase.kinds["float"], self._device.inner, value)
+    def _found(self, leaf: Any, default: Any = None) -> Any:
+        """Return the gradient of a leaf, or ``default`` if the backward pass did not reach it.
+
+        Raises:
+            NotTrackedError: it is no leaf.
+        """
+        value = self._values.get(self.key(leaf))
+        return default if value is None else self._tensor(value)
 
     def __contains__(self, leaf: object) -> bool:
-        return _is_float(leaf) and self.key(leaf) in self._values
+        try:
+            return _is_float(leaf) and self.key(leaf) in self._values
+        except (DeviceError, NotTrackedError):  # no leaf
+            return False
 
     def __iter__(self) -> Iterator[Tensor[Any]]:
         for leaf in self._values:
@@ -160,8 +167,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
 
     def remove(self, leaf: TensorOnAutodiff[I]) -> tuple[Tensor[I] | None, Gradients[I]]:
         """Return the gradient of a leaf, or None, and new gradients without it."""
-        value = self._values.get(self.key(leaf))
-        return None if value is None else self._tensor(value), self.without([leaf])
+        return self._found(leaf), self.without([leaf])
 
     def without(self, leaves: Iterable[TensorOnAutodiff[I]]) -> Gradients[I]:
         """Return new gradients without those of ``leaves``."""

@@ -9,7 +9,7 @@ function has returned is closed, and has a method ``refuse`` that raises an erro
 from __future__ import annotations
 
 from _thread import allocate_lock  # part of the interpreter, unlike threading, which `import burnpy` does without
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NoReturn, TypeVar
@@ -296,6 +296,20 @@ def has_values(x: TensorBase[Any]) -> bool:
             return False
         device = getattr(device, "inner", None)
     return not differs_between_examples(x)
+
+
+def values_beneath(x: TensorBase[Any]) -> Iterator[Any]:
+    """Yield the primitive of a tensor on each level of its device, from the innermost level to the outermost."""
+    device: Any = x._device
+    primitive = x._primitive
+    while device.differentiates:
+        yield primitive
+        primitive, device = getattr(primitive, "value", primitive), device.inner
+
+
+def is_followed(primitive: Any) -> bool:
+    """Return whether the level of a primitive differentiates by it: it is tracked, or has a tangent."""
+    return getattr(primitive, "node", None) is not None or getattr(primitive, "tangent", None) is not None
 
 
 def differs_between_examples(x: TensorBase[Any]) -> bool:

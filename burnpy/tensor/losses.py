@@ -362,13 +362,13 @@ def labels(operation: str, x: Tensor[B], target: Tensor[B] | Ints[B], shape: tup
     """
     if not isinstance(target, (Tensor, IntTensor)):
         raise KindError(f"{operation}() takes labels 1 and -1 as a Tensor or IntTensor, got {describe(target)}")
-    x, target = together(operation, x, target)
-    refuse_wider(operation, "a prediction", x.dtype, target=target)
-    if target.shape != shape:
+    x, given = together(operation, x, target)
+    refuse_wider(operation, "a prediction", x.dtype, target=given)
+    if given.shape != shape:
         raise ShapeError(
-            f"{operation}() got shape {x.shape} and labels of shape {target.shape}; they must be of shape {shape}"
+            f"{operation}() got shape {x.shape} and labels of shape {given.shape}; they must be of shape {shape}"
         )
-    return x._like(x.device.to_float(target._primitive, x.dtype)) if isinstance(target, IntTensor) else target
+    return given if isinstance(given, Tensor) else x._like(x._device.to_float(given._primitive, x.dtype))
 
 
 def counted_targets(

@@ -10,7 +10,7 @@ import numpy as np
 
 from burnpy.autodiff import Autodiff
 from burnpy.backend.dtypes import float64
-from burnpy.backend.errors import ArgumentError, BurnpyError, DeviceError, DTypeError, KindError
+from burnpy.backend.errors import ArgumentError, BurnpyError, DeviceError, DTypeError, KindError, NotTrackedError
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.testing.derivatives import Function, Problem, by_differences, by_forward, by_reverse, results
@@ -69,7 +69,7 @@ def gradcheck(
         raise_exception: whether to raise if the check fails; otherwise return False.
         nondet_tol: the tolerated difference of two runs on the same inputs.
         check_undefined_grad: if there are several results, check that an undefined gradient of one counts as zeros.
-        check_forward_ad: check forward mode, `Forward`.
+        check_forward_ad: check forward mode, `Forward`; False for a `Function` without jvp().
         check_backward_ad: check reverse mode, `Autodiff`.
         fast_mode: check along random directions of all inputs at once, whose number is independent of the number and
             the size of the inputs; where they find an error, each input is checked, to name it.
@@ -103,6 +103,10 @@ def gradcheck(
     problem = _problem("gradcheck", f, inputs, eps, seed)
     try:
         _check(problem, options)
+    except NotTrackedError as error:
+        if check_forward_ad and "forward mode" in str(error):
+            raise NotTrackedError(f"{error}; check_forward_ad=False checks reverse mode alone") from None
+        raise
     except GradcheckError:
         if raise_exception:
             raise

@@ -79,7 +79,10 @@ def test_alone(name: str) -> None:
             np.testing.assert_allclose(got.to_numpy(), np.stack([e.to_numpy() for e in each]), rtol=1e-9, err_msg=name)
         if x.kind != "float":
             continue
-        floats = lambda x: [y for y in call(x) if y.kind == "float"]  # noqa: E731
+
+        def floats(x: Any, call: Callable[..., list[Any]] = call) -> list[Any]:
+            return [y for y in call(x) if y.kind == "float"]
+
         if not floats(x):
             continue
         step = t(*x.shape) * 1e-6

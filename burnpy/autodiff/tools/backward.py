@@ -1,6 +1,7 @@
 """Backward passes from several tensors at once: `backward`, and `grad` with respect to selected tensors only.
 
 `reporting` serves ``backward(on_ready=f)``: a function called with each leaf's gradient as soon as it is complete.
+`walked` is a pass on a level above the graph's, for rules and `burnpy.func`.
 """
 
 from __future__ import annotations
@@ -8,12 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, overload
 
-from burnpy.autodiff.graph import Leaf, untracked
+from burnpy.autodiff.engine import propagate, propagate_watched
+from burnpy.autodiff.graph import Leaf, is_array, untracked
+from burnpy.autodiff.recording import Watcher, current_mode
 from burnpy.autodiff.tools.custom.user_code import call_user_code, probable_cause
+from burnpy.autodiff.tools.saving.saved_tensors import opened
+from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
-from burnpy.backend.primitives import Float
+from burnpy.backend.primitives import Float, Value
+from burnpy.backend.rules import Vjp
 from burnpy.tensor.differentiation import inner_of, refuse_arguments, seed_of
 from burnpy.tensor.gradients import Gradients
+from burnpy.tensor.levels import levels_between
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
@@ -251,3 +258,33 @@ def _result(source: Tensor[Any], value: Any, materialize: bool) -> Any:
             return None
         value = inner.full(source.shape, 0.0, source.dtype)
     return new_tensor(Tensor, inner, value)
+
+
+def walked(device: Any, base: Any, seeds: list[tuple[Any, Float]], retain_graph: bool) -> dict[Any, Float]:
+    """Run a backward pass on ``device`` through a graph over ``base``, and return the gradients of all leaves."""
+    mode = current_mode()
+    watchers = () if mode is None else mode.watchers
+    levels = levels_between(device, base) or []
+    if not all(level.lifts_discrete for level in levels):  # those of `vmap` take primitives of devices beneath
+        watchers = (*watchers, _lifting(levels))
+    if not watchers and not device.wants_rule_context():
+        return propagate(device, seeds, retain_graph=retain_graph)
+    return propagate_watched(device, seeds, retain_graph=retain_graph, targets=None, watchers=watchers)
+
+
+def _lifting(levels: list[Any]) -> Watcher:
+    """Return a watcher that runs vjps on levels above the one they were recorded on, with saved tensors lifted."""
+
+    def lifted(saved: Value) -> Value:
+        if is_array(saved):
+            is_float = kind_of(saved.dtype) == "float"
+            for level in reversed(levels):
+                if is_float or level.lifts_discrete:
+                    saved = level.lift(saved)
+        return saved
+
+    def watch(inner: Any, node: Any, vjp: Vjp, grad: Float, saved: tuple[Any, ...]) -> Any:
+        vjp, saved = opened(vjp, saved)
+        return vjp(inner, grad, *map(lifted, saved))
+
+    return watch

@@ -11,13 +11,14 @@ from math import prod
 from typing import Any, NamedTuple
 
 from burnpy.autodiff.graph import is_array, kept_of
+from burnpy.autodiff.tools.backward import walked
 from burnpy.autodiff.tools.inspection.graph_views import walk
 from burnpy.backend.primitives import DType, Float, Shape, Value
 from burnpy.batching.batched import Batched
 from burnpy.batching.batched_value import BatchedValue
 from burnpy.func.derivative_levels import Level, base_for, lowered
 from burnpy.func.derivatives.jvps import PushedFunction, apply_jvp
-from burnpy.func.derivatives.vjps import RecordedFunction, on_base, record, walked
+from burnpy.func.derivatives.vjps import RecordedFunction, on_base, record
 from burnpy.func.pytree import Structure, map_tree, tensors_in
 from burnpy.func.user_functions import ChosenArguments
 from burnpy.tensor.tensor import Tensor

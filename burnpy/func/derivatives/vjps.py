@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, TypeVarTuple, overload
 
 from burnpy.autodiff.autodiff import Autodiff
-from burnpy.autodiff.engine import propagate, propagate_watched
-from burnpy.autodiff.graph import Leaf, Tracked, is_array
-from burnpy.autodiff.recording import Watcher, current_mode
-from burnpy.autodiff.tools.saving.saved_tensors import opened
-from burnpy.backend.dtypes import kind_of
-from burnpy.backend.primitives import Float, Value
-from burnpy.backend.rules import Vjp
+from burnpy.autodiff.graph import Leaf, Tracked
+from burnpy.autodiff.tools.backward import walked
+from burnpy.backend.primitives import Float
 from burnpy.func.derivative_levels import Level, base_for, lowered, primitive_on
 from burnpy.func.pytree import Structure, map_tree, tensors_in
 from burnpy.func.user_functions import (
@@ -24,7 +20,7 @@ from burnpy.func.user_functions import (
     outputs_of,
     select_arguments,
 )
-from burnpy.tensor.levels import common_device, levels_between
+from burnpy.tensor.levels import common_device
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import R
@@ -217,33 +213,3 @@ def apply_vjp(
         new_tensor(Tensor, device, gradients[leaf] if leaf in gradients else device.full(x.shape, 0.0, x.dtype))
         for leaf, x in zip(leaves, inputs, strict=True)
     ]
-
-
-def walked(device: Any, base: Any, seeds: list[tuple[Any, Float]], retain_graph: bool) -> dict[Any, Float]:
-    """Run a backward pass on ``device`` through a graph over ``base``, and return the gradients of all leaves."""
-    mode = current_mode()
-    watchers = () if mode is None else mode.watchers
-    levels = levels_between(device, base) or []
-    if not all(level.lifts_discrete for level in levels):  # those of `vmap` take primitives of devices beneath
-        watchers = (*watchers, _lifting(levels))
-    if not watchers and not device.wants_rule_context():
-        return propagate(device, seeds, retain_graph=retain_graph)
-    return propagate_watched(device, seeds, retain_graph=retain_graph, targets=None, watchers=watchers)
-
-
-def _lifting(levels: list[Any]) -> Watcher:
-    """Return a watcher that runs vjps on levels above the one they were recorded on, with saved tensors lifted."""
-
-    def lifted(saved: Value) -> Value:
-        if is_array(saved):
-            is_float = kind_of(saved.dtype) == "float"
-            for level in reversed(levels):
-                if is_float or level.lifts_discrete:
-                    saved = level.lift(saved)
-        return saved
-
-    def watch(inner: Any, node: Any, vjp: Vjp, grad: Float, saved: tuple[Any, ...]) -> Any:
-        vjp, saved = opened(vjp, saved)
-        return vjp(inner, grad, *map(lifted, saved))
-
-    return watch

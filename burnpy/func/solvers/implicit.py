@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from burnpy.autodiff.modes import no_grad
 from burnpy.func.derivatives.jacobians import jacfwd
 from burnpy.func.solvers.linear import Factors
+from burnpy.tensor.levels import is_followed, values_beneath
 
 
 def implicit(f: Callable[[Any], Any], x: Any, depends: Any) -> Any:
@@ -40,17 +41,9 @@ def derivative_order(x: Any) -> int:
 
     Each level differentiates once, so that no derivative of higher order is computed.
     """
-    return sum([getattr(x, "node", None) is not None or getattr(x, "tangent", None) is not None for x in _values(x)])
+    return sum(map(is_followed, values_beneath(x)))
 
 
 def is_tracked(x: Any) -> bool:
     """Return whether a tensor is tracked, for gradients in reverse, on any level of its device."""
-    return any(getattr(x, "node", None) is not None for x in _values(x))
-
-
-def _values(x: Any) -> Iterator[Any]:
-    """Yield the primitive of a tensor, and those beneath it."""
-    device, primitive = x._device, x._primitive
-    while device.differentiates:
-        yield primitive
-        primitive, device = getattr(primitive, "value", primitive), device.inner
+    return any(getattr(x, "node", None) is not None for x in values_beneath(x))

@@ -139,19 +139,19 @@ def multilabel_margin_loss(input: Tensor[B], target: Ints[B], *, reduction: Redu
         raise KindError(f"{name}() takes a float Tensor, got {describe(input)}")
     if not isinstance(target, IntTensor):
         raise KindError(f"{name}() takes its classes as an IntTensor, got {describe(target)}")
-    x, target = together(name, input, target)
-    if x.ndim == target.ndim == 0:
-        return multilabel_margin_loss(x.reshape(1), target.reshape(1), reduction=reduction)
+    x, labels = together(name, input, target)
+    if x.ndim == labels.ndim == 0:
+        return multilabel_margin_loss(x.reshape(1), labels.reshape(1), reduction=reduction)
     shape = x.shape
-    if len(shape) not in (1, 2) or not shape[-1] or target.shape != shape:
+    if len(shape) not in (1, 2) or not shape[-1] or labels.shape != shape:
         raise ShapeError(
-            f"{name}() got scores of shape {shape} and classes of shape {target.shape}; expected (N, C), or (C,), for "
+            f"{name}() got scores of shape {shape} and classes of shape {labels.shape}; expected (N, C), or (C,), for "
             "both"
         )
     classes = shape[-1]
     d: Any = x.device.discrete
-    own = target.ne(-1).int().cumprod(-1).bool()
-    index = d.where(own._primitive, target._primitive, 0)
+    own = labels.ne(-1).int().cumprod(-1).bool()
+    index = d.where(own._primitive, labels._primitive, 0)
     index = in_range(d, index, classes, False, f"{name}()", len(shape) - 1, shape)
     listed = x._int(index)
     counts = d.scatter_add(d.full(shape, 0, int64), len(shape) - 1, index, d.to_int(own._primitive, int64))

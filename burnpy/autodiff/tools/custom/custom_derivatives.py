@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
 from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
+from burnpy.autodiff.tools.custom.batched_rules import (
+    Batch,
+    batched_bwd,
+    batched_code,
+    batched_jvp,
+    differentiated_beneath,
+)
 from burnpy.autodiff.tools.custom.function import refused, refused_tensors
 from burnpy.autodiff.tools.custom.transpose import tangent_parts, traced, transposed
 from burnpy.autodiff.tools.custom.user_code import RuleReads, call_user_code, positional, tensors_in
@@ -27,7 +34,6 @@ from burnpy.autodiff.tools.custom.user_values import (
     packed,
     parts_of,
     primitives,
-    refuse_beneath_vmap,
     regrouped,
     results_of,
     spec_of,
@@ -82,8 +88,8 @@ class _Custom(Generic[F]):
         if device is None or not device.differentiates:
             return self._function(*arguments)
         if device.lifts_discrete:
-            refuse_beneath_vmap(self._name, device, [spec_of(a) for a in arguments], primitives(arguments))
-            return self._function(*arguments)
+            beneath = differentiated_beneath(device, arguments)
+            return self._on_batch(device, arguments) if beneath else self._function(*arguments)
         specs = [spec_of(a) for a in arguments]
         values = primitives(arguments)
         needs = differentiated(self._name, device, specs, values)
@@ -94,6 +100,19 @@ class _Custom(Generic[F]):
         with working_on(inner):
             returned = self._called(low)
         return self._built(device, returned, results_of(f"{self._name}()", returned, inner), [], [])
+
+    def _on_batch(self, device: Any, arguments: Sequence[Any]) -> Any:
+        """Compute the results on a level of `vmap`, beneath which a level differentiates by an argument."""
+        batch = Batch(device, arguments)
+        whole = object.__new__(type(self))
+        whole._function, whole._name, whole._kind = batched_code(batch, self._function), self._name, self._kind
+        self._give_rules(whole, batch)
+        returned = whole._called(batch.inner)
+        return regrouped(returned, batch.on_level(returned))
+
+    def _give_rules(self, whole: Any, batch: Batch) -> None:
+        """Give the function of a batch the rules of this one, for the batch."""
+        raise NotImplementedError
 
     def _derived(
         self,
@@ -170,6 +189,11 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
             if not callable(function):
                 raise KindError(f"{self._name}.defvjp(fwd, bwd) takes two functions, not {function!r}")
         self._rules = fwd, bwd
+
+    def _give_rules(self, whole: Any, batch: Batch) -> None:
+        if self._rules is not None:
+            fwd, bwd = self._rules
+            whole._rules = batched_code(batch, fwd), batched_bwd(batch, self._name, bwd)
 
     def _derived(
         self,
@@ -283,6 +307,10 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
             raise KindError(f"{self._name}.defjvp(jvp) takes a function, not {jvp!r}")
         self._rule = jvp
         return jvp
+
+    def _give_rules(self, whole: Any, batch: Batch) -> None:
+        if self._rule is not None:
+            whole._rule = batched_jvp(batch, self._rule)
 
     def _derived(
         self,

@@ -1,6 +1,7 @@
 """`Function`: an operation with a user-defined derivative, as `torch.autograd.Function`, and its ``apply``.
 
-forward() runs once, on the plain backend under all levels of the arguments' device. Then each level, from the inside
+forward() runs once, on the plain backend under all levels of the arguments' device; where several differentiate, on one
+level above that, which follows what it computes from its arguments. Then each level, from the inside
 out, wraps the results of the one beneath it: `Autodiff` as results of a node that calls backward(), `Forward` with the
 tangents returned by jvp(). backward() and jvp() compute on the level beneath, and are differentiated there.
 """
@@ -9,14 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
+from burnpy.autodiff.graph import Leaf, untracked
 from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
+from burnpy.autodiff.recording import new_level
+from burnpy.autodiff.tools.custom.batched_rules import BatchedCall, batched_function, differentiated_beneath
 from burnpy.autodiff.tools.custom.function_calls import (
     ONCE,
+    SAVED_INTERMEDIATE,
     TAKES,
     Context,
     FunctionBase,
@@ -26,7 +31,14 @@ from burnpy.autodiff.tools.custom.function_calls import (
     differentiable_flags,
     source_of,
 )
-from burnpy.autodiff.tools.custom.user_code import ForwardReads, RuleReads, call_user_code, positional
+from burnpy.autodiff.tools.custom.user_code import (
+    ForwardReads,
+    RuleReads,
+    call_user_code,
+    is_differentiated,
+    map_members,
+    positional,
+)
 from burnpy.autodiff.tools.custom.user_values import (
     TensorSpec,
     devices_of,
@@ -35,9 +47,9 @@ from burnpy.autodiff.tools.custom.user_values import (
     lifted,
     lined_up,
     lowered,
+    lowered_tensor,
     parts_of,
     primitives,
-    refuse_beneath_vmap,
     regrouped,
     results_of,
     spec_of,
@@ -50,7 +62,8 @@ from burnpy.backend.errors import KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad
 from burnpy.tensor.host_data import watching
-from burnpy.tensor.tensor_base import TensorBase
+from burnpy.tensor.levels import Door
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 if TYPE_CHECKING:
     from typing import ParamSpec, Protocol, TypeVar
@@ -89,10 +102,11 @@ class Function(FunctionBase):
     tangents of the results. Tensors must be direct arguments, never inside of lists.
 
     backward() is differentiable if it computes with saved arguments and results: on ``Autodiff[Autodiff[B]]`` it
-    computes on ``Autodiff[B]``. Other tensors saved by forward() are constants for second derivatives, as in PyTorch:
-    return them as further results, or use `custom_vjp`. If values are read from tensors, by ``to_numpy()`` or
-    ``item()``, so that second derivatives would be lost, computing these raises an error; read constants from
-    ``x.detach()``.
+    computes on ``Autodiff[B]``. If forward() saves another tensor that it computed from its arguments, or reads
+    values by ``to_numpy()`` or ``item()``, a second derivative would lack a part: computing it raises an error. Save
+    arguments and results, compute the rest from them in backward(), and read constants from ``x.detach()``.
+
+    Under `burnpy.func.vmap` the methods see one example, as any other function there.
 
     >>> from typing import TypeVar
     >>> from burnpy.backend import Backend
@@ -150,8 +164,11 @@ class Function(FunctionBase):
             return applied(cls, positional(f"{cls.__name__}.apply", cls.forward, args, kwargs, 1))
 
 
-def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
-    """Apply a Function to arguments; returns the results in the form in which forward() returned them."""
+def applied(function: type[FunctionBase], args: Sequence[Any], above: int = 0) -> Any:
+    """Apply a Function to arguments; returns the results in the form in which forward() returned them.
+
+    ``above`` is the number of levels above that differentiate, where the arguments are those of a batch.
+    """
     name = function.__name__
     device, arguments = lined_up(f"{name}.apply", args)
     levels = [None] if device is None else devices_of(device)
@@ -162,38 +179,32 @@ def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
     for level in levels:
         needs.append(differentiated(f"{name}.apply", level, specs, values[-1]))
         values.append(lowered(level, specs, values[-1]))
-    refuse_beneath_vmap(f"{name}.apply", plain, specs, values[-1])
     on_plain = tensors(plain, specs, values[-1])
     needed = needs[0] if len(needs) == 1 else tuple([any(n[k] for n in needs) for k in range(len(specs))])
-    several = sum(True in n for n in needs) > 1  # levels differentiate: only then are there second derivatives
+    above += sum(True in n for n in needs)
     ctx = Context(name, "forward", needed, plain)
-    watch = ForwardReads(ctx) if several else None
+    beneath = differentiated_beneath(plain, on_plain)
     try:
-        with nullcontext() if watch is None else watching(watch):
-            returned = call_user_code(f"{name}.forward()", TAKES["forward"], function.forward, plain, ctx, *on_plain)
-        outs = results_of(f"{name}.forward()", returned, plain)
-        saved: tuple[Any, ...] = ctx._saved or ()
+        if beneath:
+            ran = _run_on_batch(function, ctx, plain, on_plain, above)
+        else:
+            ran = _run(function, ctx, plain, on_plain, above > 1)
     finally:
         ctx._close()
     if not levels:
-        return returned
+        return ran.returned
+    outs, saved, sources = ran.outs, ran.saved, ran.sources
     call = FunctionCall()
     call.function, call.attributes, call.materialize = function, ctx.__dict__, ctx._materialize
     call.arguments, call.saved = specs, tuple([spec_of(s) for s in saved])
     call.outputs = tuple([spec_of_tensor(out) for out in outs])
-    call.hidden, call.lost = 0, None
-    call.differentiable = differentiable_flags(name, outs, ctx._marked)
-    sources = [source_of(s, c, on_plain, outs) for c, s in enumerate(saved)]
-    if watch is not None:
-        call.lost = watch.lost(
-            (*on_plain, *outs), [s for s, (pool, _) in zip(saved, sources, strict=True) if pool == 2]
-        )
-        if call.lost is not None or hasattr(function.backward, ONCE):
-            hidden = [k for k, need in enumerate(needed) if need]  # the inputs by which the derivative is refused
-            sources += [(0, k) for k in hidden]
-            call.saved += tuple([specs[k] for k in hidden])
-            call.hidden = len(hidden)
-            saved += tuple([on_plain[k] for k in hidden])
+    call.hidden, call.lost, call.differentiable = 0, ran.lost, ran.differentiable
+    if call.lost is not None or ((above > 1 or beneath) and hasattr(function.backward, ONCE)):
+        hidden = [k for k, need in enumerate(needed) if need]  # the inputs by which the derivative is refused
+        sources += [(0, k) for k in hidden]
+        call.saved += tuple([specs[k] for k in hidden])
+        call.hidden = len(hidden)
+        saved += tuple([on_plain[k] for k in hidden])
     constants, results = primitives(saved), primitives(outs)
     for k in range(len(levels) - 1, -1, -1):
         pools = (values[k + 1], results, constants)
@@ -201,7 +212,71 @@ def applied(function: type[FunctionBase], args: Sequence[Any]) -> Any:
         results = _RESULTS_ON[type(levels[k])](call, levels[k], needs[k], values[k], results, own)
         if k:
             constants = lifted(levels[k], call.saved, constants)
-    return regrouped(returned, [tensor(spec, device, out) for spec, out in zip(call.outputs, results, strict=True)])
+    return regrouped(ran.returned, [tensor(spec, device, out) for spec, out in zip(call.outputs, results, strict=True)])
+
+
+class _Run(NamedTuple):
+    """The results and saved tensors of forward(), on the device under all levels or on a level of `vmap` beneath."""
+
+    returned: Any
+    outs: tuple[Any, ...]
+    saved: tuple[Any, ...]
+    sources: list[tuple[int, int]]  #: the location of each saved tensor, see `source_of`
+    differentiable: tuple[bool, ...]  #: for each result
+    lost: str | None  #: what forward() did that loses second derivatives
+
+
+def _run(function: type[FunctionBase], ctx: Context, plain: Any, on_plain: tuple[Any, ...], several: bool) -> _Run:
+    """Call forward(); if ``several`` levels differentiate, on a level that follows what it computes from floats."""
+    who = f"{function.__name__}.forward()"
+    device, arguments, watch = plain, on_plain, None
+    if several:  # only then are there second derivatives
+        device, watch = new_level(Autodiff, plain), ForwardReads(ctx)
+        device.door, ctx._device = Door(Autodiff, Autodiff), device
+        arguments = tuple([_followed(x, device) for x in on_plain])
+    with nullcontext() if watch is None else watching(watch):
+        returned = call_user_code(who, TAKES["forward"], function.forward, device, ctx, *arguments)
+    outs = results_of(who, returned, device)
+    saved: tuple[Any, ...] = ctx._saved or ()
+    sources = [source_of(s, c, arguments, outs) for c, s in enumerate(saved)]
+    differentiable = differentiable_flags(function.__name__, outs, ctx._marked)
+    lost = None
+    if watch is not None:
+        others = [s for s, (pool, _) in zip(saved, sources, strict=True) if pool == 2]
+        lost = watch.lost((*arguments, *outs), others)
+        if lost is None and any(s is not None and s.kind == "float" and is_differentiated(s) for s in others):
+            lost = SAVED_INTERMEDIATE
+
+        def under(x: Any) -> Any:
+            return lowered_tensor(x, device) if x._device is device else x
+
+        outs = tuple(map(under, outs))
+        saved = tuple([s if s is None else under(s) for s in saved])
+        ctx.__dict__.update(map_members(TensorBase, under, dict(ctx.__dict__)))
+    return _Run(returned, outs, saved, sources, differentiable, lost)
+
+
+def _followed(x: Any, level: Any) -> Any:
+    """Return a tensor as a leaf of a level; a plain value, an int or a bool as it is."""
+    if not isinstance(x, TensorBase) or x.kind != "float":
+        return x
+    leaf = untracked(x._primitive)
+    leaf.node = Leaf(leaf.value)
+    return new_tensor(type(x), level, leaf)
+
+
+def _run_on_batch(
+    function: type[FunctionBase], ctx: Context, plain: Any, on_plain: tuple[Any, ...], above: int
+) -> _Run:
+    """Apply the Function of batches on the device beneath a level of `vmap`, where a level differentiates."""
+    call = BatchedCall(plain, on_plain)
+    inner = applied(batched_function(function), (call, *call.inner), above)
+    outs = call.on_level(inner)
+    pools = (on_plain, outs, call.constants_on_level())
+    saved = tuple([pools[pool][place] for pool, place in call.saved])
+    ctx.__dict__.update(call.context.__dict__)
+    ctx._materialize = call.context._materialize
+    return _Run(regrouped(call.returned, outs), outs, saved, list(call.saved), call.differentiable, call.lost)
 
 
 def call_method(

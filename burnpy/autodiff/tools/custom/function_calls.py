@@ -52,8 +52,8 @@ class Context:
     def save_for_backward(self, *tensors: TensorBase[Any] | None) -> None:
         """Save tensors for backward() and jvp(); call it at most once, in forward().
 
-        Second derivatives flow through saved arguments and results of forward(). Any other tensor is treated as a
-        constant: return it as a further result if it is not constant.
+        Second derivatives flow through saved arguments and results of forward(). Another tensor that was computed from
+        the arguments makes them an error: return it as a further result, or compute it in backward().
 
         Raises:
             KindError: an argument is no tensor; set it as an attribute, as in ``ctx.scale = 3``.
@@ -184,6 +184,12 @@ class FunctionBase:
 
 ONCE = "_burnpy_once"
 """The attribute of a backward() that `burnpy.autodiff.once_differentiable` marked."""
+SAVED_INTERMEDIATE = (
+    "saved a tensor that it computed from its arguments, which second derivatives cannot go through; save arguments "
+    "and results with ctx.save_for_backward(), and compute it from them in backward(), or decorate that with "
+    "once_differentiable"
+)
+"""What forward() did, see `FunctionCall.lost`."""
 TAKES = {
     "forward": "ctx, and then each argument of apply()",
     "backward": "ctx, and then the gradient of each result",

@@ -15,6 +15,7 @@ from burnpy.autodiff.graph import Leaf, Tracked, absent, untracked
 from burnpy.autodiff.joint_nodes import Opaque
 from burnpy.autodiff.recording import new_level, observing
 from burnpy.autodiff.rule_table import RULES
+from burnpy.autodiff.tools.backward import walked
 from burnpy.autodiff.tools.custom.user_values import (
     TensorSpec,
     lifted,
@@ -111,8 +112,8 @@ def tangent_parts(who: str, outs: Sequence[TensorBase[Any]], tangent: object, de
 
 def transposed(inner: Any, grads: Sequence[Any], linear: LinearMap) -> tuple[Float, ...]:
     """Apply the transposed linear map to the gradients of the results: the vjp of a `custom_jvp`."""
-    roots = [(root, grad) for root, grad in zip(linear.roots, grads, strict=True) if grad is not None]
-    by_leaf = linear.level.gradients(roots, retain_graph=True, targets=linear.leaves)
+    seeds: list[Any] = [(root.node, grad) for root, grad in zip(linear.roots, grads, strict=True) if grad is not None]
+    by_leaf = walked(inner, linear.level.inner, seeds, retain_graph=True)
     return tuple(
         by_leaf[leaf] if leaf in by_leaf else PartialGrad(absent, spec.shape, spec.dtype)
         for leaf, spec in zip(linear.leaves, linear.specs, strict=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.functions import signature
 from burnpy.tensor.host_data import watching
-from burnpy.tensor.levels import open_levels, working_on
+from burnpy.tensor.levels import is_followed, open_levels, values_beneath, working_on
 from burnpy.tensor.tensor_base import TensorBase
 
 if TYPE_CHECKING:
@@ -215,12 +215,7 @@ class ForwardReads:
 
 def is_differentiated(x: TensorBase[Any]) -> bool:
     """Return whether a tensor is tracked or has a tangent on any level of its device."""
-    device, primitive = x._backend, x._primitive
-    while device.differentiates:
-        if getattr(primitive, "node", None) is not None or getattr(primitive, "tangent", None) is not None:
-            return True
-        device, primitive = device.inner, device.lower(primitive)
-    return False
+    return any(map(is_followed, values_beneath(x)))
 
 
 def holds_floats(value: Any, known: Sequence[object]) -> bool:

@@ -10,7 +10,7 @@ from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.graph import absent
 from burnpy.autodiff.tools.custom.user_code import map_members, probable_cause, tensors_in
-from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, NotTrackedError, ShapeError, a
+from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, ShapeError, a
 from burnpy.backend.primitives import DType, Float, Shape, Value
 from burnpy.backend.rules import PartialGrad
 from burnpy.tensor.levels import levels_between, raised
@@ -95,6 +95,11 @@ def lowered(device: Any, specs: Sequence[TensorSpec | None], values: Sequence[An
     return [device.lower(v) if s is not None and s.floats else v for s, v in zip(specs, values, strict=True)]
 
 
+def lowered_tensor(x: TensorBase[Any], level: Any) -> Any:
+    """Return a tensor of a level on the device beneath it."""
+    return new_tensor(type(x), level.inner, level.lower(x._primitive) if x.kind == "float" else x._primitive)
+
+
 def lifted(device: Any, specs: Sequence[TensorSpec | None], values: Sequence[Any]) -> list[Any]:
     """Lift primitives of the device beneath ``device`` to it, as constants."""
     return [device.lift(v) if s is not None and s.floats else v for s, v in zip(specs, values, strict=True)]
@@ -133,21 +138,6 @@ def differentiated(
     return tuple(
         [s is not None and s.floats and getattr(v, attribute) is not None for s, v in zip(specs, values, strict=True)]
     )
-
-
-def refuse_beneath_vmap(operation: str, device: Any, specs: Sequence[TensorSpec | None], values: Sequence[Any]) -> None:
-    """Check that no device beneath a level of `vmap` differentiates by an argument: user code does not run there.
-
-    Raises:
-        NotTrackedError: one does.
-    """
-    if device is None or not device.lifts_discrete:
-        return
-    if any(s is not None and s.floats and device.is_require_grad(v) for s, v in zip(specs, values, strict=True)):
-        raise NotTrackedError(
-            f"{operation}() was called under vmap() with tensors that a derivative outside of vmap() follows, where "
-            "its own derivative cannot be used; differentiate inside, as in vmap(grad(f)), or write it with operations"
-        )
 
 
 _IN_REVERSE = {
