@@ -9,6 +9,7 @@ from typing import Any
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Dims
 from burnpy_array.array_base import ArrayBase, is_half
+from burnpy_array.indexing import grid
 from burnpy_array.pointwise import sigmoid
 
 _ROOT = math.sqrt(2 / math.pi)
@@ -85,7 +86,7 @@ def _silu_backward(b: ArrayBase, _: None, grad: Any, x: Any) -> Any:
 
 
 class ArraySoftmax(ArrayBase):
-    """ArraySoftmax, log-softmax and logsumexp; 16-bit floats are computed in float32."""
+    """Softmax, log-softmax, logsumexp and cross entropy; 16-bit floats are computed in float32."""
 
     def softmax(self, x: Any, dim: int) -> Any:
         return self._call(widened, _softmax, self, dim, x)
@@ -101,6 +102,13 @@ class ArraySoftmax(ArrayBase):
 
     def logsumexp(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         return self._call(widened, _logsumexp, self, (dims, keepdim), x)
+
+    def cross_entropy(self, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
+        losses, total = self._call(_cross_entropy, self, x, index, dim)
+        return losses, total
+
+    def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
+        return self._call(widened, _cross_entropy_backward, self, (index, dim), grad, x, logsumexp)
 
 
 def widened(f: Callable[..., Any], b: ArrayBase, where: Any, x: Any, *rest: Any) -> Any:
@@ -150,3 +158,33 @@ def _logsumexp(b: ArrayBase, where: tuple[Dims, bool], x: Any) -> Any:
     shift = xp.where(xp.isfinite(shift), shift, x.dtype.type(0))  # inf - inf would be NaN
     out = xp.log(b._total(xp.exp(xp.subtract(x, shift)), dims, keepdim))
     return xp.add(out, shift.reshape(out.shape))
+
+
+def _cross_entropy(b: ArrayBase, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
+    xp = b.xp
+    if is_half(x.dtype):
+        losses, total = _cross_entropy(b, x.astype(float32), index, dim)
+        return losses.astype(x.dtype), total.astype(x.dtype)
+    shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
+    if not x.size:
+        return xp.zeros(index.shape, x.dtype), xp.full(shape, -xp.inf, x.dtype)
+    shift = x.max(dim, None, True)
+    shift = xp.where(xp.isfinite(shift), shift, x.dtype.type(0))
+    shifted = xp.subtract(x, shift)
+    picked = shifted[grid(xp, dim, index.reshape(shape))]
+    xp.exp(shifted, shifted)
+    total = xp.log(b._total(shifted, (dim,), True))
+    return xp.subtract(total, picked).reshape(index.shape), xp.add(total, shift)
+
+
+def _cross_entropy_backward(b: ArrayBase, where: tuple[Any, int], grad: Any, x: Any, logsumexp: Any) -> Any:
+    xp = b.xp
+    index, dim = where
+    wide = grad.reshape(logsumexp.shape)
+    out = xp.subtract(x, logsumexp)
+    xp.exp(out, out)
+    if out.size:  # normalize, as the rounding of logsumexp keeps the sum from being 1
+        xp.multiply(out, xp.divide(wide, b._total(out, (dim,), True)), out)
+    key = grid(xp, dim, index.reshape(logsumexp.shape))
+    out[key] = xp.subtract(out[key], wide)
+    return out

@@ -5,10 +5,10 @@ from __future__ import annotations
 from burnpy_array.activation import ArrayActivation, ArraySoftmax
 from burnpy_array.attention import ArrayAttention
 from burnpy_array.convolution import ArrayConvolution
-from burnpy_array.dense import ArrayDense
 from burnpy_array.fourier import ArrayFourier
 from burnpy_array.indexing import ArrayIndexing, ArrayOrdering
 from burnpy_array.linalg import ArrayLinalg, ArrayNorms
+from burnpy_array.matmul import ArrayMatmul
 from burnpy_array.normalization import ArrayNormalization
 from burnpy_array.pointwise import ArrayArithmetic, ArrayElementary, ArrayFused, ArrayUnary
 from burnpy_array.reduction import ArrayReduction
@@ -28,7 +28,7 @@ class ArrayBackend(
     ArrayIndexing,
     ArrayOrdering,
     ArrayConvolution,
-    ArrayDense,
+    ArrayMatmul,
     ArrayNormalization,
     ArrayAttention,
     ArrayLinalg,

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from burnpy.backend.dtypes import float32
-from burnpy.backend.operations.windows import Pair, inside, padded_shape, window_counts, window_keys
+from burnpy.backend.operations.convolution import Pair, inside, padded_shape, window_counts, window_keys
 from burnpy.backend.primitives import Key, Shape
 from burnpy_array.array_base import ArrayBase, in_order, is_half
 

@@ -175,6 +175,14 @@ class ArrayUnary(ArrayBase):
     def rsqrt(self, x: Any) -> Any:
         return self._call(POWERS[-0.5], self.xp, x)
 
+    def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
+        out = self.where(mask, x, 0.0)
+        return (
+            self.mul(out, scale)
+            if x.shape == ()
+            else self._call(self.xp.multiply, out, self._number(scale, x.dtype), out)
+        )
+
     def sigmoid(self, x: Any) -> Any:
         if is_half(x.dtype):
             return self.cast(self._call(sigmoid, self.xp, self.cast(x, float32)), x.dtype)

@@ -29,12 +29,12 @@ from burnpy_cupy.kernels.activation import CuPyActivation
 from burnpy_cupy.kernels.attention import CuPyAttention
 from burnpy_cupy.kernels.attention_kernels import ATTENTION
 from burnpy_cupy.kernels.convolution import CONVOLUTION, CuPyConvolution
-from burnpy_cupy.kernels.cross_entropy import CROSS_ENTROPY
-from burnpy_cupy.kernels.dense import DENSE
 from burnpy_cupy.kernels.foreach import CuPyForeach
 from burnpy_cupy.kernels.indexing import INDEXING, CuPyIndexing
 from burnpy_cupy.kernels.launch import kernels_enabled
 from burnpy_cupy.kernels.library import Kernels
+from burnpy_cupy.kernels.losses import CROSS_ENTROPY, CuPyLosses
+from burnpy_cupy.kernels.matmul import MATMUL
 from burnpy_cupy.kernels.normalization import NORMALIZATION, CuPyNormalization
 from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyPointwise
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
@@ -47,7 +47,7 @@ from burnpy_cupy.plans import CuPyExecutor
 from burnpy_cupy.replays import Replay
 
 ELEMENTWISE = (
-    CHECKS | CONVOLUTION | DENSE | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
+    CHECKS | CONVOLUTION | MATMUL | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
 )
 RAW = ATTENTION | CROSS_ENTROPY | QUANTIZATION | RANDOM
 
@@ -57,6 +57,7 @@ class CuPy(
     CuPyAttention,
     CuPyConvolution,
     CuPyIndexing,
+    CuPyLosses,
     CuPyNormalization,
     CuPyPointwise,
     CuPyPooling,

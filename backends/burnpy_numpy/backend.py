@@ -10,22 +10,21 @@ import numpy as np
 from burnpy.backend.primitives import DType, Scalar
 from burnpy_array.shape import canonical
 from burnpy_numpy.activation import NumPyActivation, NumPySoftmax
-from burnpy_numpy.alignment import NumPyAlignment
 from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.attention import NumPyAttention
-from burnpy_numpy.bags import NumPyBags
-from burnpy_numpy.convolution import NumPyConvolution
+from burnpy_numpy.convolution import NumPyConvolution, NumPyVolumes
 from burnpy_numpy.cpu_threads import shared
-from burnpy_numpy.dense import NumPyDense
 from burnpy_numpy.distances import NumPyDistances
+from burnpy_numpy.embedding import NumPyEmbedding
 from burnpy_numpy.foreach import NumPyForeach
 from burnpy_numpy.fourier import NumPyFourier
 from burnpy_numpy.indexing import NumPyIndexing
 from burnpy_numpy.linalg import NumPyLinalg
+from burnpy_numpy.losses import NumPyLosses
+from burnpy_numpy.matmul import NumPyMatmul
 from burnpy_numpy.normalization import NumPyNormalization
 from burnpy_numpy.numpy_calls import constant, quietly, run
 from burnpy_numpy.ordering import NumPyOrdering
-from burnpy_numpy.padding import NumPyPadding
 from burnpy_numpy.pointwise import NumPyPointwise, fast_methods
 from burnpy_numpy.pooling import NumPyPooling
 from burnpy_numpy.programs import NumPyPrograms
@@ -35,9 +34,8 @@ from burnpy_numpy.recurrence import NumPyRecurrence
 from burnpy_numpy.reduction import NumPyReduction
 from burnpy_numpy.resampling import NumPyResampling
 from burnpy_numpy.scans import NumPyScans
-from burnpy_numpy.shape import NumPyShape
+from burnpy_numpy.shape import NumPyPadding, NumPyShape
 from burnpy_numpy.special import NumPySpecial
-from burnpy_numpy.volume_convolution import NumPyVolumes
 
 if TYPE_CHECKING:
     from burnpy.backend.device_memory import DeviceMemory
@@ -45,11 +43,11 @@ if TYPE_CHECKING:
 
 class NumPy(
     NumPyActivation,
-    NumPyAlignment,
+    NumPyLosses,
     NumPyAttention,
-    NumPyBags,
+    NumPyEmbedding,
     NumPyConvolution,
-    NumPyDense,
+    NumPyMatmul,
     NumPyDistances,
     NumPyFourier,
     NumPyIndexing,

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
+from burnpy.backend.operations.convolution import Pair, Triple, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import in_order
 from burnpy_numpy.cpu_threads import COUNT, shared
-from burnpy_numpy.dense import MULTIPLICATIONS_PER_ELEMENT
 from burnpy_numpy.kernels.kernel import family_kernels
+from burnpy_numpy.matmul import MULTIPLICATIONS_PER_ELEMENT
 
 _MIN_CHANNELS = 12
 """The number of channels from which this is faster."""
@@ -318,3 +318,41 @@ def _planes(x: Any) -> Any:
 def _shared(work: Any, x: Any, products: int) -> None:
     """Do the work for all members of x; each element takes the given number of products."""
     shared(work, len(x), x[0].size * products / MULTIPLICATIONS_PER_ELEMENT, products=True)
+
+
+class NumPyVolumes(ArrayBackend):
+    """Convolution of volumes; what has no kernel is a convolution of images, as by default."""
+
+    def conv3d(self, x: Any, weight: Any, stride: Triple, padding: Triple, dilation: Triple, groups: int) -> Any:
+        if kernels := family_kernels("convolution.volumes"):
+            out = kernels.convolve_volumes(self, x, weight, None, (stride, padding, dilation), groups)
+            if out is not None:
+                return out
+        return super().conv3d(x, weight, stride, padding, dilation, groups)
+
+    def conv3d_bias(
+        self, x: Any, weight: Any, bias: Any, stride: Triple, padding: Triple, dilation: Triple, groups: int
+    ) -> Any:
+        if kernels := family_kernels("convolution.volumes"):
+            out = kernels.convolve_volumes(self, x, weight, bias, (stride, padding, dilation), groups)
+            if out is not None:
+                return out
+        return super().conv3d_bias(x, weight, bias, stride, padding, dilation, groups)
+
+    def conv3d_input(
+        self, grad: Any, weight: Any, shape: Shape, stride: Triple, padding: Triple, dilation: Triple, groups: int
+    ) -> Any:
+        if kernels := family_kernels("convolution.volumes"):
+            out = kernels.volume_input_gradient(self, grad, weight, shape, (stride, padding, dilation), groups)
+            if out is not None:
+                return out
+        return super().conv3d_input(grad, weight, shape, stride, padding, dilation, groups)
+
+    def conv3d_weight(
+        self, grad: Any, x: Any, shape: Shape, stride: Triple, padding: Triple, dilation: Triple, groups: int
+    ) -> Any:
+        if kernels := family_kernels("convolution.volumes"):
+            out = kernels.volume_weight_gradient(self, grad, x, shape, (stride, padding, dilation), groups)
+            if out is not None:
+                return out
+        return super().conv3d_weight(grad, x, shape, stride, padding, dilation, groups)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.backend.operations.convolution import Pair, window_counts
 from burnpy.backend.operations.pooling import adaptive_windows
-from burnpy.backend.operations.windows import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_numpy.cpu_threads import BLOCK, shared

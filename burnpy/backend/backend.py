@@ -8,39 +8,38 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from burnpy.backend.dtypes import float32, float64, result_type
 from burnpy.backend.errors import BackendUnavailableError
 from burnpy.backend.operations.activation import Activation
-from burnpy.backend.operations.alignment import Alignment
 from burnpy.backend.operations.attention import Attention
-from burnpy.backend.operations.bags import Bags
-from burnpy.backend.operations.bessel import Bessel
-from burnpy.backend.operations.binary import Binary, Integers
-from burnpy.backend.operations.convolution import Convolution
+from burnpy.backend.operations.convolution import Convolution, VolumeConvolution
 from burnpy.backend.operations.creation import Creation
 from burnpy.backend.operations.decompositions import Decompositions
-from burnpy.backend.operations.dense import Dense
 from burnpy.backend.operations.distances import Distances, Norms
-from burnpy.backend.operations.elementary import Elementary
+from burnpy.backend.operations.elementary import Binary, Elementary
+from burnpy.backend.operations.embedding import Embedding
 from burnpy.backend.operations.foreach import Lists
 from burnpy.backend.operations.fourier import Fourier
-from burnpy.backend.operations.incomplete_beta import IncompleteBeta
-from burnpy.backend.operations.incomplete_gamma import IncompleteGamma
 from burnpy.backend.operations.indexing import Indexing
 from burnpy.backend.operations.linalg import LinearAlgebra
-from burnpy.backend.operations.normal_distribution import NormalDistribution
+from burnpy.backend.operations.losses import CtcLoss, Losses
+from burnpy.backend.operations.matmul import MatrixProducts
 from burnpy.backend.operations.normalization import Normalization
 from burnpy.backend.operations.ordering import Ordering
-from burnpy.backend.operations.padding import Padding
-from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Unary
+from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Integers, Unary
 from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Programs
 from burnpy.backend.operations.quantization import Quantization
-from burnpy.backend.operations.random import Random
+from burnpy.backend.operations.random import Dropout, Random
 from burnpy.backend.operations.recurrence import Recurrence
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.resampling import Resampling
 from burnpy.backend.operations.scans import Scans
-from burnpy.backend.operations.shape import Shaping
-from burnpy.backend.operations.special import SpecialFunctions
-from burnpy.backend.operations.volume_convolution import VolumeConvolution
+from burnpy.backend.operations.shape import Padding, Shaping
+from burnpy.backend.operations.special import (
+    Bessel,
+    IncompleteBeta,
+    IncompleteGamma,
+    NormalDistribution,
+    SpecialFunctions,
+)
 from burnpy.backend.primitives import Bool, DType, Float, Int, Shape, Value
 from burnpy.backend.rules import SHIFTED
 from burnpy.backend.runtime import Runtime
@@ -77,9 +76,11 @@ class Backend(
     Random,
     Convolution,
     VolumeConvolution,
-    Alignment,
-    Bags,
-    Dense,
+    MatrixProducts,
+    Embedding,
+    Losses,
+    CtcLoss,
+    Dropout,
     Quantization,
     Pooling,
     Resampling,

@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.numerics.stirling import HALF_LOG_TAU, log_split
+from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, log_split
 from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
 from burnpy.distributions.formulas import at_end, computed, within
 from burnpy.distributions.parameters import Parameter, ParameterLike

@@ -8,7 +8,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import KindError, ShapeError
-from burnpy.backend.numerics.stirling import log_split
+from burnpy.backend.numerics.incomplete import log_split
 from burnpy.backend.primitives import Bool, Float
 from burnpy.tensor.operands import broadcast_shape, together
 from burnpy.tensor.tensor import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.numerics.stirling import HALF_LOG_TAU
+from burnpy.backend.numerics.incomplete import HALF_LOG_TAU
 from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
 from burnpy.distributions.formulas import EULER, computed, excess, finite, log1p_of_square, within
 from burnpy.distributions.parameters import Parameter, ParameterLike

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.backend.numerics.stirling import HALF_LOG_TAU
+from burnpy.backend.numerics.incomplete import HALF_LOG_TAU
 from burnpy.distributions.distribution import Reparametrized, register_kl
 from burnpy.distributions.formulas import excess
 from burnpy.distributions.parameters import CHOLESKY_FACTOR, Parameter, ParameterLike

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.numerics.stirling import HALF_LOG_TAU, deviance, stirling_gap
+from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, deviance, stirling_gap
 from burnpy.distributions.distribution import Distribution, register_kl
 from burnpy.distributions.formulas import computed, log_of, of_mass, relative_entropy, whole
 from burnpy.distributions.parameters import Parameter, ParameterLike

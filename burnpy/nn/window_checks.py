@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.backend.operations.windows import window_counts
+from burnpy.backend.operations.convolution import window_counts
 from burnpy.backend.primitives import Shape
 from burnpy.nn.argument_checks import _MOST, _int, floats, whole
 from burnpy.tensor.tensor import Tensor

@@ -25,68 +25,6 @@ class FloatFunctions(TensorBase[B]):
     __slots__ = ()
 
     @unary
-    def i0(self) -> Self:
-        """Compute I₀(x), the modified Bessel function of the first kind of order 0.
-
-        >>> round(Tensor[NumPy].from_data(1.0).i0().item(), 4)
-        1.2661
-        """
-        ...
-
-    @binary
-    def atan2(self, other: Self | float) -> Self:
-        """Compute the angle of the point (other, x) in radians, from -π to π; x is the ordinate.
-
-        The gradient at (0, 0) is 0.
-
-        >>> Tensor[NumPy].from_data([0.0, 1.0]).atan2(Tensor[NumPy].from_data([1.0, 0.0])).rad2deg().tolist()
-        [0.0, 90.0]
-        """
-        ...
-
-    @binary
-    def hypot(self, other: Self | float) -> Self:
-        """Compute the length of the vector (x, other), √(x² + y²), without overflow.
-
-        It is infinite where x or ``other`` is, even beside a NaN. At (0, 0) the derivatives of all orders are 0.
-        """
-        ...
-
-    @binary
-    def copysign(self, other: Self | float) -> Self:
-        """Return the magnitude of x with the sign of ``other``; -0.0 counts as negative. The gradient at x = 0 is 0."""
-        ...
-
-    @binary
-    def logaddexp(self, other: Self | float) -> Self:
-        """Compute log(exp(x) + exp(other)) without overflow, as max(x, other) + log1p(exp(-|x - other|))."""
-        ...
-
-    @binary
-    def logaddexp2(self, other: Self | float) -> Self:
-        """Compute log2(exp2(x) + exp2(other)) without overflow; see `logaddexp`."""
-        ...
-
-    @binary
-    def nextafter(self, other: Self | float) -> Self:
-        """Return the next number of the dtype after x toward ``other``; where they are equal, ``other``.
-
-        The gradient goes to x, where it differs from ``other``.
-
-        Source of the default: Rump, Zimmermann, Boldo and Melquiond, Computing Predecessor and Successor in Rounding to
-        Nearest, 2009.
-
-        >>> Tensor[NumPy].from_data([1.0, 0.0]).nextafter(2.0).tolist()
-        [1.0000001192092896, 1.401298464324817e-45]
-        """
-        ...
-
-    @binary
-    def xlogy(self, other: Self | float) -> Self:
-        """Compute x · log(other), which is 0 at x = 0 unless ``other`` is NaN."""
-        ...
-
-    @unary
     def tan(self) -> Self:
         """Compute the tangent of x radians."""
         ...
@@ -161,29 +99,56 @@ class FloatFunctions(TensorBase[B]):
         ...
 
     @binary
-    def igamma(self, other: Self | float) -> Self:
-        """Compute P(x, other), the regularized lower incomplete gamma function.
+    def atan2(self, other: Self | float) -> Self:
+        """Compute the angle of the point (other, x) in radians, from -π to π; x is the ordinate.
 
-        It is the integral of tˣ⁻¹ e⁻ᵗ / Γ(x) from 0 to ``other``: the distribution function of gamma numbers of shape
-        x. A negative operand gives NaN. It has derivatives by both operands, PyTorch's by ``other`` only.
+        The gradient at (0, 0) is 0.
 
-        Source: Temme, The Asymptotic Expansion of the Incomplete Gamma Functions, 1979, and DLMF, chapter 8.
-
-        >>> x = Tensor[NumPy].from_data([1.0, 2.0])
-        >>> [round(p, 4) for p in x.igamma(1.0).tolist()]
-        [0.6321, 0.2642]
+        >>> Tensor[NumPy].from_data([0.0, 1.0]).atan2(Tensor[NumPy].from_data([1.0, 0.0])).rad2deg().tolist()
+        [0.0, 90.0]
         """
         ...
 
     @binary
-    def igammac(self, other: Self | float) -> Self:
-        """Compute 1 - P(x, other), the regularized upper incomplete gamma function, whose small values keep all digits.
+    def hypot(self, other: Self | float) -> Self:
+        """Compute the length of the vector (x, other), √(x² + y²), without overflow.
 
-        The operands are those of `igamma`.
-
-        >>> f"{Tensor[NumPy].from_data(2.0).igammac(50.0).item():.6g}"
-        '9.83662e-21'
+        It is infinite where x or ``other`` is, even beside a NaN. At (0, 0) the derivatives of all orders are 0.
         """
+        ...
+
+    @binary
+    def copysign(self, other: Self | float) -> Self:
+        """Return the magnitude of x with the sign of ``other``; -0.0 counts as negative. The gradient at x = 0 is 0."""
+        ...
+
+    @binary
+    def logaddexp(self, other: Self | float) -> Self:
+        """Compute log(exp(x) + exp(other)) without overflow, as max(x, other) + log1p(exp(-|x - other|))."""
+        ...
+
+    @binary
+    def logaddexp2(self, other: Self | float) -> Self:
+        """Compute log2(exp2(x) + exp2(other)) without overflow; see `logaddexp`."""
+        ...
+
+    @binary
+    def nextafter(self, other: Self | float) -> Self:
+        """Return the next number of the dtype after x toward ``other``; where they are equal, ``other``.
+
+        The gradient goes to x, where it differs from ``other``.
+
+        Source of the default: Rump, Zimmermann, Boldo and Melquiond, Computing Predecessor and Successor in Rounding to
+        Nearest, 2009.
+
+        >>> Tensor[NumPy].from_data([1.0, 0.0]).nextafter(2.0).tolist()
+        [1.0000001192092896, 1.401298464324817e-45]
+        """
+        ...
+
+    @binary
+    def xlogy(self, other: Self | float) -> Self:
+        """Compute x · log(other), which is 0 at x = 0 unless ``other`` is NaN."""
         ...
 
     @unary
@@ -234,6 +199,41 @@ class FloatFunctions(TensorBase[B]):
     @unary
     def sinc(self) -> Self:
         """Compute the normalized sinc, sin(πx) / (πx); 1 at 0, where its derivatives of all orders are exact."""
+        ...
+
+    @unary
+    def i0(self) -> Self:
+        """Compute I₀(x), the modified Bessel function of the first kind of order 0.
+
+        >>> round(Tensor[NumPy].from_data(1.0).i0().item(), 4)
+        1.2661
+        """
+        ...
+
+    @binary
+    def igamma(self, other: Self | float) -> Self:
+        """Compute P(x, other), the regularized lower incomplete gamma function.
+
+        It is the integral of tˣ⁻¹ e⁻ᵗ / Γ(x) from 0 to ``other``: the distribution function of gamma numbers of shape
+        x. A negative operand gives NaN. It has derivatives by both operands, PyTorch's by ``other`` only.
+
+        Source: Temme, The Asymptotic Expansion of the Incomplete Gamma Functions, 1979, and DLMF, chapter 8.
+
+        >>> x = Tensor[NumPy].from_data([1.0, 2.0])
+        >>> [round(p, 4) for p in x.igamma(1.0).tolist()]
+        [0.6321, 0.2642]
+        """
+        ...
+
+    @binary
+    def igammac(self, other: Self | float) -> Self:
+        """Compute 1 - P(x, other), the regularized upper incomplete gamma function, whose small values keep all digits.
+
+        The operands are those of `igamma`.
+
+        >>> f"{Tensor[NumPy].from_data(2.0).igammac(50.0).item():.6g}"
+        '9.83662e-21'
+        """
         ...
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float16, float32, int32, int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.backend.numerics.neighbours import FORMATS, largest
+from burnpy.backend.numerics.arithmetic import FORMATS, largest
 from burnpy.backend.operations.foreach import lerp_each
 from burnpy.backend.primitives import Float, Int
 from burnpy.tensor.comparison import _doubles

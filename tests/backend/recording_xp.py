@@ -25,8 +25,9 @@ from burnpy_array import ArrayBackend
 from burnpy_cupy.kernels import library
 from burnpy_cupy.kernels.attention import CuPyAttention
 from burnpy_cupy.kernels.convolution import CuPyConvolution
-from burnpy_cupy.kernels.dense import CuPyDense
 from burnpy_cupy.kernels.indexing import CuPyIndexing
+from burnpy_cupy.kernels.losses import CuPyLosses
+from burnpy_cupy.kernels.matmul import CuPyMatmul
 from burnpy_cupy.kernels.pooling import CuPyPooling
 from burnpy_cupy.kernels.quantization import CuPyQuantization
 from burnpy_cupy.kernels.recurrence import CuPyRecurrence
@@ -308,8 +309,8 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     convolutions, indexed = (CuPyConvolution, CuPyPooling), (CuPyIndexing, CuPyQuantization)
     monkeypatch.setattr(CuPyReduction, "_total", ArrayBackend._total)
     monkeypatch.setattr(library, "ElementwiseKernel", _kernel)
-    replaced = {"add", "sub", "mul", "div", "cast", "foreach_cast"}
-    for family in (CuPyDense, CuPyAttention, CuPyRecurrence, CuPyReduction, *convolutions, *indexed):
+    replaced = {"add", "sub", "mul", "div", "cast", "foreach_cast", "masked_scale"}
+    for family in (CuPyMatmul, CuPyLosses, CuPyAttention, CuPyRecurrence, CuPyReduction, *convolutions, *indexed):
         replaced |= vars(family).keys() & operations().keys()
     for name in replaced:
         monkeypatch.setattr(CuPy, name, getattr(ArrayBackend, name), raising=False)

@@ -376,7 +376,7 @@ def test_large_linear_maps_are_products_and_sums(shape: tuple[int, ...], columns
 
 def test_large_linear_maps_do_without_openblas(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight, bias = np.ones((1024, 8), np.float32), np.ones((8, 256), np.float32), np.ones(256, np.float32)
-    monkeypatch.setattr("burnpy_numpy.dense.gemm", lambda _: None)
+    monkeypatch.setattr("burnpy_numpy.matmul.gemm", lambda _: None)
     assert (NumPy().linear(x, weight, bias) == 9.0).all()
 
 

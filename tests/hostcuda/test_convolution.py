@@ -11,8 +11,8 @@ from burnpy.backend import CuPy, Mixed, NumPy
 from burnpy.backend.dtypes import dtype_of, float32
 from burnpy_cupy.kernels import elementwise
 from burnpy_cupy.kernels.convolution import CONVOLUTION
-from burnpy_cupy.kernels.dense import DENSE
 from burnpy_cupy.kernels.library import Kernels
+from burnpy_cupy.kernels.matmul import MATMUL
 from tests.hostcuda import simulator
 
 simulator.require()
@@ -69,7 +69,7 @@ def count_in_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have kernels take all arrays for large ones."""
     monkeypatch.setattr(elementwise, "_MANY", 1)
     monkeypatch.setattr(
-        CuPy(), "_kernels", Kernels(CuPy().xp, CONVOLUTION | DENSE, {})
+        CuPy(), "_kernels", Kernels(CuPy().xp, CONVOLUTION | MATMUL, {})
     )  # without the launches of before
 
 

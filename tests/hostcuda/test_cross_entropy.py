@@ -9,7 +9,7 @@ import pytest
 
 from burnpy.backend import CuPy, NumPy
 from burnpy.backend.dtypes import dtype_of
-from burnpy_cupy.kernels import cross_entropy
+from burnpy_cupy.kernels import losses
 from tests.hostcuda import simulator
 
 simulator.require()
@@ -20,7 +20,7 @@ SHAPES = [(1, 1), (3, 7), (5, 1025), (40, 3)]
 
 @pytest.fixture(autouse=True)
 def _few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cross_entropy, "_BLOCKS", 3)
+    monkeypatch.setattr(losses, "_BLOCKS", 3)
 
 
 def drawn(rows: int, classes: int, dtype: str, ignored: bool = True) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from burnpy.backend import NumPy
-from burnpy.backend.operations.windows import window_counts
+from burnpy.backend.operations.convolution import window_counts
 from burnpy.testing.cases import table
 from tests.interrupting import LONG
 

@@ -11,7 +11,7 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy import padding
+from burnpy_numpy import shape as padding
 from tests.programs.switched import without_kernels
 
 D: Any = NumPy()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from burnpy.backend import NumPy
-from burnpy.backend.operations.volume_convolution import VolumeConvolution
+from burnpy.backend.operations.convolution import VolumeConvolution
 from tests.rows import every_row
 
 pytest.importorskip("llvmlite")

@@ -17,9 +17,9 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy import gemm
 from burnpy_cupy.kernels.attention_kernels import ARRAYS, SIZES
-from burnpy_cupy.kernels.dense import CuPyDense
 from burnpy_cupy.kernels.elementwise import in_order_of
 from burnpy_cupy.kernels.launcher import Launch, launcher
+from burnpy_cupy.kernels.matmul import CuPyMatmul
 
 _THREADS = 128
 _LARGEST_ROW = 1024
@@ -77,7 +77,7 @@ def tiling(size: int, values: int, itemsize: int, has_cores: bool, forward: bool
     return tiles._replace(SHARED=shared + weights)
 
 
-class CuPyAttention(CuPyDense):
+class CuPyAttention(CuPyMatmul):
     """Attention in tiles; `burnpy_array` computes it with larger rows than fit into a tile."""
 
     def attention(self, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> tuple[Any, Any]:

@@ -24,12 +24,12 @@ from functools import lru_cache
 from typing import Any
 
 from burnpy.backend.dtypes import float32
-from burnpy.backend.operations.windows import Pair, window_counts
+from burnpy.backend.operations.convolution import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.gemm import multiply
-from burnpy_cupy.kernels.dense import CuPyDense
 from burnpy_cupy.kernels.elementwise import INDEX, Elementwise
 from burnpy_cupy.kernels.library import SUM, SUM_TYPE
+from burnpy_cupy.kernels.matmul import CuPyMatmul
 
 _GEOMETRY = (
     "int32 members, int32 channels, int32 height, int32 width, int32 high, int32 wide, int32 rows, int32 columns, "
@@ -170,7 +170,7 @@ _FEW, _SEVERAL, _SHARING = 16, 64, 4
 _TRIVIAL: Where = ((1, 1), (0, 0), (1, 1))
 
 
-class CuPyConvolution(CuPyDense):
+class CuPyConvolution(CuPyMatmul):
     """Convolution; 16-bit floats are accumulated in float32.
 
     With a kernel of 1 × 1 that moves by 1, the image itself is the matrix of columns, and one product is all.

@@ -96,6 +96,14 @@ class CuPyPointwise(CuPyPrograms):
     squared_difference = broadcast_method("squared_difference")
     igamma, igammac, igamma_density = map(broadcast_method, ("igamma", "igammac", "igamma_density"))
 
+    def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
+        kernel = None
+        if x.size and x.shape == mask.shape:
+            kernel = self._operation_kernel("masked_scale", ("full", "mask_full", "scalar"), x.dtype)
+        if kernel is None:
+            return super().masked_scale(x, mask, scale)
+        return self._call(kernel, [x, mask], (scale,), flat(x.size), x.shape, ())[0]
+
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:
         kernel = None
         if x.size and low is not None and high is not None and kind_of(x.dtype) == "float":

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from burnpy.backend.dtypes import int64
-from burnpy.backend.operations.windows import Pair, window_counts
+from burnpy.backend.operations.convolution import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_cupy.kernels.elementwise import INDEX, Elementwise

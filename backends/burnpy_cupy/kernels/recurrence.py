@@ -16,8 +16,8 @@ from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.operations.recurrence import states_before, weight_gradient
 from burnpy.backend.primitives import DType
 from burnpy_cupy.gemm import multiply
-from burnpy_cupy.kernels.dense import CuPyDense
 from burnpy_cupy.kernels.elementwise import Elementwise
+from burnpy_cupy.kernels.matmul import CuPyMatmul
 
 _FUNCTIONS = """
 template <typename F> __device__ F burnpy_gate(F x) { return F(1) / (F(1) + exp(-x)); }
@@ -144,7 +144,7 @@ RECURRENCE = {
 state before the element, or times the gradient after it; ``rest`` is the remainder of the gradient by a state."""
 
 
-class CuPyRecurrence(CuPyDense):
+class CuPyRecurrence(CuPyMatmul):
     """Recurrences over sequences; gates of 16-bit floats are computed in float32, and rounded when they are kept."""
 
     def lstm(self, x: Any, hidden: Any, cell: Any, weight: Any, lengths: Any, reverse: bool) -> tuple[Any, Any, Any]:

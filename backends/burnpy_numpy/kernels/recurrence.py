@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.operations import recurrence_steps as steps
+from burnpy.backend.operations import recurrence as steps
 from burnpy.backend.primitives import Shape
 from burnpy.backend.programs import Extent, Input, Program, trace
 from burnpy_numpy.cpu_threads import shared

@@ -16,8 +16,8 @@ from burnpy.backend.plans.unrolling import Place
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
 from burnpy_numpy.allocator import return_freed_memory
-from burnpy_numpy.dense import MAX_SINGLE_THREADED, linear_kernel, shares_products
 from burnpy_numpy.kernels.kernel import family_kernels, program_kernel
+from burnpy_numpy.matmul import MAX_SINGLE_THREADED, linear_kernel, shares_products
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.plans.convolution_launch import CONVOLUTIONS, finished_convolution
 from burnpy_numpy.plans.launches import (

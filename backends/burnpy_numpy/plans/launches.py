@@ -15,7 +15,7 @@ from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Extent
-from burnpy_numpy.dense import MULTIPLICATIONS_PER_ELEMENT, product_into
+from burnpy_numpy.matmul import MULTIPLICATIONS_PER_ELEMENT, product_into
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.openblas import cblas
 

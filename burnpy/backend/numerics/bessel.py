@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.numerics.approximations import polynomial
+from burnpy.backend.numerics.arithmetic import polynomial
 from burnpy.backend.primitives import Float
 
 _NEAR = 8.0
@@ -78,7 +78,7 @@ def bessel_ratio(b: Any, x: Float, order: int, scaled: bool) -> Float:
 
 
 def scaled_difference(b: Any, x: Float) -> Float:
-    """Compute (|I₁(x)| - I₀(x)) e^-|x|, the derivative of I₀(x) e^-x for x > 0: beyond 8, that of its polynomial."""
+    """Compute (|I₁(x)| - I₀(x)) e^-|x|, the derivative of I₀(x) e^-x for x > 0, beyond 8 by its polynomial."""
     size = b.abs(x)
     small, large = b.minimum(size, _NEAR), b.maximum(size, _NEAR)
     first, second = (bessel_ratio(b, small, order, True) for order in (0, 1))

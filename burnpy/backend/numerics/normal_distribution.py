@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.numerics.approximations import (
+from burnpy.backend.numerics.arithmetic import polynomial
+from burnpy.backend.numerics.special import (
     exp_of_square,
     normal_quantile,
     normal_quantile_of_root,
-    polynomial,
     scaled_erfc,
     scaled_erfc_rest,
 )

@@ -6,17 +6,20 @@ operations, so that it is differentiable wherever those are. Inside a default, i
 Python number as second operand. Operations return newly allocated memory, unless they are declared as a ``view``,
 except that `sum_to` and `clamp` may return their argument where it equals the result. No operation changes its
 arguments, except for those that it is declared to consume (`burnpy.backend.schema.Traits`).
+
+Defaults import the formulas of `burnpy.backend.numerics` at their first call, since few programs need them.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from burnpy.backend.devices import DeviceMeta
 from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.primitives import Float
 
 
 class OperationsBase(metaclass=DeviceMeta):
@@ -27,35 +30,29 @@ class OperationsBase(metaclass=DeviceMeta):
         def __getattr__(self, name: str) -> Any: ...
 
 
-def by_formula(b: Any, module: str, name: str, *args: Any) -> Any:
-    """Call a function of a module of `burnpy.backend.numerics`, which is imported at first use, with a backend."""
-    return getattr(import_module(f"burnpy.backend.numerics.{module}"), name)(b, *args)
-
-
-def in_float32(b: Any, module: str, name: str, x: Any, *options: Any) -> Any:
-    """Call a function as `by_formula`, which is computed in float32 for 16-bit floats."""
+def in_float32(b: Any, function: Callable[..., Float], x: Float, *options: Any) -> Float:
+    """Call a function of `burnpy.backend.numerics` with a backend, in float32 for 16-bit floats."""
     if x.dtype.itemsize > 2:
-        return by_formula(b, module, name, x, *options)
-    return b.cast(by_formula(b, module, name, b.cast(x, float32), *options), x.dtype)
+        return function(b, x, *options)
+    return b.cast(function(b, b.cast(x, float32), *options), x.dtype)  # type: ignore[no-any-return]  # of a backend
 
 
-def in_float64(b: Any, module: str, name: str, *args: Any) -> Any:
-    """Call a function as `by_formula`, which is computed in float64; the primitives in ``args`` have one dtype."""
+def in_float64(b: Any, function: Callable[..., Float], *args: Any) -> Float:
+    """Call a function as `in_float32`, computed in float64; the primitives in ``args`` have one dtype."""
     wide = [b.cast(a, float64) if hasattr(a, "dtype") else a for a in args]
-    return b.cast(by_formula(b, module, name, *wide), args[0].dtype)
+    return b.cast(function(b, *wide), args[0].dtype)  # type: ignore[no-any-return]  # of a backend
 
 
-def by_host(device: Any, module: str, name: str, *args: Any) -> Any:
-    """Call a function of a module of `burnpy.backend.numerics` with NumPy arrays, and return its results as primitives.
+def by_host(device: Any, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function of `burnpy.backend.numerics` with NumPy arrays, and return its results as primitives.
 
     Args:
         device: the device of the primitives among ``args``, which are copied to the host.
-        module: the name of the module, which is imported at first use.
-        name: the name of the function, which takes NumPy as its array module and then ``args``.
+        function: it takes NumPy as its array module and then ``args``.
         args: the arguments.
     """
     with np.errstate(all="ignore"):
-        out = by_formula(np, module, name, *[device.to_numpy(a) if hasattr(a, "dtype") else a for a in args])
+        out = function(np, *[device.to_numpy(a) if hasattr(a, "dtype") else a for a in args])
 
     def adopted(array: Any) -> Any:
         array = np.asarray(array)

@@ -341,7 +341,9 @@ class Decompositions(OperationsBase):
     )
     def cholesky(self, x: Float) -> Float:
         """Lower triangular L with L Lᵀ = x, for symmetric positive definite x; only its lower triangle is read."""
-        return by_host(self, "lapack", "cholesky", x)
+        from burnpy.backend.numerics.lapack import cholesky
+
+        return by_host(self, cholesky, x)
 
     @derived(
         GENERAL,
@@ -356,7 +358,9 @@ class Decompositions(OperationsBase):
 
         The lower triangle of x is read.
         """
-        return by_host(self, "lapack", "eigh", x)  # type: ignore[no-any-return]  # a pair
+        from burnpy.backend.numerics.lapack import eigh
+
+        return by_host(self, eigh, x)  # type: ignore[no-any-return]  # a pair
 
     @derived(GENERAL, flops=lambda x: 4 * prod(x) * x[-1] // 3, batch=SHIFTED, onnx="refused")
     def eigvalsh(self, x: Float) -> Float:
@@ -377,7 +381,9 @@ class Decompositions(OperationsBase):
         For x of shape (…, m, n) and k = min(m, n), the shapes are (…, m, k), (…, k), (…, k, n), or, with
         ``full_matrices``, (…, m, m), (…, k), (…, n, n).
         """
-        return by_host(self, "lapack", "svd", x, full_matrices)  # type: ignore[no-any-return]  # a triple
+        from burnpy.backend.numerics.lapack import svd
+
+        return by_host(self, svd, x, full_matrices)  # type: ignore[no-any-return]  # a triple
 
     @derived(GENERAL, flops=lambda x: 3 * prod(x) * min(x[-1], x[-2]), batch=SHIFTED, onnx="refused")
     def svdvals(self, x: Float) -> Float:
@@ -397,7 +403,9 @@ class Decompositions(OperationsBase):
 
         k is min(m, n), or m if ``complete``.
         """
-        return by_host(self, "lapack", "qr", x, complete)  # type: ignore[no-any-return]  # a pair
+        from burnpy.backend.numerics.lapack import qr
+
+        return by_host(self, qr, x, complete)  # type: ignore[no-any-return]  # a pair
 
     @derived(
         GENERAL,
@@ -413,4 +421,6 @@ class Decompositions(OperationsBase):
         The factors are in one matrix of x's shape, without the ones on the diagonal of L. ``pivots`` are LAPACK's:
         row i was interchanged with row pivots[i] - 1. ``x[permutation] = L U``. Both are int64.
         """
-        return by_host(self, "lapack", "lu_factor", x)  # type: ignore[no-any-return]  # a triple
+        from burnpy.backend.numerics.lapack import lu_factor
+
+        return by_host(self, lu_factor, x)  # type: ignore[no-any-return]  # a triple

@@ -111,7 +111,9 @@ class Fourier(OperationsBase):
     )
     def fft(self, real: Float, imag: Float, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
         """Real and imaginary part of the transform of a complex array, or of its ``inverse``."""
-        return by_host(self, "fourier", "fft", real, imag, dims, inverse, norm)  # type: ignore[no-any-return]  # a pair
+        from burnpy.backend.numerics.fourier import fft
+
+        return by_host(self, fft, real, imag, dims, inverse, norm)  # type: ignore[no-any-return]  # a pair
 
     @derived(
         LINEAR,
@@ -124,7 +126,9 @@ class Fourier(OperationsBase):
     )
     def fft_real(self, x: Float, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
         """Real and imaginary part of the transform of a real array, with all frequencies, or of its ``inverse``."""
-        return by_host(self, "fourier", "fft_real", x, dims, inverse, norm)  # type: ignore[no-any-return]  # a pair
+        from burnpy.backend.numerics.fourier import fft_real
+
+        return by_host(self, fft_real, x, dims, inverse, norm)  # type: ignore[no-any-return]  # a pair
 
     @derived(
         LINEAR,
@@ -136,7 +140,9 @@ class Fourier(OperationsBase):
     )
     def rfft(self, x: Float, dims: Dims, norm: str) -> tuple[Float, Float]:
         """Real and imaginary part of half the spectrum of a real array."""
-        return by_host(self, "fourier", "rfft", x, dims, norm)  # type: ignore[no-any-return]  # a pair
+        from burnpy.backend.numerics.fourier import rfft
+
+        return by_host(self, rfft, x, dims, norm)  # type: ignore[no-any-return]  # a pair
 
     @derived(
         LINEAR,
@@ -151,7 +157,9 @@ class Fourier(OperationsBase):
 
         Imaginary parts that a real array does not have, as at frequency 0, are ignored.
         """
-        return by_host(self, "fourier", "irfft", real, imag, dims, size, norm)
+        from burnpy.backend.numerics.fourier import irfft
+
+        return by_host(self, irfft, real, imag, dims, size, norm)
 
     @derived(STRUCTURAL, view="x", vjp=lambda i, g, x_shape, size, step: i.overlap_add(g, x_shape[-1], step))
     def frames(self, x: Value, size: int, step: int) -> Value:

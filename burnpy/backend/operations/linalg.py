@@ -180,7 +180,9 @@ class LinearAlgebra(OperationsBase):
 
         b has shape (…, n, k). Division by a 0 on the diagonal gives inf or NaN.
         """
-        return by_host(self, "lapack", "solve_triangular", a, b, upper, unitriangular)
+        from burnpy.backend.numerics.lapack import solve_triangular
+
+        return by_host(self, solve_triangular, a, b, upper, unitriangular)
 
     @derived(
         GENERAL,
@@ -193,7 +195,9 @@ class LinearAlgebra(OperationsBase):
     )
     def solve(self, a: Float, b: Float) -> Float:
         """Solve a x = b for invertible a of shape (…, n, n) and b of shape (…, n, k)."""
-        return by_host(self, "lapack", "solve", a, b)
+        from burnpy.backend.numerics.lapack import solve
+
+        return by_host(self, solve, a, b)
 
     @derived(
         GENERAL,
@@ -206,7 +210,9 @@ class LinearAlgebra(OperationsBase):
     )
     def inv(self, x: Float) -> Float:
         """Inverse of invertible matrices."""
-        return by_host(self, "lapack", "inv", x)
+        from burnpy.backend.numerics.lapack import inv
+
+        return by_host(self, inv, x)
 
     @derived(
         GENERAL,
@@ -218,7 +224,9 @@ class LinearAlgebra(OperationsBase):
     )
     def det(self, x: Float) -> Float:
         """Return the determinant of square matrices, of the shape of the batch."""
-        return by_host(self, "lapack", "det", x)
+        from burnpy.backend.numerics.lapack import det
+
+        return by_host(self, det, x)
 
     @derived(
         GENERAL,
@@ -231,7 +239,9 @@ class LinearAlgebra(OperationsBase):
     )
     def adjugate(self, x: Float) -> Float:
         """Adjugate of square matrices: det(x) x⁻¹, which exists at singular x too; its transpose is det's gradient."""
-        return by_host(self, "lapack", "adjugate", x)
+        from burnpy.backend.numerics.lapack import adjugate
+
+        return by_host(self, adjugate, x)
 
     @derived(
         GENERAL,
@@ -243,7 +253,9 @@ class LinearAlgebra(OperationsBase):
     )
     def slogdet(self, x: Float) -> tuple[Float, Float]:
         """Sign (-1, 0 or 1) and logarithm of the magnitude of the determinant, which may overflow where they do not."""
-        return by_host(self, "lapack", "slogdet", x)  # type: ignore[no-any-return]  # a pair
+        from burnpy.backend.numerics.lapack import slogdet
+
+        return by_host(self, slogdet, x)  # type: ignore[no-any-return]  # a pair
 
     @derived(
         GENERAL,
@@ -258,7 +270,9 @@ class LinearAlgebra(OperationsBase):
 
         Singular values up to max(atol, rtol · the largest) count as 0.
         """
-        return by_host(self, "lapack", "pinv", x, atol, rtol)
+        from burnpy.backend.numerics.lapack import pinv
+
+        return by_host(self, pinv, x, atol, rtol)
 
     @derived(
         GENERAL,
@@ -271,4 +285,6 @@ class LinearAlgebra(OperationsBase):
     )
     def matrix_exp(self, x: Float) -> Float:
         """Matrix exponential of square matrices, Σ xᵏ / k!."""
-        return by_host(self, "lapack", "matrix_exp", x)
+        from burnpy.backend.numerics.lapack import matrix_exp
+
+        return by_host(self, matrix_exp, x)

@@ -5,10 +5,21 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.operations import OperationsBase, by_formula
-from burnpy.backend.primitives import Bool, Discrete, Float, Number, Scalar, Value
+from burnpy.backend.operations import OperationsBase
+from burnpy.backend.primitives import Bool, Discrete, Float, Int, Number, Scalar, Value
 from burnpy.backend.rules import identity
 from burnpy.backend.schema import BILINEAR, LINEAR, NONDIFFERENTIABLE, POINTWISE, derived, required
+
+
+def operand(i: Any, x: Any, y: Any) -> Any:
+    """Return the second operand as a primitive."""
+    return i.full((), y, x.dtype) if isinstance(y, (int, float)) else y
+
+
+def pair(b: Any, x: Any, y: Any) -> Any:
+    """Return both operands as primitives of one dtype."""
+    return b.promote(x, operand(b, x, y))
+
 
 _FMOD = 100  # the remainder of floats is computed bit by bit
 
@@ -345,10 +356,60 @@ class Unary(OperationsBase):
     )
     def erf(self, x: Float) -> Float:
         """Error function, 2/√π ∫₀ˣ exp(-t²) dt."""
-        return by_formula(self, "approximations", "erf", x)
+        from burnpy.backend.numerics.special import erf
+
+        return erf(self, x)
 
     @derived(POINTWISE, flops=2, vjp=clamp_vjp, onnx="elementwise.clamp")
     def clamp(self, x: Number, low: Scalar | None, high: Scalar | None) -> Number:
         """Clamp x to [low, high], where None is no bound; the gradient at a bound is 1."""
         raised = x if low is None else self.maximum(x, low)
         return raised if high is None else self.minimum(raised, high)
+
+
+class Integers(OperationsBase):
+    """Elementwise operations of ints."""
+
+    @derived(NONDIFFERENTIABLE, method=True, elementwise=True, flops=100)
+    def gcd(self, x: Int, y: Int | Scalar) -> Int:
+        """Compute the greatest common divisor, which is not negative; for x = 0 it is ``|y|``.
+
+        >>> x = IntTensor[NumPy].from_data([4, 0, -6])
+        >>> x.gcd(6).tolist(), x.lcm(6).tolist()
+        ([2, 6, 6], [12, 0, 6])
+        """
+        first, second = map(self.abs, pair(self, x, y))
+        for _ in range(3 * 8 * first.dtype.itemsize // 2):  # no two numbers of n bits need 1.45 n divisions
+            done = self.eq(second, 0)
+            divisor = self.where(done, self.full((), 1, first.dtype), second)
+            first, second = self.where(done, first, second), self.where(done, second, self.remainder(first, divisor))
+        return first
+
+    @derived(NONDIFFERENTIABLE, method=True, elementwise=True, flops=100)
+    def lcm(self, x: Int, y: Int | Scalar) -> Int:
+        """Compute the least common multiple, which is not negative; for x = 0 it is 0."""
+        first, second = pair(self, x, y)
+        divisor = self.gcd(first, second)
+        none = self.eq(divisor, 0)
+        share = self.floor_divide(self.abs(first), self.where(none, self.full((), 1, divisor.dtype), divisor))
+        return self.mul(share, self.abs(second))
+
+    @derived(NONDIFFERENTIABLE, elementwise=True)
+    def bitwise_left_shift(self, x: Int, y: Int | Scalar) -> Int:
+        """Shift the bits of x by y places to the left: x · 2ʸ; 0 where y is negative or no less than the bits."""
+        x, y = pair(self, x, y)
+        bits = 8 * x.dtype.itemsize
+        fits = self.bitwise_and(self.ge(y, 0), self.lt(y, bits))
+        power = self.pow(self.full((), 2, x.dtype), self.minimum(self.maximum(y, 0), bits - 1))
+        return self.where(fits, self.mul(x, power), 0)
+
+    @derived(NONDIFFERENTIABLE, elementwise=True)
+    def bitwise_right_shift(self, x: Int, y: Int | Scalar) -> Int:
+        """Shift the bits of x by y places to the right, ⌊x / 2ʸ⌋; by all where y is negative or beyond the bits."""
+        x, places = pair(self, x, y)
+        bits = 8 * x.dtype.itemsize
+        fits = self.bitwise_and(self.ge(places, 0), self.lt(places, bits))
+        places = self.where(fits, places, self.full((), bits, places.dtype))
+        half, two = self.floor_divide(places, 2), self.full((), 2, x.dtype)  # 2 ** bits does not fit, its root does
+        half_power, rest_power = self.pow(two, half), self.pow(two, self.sub(places, half))
+        return self.floor_divide(self.floor_divide(x, half_power), rest_power)

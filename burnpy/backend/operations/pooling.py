@@ -11,7 +11,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.operations.windows import Pair, inside, padded, padded_shape, window_counts, window_keys
+from burnpy.backend.operations.convolution import Pair, inside, padded, padded_shape, window_counts, window_keys
 from burnpy.backend.primitives import Bool, Float, Int, Key, Shape
 from burnpy.backend.rules import Folded
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived

@@ -13,7 +13,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import uint8
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.operations.dense import rows
+from burnpy.backend.operations.matmul import rows
 from burnpy.backend.primitives import DType, Float, Int, Shape
 from burnpy.backend.schema import BILINEAR, derived
 

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.operations import OperationsBase, by_formula
-from burnpy.backend.primitives import Dims, DType, Float, Int, Shape
+from burnpy.backend.dtypes import float32
+from burnpy.backend.operations import OperationsBase
+from burnpy.backend.primitives import Bool, Dims, DType, Float, Int, Shape
 from burnpy.backend.rules import DRAWN
-from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, POINTWISE, derived
+from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, POINTWISE, derived
 
 
 def log_dirichlet_vjp(i: Any, g: Float, out: Float, concentration: Float) -> Float:
@@ -129,12 +130,16 @@ class Random(OperationsBase):
         """Return the derivative of a quantile x of the gamma distribution by its concentration; of log x, given
         log x.
         """
-        return by_formula(self, "quantile_slopes", "gamma_quantile_slope", x, concentration, log)
+        from burnpy.backend.numerics.quantile_slopes import gamma_quantile_slope
+
+        return gamma_quantile_slope(self, x, concentration, log)
 
     @derived(POINTWISE, flops=900)
     def beta_quantile_slope(self, x: Float, a: Float, b: Float) -> Float:
         """Return the derivative of x by a, where x = log(q / (1 - q)), and q is a quantile of the beta distribution."""
-        return by_formula(self, "quantile_slopes", "beta_quantile_slope", x, a, b)
+        from burnpy.backend.numerics.quantile_slopes import beta_quantile_slope
+
+        return beta_quantile_slope(self, x, a, b)
 
 
 def _drawn(
@@ -183,3 +188,17 @@ def _log_dirichlet(generator: np.random.Generator, concentration: Any) -> Any:
     others = np.exp(logs)
     np.put_along_axis(others, largest, 0.0, -1)
     return logs - np.log1p(others.sum(-1, keepdims=True))
+
+
+class Dropout(OperationsBase):
+    """Dropout: its mask, and its product."""
+
+    @derived(NONDIFFERENTIABLE, batch=DRAWN, onnx="refused")
+    def random_mask(self, generator: np.random.Generator, shape: Shape, p: float) -> Bool:
+        """Sample a mask whose elements are independently True with probability p."""
+        return self.lt(self.random_uniform(generator, shape, float32), p)
+
+    @derived(LINEAR, elementwise=True, flops=2, vjp=lambda i, g, mask, scale: i.masked_scale(g, mask, scale))
+    def masked_scale(self, x: Float, mask: Bool, scale: float) -> Float:
+        """Apply a dropout mask of x's shape: x · scale where the mask is true, 0 elsewhere."""
+        return self.where(mask, self.mul(x, scale), 0.0)

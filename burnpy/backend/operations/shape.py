@@ -1,65 +1,25 @@
-"""Operations that move elements without computing on them, and matrix multiplication.
+"""Operations that move elements without computing on them, and padding at the ends of dimensions.
 
 Backends may return views: primitives are never written to, so that a view cannot be distinguished from a copy.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.primitives import Bool, Dim, Dims, DType, Float, Key, Number, Scalar, Shape, Value
-from burnpy.backend.rules import BATCH_SLICE, SHIFTED, Matrices, PartialGrad, selected_ndim
-from burnpy.backend.schema import BILINEAR, LINEAR, STRUCTURAL, derived, required
+from burnpy.backend.operations.scans import part
+from burnpy.backend.primitives import Bool, Dim, Dims, Float, Key, Scalar, Shape, Value
+from burnpy.backend.rules import BATCH_SLICE, SHIFTED, PartialGrad, selected_ndim
+from burnpy.backend.schema import LINEAR, STRUCTURAL, derived, required
 
 
 def cat_vjp(i: Any, g: Float, x_shape: Shape, dim: int, start: int) -> Float:
     """Return the part of the gradient of ``cat`` that belongs to the member which begins at ``start``."""
     key = tuple(slice(start, start + n, 1) if d == dim else slice(0, n, 1) for d, n in enumerate(x_shape))
     return i.slice(g, key)
-
-
-def matmul_x_vjp(i: Any, g: Float, y: Float, x_shape: Shape, x_dtype: DType) -> Float:
-    """g yᵀ."""
-    if len(x_shape) > 1 and len(y.shape) > 1:
-        return unbroadcast(i, i.matmul_nt(g, y), x_shape, x_dtype)
-    row, column = matrices(x_shape, y.shape)
-    part = i.matmul(i.reshape(g, product_shape(g.shape, x_shape, y.shape)), i.mT(i.reshape(y, column)))
-    return i.reshape(unbroadcast(i, part, row, x_dtype), x_shape)
-
-
-def matmul_y_vjp(i: Any, g: Float, x: Float, y_shape: Shape, y_dtype: DType) -> Float:
-    """xᵀ g."""
-    if len(y_shape) == 2 < len(x.shape):  # one product over all rows, not one for each matrix and their sum
-        x, g = (i.reshape(a, (math.prod(a.shape[:-1]), a.shape[-1])) for a in (x, g))
-    if len(y_shape) > 1 and len(x.shape) > 1:
-        return unbroadcast(i, i.matmul_tn(x, g), y_shape, y_dtype)
-    row, column = matrices(x.shape, y_shape)
-    part = i.matmul(i.mT(i.reshape(x, row)), i.reshape(g, product_shape(g.shape, x.shape, y_shape)))
-    return i.reshape(unbroadcast(i, part, column, y_dtype), y_shape)
-
-
-def matrices(x_shape: Shape, y_shape: Shape) -> tuple[Shape, Shape]:
-    """Return the shapes of the factors of a product, with a vector on the left as a row, on the right as a column."""
-    return (x_shape if len(x_shape) > 1 else (1, *x_shape)), (y_shape if len(y_shape) > 1 else (*y_shape, 1))
-
-
-def product_shape(shape: Shape, x_shape: Shape, y_shape: Shape) -> Shape:
-    """Return the shape of a product with the dimensions of size 1 that are missing if a factor is a vector."""
-    if len(y_shape) == 1:
-        shape = (*shape, 1)
-    return shape if len(x_shape) > 1 else (*shape[:-1], 1, shape[-1])
-
-
-def unbroadcast(i: Any, part: Float, shape: Shape, dtype: DType) -> Float:
-    """Return the adjoint of the product's broadcasting and promotion."""
-    if part.dtype != dtype:
-        part = i.cast(part, dtype)
-    return part if part.shape == shape else i.sum_to(part, shape)
 
 
 def permute_vjp(i: Any, g: Float, dims: Shape) -> Float:
@@ -87,46 +47,6 @@ def slice_scatter_batch(b: Any, x: Any, key: Key, src: Any) -> Any:
     if hasattr(src, "dtype"):
         src = b.ranked(src, selected_ndim(x.shape, key))
     return b.batched(b.inner_of(x).slice_scatter(b.spread(x), (BATCH_SLICE, *key), src))
-
-
-def matmul_batch(b: Any, x: Any, y: Any) -> Any:
-    """One product of all examples, of two matrices if possible."""
-    i = b.inner_of(x)
-    x_ndim, y_ndim = len(x.shape), len(y.shape)
-    if not y.batched and y_ndim <= 2:
-        return b.batched(i.matmul(x.value, y.value))
-    if not x.batched and y_ndim == 1 and x_ndim <= 2:
-        return b.batched(i.matmul(y.value, x.value) if x_ndim == 1 else i.matmul_nt(y.value, x.value))
-    if not x.batched and x_ndim == 2 == y_ndim and y.shape[1] == 1:  # the columns of all examples are one matrix
-        columns = i.matmul_nt(i.reshape(y.value, (b.size, y.shape[0])), x.value)
-        return b.batched(i.reshape(columns, (*columns.shape, 1)))
-    x_shape, y_shape = matrices(x.shape, y.shape)
-    ndim = max(len(x_shape), len(y_shape))
-
-    def matrix(operand: Any, shape: Shape) -> Any:
-        wanted = (b.size, *(1,) * (ndim - len(shape)), *shape) if operand.batched else shape
-        return operand.value if operand.value.shape == wanted else i.reshape(operand.value, wanted)
-
-    out = i.matmul(matrix(x, x_shape), matrix(y, y_shape))
-    if x_ndim > 1 < y_ndim:
-        return b.batched(out)
-    shape = out.shape[:-2] + out.shape[-2:-1] * (x_ndim > 1) + out.shape[-1:] * (y_ndim > 1)
-    return b.batched(i.reshape(out, shape))
-
-
-def matmul_nt_batch(b: Any, x: Any, y: Any) -> Any:
-    """One product of all examples, of two matrices if possible."""
-    i = b.inner_of(x)
-    if not y.batched and len(y.shape) == 2:
-        return b.batched(i.matmul_nt(x.value, y.value))
-    ndim = max(len(x.shape), len(y.shape))
-    return b.batched(i.matmul_nt(b.aligned(x, ndim), b.aligned(y, ndim)))
-
-
-def matmul_tn_batch(b: Any, x: Any, y: Any) -> Any:
-    """One product of all examples."""
-    ndim = max(len(x.shape), len(y.shape))
-    return b.batched(b.inner_of(x).matmul_tn(b.aligned(x, ndim), b.aligned(y, ndim)))
 
 
 class Shaping(OperationsBase):
@@ -208,52 +128,6 @@ class Shaping(OperationsBase):
         discrete = self.discrete
         return self.where(discrete.bitwise_not(_band(self, x, diagonal - 1)), x, 0)
 
-    @required(
-        BILINEAR,
-        product=True,
-        flops=lambda x, out: 2 * prod(out) * x[-1],
-        vjp=(matmul_x_vjp, matmul_y_vjp),
-        matrices=Matrices((lambda i, g, y: i.matmul_nt(g, y), lambda i, g, x: i.matmul_tn(x, g)), (0, 1)),
-        batch=matmul_batch,
-        onnx="products.matmul",
-    )
-    def matmul(self, x: Number, y: Number) -> Number:
-        """Matrix product x @ y; dimensions before the last two broadcast, and neither x nor y is 0-d.
-
-        A 1-d x is treated as a row and a 1-d y as a column; the added dimension is removed from the result.
-        """
-        ...
-
-    @derived(
-        BILINEAR,
-        product=True,
-        flops=lambda x, out: 2 * prod(out) * x[-1],
-        vjp=(
-            lambda i, g, y, x_shape, x_dtype: unbroadcast(i, i.matmul(g, y), x_shape, x_dtype),
-            lambda i, g, x, y_shape, y_dtype: unbroadcast(i, i.matmul_tn(g, x), y_shape, y_dtype),
-        ),
-        matrices=Matrices((lambda i, g, y: i.matmul(g, y), lambda i, g, x: i.matmul_tn(g, x)), (0, 0)),
-        batch=matmul_nt_batch,
-    )
-    def matmul_nt(self, x: Number, y: Number) -> Number:
-        """Matrix product x @ yᵀ, with the last two dimensions of y swapped; both have at least two dimensions."""
-        return self.matmul(x, self.mT(y))
-
-    @derived(
-        BILINEAR,
-        product=True,
-        flops=lambda x, out: 2 * prod(out) * x[-2],
-        vjp=(
-            lambda i, g, y, x_shape, x_dtype: unbroadcast(i, i.matmul_nt(y, g), x_shape, x_dtype),
-            lambda i, g, x, y_shape, y_dtype: unbroadcast(i, i.matmul(x, g), y_shape, y_dtype),
-        ),
-        matrices=Matrices((lambda i, g, y: i.matmul_nt(y, g), lambda i, g, x: i.matmul(x, g)), (1, 1)),
-        batch=matmul_tn_batch,
-    )
-    def matmul_tn(self, x: Number, y: Number) -> Number:
-        """Matrix product xᵀ @ y, with the last two dimensions of x swapped; both have at least two dimensions."""
-        return self.matmul(self.mT(x), y)
-
 
 def _band(b: Shaping, x: Value, diagonal: int) -> Bool:
     """Return the mask of the last two dimensions of x that is true where column - row <= diagonal."""
@@ -261,3 +135,77 @@ def _band(b: Shaping, x: Value, diagonal: int) -> Bool:
     rows, columns = x.shape[-2:]
     row = d.reshape(d.arange(diagonal, diagonal + rows, 1, int64), (rows, 1))
     return d.le(d.arange(0, columns, 1, int64), row)
+
+
+Pairs: TypeAlias = tuple[tuple[int, int], ...]
+Range: TypeAlias = tuple[int, int]
+
+
+class Padding(OperationsBase):
+    """Padding at both ends of dimensions.
+
+    ``pairs`` has the numbers of elements before and after each dimension. At least one is not 0; a negative number cuts
+    elements off. ``how`` is "reflect", "replicate" or "circular".
+    """
+
+    @derived(STRUCTURAL, vjp=lambda i, g, x_shape, pairs, how: i.pad_ends_backward(g, x_shape, pairs, how))
+    def pad_ends(self, x: Value, pairs: Pairs, how: str) -> Value:
+        """Pad x with its own elements: the reflected ones, the outermost one, or those of the other end."""
+        for dim in reversed(range(len(pairs))):
+            low, high = pairs[dim]
+            if low or high:
+                size = x.shape[dim]
+                before, after = (_piece(self, x, how, dim, n, at) for n, at in _ends(how, size, low, high))
+                x = self.cat([before, part(self, x, dim, max(-low, 0), size - max(-high, 0)), after], dim)
+        return x
+
+    @derived(LINEAR, flops=1, vjp=lambda i, g, pairs, how: i.pad_ends(g, pairs, how))
+    def pad_ends_backward(self, grad: Float, shape: Shape, pairs: Pairs, how: str) -> Float:
+        """Gradient of `pad_ends` by x, of ``shape``."""
+        for dim, (low, high) in enumerate(pairs):
+            if low or high:
+                size, kept = shape[dim], shape[dim] + min(low, 0) + min(high, 0)
+                whole = (*grad.shape[:dim], size, *grad.shape[dim + 1 :])
+                before, after = max(low, 0), grad.shape[dim] - max(high, 0)
+                total = self.expand(self.full((), 0.0, grad.dtype), whole)
+                total = self.slice_scatter(total, _key(dim, max(-low, 0), kept), part(self, grad, dim, before, after))
+                pieces = (part(self, grad, dim, 0, before), part(self, grad, dim, after, grad.shape[dim]))
+                for piece, (count, (start, stop)) in zip(pieces, _ends(how, size, low, high), strict=True):
+                    if count:
+                        total = self.accumulate_slice(
+                            total, _key(dim, start, stop - start), _sum(self, piece, how, dim)
+                        )
+                grad = total
+        return grad
+
+
+def _ends(how: str, size: int, low: int, high: int) -> tuple[tuple[int, Range], tuple[int, Range]]:
+    """Return how many elements are added before and after a dimension, each with the range that they are taken from."""
+    before, after = max(low, 0), max(high, 0)
+    if how == "reflect":
+        return (before, (1, 1 + before)), (after, (size - 1 - after, size - 1))
+    if how == "replicate":
+        return (before, (0, 1)), (after, (size - 1, size))
+    first, last = max(-low, 0), size - max(-high, 0)
+    return (before, (last - before, last)), (after, (first, first + after))
+
+
+def _piece(b: Any, x: Value, how: str, dim: int, count: int, source: Range) -> Value:
+    """Return ``count`` elements to put at an end."""
+    if not count:
+        return part(b, x, dim, 0, 0)
+    piece = part(b, x, dim, *source)
+    if how == "replicate":
+        return b.expand(piece, (*x.shape[:dim], count, *x.shape[dim + 1 :]))
+    return b.flip(piece, (dim,)) if how == "reflect" else piece
+
+
+def _sum(b: Any, piece: Float, how: str, dim: int) -> Float:
+    """Return the gradient of `_piece`'s source elements."""
+    if how == "replicate":
+        return b.sum(piece, (dim,), True)
+    return b.flip(piece, (dim,)) if how == "reflect" else piece
+
+
+def _key(dim: int, start: int, count: int) -> tuple[slice, ...]:
+    return (*(slice(None, None, 1),) * dim, slice(start, start + count, 1))

@@ -1,6 +1,7 @@
-"""Special functions: the complement and inverse of the error function, gamma and zeta functions, entropy, sinc.
+"""Special functions: error, gamma, zeta and Bessel functions, the incomplete ones, and the normal distribution.
 
-NumPy has none of them, so it computes the defaults; they are exact to a few roundings.
+Most floats are computed in float64, by the formulas of `burnpy.backend.numerics`. Backends without functions of their
+own compute the defaults; they are exact to a few roundings.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import math
 from typing import Any
 
 from burnpy.backend.operations import OperationsBase, in_float32, in_float64
-from burnpy.backend.operations.binary import operand, pair
+from burnpy.backend.operations.pointwise import operand, pair
 from burnpy.backend.primitives import Float, Scalar
 from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import POINTWISE, derived
@@ -39,7 +40,9 @@ class SpecialFunctions(OperationsBase):
         >>> f"{Tensor[NumPy].from_data(9.0).erfc().item():.6g}"
         '4.13703e-37'
         """
-        return in_float32(self, "approximations", "erfc", x)
+        from burnpy.backend.numerics.special import erfc
+
+        return in_float32(self, erfc, x)
 
     @derived(
         POINTWISE,
@@ -52,7 +55,9 @@ class SpecialFunctions(OperationsBase):
 
         Source: Wichura, Algorithm AS 241, 1988.
         """
-        return in_float32(self, "approximations", "erfinv", x)
+        from burnpy.backend.numerics.special import erfinv
+
+        return in_float32(self, erfinv, x)
 
     @derived(POINTWISE, method=True, flops=50, vjp=lambda i, g, x: i.mul(g, i.digamma(x)))
     def lgamma(self, x: Float) -> Float:
@@ -63,17 +68,23 @@ class SpecialFunctions(OperationsBase):
         >>> round(Tensor[NumPy].from_data(5.0).lgamma().exp().item(), 4)
         24.0
         """
-        return in_float32(self, "approximations", "lgamma", x)
+        from burnpy.backend.numerics.special import lgamma
+
+        return in_float32(self, lgamma, x)
 
     @derived(POINTWISE, method=True, flops=50, vjp=lambda i, g, x: i.mul(g, i.polygamma(x, 1)))
     def digamma(self, x: Float) -> Float:
         """Compute the derivative of `lgamma`; NaN at negative integers, -inf at 0 and inf at -0."""
-        return in_float32(self, "approximations", "digamma", x)
+        from burnpy.backend.numerics.special import digamma
+
+        return in_float32(self, digamma, x)
 
     @derived(POINTWISE, flops=150, vjp=lambda i, g, x, n: i.mul(g, i.polygamma(x, n + 1)))
     def polygamma(self, x: Float, n: int) -> Float:
         """Return the n-th derivative of `digamma`, for n >= 1; infinite at 0 and at negative integers."""
-        return in_float32(self, "approximations", "polygamma", x, n)
+        from burnpy.backend.numerics.special import polygamma
+
+        return in_float32(self, polygamma, x, n)
 
     @derived(
         POINTWISE,
@@ -91,28 +102,26 @@ class SpecialFunctions(OperationsBase):
 
         Source: DLMF, 25.11, and Moshier, Cephes Mathematical Library, zeta.c.
         """
+        from burnpy.backend.numerics.special import zeta
+
         x, y = pair(self, x, y)
-        return in_float64(self, "zeta", "zeta", x, y, x.dtype.itemsize <= 4)
+        return in_float64(self, zeta, x, y, x.dtype.itemsize <= 4)
 
     @derived(
         POINTWISE, flops=1000, vjp=(lambda i, g, x, y, order: i.mul(g, i.zeta_slope(x, y, order + 1)), zeta_slope_y_vjp)
     )
     def zeta_slope(self, x: Float, y: Float, order: int) -> Float:
         """Return the derivative of `zeta` by x of an order, from 1 on, for x > 1 and y > 0; else NaN."""
-        return in_float64(self, "zeta", "zeta_slope", *self.promote(x, y), order)
+        from burnpy.backend.numerics.special import zeta_slope
 
-    @derived(POINTWISE, flops=4, vjp=lambda i, g, x: i.mul(g, i.add(i.neg(i.log(x)), -1.0)))
-    def entr(self, x: Float) -> Float:
-        """Compute the entropy -x · log(x), which is 0 at 0 and -∞ for negative x. The gradient at 0 is inf."""
-        positive = self.gt(x, 0.0)
-        value = self.neg(self.mul(x, self.log(self.where(positive, x, self.full((), 1.0, x.dtype)))))
-        value = self.add(value, 0.0)  # no -0.0
-        return self.where(self.lt(x, 0.0), self.full((), -math.inf, x.dtype), value)
+        return in_float64(self, zeta_slope, *self.promote(x, y), order)
 
     @derived(POINTWISE, method=True, flops=6, vjp=lambda i, g, x: i.sinc_backward(g, x, 1))
     def sinc(self, x: Float) -> Float:
         """Compute the normalized sinc, sin(πx) / (πx); 1 at 0, where its derivatives of all orders are exact."""
-        return in_float32(self, "sinc", "sinc", x)
+        from burnpy.backend.numerics.special import sinc
+
+        return in_float32(self, sinc, x)
 
     @derived(
         POINTWISE,
@@ -127,4 +136,315 @@ class SpecialFunctions(OperationsBase):
     )
     def sinc_backward(self, grad: Float, x: Float, order: int) -> Float:
         """Gradient of `sinc` and of its derivatives: grad times the derivative of sinc of this order, from 1."""
-        return self.mul(grad, in_float32(self, "sinc", "sinc_derivative", x, order))
+        from burnpy.backend.numerics.special import sinc_derivative
+
+        return self.mul(grad, in_float32(self, sinc_derivative, x, order))
+
+
+def i0e_vjp(i: Any, g: Float, x: Float) -> Float:
+    """g · sign(x) · (|I₁| - I₀) e^-|x|, a difference that is computed without cancellation."""
+    from burnpy.backend.numerics.bessel import scaled_difference
+
+    return i.mul(g, i.mul(i.sign(x), in_float64(i, scaled_difference, x)))
+
+
+def i1e_vjp(i: Any, g: Float, x: Float) -> Float:
+    """g · (I₀ - |I₁| - I₁ / x) e^-|x|; ½ at 0."""
+    from burnpy.backend.numerics.bessel import scaled_difference
+
+    return i.neg(i.mul(g, i.add(in_float64(i, scaled_difference, x), i.bessel_ratio(x, 1, True))))
+
+
+def ratio_vjp(i: Any, g: Float, x: Float, out: Float, order: int, scaled: bool) -> Float:
+    """g · Iₙ₊₁(x) / xⁿ, and if it is scaled, the derivative of the factor times out."""
+    slope = i.mul(x, i.bessel_ratio(x, order + 1, scaled))
+    slope = i.sub(slope, i.mul(i.sign(x), out)) if scaled else slope
+    return i.mul(g, slope)
+
+
+class Bessel(OperationsBase):
+    """Modified Bessel functions; all floats are computed in float64."""
+
+    @derived(POINTWISE, method=True, flops=150, vjp=lambda i, g, x: i.mul(g, i.i1(x)))
+    def i0(self, x: Float) -> Float:
+        """Compute I₀(x), the modified Bessel function of the first kind of order 0.
+
+        >>> round(Tensor[NumPy].from_data(1.0).i0().item(), 4)
+        1.2661
+        """
+        return self.bessel_ratio(x, 0, False)
+
+    @derived(POINTWISE, flops=150, vjp=i0e_vjp)
+    def i0e(self, x: Float) -> Float:
+        """Compute e^-|x| I₀(x), which is finite everywhere. The gradient at 0 is 0."""
+        return self.bessel_ratio(x, 0, True)
+
+    @derived(POINTWISE, flops=150, vjp=lambda i, g, x: i.mul(g, i.sub(i.i0(x), i.bessel_ratio(x, 1, False))))
+    def i1(self, x: Float) -> Float:
+        """Compute I₁(x), the modified Bessel function of the first kind of order 1."""
+        from burnpy.backend.numerics.bessel import bessel_one
+
+        return in_float64(self, bessel_one, x, False)
+
+    @derived(POINTWISE, flops=150, vjp=i1e_vjp)
+    def i1e(self, x: Float) -> Float:
+        """Compute e^-|x| I₁(x), which is finite everywhere. The gradient at 0 is ½."""
+        from burnpy.backend.numerics.bessel import bessel_one, scaled_bessel_one_single
+
+        if x.dtype.itemsize > 4:
+            return in_float64(self, bessel_one, x, True)
+        return in_float32(self, scaled_bessel_one_single, x)
+
+    @derived(POINTWISE, flops=150, vjp=ratio_vjp)
+    def bessel_ratio(self, x: Float, order: int, scaled: bool) -> Float:
+        """Compute Iₙ(x) / xⁿ of an order n from 0 on, times e^-|x| if ``scaled``; at 0 it is 1 / (2ⁿ n!)."""
+        from burnpy.backend.numerics.bessel import bessel_ratio
+
+        return in_float64(self, bessel_ratio, x, order, scaled)
+
+
+def igamma_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
+    """g · ∂P(x, y) / ∂x, computed by the derivatives of series and fractions."""
+    return i.mul(g, i.igamma_slope(x, operand(i, x, y), 1))
+
+
+def igamma_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
+    """g · yˣ⁻¹ e⁻ʸ / Γ(x)."""
+    return i.mul(g, i.igamma_density(x, y))
+
+
+def slope_y_vjp(i: Any, g: Float, x: Float, y: Float, order: int) -> Float:
+    """g · the derivative of the density by x of an order: the density times a complete Bell polynomial."""
+    density = i.igamma_density(x, y)
+    rates = [i.sub(i.log(y), i.digamma(x)), *(i.neg(i.polygamma(x, k)) for k in range(1, order))]
+    bell = [i.full(density.shape, 1.0, density.dtype)]
+    for n in range(order):
+        total = i.mul(bell[n], rates[0])
+        for k in range(1, n + 1):
+            total = i.add(total, i.mul(i.mul(bell[n - k], rates[k]), float(math.comb(n, k))))
+        bell.append(total)
+    slope = i.where(i.ne(density, 0.0), i.mul(density, bell[order]), 0.0)
+    return i.mul(g, slope)
+
+
+def density_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
+    """g · density · ((x - 1) / y - 1); at y = 0 the limit, a difference of densities."""
+    density, shape = i.igamma_density(x, y), i.add(x, -1.0)
+    origin = i.eq(y, 0.0)
+    rate = i.add(i.div(shape, i.where(origin, i.full((), 1.0, y.dtype), y)), -1.0)
+    inside = i.where(i.ne(density, 0.0), i.mul(density, rate), 0.0)
+    limit = i.sub(i.igamma_density(i.clamp(shape, 0.0, None), y), density)
+    return i.mul(g, i.where(origin, limit, inside))
+
+
+class IncompleteGamma(OperationsBase):
+    """The incomplete gamma functions and their derivatives; all floats are computed in float64."""
+
+    @derived(POINTWISE, method=True, flops=1500, vjp=(igamma_x_vjp, igamma_y_vjp))
+    def igamma(self, x: Float, y: Float | Scalar) -> Float:
+        """Compute P(x, y), the regularized lower incomplete gamma function.
+
+        It is the integral of tˣ⁻¹ e⁻ᵗ / Γ(x) from 0 to ``y``: the distribution function of gamma numbers of shape
+        x. A negative operand gives NaN. It has derivatives by both operands, PyTorch's by ``y`` only.
+
+        Source: Temme, The Asymptotic Expansion of the Incomplete Gamma Functions, 1979, and DLMF, chapter 8.
+
+        >>> x = Tensor[NumPy].from_data([1.0, 2.0])
+        >>> [round(p, 4) for p in x.igamma(1.0).tolist()]
+        [0.6321, 0.2642]
+        """
+        from burnpy.backend.numerics.incomplete import incomplete_gamma
+
+        x, y = pair(self, x, y)
+        return in_float64(self, incomplete_gamma, x, y, False, x.dtype.itemsize <= 4)
+
+    @derived(
+        POINTWISE,
+        method=True,
+        flops=1500,
+        vjp=(lambda i, g, x, y: i.neg(igamma_x_vjp(i, g, x, y)), lambda i, g, x, y: i.neg(igamma_y_vjp(i, g, x, y))),
+    )
+    def igammac(self, x: Float, y: Float | Scalar) -> Float:
+        """Compute 1 - P(x, y), the regularized upper incomplete gamma function, whose small values keep all digits.
+
+        The operands are those of `igamma`.
+
+        >>> f"{Tensor[NumPy].from_data(2.0).igammac(50.0).item():.6g}"
+        '9.83662e-21'
+        """
+        from burnpy.backend.numerics.incomplete import incomplete_gamma
+
+        x, y = pair(self, x, y)
+        return in_float64(self, incomplete_gamma, x, y, True, x.dtype.itemsize <= 4)
+
+    @derived(POINTWISE, flops=700, vjp=(lambda i, g, x, y: slope_y_vjp(i, g, x, y, 1), density_y_vjp))
+    def igamma_density(self, x: Float, y: Float) -> Float:
+        """Return the derivative of `igamma` by y: yˣ⁻¹ e⁻ʸ / Γ(x); 0 at x = 0."""
+        from burnpy.backend.numerics.incomplete import gamma_density
+
+        return in_float64(self, gamma_density, *self.promote(x, y))
+
+    @derived(
+        POINTWISE, flops=4500, vjp=(lambda i, g, x, y, order: i.mul(g, i.igamma_slope(x, y, order + 1)), slope_y_vjp)
+    )
+    def igamma_slope(self, x: Float, y: Float, order: int) -> Float:
+        """Return the derivative of `igamma` by x of an order, from 1 on; at x = 0 that from the right."""
+        from burnpy.backend.numerics.incomplete import gamma_slope
+
+        return in_float64(self, gamma_slope, *self.promote(x, y), order)
+
+
+def betainc_x_vjp(i: Any, g: Float, x: Float, a: Float, b: Float) -> Float:
+    """g · xᵃ⁻¹ (1 - x)ᵇ⁻¹ / B(a, b)."""
+    return i.mul(g, i.betainc_density(x, a, b))
+
+
+def betainc_a_vjp(i: Any, g: Float, x: Float, a: Float, b: Float) -> Float:
+    """g · -dt/da · the density of the logit t, as the quantile t(a) moves against the function; 0 at both ends."""
+    return i.neg(i.mul(g, _moved(i, x, a, b, a, b, False)))
+
+
+def betainc_b_vjp(i: Any, g: Float, x: Float, a: Float, b: Float) -> Float:
+    """Return the derivative of 1 - I(1 - x; b, a) by b."""
+    return i.mul(g, _moved(i, x, a, b, b, a, True))
+
+
+def _moved(i: Any, x: Float, a: Float, b: Float, first: Float, second: Float, mirrored: bool) -> Float:
+    inside = i.discrete.bitwise_and(i.gt(x, 0.0), i.lt(x, 1.0))
+    y = i.where(inside, x, 0.5)
+    other = i.add(i.neg(y), 1.0)
+    logit = i.sub(i.log(y), i.log1p(i.neg(y)))
+    slope = i.beta_quantile_slope(i.neg(logit) if mirrored else logit, first, second)
+    density = i.mul(i.betainc_density(y, a, b), i.mul(y, other))
+    return i.where(inside, i.mul(density, slope), 0.0)
+
+
+def density_x_vjp(i: Any, g: Float, x: Float, a: Float, b: Float) -> Float:
+    """g · density · ((a - 1) / x - (b - 1) / (1 - x)); 0 where the density is 0 or infinite."""
+    inside = i.discrete.bitwise_and(i.gt(x, 0.0), i.lt(x, 1.0))
+    y = i.where(inside, x, 0.5)
+    rate = i.sub(i.div(i.add(a, -1.0), y), i.div(i.add(b, -1.0), i.add(i.neg(y), 1.0)))
+    return i.mul(g, i.where(inside, i.mul(i.betainc_density(y, a, b), rate), 0.0))
+
+
+def density_a_vjp(i: Any, g: Float, x: Float, a: Float, b: Float) -> Float:
+    """g · density · (log(x) - ψ(a) + ψ(a + b))."""
+    return i.mul(g, _rated(i, x, a, b, a, False))
+
+
+def density_b_vjp(i: Any, g: Float, x: Float, a: Float, b: Float) -> Float:
+    """g · density · (log(1 - x) - ψ(b) + ψ(a + b))."""
+    return i.mul(g, _rated(i, x, a, b, b, True))
+
+
+def _rated(i: Any, x: Float, a: Float, b: Float, parameter: Float, mirrored: bool) -> Float:
+    inside = i.discrete.bitwise_and(i.gt(x, 0.0), i.lt(x, 1.0))
+    y = i.where(inside, x, 0.5)
+    logarithm = i.log1p(i.neg(y)) if mirrored else i.log(y)
+    rate = i.add(i.sub(logarithm, i.digamma(parameter)), i.digamma(i.add(a, b)))
+    return i.where(inside, i.mul(i.betainc_density(y, a, b), rate), 0.0)
+
+
+class IncompleteBeta(OperationsBase):
+    """The incomplete beta function and its derivative; all floats are computed in float64."""
+
+    @derived(POINTWISE, flops=3000, vjp=(betainc_x_vjp, betainc_a_vjp, betainc_b_vjp))
+    def betainc(self, x: Float, a: Float, b: Float) -> Float:
+        """Compute I(x; a, b), the regularized incomplete beta function, the distribution function of beta numbers.
+
+        It is the integral of tᵃ⁻¹ (1 - t)ᵇ⁻¹ / B(a, b) from 0 to x. Numbers x outside of [0, 1], and negative
+        parameters, give NaN.
+
+        Source: DLMF 8.17.
+        """
+        from burnpy.backend.numerics.incomplete import incomplete_beta
+
+        return in_float64(self, incomplete_beta, *self.promote(x, a, b))
+
+    @derived(POINTWISE, flops=500, vjp=(density_x_vjp, density_a_vjp, density_b_vjp))
+    def betainc_density(self, x: Float, a: Float, b: Float) -> Float:
+        """Return the derivative of `betainc` by x: xᵃ⁻¹ (1 - x)ᵇ⁻¹ / B(a, b); 0 outside of [0, 1]."""
+        from burnpy.backend.numerics.incomplete import beta_density
+
+        return in_float64(self, beta_density, *self.promote(x, a, b))
+
+
+def normal_density(i: Any, x: Float) -> Float:
+    """exp(-x² / 2) / √(2π)."""
+    return i.mul(i.exp(i.mul(i.mul(x, x), -0.5)), 1 / math.sqrt(2 * math.pi))
+
+
+def normal_ratio_vjp(i: Any, g: Float, x: Float, out: Float) -> Float:
+    """-g · out · (x + out), for negative x by erfcx and its derivative, as the sum cancels there."""
+    scaled = i.mul(i.clamp(x, None, 0.0), -math.sqrt(0.5))
+    rate = i.mul(i.div(i.erfcx_slope(scaled), i.erfcx(scaled)), math.sqrt(0.5))
+    rate = i.where(i.lt(x, 0.0), rate, i.neg(i.add(x, out)))
+    return i.mul(g, i.where(i.ne(out, 0.0), i.mul(out, rate), 0.0))
+
+
+class NormalDistribution(OperationsBase):
+    """Functions of the normal distribution; all floats are computed in float64."""
+
+    @derived(POINTWISE, flops=100, vjp=lambda i, g, x: i.mul(g, i.erfcx_slope(x)))
+    def erfcx(self, x: Float) -> Float:
+        """Compute exp(x²) · erfc(x), which does not underflow for large x.
+
+        Source: Cody, Rational Chebyshev Approximation for the Error Function, 1969.
+        """
+        from burnpy.backend.numerics.normal_distribution import erfcx
+
+        return in_float64(self, erfcx, x)
+
+    @derived(POINTWISE, flops=120, vjp=lambda i, g, x, out: i.mul(g, i.mul(i.add(i.erfcx(x), i.mul(x, out)), 2.0)))
+    def erfcx_slope(self, x: Float) -> Float:
+        """Return the derivative of `erfcx`, 2x · erfcx(x) - 2 / √π, without its cancellation for large x."""
+        from burnpy.backend.numerics.normal_distribution import erfcx_slope
+
+        return in_float64(self, erfcx_slope, x)
+
+    @derived(POINTWISE, flops=100, vjp=lambda i, g, x: i.mul(g, normal_density(i, x)))
+    def ndtr(self, x: Float) -> Float:
+        """Compute the distribution function of the standard normal distribution; small values keep all their digits."""
+        from burnpy.backend.numerics.normal_distribution import ndtr, rough_ndtr
+
+        return in_float64(self, ndtr if x.dtype.itemsize > 4 else rough_ndtr, x)
+
+    @derived(POINTWISE, flops=200, vjp=lambda i, g, x: i.mul(g, i.normal_ratio(x)))
+    def log_ndtr(self, x: Float) -> Float:
+        """Compute the logarithm of `ndtr`, with its gradient, for numbers of any size."""
+        from burnpy.backend.numerics.normal_distribution import log_ndtr
+
+        return in_float64(self, log_ndtr, x)
+
+    @derived(POINTWISE, flops=100, vjp=normal_ratio_vjp)
+    def normal_ratio(self, x: Float) -> Float:
+        """Return the derivative of `log_ndtr`, the density divided by `ndtr`: about -x for negative x, 0 for
+        large x.
+        """
+        from burnpy.backend.numerics.normal_distribution import normal_ratio
+
+        return in_float64(self, normal_ratio, x)
+
+    @derived(
+        POINTWISE,
+        flops=100,
+        vjp=lambda i, g, out: i.mul(g, i.mul(i.exp(i.mul(i.mul(out, out), 0.5)), math.sqrt(2 * math.pi))),
+    )
+    def ndtri(self, x: Float) -> Float:
+        """Compute the inverse of `ndtr`, the quantiles of the normal distribution; ∓∞ at 0 and 1, NaN outside.
+
+        Source: Wichura, Algorithm AS 241, 1988.
+        """
+        from burnpy.backend.numerics.normal_distribution import ndtri
+
+        return in_float64(self, ndtri, x)
+
+    @derived(POINTWISE, flops=120, vjp=lambda i, g, out: i.div(g, i.normal_ratio(out)))
+    def ndtri_exp(self, x: Float) -> Float:
+        """Compute `ndtri` of exp(x), the inverse of `log_ndtr`; -∞ at -∞, ∞ at 0, NaN above.
+
+        Source: as for `ndtri`, and below -700 Newton's method with the asymptotic series of `ndtr`.
+        """
+        from burnpy.backend.numerics.normal_distribution import ndtri_exp
+
+        return in_float64(self, ndtri_exp, x)

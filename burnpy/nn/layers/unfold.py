@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from burnpy.backend.errors import ShapeError
-from burnpy.backend.operations.windows import inside, padded, padded_shape, window_counts, window_keys
+from burnpy.backend.operations.convolution import inside, padded, padded_shape, window_counts, window_keys
 from burnpy.nn.argument_checks import floats
 from burnpy.nn.module import FunctionLayer, Stateless
 from burnpy.nn.window_checks import Pair, batch_of, check_form, check_kernel, pair

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.testing.cases.elementwise import SPECIAL, elementwise
+from burnpy.testing.cases.table import SPECIAL, elementwise
 
 _MODERATE = (0.0, -0.0, 1.0, -1.0, 6.0, -6.0, math.nan)
 """Special values without the infinities, where the references return NaN."""

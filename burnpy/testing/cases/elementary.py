@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.testing.cases.elementwise import SPECIAL, elementwise
 from burnpy.testing.cases.samples import Values
+from burnpy.testing.cases.table import SPECIAL, elementwise
 
 _NEXT_TO_0 = (*SPECIAL, 2.0**-14, -(2.0**-14))
 _POSITIVE = (0.3, 2.0)

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from burnpy.testing.cases.elementwise import SPECIAL, elementwise
 from burnpy.testing.cases.samples import ByKind, Large, Mask, Values, x
+from burnpy.testing.cases.table import SPECIAL, elementwise
 
 _DIVIDENDS = (Values((3.0, 3.0, -7.0, -7.0, 6.0, 0.0)), Values((2.0, -2.0, 3.0, -3.0, 1.0, -1.0)))
 _BASES = Values((0.0, 0.0, 1.0, -1.0, math.inf, math.inf, -math.inf, math.nan, 2.0, 3.0, -3.0, math.inf))

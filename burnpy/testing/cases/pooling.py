@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.operations.windows import window_counts
+from burnpy.backend.operations.convolution import window_counts
 from burnpy.testing.cases.samples import Array, Large, Values, x
 from burnpy.testing.cases.table import row
 

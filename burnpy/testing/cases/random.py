@@ -9,7 +9,7 @@ import numpy as np
 from burnpy.testing.cases.creation import PROPERTIES, SHAPES, Property
 from burnpy.testing.cases.samples import Large, Values, x
 from burnpy.testing.cases.special import polygamma
-from burnpy.testing.cases.table import row
+from burnpy.testing.cases.table import elementwise, row
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType
@@ -180,3 +180,5 @@ row(
     ],
     loose=4096,
 )
+
+elementwise("masked_scale", lambda x, mask, scale: np.where(mask, x * scale, 0), options=[(1.25,)])

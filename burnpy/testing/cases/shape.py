@@ -10,6 +10,8 @@ from burnpy.testing.cases.samples import ByKind, Large, x
 from burnpy.testing.cases.table import row
 
 _ALL = slice(None, None, 1)
+
+
 _KEYS = [
     (0, 1),
     (_ALL, _ALL),
@@ -31,6 +33,8 @@ def _scattered(x: Any, key: Any, src: Any) -> Any:
 
 
 _NUMPYS_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
 _PAIRS = (
     ((4,), ((2, 3),)),
     ((3, 4), ((0, 0), (0, 1))),
@@ -68,11 +72,15 @@ row(
     lambda x, shape: x.reshape(shape),
     [(x(2, 6), (3, 4)), (x(2, 6), (12,)), (x(), (1, 1)), (x(1), ()), (x(0, 3), (3, 0)), (x(2, 3), (2, 1, 3))],
 )
+
+
 row(
     "permute",
     np.transpose,
     [(x(2, 3, 4), (2, 0, 1)), (x(2, 3), (0, 1)), (x(2, 3), (1, 0)), (x(), ()), (x(0, 3), (1, 0))],
 )
+
+
 row(
     "expand",
     np.broadcast_to,
@@ -88,11 +96,15 @@ row(
         (Large((1, 80)), (70, 80)),
     ],
 )
+
+
 row(
     "slice",
     lambda x, key: x[key],
     [*((x(3, 4), key) for key in _KEYS), (x(), ()), (x(), (None,)), (x(0, 3), (_ALL, 1))],
 )
+
+
 row(
     "slice_scatter",
     _scattered,
@@ -109,6 +121,8 @@ row(
         (x(0, 3), (_ALL, 1), x(0)),
     ],
 )
+
+
 row(
     "cat",
     np.concatenate,
@@ -121,64 +135,21 @@ row(
         ([x(2, n) for n in (1, 2, 3, 1, 2)], 1),
     ],
 )
+
+
 row("flip", np.flip, [(x(2, 3), (0,)), (x(2, 3), (1,)), (x(2, 3), (0, 1)), (x(2, 3), ()), (x(), ()), (x(0, 3), (0,))])
+
+
 row("mT", lambda x: np.swapaxes(x, -1, -2), [(x(2, 3),), (x(2, 3, 4),), (x(0, 3),)])
+
+
 row("pad_ends", _padded, [(x(*shape), pairs, how) for how in _NUMPYS_MODES for shape, pairs in _PAIRS])
+
+
 row("pad_ends_backward", _folded, [(x(*_padded_shape(*e)), *e, how) for how in _NUMPYS_MODES for e in _PAIRS])
+
+
 _diagonals("tril", np.tril)
+
+
 _diagonals("triu", np.triu)
-row(
-    "matmul",
-    np.matmul,
-    [
-        (x(2, 3), x(3, 4)),
-        (x(1, 3), x(3, 1)),
-        (x(2, 2, 3), x(3, 2)),
-        (x(2, 3), x(2, 3, 2)),
-        (x(2, 1, 2, 3), x(3, 3, 2)),
-        (x(0, 3), x(3, 2)),
-        (x(2, 0), x(0, 3)),
-        (x(2, 3), x(3, 0)),
-        (x(0, 2, 3), x(3, 2)),
-        (x(3), x(3, high=1.9)),
-        (x(3), x(3, 2)),
-        (x(2, 3), x(3)),
-        (x(3), x(2, 3, 2)),
-        (x(2, 1, 2, 3), x(3)),
-        (x(0), x(0)),
-        (x(0), x(0, 2)),
-        (x(2, 2, 3), x(3)),
-        (Large((40, 30), -1.0, 1.0), Large((30, 50), -1.0, 1.0)),
-    ],
-    loose=4,
-)
-row(
-    "matmul_nt",
-    lambda x, y: np.matmul(x, np.swapaxes(y, -1, -2)),
-    [
-        (x(2, 3), x(4, 3)),
-        (x(1, 3), x(1, 3)),
-        (x(2, 2, 3), x(2, 3)),
-        (x(2, 3), x(2, 2, 3)),
-        (x(2, 1, 2, 3), x(3, 2, 3)),
-        (x(0, 3), x(2, 3)),
-        (x(2, 0), x(3, 0)),
-        (Large((40, 30), -1.0, 1.0), Large((50, 30), -1.0, 1.0)),
-    ],
-    loose=4,
-)
-row(
-    "matmul_tn",
-    lambda x, y: np.matmul(np.swapaxes(x, -1, -2), y),
-    [
-        (x(3, 2), x(3, 4)),
-        (x(3, 1), x(3, 1)),
-        (x(2, 3, 2), x(3, 2)),
-        (x(3, 2), x(2, 3, 2)),
-        (x(2, 1, 3, 2), x(3, 3, 2)),
-        (x(3, 0), x(3, 2)),
-        (x(0, 2), x(0, 3)),
-        (Large((30, 40), -1.0, 1.0), Large((30, 50), -1.0, 1.0)),
-    ],
-    loose=4,
-)

@@ -1,16 +1,16 @@
-"""Examples of special functions; references that NumPy lacks are written with Python's functions, one by one."""
+"""Examples of special functions: error, gamma, zeta, Bessel and incomplete functions, the normal distribution."""
 
 from __future__ import annotations
 
 import math
+from itertools import product
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from burnpy.testing.cases.elementwise import SPECIAL, elementwise
-from burnpy.testing.cases.samples import Array
-from burnpy.testing.cases.table import row
+from burnpy.testing.cases.samples import Array, ByKind, Large, Values
+from burnpy.testing.cases.table import SPECIAL, elementwise, row
 
 _WITHOUT_POLES = (0.25, 0.5, 1.0, 2.0, 3.0, 9.0, 30.0, -0.5, -2.75, math.inf, math.nan)
 
@@ -125,3 +125,209 @@ row(
 )
 elementwise("sinc", np.sinc, special=(0.0, -0.0, 1.0, -1.0, 0.5, 3.0, -3.0, math.nan), loose=2)
 elementwise("sinc_backward", _sinc_slope, options=[(1,), (2,)], special=(0.0, -0.0, 1.0, -1.0, 3.0), loose=32)
+
+
+_SPECIAL = (*SPECIAL, 9.0, -9.0)
+
+
+def _ratio(x: Any, order: int, scaled: bool) -> Any:
+    """Compute Iₙ(x) / xⁿ, times e^-|x| if scaled; the series has positive terms."""
+    size = np.abs(x)
+    finite = np.where(np.isfinite(size), size, 1.0)
+    term = np.exp(-finite if scaled else 0.0 * finite) / (2.0**order * math.factorial(order))
+    total = np.zeros_like(term)
+    for k in range(1, 90):
+        total = total + term
+        term = term * (finite / 2) ** 2 / (k * (k + order))
+    return np.where(size == np.inf, 0.0 if scaled else np.inf, np.where(x != x, np.nan, total))
+
+
+def _one(x: Any, scaled: bool) -> Any:
+    value = np.where(np.isfinite(x), x, np.sign(x)) * _ratio(x, 1, scaled)
+    return np.where(x == 0, x, value)
+
+
+elementwise("i0", lambda x: _ratio(x, 0, False), special=_SPECIAL, loose=2)
+elementwise("i0e", lambda x: _ratio(x, 0, True), x=(0.2, 3.0), special=_SPECIAL, loose=2)
+elementwise("i1", lambda x: _one(x, False), special=_SPECIAL, loose=2)
+elementwise("i1e", lambda x: _one(x, True), x=(0.2, 3.0), special=_SPECIAL, loose=2)
+elementwise(
+    "bessel_ratio", _ratio, x=(0.2, 3.0), options=[(0, True), (2, False)], special=(0.0, 1.0, -3.0, 9.0), loose=8
+)
+
+
+_log_gamma = np.vectorize(lambda a: math.lgamma(a) if 0 < a < math.inf else math.inf, [float])
+_GAMMA_SPECIAL = (0.0, 1.0, 0.5, 3.0, -1.0, math.inf, math.nan)
+
+
+def _series(a: Any, x: Any, order: int = 0) -> Any:
+    """Compute the derivative of P(a, x) by a of an order from 0 to 2, from P = Σ xᵃ⁺ⁿ e⁻ˣ / Γ(a + n + 1)."""
+    a, x = np.broadcast_arrays(np.asarray(a, float), np.asarray(x, float))
+    term, total = np.exp(a * np.log(x) - x - _log_gamma(a + 1)), np.zeros_like(x)
+    for n in range(30):
+        if order:
+            rate = np.log(x) - polygamma(a + n + 1, 0)
+            total += term * (rate if order == 1 else rate**2 - polygamma(a + n + 1, 1))
+        else:
+            total += term
+        term = term * x / (a + n + 1)
+    return total
+
+
+def _lower_gamma(a: Any, x: Any, order: int = 0) -> Any:
+    value = np.where(np.isinf(x), 1.0, np.where(a == 0, 1.0, _series(a, x))) if order == 0 else _series(a, x, order)
+    value = np.where((x == 0) | np.isinf(a) | ((order > 0) & np.isinf(x)), 0.0, value)
+    wrong = (a < 0) | (x < 0) | ((a == 0) & (x == 0)) | (np.isinf(a) & np.isinf(x)) | (a != a) | (x != x)
+    return np.where(wrong, np.nan, value)
+
+
+def _gamma_density(a: Any, x: Any) -> Any:
+    value = np.exp((a - 1) * np.log(x) - x - _log_gamma(a))
+    value = np.where((a == 1) & (x == 0), 1.0, value)
+    value = np.where((a == 0) | np.isinf(a) | np.isinf(x), 0.0, value)
+    return np.where((a < 0) | (x < 0) | (a != a) | (x != x), np.nan, value)
+
+
+_SHAPES = {
+    "rows by a row": ((2, 3), (3,)),
+    "a row by rows": ((3,), (2, 3)),
+    "rows by a column": ((2, 3), (2, 1)),
+    "a column by rows": ((2, 1), (2, 3)),
+}
+_GAMMA_EXAMPLES = {
+    **{name: (Array(a, 0.3, 3.0), Array(x, 0.3, 3.0)) for name, (a, x) in _SHAPES.items()},
+    "0-d": (Array((), 0.3, 3.0), Array((), 0.3, 3.0)),
+    "empty": (Array((0, 3), 0.3, 3.0), Array((0, 3), 0.3, 3.0)),
+    "large": (Large((96, 100), 0.3, 3.0), Large((96, 100), 0.3, 3.0)),
+    "y a number": (Array((2, 3), 0.3, 3.0), ByKind(1.5, 1)),
+    "special values": tuple(map(Values, zip(*product(_GAMMA_SPECIAL, repeat=2), strict=True))),
+}
+"""Fewer than other functions have, as second derivatives by the shape take long."""
+row("igamma", _lower_gamma, _GAMMA_EXAMPLES, loose=8)
+row("igammac", lambda a, x: 1.0 - _lower_gamma(a, x), _GAMMA_EXAMPLES, loose=8)
+elementwise("igamma_density", _gamma_density, x=(0.3, 3.0), y=(0.3, 3.0), special=_GAMMA_SPECIAL, loose=8)
+row(
+    "igamma_slope",
+    _lower_gamma,
+    [
+        (Array((2, 3), 0.3, 3.0), Array((2, 3), 0.3, 3.0), 1),
+        (Array((2, 3), 0.3, 3.0), Array((3,), 0.3, 3.0), 2),
+        (Array((), 0.3, 3.0), Array((), 0.3, 3.0), 1),
+        (Array((0, 3), 0.3, 3.0), Array((0, 3), 0.3, 3.0), 1),
+    ],
+    gradients=False,  # they are compared as second derivatives of igamma
+    loose=1 << 13,  # of the second derivative
+)
+
+
+_log_gamma_of_beta = np.vectorize(lambda a: math.lgamma(a) if 0 < a < math.inf else math.inf, [float])
+_BETA_SPECIAL = (0.0, 1.0, 0.5, 3.0, -1.0, math.inf, math.nan)
+
+
+def _valid(a: Any, b: Any) -> Any:
+    return (np.minimum(a, b) >= 0) & (np.maximum(a, b) > 0) & np.isfinite(a) & np.isfinite(b)
+
+
+def _positive_part(a: Any) -> Any:
+    return np.where((a > 0) & np.isfinite(a), a, 1.0)
+
+
+def _beta_density(x: Any, a: Any, b: Any) -> Any:
+    x, a, b = (np.asarray(value, float) for value in np.broadcast_arrays(x, a, b))
+    y, first, second = np.clip(x, 0, 1), _positive_part(a), _positive_part(b)
+    scale = np.exp(_log_gamma_of_beta(first + second) - _log_gamma_of_beta(first) - _log_gamma_of_beta(second))
+    value = scale * y ** (first - 1) * (1 - y) ** (second - 1)
+    value = np.where((x < 0) | (x > 1) | (a == 0) | (b == 0), 0.0, value)
+    for end, own, other in ((0.0, a, b), (1.0, b, a)):
+        limit = np.where(own == 1, other, np.where(own < 1, math.inf, 0.0))
+        value = np.where(x == end, limit, value)
+    return np.where(_valid(a, b) & (x == x), value, math.nan)
+
+
+def _lower_beta(x: Any, a: Any, b: Any) -> Any:
+    """Compute xᵃ / B(a, b) · Σ (1 - b) … (n - b) / n! · xⁿ / (a + n), of the smaller one of x and 1 - x."""
+    x, a, b = (np.asarray(value, float) for value in np.broadcast_arrays(x, a, b))
+    mirrored = x > 0.5
+    y = np.clip(np.where(mirrored, 1 - x, x), 0, 0.5)
+    first, second = _positive_part(np.where(mirrored, b, a)), _positive_part(np.where(mirrored, a, b))
+    factor, total = np.ones_like(y), np.zeros_like(y)
+    for n in range(80):
+        total += factor * y**n / (first + n)
+        factor = factor * (n + 1 - second) / (n + 1)
+    scale = np.exp(_log_gamma_of_beta(first + second) - _log_gamma_of_beta(first) - _log_gamma_of_beta(second))
+    value = np.where(mirrored, 1 - scale * y**first * total, scale * y**first * total)
+    value = np.where(a == 0, 1.0, np.where(b == 0, 0.0, value))
+    value = np.where(x == 0, 0.0, np.where(x == 1, 1.0, value))
+    return np.where(_valid(a, b) & (x >= 0) & (x <= 1), value, math.nan)
+
+
+def _probability(*shape: int) -> Array:
+    return Array(shape, 0.1, 0.9)
+
+
+def _positive(*shape: int) -> Array:
+    return Array(shape, 0.5, 3.0)
+
+
+_BETA_EXAMPLES = {
+    "alike": (_probability(2, 3), _positive(2, 3), _positive(2, 3)),
+    "rows by a row": (_probability(2, 3), _positive(3), _positive(2, 1)),
+    "a row by rows": (_probability(3), _positive(2, 3), _positive(3)),
+    "x by a column": (_probability(2, 1), _positive(2, 3), _positive(2, 3)),
+    "x by a row": (_probability(3), _positive(2, 3), _positive(2, 3)),
+    "y by a row": (_probability(2, 3), _positive(3), _positive(2, 3)),
+    "y by a column": (_probability(2, 3), _positive(2, 1), _positive(2, 3)),
+    "z by a row": (_probability(2, 3), _positive(2, 3), _positive(3)),
+    "z by a column": (_probability(2, 3), _positive(2, 3), _positive(2, 1)),
+    "0-d": (_probability(), _positive(), _positive()),
+    "empty": (_probability(0, 3), _positive(0, 3), _positive(0, 3)),
+    "large": (Large((96, 100), 0.1, 0.9), Large((96, 100), 0.5, 3.0), Large((96, 100), 0.5, 3.0)),
+    "special values": tuple(map(Values, zip(*product(_BETA_SPECIAL, repeat=3), strict=True))),
+}
+row("betainc", _lower_beta, _BETA_EXAMPLES, loose=4096)
+row("betainc_density", _beta_density, _BETA_EXAMPLES, loose=64)
+
+
+_erfc = np.vectorize(math.erfc, [float])
+_NORMAL_SPECIAL = (*SPECIAL, 5.0, -5.0)
+
+
+def _erfcx(x: Any) -> Any:
+    return np.where(np.isinf(x), np.where(x > 0, 0.0, np.inf), np.exp(x * x) * _erfc(x))
+
+
+def _erfcx_slope(x: Any) -> Any:
+    inside = 2 * x * _erfcx(x) - 2 / math.sqrt(math.pi)
+    return np.where(np.isinf(x), np.where(x > 0, 0.0, -np.inf), inside)
+
+
+def _ndtr(x: Any) -> Any:
+    return 0.5 * _erfc(-x / math.sqrt(2))
+
+
+def _log_ndtr(x: Any) -> Any:
+    return np.where(x > 0, np.log1p(-_ndtr(-x)), np.log(_ndtr(x)))
+
+
+def _normal_ratio(x: Any) -> Any:
+    value = np.exp(-x * x / 2) / math.sqrt(2 * math.pi) / _ndtr(x)
+    return np.where(np.isinf(x), np.where(x > 0, 0.0, np.inf), value)
+
+
+def _ndtri(p: float) -> float:
+    if not 0 < p < 1:
+        return -math.inf if p == 0 else math.inf if p == 1 else math.nan
+    return NormalDist().inv_cdf(p)
+
+
+def _ndtri_exp(y: float) -> float:
+    return _ndtri(1.0 if y == 0 else math.exp(min(y, 1.0)))
+
+
+elementwise("erfcx", _erfcx, special=SPECIAL, loose=8)
+elementwise("erfcx_slope", _erfcx_slope, special=(0.0, 1.0, -1.0, 2.0, 3.0, math.inf, -math.inf, math.nan), loose=32)
+elementwise("ndtr", _ndtr, special=_NORMAL_SPECIAL, loose=2)
+elementwise("log_ndtr", _log_ndtr, special=_NORMAL_SPECIAL, loose=4)
+elementwise("normal_ratio", _normal_ratio, special=_NORMAL_SPECIAL, loose=8)
+elementwise("ndtri", np.vectorize(_ndtri, [float]), x=(0.05, 0.95), special=(*SPECIAL, 0.25, 0.9375), loose=4)
+elementwise("ndtri_exp", np.vectorize(_ndtri_exp, [float]), x=(-3.0, -0.05), special=(*SPECIAL, -0.25), loose=4)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from burnpy.backend.numerics.approximations import LARGE, LARGE_UNDER, QUANTILE
+from burnpy.backend.numerics.special import LARGE, LARGE_UNDER, QUANTILE
 from burnpy_numpy.kernels.compiler.vector_functions import exp_parts, log, power, scaled
 from burnpy_numpy.kernels.compiler.vectors import Vector, Writer
 

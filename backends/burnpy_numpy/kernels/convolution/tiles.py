@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from burnpy.backend.operations.windows import Pair
+from burnpy.backend.operations.convolution import Pair
 from burnpy_numpy.kernels.compiler.target import target
 
 Where: TypeAlias = tuple[Pair, Pair, Pair]

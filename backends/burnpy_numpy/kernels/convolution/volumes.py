@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.operations.windows import window_counts
+from burnpy.backend.operations.convolution import window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.convolution import images

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.backend.operations.windows import Pair, padded_shape, window_counts
+from burnpy.backend.operations.convolution import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.convolution.tiles import Where

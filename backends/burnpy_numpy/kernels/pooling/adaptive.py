@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int64
+from burnpy.backend.operations.convolution import Pair
 from burnpy.backend.operations.pooling import adaptive_windows
-from burnpy.backend.operations.windows import Pair
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.backend.operations.windows import Pair
+from burnpy.backend.operations.convolution import Pair
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector

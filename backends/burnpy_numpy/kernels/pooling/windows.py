@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int64
+from burnpy.backend.operations.convolution import Pair, padded_shape
 from burnpy.backend.operations.pooling import window_shares
-from burnpy.backend.operations.windows import Pair, padded_shape
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector

@@ -1,8 +1,9 @@
-"""Connectionist temporal classification: the probability of labels, summed over all their alignments to time steps.
+"""Losses: cross entropy, means over a mask, and connectionist temporal classification.
 
-Between and around the labels there are blanks. A path through these states, from one of the first two to one of the
-last two, stays, goes one state further, or skips a blank between two different labels at each step. Probabilities are
-logarithms; a large negative number takes the place of minus infinity, so that derivatives stay finite.
+Connectionist temporal classification (CTC) is the probability of labels, summed over all their alignments to time
+steps. Between and around the labels there are blanks. A path through these states, from one of the first two to one of
+the last two, stays, goes one state further, or skips a blank between two different labels at each step. Probabilities
+are logarithms; a large negative number takes the place of minus infinity, so that derivatives stay finite.
 
 Source: Graves et al., Connectionist Temporal Classification, 2006.
 """
@@ -14,10 +15,139 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.primitives import Bool, Float, Int
-from burnpy.backend.schema import GENERAL, derived
+from burnpy.backend.operations.reduction import mean_vjp, relative_softmax
+from burnpy.backend.primitives import Bool, Dim, Dims, DType, Float, Int
+from burnpy.backend.rules import SHIFTED
+from burnpy.backend.schema import GENERAL, LINEAR, derived
+
+
+def cross_entropy_vjp(i: Any, grads: Any, needs: Any, x: Float, out1: Float, index: Int, dim: int) -> tuple[Float]:
+    """Return the gradient by the logits, through the losses and through logsumexp."""
+    by_loss, by_sum = grads
+    part = None if by_loss is None else i.cross_entropy_backward(by_loss, x, out1, index, dim)
+    return (_with_logsumexp(i, part, by_sum, x, dim),)
+
+
+def mean_cross_entropy_vjp(
+    i: Any, grads: Any, needs: Any, x: Float, out1: Float, index: Int, counted: Bool | None, dim: int
+) -> tuple[Float]:
+    """Return the gradient by the logits, through the mean and through logsumexp."""
+    by_mean, by_sum = grads
+    part = None if by_mean is None else i.mean_cross_entropy_backward(by_mean, x, out1, index, counted, dim)
+    return (_with_logsumexp(i, part, by_sum, x, dim),)
+
+
+def _with_logsumexp(i: Any, part: Float | None, by_sum: Float | None, x: Float, dim: int) -> Float:
+    """Add the gradient through logsumexp to one through losses; at least one of them is not None."""
+    if by_sum is None:
+        return part
+    other = i.mul(i.softmax(x, dim), by_sum)
+    return other if part is None else i.add(part, other)
+
+
+def masked_mean_batch(b: Any, x: Any, mask: Any) -> Any:
+    """One sum over the elements of all examples, and one count."""
+    i, dims = b.inner, tuple(range(1, len(x.shape) + 1))
+    values, chosen = b.ranked(x, len(x.shape)), b.ranked(mask, len(x.shape))
+    return b.batched(i.div(i.sum(i.where(chosen, values, 0.0), dims, False), _numbers_of(i, chosen, dims, x.dtype)))
+
+
+def masked_mean_backward_batch(b: Any, grad: Any, mask: Any) -> Any:
+    """One count for all examples."""
+    i, ndim = b.inner, len(mask.shape)
+    chosen = b.ranked(mask, ndim)
+    numbers = _numbers_of(i, chosen, tuple(range(1, ndim + 1)), grad.dtype)
+    each = i.div(b.ranked(grad, 0), numbers)
+    wide = i.expand(i.reshape(each, (*each.shape, *(1,) * ndim)), (b.size, *mask.shape))
+    return b.batched(i.where(chosen, wide, 0.0))
+
+
+class Losses(OperationsBase):
+    """Cross entropy, and the mean of chosen elements, one operation each."""
+
+    @derived(
+        LINEAR,
+        flops=lambda x: 2 * prod(x),
+        vjp=lambda i, g, mask: i.masked_mean_backward(g, mask),
+        batch=masked_mean_batch,
+    )
+    def masked_mean(self, x: Float, mask: Bool) -> Float:
+        """0-d mean of the elements of x where the mask, of x's shape, is true; NaN if there are none."""
+        dims = tuple(range(len(x.shape)))
+        return self.div(self.sum(self.where(mask, x, 0.0), dims, False), _number_of(self, mask, x.dtype))
+
+    @derived(
+        LINEAR,
+        flops=lambda mask: prod(mask),
+        vjp=lambda i, t, mask: i.masked_mean(t, mask),
+        batch=masked_mean_backward_batch,
+    )
+    def masked_mean_backward(self, grad: Float, mask: Bool) -> Float:
+        """Gradient of `masked_mean`: grad / n where the mask is true, n of its elements are, and 0 elsewhere."""
+        each = self.div(grad, _number_of(self, mask, grad.dtype))
+        return self.where(mask, self.expand(each, mask.shape), 0.0)
+
+    @derived(GENERAL, flops=lambda x: 6 * prod(x), joint=cross_entropy_vjp, batch=SHIFTED)
+    def cross_entropy(self, x: Float, index: Int, dim: Dim) -> tuple[Float, Float]:
+        """Cross entropy per target, -log(softmax(x))[index], along ``dim``; and the logsumexp, with ``dim`` of size 1.
+
+        ``index`` and the first result have x's shape without ``dim``.
+        """
+        largest = self.detach(self.amax(x, (dim,), True))
+        shift = self.where(self.isfinite(largest), largest, 0.0)
+        shifted = self.sub(x, shift)
+        total = self.log(self.sum(self.exp(shifted), (dim,), True))
+        picked = self.gather(shifted, dim, self.discrete.reshape(index, total.shape))
+        return self.reshape(self.sub(total, picked), index.shape), self.add(total, shift)
+
+    @derived(GENERAL, like="x", flops=lambda x: 6 * prod(x), batch=SHIFTED)
+    def cross_entropy_backward(self, grad: Float, x: Float, logsumexp: Float, index: Int, dim: Dim) -> Float:
+        """Gradient of `cross_entropy`: grad · (softmax(x) - one_hot(index)).
+
+        ``logsumexp``, its second result, lets a backend compute softmax(x) as exp(x - logsumexp); the default does not
+        need it.
+        """
+        wide = self.reshape(grad, logsumexp.shape)
+        if 0 in x.shape:
+            return self.mul(x, wide)
+        p, _ = relative_softmax(self, x, dim)
+        at = self.scatter(self.full(x.shape, 0.0, x.dtype), dim, self.discrete.reshape(index, wide.shape), wide)
+        return self.sub(self.mul(p, wide), at)
+
+    @derived(GENERAL, flops=lambda x: 6 * prod(x), joint=mean_cross_entropy_vjp)
+    def mean_cross_entropy(self, x: Float, index: Int, counted: Bool | None, dim: Dim) -> tuple[Float, Float]:
+        """0-d mean of `cross_entropy` over the targets where ``counted`` is true, NaN if there are none; and logsumexp.
+
+        ``counted`` has the shape of ``index``; with None, all targets count.
+        """
+        losses, logsumexp = self.cross_entropy(x, index, dim)
+        if counted is None:
+            return self.mean(losses, tuple(range(len(losses.shape))), False), logsumexp
+        return self.masked_mean(losses, counted), logsumexp
+
+    @derived(GENERAL, like="x", flops=lambda x: 6 * prod(x))
+    def mean_cross_entropy_backward(
+        self, grad: Float, x: Float, logsumexp: Float, index: Int, counted: Bool | None, dim: Dim
+    ) -> Float:
+        """Gradient of the mean of `mean_cross_entropy`, as of `cross_entropy`."""
+        if counted is None:
+            each = mean_vjp(self, grad, index.shape, tuple(range(len(index.shape))), False)
+        else:
+            each = self.masked_mean_backward(grad, counted)
+        return self.cross_entropy_backward(each, x, logsumexp, index, dim)
+
+
+def _number_of(b: Any, mask: Bool, dtype: DType) -> Float:
+    """Return how many elements of a mask are true."""
+    return _numbers_of(b, mask, tuple(range(len(mask.shape))), dtype)
+
+
+def _numbers_of(b: Any, mask: Bool, dims: Dims, dtype: DType) -> Float:
+    """Return how many elements of a mask are true over some dimensions."""
+    return b.to_float(b.discrete.sum(b.discrete.to_int(mask, int64), dims, False), dtype)
+
 
 IMPOSSIBLE = -1e30
 """The logarithm of the probability 0."""
@@ -31,7 +161,7 @@ def ctc_loss_jvp(i: Any, t: Float, log_p: Float, labels: Int, steps: Int, length
     return i.sum(i.mul(t, i.ctc_loss_backward(ones, log_p, labels, steps, lengths, blank)), (0, 2), False)
 
 
-class Alignment(OperationsBase):
+class CtcLoss(OperationsBase):
     """The loss of sequences whose alignment to labels is not known.
 
     ``log_p`` are log probabilities (time, batch, classes), and ``labels`` classes (batch, labels). The first ``steps``

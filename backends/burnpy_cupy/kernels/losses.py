@@ -1,7 +1,7 @@
-"""The mean cross entropy of rows of logits, and its gradient: one launch each.
+"""Losses: cross entropy and means over masks as programs, and the mean cross entropy of rows: one launch each.
 
-A warp computes a row, or a block if a row is long. Each block adds its losses, and the block that finds all others done
-adds the sums of all, in a fixed order.
+For the mean, a warp computes a row, or a block if a row is long. Each block adds its losses, and the block that finds
+all others done adds the sums of all, in a fixed order.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from typing import Any
 
 from burnpy.backend.dtypes import int64, uint8
 from burnpy.backend.primitives import DType
+from burnpy_cupy.kernels.kernel import CuPyPrograms
 from burnpy_cupy.kernels.launcher import Launch, launcher
 from burnpy_cupy.kernels.library import SUM, Raw
+from burnpy_cupy.kernels.row_geometry import along, flat
 
+_FULL, _COLUMN = "full", "column"
 _THREADS = 256
 _LONG = 1024
 """The number of classes above which a block computes a row."""
@@ -137,7 +140,7 @@ def fits(x: Any, index: Any, counted: Any, dim: int) -> bool:
     return bool(x.size) and few and dim == x.ndim - 1 and index.dtype is int64
 
 
-def mean_cross_entropy(b: Any, x: Any, index: Any, counted: Any) -> tuple[Any, Any]:
+def mean_of_rows(b: Any, x: Any, index: Any, counted: Any) -> tuple[Any, Any]:
     """Launch the kernel of the mean on a device, and return the mean and the logsumexps."""
     xp = b.xp
     launch, blocks = _launch(b, "burnpy_mean_cross_entropy", "7Q", x.dtype, x.size, x.shape[-1])
@@ -148,7 +151,7 @@ def mean_cross_entropy(b: Any, x: Any, index: Any, counted: Any) -> tuple[Any, A
     return mean, logsumexp
 
 
-def mean_cross_entropy_backward(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any, counted: Any) -> Any:
+def mean_of_rows_backward(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any, counted: Any) -> Any:
     """Launch the kernel of the gradient on a device, and return it."""
     xp, out = b.xp, b.xp.ndarray(x.shape, x.dtype)
     launch, _ = _launch(b, "burnpy_mean_cross_entropy_backward", "6Q", x.dtype, x.size, x.shape[-1])
@@ -168,3 +171,55 @@ def _launch(b: Any, name: str, given: str, dtype: DType, size: int, columns: int
     blocks = min(_BLOCKS, -(-rows // (_THREADS // lanes)))
     kernel = b._kernels.typed(name, {"LANES": lanes}, T=dtype)
     return launcher(b.xp, kernel, (blocks, 1), (_THREADS, 1), given, struct.pack("=2q", rows, columns)), blocks
+
+
+class CuPyLosses(CuPyPrograms):
+    """Cross entropy, and means over masks, in one launch each."""
+
+    def masked_mean(self, x: Any, mask: Any) -> Any:
+        geometry, kernel = flat(x.size), None
+        if x.size and geometry.occupies:
+            kernel = self._operation_kernel("masked_mean_of_rows", (_FULL, "mask_full"), x.dtype)
+        if kernel is None:
+            return super().masked_mean(x, mask)
+        return self._call(kernel, [x, mask], (), geometry, x.shape, ())[0]
+
+    def masked_mean_backward(self, grad: Any, mask: Any) -> Any:
+        geometry, kernel = flat(mask.size), None
+        if mask.size and geometry.occupies:
+            kernel = self._operation_kernel("masked_mean_of_rows_backward", (_COLUMN, "mask_full"), grad.dtype)
+        if kernel is None:
+            return super().masked_mean_backward(grad, mask)
+        return self._call(kernel, [grad, mask], (), geometry, mask.shape, ())[0]
+
+    def cross_entropy(self, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
+        geometry = along(x.shape, (dim,))
+        kernel = None
+        if geometry is not None and index.size == geometry.rows:
+            kernel = self._operation_kernel("cross_entropy", (_FULL, "index"), x.dtype, (1,))
+        if geometry is None or kernel is None:
+            return super().cross_entropy(x, index, dim)
+        losses, total = self._call(kernel, [x, index], (), geometry, x.shape, index.shape)
+        return losses, total.reshape((*x.shape[:dim], 1, *x.shape[dim + 1 :]))
+
+    def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
+        geometry = along(x.shape, (dim,))
+        kernel = None
+        if geometry is not None and grad.size == logsumexp.size == index.size == geometry.rows:
+            dtypes = (grad.dtype, x.dtype, logsumexp.dtype)
+            kernel = self._operation_kernel("cross_entropy_gradient", (_COLUMN, _FULL, _COLUMN, "index"), *dtypes[:1])
+            kernel = kernel if dtypes[0] is dtypes[1] is dtypes[2] else None
+        if geometry is None or kernel is None:
+            return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
+        return self._call(kernel, [grad, x, logsumexp, index], (), geometry, x.shape, ())[0]
+
+    def mean_cross_entropy(self, x: Any, index: Any, counted: Any, dim: int) -> tuple[Any, Any]:
+        if not fits(x, index, counted, dim):
+            return super().mean_cross_entropy(x, index, counted, dim)
+        mean, logsumexp = self._call(mean_of_rows, self, x, index, counted)
+        return mean, logsumexp
+
+    def mean_cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, counted: Any, dim: int) -> Any:
+        if not (grad.dtype is x.dtype is logsumexp.dtype and fits(x, index, counted, dim)):
+            return super().mean_cross_entropy_backward(grad, x, logsumexp, index, counted, dim)
+        return self._call(mean_of_rows_backward, self, grad, x, logsumexp, index, counted)

@@ -1,4 +1,4 @@
-"""Matrix products and linear layers by cuBLAS, dropout's scaling and losses."""
+"""Matrix products and linear layers by cuBLAS."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32, kind_of
 from burnpy.backend.entries import Operation
-from burnpy.backend.operations.dense import rows
+from burnpy.backend.operations.matmul import rows
 from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Extent, Input, Program, trace
 from burnpy_cupy import epilogues, gemm
-from burnpy_cupy.kernels import cross_entropy
 from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.kernel import CuPyPrograms
 from burnpy_cupy.kernels.library import Kernels
-from burnpy_cupy.kernels.row_geometry import along, flat, matrix
+from burnpy_cupy.kernels.row_geometry import matrix
 
-DENSE = {
+MATMUL = {
     "burnpy_bias": Elementwise("P product, T bias", "Q out", "out = static_cast<Q>(product + static_cast<P>(bias))"),
 }
 """For biases of other dimensions than the last."""
-_FULL, _COLUMN = "full", "column"
 
 
 @cache
@@ -36,7 +34,7 @@ def _bias(product: DType, bias: DType, out: DType) -> Program:
     return trace(added, (Input(Extent.FULL, product.name), Input(Extent.ROW, bias.name)), name="add")
 
 
-class CuPyDense(CuPyPrograms):
+class CuPyMatmul(CuPyPrograms):
     """Products, which accumulate 16-bit floats in float32.
 
     A method ``_name_as`` computes the product ``name`` with a result of the dtype that is its last argument.
@@ -115,60 +113,3 @@ class CuPyDense(CuPyPrograms):
         out = product if product.dtype is dtype else None
         size = bias.shape[0]
         return self._call(kernel, (product, bias), (), matrix(product.size // size, size), product.shape, (), out)[0]
-
-    def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
-        kernel = None
-        if x.size and x.shape == mask.shape:
-            kernel = self._operation_kernel("masked_scale", (_FULL, "mask_full", "scalar"), x.dtype)
-        if kernel is None:
-            return super().masked_scale(x, mask, scale)
-        return self._call(kernel, [x, mask], (scale,), flat(x.size), x.shape, ())[0]
-
-    def masked_mean(self, x: Any, mask: Any) -> Any:
-        geometry, kernel = flat(x.size), None
-        if x.size and geometry.occupies:
-            kernel = self._operation_kernel("masked_mean_of_rows", (_FULL, "mask_full"), x.dtype)
-        if kernel is None:
-            return super().masked_mean(x, mask)
-        return self._call(kernel, [x, mask], (), geometry, x.shape, ())[0]
-
-    def masked_mean_backward(self, grad: Any, mask: Any) -> Any:
-        geometry, kernel = flat(mask.size), None
-        if mask.size and geometry.occupies:
-            kernel = self._operation_kernel("masked_mean_of_rows_backward", (_COLUMN, "mask_full"), grad.dtype)
-        if kernel is None:
-            return super().masked_mean_backward(grad, mask)
-        return self._call(kernel, [grad, mask], (), geometry, mask.shape, ())[0]
-
-    def cross_entropy(self, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
-        geometry = along(x.shape, (dim,))
-        kernel = None
-        if geometry is not None and index.size == geometry.rows:
-            kernel = self._operation_kernel("cross_entropy", (_FULL, "index"), x.dtype, (1,))
-        if geometry is None or kernel is None:
-            return super().cross_entropy(x, index, dim)
-        losses, total = self._call(kernel, [x, index], (), geometry, x.shape, index.shape)
-        return losses, total.reshape((*x.shape[:dim], 1, *x.shape[dim + 1 :]))
-
-    def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
-        geometry = along(x.shape, (dim,))
-        kernel = None
-        if geometry is not None and grad.size == logsumexp.size == index.size == geometry.rows:
-            dtypes = (grad.dtype, x.dtype, logsumexp.dtype)
-            kernel = self._operation_kernel("cross_entropy_gradient", (_COLUMN, _FULL, _COLUMN, "index"), *dtypes[:1])
-            kernel = kernel if dtypes[0] is dtypes[1] is dtypes[2] else None
-        if geometry is None or kernel is None:
-            return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
-        return self._call(kernel, [grad, x, logsumexp, index], (), geometry, x.shape, ())[0]
-
-    def mean_cross_entropy(self, x: Any, index: Any, counted: Any, dim: int) -> tuple[Any, Any]:
-        if not cross_entropy.fits(x, index, counted, dim):
-            return super().mean_cross_entropy(x, index, counted, dim)
-        mean, logsumexp = self._call(cross_entropy.mean_cross_entropy, self, x, index, counted)
-        return mean, logsumexp
-
-    def mean_cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, counted: Any, dim: int) -> Any:
-        fits = grad.dtype is x.dtype is logsumexp.dtype and cross_entropy.fits(x, index, counted, dim)
-        if not fits:
-            return super().mean_cross_entropy_backward(grad, x, logsumexp, index, counted, dim)
-        return self._call(cross_entropy.mean_cross_entropy_backward, self, grad, x, logsumexp, index, counted)

@@ -1,19 +1,27 @@
-"""Examples of linear, embedding, dropout and cross entropy."""
+"""Examples of cross entropy, means over masks and connectionist temporal classification."""
 
 from __future__ import annotations
 
+from itertools import groupby, product
 from typing import Any
 
 import numpy as np
 
-from burnpy.testing.cases.elementwise import elementwise
-from burnpy.testing.cases.samples import EmptyIndex, Index, Large, Mask, x
+from burnpy.testing.cases.samples import Array, EmptyIndex, Index, Large, Mask, x
 from burnpy.testing.cases.table import indices, row
 
 _MASKED = ((4,), (2, 3))
+
+
 _ALL_MASKED = ((0, 2), ())  # where the mean is NaN
+
+
 _CLASSES = Index((2, 0, 2))
+
+
 _PICTURE = Index((((0, 1), (2, 2)), ((1, 0), (0, 2))))
+
+
 _LOGITS = [
     (x(3, 4), _CLASSES, 1),
     (x(4), Index(3), 0),
@@ -48,69 +56,6 @@ def _mean_cross_entropy_backward(grad: Any, x: Any, logsumexp: Any, index: Any, 
     return _cross_entropy_backward(np.where(counted, grad / counted.sum(), 0), x, logsumexp, index, dim)
 
 
-def _linear_backward(grad: Any, x: Any) -> Any:
-    leading = tuple(range(x.ndim - 1))
-    return np.tensordot(x, grad, (leading, leading)), grad.sum(leading)
-
-
-def _embedding_backward(grad: Any, index: Any, shape: Any, padding: int | None) -> Any:
-    out = np.zeros(shape)
-    np.add.at(out, index, grad)
-    if padding is not None:
-        out[padding] = 0
-    return out
-
-
-row(
-    "linear",
-    lambda x, weight, bias: x @ weight + bias,
-    [
-        (x(2, 3), x(3, 4), x(4)),
-        (x(2, 2, 3), x(3, 2), x(2)),
-        (x(3), x(3, 2), x(2)),
-        (x(0, 3), x(3, 2), x(2)),
-        (Large((40, 30), -1.0, 1.0), Large((30, 50), -1.0, 1.0), Large((50,))),
-    ],
-    loose=4,
-)
-row(
-    "linear_backward",
-    _linear_backward,
-    [
-        (x(2, 4), x(2, 3)),
-        (x(2, 2, 2), x(2, 2, 3)),
-        (x(2), x(3)),
-        (x(0, 2), x(0, 3)),
-        (x(2, 0), x(2, 3)),
-        (x(2, 3), x(2, 0)),
-        (Large((40, 50), -1.0, 1.0), Large((40, 30), -1.0, 1.0)),
-    ],
-    loose=4,
-)
-row(
-    "embedding",
-    lambda weight, index, padding: weight[index],
-    [
-        (x(4, 3), _CLASSES, None),
-        (x(4, 2), _PICTURE, 3),
-        (x(4, 2), Index(1), None),
-        (x(4, 2), EmptyIndex(), None),
-        (Large((4, 2)), _PICTURE, 2),
-    ],
-)
-row(
-    "embedding_backward",
-    _embedding_backward,
-    [
-        (x(3, 3), _CLASSES, (4, 3), None),
-        (x(2, 2, 2, 2), _PICTURE, (4, 2), 2),
-        (x(2), Index(1), (4, 2), None),
-        (x(0, 2), EmptyIndex(), (4, 2), None),
-        (Large((30, 20)), Index(tuple(k * 7 % 10 for k in range(30))), (10, 20), 3),
-    ],
-    loose=4,
-)
-elementwise("masked_scale", lambda x, mask, scale: np.where(mask, x * scale, 0), options=[(1.25,)])
 row(
     "masked_mean",
     lambda x, mask: np.where(mask, x, 0).sum() / mask.sum(),
@@ -120,12 +65,18 @@ row(
     ],
     loose=4,
 )
+
+
 row(
     "masked_mean_backward",
     lambda grad, mask: np.where(mask, grad / mask.sum(), 0),
     [*[(x(), Mask(shape)) for shape in _MASKED], *[(Large(()), Mask(shape)) for shape in _ALL_MASKED]],
 )
+
+
 row("cross_entropy", _cross_entropy, _LOGITS, loose=8)
+
+
 row(
     "cross_entropy_backward",
     _cross_entropy_backward,
@@ -137,6 +88,8 @@ row(
     ],
     loose=8,
 )
+
+
 _COUNTED = [
     (x(3, 4), _CLASSES, None, 1),
     (x(3, 4), _CLASSES, Mask((3,)), 1),
@@ -145,7 +98,11 @@ _COUNTED = [
     (Large((0, 3)), EmptyIndex(), Mask((0,)), 1),
     (Large((40, 30), -20.0, 20.0), Index(tuple(k * 7 % 30 for k in range(40))), Mask((40,)), 1),
 ]
+
+
 row("mean_cross_entropy", _mean_cross_entropy, _COUNTED, loose=8)
+
+
 row(
     "mean_cross_entropy_backward",
     _mean_cross_entropy_backward,
@@ -157,4 +114,53 @@ row(
         (Large(()), Large((0, 3)), Large((0, 1)), EmptyIndex(), Mask((0,)), 1),
     ],
     loose=8,
+)
+
+
+def _paths(log_p: Any, labels: Any, step: int, length: int, blank: int) -> Any:
+    """Yield each alignment of one sequence, (steps,), and its probability."""
+    for path in product(range(log_p.shape[1]), repeat=step):
+        if [label for label, _ in groupby(path) if label != blank] == [*labels[:length]]:
+            yield path, np.exp(sum(log_p[t, label] for t, label in enumerate(path)))
+
+
+def _ctc_loss(log_p: Any, labels: Any, steps: Any, lengths: Any, blank: int) -> Any:
+    with np.errstate(divide="ignore"):
+        totals = [
+            sum(p for _, p in _paths(log_p[:, n], labels[n], int(steps[n]), int(lengths[n]), blank))
+            for n in range(log_p.shape[1])
+        ]
+        return -np.log(np.array(totals, "float64"))
+
+
+def _ctc_loss_backward(grad: Any, log_p: Any, labels: Any, steps: Any, lengths: Any, blank: int) -> Any:
+    out = np.zeros(log_p.shape)
+    for n in range(log_p.shape[1]):
+        paths = list(_paths(log_p[:, n], labels[n], int(steps[n]), int(lengths[n]), blank))
+        for path, p in paths:
+            out[range(len(path)), n, path] -= grad[n] * p / sum(q for _, q in paths)
+    return out
+
+
+_EXAMPLES: list[tuple[Any, ...]] = [  # shape of log_p, labels, steps, lengths, blank
+    ((4, 2, 3), Index(((1, 2), (2, 2))), Index((4, 3)), Index((2, 2)), 0),
+    ((3, 3, 3), Index(((0, 1), (1, 1), (0, 0))), Index((3, 2, 2)), Index((2, 2, 0)), 2),
+    ((3, 2, 2), Index(((1,), (1,))), Index((1, 0)), Index((1, 0)), 0),
+    ((2, 1, 3), EmptyIndex((1, 0)), Index((2,)), Index((0,)), 1),
+]
+
+row(
+    "ctc_loss",
+    _ctc_loss,
+    [((Array if k < 1 else Large)(shape, -2.0, 0.0), *how) for k, (shape, *how) in enumerate(_EXAMPLES)],
+    loose=16,
+)
+row(
+    "ctc_loss_backward",
+    _ctc_loss_backward,
+    [
+        ((Array if k < 1 else Large)(shape[1:2], -1.0, 1.0), (Array if k < 1 else Large)(shape, -2.0, 0.0), *how)
+        for k, (shape, *how) in enumerate(_EXAMPLES)
+    ],
+    loose=32,
 )

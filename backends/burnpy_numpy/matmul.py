@@ -1,6 +1,6 @@
 """Products of large matrices on burnpy's threads, if OpenBLAS would not use more of its own: see `cpu_threads.alone`.
 
-Linear layers and cross entropy are kernels, where these are on.
+Linear layers are kernels, where these are on.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.kernel import LEAST, family_kernels, operation_kernel
+from burnpy_numpy.kernels.kernel import family_kernels
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.openblas import cblas_gemm, gemm, openblas
-from burnpy_numpy.row_plans import row_plan
 
 MAX_SINGLE_THREADED = 1 << 18
 """The number of multiplications up to which OpenBLAS uses one thread by itself."""
@@ -37,11 +35,10 @@ if TYPE_CHECKING:
     from burnpy_numpy.kernels.launch import TemplateKernel
 
 _dot: Any = np.ndarray.dot
-_PICKED, _PICKED_BACKWARD = ("full", "index"), ("column", "full", "column", "index")
 
 
-class NumPyDense(ArrayBackend):
-    """Matrix products by OpenBLAS, linear layers, dropout's scaling and cross entropy."""
+class NumPyMatmul(ArrayBackend):
+    """Matrix products by OpenBLAS, and linear layers."""
 
     def matmul(self, x: Any, y: Any) -> Any:
         dtype = x.dtype
@@ -53,7 +50,7 @@ class NumPyDense(ArrayBackend):
                     return quietly(product, x, y)
             if x.size and x.ndim > 2:  # one large product instead of many small ones, though it may copy x
                 return self.matmul(x.reshape((-1, x.shape[-1])), y).reshape((*x.shape[:-1], y.shape[-1]))
-        elif x.ndim > 2 and _are_outer(x, y) and (kernels := family_kernels("dense")):
+        elif x.ndim > 2 and _are_outer(x, y) and (kernels := family_kernels("matmul")):
             out = kernels.run_outer_products(x, y)
             if out is not None:
                 return out
@@ -78,37 +75,6 @@ class NumPyDense(ArrayBackend):
 
     def matmul_tn(self, x: Any, y: Any) -> Any:
         return self.matmul(x.T, y) if x.ndim == 2 else super().matmul_tn(x, y)
-
-    def random_mask(self, generator: np.random.Generator, shape: Shape, p: float) -> Any:
-        if p >= 1.0:
-            return np.ones(shape, np.bool_)
-        drawn = generator.integers(0, 1 << 32, shape, np.uint32)  # takes half the time of drawing floats
-        return np.asarray(drawn < np.uint32(p * (1 << 32)))
-
-    def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
-        kernel = None
-        if x.size >= LEAST and x.shape == mask.shape and (x.dtype is float32 or x.dtype is float64):
-            kernel = operation_kernel("masked_scale", ("full", "mask_full", "scalar"), x.dtype, ())
-        if kernel is None:
-            return super().masked_scale(x, mask, scale)
-        return kernel.alike((x, mask), (scale,))
-
-    def cross_entropy(self, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
-        shape = index.shape
-        plan = row_plan(("cross_entropy", _PICKED, (1,), (dim,), x.shape, shape, x.dtype, index.dtype))
-        if plan is None:
-            return super().cross_entropy(x, index, dim)
-        kernel, rows, columns, small = plan
-        losses, total = kernel.outputs((x, index), (shape, small), rows, columns)
-        return losses, total
-
-    def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
-        shapes = (grad.shape, shape := x.shape, logsumexp.shape, index.shape)
-        dtypes = (grad.dtype, x.dtype, logsumexp.dtype, index.dtype)
-        plan = row_plan(("cross_entropy_gradient", _PICKED_BACKWARD, (), (dim,), *shapes, *dtypes))
-        if plan is None:
-            return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
-        return plan[0].outputs((grad, x, logsumexp, index), (shape,), plan[1], plan[2])[0]
 
 
 def _are_outer(x: Any, y: Any) -> bool:
@@ -166,7 +132,7 @@ def biased_product(x: Any, weight: Any, bias: Any) -> Any:
     blas, own = cblas_gemm(single), shares_products()
     if blas is None or (transposed and not weight.flags.f_contiguous) or (own and rows < columns):
         return None
-    kernels, out = family_kernels("dense"), np.empty((rows, columns), x.dtype)
+    kernels, out = family_kernels("matmul"), np.empty((rows, columns), x.dtype)
     work: threads.Work | None = None if kernels is None else kernels.affine_rows(x, weight, bias, out, blas.long)
     if work is None and rows * columns < MIN_BIAS_FIRST:
         return None
@@ -180,7 +146,7 @@ def biased_product(x: Any, weight: Any, bias: Any) -> Any:
 
 def linear_kernel(dtype: Any) -> TemplateKernel | None:
     """Return the kernel of a linear layer of C-contiguous arrays; None without OpenBLAS, or if kernels are off."""
-    blas, kernels = cblas_gemm(dtype == float32), family_kernels("dense")
+    blas, kernels = cblas_gemm(dtype == float32), family_kernels("matmul")
     if blas is None or kernels is None:
         return None
     kernel: TemplateKernel | None = kernels.affine_kernel(dtype, False, blas.long)

@@ -9,7 +9,7 @@ from burnpy_array import ArrayBackend
 from burnpy_numpy.kernels.kernel import MANY, family_kernels
 
 
-class NumPyBags(ArrayBackend):
+class NumPyEmbedding(ArrayBackend):
     """Sums of rows by a kernel; few elements, and what has no kernel, as by default."""
 
     def sum_rows(self, x: Any, source: Any, target: Any, scale: Any, count: int) -> Any:
@@ -17,7 +17,7 @@ class NumPyBags(ArrayBackend):
             len(source) * x.shape[1] >= MANY
             and below(source, len(x))
             and below(target, count)
-            and (kernels := family_kernels("bags"))
+            and (kernels := family_kernels("embedding"))
         ):
             out = kernels.rows_summed(x, source, target, scale, count)
             if out is not None:

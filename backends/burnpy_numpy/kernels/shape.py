@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.operations.padding import Pairs
+from burnpy.backend.operations.shape import Pairs
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.kernel import template_kernel

@@ -1,4 +1,7 @@
-"""Connectionist temporal classification in few calls of NumPy for each time step, of all sequences at once."""
+"""Losses: cross entropy by kernels, and connectionist temporal classification.
+
+The latter takes few calls of NumPy for each time step, of all sequences at once.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,32 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.operations.alignment import IMPOSSIBLE
+from burnpy.backend.operations.losses import IMPOSSIBLE
 from burnpy_array import ArrayBackend
+from burnpy_numpy.row_plans import row_plan
+
+_PICKED, _PICKED_BACKWARD = ("full", "index"), ("column", "full", "column", "index")
 
 
-class NumPyAlignment(ArrayBackend):
-    """The loss and its gradient, whose recursions forward and backward in time are one loop over both."""
+class NumPyLosses(ArrayBackend):
+    """Cross entropy, and the loss of CTC and its gradient, whose recursions over time are one loop over both."""
+
+    def cross_entropy(self, x: Any, index: Any, dim: int) -> tuple[Any, Any]:
+        shape = index.shape
+        plan = row_plan(("cross_entropy", _PICKED, (1,), (dim,), x.shape, shape, x.dtype, index.dtype))
+        if plan is None:
+            return super().cross_entropy(x, index, dim)
+        kernel, rows, columns, small = plan
+        losses, total = kernel.outputs((x, index), (shape, small), rows, columns)
+        return losses, total
+
+    def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
+        shapes = (grad.shape, shape := x.shape, logsumexp.shape, index.shape)
+        dtypes = (grad.dtype, x.dtype, logsumexp.dtype, index.dtype)
+        plan = row_plan(("cross_entropy_gradient", _PICKED_BACKWARD, (), (dim,), *shapes, *dtypes))
+        if plan is None:
+            return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
+        return plan[0].outputs((grad, x, logsumexp, index), (shape,), plan[1], plan[2])[0]
 
     def ctc_loss(self, log_p: Any, labels: Any, steps: Any, lengths: Any, blank: int) -> Any:
         if 0 in log_p.shape or log_p.dtype not in (float32, float64):

@@ -1,6 +1,7 @@
-"""Approximations of the error functions, the arctangent and the gamma function, made of a backend's operations.
+"""Error, gamma and zeta functions, the arctangent and the sinc, made of a backend's operations.
 
-Backends without native functions use them.
+Backends without native functions use them. Sources of zeta: DLMF, 25.11.1 and 2.10.1; S. L. Moshier, Cephes
+Mathematical Library, zeta.c (the domain).
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from burnpy.backend.numerics.arithmetic import polynomial, power
+from burnpy.backend.numerics.dual_numbers import slope_of
 from burnpy.backend.primitives import Float
 
 _SMALL = (
@@ -179,14 +182,6 @@ def atan(b: Any, x: Float) -> Float:
     return b.copysign(b.add(start, angle), x)
 
 
-def polynomial(b: Any, x: Float, coefficients: tuple[float, ...]) -> Float:
-    """Evaluate a polynomial by Horner's scheme; the coefficient of the highest power is first."""
-    total = b.add(b.mul(x, coefficients[0]), coefficients[1])
-    for c in coefficients[2:]:
-        total = b.add(b.mul(total, x), c)
-    return total
-
-
 _LOG_GAMMA = (
     *(-7.978941098521763e-07, 7.137711555893187e-05, 0.009060657389383225, 0.13010128282514377),
     *(0.6620976499212197, 1.4930605983586913, 1.5266184730966004, 0.5772156649015329),
@@ -326,3 +321,94 @@ def _cotangent(n: int) -> tuple[float, ...]:
             coefficients[k] -= c
             coefficients[k + 2] -= c
     return tuple(coefficients[::-1])
+
+
+_DOUBLE, _SINGLE = (10, 10), (6, 6)
+"""The terms that are summed one by one, and those of the asymptotic series for the others: for results that stay
+float64, and for those that are rounded to float32 afterwards."""
+
+
+def zeta(b: Any, x: Float, q: Float, single: bool) -> Float:
+    """Compute Σ (q + k)⁻ˣ over k >= 0, of float64 x > 1 and q; if ``single``, to nine digits.
+
+    It is ∞ at x = 1, and where q is 0 or a negative integer. For other negative q, x must be an integer: with the
+    fraction f of -q, the terms above 0 add up to ζ(x, 1 - f), and those below to (-1)ˣ (ζ(x, f) - ζ(x, 1 - q)).
+    """
+    d = b.discrete
+    negative = b.lt(q, 0.0)
+    size = b.abs(q)
+    fraction = b.where(negative, b.sub(size, b.floor(size)), b.full((), 0.5, q.dtype))
+    fraction = b.where(b.gt(fraction, 0.0), fraction, 0.5)
+    above = _positive(b, x, b.where(negative, b.add(b.neg(fraction), 1.0), q), single)
+    below = b.sub(_positive(b, x, fraction, single), _positive(b, x, b.where(negative, b.add(size, 1.0), 1.0), single))
+    half = b.mul(x, 0.5)
+    odd = b.ne(half, b.floor(half))
+    value = b.where(negative, b.add(above, b.where(odd, b.neg(below), below)), above)
+    infinity = b.full((), math.inf, x.dtype)
+    poles = d.bitwise_and(b.le(q, 0.0), b.eq(q, b.floor(q)))
+    value = b.where(b.eq(q, math.inf), b.full((), 0.0, x.dtype), value)
+    value = b.where(d.bitwise_or(poles, b.eq(x, 1.0)), infinity, value)
+    defined = d.bitwise_or(d.bitwise_or(b.ge(q, 0.0), poles), b.eq(x, b.floor(x)))
+    return _valid(b, x, q, b.where(defined, value, math.nan))
+
+
+def zeta_slope(b: Any, x: Float, q: Float, order: int) -> Float:
+    """Compute the derivative of ζ(x, q) by x of an order, from 1 on, for float64 x > 1 and q > 0; else NaN."""
+    value = slope_of(b, _positive, x, q, False, order=order)
+    inside = b.discrete.bitwise_and(b.gt(x, 1.0), b.gt(q, 0.0))
+    return _valid(b, x, q, b.where(inside, value, math.nan))
+
+
+def _valid(b: Any, x: Float, q: Float, value: Float) -> Float:
+    d = b.discrete
+    return b.where(d.bitwise_and(b.ge(x, 1.0), b.eq(q, q)), value, math.nan)
+
+
+def _positive(b: Any, x: Float, q: Float, single: bool) -> Float:
+    """Compute ζ(x, q) for x > 1 and q > 0, as q¹⁻ˣ times a sum of powers of (q + k) / q."""
+    x = b.clamp(x, 1.0 + 2.0**-52, 1e290)
+    q = b.clamp(q, 2.0**-1074, 1.7e308)
+    count, corrections = _SINGLE if single else _DOUBLE
+    exponent = b.add(x, -1.0)  # exact
+    end = b.add(q, float(count))
+    inverse = b.reciprocal(q)
+    total = b.full((), 1.0, q.dtype)
+    for k in range(1, count):
+        total = b.add(total, b.exp(b.neg(b.mul(x, b.log1p(b.mul(inverse, float(k)))))))
+    last = b.exp(b.neg(b.mul(x, b.log1p(b.mul(inverse, float(count))))))
+    limited = b.minimum(x, b.mul(end, 4.0))  # beyond, what follows is too small to matter
+    inverse_end = b.reciprocal(end)
+    rest, factor = b.full((), 0.5, q.dtype), b.mul(limited, inverse_end)
+    for k, number in enumerate(BERNOULLI[:corrections], 1):
+        rest = b.add(rest, b.mul(factor, number / math.factorial(2 * k)))
+        for j in (2.0 * k - 1.0, 2.0 * k):
+            factor = b.mul(factor, b.mul(b.add(limited, j), inverse_end))
+    finite = b.minimum(inverse, 1e290)  # for smaller q, the tail is too small to matter
+    tail = b.mul(last, b.add(b.mul(rest, finite), b.div(b.mul(end, finite), exponent)))
+    return b.mul(power(b, q, b.neg(exponent)), b.add(b.mul(total, inverse), tail))
+
+
+def sinc(b: Any, x: Float) -> Float:
+    """Compute sin(πx) / (πx), and 1 at 0."""
+    angle = b.mul(x, math.pi)
+    zero = b.eq(x, 0.0)
+    one = b.full((), 1.0, x.dtype)
+    return b.where(zero, one, b.div(b.sin(angle), b.where(zero, one, angle)))
+
+
+def sinc_derivative(b: Any, x: Float, order: int) -> Float:
+    """Compute sinc's n-th derivative by Taylor's series in [-1, 1], else from that derivative of x · sinc(x)."""
+    small = b.clamp(x, -1.0, 1.0)
+    first = (order + 1) // 2
+    numbers = [math.pi ** (2 * k) / (2 * k + 1) / math.factorial(2 * k - order) for k in range(first, first + 18)]
+    series = [-number if (first + k) % 2 else number for k, number in enumerate(numbers)]
+    near = polynomial(b, b.mul(small, small), tuple(series[::-1]))
+    near = b.mul(near, small) if order % 2 else near
+    large = b.where(b.le(b.abs(x), 1.0), b.full((), 1.0, x.dtype), x)
+    angle = b.mul(large, math.pi)
+    waves = b.sin(angle), b.cos(angle)
+    far = b.div(waves[0], angle)
+    for n in range(1, order + 1):
+        wave = b.mul(waves[n % 2], math.pi ** (n - 1) * (-1.0 if n % 4 > 1 else 1.0))
+        far = b.div(b.sub(wave, b.mul(far, float(n))), large)
+    return b.where(b.le(b.abs(x), 1.0), near, far)

@@ -1,4 +1,4 @@
-"""Examples of weighted sums and products of rows at indices."""
+"""Examples of embeddings and of weighted sums of rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,44 @@ import numpy as np
 
 from burnpy.testing.cases.samples import EmptyIndex, Index, Large, x
 from burnpy.testing.cases.table import row
+
+_WORDS = Index((2, 0, 2))
+_SENTENCES = Index((((0, 1), (2, 2)), ((1, 0), (0, 2))))
+
+
+def _embedding_backward(grad: Any, index: Any, shape: Any, padding: int | None) -> Any:
+    out = np.zeros(shape)
+    np.add.at(out, index, grad)
+    if padding is not None:
+        out[padding] = 0
+    return out
+
+
+row(
+    "embedding",
+    lambda weight, index, padding: weight[index],
+    [
+        (x(4, 3), _WORDS, None),
+        (x(4, 2), _SENTENCES, 3),
+        (x(4, 2), Index(1), None),
+        (x(4, 2), EmptyIndex(), None),
+        (Large((4, 2)), _SENTENCES, 2),
+    ],
+)
+
+
+row(
+    "embedding_backward",
+    _embedding_backward,
+    [
+        (x(3, 3), _WORDS, (4, 3), None),
+        (x(2, 2, 2, 2), _SENTENCES, (4, 2), 2),
+        (x(2), Index(1), (4, 2), None),
+        (x(0, 2), EmptyIndex(), (4, 2), None),
+        (Large((30, 20)), Index(tuple(k * 7 % 10 for k in range(30))), (10, 20), 3),
+    ],
+    loose=4,
+)
 
 
 def _sum_rows(x: Any, source: Any, target: Any, scale: Any, count: int) -> Any:
