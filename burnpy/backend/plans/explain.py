@@ -13,6 +13,8 @@ from burnpy.backend.primitives import Shape
 
 _MOST_ROWS = 60
 """The number of parts that are listed one by one."""
+_MOST_READS = 12
+"""The number of places outside of the arguments that are listed."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class PlanExplanation:
     unshared_bytes: int  #: the memory that they would take without sharing
     seconds: float  #: the time that recording, planning and compiling took
     source: str  #: the generated function
+    runs: int = 0  #: how often a compiled function ran it
+    reads: tuple[str, ...] = ()  #: what it depends on besides the arguments, as the code of the function says it
 
     @property
     def programs(self) -> tuple[ProgramPart, ...]:
@@ -83,9 +87,15 @@ class PlanExplanation:
         fused = sum(len(part.operations) for part in programs)
         kernels, single = counted(len(programs), "kernel"), counted(len(self.operations), "single operation")
         shared, apart = _size(self.bytes), _size(self.unshared_bytes)
+        use = [f"ran {counted(self.runs, 'time')}"] if self.runs else []
+        if self.reads:
+            more = len(self.reads) - _MOST_READS
+            shown = ", ".join(self.reads[:_MOST_READS]) + (f" and {more} more" if more > 0 else "")
+            use.append(f"made again if one of these changes: {shown}")
         return [
             f"{self.recorded} operations recorded: {kernels} of {counted(fused, 'operation')}, and {single}",
             f"{shared} for intermediate results, {apart} without sharing; made in {self.seconds:.2f} s",
+            *use,
         ]
 
     def _table(self) -> Iterator[str]:

@@ -1,90 +1,121 @@
-"""`Captured`: what a function reads besides its arguments, so that a plan is used only while all of it is unchanged.
+"""`captured`: what a function reads besides its arguments, so that a plan is used only while all of it is unchanged.
 
-A recording runs the Python code of a function once, and what the code reads from outside becomes part of the plan:
-variables of enclosing functions and modules, contents of lists and dicts, attributes of objects, and the same for every
-function that it calls. `captured` finds these places by the names in the code, and `Captured.holds` compares their
-values with those of the recording.
+A recording runs the Python code of a function once, and what the code reads from outside becomes part of the plan. The
+rule: every look-up that code reachable from the function can make, of a name in that code, is a `Place`. For a variable
+it is its value. For an attribute it is what the look-up finds and where: in the object, at a position of its class's
+MRO, or nowhere. Values that never change are compared by value, containers of the standard library by their members,
+tensors, modules and functions by identity, and other objects by the attributes that the code names; by all of them if
+the code computes names. What cannot be compared in this way, such as an iterator, is refused.
 
-Code of installed packages is not searched: of their objects, attributes that are numbers, text or functions are
-compared, and everything else by identity, as are tensors, modules and other immutable values. Attributes that are
-read by `getattr` with a computed name are not found.
+Functions of installed packages are trusted to depend on their arguments alone.
 """
 
 from __future__ import annotations
 
-import dis
-import enum
-import random
+import builtins
+import contextvars
+import io
+import logging
+import operator
+import os
 import sys
+import threading
+import weakref
+from array import array
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping
-from functools import cache, cached_property, lru_cache, partial
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial
+from mmap import mmap
 from types import (
-    BuiltinMethodType,
-    CellType,
+    BuiltinFunctionType,
     CodeType,
+    CoroutineType,
     FunctionType,
+    GeneratorType,
     GenericAlias,
+    GetSetDescriptorType,
     MappingProxyType,
     MemberDescriptorType,
+    MethodDescriptorType,
     MethodType,
+    MethodWrapperType,
     ModuleType,
+    SimpleNamespace,
+    UnionType,
+    WrapperDescriptorType,
 )
-from typing import Any, NamedTuple
+from typing import Any, NoReturn
 
 import numpy as np
 
 from burnpy.backend.backend import Backend
+from burnpy.backend.errors import RecordingError, a
+from burnpy.func.compiling.code import OWN, functions_of, is_read_by_others, is_users, names_in, reads_outside
+from burnpy.func.compiling.guards import (
+    IMMUTABLE,
+    MISSING,
+    Place,
+    bytes_of,
+    content_of,
+    flat,
+    is_locked,
+    members_of,
+    of_places,
+    slot_of,
+    state_of,
+)
 from burnpy.func.pytree import children_of
 from burnpy.tensor.tensor_base import TensorBase
 
-_VALUES = (int, float, complex, str, bytes, type(None), enum.Enum, np.generic, np.dtype)
-_SEQUENCES = (list, tuple, set, frozenset, deque)
-_OWN = ("burnpy", "burnpy_array", "burnpy_numpy", "burnpy_cupy", "numpy")
-_MISSING = object()
-
-
-class _Place(NamedTuple):
-    """One place that the function reads, and its value during the recording."""
-
-    label: str  #: the expression of it in the function's code
-    find: Callable[[], Any]
-    value: Any
-    contents: bool  #: whether the value is a tuple of the contents of a container
+_CONTAINERS = (dict, MappingProxyType, list, tuple, set, frozenset, deque)
+_MOST_BYTES = 4096
+"""The most bytes of an array that is compared at each call."""
+_REFUSED: dict[Any, str] = {
+    (GeneratorType, CoroutineType): "which gives other values each time",
+    (io.IOBase,): "a file",
+    (contextvars.ContextVar, threading.local): "whose value depends on the context or thread",
+    (type(os.environ),): "the variables of the environment",
+    (weakref.ReferenceType, weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet):
+        "whose objects may be gone",
+    (bytearray, memoryview, array, mmap): "a buffer that can be written to",
+}  # fmt: skip
+"""Kinds of objects whose changes cannot be seen at little cost, as messages say them."""
+_UNREAD = (
+    *(logging.Logger, logging.Handler, threading.Event, threading.Condition, threading.Thread),
+    *(type(threading.Lock()), type(threading.RLock())),
+)
+"""Classes of objects that code uses for what they do, and that hold no values for a plan."""
 
 
 class Captured:
-    """The places outside of a function's arguments that it reads, with their values.
+    """The places outside of a function's arguments that it reads, with what they were.
 
     Args:
         places: the places.
         generators: the random generators of Python and NumPy that it may draw from, with their states.
     """
 
-    def __init__(self, places: Iterable[_Place] = (), generators: Iterable[_Place] = ()) -> None:
-        self._places, self._generators = tuple(places), tuple(generators)
+    def __init__(self, places: Iterable[Place] = (), generators: Iterable[Place] = ()) -> None:
+        self.places, self._generators = tuple(places), tuple(generators)
+        self._holds: Callable[[], bool] | None = None
 
     def holds(self) -> bool:
-        """Return whether all places have the values that they had."""
-        for _, find, value, contents in self._places:
-            now = find()
-            if now is not value and not (_same_contents(now, value) if contents else _same(now, value)):
-                return False
-        return True
+        """Return whether all places are what they were."""
+        if self._holds is None:
+            self._holds = of_places(self.places)
+        return self._holds()
 
     def drawn(self) -> str | None:
         """Return the expression of a generator that was drawn from meanwhile; None if there is none."""
-        return next((label for label, find, value, _ in self._generators if find() != value), None)
+        return next((place.label for place in self._generators if not place.holds()), None)
 
     def changed(self) -> tuple[str, str] | None:
         """Return the expression of the first place that has another value, and the change as text; None if none has."""
-        for label, find, value, contents in self._places:
-            now = find()
-            if now is value or (_same_contents(now, value) if contents else _same(now, value)):
-                continue
-            if contents:
-                return label, "has other elements now"
-            return label, f"was {_shown(value)} and is {_shown(now)} now"
+        for place in self.places:
+            if not place.holds():
+                if place.members or place.value is True:
+                    return place.label, "has other elements now"
+                return place.label, f"was {_shown(place.value)} and is {_shown(place.now())} now"
         return None
 
 
@@ -94,6 +125,9 @@ def captured(f: Any, arguments: Iterable[Any] = ()) -> Captured:
     Args:
         f: the function, or another callable object.
         arguments: its arguments, whose classes have methods that it may call.
+
+    Raises:
+        RecordingError: its changes cannot be seen, as those of an iterator.
 
     >>> def scaling(factors):
     ...     return lambda x: x * factors[0]
@@ -105,14 +139,16 @@ def captured(f: Any, arguments: Iterable[Any] = ()) -> Captured:
     >>> state.holds(), state.changed()
     (False, ('factors', 'has other elements now'))
     """
-    names: set[str] = set()
+    search = _Search(set(), False, False)
     while True:
-        search = _Search(frozenset(names), names)
         search.value(f, getattr(f, "__name__", "f"))
         for argument in arguments:
             search.argument(argument)
-        if len(names) == len(search.names):  # no code was found that reads further attributes
+        found = _Search(search.found, search.anything, search.missing)
+        if found.key == search.key:  # no code was found that reads further attributes
+            search.lacking()
             return Captured(search.places, search.generators)
+        search = found
 
 
 class _Search:
@@ -120,34 +156,49 @@ class _Search:
 
     Args:
         names: the names of attributes that code is known to read.
-        found: gets further such names.
+        anything: whether it may read attributes of other names.
+        missing: whether it may go on where an attribute is missing.
     """
 
-    def __init__(self, names: frozenset[str], found: set[str]) -> None:
-        self.names, self.found = names, found
-        self.places: list[_Place] = []
-        self.generators: list[_Place] = []
-        self._classes: set[type] = set()
+    def __init__(self, names: set[str], anything: bool, missing: bool) -> None:
+        self.names, self.key = frozenset(names), (frozenset(names), anything, missing)
+        self.found, self.anything, self.missing = set(names), anything, missing
+        self.places: list[Place] = []
+        self.generators: list[Place] = []
+        self._classes: dict[type, frozenset[str]] = {}  # the names that each class has
+        self._held: dict[type, set[str]] = {}  # the names that objects of each class have themselves
         self._seen: dict[int, Any] = {}  # the objects by id, which keeps them alive
 
-    def place(self, label: str, find: Callable[[], Any]) -> None:
+    def place(self, label: str, value: Any, text: str, *objects: Any) -> None:
         """Note a place, and search its value."""
-        value = find()
-        self.places.append(_Place(label, find, value, False))
+        self.places.append(Place(label, text, objects, value))
         self.value(value, label)
 
-    def contents(self, label: str, find: Callable[[], Any]) -> None:
-        """Note the contents of a container, and search them."""
-        values = find()
-        self.places.append(_Place(label, find, values, True))
-        for k, value in enumerate(values):
-            self.value(value, f"{label}[{k}]")
+    def members(self, label: str, container: Any) -> None:
+        """Note the members of a container, and search them."""
+        members = members_of(container)
+        self.places.append(Place(label, "{0}", (container,), members, True))
+        for k, member in enumerate(members):
+            self.value(member, f"{label}[{k}]")
+
+    def entry(self, label: str, space: Any, name: str) -> None:
+        """Note the variable of a name in a dict."""
+        if name in space:
+            self.place(label, space[name], "{0}[{1}]", space, name)
+        else:
+            self.place(label, MISSING, "{0}({1}, {2})", space.get, name, MISSING)
+
+    def lacks(self, label: str, space: Any, names: Iterable[str]) -> None:
+        """Note that a dict has none of some names."""
+        absent = frozenset(names).difference(space)
+        if absent:
+            self.places.append(Place(label, "{0}({1})", (space.keys().isdisjoint, absent), True))
 
     def argument(self, x: Any) -> None:
         """Search the classes of an argument, whose tensors and settings the keys of plans compare."""
         children = children_of(x)
         if children is None or hasattr(type(x), "named_modules"):
-            self.value(x, type(x).__name__)
+            self.value(x, f"a {type(x).__name__}")
             return
         self.class_(type(x))
         for child in children:
@@ -155,33 +206,44 @@ class _Search:
 
     def value(self, x: Any, label: str) -> None:
         """Search an object that the function can reach."""
-        if isinstance(x, (*_VALUES, TensorBase, Backend, GenericAlias)) or x is _MISSING or id(x) in self._seen:
+        if x is MISSING or isinstance(x, (*IMMUTABLE, TensorBase, Backend, GenericAlias, UnionType, CodeType)):
+            return
+        if id(x) in self._seen:
             return
         self._seen[id(x)] = x
         if isinstance(x, FunctionType):
             self.function(x, label)
-        elif isinstance(x, (MethodType, BuiltinMethodType)):
-            self.value(getattr(x, "__func__", None), label)
+        elif isinstance(x, BuiltinFunctionType):
+            if reads_outside(x):
+                _refuse(label, "which reads what is outside of the program")
+            self.value(x.__self__, label.rpartition(".")[0] or label)
+        elif isinstance(x, (staticmethod, classmethod, property, cached_property)):
+            for method in functions_of(x):
+                self.value(method, label)
+        elif isinstance(x, MethodWrapperType):
             self.value(x.__self__, label)
+        elif isinstance(x, MethodType):
+            self.value(x.__func__, label)
+            self.value(x.__self__, label.rpartition(".")[0] or label)
         elif isinstance(x, partial):
-            for part in (x.func, x.args, x.keywords):
-                self.value(part, label)
+            self.place(f"{label}.func", x.func, "{0}.func", x)
+            self.members(f"{label}.args", x.args)
+            self.members(f"{label}.keywords", x.keywords)
+        elif isinstance(x, (operator.attrgetter, operator.methodcaller)):
+            self.found.update(part for name in x.__reduce__()[1] if isinstance(name, str) for part in name.split("."))
         elif isinstance(x, type):
             self.class_(x)
-        elif isinstance(x, (dict, MappingProxyType)):
-            self.contents(label, lambda: (*x, *x.values()))
-        elif isinstance(x, _SEQUENCES):
-            self.contents(label, lambda: tuple(x))
+        elif isinstance(x, MemberDescriptorType | GetSetDescriptorType | WrapperDescriptorType | MethodDescriptorType):
+            return
+        elif isinstance(x, _CONTAINERS):
+            self.members(label, x)
+            self.object(x, label)
         elif isinstance(x, np.ndarray):
-            if _is_read_only(x):
-                self.places.append(_Place(label, lambda: _is_read_only(x), True, False))
-            else:
-                before = x.tobytes()
-                self.contents(label, lambda: (x.dtype, x.shape, _bytes_of(x, before)))
-        elif (state := _state_of(x, self.names)) is not None:
-            self.generators.append(_Place(label, state, state(), False))
+            self.array(x, label)
+        elif (state := state_of(x, self.names)) is not None:
+            self.generators.append(Place(label, "{0}()", (state,), state()))
         elif isinstance(x, ModuleType):
-            if _is_users(x.__name__):
+            if is_users(x.__name__):
                 self.attributes(x, vars(x), label)
         elif hasattr(type(x), "named_modules"):
             self.network(x, label)
@@ -190,178 +252,189 @@ class _Search:
         else:
             self.object(x, label)
 
+    def array(self, x: Any, label: str) -> None:
+        """Note the elements of an array that may change."""
+        if type(x) is np.ndarray and is_locked(x):
+            return
+        if x.dtype.hasobject:
+            self.places.append(Place(label, "{0}(({1}).tolist())", (flat, x), flat(x.tolist())))
+            for member in x.flat:
+                self.value(member, label)
+            return
+        if x.nbytes > _MOST_BYTES:
+            _refuse(
+                label,
+                f"whose {x.nbytes} bytes may change and are too many to compare at each call",
+                "pass it as a tensor, or read a tensor that was made of it once",
+            )
+        self.places.append(Place(label, "{0}({1})", (bytes_of, x), bytes_of(x)))
+
     def function(self, f: FunctionType, label: str) -> None:
         """Search a function: its variables from outside, its defaults and attributes."""
+        if reads_outside(f):
+            _refuse(label, "which reads what is outside of the program")
+        users = is_users(f.__globals__.get("__name__", ""))
+        if users:
+            self.places.append(Place(f"the code of {label}()", "{0}.__code__", (f,), f.__code__))
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
-            self.place(name, partial(_content, cell))
-        for default in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()):
-            self.value(default, f"a default of {label}()")
-        if _is_users(f.__globals__.get("__name__", "")):
-            self.attributes(f, vars(f), label)
-            self.code(f.__code__, f.__globals__)
+            self.place(
+                name,
+                content_of(cell),
+                "{0}.cell_contents" if content_of(cell) is not MISSING else "{1}({0})",
+                cell,
+                content_of,
+            )
+        if f.__defaults__:
+            self.place(f"the defaults of {label}()", f.__defaults__, "{0}.__defaults__", f)
+        if f.__kwdefaults__:
+            self.place(f"the defaults of {label}()", f.__kwdefaults__, "{0}.__kwdefaults__", f)
+        if users:
+            if vars(f):
+                self.attributes(f, vars(f), label)
+            self.code(f)
         self.value(getattr(f, "__wrapped__", None), label)
 
-    def code(self, code: CodeType, space: dict[str, Any]) -> None:
+    def code(self, f: FunctionType) -> None:
         """Search the variables of a module that code reads or assigns, and note the attributes that it reads."""
-        names = _names_in(code)
+        names, space = names_in(f.__code__), f.__globals__
         self.found |= names.attributes
+        self.anything, self.missing = self.anything or names.anything, self.missing or names.missing
         for name in names.variables:
-            if name in space or name in names.assigned:
-                self.place(name, partial(space.get, name, _MISSING))
+            if name in space or name in names.assigned or not hasattr(builtins, name):
+                self.entry(name, space, name)
+            else:
+                self.value(getattr(builtins, name), name)
+        hidden = [name for name in names.variables if name not in space and hasattr(builtins, name)]
+        self.lacks("a name of a builtin", space, hidden)
         for name in names.modules:
             self.value(sys.modules.get(name), name)
+        cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+        for root, *path in names.paths:
+            x = content_of(cells[root]) if root in cells else space.get(root, sys.modules.get(root))
+            self.path(x, root, path)
 
-    def class_(self, cls: type) -> None:
-        """Search the methods of a class, and those of its attributes that code reads."""
+    def path(self, x: Any, label: str, names: Iterable[str]) -> None:
+        """Search what attributes of installed modules give, and of their classes."""
+        for name in names:
+            if not (isinstance(x, ModuleType) and not is_users(x.__name__)) and type(x) is not type:
+                return
+            if isinstance(x, type) and name in ("now", "today", "utcnow") and x.__module__ == "datetime":
+                _refuse(f"{label}.{name}", "which reads what is outside of the program")
+            label, holder, x = f"{label}.{name}", x, getattr(x, name, MISSING)
+            if isinstance(holder, ModuleType) and holder.__name__.partition(".")[0] not in OWN:
+                if isinstance(x, (FunctionType, BuiltinFunctionType)):
+                    if reads_outside(x):
+                        _refuse(label, "which reads what is outside of the program")
+                elif not isinstance(x, (type, ModuleType)) and callable(getattr(x, "__class__", None)):
+                    self.entry(label, vars(holder), name)
+
+    def class_(self, cls: type) -> frozenset[str]:
+        """Search a class; return the names of the attributes that code reads and that it has.
+
+        The methods whose names code has are searched, and those that Python calls by itself.
+        """
+        if cls in self._classes:
+            return self._classes[cls]
+        self._classes[cls] = frozenset()
+        if type(cls) is not type and is_users(type(cls).__module__):
+            self.class_(type(cls))
+        known: set[str] = set()
+        called = any(each is not object and not is_users(each.__module__) for each in cls.__mro__)  # by that one's code
         for each in cls.__mro__:
-            if each in self._classes or not _is_users(each.__module__):
+            if not is_users(each.__module__):
+                known |= self.names & vars(each).keys()
                 continue
-            self._classes.add(each)
-            for name, member in [*vars(each).items()]:
-                methods = _functions_of(member)
-                for method in methods:
-                    self.value(method, f"{each.__name__}.{name}")
-            self.attributes(each, vars(each), each.__name__)
+            space = vars(each)
+            if self.anything:
+                self.places.append(
+                    Place(f"the attributes of {each.__name__}", "{0}", (space,), members_of(space), True)
+                )
+            own = [name for name in space if called or name in self.names or name[:2] == "__"]
+            for name in own:
+                if name in self.names:
+                    self.places.append(Place(f"{each.__name__}.{name}", "{0}[{1}]", (space, name), space[name]))
+                for member in functions_of(space[name]) if name not in self.names else [space[name]]:
+                    self.value(member, f"{each.__name__}.{name}")
+            known.update(own)
+        known &= self.names
+        if is_users(cls.__module__):
+            self.places.append(Place(f"the bases of {cls.__name__}", "{0}.__mro__", (cls,), cls.__mro__))
+        self._classes[cls] = frozenset(known)
+        return self._classes[cls]
 
-    def attributes(self, x: Any, members: Mapping[str, Any], label: str) -> None:
-        """Note those attributes of an object that code reads, but for methods and other descriptors."""
-        for name in self.names & members.keys():
-            if not hasattr(type(members[name]), "__get__") or isinstance(x, ModuleType) or name in vars(x):
-                self.place(f"{label}.{name}", partial(getattr, x, name, _MISSING))
+    def lacking(self) -> None:
+        """Note the names that classes lack, and that would hide what look-ups find in other classes or in objects."""
+        for cls in self._classes:
+            if not is_users(cls.__module__):
+                continue
+            for k, each in enumerate(cls.__mro__):
+                if is_users(each.__module__):
+                    later = {name for above in cls.__mro__[k + 1 :] for name in self.names & vars(above).keys()}
+                    hidden = self.names if self.missing else later | self._held.get(cls, set())
+                    self.lacks(f"an attribute of {each.__name__}", vars(each), hidden)
+
+    def attributes(self, x: Any, space: Any, label: str) -> None:
+        """Note the attributes that an object holds itself: those that code names, or all."""
+        if (self.anything and not isinstance(x, ModuleType)) or is_read_by_others(type(x)):
+            self.members(f"the attributes of {label}", space)
+        for name in self.names & space.keys():
+            self.entry(f"{label}.{name}", space, name)
+        if self.missing:
+            self.lacks(f"an attribute of {label}", space, self.names)
 
     def object(self, x: Any, label: str) -> None:
         """Search an object of any other class."""
-        cls, own = type(x), getattr(x, "__dict__", {})
-        if _is_users(cls.__module__):
-            self.class_(cls)
-            members: dict[str, Any] = {}
-            for each in reversed(cls.__mro__):
-                slots = {name for name, member in vars(each).items() if isinstance(member, MemberDescriptorType)}
-                members |= {name: None if name in slots else member for name, member in vars(each).items()}
-            self.attributes(x, members | own, label)
-        elif not _is_frozen(cls):
-            for name, member in [*own.items()]:
-                if isinstance(member, (*_VALUES, FunctionType, MethodType)) or name in self.names:
-                    self.place(f"{label}.{name}", partial(getattr, x, name, _MISSING))
+        cls = type(x)
+        for classes, reason in _REFUSED.items():
+            if isinstance(x, classes) and not (isinstance(x, memoryview) and x.readonly and isinstance(x.obj, bytes)):
+                _refuse(label, f"{a(cls.__name__)}, {reason}" if cls.__name__ not in reason else reason)
+        users, space = is_users(cls.__module__), getattr(x, "__dict__", None)
+        if isinstance(x, Iterator) and not users:
+            _refuse(label, f"{a(cls.__name__)}, which gives other values each time")
+        if isinstance(x, _UNREAD) or cls.__module__.partition(".")[0] in OWN:
+            return
+        if users:
+            self.places.append(Place(f"the class of {label}", "{0}.__class__", (x,), cls))
+            known = self.class_(cls)
+            for each in cls.__mro__:
+                for name in self.names if not self.anything else vars(each):
+                    if isinstance(vars(each).get(name), MemberDescriptorType):
+                        slot = partial(slot_of, vars(each)[name], x)
+                        self.place(f"{label}.{name}", slot(), "{0}()", slot)
+            if space is not None:
+                self.places.append(Place(f"the attributes of {label}", "{0}.__dict__", (x,), space))
+                self.lacks(f"an attribute of {label}", space, known)
+                self._held.setdefault(cls, set()).update(self.names & space.keys())
+                self.attributes(x, space, label)
+        elif isinstance(x, SimpleNamespace) or cls.__module__ == "argparse":
+            self.attributes(x, vars(x), label)
+        elif space is not None:
+            if not isinstance(x, _CONTAINERS) or space:
+                self.members(f"the attributes of {label}", space)
+        elif (
+            not isinstance(x, _CONTAINERS)
+            and not hasattr(cls, "__get__")
+            and cls.__module__ not in ("typing", "operator", "functools", "builtins")
+        ):
+            _refuse(label, f"{a(cls.__name__)}, whose changes cannot be seen")
 
     def network(self, x: Any, label: str) -> None:
         """Search a `burnpy.nn.Module`, which never changes; the objects in its settings may."""
         for path, part in x.named_modules().items():
             self.class_(type(part))
             for name, member in vars(part).items():
-                if name in self.names and not isinstance(member, (*_VALUES, *_SEQUENCES)):
+                if name in self.names or self.anything:
                     self.value(member, ".".join(filter(None, (label, path, name))))
 
 
-class _Names(NamedTuple):
-    """The names in code, with those of the functions inside of it."""
-
-    variables: frozenset[str]  #: the variables of the module that it reads or assigns
-    assigned: frozenset[str]  #: those that it assigns
-    attributes: frozenset[str]  #: the attributes that it reads or assigns
-    modules: frozenset[str]  #: the modules that it imports
-
-
-@lru_cache(maxsize=4096)
-def _names_in(code: CodeType) -> _Names:
-    found: dict[str, set[str]] = {"variables": set(), "assigned": set(), "attributes": set(), "modules": set()}
-    for step in dis.get_instructions(code):
-        operation, name = step.opname, step.argval
-        if operation in ("LOAD_GLOBAL", "LOAD_NAME"):
-            found["variables"].add(name)
-        elif operation in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-            found["variables"].add(name)
-            found["assigned"].add(name)
-        elif operation == "IMPORT_NAME":
-            found["modules"].add(name)
-        elif operation.startswith(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER", "STORE_ATTR", "IMPORT_FROM")):
-            found["attributes"].add(name)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            for kind, names in _names_in(constant)._asdict().items():
-                found[kind] |= names
-    return _Names(**{kind: frozenset(names) for kind, names in found.items()})
-
-
-@cache
-def _is_users(module: str) -> bool:
-    """Return whether a module, by its name, is the user's own and no installed package."""
-    root = module.partition(".")[0]
-    if root in _OWN or root in sys.stdlib_module_names:
-        return False
-    file = getattr(sys.modules.get(module), "__file__", None) or ""
-    return "site-packages" not in file and "dist-packages" not in file
-
-
-def _functions_of(member: Any) -> list[Any]:
-    """Return the functions in a member of a class: of a method, a property or another descriptor."""
-    if isinstance(member, FunctionType) or hasattr(member, "__wrapped__"):
-        return [member]
-    if isinstance(member, (staticmethod, classmethod)):
-        return [member.__func__]
-    if isinstance(member, property):
-        return [f for f in (member.fget, member.fset) if f is not None]
-    return [member.func] if isinstance(member, cached_property) else []
-
-
-def _state_of(x: Any, names: Container[str]) -> Callable[[], str] | None:
-    """Return a function that returns the state of a random generator, or of the one that a module shares."""
-    if x is np and "random" in names:
-        x = np.random
-    if x is random or x is np.random:
-        x = random._inst if x is random else np.random.mtrand._rand
-    if isinstance(x, random.Random):
-        return lambda: str(x.getstate())
-    if isinstance(x, np.random.Generator):
-        return lambda: str(x.bit_generator.state)
-    return (lambda: str(x.get_state())) if isinstance(x, np.random.RandomState) else None
-
-
-def _is_read_only(x: Any) -> bool:
-    """Return whether an array, and the arrays whose memory it is a part of, are read-only."""
-    while isinstance(x, np.ndarray):
-        if x.flags.writeable:
-            return False
-        x = x.base
-    return not isinstance(x, (bytearray, memoryview)) or (isinstance(x, memoryview) and x.readonly)
-
-
-def _is_frozen(cls: type) -> bool:
-    """Return whether a class is a frozen dataclass."""
-    return bool(getattr(getattr(cls, "__dataclass_params__", None), "frozen", False))
-
-
-def _bytes_of(x: Any, before: bytes) -> bytes:
-    """Return the elements of an array as bytes: ``before`` itself if they are the same, without a copy of them."""
-    plain = x.flags.c_contiguous and not x.dtype.hasobject
-    if plain and x.nbytes == len(before) and before.startswith(x.reshape(-1).view(np.uint8)):
-        return before
-    return x.tobytes()  # type: ignore[no-any-return]  # of NumPy
-
-
-def _content(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not assigned yet
-        return _MISSING
-
-
-def _same(now: Any, before: Any) -> bool:
-    """Return whether two values make no difference to code: equal numbers or texts of one type."""
-    if type(now) is not type(before):
-        return False
-    if isinstance(now, float):
-        return bool(now.hex() == before.hex())  # 0.0 is not -0.0, and nan is nan
-    if isinstance(now, tuple):
-        return _same_contents(now, before)
-    return isinstance(now, _VALUES) and bool(now == before)
-
-
-def _same_contents(now: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
-    return len(now) == len(before) and all(a is b or _same(a, b) for a, b in zip(now, before, strict=True))
+def _refuse(label: str, reason: str, way: str = "pass its value as an argument") -> NoReturn:
+    raise RecordingError(
+        f"a compiled function reads {label}, {reason}, which its replays would not do again; {way}, or say "
+        'compiled(f, captured="constant") to keep what the first call finds'
+    )
 
 
 def _shown(value: Any) -> str:
-    if value is _MISSING:
+    if value is MISSING:
         return "missing"
-    return f"{value!r:.60}" if isinstance(value, _VALUES) else f"another {type(value).__name__}"
+    return f"{value!r:.60}" if isinstance(value, IMMUTABLE) else f"another {type(value).__name__}"

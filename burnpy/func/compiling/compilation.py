@@ -5,16 +5,17 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from collections.abc import Callable
+from _thread import allocate_lock
+from collections.abc import Callable, Iterable
 from inspect import Parameter
 from types import MethodType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, overload
 
 from burnpy.autodiff.recording import current_mode
 from burnpy.backend.errors import ArgumentError, KindError, RecordingError
 from burnpy.backend.functions import signature
 from burnpy.backend.plans.explain import PlanExplanation
-from burnpy.func.compiling.captured import captured
+from burnpy.func.compiling.captured import Captured, captured
 from burnpy.func.compiling.recorded_calls import Call, RecordedCall, compare, recorded
 from burnpy.func.pytree import Structure, describe_tree, is_registered, paths
 from burnpy.tensor.call_errors import explained
@@ -33,14 +34,18 @@ MANY_PLANS = 8
 class Compiled(Generic[P, T]):
     """A function that runs as a plan: the result of `compiled`."""
 
-    def __init__(self, f: Callable[P, T], donate: tuple[str, ...], check: bool) -> None:
+    def __init__(
+        self, f: Callable[P, T], donate: tuple[str, ...], check: bool, captured: str = "guarded", max_plans: int = 64
+    ) -> None:
         functools.update_wrapper(self, f)
-        self._f, self._check = f, check
+        self._f, self._check, self._captured, self._max_plans = f, check, captured, max_plans
         self._module: Any = f if is_registered(f) else None
         self._donated = {} if not donate else _positions(f, donate)
         self._known: dict[Any, list[RecordedCall]] = {}
+        self._order: dict[RecordedCall, Any] = {}  # the keys of plans, the one that was found longest ago first
         self._last: tuple[RecordedCall, Any] | None = None  # the plan of the last call, and the mode
         self._warned = False
+        self._lock = allocate_lock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Compute the function by its plan for such arguments, which the first call makes.
@@ -72,7 +77,7 @@ class Compiled(Generic[P, T]):
 
     @property
     def plans(self) -> tuple[PlanExplanation, ...]:
-        """The explanations of all plans, in the order in which they were made."""
+        """The explanations of all plans, in the order in which they were made: also what each reads, and its runs."""
         return tuple([plan.explanation() for plans in list(self._known.values()) for plan in plans])
 
     def explain(self, *args: P.args, **kwargs: P.kwargs) -> PlanExplanation:
@@ -82,6 +87,7 @@ class Compiled(Generic[P, T]):
     def clear(self) -> None:
         """Drop all plans, and free their memory."""
         self._known.clear()
+        self._order.clear()
         self._last = None
 
     def __copy__(self) -> Self:
@@ -98,7 +104,14 @@ class Compiled(Generic[P, T]):
         name: str = getattr(self, "__qualname__", "")
         for part in name.split("."):
             named = getattr(named, part, None)
-        return name if named is self else (Compiled, (self._f, tuple(self._donated), self._check))
+        return (
+            name
+            if named is self
+            else (
+                Compiled,
+                (self._f, tuple(self._donated), self._check, self._captured, self._max_plans),
+            )
+        )
 
     def __repr__(self) -> str:
         return f"compiled({getattr(self._f, '__qualname__', self._f)})"
@@ -112,23 +125,40 @@ class Compiled(Generic[P, T]):
     def _plan(self, call: Call) -> RecordedCall:
         """Return the plan for a call; recorded if there is none."""
         key = (call.key, current_mode())
-        known = self._known.setdefault(key, [])
-        found = _matching(known, call)
-        if found is not None:
-            return found
-        f: Any = _called if self._module is not None else self._f
-        plan = self._recorded(f, call)
-        if self._check:
-            compare(f, call, plan)
-        found = _matching(known, call)
-        if found is not None:  # of another thread, meanwhile
-            return found
-        known.append(plan)
-        count = sum(map(len, self._known.values()))
-        if count > MANY_PLANS and not self._warned:
+        found = _matching(self._known.get(key, ()), call)
+        if found is None:
+            f: Any = _called if self._module is not None else self._f
+            plan = self._recorded(f, call)
+            if self._check:
+                compare(f, call, plan)
+            known = self._known.setdefault(key, [])
+            found = _matching(known, call)  # of another thread, meanwhile
+            if found is None:
+                known.append(plan)
+                found = plan
+        with self._lock:
+            self._order.pop(found, None)
+            self._order[found] = key
+            while len(self._order) > self._max_plans:
+                oldest = next(iter(self._order))
+                key = self._order.pop(oldest)
+                plans = [other for other in self._known.pop(key, ()) if other is not oldest]
+                if plans:
+                    self._known[key] = plans
+        self._warn(call)
+        return found
+
+    def _warn(self, call: Call) -> None:
+        """Warn once if there are many plans."""
+        count = len(self._order)
+        if not self._warned and count > min(MANY_PLANS, self._max_plans - 1):
             self._warned = True
-            warnings.warn(f"{self!r} has {count} plans; {self._changed(key, call)}", RuntimeWarning, stacklevel=3)
-        return plan
+            warnings.warn(
+                f"{self!r} has {count} plans, of at most {self._max_plans} that it keeps; "
+                f"{self._changed((call.key, current_mode()), call)}",
+                RuntimeWarning,
+                stacklevel=4,
+            )
 
     def _recorded(self, f: Any, call: Call) -> RecordedCall:
         """Record a call.
@@ -138,7 +168,7 @@ class Compiled(Generic[P, T]):
         """
         change = None
         for _ in range(2):  # the second time with caches filled that the function keeps
-            state = captured(self._f, (call.args, call.kwargs))
+            state = captured(self._f, (call.args, call.kwargs)) if self._captured == "guarded" else Captured()
             plan = recorded(f, call)
             drawn = state.drawn()
             if drawn is not None:
@@ -174,7 +204,7 @@ class Compiled(Generic[P, T]):
         return "arguments of other structures or settings, or other modes; pass what changes as a float or tensor"
 
 
-def _matching(plans: list[RecordedCall], call: Call) -> RecordedCall | None:
+def _matching(plans: Iterable[RecordedCall], call: Call) -> RecordedCall | None:
     """Return the plan of a call, among those of equal keys."""
     for plan in plans:
         if plan.structure == call.structure and plan.captured.holds():
@@ -229,13 +259,27 @@ def _positions(f: Any, donate: tuple[str, ...]) -> dict[str, int]:
 
 
 @overload
-def compiled(f: Callable[P, T], *, donate: tuple[str, ...] = (), check: bool = False) -> Compiled[P, T]: ...
+def compiled(
+    f: Callable[P, T],
+    *,
+    donate: tuple[str, ...] = (),
+    check: bool = False,
+    captured: Literal["guarded", "constant"] = "guarded",
+    max_plans: int = 64,
+) -> Compiled[P, T]: ...
 @overload
 def compiled(
-    f: None = None, *, donate: tuple[str, ...] = (), check: bool = False
+    f: None = None,
+    *,
+    donate: tuple[str, ...] = (),
+    check: bool = False,
+    captured: Literal["guarded", "constant"] = "guarded",
+    max_plans: int = 64,
 ) -> Callable[[Callable[P, T]], Compiled[P, T]]: ...
 @explained
-def compiled(f: Any = None, *, donate: Any = (), check: bool = False) -> Any:
+def compiled(
+    f: Any = None, *, donate: Any = (), check: bool = False, captured: Any = "guarded", max_plans: Any = 64
+) -> Any:
     """Return a function that does what ``f`` does, by a plan of its operations.
 
     The first call with arguments of a kind runs ``f`` once to record its operations, backward passes included, and
@@ -250,14 +294,17 @@ def compiled(f: Any = None, *, donate: Any = (), check: bool = False) -> Any:
         donate: the names of parameters whose tensors the plan may overwrite, such as the model and the optimizer's
             state that the function returns anew. They cannot be used after the call.
         check: whether to record twice, the second time with other values, and to compare the recordings. A step that
-            depends on Python's random numbers, on a counter or on time is then an error.
+            depends on values that no rule finds, such as a counter of an extension, is then an error.
+        captured: "guarded" to make another plan once anything changes that ``f`` reads from outside, and to refuse what
+            cannot be compared, such as an iterator; "constant" to keep for ever what the first call finds.
+        max_plans: the number of plans that are kept; then the one that was used longest ago goes.
 
     Returns:
         A function of the same arguments and result. It has `Compiled.explain`, `Compiled.plans` and `Compiled.clear`.
 
     Raises:
         KindError: ``f`` is not callable.
-        ArgumentError: ``donate`` names no parameter of it.
+        ArgumentError: ``donate`` names no parameter of it, or ``captured`` or ``max_plans`` is no such value.
 
     Within a function that `burnpy.func` differentiates, and within another compiled function, ``f`` itself is called.
     A tensor of the result is not tracked, unless it is a leaf: call ``backward()`` inside of ``f``.
@@ -271,7 +318,11 @@ def compiled(f: Any = None, *, donate: Any = (), check: bool = False) -> Any:
     if isinstance(donate, str):
         raise ArgumentError(f"compiled(donate={donate!r}) takes a tuple of names: donate=({donate!r},)")
     if f is None:
-        return functools.partial(compiled, donate=donate, check=check)
+        return functools.partial(compiled, donate=donate, check=check, captured=captured, max_plans=max_plans)
+    if captured not in ("guarded", "constant"):
+        raise ArgumentError(f'compiled() got captured={captured!r}; expected "guarded" or "constant"')
+    if not isinstance(max_plans, int) or max_plans < 1:
+        raise ArgumentError(f"compiled() got max_plans={max_plans!r}; expected an int of at least 1")
     if not callable(f) or isinstance(f, TensorBase):
         raise KindError(f"compiled() takes a function, got {describe_tree(f)}")
-    return Compiled(f, tuple(donate), check)
+    return Compiled(f, tuple(donate), check, captured, max_plans)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -15,13 +17,12 @@ from burnpy.autodiff.graph import Leaf
 from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import format_lines, lines_of
 from burnpy.backend.decorators.recorded import RecordedDevices, Traced
-from burnpy.backend.errors import KindError, RecordingError, a
+from burnpy.backend.errors import KindError, RecordingError, StateError, a
 from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.backend.plans.plan import Plan
 from burnpy.backend.plans.recording import DefaultGenerator, alike
-from burnpy.func.compiling.call_guards import guard
 from burnpy.func.compiling.captured import Captured
-from burnpy.func.compiling.donation import Donated, unshared
+from burnpy.func.compiling.guards import of_arguments
 from burnpy.func.pytree import Structure, flatten, leaves_like
 from burnpy.tensor.generator import Generator, default_generator, recorders
 from burnpy.tensor.levels import levels_of, lifted_to
@@ -110,13 +111,14 @@ class RecordedCall:
         self.plan, self.inputs = plan, inputs
         self.structure = call.structure  #: of the arguments
         self._alive = [leaf for leaf in call.leaves if not isinstance(leaf, TensorBase)]  # the key has the ids of some
-        self.captured = Captured(())  #: what the function reads besides its arguments
+        self.captured = Captured()  #: what the function reads besides its arguments
+        self.runs = 0  #: how often it was replayed
         self._results, self._gone = results, Donated(name)
         self._result_structure = structure.sharing(self.structure)
         kept = {leaf.input for leaf in results if leaf.__class__ is OutputLeaf}
         self._donated = sorted(donated - kept)  # the arguments that are tensors, are donated and are no results
         self._free = [k for k, number in enumerate(inputs) if number in self._donated]
-        self._guard = guard(call.leaves, inputs, plan.device)
+        self._guard = of_arguments(call.leaves, inputs, plan.device)
 
     def inputs_of(self, arguments: Any) -> tuple[list[Any], list[Any]] | None:
         """Return the leaves of the arguments of a call and the inputs of the plan; None if they are of another kind."""
@@ -128,6 +130,7 @@ class RecordedCall:
 
     def replay(self, leaves: list[Any], values: list[Any]) -> Any:
         """Return the function's result for the leaves of a call's arguments, and the inputs among them."""
+        self.runs += 1
         if self._donated:
             for k in self._donated:
                 leaves[k]._primitive = self._gone
@@ -146,7 +149,8 @@ class RecordedCall:
 
     def explanation(self) -> PlanExplanation:
         """Return what the plan does."""
-        return self.plan.explanation()
+        reads = tuple(dict.fromkeys(place.label for place in self.captured.places))
+        return replace(self.plan.explanation(), runs=self.runs, reads=reads)
 
 
 def _donated_leaves(structure: Structure, donated: Mapping[str, int]) -> list[int]:
@@ -335,3 +339,28 @@ def _result(recorder: Any, leaf: Any, given: dict[int, int]) -> Any:
     recorder.recording.outputs.append(primitive.ref)
     position = len(recorder.recording.outputs) - 1
     return OutputLeaf(type(leaf), device.stands_for, is_leaf, position, given.get(id(leaf)))
+
+
+class Donated:
+    """The primitive of a tensor that was donated: every use of it raises an error."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: str) -> None:
+        self._function = function
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise StateError(
+            f"this tensor was donated to {self._function}, which may have overwritten its memory; use the tensors that "
+            "the function returned, or leave the argument out of donate="
+        )
+
+
+def unshared(arrays: list[Any], position: int) -> bool:
+    """Return whether a list holds the only reference to one of its arrays, so that it may be overwritten."""
+    return sys.getrefcount(arrays[position]) <= _ALONE
+
+
+_one = [object()]
+_ALONE = (lambda arrays, position: sys.getrefcount(arrays[position]))(_one, 0)
+"""The count of references to an object that only a list holds, as `unshared` sees it."""
