@@ -40,6 +40,8 @@ def sums_of(node: Node) -> list[Ref]:
 
 def normalized(t: Any, node: Node, args: list[Any]) -> Any:
     """Return the symbols of the results of a node of `ROW_NORMS`, given a tracer and the symbols of its arguments."""
-    full, _ = ROW_NORMS[node.name]
-    whole = [t.expand(x, (t.rows, t.columns)) for x in args[:full]]
-    return getattr(t, node.name)(*whole, *args[full:-2], (1,), args[-1])
+    full, row = ROW_NORMS[node.name]
+    values = args[:-2]  # expanded, as one may be a number that is repeated, and its gradient has its shape
+    shapes = [(t.rows, t.columns)] * full + [(1, t.columns)] * row + [(t.rows, 1)] * (len(values) - full - row)
+    whole = [t.expand(x, shape) for x, shape in zip(values, shapes, strict=True)]
+    return getattr(t, node.name)(*whole, (1,), args[-1])

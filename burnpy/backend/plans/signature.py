@@ -86,8 +86,9 @@ class Signature:
         outputs = []
         for ref in self.outputs:
             x = known[ref.number]
-            if group.roles[ref.number].extent is Extent.FULL:
-                x = t.expand(x, full)
+            extent = group.roles[ref.number].extent
+            if extent is Extent.FULL or (extent is Extent.COLUMN and ref.number not in group.summed):
+                x = t.expand(x, full if extent is Extent.FULL else (t.rows, 1))
             outputs.append(x)
         return tuple(outputs)
 

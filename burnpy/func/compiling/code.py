@@ -17,7 +17,7 @@ _ANYTHING = frozenset((
     *("dumps", "eval", "exec", "fields", "format", "format_map", "getmembers", "globals", "locals", "methodcaller"),
     "vars",
 ))  # fmt: skip
-"""The names of what may read attributes whose names are not in the code."""
+"""Names whose use may read attributes that the code does not name."""
 _NO_ATTRIBUTES = ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_CONST")
 OWN = ("burnpy", "burnpy_array", "burnpy_numpy", "burnpy_cupy", "numpy")
 _OUTSIDE = {

@@ -36,7 +36,7 @@ IMMUTABLE = (
 )
 """Classes of values that never change, which are compared by value."""
 MISSING = object()
-"""Stands for the value of what does not exist."""
+"""The value of a variable or attribute that does not exist."""
 _LOOPED = 400
 """The number of places from which on they are compared in a loop, as functions that are so long take long to make."""
 
@@ -192,7 +192,7 @@ def state_of(x: Any, names: Container[str]) -> Callable[[], str] | None:
 
 
 def is_locked(x: Any) -> bool:
-    """Return whether nobody can write to an array: its memory is that of bytes, or of a view that cannot be opened."""
+    """Return whether nobody can write to an array: it shows bytes, or a view that cannot be opened."""
     while isinstance(x, np.ndarray):
         if x.flags.writeable or x.flags.owndata:
             return False

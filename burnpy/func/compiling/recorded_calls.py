@@ -149,7 +149,7 @@ class RecordedCall:
 
     def explanation(self) -> PlanExplanation:
         """Return what the plan does."""
-        reads = tuple(dict.fromkeys(place.label for place in self.captured.places))
+        reads = tuple(dict.fromkeys(place.label for place in self.captured.places if " " not in place.label))
         return replace(self.plan.explanation(), runs=self.runs, reads=reads)
 
 

@@ -54,7 +54,7 @@ _MAKE: dict[str, tuple[str, list[str], list[str]]] = {
     "deque": ("collections.deque([{0}])", ["{0}[0]"], ["{0}[0] = {1}", "{0}.appendleft({1})"]),
     "module": ("types.ModuleType('m')", ["{0}.a"], ["{0}.a = {1}", "{0}.b = {1}"]),
 }  # fmt: skip
-"""For each kind of holder: how it is made of what it holds, expressions that read that, and statements that change it."""
+"""For each kind of holder: how it is made around a value, expressions that read the value, and statements that change it."""
 
 
 class RandomState:

@@ -343,7 +343,7 @@ class TestRefused:
             kept.put(x * 2.0)
             return x
 
-        compiled(f)(tensor(1.0))
+        compiled(f, captured="constant")(tensor(1.0))
         with pytest.raises(errors.EscapedError, match="return it from the function"):
             kept.get() + 1.0
 
@@ -371,10 +371,10 @@ class TestRefused:
         counter = itertools.count()
         step = lambda x: x * float(next(counter))  # noqa: E731
         with pytest.raises(errors.RecordingError, match="depends on something else"):
-            compiled(step, check=True)(tensor(1.0))
+            compiled(step, check=True, captured="constant")(tensor(1.0))
         noise = lambda x: x + Tensor[NumPy].from_data(np.frombuffer(os.urandom(2), np.uint8).astype("f"))  # noqa: E731
         with pytest.raises(errors.RecordingError, match="depends on something else"):
-            compiled(noise, check=True)(tensor(1.0, 2.0))
+            compiled(noise, check=True, captured="constant")(tensor(1.0, 2.0))
         assert compiled(lambda x: x * 2.0, check=True)(tensor(1.0)).tolist() == [2.0]
 
 

@@ -21,7 +21,7 @@ def dropped(x: Any) -> Any:
 
 
 def steps(x: Any, **options: Any) -> Any:
-    """Return the sum of what four steps with draws make."""
+    """Return a sum over four steps that draw."""
     return scan(lambda c, _: (dropped(c) * 0.1, None), x, None, length=4, **options)[0].sum()
 
 

@@ -27,6 +27,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "the largest of rows": (lambda x: (x / x.amax(1)).sin(), (SQUARE,)),
     "sums of rows and columns": (lambda x: x * x.sum(0) - x.sum(1) * x.sum(1, keepdim=True), (SQUARE,)),
     "a normalization by a sum of rows": (lambda x: layer_norm(x, (3,), x.sum(1), x.sum(0)), (SQUARE,)),
+    "a normalization by one number": (lambda x, w: layer_norm(x, (3,), w.expand((3,))), (SQUARE, ())),
+    "a normalization of equal rows": (lambda x, w: layer_norm(x * 0.0, (3,), w.expand((3,))) * x, (SQUARE, ())),
     "matrices of sums": (lambda x: x.sum(2) * x + x.softmax(2).sum(2) * x.sum(0), (CUBE,)),
     "rows and columns": (lambda x, y: (x * y).softmax(1) * y.unsqueeze(1) + (x * y).sum(1) * y, (SQUARE, ROW)),
     "a row of the same product": (lambda x: ((x @ x) + (x @ x)[0]).sin() @ x, (SQUARE,)),
