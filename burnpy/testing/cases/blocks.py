@@ -28,7 +28,8 @@ class Block:
     examples: tuple[tuple[Any, ...], ...]
     any_shape: bool = False  #: whether tensors of other shapes do, too
     draws: bool = False  #: whether it draws random numbers
-    by_value: bool = False  #: whether how many it draws depends on values, so that batches draw others
+    by_value: bool = False  #: whether values decide what it draws: batches draw others, derivatives are of quantiles
+    loose: float = 1.0  #: the factor by which rounding errors may exceed those of simple operations
 
 
 BLOCKS: dict[str, Block] = {}
@@ -42,9 +43,10 @@ def _block(
     any_shape: bool = False,
     draws: bool = False,
     by_value: bool = False,
+    loose: float = 1.0,
 ) -> None:
     given = tuple(e if isinstance(e, tuple) else (e,) for e in examples)
-    BLOCKS[name] = Block(name, function, given, any_shape, draws, by_value)
+    BLOCKS[name] = Block(name, function, given, any_shape, draws, by_value, loose)
 
 
 def block(name: str, *args: Any) -> Any:

@@ -113,11 +113,11 @@ def fitted(x: Any, *shape: int) -> Any:
         return x
     size, count = math.prod(x.shape), math.prod(shape)
     if size == count:
-        return x.reshape(shape)
+        return rounded(x.reshape(shape))
     if len(x.shape) <= len(shape) and all(a in (1, b) for a, b in zip(x.shape[::-1], shape[::-1], strict=False)):
-        return x.expand(shape)
+        return rounded(x.expand(shape))
     picked = IntTensor.from_data(np.arange(count) % max(size, 1), device=_beneath(x.device))
-    return x.reshape((size,)).index_select(0, picked).reshape(shape)
+    return rounded(x.reshape((size,)).index_select(0, picked).reshape(shape))
 
 
 def described(sample: Any, x: Tensor[Any]) -> Tensor[Any]:

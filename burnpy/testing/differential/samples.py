@@ -86,9 +86,9 @@ class Sample:
         return Traits(
             any(block.draws for block in blocks),
             any(block.by_value for block in blocks),
-            not any(_detaches(operations()[name]) for name in names),
+            not any(_detaches(operations()[name]) for name in names) and not any(block.by_value for block in blocks),
             self.narrow,
-            max([ROWS[name].loose for name in names], default=1.0),
+            max([*[ROWS[name].loose for name in names], *[block.loose for block in blocks]], default=1.0),
         )
 
     @property

@@ -349,18 +349,26 @@ def _eager(case: Case, quantity: str) -> Arrays:
     return case.eager(quantity)
 
 
-def differences(case: Case, of: str) -> tuple[Arrays, Arrays]:
-    """Return central differences of a quantity along the directions, and errors judged by other steps."""
+def differences(case: Case, of: str) -> tuple[Arrays, Arrays, Arrays]:
+    """Return central differences of a quantity along the directions, their errors, and the jumps of the slope.
 
-    def slope(h: float) -> Arrays:
+    The errors are judged by other steps. A jump is the difference of the slopes on both sides, which at a kink does not
+    become smaller with the step.
+    """
+
+    def sides(h: float) -> tuple[Arrays, Arrays]:
         moved = [[x + s * h * d for x, d in zip(case.inputs, case.directions, strict=True)] for s in (1, -1)]
-        up, down = [
-            case.compute(case.functions[of], [Tensor.from_data(x, device=case.device) for x in xs]) for xs in moved
-        ]
-        return [(a - b) / (2 * h) for a, b in zip(up, down, strict=True)]
+        up, down = [case.compute(case.functions[of], [Tensor.from_data(x, device=case.device) for x in m]) for m in moved]
+        return up, down
 
-    wide, narrow, mean = slope(4 * STEP), slope(STEP), slope(2 * STEP)
-    return mean, [abs(w - m) + abs(m - n) for w, n, m in zip(wide, narrow, mean, strict=True)]
+    def slopes(h: float) -> Arrays:
+        return [(a - b) / (2 * h) for a, b in zip(*sides(h), strict=True)]
+
+    up, down = sides(2 * STEP)
+    mean = [(a - b) / (4 * STEP) for a, b in zip(up, down, strict=True)]
+    jumps = [abs(a + b - 2 * x) / (2 * STEP) for a, b, x in zip(up, down, case.eager(of), strict=True)]
+    errors = [abs(w - m) + abs(m - n) for w, n, m in zip(slopes(4 * STEP), slopes(STEP), mean, strict=True)]
+    return mean, errors, jumps
 
 
 def _jacobian(case: Case, make: Any) -> Function:
