@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutations.__main__ import FIRST, LATE, NOT_BY_DEFAULT, operations
+from tests.mutations.faults import FAULTS
 from tests.mutations.places import KINDS, WEIGHTS, Finder, Place, folder_of, found_in, picked
 
 ROOT = Path(__file__).parents[2]
@@ -77,3 +78,8 @@ def test_a_derivative_concerns_its_operation() -> None:
     source = f"{rule}\nclass Binary:\n    def hypot(self): ...\n    def fmod(self): ..."
     (place,) = [place for place in Finder(RULES, source.encode()).places if place.kind == "sign"]
     assert operations(place, source) == ["hypot"]
+
+
+def test_the_faults_of_the_differential_machine_have_their_places() -> None:
+    counts = {f.name: (ROOT / f.file).read_text(encoding="utf-8").count(f.right) for f in FAULTS}
+    assert set(counts.values()) == {1}, counts

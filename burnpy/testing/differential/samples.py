@@ -87,7 +87,7 @@ class Sample:
             any(block.draws for block in blocks),
             any(block.by_value for block in blocks),
             not any(_detaches(operations()[name]) for name in names) and not any(block.by_value for block in blocks),
-            self.narrow,
+            self.narrow or any(block.narrow for block in blocks),
             max([*[ROWS[name].loose for name in names], *[block.loose for block in blocks]], default=1.0),
         )
 

@@ -6,11 +6,17 @@ transformation computes a quantity in another way, which must equal the plain co
 
 from __future__ import annotations
 
+import os
+import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from unittest.mock import patch
 
 import numpy as np
 
@@ -18,6 +24,7 @@ from burnpy.autodiff import Autodiff, Balanced, checkpoint
 from burnpy.backend import Checked, Mixed, Profiled
 from burnpy.backend.dtypes import float64
 from burnpy.func import compiled, grad, hessian, hvp, jacfwd, jacrev, jvp, vjp, vmap
+from burnpy.interop import onnx
 from burnpy.tensor.generator import manual_seed
 from burnpy.tensor.tensor import Tensor
 from burnpy.testing.differential.calls import constant, flat, restarted
@@ -274,6 +281,32 @@ def _on(kind: Any) -> Callable[[Case, str], Arrays]:
     return lambda case, quantity: case.compute(case.functions[quantity], case.tensors(device=kind(case.device)))
 
 
+def _without_kernels(case: Case, quantity: str) -> Arrays:
+    """Compute a plan while ``BURNPY_COMPILE`` is 0."""
+    kernels: Any = sys.modules.get("burnpy_numpy.kernels.kernel")
+
+    def reread() -> None:
+        if kernels is not None:  # NumPy's backend reads the setting once
+            kernels._setting.cache_clear()
+            kernels.forget()
+
+    with patch.dict(os.environ, BURNPY_COMPILE="0"):
+        reread()
+        found = case.compute(compiled(case.functions[quantity]))
+    reread()
+    return found
+
+
+def _read_back(case: Case, quantity: str) -> Arrays:
+    """Compute by a file of ONNX that the function was written to."""
+    if find_spec("onnx") is None:
+        raise Unsuitable("onnx is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "function.onnx"
+        onnx.export(case.f, tuple(case.tensors()), path)
+        return case.compute(quantities(case, onnx.load(path, case.device))[quantity])
+
+
 def _balanced(case: Case, quantity: str) -> Arrays:
     before, Balanced.smallest = Balanced.smallest, 0
     try:
@@ -358,7 +391,9 @@ def differences(case: Case, of: str) -> tuple[Arrays, Arrays, Arrays]:
 
     def sides(h: float) -> tuple[Arrays, Arrays]:
         moved = [[x + s * h * d for x, d in zip(case.inputs, case.directions, strict=True)] for s in (1, -1)]
-        up, down = [case.compute(case.functions[of], [Tensor.from_data(x, device=case.device) for x in m]) for m in moved]
+        up, down = [
+            case.compute(case.functions[of], [Tensor.from_data(x, device=case.device) for x in m]) for m in moved
+        ]
         return up, down
 
     def slopes(h: float) -> Arrays:
@@ -436,6 +471,8 @@ _WAYS: tuple[tuple[str, Mapping[str, str], Callable[[Case, str], Arrays], dict[s
     ("float32 {}", _ALL, _narrow("float32"), {"dtype": "float32", "draws": False, "weight": 2.0}),
     ("float16 {}", _TWO, _narrow("float16"), {"dtype": "float16", "draws": False, "weight": 0.4}),
     ("bfloat16 {}", _TWO, _narrow("bfloat16"), {"dtype": "bfloat16", "draws": False, "weight": 0.4}),
+    ("compiled({}), without kernels", _ALL, _without_kernels, {"weight": 0.15}),
+    ("{} of ONNX", _TWO, _read_back, {"draws": False, "weight": 0.15}),
     ("strided {}", _TWO, _strided, {"weight": 0.7}),
     ("Mixed f", {"values": ""}, _narrow("float32", Mixed), {"dtype": "bfloat16", "draws": False, "weight": 0.5}),
     ("{} of checkpoint", _REVERSE, _of(_checkpointed), {}),
