@@ -6,7 +6,7 @@ import pytest
 
 from burnpy.backend import NumPy
 from burnpy.testing.differential import TRANSFORMATIONS, differential
-from burnpy.testing.differential.samples import Maker
+from burnpy.testing.differential.making import Maker
 from tests.interrupting import LONG
 
 

@@ -28,7 +28,8 @@ from burnpy.backend.devices import device_of
 from burnpy.testing.cases.blocks import BLOCKS, Block, block
 from burnpy.testing.differential.calls import call, constant, described, fitted, flat, near, within
 from burnpy.testing.differential.machine import Failure, Report, chosen, compare, run
-from burnpy.testing.differential.transformations import TRANSFORMATIONS, Case, Transformation, Unsuitable
+from burnpy.testing.differential.quantities import Case, Unsuitable
+from burnpy.testing.differential.transformations import TRANSFORMATIONS, Transformation
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

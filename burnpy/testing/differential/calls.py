@@ -1,12 +1,12 @@
-"""Operations of the schema as functions of tensors, which random functions are made of, and their rounding errors."""
+"""Calls in samples: operations of the schema as functions of tensors, their arguments, and their rounding errors."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -162,9 +162,10 @@ class Rounding:
         self.generator = np.random.default_rng(self.seed)
 
     def of(self, x: Tensor[Any]) -> Tensor[Any]:
-        """Return a value with an error."""
-        factor = 1.0 + self.relative * self.generator.choice([-1.0, 1.0], x.shape)
-        return x * Tensor.from_data(np.asarray(factor, float64), device=_beneath(x.device))
+        """Return a value with an error, and derivatives with another one."""
+        signs = self.relative * self.generator.choice([-1.0, 1.0], (2, *x.shape))
+        both, own = [Tensor.from_data(np.asarray(e, float64), device=_beneath(x.device)) for e in signs]
+        return x * (1.0 + both) + x.detach() * own
 
 
 _ROUNDING: ContextVar[Rounding | None] = ContextVar("burnpy_differential_rounding", default=None)
@@ -204,3 +205,95 @@ def rounded(x: Any) -> Any:
 def _narrowed(array: NDArray[Any]) -> NDArray[Any]:
     errors = _ROUNDING.get()
     return array if errors is None else array.astype(dtype_of(errors.dtype)).astype(float64)
+
+
+@dataclass(frozen=True)
+class Ref:
+    """The value of an input or of an earlier step, by its number."""
+
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """An array that becomes a tensor, with its expression in source if it has one."""
+
+    array: NDArray[Any]
+    source: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """A Python value with the expression that names it in source."""
+
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True, eq=False)
+class Applied:
+    """A call of a function of `calls`, such as ``fitted``."""
+
+    function: str
+    args: tuple[Any, ...]
+
+
+def evaluated(a: Any, values: Sequence[Any], like: Any) -> Any:
+    """Return an argument's value: tensors for the values of inputs and earlier steps."""
+    if isinstance(a, Ref):
+        return values[a.number]
+    if isinstance(a, Constant):
+        return constant(a.array, like)
+    if isinstance(a, Named):
+        return a.value
+    if isinstance(a, Applied):
+        args = [evaluated(x, values, like) for x in a.args]
+        return _FUNCTIONS[a.function](*args)
+    return [evaluated(x, values, like) for x in a] if isinstance(a, list) else a
+
+
+def mapped(a: Any, mapping: Callable[[int], int]) -> Any:
+    """Return an argument that refers to other numbers."""
+    if isinstance(a, Ref):
+        return Ref(mapping(a.number))
+    if isinstance(a, Applied):
+        return replace(a, args=mapped(a.args, mapping))
+    return type(a)([mapped(x, mapping) for x in a]) if type(a) in (list, tuple) else a
+
+
+def refs(a: Any) -> Iterator[int]:
+    """Yield the numbers of the values that an argument refers to."""
+    if isinstance(a, Ref):
+        yield a.number
+    elif isinstance(a, Applied):
+        yield from refs(a.args)
+    elif isinstance(a, (list, tuple)):
+        for x in a:
+            yield from refs(x)
+
+
+def written(a: Any, names: Sequence[str]) -> str:
+    """Return an argument as Python code, with the names of the values."""
+    if isinstance(a, Ref):
+        return names[a.number]
+    if isinstance(a, Constant):
+        return f"constant({a.source or array_source(a.array)}, x0)"
+    if isinstance(a, Named):
+        return a.source
+    if isinstance(a, Applied):
+        return f"{a.function}({', '.join(written(x, names) for x in a.args)})"
+    if isinstance(a, list):
+        return f"[{', '.join(written(x, names) for x in a)}]"
+    if isinstance(a, np.ndarray):
+        return array_source(a)
+    return repr(a)
+
+
+def array_source(array: NDArray[Any]) -> str:
+    """Return the expression of an array, with all its digits."""
+    text = repr(array.tolist()).replace("nan", "np.nan").replace("inf", "np.inf")
+    shape = f".reshape({array.shape})" if 0 in array.shape else ""
+    return f'np.array({text}, "{array.dtype}"){shape}'
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {f.__name__: f for f in (constant, described, fitted, near, within)}
