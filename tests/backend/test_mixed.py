@@ -70,6 +70,7 @@ def test_a_product_of_ints_is_left_alone() -> None:
     assert (x @ x.mT).tolist() == [[2002001]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", PRODUCTS, ids=lambda op: op.name)
 def test_every_product_has_the_dtypes_and_nearly_the_values_of_its_inner_device(op: Any) -> None:
     exact, mixed = NumPy(), Mixed(NumPy())

@@ -85,6 +85,7 @@ def arrangements(rows: list[tuple[float, ...]], dtype: str) -> list[tuple[Any, i
     return [(x[0], 0), (x, 1), (np.asfortranarray(x), 1), (x[::-1, ::-1], 1), (x, 0), (x[:, None], 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["softmax", "log_softmax"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("length", [1, 2, 3])

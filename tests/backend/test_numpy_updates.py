@@ -43,6 +43,7 @@ def copied(lists: list[list[Any]]) -> list[list[Any]]:
     return [[x.copy()] for (x,) in lists]
 
 
+@pytest.mark.slow
 @on_both
 @pytest.mark.parametrize("name", WITH_STATES)
 @every_row(("shape", "dtype"), product([(3, 4), (), (0, 2), (70, 1000), (520, 520)], ["float32", "float64"]))
@@ -69,6 +70,7 @@ def _read_only(x: Any) -> Any:
     return x
 
 
+@pytest.mark.slow
 @on_both
 @pytest.mark.parametrize("name", WITH_STATES)
 @every_row(
@@ -136,6 +138,7 @@ def random_formula(seed: int) -> Any:
 OPERATIONS = ("add", "sub", "mul", "maximum", "neg", "abs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("owned", [False, True])
 def test_any_formula_in_blocks_has_the_values_of_whole_arrays(owned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever memory results and temporary values share with states that are read later."""

@@ -43,6 +43,7 @@ def arrays(args: list[Any]) -> list[Any]:
     return [m for m in members if isinstance(m, np.ndarray)]
 
 
+@pytest.mark.slow
 @every_row("name", NAMES)
 def test_a_call_is_as_declared(name: str) -> None:
     for op, args, results in called(name):

@@ -51,6 +51,7 @@ def trained(group: Group, model: Any, optim: Any, steps: Any, *, parts: bool = F
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 3, 9])
 @pytest.mark.parametrize("parts", [False, True])
 @pytest.mark.parametrize(

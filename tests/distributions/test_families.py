@@ -37,6 +37,7 @@ def close(found: Tensor[NumPy], expected: Array, rtol: float, atol: float) -> No
     np.testing.assert_allclose(got, np.broadcast_to(rounded, got.shape), rtol, atol)
 
 
+@pytest.mark.slow
 @every_row("family", FAMILIES, ids=lambda family: family.name)
 @pytest.mark.parametrize(("dtype", "rtol", "atol"), [("float64", 1e-11, 1e-13), ("float32", 2e-5, 4e-6)])
 def test_densities_and_distribution_functions(family: Family, dtype: str, rtol: float, atol: float) -> None:
@@ -97,6 +98,7 @@ def matches(family: Family, column: Array, parameters: tuple[float, ...]) -> Non
         assert stats.chisquare(counts[~rare], expected).pvalue > LEAST, parameters
 
 
+@pytest.mark.slow
 @every_row("family", FAMILIES, ids=lambda family: family.name)
 def test_derivatives(family: Family) -> None:
     """Of log_prob by value and parameters, twice; and of samples by the parameters where they have one."""

@@ -9,6 +9,8 @@ import tokenize
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
 import burnpy
 
 ROOT = Path(burnpy.__file__).parents[1]
@@ -74,6 +76,7 @@ def may_have_a_phrase(path: Path) -> bool:
     return any(re.search(phrase, line, re.IGNORECASE) for phrase in PHRASES)
 
 
+@pytest.mark.slow
 def test_phrases_that_readers_stumble_over_do_not_occur() -> None:
     found = []
     for path in filter(may_have_a_phrase, sources("burnpy", "backends", "tests", "benchmarks", "examples")):
@@ -107,6 +110,7 @@ def test_docstrings_begin_with_what_the_thing_is_or_does() -> None:
     assert not found, "\n".join(["", *found])
 
 
+@pytest.mark.slow
 def test_messages_have_at_most_two_of() -> None:
     """One sentence with three "of" is a riddle; a message names the thing instead."""
     found = []

@@ -29,6 +29,7 @@ def test_the_operations_page_is_what_the_schema_makes() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [pytest.param(page, marks=HEAVY.get(page.name, ()), id=page.name) for page in PAGES])
 def test_code_on_the_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the code of a page; a comment after a statement, or below it, is its output."""

@@ -40,6 +40,7 @@ def parsed(file: str) -> ast.Module:
     return ast.parse((ROOT / file).read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_what_a_table_lists_is_defined() -> None:
     missing = []
     for package in stubs.PACKAGES:

@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 from burnpy.docs import reference
 from tests.rows import every_row
 
@@ -30,6 +32,7 @@ def test_the_table_has_features_of_all_parts() -> None:
     assert parts <= {Path(file).parts[1] for _, files, _ in ROWS for file in re.findall(r"`(.+?)`", files)}
 
 
+@pytest.mark.slow
 @every_row(("feature", "files", "names"), ROWS, ids=[feature for feature, _, _ in ROWS])
 def test_a_feature_is_in_its_file(feature: str, files: str, names: str) -> None:
     paths = [ROOT / file for file in re.findall(r"`(.+?)`", files)]

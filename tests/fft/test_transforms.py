@@ -103,6 +103,7 @@ DERIVED: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @every_row("name", DERIVED)
 def test_derivatives(name: str) -> None:
     f, real = DERIVED[name], is_real(name.partition(" ")[0])
@@ -163,6 +164,7 @@ def test_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(without.to_numpy(), with_scipy.to_numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_any_number_of_threads_gives_the_same_bits() -> None:
     code = (
         "import hashlib, numpy as np; from burnpy import Tensor, fft; from burnpy.backend import NumPy;"

@@ -48,6 +48,7 @@ def calls() -> Iterator[tuple[str, Callable[[Any], object]]]:
             yield name, partial(layer, 2, device=NumPy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", VALUES)
 def test_messages_are_short_whatever_the_value(kind: str) -> None:
     found = []

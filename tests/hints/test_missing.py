@@ -73,6 +73,7 @@ def test_the_table_has_a_row_for_each_operation() -> None:
         assert not row.why.endswith("."), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("section", sorted({row.section for row in rows().values()}))
 def test_code_of_the_table_runs(section: str) -> None:
     for name, row in rows().items():

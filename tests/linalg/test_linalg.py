@@ -70,6 +70,7 @@ def test_triangular_equations_of_many_rows_are_solved_by_blocks() -> None:
     assert np.isinf(found[7]).all(), "as by substitution"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjoint", [False, True])
 @pytest.mark.parametrize("left", [False, True])
 def test_lu(left: bool, adjoint: bool) -> None:

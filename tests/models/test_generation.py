@@ -23,6 +23,7 @@ def alone(model: Any, prompt: Sequence[int], max_new: int = 8, **settings: Any) 
     return list(generate(model, prompt, max_new=max_new, **settings))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", small.DECODERS)
 def test_a_cache_and_a_batch_change_no_token(name: str) -> None:
     model = small.DECODERS[name]()

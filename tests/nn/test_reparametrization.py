@@ -48,6 +48,7 @@ def test_weight_norm_begins_as_the_layer_and_scales_each_output(make: Any, shape
     np.testing.assert_allclose(merged(x).to_numpy(), twice(x).to_numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @every_row("make, shape, own", LAYERS)
 def test_spectral_norm_divides_by_the_largest_singular_value(make: Any, shape: Any, own: int) -> None:
     layer, x = make(Train).astype("float64"), drawn(shape, dtype="float64")

@@ -68,6 +68,7 @@ def test_every_optimizer_with_a_formula_is_tried() -> None:
     assert not absent, f"give {', '.join(c.__name__ for c in absent)} a row in tests/optim/updates.py"
 
 
+@pytest.mark.slow
 @every_row("device", DEVICES)
 @pytest.mark.parametrize("name", UPDATES)
 def test_values(name: str, device: str) -> None:
@@ -76,6 +77,7 @@ def test_values(name: str, device: str) -> None:
         check(update, DEVICES[device].device(), lists_of(update, SHAPES, "float32"), step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 @pytest.mark.parametrize("name", UPDATES)
 def test_other_dtypes(name: str, dtype: str) -> None:
@@ -84,6 +86,7 @@ def test_other_dtypes(name: str, dtype: str) -> None:
         check(update, DEVICES[device].device(), lists_of(update, SHAPES, dtypes.dtype_of(dtype)), step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", [NumPy, InBlocks, Composed])
 @pytest.mark.parametrize("name", UPDATES)
 def test_strided_arrays_and_several_dtypes_in_one_list(name: str, device: Any) -> None:
@@ -101,6 +104,7 @@ def test_no_parameters(name: str, device: str) -> None:
     assert update(DEVICES[device].device(), none, Step(0.1)) == tuple(none[1:])
 
 
+@pytest.mark.slow
 @every_row(("device", "owned"), product(DEVICES, (False, True)))
 @pytest.mark.parametrize("name", UPDATES)
 def test_a_skipped_update_changes_nothing(name: str, device: str, owned: bool) -> None:

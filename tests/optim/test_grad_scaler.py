@@ -194,6 +194,7 @@ def values_of(model: Any) -> dict[str, Any]:
     return {path: param.value.to_numpy() for path, param in model.named_params().items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_skipped_step_does_not_count(name: str, device: Any) -> None:
@@ -236,6 +237,7 @@ def test_counting_waits_for_no_device(name: str) -> None:
     assert {state.step for state in optim.state().values()} == {3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_training_with_skipped_steps_resumes_to_the_same_bits(name: str, device: Any, tmp_path: Any) -> None:

@@ -63,6 +63,7 @@ def bits(model: Any) -> list[bytes]:
     return [param.value.to_numpy().tobytes() for param in model.params()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("optim", "lr"), [(Sgd, 1e-3), (Adam, 5e-4), (Lion, 2e-4)])
 def test_small_steps_add_up_as_in_float32(optim: Any, lr: float) -> None:
     start = error(model_of("float32"))

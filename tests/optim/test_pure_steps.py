@@ -119,6 +119,7 @@ def unfused(monkeypatch: Any) -> None:
     monkeypatch.setattr(NumPy, "executor", lambda self: None)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unfused")
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize("name", OPTIMIZERS)

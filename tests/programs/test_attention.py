@@ -58,6 +58,7 @@ class Default:
         return ArrayBackend.attention_backward(D, *args)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_kernels_agree_with_the_default(shape: tuple[Any, ...], dtype: str, noted: list[Any]) -> None:

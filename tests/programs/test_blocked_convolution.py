@@ -146,6 +146,7 @@ def test_a_stride_takes_the_products_of_its_rest() -> None:
     assert len(found.tables[4]) == 9 * 16 - 4 * 2 * 3 + 4 - 3  # each pair once, without those of padding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("special", [np.nan, np.inf])
 def test_a_weight_that_is_not_finite_has_the_results_of_numpy(special: float, noted: list[Any]) -> None:
     for members in (2, 9):

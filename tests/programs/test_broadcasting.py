@@ -54,6 +54,7 @@ def equal(found: Any, wanted: Any, signs: bool = True) -> None:
         np.testing.assert_array_equal(np.signbit(found)[real], np.signbit(wanted)[real])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_values_are_those_of_numpy(dtype: str, noted: list[Any]) -> None:
     for (shapes, name), swapped in product(product([*KERNELS, *NUMPY], FUNCTIONS), (False, True)):

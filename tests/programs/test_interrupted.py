@@ -47,6 +47,7 @@ def raising() -> Iterator[list[type[Exception]]]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [RuntimeError, TimeoutError, ImportError, MemoryError])
 @pytest.mark.parametrize("step", STEPS)
 def test_what_a_handler_raises_arrives(

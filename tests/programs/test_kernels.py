@@ -63,6 +63,7 @@ EXACT: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", EXACT)
 def test_arithmetic_is_numpys_bit_for_bit(name: str, dtype: str) -> None:

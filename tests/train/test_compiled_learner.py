@@ -70,6 +70,7 @@ def assert_same(one: Any, two: Any, exact: bool = False) -> None:
             np.testing.assert_allclose(x, other.values[name], **tolerance, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -30,6 +30,7 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS, ids=["norm", "accumulate", "few samples"])
 def test_ranks_train_as_one(settings: dict[str, Any]) -> None:
     settings = dict(settings)

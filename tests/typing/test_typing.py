@@ -44,6 +44,7 @@ def module(path: Path) -> ModuleType:
     return loaded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ACCEPTED, ids=lambda path: path.stem)
 def test_accepted_code_runs(path: Path) -> None:
     module(path)

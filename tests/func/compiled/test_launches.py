@@ -52,6 +52,7 @@ def test_sums_of_whole_large_arrays(shape: tuple[int, ...], each_way: None) -> N
         same(got, expected, 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(2, 3, 4, 6), (1, 2, 5, 7), (40, 8, 32, 32)])
 def test_max_pooling_has_the_bits_of_eager_mode(shape: tuple[int, ...], dtype: str, each_way: None) -> None:

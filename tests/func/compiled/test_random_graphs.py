@@ -79,6 +79,7 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Plan, "__call__", replay)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("seed", range(40))
 def test_values(seed: int, dtype: str, poisoned: None) -> None:
@@ -99,6 +100,7 @@ def test_values(seed: int, dtype: str, poisoned: None) -> None:
         np.testing.assert_array_equal(x.to_numpy(), values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_gradients(seed: int, poisoned: None) -> None:
     """Gradients by func, and by backward() on a tracked device, agree with eager mode."""

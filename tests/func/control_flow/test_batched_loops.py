@@ -161,6 +161,7 @@ COMPILED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMPILED)
 def test_a_compiled_function_keeps_the_loop(name: str) -> None:
     f, args, nodes = COMPILED[name]

@@ -58,6 +58,7 @@ def arguments(steps: int = 12) -> tuple[Any, ...]:
     return x64(3, 3), x64(2, 3), x64(steps, 2, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("every", [None, 1, 5])
 def test_scan_is_one_operation(reverse: bool, every: int | None) -> None:

@@ -138,6 +138,7 @@ def test_trees_and_float32() -> None:
     np.testing.assert_allclose([*fit.x["a"].tolist(), fit.x["b"].item()], [1.0, 1.0, 2.0], atol=1e-5)
 
 
+@pytest.mark.slow
 @every_row(
     "call, words",
     [

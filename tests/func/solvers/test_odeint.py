@@ -47,6 +47,7 @@ def vector(g: Callable[..., list[Any]]) -> Callable[[Any, Any], Any]:
 LORENZ, START = [10.0, 28.0, 8 / 3], x64([1.0, 1.0, 1.0])
 
 
+@pytest.mark.slow
 @every_row(
     "g, y0, t, method, options, tolerance",
     [
@@ -85,6 +86,7 @@ def test_orders_of_the_methods() -> None:
         assert errors[0] / errors[1] > 2 ** (order - 0.5), (method, errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["dopri5", "rk4", pytest.param("rodas4", marks=pytest.mark.long)])
 def test_derivatives_to_second_order(method: str) -> None:
     """By parameters, the first state and the times, in both modes, alone and in a batch, against differences."""
@@ -115,6 +117,7 @@ def test_derivatives_to_second_order(method: str) -> None:
         np.testing.assert_allclose(found.to_numpy(), gradient, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_each_example_of_a_batch_has_its_own_steps() -> None:
     speeds = x64([1.0, 30.0])
     solve: Any = lambda w: odeint(lambda t, y: stack([y[1], -w * w * y[0]]), x64([1.0, 0.0]), [0.0, 1.0])  # noqa: E731
@@ -123,6 +126,7 @@ def test_each_example_of_a_batch_has_its_own_steps() -> None:
     np.testing.assert_allclose(found.y[:, -1, 0].to_numpy(), np.cos([1.0, 30.0]), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_compiled_and_tracked() -> None:
     rates = x64(LORENZ)
     solve: Any = lambda p: odeint(vector(lorenz(p)), START, [0.0, 0.2, 0.5])  # noqa: E731
@@ -229,6 +233,7 @@ def test_events_have_times_with_derivatives() -> None:
     assert not fall(h, (0.0, 0.5)).event.item()
 
 
+@pytest.mark.slow
 @every_row(
     "f, y0, options, words",
     [
