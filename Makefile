@@ -19,7 +19,7 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet --no-compile
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow test-heavy test-long test-parity test-cupy test-gpu packages check check-format check-lint check-mypy check-pyright format docs bench bench-check bench-gpu clean
+.PHONY: help generated demo test test-fast test-slow test-heavy test-long test-parity test-cupy test-gpu packages check check-format check-lint check-mypy check-pyright format docs bench bench-check bench-gpu clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -84,6 +84,11 @@ check-pyright:
 format: $(INSTALLED)-test ## format the code
 	$(PY) -m ruff check --fix --select I .
 	$(PY) -m ruff format .
+
+# The table of methods is made from sources alone: without it, the package may not import.
+generated: $(INSTALLED)-test ## write stubs, tables and pages that are made from the code
+	@$(PY) burnpy/docs/methods.py
+	@$(PY) -m burnpy.docs.generated
 
 docs: $(INSTALLED)-docs ## build the book as HTML in out/docs
 	@$(PY) -m sphinx --fail-on-warning --keep-going --nitpicky --quiet --jobs auto -c burnpy/docs/html -d out/doctrees burnpy/docs out/docs

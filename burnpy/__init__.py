@@ -40,7 +40,7 @@ _NAMES = {
     "burnpy.tensor.statistics": "std_mean var_mean",
     **{f"burnpy.{package}": "" for package in _PACKAGES.split()},
 }
-"""The names of the package by module, and packages; ``python -m burnpy.docs.stubs`` writes them into the stub."""
+"""The names of the package by module, and packages; ``make generated`` writes them into the stub."""
 _NOW = ("burnpy.backend.dtypes", "burnpy.tensor.joining", "burnpy.tensor.tensor")
 """The modules that are imported at once: inference alone needs no differentiation."""
 

@@ -1,4 +1,4 @@
-"""The names of `burnpy`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy`, made from its table by ``make generated``."""
 
 from burnpy import array_api as array_api
 from burnpy import data as data

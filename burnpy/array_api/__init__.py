@@ -51,7 +51,7 @@ _NAMES = {
         "all any cumulative_prod cumulative_sum diff max mean min prod std sum var"
     ),
 }
-"""The names of the namespace by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
+"""The names of the namespace by module; ``make generated`` writes them into the stub for type checkers."""
 
 
 def _missing(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The names of `burnpy.array_api`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.array_api`, made from its table by ``make generated``."""
 
 from burnpy.array_api import fft, linalg, special
 from burnpy.array_api.creation_functions import (

@@ -28,6 +28,6 @@ _NAMES = {
     "burnpy.autodiff.tools.hooks.tensor_hooks": "HookHandle register_multi_grad_hook",
     "burnpy.tensor.gradients": "Gradients",
 }
-"""The public names by module, which ``python -m burnpy.docs.stubs`` writes into the stub for type checkers."""
+"""The public names by module, which ``make generated`` writes into the stub for type checkers."""
 
 __getattr__, __dir__, __all__ = attached(__name__, _NAMES)

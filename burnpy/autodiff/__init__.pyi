@@ -1,4 +1,4 @@
-"""The names of `burnpy.autodiff`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.autodiff`, made from its table by ``make generated``."""
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.balanced import Balanced

@@ -107,7 +107,7 @@ class Traits(TypedDict, total=False):
     """ONNX's operator for the operation, or a function that writes it: see `burnpy.interop.onnx.operators`."""
     method: bool
     """True if tensors have a method of the operation's name that calls it, with its docstring, and is loaded at first
-    use: ``python -m burnpy.docs.methods`` writes it. For elementwise operations of one argument or two."""
+    use: ``make generated`` writes it. For elementwise operations of one argument or two."""
 
 
 class Declaration:

@@ -23,6 +23,6 @@ _NAMES = {
     "burnpy.data.samplers": "Balanced BucketByLength InOrder Plan Sampler Shuffled Weighted",
     "burnpy.data.streams": "Stream StreamLoader",
 }
-"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
+"""The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 
 __getattr__, __dir__, __all__ = attached(__name__, _NAMES, now=("burnpy.data.collate",))

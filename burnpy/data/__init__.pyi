@@ -1,4 +1,4 @@
-"""The names of `burnpy.data`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.data`, made from its table by ``make generated``."""
 
 from burnpy.data.batch import Batch, Indexable, Sample
 from burnpy.data.collate import Collator, Samples, Transform, collate, pad_collate

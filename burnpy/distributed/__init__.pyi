@@ -1,4 +1,4 @@
-"""The names of `burnpy.distributed`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.distributed`, made from its table by ``make generated``."""
 
 from burnpy.distributed.elastic import Elastic
 from burnpy.distributed.group import DataParallel, Group

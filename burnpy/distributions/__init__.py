@@ -31,6 +31,6 @@ _NAMES = {
     "burnpy.distributions.uniform": "Uniform",
     "burnpy.distributions.von_mises": "VonMises",
 }
-"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
+"""The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 
 __getattr__, __dir__, __all__ = attached(__name__, _NAMES)

@@ -1,4 +1,4 @@
-"""The names of `burnpy.distributions`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.distributions`, made from its table by ``make generated``."""
 
 from burnpy.distributions import bijections
 from burnpy.distributions.beta import Beta, Dirichlet

@@ -1,4 +1,4 @@
-"""The methods that are loaded at first use: ``python -m burnpy.docs.methods`` writes two files of them anew.
+"""The methods that are loaded at first use: ``make generated`` writes two files of them anew.
 
 ``burnpy/tensor/pointwise_declared.py`` has the methods of the operations that are declared with ``method=True``. The
 table in ``burnpy/tensor/lazy_methods.py`` lists the methods of the classes that ``tensor.py`` and ``factories.py``
@@ -23,7 +23,7 @@ _WIDTH = 120
 _DECLARED_PAGE = '''\
 """Methods that are one operation each, by the kind of their operands.
 
-This file is made by ``python -m burnpy.docs.methods`` from the operations of ``burnpy/backend/operations`` that are
+This file is made by ``make generated`` from the operations of ``burnpy/backend/operations`` that are
 declared with ``method=True``, and from their docstrings.
 """
 
@@ -56,7 +56,7 @@ _SCALARS = {"Float": "float", "Number": "S", "Int": "int"}
 _PAGE = '''\
 """Stand-ins for the classes whose methods are loaded at first use, with the table of these methods.
 
-This file is made by ``python -m burnpy.docs.methods`` from the classes in this folder that ``tensor.py`` imports from
+This file is made by ``make generated`` from the classes in this folder that ``tensor.py`` imports from
 here. To add a method, write it in the file of its family, or declare its operation with ``method=True``, and run that;
 a class that is new is listed among the bases of the tensor classes that have its methods.
 """

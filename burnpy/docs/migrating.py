@@ -1,4 +1,4 @@
-"""The page ``from_pytorch/tensors.md``, made from the table of PyTorch's names: ``python -m burnpy.docs.migrating``."""
+"""The page ``from_pytorch/tensors.md``, made from the table of PyTorch's names: ``make generated``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ low, high, value, shape = 0.0, 1.0, 0.5, (2, 3)
 _HEAD = """\
 # Tensor operations
 
-Made from the tables in `burnpy/hints` by `python -m burnpy.docs.migrating`.
+Made from the tables in `burnpy/hints` by `make generated`.
 
 A row for each method of PyTorch's tensors and each of its functions of tensors, with the code to write here, or the
 reason why there is none. `x.add_` stands for the form in place, which never is there: tensors do not change.
@@ -97,7 +97,3 @@ def _by_itself(name: str, ours: str) -> str:
 
 def _sentence(text: str) -> str:
     return f"{text[0].upper() if text[0].islower() else text[0]}{text[1:]}."
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

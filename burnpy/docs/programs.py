@@ -12,6 +12,8 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+BOOK = sorted(Path(__file__).with_name("book").glob("*.md"))
+
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -62,3 +64,14 @@ def shown(comments: dict[int, tuple[str, bool]], line: int) -> Iterator[str]:
     while comments.get(line + 1, ("", False))[1]:
         line += 1
         yield comments[line][0]
+
+
+def pictures(page: Path) -> list[tuple[Path, str]]:
+    """Return the pictures that a page shows, and the names to which its code has assigned their text, as SVG."""
+    shown = re.findall(r"!\[[^\]]*\]\((pictures/(\w+)\.svg)\)", page.read_text(encoding="utf-8"))
+    return [(page.parent / file, name) for file, name in shown]
+
+
+def picture(page: Path, name: str) -> str:
+    """Return the text of a picture, which the page's code assigns to a name."""
+    return f"{run(page)[0][name]}\n"

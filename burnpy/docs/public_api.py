@@ -1,4 +1,4 @@
-"""The list ``public_api.txt`` of all public names and signatures: ``python -m burnpy.docs.public_api`` writes it anew.
+"""The list ``public_api.txt`` of all public names and signatures: ``make generated`` writes it anew.
 
 A change of the public API shows in its diff. A parameter with a default ends with "=". What a class inherits from
 another public class is listed there, and operations of backends are in ``operations.md``.
@@ -106,7 +106,3 @@ def _parameters(parameters: list[Parameter]) -> Iterator[str]:
         last = k + 1 == len(parameters) or parameters[k + 1].kind is not Parameter.POSITIONAL_ONLY
         if p.kind is Parameter.POSITIONAL_ONLY and last:
             yield "/"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

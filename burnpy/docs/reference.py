@@ -1,4 +1,4 @@
-"""The page ``operations.md``, made from the schema: ``python -m burnpy.docs.reference`` writes it anew."""
+"""The page ``operations.md``, made from the schema: ``make generated`` writes it anew."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = Path(__file__).with_name("operations.md")
 _HEAD = """\
 # Operations
 
-Made from the declarations in `burnpy/backend/operations` by `python -m burnpy.docs.reference`.
+Made from the declarations in `burnpy/backend/operations` by `make generated`.
 
 There are {total} operations, {required} of them **required**: a backend must write those, and has a default for every
 other one, made of required ones. *Gradient* says what `Autodiff` and `Forward` know: **rule**, a rule of its own;
@@ -66,7 +66,3 @@ def _gradient(op: Operation) -> str:
 def _argument(a: Argument) -> str:
     kind = f": {'list of ' if a.sequence else ''}{a.kind}{' or number' if a.scalar else ''}" if a.kind else ""
     return f"{a.name}{kind}{'' if a.default is EMPTY else f' = {a.default}'}"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Stubs for type checkers: ``python -m burnpy.docs.stubs`` writes them anew.
+"""Stubs for type checkers: ``make generated`` writes them anew.
 
 A package whose names are imported at first use has a table of them by module (`burnpy.backend.lazy.attached`), which
 type checkers cannot follow. Its stub, ``__init__.pyi``, imports the same names.
@@ -41,7 +41,7 @@ PACKAGES = (
     "burnpy.train",
 )
 
-_EXPORTS_HEAD = '"""The names of `{package}`, made from its table by ``python -m burnpy.docs.stubs``."""\n\n'
+_EXPORTS_HEAD = '"""The names of `{package}`, made from its table by ``make generated``."""\n\n'
 _WIDTH = 120
 
 
@@ -92,7 +92,7 @@ FACTORIES = (
 FACTORIES_STUB = _TENSOR / "factories.pyi"
 
 _FACTORIES_HEAD = '''\
-"""The signatures of the factories, made from the factories' source by ``python -m burnpy.docs.stubs``."""
+"""The signatures of the factories, made from the factories' source by ``make generated``."""
 
 from typing import Any, Self, overload
 
@@ -134,7 +134,7 @@ def factories_stub() -> str:
 def _class_of(kind: str, node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> str:
     """Return the class with the factories of one tensor class, inherited ones included."""
     factories = "".join(_factory(kind, factory) for factory in _factories(node, classes))
-    return f'\nclass {node.name}(TensorBase[B]):\n    """{ast.get_docstring(node)}"""\n\n{factories}'
+    return f"\nclass {node.name}(TensorBase[B]):\n{factories}"
 
 
 def _factories(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> Iterator[ast.FunctionDef]:
@@ -146,7 +146,7 @@ def _factories(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> Iterator
 
 
 def _factory(kind: str, function: ast.FunctionDef) -> str:
-    """Return the overloads of one factory; the first has the docstring."""
+    """Return the overloads of one factory. Editors read the docstring in the source."""
     meanings = {"Number": _NUMBERS[kind], "Parameter": "float", "Count": "float"}
     here, there = _Overload(meanings, "Self", ""), _Overload(meanings, f"{kind}[B2]", _DEVICE)
     arguments = function.args.args
@@ -160,14 +160,13 @@ def _factory(kind: str, function: ast.FunctionDef) -> str:
     if any(a.annotation and ast.unparse(a.annotation) == "OnInner" for a in function.args.args):
         here = _Overload({"OnInner": f"{kind}[I]"}, f"{kind}[Autodiff[I]]", "")
         there = _Overload({"OnInner": f"{kind}[Any]"}, f"{kind}[B2]", _DEVICE)
-    docstring = ast.get_docstring(function, clean=False) or ""
-    return f'{_signature(function, here)}\n        """{docstring}"""\n{_signature(function, there, " ...")}\n'
+    return f"{_signature(function, here)}\n{_signature(function, there)}\n"
 
 
-def _signature(function: ast.FunctionDef, overload: _Overload, body: str = "") -> str:
+def _signature(function: ast.FunctionDef, overload: _Overload) -> str:
     """Return the lines of an overload's signature, laid out as ruff does it."""
     parameters = _parameters(function.args, overload)
-    start, end = f"    def {function.name}(", f") -> {overload.result}:{body}"
+    start, end = f"    def {function.name}(", f") -> {overload.result}: ..."
     line = f"{start}{', '.join(parameters)}{end}"
     if len(line) > _WIDTH or overload.note:
         indent = " " * 8
@@ -200,9 +199,3 @@ def _parameter(argument: ast.arg, default: ast.expr | None, overload: _Overload)
             node.id = overload.meanings.get(node.id, node.id)
     text = f"{argument.arg}: {ast.unparse(argument.annotation)}"
     return text if default is None else f"{text} = {ast.unparse(default)}"
-
-
-if __name__ == "__main__":
-    for each in PACKAGES:
-        path_of(each).write_text(exports_stub(each), encoding="utf-8")
-    FACTORIES_STUB.write_text(factories_stub(), encoding="utf-8")

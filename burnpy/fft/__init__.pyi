@@ -1,4 +1,4 @@
-"""The names of `burnpy.fft`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.fft`, made from its table by ``make generated``."""
 
 from burnpy.fft.complex_tensor import ComplexTensor, polar, view_as_complex, view_as_real
 from burnpy.fft.convolution import fftconvolve

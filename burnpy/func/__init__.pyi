@@ -1,4 +1,4 @@
-"""The names of `burnpy.func`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.func`, made from its table by ``make generated``."""
 
 from burnpy.func.batches.ensembles import stack_models
 from burnpy.func.batches.vmaps import vmap

@@ -25,6 +25,6 @@ _NAMES = {
         "cond det inv matrix_exp matrix_norm matrix_power matrix_rank multi_dot norm slogdet vander vecdot vector_norm"
     ),
 }
-"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
+"""The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 
 __getattr__, __dir__, __all__ = attached(__name__, _NAMES)

@@ -1,4 +1,4 @@
-"""The names of `burnpy.linalg`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.linalg`, made from its table by ``make generated``."""
 
 from burnpy.backend.errors import LinAlgError
 from burnpy.linalg.decompositions import (

@@ -1,4 +1,4 @@
-"""The names of `burnpy.metrics`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.metrics`, made from its table by ``make generated``."""
 
 from burnpy.metrics.accuracy import Accuracy, ConfusionMatrix
 from burnpy.metrics.class_counts import F1, Dice, FBeta, IoU, Precision, Recall

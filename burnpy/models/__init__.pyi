@@ -1,4 +1,4 @@
-"""The names of `burnpy.models`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.models`, made from its table by ``make generated``."""
 
 from burnpy.models.beams import Beam, beam_search
 from burnpy.models.bert import Bert, BertClassifier, BertConfig

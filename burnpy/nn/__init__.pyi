@@ -1,4 +1,4 @@
-"""The names of `burnpy.nn`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.nn`, made from its table by ``make generated``."""
 
 from burnpy.nn import functional, init
 from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped

@@ -1,4 +1,4 @@
-"""The names of `burnpy.optim`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.optim`, made from its table by ``make generated``."""
 
 from burnpy.optim.ema import Ema
 from burnpy.optim.gradients.clipping import (

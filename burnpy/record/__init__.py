@@ -19,6 +19,6 @@ _NAMES = {
     "burnpy.record.torch_file": "read_torch",
     "burnpy.record.torch_weights": "Columns from_torch save_torch to_torch",
 }
-"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
+"""The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 
 __getattr__, __dir__, __all__ = attached(__name__, _NAMES)

@@ -1,4 +1,4 @@
-"""The names of `burnpy.record`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.record`, made from its table by ``make generated``."""
 
 from burnpy.record.checkpoint_file import load, save
 from burnpy.record.peft_adapters import from_peft, to_peft

@@ -22,6 +22,6 @@ _NAMES = {
     "burnpy.special.error_functions": "erf erfc erfcx erfinv log_ndtr ndtr ndtri ndtri_exp",
     "burnpy.special.gamma_functions": "betainc digamma gammainc gammaincc gammaln multigammaln polygamma psi zeta",
 }
-"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
+"""The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 
 __getattr__, __dir__, __all__ = attached(__name__, _NAMES)

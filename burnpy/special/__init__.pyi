@@ -1,4 +1,4 @@
-"""The names of `burnpy.special`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.special`, made from its table by ``make generated``."""
 
 from burnpy.special.bessel import i0, i0e, i1, i1e
 from burnpy.special.elementary import (

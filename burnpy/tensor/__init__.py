@@ -18,7 +18,7 @@ _NAMES = {
     "burnpy.tensor.generator": "Generator default_generator manual_seed",
     "burnpy.tensor.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
 }
-"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
+"""The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 
 __getattr__, __dir__, __all__ = attached(__name__, _NAMES, now=("burnpy.tensor.joining", "burnpy.tensor.tensor"))
 

@@ -1,4 +1,4 @@
-"""The names of `burnpy.tensor`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.tensor`, made from its table by ``make generated``."""
 
 from burnpy.tensor.calculus import cumulative_trapezoid, trapezoid
 from burnpy.tensor.generator import Generator, default_generator, manual_seed

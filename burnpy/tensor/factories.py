@@ -3,7 +3,7 @@
 Each is written once here, for all the kinds that have it. Type checkers read ``factories.pyi`` instead, in which every
 kind has its own factories with two overloads each: without ``device``, the result is on the backend of the class that
 the factory was called on, as in ``Tensor[NumPy].zeros((2,))``; with it, on that device. After a change here,
-``python -m burnpy.docs.stubs`` writes that file anew.
+``make generated`` writes that file anew.
 """
 
 from __future__ import annotations

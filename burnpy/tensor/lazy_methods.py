@@ -1,6 +1,6 @@
 """Stand-ins for the classes whose methods are loaded at first use, with the table of these methods.
 
-This file is made by ``python -m burnpy.docs.methods`` from the classes in this folder that ``tensor.py`` imports from
+This file is made by ``make generated`` from the classes in this folder that ``tensor.py`` imports from
 here. To add a method, write it in the file of its family, or declare its operation with ``method=True``, and run that;
 a class that is new is listed among the bases of the tensor classes that have its methods.
 """

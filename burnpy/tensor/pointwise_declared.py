@@ -1,6 +1,6 @@
 """Methods that are one operation each, by the kind of their operands.
 
-This file is made by ``python -m burnpy.docs.methods`` from the operations of ``burnpy/backend/operations`` that are
+This file is made by ``make generated`` from the operations of ``burnpy/backend/operations`` that are
 declared with ``method=True``, and from their docstrings.
 """
 

@@ -11,6 +11,6 @@ _NAMES = {
     "burnpy.testing.conformance": "conformance_suite",
     "burnpy.testing.gradcheck": "GradcheckError gradcheck gradgradcheck",
 }
-"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
+"""The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 
 __getattr__, __dir__, __all__ = attached(__name__, _NAMES, now=("burnpy.testing.gradcheck",))

@@ -1,4 +1,4 @@
-"""The names of `burnpy.testing`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.testing`, made from its table by ``make generated``."""
 
 from burnpy.testing.conformance import conformance_suite
 from burnpy.testing.gradcheck import GradcheckError, gradcheck, gradgradcheck

@@ -19,6 +19,6 @@ _NAMES = {
     "burnpy.train.lr_finder": "LrRange find_lr",
     "burnpy.train.train_step": "Step",
 }
-"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
+"""The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 
 __getattr__, __dir__, __all__ = attached(__name__, _NAMES)

@@ -1,4 +1,4 @@
-"""The names of `burnpy.train`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.train`, made from its table by ``make generated``."""
 
 from burnpy.train.callback import (
     Callback,

@@ -36,9 +36,6 @@ RECIPE_PAGES = [DOCS / "contributing.md", *sorted(DOCS.glob("book/writing_*.md")
 """The pages that have recipes."""
 CHANGE = re.compile(r"^In `([^`]+)`, (after|in place of) `([^`]+)`:\n\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-METHODS = "burnpy.docs.methods"
-MADE = ("burnpy.docs.reference", "burnpy.docs.migrating")
-GENERATED = (METHODS, *MADE)
 
 
 class Change(NamedTuple):
@@ -90,14 +87,7 @@ OPTIONAL = (3, 4)
 COMPLETENESS = "tests/conformance/test_completeness.py"
 COMPLETE = ["tests/conformance/test_declarations.py", COMPLETENESS]
 """Tests that tell which file lacks something."""
-MADE_BY_METHODS = [
-    "tests/tensor/test_lazy_methods.py::test_the_methods_of_declared_operations_are_up_to_date",
-    "tests/tensor/test_lazy_methods.py::test_the_table_of_methods_is_up_to_date",
-]
-PAGES = [
-    "tests/docs/test_pages.py::test_the_operations_page_is_what_the_schema_makes",
-    "tests/hints/test_missing.py::test_the_page_is_made_from_the_table",
-]
+GENERATED = ["tests/docs/test_generated.py", "tests/hints/test_missing.py::test_the_page_has_every_name"]
 CBRT = [
     *(f"tests/conformance/test_numpy.py::TestNumPy::test_{what}[cbrt]" for what in ("values", "derivatives")),
     "tests/tensor/test_pointwise.py::test_values[cbrt]",
@@ -166,17 +156,17 @@ def change_copy(root: Path, changes: list[Change]) -> None:
         change.apply(root)
 
 
-def make(root: Path, *modules: str) -> None:
-    """Run what makes files. The table of methods comes first; it is made from sources alone, and so in this process."""
-    runpy.run_path(str(root / f"{METHODS.replace('.', '/')}.py"), run_name="__main__")
-    if modules:  # where it fails, so do the tests
-        run(root, "-c", f"import runpy\nfor name in {modules}: runpy.run_module(name, run_name='__main__')")
+def make(root: Path, *, all_files: bool = False) -> None:
+    """Do as `make generated`: the table of methods first, which is made from sources alone, in this process."""
+    runpy.run_path(str(root / "burnpy/docs/methods.py"), run_name="__main__")
+    if all_files:  # where it fails, so do the tests
+        run(root, "-m", "burnpy.docs.generated")
 
 
-def follow(root: Path, changes: list[Change], *made: str) -> None:
+def follow(root: Path, changes: list[Change], *, all_files: bool = False) -> None:
     """Follow the recipe in a new copy."""
     change_copy(root, changes)
-    make(root, *made)
+    make(root, all_files=all_files)
 
 
 def failures_of(root: Path, *tests: str) -> str:
@@ -198,7 +188,7 @@ def test_the_page_has_the_steps_that_are_left_out_below() -> None:
         ("burnpy_array", "pointwise.py"),
         ("burnpy_array", "pointwise.py"),
     ]
-    assert all(f"python -m {module}\n" in section("An operation of the package") for module in GENERATED)
+    assert "make generated\n" in section("An operation of the package")
     assert len({change.path for change in without(*OPTIONAL)}) == 2, "an operation takes two files"
 
 
@@ -257,12 +247,10 @@ class Recipe(NamedTuple):
 
     changes: list[Change]  #: its own first
     files: list[str]  #: the ends of the paths of its own
-    made: tuple[str, ...]  #: the modules that make the generated files
     tests: list[str]  #: those that come with the recipe
     steps: dict[str, Step]
 
 
-EXPORTED = ("burnpy.docs.stubs", "burnpy.docs.public_api")
 EXPORTS, WIDTHS, ACTIVATIONS = "tests/docs/test_stubs.py", "tests/nn/test_widths.py", "tests/nn/test_activation.py"
 KERNELS = "tests/programs/test_operations.py"
 LISTED, DEFINED = f"{EXPORTS}::test_what_is_public_is_listed", f"{EXPORTS}::test_what_a_table_lists_is_defined"
@@ -272,8 +260,7 @@ RECIPES = {
     "function": Recipe(
         FUNCTION,
         ["layers/activation.py", "functional/__init__.py", "nn/test_activation.py"],
-        EXPORTED,
-        [EXPORTS, "tests/docs/test_public_api.py", ACTIVATIONS],
+        [EXPORTS, ACTIVATIONS],
         {
             "function": Step(
                 (0,),
@@ -295,8 +282,7 @@ RECIPES = {
     "layer": Recipe(
         [*LAYER, *FUNCTION],
         ["layers/activation.py", "nn/__init__.py", "nn/every_layer.py"],
-        EXPORTED,
-        [EXPORTS, "tests/docs/test_public_api.py", WIDTHS, "tests/nn/test_repr.py"],
+        [EXPORTS, WIDTHS, "tests/nn/test_repr.py"],
         {
             "layer": Step(
                 (0,), DEFINED, "burnpy/nn/__init__.py lists Squareplus: define it in burnpy/nn/layers/activation.py"
@@ -319,15 +305,12 @@ RECIPES = {
             "burnpy_numpy/activation.py",
             "programs/test_operations.py",
         ],
-        ("burnpy.docs.reference",),
         [
             AGREES,
             *(
                 f"tests/conformance/test_numpy.py::TestNumPy::test_{what}[logcosh]"
                 for what in ("values", "derivatives")
             ),
-            *MADE_BY_METHODS,
-            PAGES[0],
             f"{COMPLETENESS}::test_every_operation_is_public",
         ],
         {
@@ -372,8 +355,8 @@ def test_the_recipes_work(tmp_path: Path) -> None:
     """In one copy: an operation, a layer with its function, and a kernel."""
     recipes = [RECIPES["layer"], *([RECIPES["kernel"]] if find_spec("llvmlite") else [])]
     changes = [*without(*OPTIONAL), *(change for recipe in recipes for change in recipe.changes)]
-    follow(tmp_path, changes, *dict.fromkeys([*MADE, *(module for recipe in recipes for module in recipe.made)]))
-    tests = [*COMPLETE, *MADE_BY_METHODS, *PAGES, *CBRT, *(test for recipe in recipes for test in recipe.tests)]
+    follow(tmp_path, changes, all_files=True)
+    tests = [*COMPLETE, *GENERATED, *CBRT, *(test for recipe in recipes for test in recipe.tests)]
     assert failures_of(tmp_path, *dict.fromkeys(tests)) == ""
     for k in OPTIONAL:
         CHANGES[k].apply(tmp_path)
@@ -383,10 +366,10 @@ def test_the_recipes_work(tmp_path: Path) -> None:
 @pytest.mark.slowest
 def test_files_that_are_out_of_date_are_named(tmp_path: Path) -> None:
     change_copy(tmp_path, [*without(*OPTIONAL), *RECIPES["layer"].changes])
-    output = failures_of(tmp_path, *MADE_BY_METHODS)
-    assert "burnpy/tensor/pointwise_declared.py is out of date: run python -m burnpy.docs.methods" in output
+    output = failures_of(tmp_path, GENERATED[0])
+    assert "burnpy/tensor/pointwise_declared.py is out of date: run make generated" in output
     make(tmp_path)
-    output = failures_of(tmp_path, *PAGES, EXPORTS, "tests/docs/test_public_api.py")
+    output = failures_of(tmp_path, GENERATED[0])
     exports = ("burnpy/nn/__init__.pyi", "burnpy/nn/functional/__init__.pyi", "burnpy/docs/public_api.txt")
     for file in ("operations.md", "tensors.md", *exports):
         assert f"{file} is out of date" in output

@@ -13,7 +13,7 @@ import pytest
 
 from burnpy import BoolTensor, IntTensor, Tensor
 from burnpy.backend import Backend, NumPy
-from burnpy.docs import methods, stubs
+from burnpy.docs import methods
 from burnpy.tensor.lazy_methods import METHODS
 from burnpy.tensor.tensor_base import LazyMethod, lazy_classes
 from tests.rows import every_row
@@ -26,12 +26,6 @@ def run(program: str) -> str:
     """What a program prints in a fresh interpreter."""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return done.stdout
-
-
-def test_the_methods_of_declared_operations_are_up_to_date() -> None:
-    assert methods.DECLARED.read_text(encoding="utf-8") == methods.declared(), (
-        "burnpy/tensor/pointwise_declared.py is out of date: run python -m burnpy.docs.methods"
-    )
 
 
 def test_the_docstring_of_a_declaration_becomes_the_methods() -> None:
@@ -54,18 +48,6 @@ def test_an_operation_of_other_arguments_is_no_method_by_declaration(
     monkeypatch.setattr(methods, "OPERATIONS", tmp_path)
     with pytest.raises(TypeError, match=r"is declared with method=True and takes .*: write a method in burnpy/tensor"):
         methods.declared()
-
-
-def test_the_table_of_methods_is_up_to_date() -> None:
-    assert methods.TABLE.read_text(encoding="utf-8") == methods.table(), (
-        "burnpy/tensor/lazy_methods.py is out of date: run python -m burnpy.docs.methods"
-    )
-
-
-def test_the_stub_of_the_factories_is_up_to_date() -> None:
-    assert stubs.FACTORIES_STUB.read_text(encoding="utf-8") == stubs.factories_stub(), (
-        "burnpy/tensor/factories.pyi is out of date: run python -m burnpy.docs.stubs"
-    )
 
 
 def test_a_family_is_imported_at_the_first_use_of_one_of_its_methods() -> None:

@@ -13,6 +13,6 @@ _NAMES = {
     "burnpy.interop.onnx.model": "OnnxModel load",
     "burnpy.interop.onnx.source_text": "source weights",
 }
-"""The names of the package by module; ``python -m burnpy.docs.stubs`` writes them into the stub for type checkers."""
+"""The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 
 __getattr__, __dir__, __all__ = attached(__name__, _NAMES)

@@ -1,4 +1,4 @@
-"""The names of `burnpy.interop.onnx`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.interop.onnx`, made from its table by ``make generated``."""
 
 from burnpy.interop.onnx.exporting import Difference, export, verify
 from burnpy.interop.onnx.model import OnnxModel, load

@@ -1,4 +1,4 @@
-"""The names of `burnpy.nn.functional`, made from its table by ``python -m burnpy.docs.stubs``."""
+"""The names of `burnpy.nn.functional`, made from its table by ``make generated``."""
 
 from burnpy.nn.argument_checks import QuantizedDType
 from burnpy.nn.layers.activation import celu, elu, glu, leaky_relu, logsigmoid, mish, selu, softsign, swiglu

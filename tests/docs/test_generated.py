@@ -1,0 +1,15 @@
+"""The generated files are up to date, so that each change of a signature or a table shows in a diff."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from burnpy.docs import generated
+
+
+@pytest.mark.parametrize("path", generated.FILES, ids=generated.name_of)
+def test_a_generated_file_is_up_to_date(path: Path) -> None:
+    up_to_date = path.read_text(encoding="utf-8") == generated.FILES[path]()
+    assert up_to_date, f"{generated.name_of(path)} is out of date: run make generated"
