@@ -19,14 +19,14 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet --no-compile
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help generated demo test test-fast test-slow test-heavy test-long test-parity test-cupy test-gpu packages check check-format check-lint check-mypy check-pyright format docs bench bench-check bench-gpu clean
+.PHONY: help demo test test-fast test-slow test-heavy test-long test-long-forms test-interpreters rehearse-gpu test-parity test-cupy test-gpu packages check check-format check-lint check-mypy check-pyright format generated docs bench bench-check bench-gpu clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 # One thread multiplies small matrices as fast as several do on idle cores, and far faster than they do on busy ones.
-demo test test-fast test-slow test-heavy test-long test-parity test-cupy test-gpu: export OMP_NUM_THREADS ?= 1
-demo test test-fast test-slow test-heavy test-long test-parity test-cupy test-gpu: export OPENBLAS_NUM_THREADS ?= 1
+demo test test-fast test-slow test-heavy test-long-forms test-interpreters rehearse-gpu test-parity test-cupy test-gpu: export OMP_NUM_THREADS ?= 1
+demo test test-fast test-slow test-heavy test-long-forms test-interpreters rehearse-gpu test-parity test-cupy test-gpu: export OPENBLAS_NUM_THREADS ?= 1
 # Hundreds of tests start Python anew, and each start would compile again what pip has not compiled.
 export PYTHONDONTWRITEBYTECODE :=
 # Tests that need a heavy extra run in test-heavy and test-parity, even if the extra is installed.
@@ -50,10 +50,15 @@ test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, py
 test-parity: $(INSTALLED)-parity ## install PyTorch (several GB if pip finds no CPU build) and compare with it
 	@$(PY) -m pytest $(PYTEST) -m parity
 
-test-long: $(INSTALLED)-test-heavy ## run all tests in their long form, in an hour or more, the quick ones and the packages on each Python from 3.11 to 3.14, and test-gpu and bench-gpu without a GPU
+test-long: test-long-forms test-interpreters packages rehearse-gpu ## run these four, in an hour or more
+
+test-long-forms: $(INSTALLED)-test-heavy ## run all tests in their long form (PYTEST="-n 3 tests/train" for a part)
 	@BURNPY_LONG_TESTS=$${BURNPY_LONG_TESTS:-200} $(PY) -m pytest $(PYTEST)
+
+test-interpreters: $(INSTALLED)-test ## run the quick tests on each Python from 3.11 to 3.14
 	@$(PY) -m tests.interpreters
-	@$(PY) -m tests.packages
+
+rehearse-gpu: ## run what test-gpu and bench-gpu run, without a GPU
 	@$(MAKE) --no-print-directory VENV=$(HOSTCUDA) $(HOSTCUDA)/.installed-hostcuda
 	@$(HOSTCUDA)/bin/python -m tests.hostcuda.build
 	@$(HOSTCUDA)/bin/python -m tests.hostcuda.gpu --rehearse
