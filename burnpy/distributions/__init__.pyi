@@ -1,8 +1,15 @@
 """The names of `burnpy.distributions`, made from its table by ``make generated``."""
 
 from burnpy.distributions import bijections
-from burnpy.distributions.beta import Beta, Dirichlet
-from burnpy.distributions.categorical import Categorical, OneHotCategorical
+from burnpy.distributions.bernoulli import Bernoulli, Geometric, RelaxedBernoulli
+from burnpy.distributions.beta import Beta, Dirichlet, Kumaraswamy
+from burnpy.distributions.binomial import Binomial, Multinomial, NegativeBinomial
+from burnpy.distributions.categorical import (
+    Categorical,
+    OneHotCategorical,
+    OneHotCategoricalStraightThrough,
+    RelaxedOneHotCategorical,
+)
 from burnpy.distributions.distribution import (
     Distribution,
     Independent,
@@ -11,19 +18,19 @@ from burnpy.distributions.distribution import (
     register_kl,
 )
 from burnpy.distributions.divergences import kl
-from burnpy.distributions.exponential import Exponential, Weibull
-from burnpy.distributions.gamma import Gamma
-from burnpy.distributions.location_scale import Cauchy, Gumbel, Laplace, Logistic, LogNormal, Normal
+from burnpy.distributions.exponential import Exponential, Pareto, Weibull
+from burnpy.distributions.gamma import Chi2, Gamma, InverseGamma
+from burnpy.distributions.location_scale import Cauchy, Gumbel, HalfCauchy, Laplace, Logistic
 from burnpy.distributions.mixture import Mixture
-from burnpy.distributions.multinomial import Multinomial
-from burnpy.distributions.multivariate_normal import MultivariateNormal
+from burnpy.distributions.multivariate_normal import LowRankMultivariateNormal, MultivariateNormal
+from burnpy.distributions.normal import HalfNormal, LogisticNormal, LogNormal, Normal
 from burnpy.distributions.parameters import Constrained
 from burnpy.distributions.poisson import Poisson
-from burnpy.distributions.student_t import StudentT
-from burnpy.distributions.successes import Bernoulli, Binomial, Geometric, NegativeBinomial
+from burnpy.distributions.student_t import FisherSnedecor, StudentT
 from burnpy.distributions.transformed import Transformed
-from burnpy.distributions.uniform import Uniform
+from burnpy.distributions.uniform import ContinuousBernoulli, Uniform
 from burnpy.distributions.von_mises import VonMises
+from burnpy.distributions.wishart import LKJCholesky, Wishart
 
 __all__ = [
     "Bernoulli",
@@ -31,31 +38,46 @@ __all__ = [
     "Binomial",
     "Categorical",
     "Cauchy",
+    "Chi2",
     "Constrained",
+    "ContinuousBernoulli",
     "Dirichlet",
     "Distribution",
     "Exponential",
+    "FisherSnedecor",
     "Gamma",
     "Geometric",
     "Gumbel",
+    "HalfCauchy",
+    "HalfNormal",
     "Independent",
     "IndependentReparametrized",
+    "InverseGamma",
+    "Kumaraswamy",
+    "LKJCholesky",
     "Laplace",
     "LogNormal",
     "Logistic",
+    "LogisticNormal",
+    "LowRankMultivariateNormal",
     "Mixture",
     "Multinomial",
     "MultivariateNormal",
     "NegativeBinomial",
     "Normal",
     "OneHotCategorical",
+    "OneHotCategoricalStraightThrough",
+    "Pareto",
     "Poisson",
+    "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
     "Reparametrized",
     "StudentT",
     "Transformed",
     "Uniform",
     "VonMises",
     "Weibull",
+    "Wishart",
     "bijections",
     "kl",
     "register_kl",

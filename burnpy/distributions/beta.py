@@ -1,4 +1,4 @@
-"""The beta and the Dirichlet distribution."""
+"""The beta, the Dirichlet and the Kumaraswamy distribution."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, log_split
 from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
-from burnpy.distributions.formulas import at_end, computed, within
+from burnpy.distributions.formulas import EULER, at_end, computed, on_simplex, quantile, with_ends, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
-from burnpy.distributions.quantiles import quantile, with_ends
 from burnpy.nn.module import rebound
 from burnpy.special.elementary import xlogy
 from burnpy.special.gamma_functions import betainc
-from burnpy.tensor.random_parameters import POSITIVE
+from burnpy.tensor.random_parameters import OPEN_UNIT, POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 
@@ -128,9 +127,7 @@ class Dirichlet(Reparametrized[B]):
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the density of probabilities (…, n); -inf for others."""
         logs = xlogy(self.concentration - 1.0, value.clamp(0.0)).sum(dim=-1)
-        tolerance = {8: 1e-6, 4: 1e-4}.get(self._dtype.itemsize, 2e-2)
-        fits = (value >= 0.0).all(dim=-1) & ((value.sum(dim=-1) - 1.0).abs() <= tolerance)
-        return logs.sub(self._log_beta()).where(fits, -math.inf)
+        return logs.sub(self._log_beta()).where(on_simplex(value, closed=True), -math.inf)
 
     def _log_beta(self) -> Tensor[B]:
         return self.concentration.lgamma().sum(dim=-1) - self.concentration.sum(dim=-1).lgamma()
@@ -161,6 +158,89 @@ class Dirichlet(Reparametrized[B]):
         return (a / a.sum(dim=-1, keepdim=True)).masked_fill(unbounded, math.nan)
 
     def valid(self: Dirichlet[Autodiff[I]]) -> Dirichlet[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+class Kumaraswamy(Reparametrized[B]):
+    """The Kumaraswamy distribution on [0, 1], with the distribution function 1 - (1 - xᵃ)ᶜ.
+
+    Args:
+        concentration1: a, above 0.
+        concentration0: c, above 0.
+        device, validate: see `Distribution`.
+
+    >>> Kumaraswamy(2.0, 1.0, device=NumPy).cdf(Tensor[NumPy].from_data([0.5, 2.0])).round(decimals=4).tolist()
+    [0.25, 1.0]
+    """
+
+    _ends = (0.0, 1.0)
+    concentration1 = Parameter(POSITIVE)
+    concentration0 = Parameter(POSITIVE)
+
+    def __init__(
+        self,
+        concentration1: ParameterLike[B],
+        concentration0: ParameterLike[B],
+        *,
+        device: B | type[B] | None = None,
+        validate: bool = True,
+    ) -> None:
+        self._hold(device, validate, concentration1=concentration1, concentration0=concentration0)
+
+    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw values with gradients by the parameters."""
+        shape = self._shape(sample_shape)
+        drawn = Tensor.exponential(shape, dtype=self._dtype, generator=generator, device=self.device)
+        return self._quantile(drawn).clamp(*OPEN_UNIT.ends(self._dtype))
+
+    def _quantile(self, tail: Tensor[B]) -> Tensor[B]:
+        """Return the number beyond which the probability is e^-tail."""
+        share = -(-tail / self.concentration0).expm1()
+        zero = share == 0.0
+        return (share.where(~zero, 1.0).log() / self.concentration1).exp().masked_fill(zero, 0.0)
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density; -inf outside of [0, 1]."""
+        called = "Kumaraswamy.log_prob"
+        return computed(called, _kumaraswamy, value, self.concentration1, self.concentration0)
+
+    def entropy(self) -> Tensor[B]:
+        """Return the differential entropy."""
+        a, c = self.concentration1, self.concentration0
+        return 1.0 - c.reciprocal() + (1.0 - a.reciprocal()) * ((c + 1.0).digamma() + EULER) - a.log() - c.log()
+
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        a, c, zero = self.concentration1, self.concentration0, value == 0.0
+        at_zero = c * value.where(zero, 0.0).pow(a)  # whose slope is the density
+        return at_zero.where(zero, computed("Kumaraswamy.cdf", _kumaraswamy_cdf, value.where(~zero, 1.0), a, c))
+
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        return self._quantile(-(-probability).log1p())
+
+    def _moment(self, order: float) -> Tensor[B]:
+        """Return the mean of a power."""
+        c, more = self.concentration0, 1.0 + order / self.concentration1
+        return (c.log() + more.lgamma() + c.lgamma() - (more + c).lgamma()).exp()
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """c · B(1 + 1 / a, c), with the beta function B."""
+        return self._moment(1.0)
+
+    @property
+    def mode(self) -> Tensor[B]:
+        """((a - 1) / (a · c - 1))^(1 / a); NaN unless both are above 1."""
+        a, c = self.concentration1, self.concentration0
+        inside = (a > 1.0) & (c > 1.0)
+        return ((a - 1.0) / (a * c - 1.0)).where(inside, 0.5).pow(a.reciprocal()).where(inside, math.nan)
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """c · B(1 + 2 / a, c) - mean²."""
+        return self._moment(2.0) - self.mean.square()
+
+    def valid(self: Kumaraswamy[Autodiff[I]]) -> Kumaraswamy[I]:
         """Return the same distribution on the inner backend."""
         return rebound(self)
 
@@ -201,3 +281,27 @@ def _dirichlets(p: Dirichlet[B], q: Dirichlet[B]) -> Tensor[B]:
     a = p.concentration
     logs = a.digamma() - a.sum(dim=-1, keepdim=True).digamma()
     return q._log_beta() - p._log_beta() + ((a - q.concentration) * logs).sum(dim=-1)
+
+
+def _log_rest_of_power(b: Any, log_x: Float, a: Float) -> Float:
+    """Compute log(1 - xᵃ) for 0 < x < 1 without cancellation."""
+    exponent = b.mul(a, log_x)
+    near = b.gt(exponent, -math.log(2.0))
+    close = b.log(b.neg(b.expm1(b.where(near, exponent, -1.0))))
+    return b.where(near, close, b.log1p(b.neg(b.exp(b.where(near, b.full((), -1.0, log_x.dtype), exponent)))))
+
+
+def _kumaraswamy(b: Any, x: Float, a: Float, c: Float) -> tuple[Float]:
+    inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, 1.0))
+    log_x, log_a, log_c = b.log(b.where(inside, x, 0.5)), b.log(a), b.log(c)
+    powers = b.add(b.mul(b.add(a, -1.0), log_x), b.mul(b.add(c, -1.0), _log_rest_of_power(b, log_x, a)))
+    value = within(b, x, inside, b.add(b.add(log_a, log_c), powers))
+    value = at_end(b, x, a, value, lambda zero: b.add(log_c, b.mul(b.add(c, -1.0), b.log1p(b.neg(zero)))))
+    rest = b.add(b.neg(x), 1.0)
+    return (at_end(b, rest, c, value, lambda zero: b.add(log_a, b.mul(b.add(a, -1.0), b.log1p(b.neg(zero))))),)
+
+
+def _kumaraswamy_cdf(b: Any, x: Float, a: Float, c: Float) -> tuple[Float]:
+    inside = b.lt(x, 1.0)
+    rest = _log_rest_of_power(b, b.log(b.where(inside, x, 0.5)), a)
+    return (b.where(inside, b.neg(b.expm1(b.mul(c, rest))), 1.0),)

@@ -326,6 +326,7 @@ _ONTO: dict[Constraint, Bijection[Any]] = {
     RATE: Exp(),
     PROBABILITY: Sigmoid(),
     POSSIBLE: Sigmoid(),
+    OPEN_UNIT: Sigmoid(),
     CHOLESKY_FACTOR: LowerCholesky(),
 }
 

@@ -6,13 +6,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import KindError, ShapeError
-from burnpy.distributions.distribution import Distribution, register_kl
-from burnpy.distributions.formulas import computed, log_of, relative_entropy
+from burnpy.distributions.distribution import Distribution, Reparametrized, register_kl
+from burnpy.distributions.formulas import computed, log_of, on_simplex, relative_entropy
 from burnpy.distributions.parameters import LOGIT, Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.tensor.creation import factory_shape
 from burnpy.tensor.operands import broadcast_shape
-from burnpy.tensor.random_parameters import NOT_NEGATIVE
+from burnpy.tensor.random_parameters import NOT_NEGATIVE, POSITIVE
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, I, V
@@ -43,8 +43,12 @@ class OfClasses(Distribution[B, V]):
     @property
     def num_classes(self) -> int:
         """The number of classes."""
-        (given,) = self._values().values()
-        return given.shape[-1]
+        return self._given.shape[-1]
+
+    @property
+    def _given(self) -> Tensor[B]:
+        """The probabilities or logits that it holds."""
+        return self.logits if vars(self)["probs"] is None else self.probs
 
     def _log_probs(self) -> Tensor[B]:
         """Return the logarithms of the probabilities of all classes."""
@@ -104,11 +108,14 @@ class Categorical(OfClasses[B, IntTensor[B]]):
         found = logs.expand((*shape, classes)).gather(-1, index).squeeze(-1)
         return found.where((value >= 0) & (value < classes), -math.inf)
 
+    def enumerate_support(self, *, expand: bool = True) -> IntTensor[B]:
+        """Return all classes: see `Distribution.enumerate_support`."""
+        return self._enumerated(IntTensor.arange(self.num_classes, device=self.device.discrete), expand)  # type: ignore[no-any-return]  # an IntTensor
+
     @property
     def mode(self) -> IntTensor[B]:
         """The most probable class."""
-        (given,) = self._values().values()
-        return given.argmax(dim=-1)
+        return self._given.argmax(dim=-1)
 
     def valid(self: Categorical[Autodiff[I]]) -> Categorical[I]:
         """Return the same distribution on the inner backend."""
@@ -134,6 +141,10 @@ class OneHotCategorical(OfClasses[B, Tensor[B]]):
         logs = self._log_probs()
         return logs.where(hot, 0.0).sum(dim=-1).where(one_hot, -math.inf)
 
+    def enumerate_support(self, *, expand: bool = True) -> Tensor[B]:
+        """Return all one-hot vectors: see `Distribution.enumerate_support`."""
+        return self._enumerated(Tensor.eye(self.num_classes, dtype=self._dtype, device=self.device), expand)  # type: ignore[no-any-return]  # a Tensor
+
     @property
     def mean(self) -> Tensor[B]:
         """The probabilities."""
@@ -148,10 +159,93 @@ class OneHotCategorical(OfClasses[B, Tensor[B]]):
     @property
     def mode(self) -> Tensor[B]:
         """The vector of the most probable class."""
-        (given,) = self._values().values()
-        return given.argmax(dim=-1).one_hot(self.num_classes).float().to_dtype(self._dtype)
+        return self._given.argmax(dim=-1).one_hot(self.num_classes).float().to_dtype(self._dtype)
 
     def valid(self: OneHotCategorical[Autodiff[I]]) -> OneHotCategorical[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical[B], Reparametrized[B]):
+    """`OneHotCategorical` whose samples have the gradients of the probabilities.
+
+    Source: Bengio, Léonard and Courville, Estimating or Propagating Gradients Through Stochastic Neurons, 2013.
+
+    >>> p = Tensor[Autodiff[NumPy]].from_data([0.2, 0.8]).require_grad()
+    >>> x = OneHotCategoricalStraightThrough(p).rsample()
+    >>> x.sum().item(), (x * x.detach()).sum().backward()[p].shape
+    (1.0, (2,))
+    """
+
+    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw one-hot vectors, whose gradients pass to the probabilities."""
+        p = self._shares()
+        return OneHotCategorical.sample(self, sample_shape, generator=generator) + (p - p.detach())
+
+    def sample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw one-hot vectors without gradients."""
+        return OneHotCategorical.sample(self, sample_shape, generator=generator)
+
+    def valid(self: OneHotCategoricalStraightThrough[Autodiff[I]]) -> OneHotCategoricalStraightThrough[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+class RelaxedOneHotCategorical(OfClasses[B, Tensor[B]], Reparametrized[B]):
+    """The distribution of probabilities that approaches one-hot vectors for a temperature next to 0.
+
+    Its values are the softmax of (logits + z) / temperature for z of the standard Gumbel distribution. Training leaves
+    the temperature unchanged.
+
+    Args:
+        temperature: above 0.
+        probs: relative probabilities (…, n), which need not add up to 1.
+        logits: their logarithms, up to a constant, in place of ``probs``.
+        validate: whether to check the parameters' numbers.
+
+    Source: Maddison, Mnih and Teh, The Concrete Distribution, 2017.
+
+    >>> d = RelaxedOneHotCategorical(0.5, Tensor[NumPy].from_data([1.0, 3.0]))
+    >>> d.event_shape, d.sample((5,)).sum(dim=-1).round(decimals=4).tolist()
+    ((2,), [1.0, 1.0, 1.0, 1.0, 1.0])
+    """
+
+    temperature = Parameter(POSITIVE, learned=False)
+
+    def __init__(
+        self,
+        temperature: ParameterLike[B],
+        probs: ParameterLike[B] | None = None,
+        *,
+        logits: ParameterLike[B] | None = None,
+        validate: bool = True,
+    ) -> None:
+        self._hold_one(None, validate, probs, logits, temperature=temperature)
+
+    @property
+    def event_shape(self) -> Shape:
+        """The number of classes."""
+        return (self.num_classes,)
+
+    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw probabilities with gradients by the parameters."""
+        noise = Tensor.gumbel(self._shape(sample_shape), dtype=self._dtype, generator=generator, device=self.device)
+        x = ((self._log_probs() + noise) / self.temperature.unsqueeze(-1)).softmax(-1)
+        return x.clamp(*POSITIVE.ends(self._dtype))
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density of probabilities (…, n); -inf for others."""
+        fits, n, t = on_simplex(value), self.num_classes, self.temperature
+        logs = value.where(fits.unsqueeze(-1), 1.0).log()
+        scores = self._log_probs() - t.unsqueeze(-1) * logs
+        head = t.log() * (n - 1.0) + math.lgamma(n)
+        return (head + (scores - logs).sum(dim=-1) - scores.logsumexp(dim=-1) * float(n)).where(fits, -math.inf)
+
+    def entropy(self) -> Tensor[B]:
+        """Raise: there is none in closed form."""
+        self._refuse_method("entropy")
+
+    def valid(self: RelaxedOneHotCategorical[Autodiff[I]]) -> RelaxedOneHotCategorical[I]:
         """Return the same distribution on the inner backend."""
         return rebound(self)
 

@@ -60,8 +60,7 @@ def doubled(formula: F) -> F:
 
     @wraps(formula)
     def computed(p: Any, q: Any) -> Tensor[Any]:
-        exact = [d.replace({name: Given(x.double()) for name, x in d._values().items()}) for d in (p, q)]
-        value = formula(*exact)
+        value = formula(p._doubled(), q._doubled())
         rounding = value.detach().clamp(None, 0.0)  # no divergence is negative
         return (value - rounding).to_dtype(result_type(*[x._primitive for d in (p, q) for x in d._values().values()]))
 
@@ -156,8 +155,8 @@ class Distribution(Module[B], Generic[B, V]):
         self._expect_numbers("cdf", value)
         low, high = self._ends
         inside = value.isfinite() & (value >= low) & (value <= high)
-        bounded = isinstance(low, Tensor) or math.isfinite(high)
-        middle = (low + high) * 0.5 if bounded else 1.0  # any number inside
+        bounded = isinstance(high, Tensor) or math.isfinite(high)
+        middle = (low + high) * 0.5 if bounded else low + 1.0 if isinstance(low, Tensor) else 1.0  # any number inside
         p = self._cdf(value.where(inside, middle))
         p = p.where(inside | (value >= high), 0.0).where(inside | (value < high), 1.0)
         return p.where(value == value, math.nan)
@@ -178,6 +177,27 @@ class Distribution(Module[B], Generic[B, V]):
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         """Return `icdf` of numbers from 0 to 1."""
         self._refuse_method("icdf")
+
+    def enumerate_support(self, *, expand: bool = True) -> V:
+        """Return all values, of shape ``(count, *batch_shape, *event_shape)``.
+
+        Args:
+            expand: whether to repeat the values for the batch, whose dimensions are otherwise of size 1.
+
+        Raises:
+            ArgumentError: there are infinitely many values, or their number differs within the batch.
+
+        >>> from burnpy.distributions import Bernoulli
+        >>> Bernoulli(Tensor[NumPy].full((3,), 0.3)).enumerate_support(expand=False).tolist()
+        [[0.0], [1.0]]
+        """
+        raise ArgumentError(f"{type(self).__name__} has infinitely many values; draw samples in place of all values")
+
+    def _enumerated(self, values: Any, expand: bool) -> Any:
+        """Return values (count, *event_shape) with the dimensions of the batch."""
+        batch, event = self.batch_shape, self.event_shape
+        values = values.reshape((values.shape[0], *[1] * len(batch), *event))
+        return values.expand((values.shape[0], *batch, *event)) if expand else values
 
     def _expect_numbers(self, method: str, value: Any) -> None:
         if not isinstance(value, Tensor):
@@ -202,6 +222,10 @@ class Distribution(Module[B], Generic[B, V]):
     def mode(self) -> V:
         """The value of the largest density or probability."""
         self._refuse_method("mode")
+
+    def _doubled(self) -> Self:
+        """Return the distributions with parameters in float64, through which gradients pass."""
+        return self.replace({name: Given(x.double()) for name, x in self._values().items()})
 
     def _refuse_method(self, name: str) -> NoReturn:
         raise ArgumentError(f"{type(self).__name__} has no {name} in closed form; estimate it from samples")
@@ -241,7 +265,8 @@ class Distribution(Module[B], Generic[B, V]):
         """Return the distributions with parameters that are learned, at their present values.
 
         A parameter with a constraint is held as the bijection's result of an unconstrained `Param`, so that no update
-        breaks the constraint. Parameters that are a `Param` or `Constrained` stay as they are, and so do counts.
+        breaks the constraint. Each distribution of the batch learns parameters of its own; pass a `Param` to share one.
+        Parameters that are a `Param` or `Constrained` stay as they are, and so do counts and temperatures.
 
         >>> from burnpy.distributions import Normal
         >>> from burnpy.optim import Adam
@@ -252,13 +277,14 @@ class Distribution(Module[B], Generic[B, V]):
         >>> list(model.named_params()), bool(model.loc > 0.5)
         (['loc', 'scale.unconstrained'], True)
         """
-        declared = parameters_of(type(self))
+        declared, batch = parameters_of(type(self)), self.batch_shape
         learned: dict[str, Any] = {}
         for name, part in children(self):
             if isinstance(part, Distribution):
                 learned[name] = part.trainable()
-            elif isinstance(part, Given) and name in declared:
-                learned[name] = learned_onto(declared[name].bound, part)
+            elif isinstance(part, Given) and name in declared and declared[name].learned:
+                event = part.value.shape[part.value.ndim - declared[name].event_dims :]
+                learned[name] = learned_onto(declared[name].bound, Given(part.value.expand((*batch, *event))))
         return self.replace(learned)
 
 

@@ -11,17 +11,19 @@ from itertools import product
 from typing import Any
 
 from burnpy.backend.errors import ArgumentError
+from burnpy.distributions.bernoulli import Bernoulli
 from burnpy.distributions.beta import Beta
 from burnpy.distributions.bijections import Bijection
+from burnpy.distributions.binomial import Binomial
 from burnpy.distributions.distribution import DIVERGENCES, Distribution, Independent, register_kl
-from burnpy.distributions.exponential import Exponential
+from burnpy.distributions.exponential import Exponential, Pareto
 from burnpy.distributions.formulas import EULER
 from burnpy.distributions.gamma import Gamma
-from burnpy.distributions.location_scale import Gumbel, Laplace, Normal
+from burnpy.distributions.location_scale import Gumbel, Laplace
+from burnpy.distributions.normal import Normal
 from burnpy.distributions.poisson import Poisson
-from burnpy.distributions.successes import Bernoulli, Binomial
 from burnpy.distributions.transformed import Transformed
-from burnpy.distributions.uniform import Uniform
+from burnpy.distributions.uniform import ContinuousBernoulli, Uniform
 from burnpy.special.elementary import xlogy
 from burnpy.special.error_functions import erf
 from burnpy.tensor.operands import broadcast_shape
@@ -79,6 +81,8 @@ def mean_log(p: Any) -> Tensor[Any]:
         return p.concentration.digamma() - p.rate.log()
     if isinstance(p, Exponential):
         return -EULER - p.rate.log()
+    if isinstance(p, Pareto):
+        return p.scale.log() + p.alpha.reciprocal()
     low: Tensor[Any] = p.low
     high: Tensor[Any] = p.high
     return (xlogy(high, high) - xlogy(low, low)) / (high - low) - 1.0
@@ -104,10 +108,12 @@ def _bernoulli_poisson(p: Bernoulli[B], q: Poisson[B]) -> Tensor[B]:
 
 
 @register_kl(Beta, Normal)
+@register_kl(ContinuousBernoulli, Normal)
 @register_kl(Exponential, Normal)
 @register_kl(Gamma, Normal)
 @register_kl(Gumbel, Normal)
 @register_kl(Laplace, Normal)
+@register_kl(Pareto, Normal)
 @register_kl(Uniform, Normal)
 def _normal(p: Real[B], q: Normal[B]) -> Tensor[B]:
     square = (p.variance + (p.mean - q.loc).square()) / q.scale.square()
@@ -115,7 +121,9 @@ def _normal(p: Real[B], q: Normal[B]) -> Tensor[B]:
 
 
 @register_kl(Beta, Exponential)
+@register_kl(ContinuousBernoulli, Exponential)
 @register_kl(Gamma, Exponential)
+@register_kl(Pareto, Exponential)
 def _exponential(p: Real[B], q: Exponential[B]) -> Tensor[B]:
     return -p.entropy() - q.rate.log() + q.rate * p.mean
 
@@ -127,6 +135,7 @@ def _uniform_exponential(p: Uniform[B], q: Exponential[B]) -> Tensor[B]:
 
 @register_kl(Beta, Gamma)
 @register_kl(Exponential, Gamma)
+@register_kl(Pareto, Gamma)
 def _gamma(p: Real[B], q: Gamma[B]) -> Tensor[B]:
     a, rate = q.concentration, q.rate
     return -p.entropy() - (a * rate.log() - a.lgamma() + (a - 1.0) * mean_log(p) - rate * p.mean)
@@ -156,7 +165,8 @@ def _normal_laplace(p: Normal[B], q: Laplace[B]) -> Tensor[B]:
 
 
 @register_kl(Beta, Uniform)
-def _beta_uniform(p: Beta[B], q: Uniform[B]) -> Tensor[B]:
+@register_kl(ContinuousBernoulli, Uniform)
+def _unit_uniform(p: Real[B], q: Uniform[B]) -> Tensor[B]:
     inside = (q.low <= 0.0) & (q.high >= 1.0)
     return (-p.entropy() + (q.high - q.low).log()).where(inside, math.inf)
 
@@ -171,6 +181,22 @@ def _uniform_beta(p: Uniform[B], q: Beta[B]) -> Tensor[B]:
     return value.where((p.low >= 0.0) & (p.high <= 1.0), math.inf)
 
 
+@register_kl(Beta, ContinuousBernoulli)
+def _beta_continuous_bernoulli(p: Real[B], q: ContinuousBernoulli[B]) -> Tensor[B]:
+    return -p.entropy() - q.log_prob(p.mean)  # which is linear
+
+
+@register_kl(Uniform, ContinuousBernoulli)
+def _uniform_continuous_bernoulli(p: Uniform[B], q: ContinuousBernoulli[B]) -> Tensor[B]:
+    return _beta_continuous_bernoulli(p, q).where((p.low >= 0.0) & (p.high <= 1.0), math.inf)
+
+
+@register_kl(Uniform, Pareto)
+def _uniform_pareto(p: Uniform[B], q: Pareto[B]) -> Tensor[B]:
+    mean = q.alpha.log() + q.alpha * q.scale.log() - (q.alpha + 1.0) * mean_log(p)
+    return (-p.entropy() - mean).where(p.low >= q.scale, math.inf)
+
+
 def infinite(p: Distribution[B, Any], q: Distribution[B, Any]) -> Tensor[B]:
     """Return inf: p has values that q has not, whatever the parameters."""
     shape = broadcast_shape(p.batch_shape, q.batch_shape) or ()
@@ -178,8 +204,10 @@ def infinite(p: Distribution[B, Any], q: Distribution[B, Any]) -> Tensor[B]:
 
 
 _WITHOUT: list[tuple[Any, Any]] = [
-    *product((Exponential, Gamma), (Beta, Uniform)),
-    *product((Normal, Laplace, Gumbel), (Beta, Exponential, Gamma, Uniform)),
+    *product((Beta, ContinuousBernoulli), (Pareto,)),
+    *product((Exponential, Gamma), (Beta, ContinuousBernoulli, Pareto, Uniform)),
+    *product((Pareto,), (Beta, ContinuousBernoulli, Uniform)),
+    *product((Normal, Laplace, Gumbel), (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform)),
     *product((Poisson,), (Bernoulli, Binomial)),
 ]
 for _p, _q in _WITHOUT:

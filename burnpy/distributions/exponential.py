@@ -153,6 +153,78 @@ class Weibull(Reparametrized[B]):
         return rebound(self)
 
 
+class Pareto(Reparametrized[B]):
+    """The Pareto distribution, with the density alpha · scale^alpha / x^(alpha + 1) on x >= scale.
+
+    Args:
+        scale: the least value, above 0.
+        alpha: the power of the tail, above 0.
+        device, validate: see `Distribution`.
+
+    >>> Pareto(1.0, 2.0, device=NumPy).cdf(Tensor[NumPy].from_data([0.5, 2.0])).tolist()
+    [0.0, 0.75]
+    """
+
+    scale = Parameter(POSITIVE)
+    alpha = Parameter(POSITIVE)
+
+    def __init__(
+        self,
+        scale: ParameterLike[B],
+        alpha: ParameterLike[B],
+        *,
+        device: B | type[B] | None = None,
+        validate: bool = True,
+    ) -> None:
+        self._hold(device, validate, scale=scale, alpha=alpha)
+
+    @property
+    def _ends(self) -> tuple[Tensor[B], float]:  # type: ignore[override]  # it is a parameter
+        return self.scale, math.inf
+
+    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw scale · e^(x / alpha) for x of the exponential distribution."""
+        shape = self._shape(sample_shape)
+        drawn = Tensor.exponential(shape, dtype=self._dtype, generator=generator, device=self.device)
+        return (self.scale * (drawn / self.alpha).exp()).clamp(*POSITIVE.ends(self._dtype)).maximum(self.scale)
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density; -inf below the scale."""
+        return computed("Pareto.log_prob", _pareto, value, self.scale, self.alpha)
+
+    def entropy(self) -> Tensor[B]:
+        """Return log(scale / alpha) + 1 + 1 / alpha."""
+        return (self.scale / self.alpha).log() + 1.0 + self.alpha.reciprocal()
+
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        return -(-self.alpha * (value / self.scale).log()).expm1()
+
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        return self.scale * (-(-probability).log1p() / self.alpha).exp()
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """scale · alpha / (alpha - 1); inf for alpha up to 1."""
+        finite = self.alpha > 1.0
+        return (self.scale * self.alpha / (self.alpha - 1.0).where(finite, 1.0)).where(finite, math.inf)
+
+    @property
+    def mode(self) -> Tensor[B]:
+        """The scale."""
+        return self.scale.expand(self.batch_shape)
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """scale² · alpha / ((alpha - 1)² · (alpha - 2)); inf for alpha up to 2."""
+        finite = self.alpha > 2.0
+        alpha = self.alpha.where(finite, 3.0)
+        return (self.scale.square() * alpha / ((alpha - 1.0).square() * (alpha - 2.0))).where(finite, math.inf)
+
+    def valid(self: Pareto[Autodiff[I]]) -> Pareto[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
 def _exponential(b: Any, x: Float, rate: Float) -> tuple[Float]:
     inside = b.discrete.bitwise_and(b.ge(x, 0.0), b.lt(x, math.inf))
     return (within(b, x, inside, b.sub(b.log(rate), b.mul(rate, b.where(inside, x, 0.0)))),)
@@ -177,3 +249,16 @@ def _weibulls(p: Weibull[B], q: Weibull[B]) -> Tensor[B]:
     change = (q.concentration - p.concentration) / p.concentration
     power = q.concentration * (p.scale / q.scale).log()
     return (power + (change + 2.0).lgamma()).expm1() - change.log1p() - power + EULER * change
+
+
+def _pareto(b: Any, x: Float, scale: Float, alpha: Float) -> tuple[Float]:
+    inside = b.discrete.bitwise_and(b.ge(x, scale), b.lt(x, math.inf))
+    growth = b.log(b.div(b.where(inside, x, scale), scale))
+    return (within(b, x, inside, b.sub(b.log(b.div(alpha, scale)), b.mul(b.add(alpha, 1.0), growth))),)
+
+
+@register_kl(Pareto, Pareto)
+def _paretos(p: Pareto[B], q: Pareto[B]) -> Tensor[B]:
+    inside = p.scale >= q.scale
+    shift = (q.alpha * ((p.scale - q.scale) / q.scale).where(inside, 0.0).log1p()).where(inside, math.inf)
+    return excess((q.alpha - p.alpha) / p.alpha) + shift

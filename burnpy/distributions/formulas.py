@@ -1,19 +1,25 @@
-"""How densities are computed: as formulas of a backend, which are one pass over the memory, see `Backend.fused`."""
+"""Formulas of densities, which are one pass over the memory, and quantiles by halving an interval.
+
+See `Backend.fused`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.backend.numerics.incomplete import log_split
 from burnpy.backend.primitives import Bool, Float
 from burnpy.tensor.operands import broadcast_shape, together
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import BoolTensor, Tensor
 from burnpy.tensor.tensor_base import describe, new_tensor
 from burnpy.typevars import B
+
+if TYPE_CHECKING:
+    from burnpy.distributions.distribution import Distribution
 
 EULER = 0.5772156649015329
 _LARGE = 2048
@@ -166,6 +172,13 @@ def _relative_entropy(b: Any, p: Float, q: Float, log_p: Float, log_q: Float) ->
     return (b.where(close, near, b.add(b.sub(q, p), b.mul(p, ratio))),)
 
 
+def on_simplex(value: Tensor[B], *, closed: bool = False) -> BoolTensor[B]:
+    """Return where vectors are probabilities, whose sum is 1 up to rounding; above 0, or 0 as well."""
+    tolerance = {8: 1e-6, 4: 1e-4}.get(value.dtype.itemsize, 2e-2)
+    fits = (value >= 0.0 if closed else value > 0.0).all(dim=-1)
+    return fits & ((value.sum(dim=-1) - 1.0).abs() <= tolerance)
+
+
 def log1p_of_square(b: Any, x: Float, root: Float) -> Float:
     """Compute log(1 + (x / root)²) without overflow, for root > 0."""
     size = b.abs(x)
@@ -173,3 +186,71 @@ def log1p_of_square(b: Any, x: Float, root: Float) -> Float:
     divisor = b.where(far, size, 1.0)
     ratio = b.where(far, b.div(root, divisor), b.div(replaced(b, far, x, 0.0), root))
     return b.add(b.log1p(b.mul(ratio, ratio)), b.where(far, b.mul(b.sub(b.log(divisor), b.log(root)), 2.0), 0.0))
+
+
+_STEPS = 64
+"""The halvings of an interval of logarithms, after which float64 has no number left inside."""
+
+
+def quantile(
+    of: Distribution[B, Tensor[B]],
+    constant: Distribution[B, Tensor[B]],
+    probability: Tensor[B],
+    mapped: Callable[[Tensor[B]], Tensor[B]],
+    ends: tuple[float, float],
+) -> Tensor[B]:
+    """Return x with ``of.cdf(x) == probability``, in float64.
+
+    The interval is halved a fixed number of times, so that plans and `vmap` have it, too. Two steps of Newton's method
+    follow, so that derivatives by the probability and the parameters are right, first and second ones.
+
+    Args:
+        of: the distribution, of float64 parameters.
+        constant: the same distribution, without gradients.
+        probability: from 0 to 1; beyond, and at both ends, the result has no meaning.
+        mapped: an increasing function from an interval to the distribution's support.
+        ends: of the interval.
+    """
+    p = probability.double()
+    wanted = p.detach() + constant.mean.detach().double().zeros_like()
+    low, high = wanted.full_like(ends[0]), wanted.full_like(ends[1])
+    for _ in range(_STEPS):
+        middle = (low + high) * 0.5
+        below = constant.cdf(mapped(middle)) < wanted
+        low, high = middle.where(below, low), high.where(below, middle)
+    return refined(of, mapped(high), p)
+
+
+def refined(of: Distribution[B, Tensor[B]], x: Tensor[B], p: Tensor[B]) -> Tensor[B]:
+    """Return a quantile x after two steps of Newton's method, which give it its derivatives."""
+    for _ in range(2):
+        density = of.log_prob(x).exp()
+        usable = (density > 1e-290) & density.isfinite()
+        step = (of.cdf(x) - p) / density.where(usable, 1.0)
+        x = x - step.where(usable, 0.0)
+    return x
+
+
+def with_ends(x: Tensor[B], probability: Tensor[B], low: float, high: float) -> Tensor[B]:
+    """Return quantiles with the ends of the support at 0 and at 1."""
+    return x.where(probability > 0.0, low).where(probability < 1.0, high)
+
+
+def least_count(of: Distribution[B, Tensor[B]], probability: Tensor[B], most: Tensor[B] | float) -> Tensor[B]:
+    """Return the least whole number whose ``of.cdf`` is a probability or more, by halving an interval up to 2⁵³.
+
+    Args:
+        of: the distribution of whole numbers.
+        probability: from 0 to 1.
+        most: the largest number, the quantile of 1.
+    """
+    exact = of._doubled()
+    wanted = probability.detach().double()
+    reached = wanted * (1.0 - 2.0**-49)  # a probability that `cdf` rounded down is still its own
+    low = wanted * 0.0 - 1.0 + exact.mean.detach().zeros_like()
+    high = low.full_like(2.0**53)
+    for _ in range(54):
+        middle = ((low + high) * 0.5).floor()
+        enough = exact.cdf(middle).detach() >= reached
+        low, high = low.where(enough, middle), middle.where(enough, high)
+    return high.where(wanted < 1.0, most).to_dtype(of._dtype)

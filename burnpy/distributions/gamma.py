@@ -1,4 +1,4 @@
-"""The gamma distribution."""
+"""The gamma, the chi-squared and the inverse gamma distribution."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, deviance, stirling_gap
 from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
-from burnpy.distributions.formulas import at_end, computed, excess, within
+from burnpy.distributions.formulas import at_end, computed, excess, quantile, with_ends, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
-from burnpy.distributions.quantiles import quantile, with_ends
 from burnpy.nn.module import rebound
-from burnpy.special.gamma_functions import gammainc
+from burnpy.special.gamma_functions import gammainc, gammaincc
 from burnpy.tensor.random_parameters import POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
@@ -96,6 +95,111 @@ class Gamma(Reparametrized[B]):
         return rebound(self)
 
 
+class Chi2(Gamma[B]):
+    """The chi-squared distribution, of the sum of the squares of ``df`` standard normal numbers.
+
+    Args:
+        df: the degrees of freedom, above 0.
+        device, validate: see `Distribution`.
+
+    >>> round(Chi2(1.0, device=NumPy).cdf(Tensor[NumPy].from_data(3.841459)).item(), 4)
+    0.95
+    """
+
+    df = Parameter(POSITIVE)
+
+    def __init__(self, df: ParameterLike[B], *, device: B | type[B] | None = None, validate: bool = True) -> None:
+        self._hold(device, validate, df=df)
+
+    @property
+    def concentration(self) -> Tensor[B]:  # type: ignore[override]  # made of a parameter
+        """df / 2."""
+        return self.df * 0.5
+
+    @property
+    def rate(self) -> Tensor[B]:  # type: ignore[override]  # a constant
+        """½."""
+        return self.df.full_like(0.5)
+
+    def valid(self: Chi2[Autodiff[I]]) -> Chi2[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
+class InverseGamma(Reparametrized[B]):
+    """The distribution of 1 / x for x of the gamma distribution.
+
+    Args:
+        concentration: the shape parameter, above 0.
+        rate: the scale, above 0: the rate of the gamma distribution.
+        device, validate: see `Distribution`.
+
+    >>> InverseGamma(2.0, 3.0, device=NumPy).mean.item()
+    3.0
+    """
+
+    _ends = (0.0, math.inf)
+    concentration = Parameter(POSITIVE)
+    rate = Parameter(POSITIVE)
+
+    def __init__(
+        self,
+        concentration: ParameterLike[B],
+        rate: ParameterLike[B],
+        *,
+        device: B | type[B] | None = None,
+        validate: bool = True,
+    ) -> None:
+        self._hold(device, validate, concentration=concentration, rate=rate)
+
+    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw values; their gradients hold the probability of each fixed."""
+        logs = Tensor.gamma(self._shape(sample_shape), self.concentration, self.rate, log=True, generator=generator)
+        return (-logs).exp().clamp(*POSITIVE.ends(self._dtype))
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density; -inf up to 0."""
+        return computed("InverseGamma.log_prob", _inverse_gamma, value, self.concentration, self.rate)
+
+    def entropy(self) -> Tensor[B]:
+        """Return the differential entropy."""
+        a, rate = self.concentration, self.rate
+        return a + rate.log() + a.lgamma() - (1.0 + a) * a.digamma()
+
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        zero = value == 0.0
+        return gammaincc(self.concentration, self.rate / value.where(~zero, 1.0)).masked_fill(zero, 0.0)
+
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability, by halving an interval of logarithms."""
+        a = self.concentration.double()
+        of, constant = (InverseGamma(x, 1.0, validate=False) for x in (a, a.detach()))
+        x = quantile(of, constant, probability, lambda t: t.exp(), (-709.0, 709.0)) * self.rate.double()
+        return with_ends(x, probability, 0.0, math.inf).to_dtype(self._dtype)
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """rate / (concentration - 1); inf for a concentration up to 1."""
+        finite = self.concentration > 1.0
+        return (self.rate / (self.concentration - 1.0).where(finite, 1.0)).where(finite, math.inf)
+
+    @property
+    def mode(self) -> Tensor[B]:
+        """rate / (concentration + 1)."""
+        return self.rate / (self.concentration + 1.0)
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """mean² / (concentration - 2); inf for a concentration up to 2."""
+        finite = self.concentration > 2.0
+        a = self.concentration.where(finite, 3.0)
+        return (self.rate.square() / ((a - 1.0).square() * (a - 2.0))).where(finite, math.inf)
+
+    def valid(self: InverseGamma[Autodiff[I]]) -> InverseGamma[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
 def _log_prob(b: Any, x: Float, a: Float, rate: Float) -> tuple[Float]:
     inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
     y = b.where(inside, x, 1.0)
@@ -107,8 +211,18 @@ def _log_prob(b: Any, x: Float, a: Float, rate: Float) -> tuple[Float]:
 
 
 @register_kl(Gamma, Gamma)
+@register_kl(InverseGamma, InverseGamma)
 @doubled
 def _gammas(p: Gamma[B], q: Gamma[B]) -> Tensor[B]:
     a, c, change = p.concentration, q.concentration, (q.rate - p.rate) / p.rate
     shapes = c.lgamma() - a.lgamma() - (c - a) * a.digamma()
     return shapes + a * excess(change) - (c - a) * change.log1p()
+
+
+def _inverse_gamma(b: Any, x: Float, a: Float, rate: Float) -> tuple[Float]:
+    inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
+    y = b.where(inside, x, 1.0)
+    log_y, log_rate = b.log(y), b.log(rate)
+    at_mean = b.sub(b.add(b.mul(b.log(a), 0.5), -HALF_LOG_TAU), stirling_gap(b, a))
+    value = b.sub(b.sub(at_mean, deviance(b, a, b.div(rate, y), b.sub(log_rate, log_y))), log_y)
+    return (within(b, x, inside, value),)

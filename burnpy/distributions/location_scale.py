@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.numerics.incomplete import HALF_LOG_TAU
+from burnpy.backend.primitives import Float
 from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
 from burnpy.distributions.formulas import EULER, computed, excess, finite, log1p_of_square, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
-from burnpy.special.error_functions import log_ndtr, ndtr, ndtri
 from burnpy.tensor.random_parameters import FINITE, POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.backend.primitives import Float, Shape
+    from burnpy.backend.primitives import DType, Float, Shape
     from burnpy.tensor.creation import Size
     from burnpy.tensor.generator import Generator
 
@@ -62,117 +61,6 @@ class LocationScale(Reparametrized[B]):
     def mode(self) -> Tensor[B]:
         """The location."""
         return self.loc.expand(self.batch_shape)
-
-
-class Normal(LocationScale[B]):
-    """The normal distribution, with the density exp(-z² / 2) / (scale · √(2π)) of z = (x - loc) / scale.
-
-    Args:
-        loc: the mean, any finite number.
-        scale: the standard deviation, above 0.
-        device, validate: see `Distribution`.
-
-    >>> x = Tensor[NumPy].from_data([0.0, 1.0])
-    >>> [round(p, 4) for p in Normal(0.0, 1.0, device=NumPy).log_prob(x).tolist()]
-    [-0.9189, -1.4189]
-    """
-
-    def _standard(self, shape: Shape, **settings: Any) -> Tensor[B]:
-        return Tensor.normal(shape, **settings)
-
-    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the logarithm of the density."""
-        return computed("Normal.log_prob", _normal, value, self.loc, self.scale)
-
-    def entropy(self) -> Tensor[B]:
-        """Return log(scale · √(2πe))."""
-        return (self.scale.log() + (0.5 + HALF_LOG_TAU)).expand(self.batch_shape)
-
-    def _standardized(self, value: Tensor[B]) -> Tensor[B]:
-        return (value - self.loc) / self.scale
-
-    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
-        return ndtr(self._standardized(value))
-
-    def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
-        return log_ndtr(self._standardized(value))
-
-    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        return self.loc + self.scale * ndtri(probability)
-
-    @property
-    def variance(self) -> Tensor[B]:
-        """scale²."""
-        return self.scale.square().expand(self.batch_shape)
-
-    def valid(self: Normal[Autodiff[I]]) -> Normal[I]:
-        """Return the same distribution on the inner backend."""
-        return rebound(self)
-
-
-class LogNormal(LocationScale[B]):
-    """The distribution of eˣ for x of the normal distribution.
-
-    Args:
-        loc: the mean of the logarithm, any finite number.
-        scale: the standard deviation of the logarithm, above 0.
-        device, validate: see `Distribution`.
-
-    >>> LogNormal(0.0, 1.0, device=NumPy).cdf(Tensor[NumPy].from_data([-1.0, 1.0])).tolist()
-    [0.0, 0.5]
-    """
-
-    _ends = (0.0, math.inf)
-
-    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw values with gradients by the parameters."""
-        return super().rsample(sample_shape, generator=generator).exp().clamp(*POSITIVE.ends(self._dtype))
-
-    def _standard(self, shape: Shape, **settings: Any) -> Tensor[B]:
-        return Tensor.normal(shape, **settings)
-
-    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the logarithm of the density; -inf up to 0."""
-        return computed("LogNormal.log_prob", _log_normal, value, self.loc, self.scale)
-
-    def entropy(self) -> Tensor[B]:
-        """Return loc + log(scale · √(2πe))."""
-        return self.loc + self.scale.log() + (0.5 + HALF_LOG_TAU)
-
-    def _standardized(self, value: Tensor[B]) -> Tensor[B]:
-        return (value.clamp(0.0).log() - self.loc) / self.scale
-
-    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
-        zero = value == 0.0
-        return ndtr(self._standardized(value.where(~zero, 1.0))).masked_fill(zero, 0.0)
-
-    def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
-        return log_ndtr(self._standardized(value))
-
-    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        return (self.loc + self.scale * ndtri(probability)).exp()
-
-    @property
-    def mean(self) -> Tensor[B]:
-        """exp(loc + scale² / 2)."""
-        return (self.loc + self.scale.square() * 0.5).exp()
-
-    @property
-    def mode(self) -> Tensor[B]:
-        """exp(loc - scale²)."""
-        return (self.loc - self.scale.square()).exp()
-
-    @property
-    def variance(self) -> Tensor[B]:
-        """(exp(scale²) - 1) · mean²."""
-        square = self.scale.square()
-        return square.expm1() * (2.0 * self.loc + square).exp()
-
-    def valid(self: LogNormal[Autodiff[I]]) -> LogNormal[I]:
-        """Return the same distribution on the inner backend."""
-        return rebound(self)
 
 
 class Laplace(LocationScale[B]):
@@ -278,8 +166,7 @@ class Cauchy(LocationScale[B]):
     """
 
     def _standard(self, shape: Shape, **settings: Any) -> Tensor[B]:
-        first, second = (Tensor.normal(shape, **settings) for _ in range(2))
-        return first / second.abs().clamp(1e-4 if self._dtype.itemsize < 4 else 1e-30)
+        return _standard_cauchy(shape, **settings)
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the density."""
@@ -361,15 +248,62 @@ class Gumbel(LocationScale[B]):
         return rebound(self)
 
 
-def _normal(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
-    z = b.div(b.sub(x, loc), scale)
-    return (b.sub(b.mul(b.mul(z, z), -0.5), b.add(b.log(scale), HALF_LOG_TAU)),)
+class HalfCauchy(Reparametrized[B]):
+    """The distribution of |x| for x of the Cauchy distribution with location 0.
 
+    Args:
+        scale: the median, above 0.
+        device, validate: see `Distribution`.
 
-def _log_normal(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
-    inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
-    logarithm = b.log(b.where(inside, x, 1.0))
-    return (within(b, x, inside, b.sub(*_normal(b, logarithm, loc, scale), logarithm)),)
+    >>> round(HalfCauchy(2.0, device=NumPy).cdf(Tensor[NumPy].from_data(2.0)).item(), 4)
+    0.5
+    """
+
+    _ends = (0.0, math.inf)
+    scale = Parameter(POSITIVE)
+
+    def __init__(self, scale: ParameterLike[B], *, device: B | type[B] | None = None, validate: bool = True) -> None:
+        self._hold(device, validate, scale=scale)
+
+    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw values with gradients by the scale."""
+        drawn = _standard_cauchy(self._shape(sample_shape), self._dtype, generator=generator, device=self.device)
+        return self.scale * drawn.abs()
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density; -inf below 0."""
+        return computed("HalfCauchy.log_prob", _half_cauchy, value, self.scale)
+
+    def entropy(self) -> Tensor[B]:
+        """Return log(2π · scale)."""
+        return self.scale.log() + math.log(2.0 * math.pi)
+
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        return value.atan2(self.scale) * (2.0 / math.pi)
+
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        upper = probability > 0.5
+        tail = ((1.0 - probability).where(upper, probability) * (0.5 * math.pi)).tan()
+        return self.scale * tail.where(~upper, tail.where(upper, 1.0).reciprocal())
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """Infinite."""
+        return self.scale.full_like(math.inf)
+
+    @property
+    def mode(self) -> Tensor[B]:
+        """0."""
+        return self.scale.zeros_like()
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """Infinite."""
+        return self.mean
+
+    def valid(self: HalfCauchy[Autodiff[I]]) -> HalfCauchy[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
 
 
 def _laplace(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
@@ -414,34 +348,45 @@ def _gumbel(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
     return (within(b, x, inside, b.neg(b.add(b.add(z, b.exp(b.neg(z))), b.log(scale)))),)
 
 
-def _change(p: LocationScale[B], q: LocationScale[B]) -> Tensor[B]:
-    """Return the ratio of the scales, less 1."""
-    return (p.scale - q.scale) / q.scale
-
-
-@register_kl(Normal, Normal)
-@register_kl(LogNormal, LogNormal)
-def _normals(p: Normal[B], q: Normal[B]) -> Tensor[B]:
-    change = _change(p, q)
-    return 0.5 * (excess(change * (change + 2.0)) + ((p.loc - q.loc) / q.scale).square())
+def change_of_scale(p: Tensor[B], q: Tensor[B]) -> Tensor[B]:
+    """Return the ratio of two scales, less 1."""
+    return (p - q) / q
 
 
 @register_kl(Laplace, Laplace)
 @doubled
 def _laplaces(p: Laplace[B], q: Laplace[B]) -> Tensor[B]:
     distance = (p.loc - q.loc).abs() / p.scale
-    return p.scale / q.scale * ((-distance).expm1() + distance) + excess(_change(p, q))
+    return p.scale / q.scale * ((-distance).expm1() + distance) + excess(change_of_scale(p.scale, q.scale))
 
 
 @register_kl(Cauchy, Cauchy)
 def _cauchys(p: Cauchy[B], q: Cauchy[B]) -> Tensor[B]:
-    shift, change = (p.loc - q.loc) / q.scale, _change(p, q)
+    shift, change = (p.loc - q.loc) / q.scale, change_of_scale(p.scale, q.scale)
     return ((shift.square() + change.square()) / (4.0 * (change + 1.0))).log1p()
 
 
 @register_kl(Gumbel, Gumbel)
 @doubled
 def _gumbels(p: Gumbel[B], q: Gumbel[B]) -> Tensor[B]:
-    change, shift = _change(p, q), (p.loc - q.loc) / q.scale
+    change, shift = change_of_scale(p.scale, q.scale), (p.loc - q.loc) / q.scale
     power = (2.0 + change).lgamma() - shift
     return -change.log1p() + EULER * change + (power.expm1() + shift)
+
+
+def _standard_cauchy(shape: Shape, dtype: DType, **settings: Any) -> Any:
+    """Draw the ratio of two normal numbers, which is finite."""
+    first, second = (Tensor.normal(shape, dtype=dtype, **settings) for _ in range(2))
+    return first / second.abs().clamp(1e-4 if dtype.itemsize < 4 else 1e-30)
+
+
+def _half_cauchy(b: Any, x: Float, scale: Float) -> tuple[Float]:
+    inside = b.discrete.bitwise_and(b.ge(x, 0.0), b.lt(x, math.inf))
+    growth = log1p_of_square(b, b.where(inside, x, 0.0), scale)
+    return (within(b, x, inside, b.neg(b.add(growth, b.add(b.log(scale), math.log(0.5 * math.pi))))),)
+
+
+@register_kl(HalfCauchy, HalfCauchy)
+def _half_cauchys(p: HalfCauchy[B], q: HalfCauchy[B]) -> Tensor[B]:
+    change = change_of_scale(p.scale, q.scale)  # as of the Cauchy distributions, which are symmetric
+    return (change.square() / (4.0 * (change + 1.0))).log1p()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, Union, overload
 
 import numpy as np
@@ -111,12 +112,18 @@ class Parameter:
         bound: the numbers that it may be.
         event_dims: the number of its last dimensions that belong to an event.
         otherwise: computes the tensor from another parameter that takes its place.
+        learned: whether `Distribution.trainable` learns it.
     """
 
     def __init__(
-        self, bound: Constraint, *, event_dims: int = 0, otherwise: Callable[[Any], Tensor[Any]] | None = None
+        self,
+        bound: Constraint,
+        *,
+        event_dims: int = 0,
+        otherwise: Callable[[Any], Tensor[Any]] | None = None,
+        learned: bool = True,
     ) -> None:
-        self.bound, self.event_dims, self._otherwise = bound, event_dims, otherwise
+        self.bound, self.event_dims, self._otherwise, self.learned = bound, event_dims, otherwise, learned
         self.__doc__ = f"A parameter: {bound.words}."
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -172,7 +179,7 @@ def parameters_of(cls: type[Any]) -> dict[str, Parameter]:
         name: value
         for base in reversed(cls.__mro__)
         for name, value in vars(base).items()
-        if isinstance(value, Parameter)
+        if isinstance(value, Parameter) and getattr_static(cls, name) is value  # a subclass may compute it
     }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, deviance, stirling_gap
 from burnpy.distributions.distribution import Distribution, register_kl
-from burnpy.distributions.formulas import computed, log_of, of_mass, relative_entropy, whole
+from burnpy.distributions.formulas import computed, least_count, log_of, of_mass, relative_entropy, whole
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.special.gamma_functions import gammaincc
@@ -50,6 +50,9 @@ class Poisson(Distribution[B, Tensor[B]]):
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         return gammaincc(value.floor() + 1.0, self.rate)
+
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        return least_count(self, probability, math.inf)
 
     @property
     def mean(self) -> Tensor[B]:

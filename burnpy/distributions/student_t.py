@@ -1,15 +1,14 @@
-"""Student's t distribution."""
+"""Student's t distribution and the F distribution."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, stirling_gap
+from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, log_split, stirling_gap
 from burnpy.distributions.distribution import Reparametrized
-from burnpy.distributions.formulas import computed, finite, log1p_of_square, within
+from burnpy.distributions.formulas import at_end, computed, finite, log1p_of_square, quantile, with_ends, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
-from burnpy.distributions.quantiles import quantile, with_ends
 from burnpy.nn.module import rebound
 from burnpy.special.gamma_functions import betainc
 from burnpy.tensor.random_parameters import FINITE, POSITIVE
@@ -120,6 +119,88 @@ class StudentT(Reparametrized[B]):
         return rebound(self)
 
 
+class FisherSnedecor(Reparametrized[B]):
+    """The F distribution of the ratio of two chi-squared numbers, each divided by its degrees of freedom.
+
+    Args:
+        df1: the degrees of freedom of the numerator, above 0.
+        df2: the degrees of freedom of the denominator, above 0.
+        device, validate: see `Distribution`.
+
+    >>> round(FisherSnedecor(2.0, 10.0, device=NumPy).cdf(Tensor[NumPy].from_data(4.102821)).item(), 4)
+    0.95
+    """
+
+    _ends = (0.0, math.inf)
+    df1 = Parameter(POSITIVE)
+    df2 = Parameter(POSITIVE)
+
+    def __init__(
+        self,
+        df1: ParameterLike[B],
+        df2: ParameterLike[B],
+        *,
+        device: B | type[B] | None = None,
+        validate: bool = True,
+    ) -> None:
+        self._hold(device, validate, df1=df1, df2=df2)
+
+    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw values; their gradients hold the probabilities of numerator and denominator fixed."""
+        shape = self._shape(sample_shape)
+        halves = [(df * 0.5).expand(self.batch_shape) for df in (self.df1, self.df2)]
+        first, second = (Tensor.gamma(shape, half, log=True, generator=generator) - half.log() for half in halves)
+        return (first - second).exp().clamp(*POSITIVE.ends(self._dtype))
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density; -inf below 0."""
+        return computed("FisherSnedecor.log_prob", _fisher_snedecor, value, self.df1, self.df2)
+
+    def entropy(self) -> Tensor[B]:
+        """Return the differential entropy."""
+        a, c = self.df1 * 0.5, self.df2 * 0.5
+        log_beta = a.lgamma() + c.lgamma() - (a + c).lgamma()
+        means = (a - 1.0) * a.digamma() + (c + 1.0) * c.digamma() - (a + c) * (a + c).digamma()
+        return log_beta + c.log() - a.log() - means
+
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        df1, df2, x = self.df1.double(), self.df2.double(), value.double()
+        zero = x == 0.0
+        share = (1.0 + df2 / df1 / x.where(~zero, 1.0)).reciprocal()
+        return betainc(df1 * 0.5, df2 * 0.5, share).masked_fill(zero, 0.0).to_dtype(self._dtype)
+
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return the quantile of a probability, by halving an interval of logarithms."""
+        df1, df2 = self.df1.double(), self.df2.double()
+        of, constant = (FisherSnedecor(*x, validate=False) for x in ((df1, df2), (df1.detach(), df2.detach())))
+        x = quantile(of, constant, probability, lambda t: t.exp(), (-709.0, 709.0))
+        return with_ends(x, probability, 0.0, math.inf).to_dtype(self._dtype)
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """df2 / (df2 - 2); inf for df2 up to 2."""
+        finite = self.df2 > 2.0
+        mean = (self.df2 / (self.df2 - 2.0).where(finite, 1.0)).where(finite, math.inf)
+        return mean.expand(self.batch_shape)
+
+    @property
+    def mode(self) -> Tensor[B]:
+        """(df1 - 2) / df1 · df2 / (df2 + 2), at least 0."""
+        return (self.df1 - 2.0).clamp(0.0) / self.df1 * (self.df2 / (self.df2 + 2.0))
+
+    @property
+    def variance(self) -> Tensor[B]:
+        """2 · df2² · (df1 + df2 - 2) / (df1 · (df2 - 2)² · (df2 - 4)); inf for df2 up to 4, NaN up to 2."""
+        finite = self.df2 > 4.0
+        df1, df2 = self.df1, self.df2.where(finite, 5.0)
+        variance = 2.0 * (df2 / (df2 - 2.0)).square() * (df1 + df2 - 2.0) / (df1 * (df2 - 4.0))
+        return variance.where(finite, math.inf).where(self.df2 > 2.0, math.nan)
+
+    def valid(self: FisherSnedecor[Autodiff[I]]) -> FisherSnedecor[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
 def _at_mode(b: Any, df: Float) -> tuple[Float]:
     """log(Γ((df + 1) / 2) / (Γ(df / 2) · √(π · df))), by Stirling's series of both gamma functions."""
     half = b.mul(df, 0.5)
@@ -133,3 +214,18 @@ def _log_prob(b: Any, x: Float, df: Float, loc: Float, scale: Float) -> tuple[Fl
     growth = log1p_of_square(b, b.sub(b.where(inside, x, 0.0), loc), b.mul(scale, b.sqrt(df)))
     at_mode = b.sub(*_at_mode(b, df), b.log(scale))
     return (within(b, x, inside, b.sub(at_mode, b.mul(b.add(b.mul(df, 0.5), 0.5), growth))),)
+
+
+def _fisher_snedecor(b: Any, x: Float, df1: Float, df2: Float) -> tuple[Float]:
+    """Compute the density of the beta distribution of df1 · x / (df1 · x + df2), times the derivative of that."""
+    inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
+    a, c, y = b.mul(df1, 0.5), b.mul(df2, 0.5), b.where(inside, x, 1.0)
+    odds = b.div(b.mul(df1, y), df2)
+    inverse = b.div(df2, b.mul(df1, y))
+    log_share, log_rest = b.neg(b.log1p(inverse)), b.neg(b.log1p(odds))
+    size = b.sub(b.add(b.log(a), b.log(c)), b.log(b.add(a, c)))
+    at_mean = b.add(b.mul(size, 0.5), -HALF_LOG_TAU)
+    split = log_split(b, a, c, b.exp(log_share), b.exp(log_rest), log_share, log_rest)
+    value = within(b, x, inside, b.sub(b.add(at_mean, split), b.log(y)))
+    tail = b.neg(b.add(c, 1.0))
+    return (at_end(b, x, a, value, lambda zero: b.mul(tail, b.log1p(b.div(zero, c)))),)

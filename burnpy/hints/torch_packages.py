@@ -294,10 +294,6 @@ DISTRIBUTIONS = """
 MixtureSameFamily | Mixture
 TransformedDistribution | Transformed
 kl_divergence | kl
-Chi2 | Gamma | Gamma(0.5 * df, 0.5)
-InverseGamma | Transformed | Transformed(Gamma(a, b), bijections.Power(-1.0))
-Pareto | Transformed | Transformed(Exponential(alpha), bijections.Exp(), bijections.Affine(0.0, scale))
-LogisticNormal | Transformed | Transformed(Normal(loc, scale), bijections.StickBreaking())
 Transform | bijections.Bijection
 AffineTransform | bijections.Affine
 ComposeTransform | Transformed | it takes several bijections
@@ -311,17 +307,7 @@ TanhTransform | bijections.Tanh
 biject_to | Distribution.trainable | it holds parameters by bijections
 transform_to | Distribution.trainable | it holds parameters by bijections
 constraints | – | each distribution checks its parameters, and messages name the constraint
-ContinuousBernoulli | – | not yet
-FisherSnedecor | – | not yet
 GeneralizedPareto | – | not yet
-HalfCauchy | – | not yet
-HalfNormal | – | not yet
-Kumaraswamy | – | not yet
-LKJCholesky | – | not yet
-LowRankMultivariateNormal | – | not yet
-RelaxedBernoulli | – | not yet
-RelaxedOneHotCategorical | – | not yet
-Wishart | – | not yet
 """
 
 LINALG = """

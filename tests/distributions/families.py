@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import mpmath as mp
 import numpy as np
 from scipy import stats
 
@@ -49,6 +50,104 @@ class Laplace:
 
     def logpdf(self, x: Any) -> Any:
         return -abs(x - self._loc) / self._scale - np.log(2.0 * self._scale)
+
+
+class ByMpmath:
+    """The interface of SciPy's distributions on [0, 1], by functions of mpmath, for families that SciPy lacks."""
+
+    def __init__(self, *parameters: Any) -> None:
+        self._parameters = np.broadcast_arrays(*parameters)
+
+    def _each(self, f: Callable[..., Any], *x: Any) -> Any:
+        def exact(*numbers: Any) -> float:
+            with mp.workdps(40):
+                return float(f(*[mp.mpf(float(number)) for number in numbers]))
+
+        return np.vectorize(exact, otypes=[float])(*x, *self._parameters)
+
+    def support(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def pdf(self, x: Any) -> Any:
+        return np.exp(self.logpdf(x))
+
+    def logpdf(self, x: Any) -> Any:
+        return self._each(lambda x, *p: self.density(x, *p) if 0 <= x <= 1 else -mp.inf, x)
+
+    def cdf(self, x: Any) -> Any:
+        inside = self._each(lambda x, *p: self.below(x, *p) if 0 <= x <= 1 else mp.mpf(x > 1), np.nan_to_num(x))
+        return np.where(np.isnan(x), np.nan, inside)
+
+    def ppf(self, p: Any) -> Any:
+        fits = (p >= 0.0) & (p <= 1.0)
+        return np.where(fits, self._each(self.quantile, np.where(fits, p, 0.5)), np.nan)
+
+    def mean(self) -> Any:
+        return self._each(lambda *p: self.moment(1, *p))
+
+    def var(self) -> Any:
+        return self._each(lambda *p: self.moment(2, *p) - self.moment(1, *p) ** 2)
+
+    def std(self) -> Any:
+        return np.sqrt(self.var())
+
+    def entropy(self) -> Any:
+        def exact(*p: Any) -> Any:
+            def term(x: Any) -> Any:
+                return -mp.exp(self.density(x, *p)) * self.density(x, *p)
+
+            return mp.quad(term, [0, 1e-6, 1e-3, 0.1, 0.5, 0.9, 1])
+
+        return self._each(exact)
+
+    density: Any
+    below: Any
+    quantile: Any
+    moment: Any
+
+
+class Kumaraswamy(ByMpmath):
+    @staticmethod
+    def density(x: Any, a: Any, c: Any) -> Any:
+        first = 0 if a == 1 else (a - 1) * mp.log(x) if x > 0 else -mp.inf * (a - 1)
+        last = 0 if c == 1 else (c - 1) * mp.log(1 - x**a) if x < 1 else -mp.inf * (c - 1)
+        return mp.log(a * c) + first + last
+
+    @staticmethod
+    def below(x: Any, a: Any, c: Any) -> Any:
+        return -mp.expm1(c * mp.log1p(-(x**a)))
+
+    @staticmethod
+    def quantile(p: Any, a: Any, c: Any) -> Any:
+        return (-mp.expm1(mp.log1p(-p) / c)) ** (1 / a)
+
+    @staticmethod
+    def moment(n: int, a: Any, c: Any) -> Any:
+        return c * mp.beta(1 + n / a, c)
+
+
+class ContinuousBernoulli(ByMpmath):
+    @staticmethod
+    def density(x: Any, p: Any) -> Any:
+        t = mp.log(p / (1 - p))
+        return t * x - (mp.log(mp.expm1(t) / t) if t else 0)
+
+    @staticmethod
+    def below(x: Any, p: Any) -> Any:
+        t = mp.log(p / (1 - p))
+        return mp.expm1(t * x) / mp.expm1(t) if t else x
+
+    @staticmethod
+    def quantile(u: Any, p: Any) -> Any:
+        t = mp.log(p / (1 - p))
+        return mp.log1p(u * mp.expm1(t)) / t if t else u
+
+    @staticmethod
+    def moment(n: int, p: Any) -> Any:
+        t = mp.log(p / (1 - p))
+        first = 1 / (1 - mp.exp(-t)) - 1 / t if t else mp.mpf("0.5")
+        second = 1 / (1 - mp.exp(-t)) - 2 / t * first if t else mp.mpf(1) / 3
+        return first if n == 1 else second
 
 
 LOC_SCALE = ((0.0, 1.0), (1.5, 0.3), (-20.0, 50.0))
@@ -177,5 +276,69 @@ FAMILIES = (
         (-3.0, -2.1, -1.0, 0.0, 0.5, 1.0, 3.1),
         ((0.4, 1.0), (0.7, 3.0)),
         (0.3, -2.0, 1.9),
+    ),
+    Family(
+        "half-normal",
+        d.HalfNormal,
+        lambda s: stats.halfnorm(scale=s),
+        ((1.0,), (0.3,), (50.0,)),
+        POSITIVE,
+        ((1.5, 0.4),),
+        (0.3, 1.3, 4.0),
+    ),
+    Family(
+        "half-Cauchy",
+        d.HalfCauchy,
+        lambda s: stats.halfcauchy(scale=s),
+        ((1.0,), (0.3,), (50.0,)),
+        POSITIVE,
+        ((1.5, 0.4),),
+        (0.3, 1.3, 4.0),
+    ),
+    Family(
+        "Pareto",
+        d.Pareto,
+        lambda s, a: stats.pareto(a, scale=s),
+        ((1.0, 1.0), (0.3, 2.5), (5.0, 30.0)),
+        POSITIVE,
+        ((0.2, 0.3), (2.0, 0.4)),
+        (0.4, 1.3, 4.0),
+    ),
+    Family("chi-squared", d.Chi2, stats.chi2, ((2.0,), (0.3,), (40.0,)), POSITIVE, ((1.5, 12.0),), (0.3, 1.3, 4.0)),
+    Family(
+        "inverse gamma",
+        d.InverseGamma,
+        lambda a, r: stats.invgamma(a, scale=r),
+        ((1.0, 1.0), (0.4, 3.0), (3.5, 0.5), (12.0, 2.0), (1000.0, 130.0)),
+        POSITIVE,
+        ((0.4, 12.0), (1.5, 3.0)),
+        (0.3, 1.3, 4.0),
+    ),
+    Family(
+        "F",
+        d.FisherSnedecor,
+        stats.f,
+        ((2.0, 3.0), (0.6, 7.0), (30.0, 40.0), (5.0, 1000.0)),
+        (-1.0, 0.0, *POSITIVE[3:]),
+        ((1.5, 12.0), (4.5, 30.0)),
+        (0.3, 1.3, 4.0),
+    ),
+    Family(
+        "Kumaraswamy",
+        d.Kumaraswamy,
+        Kumaraswamy,
+        ((1.0, 1.0), (0.2, 3.0), (2.0, 0.5), (30.0, 4.0)),
+        UNIT,
+        ((0.4, 12.0), (1.5, 3.0)),
+        (0.3, 0.8),
+    ),
+    Family(
+        "continuous Bernoulli",
+        d.ContinuousBernoulli,
+        ContinuousBernoulli,
+        ((0.5,), (0.5000001,), (0.2,), (0.9,), (1e-9,)),
+        UNIT,
+        ((0.3, 0.8),),
+        (0.3, 0.8),
     ),
 )

@@ -69,9 +69,9 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "Categorical() got probs of shape (); its last dimension belongs to an event",
     ),
     "icdf": (
-        lambda: d.Poisson(1.0, device=NumPy).icdf(T.ones(())),
+        lambda: d.VonMises(0.0, 1.0, device=NumPy).icdf(T.ones(())),
         ArgumentError,
-        "Poisson has no icdf in closed form",
+        "VonMises has no icdf in closed form",
     ),
     "kl": (
         lambda: d.kl(d.Poisson(1.0, device=NumPy), normal(1.0)),

@@ -48,6 +48,10 @@ def normal(x: Any, m: Any, s: Any) -> Any:
     return -(((x - m) / s) ** 2) / 2 - log(s) - log(2 * mp.pi) / 2
 
 
+def continuous_bernoulli(x: Any, t: Any) -> Any:
+    return t * x - log(mp.expm1(t) / t) if t else mp.mpf(0)
+
+
 class Density(NamedTuple):
     """A family: how it is made, mpmath's logarithm of its density, and its parameters and values."""
 
@@ -131,6 +135,71 @@ DENSITIES = {
         lambda x, m, k: k * mp.cos(x - m) - log(2 * mp.pi * mp.besseli(0, k)),
         ((0.0, 0.01), (1.0, 30.0)),
         (-3.0, 0.0, 0.5, NAN),
+    ),
+    "half-normal": Density(
+        d.HalfNormal, lambda x, s: normal(x, 0, s) + log(2) if 0 <= x < INF else NONE, ((1.0,), (0.3,)), POSITIVE
+    ),
+    "half-Cauchy": Density(
+        d.HalfCauchy,
+        lambda x, s: log(2) - log(mp.pi * s * (1 + (x / s) ** 2)) if 0 <= x < INF else NONE,
+        ((1.0,), (0.3,)),
+        POSITIVE,
+    ),
+    "Pareto": Density(
+        d.Pareto,
+        lambda x, s, a: log(a) + a * log(s) - (a + 1) * log(x) if s <= x < INF else NONE,
+        ((0.4, 1.0), (2.0, 5.0)),
+        (*POSITIVE, 2.0),
+    ),
+    "inverse gamma": Density(
+        d.InverseGamma,
+        lambda x, a, r: a * log(r) - lgamma(a) - (a + 1) * log(x) - r / x if 0 < x < INF else NONE,
+        ((1.0, 2.0), (0.6, 3.0), (40.0, 3.0)),
+        POSITIVE,
+    ),
+    "F": Density(
+        d.FisherSnedecor,
+        lambda x, v, w: (
+            (v * log(v / w) / 2 + power(x, v / 2) - (v + w) / 2 * log(1 + v * x / w) - log_beta(v / 2, w / 2))
+            if 0 <= x < INF
+            else NONE
+        ),
+        ((2.0, 3.0), (0.6, 7.0), (5.0, 30.0)),
+        POSITIVE,
+    ),
+    "Kumaraswamy": Density(
+        d.Kumaraswamy,
+        lambda x, a, c: log(a * c) + power(x, a) + power(1 - x**a, c) if 0 <= x <= 1 else NONE,
+        ((1.0, 8.0), (8.0, 1.0), (1.0, 1.0), (0.4, 0.3), (2.0, 3.0)),
+        (*POSITIVE, 1.0),
+    ),
+    "continuous Bernoulli": Density(
+        d.ContinuousBernoulli,
+        lambda x, p: continuous_bernoulli(x, log(p / (1 - p))) if 0 <= x <= 1 else NONE,
+        ((0.5,), (0.49999,), (0.3,), (0.9999,)),
+        (*POSITIVE, 0.5, 1.0),
+    ),
+    "continuous Bernoulli by logits": Density(
+        lambda t: d.ContinuousBernoulli(logits=t),
+        lambda x, t: continuous_bernoulli(x, t) if 0 <= x <= 1 else NONE,
+        ((0.0,), (1e-9,), (1.0,), (-90.0,), (0.99,), (1.01,)),
+        (*POSITIVE, 0.5, 1.0),
+    ),
+    "relaxed Bernoulli": Density(
+        lambda t, a: d.RelaxedBernoulli(t, logits=a),
+        lambda x, t, a: (
+            (
+                log(t) + a - (t + 1) * log(x / (1 - x)) - 2 * log(1 + mp.exp(a) * ((1 - x) / x) ** t) - 2 * log(1 - x)
+                if 0 < x < 1
+                else (-a if x == 0 else a)
+                if t == 1
+                else (mp.inf if t < 1 else NONE)
+            )
+            if 0 <= x <= 1
+            else NONE
+        ),
+        ((1.0, 0.5), (0.5, -1.0), (2.0, 3.0)),
+        (*POSITIVE, 0.5, 1.0),
     ),
     "bernoulli": Density(
         made(d.Bernoulli),
@@ -342,6 +411,8 @@ def test_a_class_or_a_component_that_is_impossible() -> None:
 
 
 NEAR: dict[str, Any] = {
+    **dict.fromkeys(("Chi2", "HalfNormal", "HalfCauchy", "ContinuousBernoulli"), (0.3,)),
+    **dict.fromkeys(("Pareto", "InverseGamma"), (0.7, 1.5)),
     **dict.fromkeys(("Normal", "LogNormal", "Laplace", "Cauchy", "Gumbel"), (0.5, 1.5)),
     **dict.fromkeys(("Weibull", "Gamma", "Beta"), (0.7, 1.5)),
     **dict.fromkeys(("Exponential", "Bernoulli", "Geometric", "Poisson"), (0.3,)),
@@ -378,6 +449,14 @@ OPEN: dict[str, Callable[[Any], Any]] = {
     "sigmoid": lambda z: d.Transformed(d.Normal(z, 100.0), d.bijections.Sigmoid()),
     "tanh": lambda z: d.Transformed(d.Normal(z, 100.0), d.bijections.Tanh()),
     "exp": lambda z: d.Transformed(d.Normal(z, 300.0), d.bijections.Exp()),
+    "half-Cauchy": lambda z: d.HalfCauchy(z + 1.0),
+    "Pareto": lambda z: d.Pareto(z + 2.0, 0.01),
+    "inverse gamma": lambda z: d.InverseGamma(z + 0.01, 1.0),
+    "F": lambda z: d.FisherSnedecor(z + 0.01, 0.01),
+    "Kumaraswamy": lambda z: d.Kumaraswamy(z + 0.01, 0.01),
+    "relaxed Bernoulli": lambda z: d.RelaxedBernoulli(z + 0.01, 0.5),
+    "relaxed classes": lambda z: d.RelaxedOneHotCategorical(0.01, (z + 1.0).expand((3,))),
+    "logistic-normal": lambda z: d.LogisticNormal(z.expand((3,)), 100.0),
 }
 
 

@@ -51,7 +51,9 @@ def test_densities_and_distribution_functions(family: Family, dtype: str, rtol: 
             close(ours.cdf(Tensor[NumPy].from_data(x)), below, rtol, 1e-290 if dtype == "float64" else 1e-37)
         if family.has(ours, "_icdf"):
             p = np.array(PROBABILITIES, dtype)[:, None]
-            close(ours.icdf(Tensor[NumPy].from_data(p)), theirs.ppf(p.astype(np.float64)), rtol, atol)
+            quantiles = theirs.ppf(p.astype(np.float64))
+            quantiles = np.maximum(quantiles, 0.0) if family.discrete else quantiles  # SciPy's of a certain 0 is -1
+            close(ours.icdf(Tensor[NumPy].from_data(p)), quantiles, rtol, atol)
     assert ours.log_prob(Tensor[NumPy].from_data(np.array(np.nan, dtype))).exp().nan_to_num(0.0).eq(0.0).all()
 
 
@@ -60,7 +62,8 @@ def test_moments_and_entropies(family: Family) -> None:
     ours, theirs = of_family(family, "float64")
     with np.errstate(all="ignore"):
         if family.has(ours, "mean"):
-            close(ours.mean, np.where(np.isinf(theirs.mean()), np.nan, theirs.mean()), 1e-11, 1e-14)
+            none = np.isinf(theirs.mean()) & np.isinf(theirs.support()[0])
+            close(ours.mean, np.where(none, np.nan, theirs.mean()), 1e-11, 1e-14)
             if family.name != "von Mises":  # whose variance is the circular one
                 close(ours.variance, theirs.var(), 1e-9, 1e-14)
                 close(ours.stddev, theirs.std(), 1e-9, 1e-14)

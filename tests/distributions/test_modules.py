@@ -120,3 +120,23 @@ def test_logarithms_are_finite_in_the_tails() -> None:
         (d.Laplace(0.0, 1.0, device=NumPy).log_cdf(one * -500.0), -500.0 - np.log(2.0)),
     ):
         assert found.item() == pytest.approx(exact, rel=1e-6)
+
+
+def test_each_distribution_of_a_batch_learns_parameters_of_its_own() -> None:
+    zeros = Tensor[Train].zeros((7,))
+    shapes = {name: p.shape for name, p in d.Normal(zeros, 0.3).trainable().named_params().items()}
+    assert shapes == {"loc": (7,), "scale.unconstrained": (7,)}
+    shared = Param(Tensor[Train].ones(()))
+    assert [p.shape for p in d.Normal(zeros, shared).trainable().params()] == [(7,), ()]
+    relaxed = d.RelaxedBernoulli(0.5, logits=zeros).trainable()
+    assert [name for name, p in relaxed.named_params().items() if not p.frozen] == ["logits"]
+
+
+def test_divergences_of_equal_bijections() -> None:
+    affine = [d.bijections.Affine(1.0, T.from_data(2.0)) for _ in range(2)]
+    p, q = (d.Transformed(d.Normal(float(k), 1.0, device=NumPy), affine[k]) for k in range(2))
+    assert d.kl(p, q).item() == 0.5
+    assert affine[0].equals(affine[1])
+    assert not affine[0].equals(d.bijections.Affine(1.0, T.from_data(3.0)))
+    inverse: list[Any] = [d.bijections.Inverse(f) for f in (*affine, d.bijections.Exp())]
+    assert [f.equals(inverse[0]) for f in inverse] == [True, True, False]

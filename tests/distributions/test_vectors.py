@@ -121,3 +121,129 @@ def test_independent_batches() -> None:
     assert rows.expand((5, 2)).rsample((4,)).shape == (4, 5, 2, 3)
     vectors = func.vmap(lambda p, x: p.log_prob(x), in_dims=(0, 1), out_dims=1)(rows.expand((2,)), x)
     assert vectors.allclose(rows.log_prob(x))
+
+
+def test_low_rank_normals() -> None:
+    rng = np.random.default_rng(0)
+    loc, factor, diagonal, x = (rng.normal(size=shape) for shape in ((2, 5), (2, 5, 2), (2, 5), (3, 2, 5)))
+    diagonal = np.exp(diagonal)
+    low = d.LowRankMultivariateNormal(f64(loc), f64(factor), f64(diagonal))
+    full = d.MultivariateNormal(f64(loc), low.covariance_matrix)
+    assert low.log_prob(f64(x)).allclose(full.log_prob(f64(x)), rtol=1e-10)
+    for name in ("entropy", "precision_matrix", "variance", "mean"):
+        found, expected = (getattr(each, name) for each in (low, full))
+        assert (found() if callable(found) else found).allclose(expected() if callable(expected) else expected)
+    other = d.LowRankMultivariateNormal(f64(loc + 0.1), f64(1.1 * factor), f64(diagonal + 0.3))
+    dense = d.MultivariateNormal(other.loc, other.covariance_matrix)
+    for p, q in ((low, other), (low, dense), (full, other)):
+        assert d.kl(p, q).allclose(d.kl(full, dense), rtol=1e-9)
+    sample = low.sample((20_000,), generator=Generator(3)).to_numpy()[:, 0]
+    np.testing.assert_allclose(np.cov(sample.T), low.covariance_matrix.to_numpy()[0], atol=0.15)
+    names = [*low.expand((4, 2)).trainable().named_params()]
+    assert names == ["loc", "cov_factor", "cov_diag.unconstrained"]
+    inputs = (f64(loc), f64(factor), f64(diagonal), f64(x[0]))
+    assert gradcheck(lambda *args: d.LowRankMultivariateNormal(*args[:3]).log_prob(args[3]), inputs)
+
+
+def test_wishart_matrices() -> None:
+    from scipy import stats
+
+    covariance, df = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([3.0, 4.5])
+    p, q = d.Wishart(f64(df), f64(covariance)), d.Wishart(f64(df[::-1].copy()), f64(covariance + np.eye(2)))
+    x = p.sample((40_000,), generator=Generator(1))
+    for k in range(2):
+        theirs = stats.wishart(df[k], covariance)
+        expected = [theirs.logpdf(m) for m in x.to_numpy()[:20, k]]
+        np.testing.assert_allclose(p.log_prob(x)[:20, k].to_numpy(), expected, 1e-10)
+        assert p.entropy()[k].item() == pytest.approx(theirs.entropy())
+        np.testing.assert_allclose(x.to_numpy()[:, k].mean(0), theirs.mean(), rtol=0.03)
+        np.testing.assert_allclose(p.variance[k].to_numpy(), theirs.var())
+    estimate = (p.log_prob(x) - q.log_prob(x)).mean(dim=0).to_numpy()
+    np.testing.assert_allclose(d.kl(p, q).to_numpy(), estimate, rtol=0.03)
+    assert p.log_prob(f64([[1.0, 2.0], [2.0, 1.0]])).tolist() == [-np.inf, -np.inf]
+
+    def mean(df: Any) -> Any:
+        return d.Wishart(df, f64(covariance)).rsample((20_000,), generator=Generator(0)).mean(dim=0).sum()
+
+    drawn = func.grad(mean)
+    assert drawn(f64(3.5)).item() == pytest.approx(covariance.sum(), rel=0.05)
+    one = x[0, 0]
+    assert gradcheck(
+        lambda df, s: d.Wishart(df, scale_tril=s.tril()).log_prob(one.to_device(s.device)), (f64(3.5), p.scale_tril)
+    )
+    with pytest.raises(ArgumentError, match="df that is not above n - 1 = 1"):
+        d.Wishart(1.0, f64(covariance))
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_cholesky_factors_of_correlation_matrices(n: int) -> None:
+    """A correlation r has the beta distribution of (r + 1) / 2, and a density integrates to 1."""
+    from scipy import stats
+
+    concentration = np.array([0.7, 3.0])
+    ours = d.LKJCholesky(n, f64(concentration))
+    factors = ours.sample((3000,), generator=Generator(2))
+    correlations = (factors @ factors.mT).to_numpy()
+    for k, eta in enumerate(concentration):
+        for i, j in ((0, 1), (0, n - 1), (n - 2, n - 1)):
+            a = eta - 1.0 + n / 2.0
+            assert stats.kstest((correlations[:, k, i, j] + 1.0) / 2.0, stats.beta(a, a).cdf).pvalue > 1e-3
+    assert ours.log_prob(factors).isfinite().all()
+    assert ours.log_prob(factors * 1.1).eq(-np.inf).all()
+    if n == 2:  # the factor is [[1, 0], [r, √(1 - r²)]], so its density by r is the one of r
+        r = np.linspace(-0.9, 0.9, 5)
+        rows = np.stack([np.stack([np.ones(5), 0 * r], -1), np.stack([r, np.sqrt(1 - r * r)], -1)], -2)
+        expected = stats.beta(3.0, 3.0, -1.0, 2.0).logpdf(r)
+        np.testing.assert_allclose(d.LKJCholesky(2, f64(3.0)).log_prob(f64(rows)).to_numpy(), expected, 1e-10)
+
+
+def test_relaxed_and_straight_through_classes() -> None:
+    logits = f64([0.3, -1.0, 2.0])
+    cold = d.RelaxedOneHotCategorical(0.05, logits=logits).sample((4000,), generator=Generator(0))
+    share = (cold.argmax(dim=-1).one_hot(3).float().mean(dim=0)).to_numpy()
+    np.testing.assert_allclose(share, logits.softmax(-1).to_numpy(), atol=0.03)
+    # For two classes it is the relaxed Bernoulli distribution of the first.
+    x = f64([0.2, 0.7])
+    two = d.RelaxedOneHotCategorical(0.7, logits=f64([0.4, -0.3])).log_prob(f64([[0.2, 0.8], [0.7, 0.3]]))
+    assert two.allclose(d.RelaxedBernoulli(0.7, logits=f64(0.7)).log_prob(x), rtol=1e-10)
+    assert d.RelaxedOneHotCategorical(0.7, logits=logits).log_prob(f64([0.5, 0.5, 0.5])).item() == -np.inf
+    weights = f64([1.0, 2.0, 4.0])
+
+    def mean(t: Any) -> Any:
+        hot = d.OneHotCategoricalStraightThrough(logits=t).rsample((3,), generator=Generator(0))
+        assert ((hot - hot.round()).abs() < 1e-12).all()
+        return (hot * weights).sum(dim=-1).mean()
+
+    expected = func.grad(lambda t: (t.softmax(-1) * weights).sum())(logits)
+    assert func.grad(mean)(logits).allclose(expected, rtol=1e-10)
+
+
+def test_logistic_normal_probabilities() -> None:
+    loc, scale = f64([[0.3, -1.0], [0.0, 2.0]]), f64([1.5, 0.4])
+    ours = d.LogisticNormal(loc, scale)
+    assert (ours.batch_shape, ours.event_shape) == ((2,), (3,))
+    x = ours.sample((4,), generator=Generator(0))
+    stick: d.bijections.StickBreaking[NumPy] = d.bijections.StickBreaking()
+    z = stick.inverse(x)
+    expected = d.Normal(loc, scale).log_prob(z).sum(dim=-1) - stick.log_det(z)
+    assert ours.log_prob(x).allclose(expected, rtol=1e-9)
+    assert ours.log_prob(f64([0.5, 0.5, 0.0])).tolist() == [-np.inf, -np.inf]
+    assert ours.log_prob(f64([0.5, 0.5, 0.5])).tolist() == [-np.inf, -np.inf]
+
+
+def test_all_values_of_finite_distributions() -> None:
+    p = f64([0.2, 0.3])
+    for ours, count, event in (
+        (d.Bernoulli(p), 2, ()),
+        (d.Binomial(3.0, p), 4, ()),
+        (d.Categorical(f64([[0.2, 0.8], [0.5, 0.5]])), 2, ()),
+        (d.OneHotCategorical(f64([[0.2, 0.8], [0.5, 0.5]])), 2, (2,)),
+    ):
+        values = ours.enumerate_support()
+        assert values.shape == (count, 2, *event)
+        assert ours.enumerate_support(expand=False).shape == (count, 1, *event)
+        assert ours.log_prob(values).exp().sum(dim=0).allclose(f64([1.0, 1.0]), rtol=1e-12)
+    with pytest.raises(ArgumentError, match="Poisson has infinitely many values"):
+        d.Poisson(p).enumerate_support()
+    with pytest.raises(ArgumentError, match="an equal total_count"):
+        d.Binomial(f64([1.0, 2.0]), 0.5).enumerate_support()

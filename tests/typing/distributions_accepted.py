@@ -8,13 +8,17 @@ from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import Backend, NumPy
 from burnpy.distributions import (
     Categorical,
+    Chi2,
     Distribution,
     Gamma,
     Independent,
     IndependentReparametrized,
+    LogisticNormal,
     Mixture,
     Normal,
+    OneHotCategoricalStraightThrough,
     Poisson,
+    RelaxedBernoulli,
     Reparametrized,
     Transformed,
     bijections,
@@ -43,6 +47,11 @@ assert_type(classes.log_prob(classes.sample()), Tensor[Train])
 assert_type(classes.mode, IntTensor[Train])
 assert_type(Mixture(classes, normal).sample(), Tensor[Train])
 assert_type(Transformed(normal, bijections.Exp()).rsample(), Tensor[Train])
+assert_type(Categorical(scale).enumerate_support(), IntTensor[Train])
+assert_type(Chi2(scale).valid(), Chi2[NumPy])
+assert_type(OneHotCategoricalStraightThrough(scale).rsample(), Tensor[Train])
+assert_type(RelaxedBernoulli(0.5, scale * 0.5).independent(1), IndependentReparametrized[Train])
+assert_type(LogisticNormal(scale, 1.0).valid(), LogisticNormal[NumPy])
 learned = Normal(Param(Tensor[Train].zeros(())), 2.0)
 assert_type(learned, Normal[Train])
 assert_type(kl(normal, learned), Tensor[Train])

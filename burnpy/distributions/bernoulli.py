@@ -1,27 +1,29 @@
-"""Distributions of successes with a probability, given as it is or as a logit: their base class and its members."""
+"""Distributions of one success with a probability, given as it is or as a logit, and their base class."""
 
 from __future__ import annotations
 
 import math
 import operator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.primitives import Float
-from burnpy.distributions.distribution import Distribution, doubled, register_kl
+from burnpy.distributions.distribution import Distribution, Reparametrized, doubled, register_kl
 from burnpy.distributions.formulas import (
+    at_end,
     computed,
-    log_binomial,
+    least_count,
     log_of,
     log_of_rest,
     of_mass,
     relative_entropy,
     times_log,
     whole,
+    within,
 )
 from burnpy.distributions.parameters import LOGIT, POSSIBLE, Parameter, ParameterLike
 from burnpy.nn.module import rebound
-from burnpy.special.gamma_functions import betainc
-from burnpy.tensor.random_parameters import COUNT, NOT_NEGATIVE, PROBABILITY
+from burnpy.tensor.random_parameters import OPEN_UNIT, POSITIVE, PROBABILITY
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.primitives import Float
     from burnpy.tensor.creation import Size
     from burnpy.tensor.generator import Generator
 
@@ -108,6 +111,13 @@ class Bernoulli(OfSuccesses[B]):
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         return (self._failure + value.zeros_like()).masked_fill(value >= 1.0, 1.0)
 
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        return (probability.detach() > self._failure.detach()).float().to_dtype(self._dtype)
+
+    def enumerate_support(self, *, expand: bool = True) -> Tensor[B]:
+        """Return 0 and 1: see `Distribution.enumerate_support`."""
+        return self._enumerated(Tensor.arange(2, dtype=self._dtype, device=self.device), expand)  # type: ignore[no-any-return]  # a Tensor
+
     @property
     def mean(self) -> Tensor[B]:
         """The probability."""
@@ -124,142 +134,6 @@ class Bernoulli(OfSuccesses[B]):
         return self.probs * self._failure
 
     def valid(self: Bernoulli[Autodiff[I]]) -> Bernoulli[I]:
-        """Return the same distribution on the inner backend."""
-        return rebound(self)
-
-
-class OfTrials(OfSuccesses[B]):
-    """The base class of distributions of successes in several trials, whose ``total_count`` a subclass declares."""
-
-    total_count: Any
-
-    def __init__(
-        self,
-        total_count: ParameterLike[B],
-        probs: ParameterLike[B] | None = None,
-        *,
-        logits: ParameterLike[B] | None = None,
-        device: B | type[B] | None = None,
-        validate: bool = True,
-    ) -> None:
-        self._hold_one(device, validate, probs, logits, total_count=total_count)
-
-
-class Binomial(OfTrials[B]):
-    """The distribution of the number of successes in ``total_count`` trials.
-
-    Args:
-        total_count: the number of trials, a whole number.
-        probs: the probability of a success.
-        logits: log(probs / (1 - probs)), in place of ``probs``.
-        device, validate: see `Distribution`.
-
-    >>> x = Tensor[NumPy].from_data([0.0, 1.0, 2.0])
-    >>> [round(p, 4) for p in Binomial(2, 0.5, device=NumPy).log_prob(x).exp().tolist()]
-    [0.25, 0.5, 0.25]
-    """
-
-    _ends = (0.0, math.inf)
-    total_count = Parameter(COUNT)
-
-    def sample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw numbers of successes, as floats."""
-        return Tensor.binomial(self._shape(sample_shape), self.total_count, self.probs, generator=generator)
-
-    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the logarithm of the probability; -inf for numbers other than 0, 1, …, total_count."""
-        return self._by("log_prob", (_binomial_by_probs, _binomial_by_logits), value, self.total_count)
-
-    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
-        count, total = value.floor().double(), self.total_count.double()
-        inside = count < total
-        least = count.where(inside, 0.0)
-        p = betainc((total - least).clamp(1.0), least + 1.0, self._exact_failure())
-        return p.where(inside, 1.0).to_dtype(self._dtype)
-
-    def entropy(self) -> Tensor[B]:
-        """Return the entropy, by a sum over all numbers of successes, in as much memory; the largest count is read."""
-        total = self.total_count.detach()
-        most = int(total.max().item()) if total.numel() else 0
-        numbers = Tensor.arange(most + 1, dtype=self._dtype, device=self.device).reshape(
-            -1, *(1,) * len(self.batch_shape)
-        )
-        log_p = self.log_prob(numbers.minimum(total))
-        log_p = log_p.where((numbers <= total) & (log_p > -math.inf), 0.0)
-        return -(log_p.exp() * log_p).sum(dim=0)
-
-    @property
-    def mean(self) -> Tensor[B]:
-        """total_count · probs."""
-        return self.total_count * self.probs
-
-    @property
-    def mode(self) -> Tensor[B]:
-        """The most probable number, the smaller of two: ⌈(total_count + 1) · probs⌉ - 1, at least 0."""
-        return (((self.total_count + 1.0) * self.probs).ceil() - 1.0).clamp(0.0)
-
-    @property
-    def variance(self) -> Tensor[B]:
-        """total_count · probs · (1 - probs)."""
-        return self.total_count * self.probs * self._failure
-
-    def valid(self: Binomial[Autodiff[I]]) -> Binomial[I]:
-        """Return the same distribution on the inner backend."""
-        return rebound(self)
-
-
-class NegativeBinomial(OfTrials[B]):
-    """The distribution of the number of successes before ``total_count`` failures, which need not be whole.
-
-    As in PyTorch, ``probs`` is the probability of the successes that are counted. SciPy's ``nbinom`` takes 1 - probs.
-
-    Args:
-        total_count: the number of failures, 0 or larger; for 0 all draws are 0.
-        probs: the probability of a success.
-        logits: log(probs / (1 - probs)), in place of ``probs``.
-        device, validate: see `Distribution`.
-
-    >>> log_p = NegativeBinomial(1.0, 0.5, device=NumPy).log_prob(Tensor[NumPy].from_data([0.0, 1.0]))
-    >>> [round(p, 4) for p in log_p.exp().tolist()]
-    [0.5, 0.25]
-    """
-
-    _ends = (0.0, math.inf)
-    total_count = Parameter(NOT_NEGATIVE)
-
-    def sample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw numbers of successes, as floats: Poisson numbers whose rates are drawn from a gamma distribution."""
-        shape, total = self._shape(sample_shape), self.total_count.detach()
-        none = total == 0.0
-        rate = Tensor.gamma(shape, total.masked_fill(none, 1.0), generator=generator) * self._odds.detach()
-        return Tensor.poisson(shape, rate.masked_fill(none, 0.0), generator=generator)
-
-    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the logarithm of the probability; -inf for numbers other than 0, 1, 2, …"""
-        return self._by("log_prob", (_negative_by_probs, _negative_by_logits), value, self.total_count)
-
-    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
-        total = self.total_count.double()
-        some = total > 0.0
-        p = betainc(total.where(some, 1.0), value.floor().double() + 1.0, self._exact_failure())
-        return p.where(some, 1.0).to_dtype(self._dtype)
-
-    @property
-    def mean(self) -> Tensor[B]:
-        """total_count · probs / (1 - probs)."""
-        return self.total_count * self._odds
-
-    @property
-    def mode(self) -> Tensor[B]:
-        """⌊(total_count - 1) · probs / (1 - probs)⌋, at least 0."""
-        return ((self.total_count - 1.0) * self._odds).floor().clamp(0.0)
-
-    @property
-    def variance(self) -> Tensor[B]:
-        """total_count · probs / (1 - probs)²."""
-        return self.mean / self._failure
-
-    def valid(self: NegativeBinomial[Autodiff[I]]) -> NegativeBinomial[I]:
         """Return the same distribution on the inner backend."""
         return rebound(self)
 
@@ -298,6 +172,9 @@ class Geometric(OfSuccesses[B]):
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         return -((value.floor() + 1.0) * self._log_probs()[1]).expm1()
 
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        return least_count(self, probability, math.inf)
+
     @property
     def mean(self) -> Tensor[B]:
         """(1 - probs) / probs."""
@@ -318,9 +195,69 @@ class Geometric(OfSuccesses[B]):
         return rebound(self)
 
 
+class RelaxedBernoulli(OfSuccesses[B], Reparametrized[B]):
+    """The distribution on (0, 1) that approaches the Bernoulli distribution for a temperature next to 0.
+
+    Its values are the sigmoid of (logits + z) / temperature for z of the standard logistic distribution. Training
+    leaves the temperature unchanged.
+
+    Args:
+        temperature: above 0.
+        probs: the probability of a value above ½.
+        logits: log(probs / (1 - probs)), in place of ``probs``.
+        device, validate: see `Distribution`.
+
+    Source: Maddison, Mnih and Teh, The Concrete Distribution, 2017.
+
+    >>> RelaxedBernoulli(0.5, logits=0.0, device=NumPy).cdf(Tensor[NumPy].from_data(0.5)).item()
+    0.5
+    """
+
+    _ends = (0.0, 1.0)
+    temperature = Parameter(POSITIVE, learned=False)
+
+    def __init__(
+        self,
+        temperature: ParameterLike[B],
+        probs: ParameterLike[B] | None = None,
+        *,
+        logits: ParameterLike[B] | None = None,
+        device: B | type[B] | None = None,
+        validate: bool = True,
+    ) -> None:
+        self._hold_one(device, validate, probs, logits, temperature=temperature)
+
+    def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
+        """Draw values with gradients by the parameters."""
+        settings: Any = {"dtype": self._dtype, "generator": generator, "device": self.device}
+        shape = self._shape(sample_shape)
+        noise = Tensor.gumbel(shape, **settings) - Tensor.gumbel(shape, **settings)
+        return ((self.logits + noise) / self.temperature).sigmoid().clamp(*OPEN_UNIT.ends(self._dtype))
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density; -inf outside of [0, 1]."""
+        return computed("RelaxedBernoulli.log_prob", _relaxed_bernoulli, value, self.temperature, self.logits)
+
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        return (self.temperature * value.logit() - self.logits).sigmoid()
+
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        return ((self.logits + probability.logit()) / self.temperature).sigmoid()
+
+    def valid(self: RelaxedBernoulli[Autodiff[I]]) -> RelaxedBernoulli[I]:
+        """Return the same distribution on the inner backend."""
+        return rebound(self)
+
+
 def success_of_probs(b: Any, p: Float) -> tuple[Float, Float, Float, Float]:
     """Return the probability of a success and of a failure, and their logarithms."""
     return p, b.add(b.neg(p), 1.0), log_of(b, p), log_of_rest(b, p)
+
+
+def success_of_logits(b: Any, x: Float) -> tuple[Float, Float, Float, Float]:
+    """Return the probability of a success and of a failure, and their logarithms."""
+    opposite = b.neg(x)
+    return b.sigmoid(x), b.sigmoid(opposite), b.neg(b.softplus(opposite, 1.0)), b.neg(b.softplus(x, 1.0))
 
 
 def _log(b: Any, p: Float) -> tuple[Float]:
@@ -336,12 +273,6 @@ def _bernoulli_entropy(b: Any, p: Float) -> tuple[Float]:
     return (b.neg(b.add(times_log(b, p, log_of(b, p)), times_log(b, q, log_of_rest(b, p)))),)
 
 
-def success_of_logits(b: Any, x: Float) -> tuple[Float, Float, Float, Float]:
-    """Return the probability of a success and of a failure, and their logarithms."""
-    opposite = b.neg(x)
-    return b.sigmoid(x), b.sigmoid(opposite), b.neg(b.softplus(opposite, 1.0)), b.neg(b.softplus(x, 1.0))
-
-
 def _bernoulli_by_probs(b: Any, x: Float, p: Float) -> tuple[Float]:
     one, zero = b.eq(x, 1.0), b.eq(x, 0.0)
     log_p = b.where(one, log_of(b, b.where(one, p, 1.0)), log_of_rest(b, b.where(b.ne(x, 1.0), p, 0.0)))
@@ -352,38 +283,6 @@ def _bernoulli_by_logits(b: Any, x: Float, logit: Float) -> tuple[Float]:
     one, zero = b.eq(x, 1.0), b.eq(x, 0.0)
     wrong = b.where(one, b.neg(logit), logit)
     return (of_mass(b, x, b.discrete.bitwise_or(one, zero), b.neg(b.softplus(wrong, 1.0))),)
-
-
-def _binomial(b: Any, x: Float, total: Float, success: tuple[Float, Float, Float, Float]) -> tuple[Float]:
-    inside = b.discrete.bitwise_and(whole(b, x), b.le(x, total))
-    successes = b.where(inside, x, 0.0)
-    return (of_mass(b, x, inside, log_binomial(b, successes, b.sub(total, successes), *success)),)
-
-
-def _binomial_by_probs(b: Any, x: Float, total: Float, p: Float) -> tuple[Float]:
-    return _binomial(b, x, total, success_of_probs(b, p))
-
-
-def _binomial_by_logits(b: Any, x: Float, total: Float, logit: Float) -> tuple[Float]:
-    return _binomial(b, x, total, success_of_logits(b, logit))
-
-
-def _negative(b: Any, x: Float, total: Float, success: tuple[Float, Float, Float, Float]) -> tuple[Float]:
-    """Return the last of x + total trials is a failure."""
-    inside = whole(b, x)
-    successes = b.where(inside, x, 0.0)
-    some = b.ne(total, 0.0)
-    inside = b.discrete.bitwise_and(inside, b.discrete.bitwise_or(some, b.eq(x, 0.0)))
-    last = b.log1p(b.div(successes, b.where(some, total, 1.0)))
-    return (of_mass(b, x, inside, b.sub(log_binomial(b, successes, total, *success), last)),)
-
-
-def _negative_by_probs(b: Any, x: Float, total: Float, p: Float) -> tuple[Float]:
-    return _negative(b, x, total, success_of_probs(b, p))
-
-
-def _negative_by_logits(b: Any, x: Float, total: Float, logit: Float) -> tuple[Float]:
-    return _negative(b, x, total, success_of_logits(b, logit))
 
 
 def _geometric(b: Any, x: Float, log_p: Float, log_q: Float) -> tuple[Float]:
@@ -401,7 +300,8 @@ def _geometric_by_logits(b: Any, x: Float, logit: Float) -> tuple[Float]:
 
 @register_kl(Bernoulli, Bernoulli)
 @doubled
-def _bernoullis(p: OfSuccesses[B], q: OfSuccesses[B]) -> Tensor[B]:
+def bernoulli_divergence(p: OfSuccesses[B], q: OfSuccesses[B]) -> Tensor[B]:
+    """Return the divergence of one trial."""
     (log_p, log_p_rest), (log_q, log_q_rest) = p._log_probs(), q._log_probs()
     successes = relative_entropy(p.probs, q.probs, log_p, log_q)
     return successes + relative_entropy(p._failure, q._failure, log_p_rest, log_q_rest)
@@ -410,14 +310,20 @@ def _bernoullis(p: OfSuccesses[B], q: OfSuccesses[B]) -> Tensor[B]:
 @register_kl(Geometric, Geometric)
 @doubled
 def _geometrics(p: Geometric[B], q: Geometric[B]) -> Tensor[B]:
-    return _bernoullis(p, q) / p.probs
+    return bernoulli_divergence(p, q) / p.probs
 
 
-@register_kl(Binomial, Binomial)
-@doubled
-def _binomials(p: Binomial[B], q: Binomial[B]) -> Tensor[B]:
-    """Return the divergence for equal numbers of trials; inf for more trials of p, NaN for fewer, without a closed
-    form.
-    """
-    count, other = p.total_count, q.total_count
-    return (_bernoullis(p, q) * count).where(count <= other, math.inf).where(count >= other, math.nan)
+def _relaxed_bernoulli(b: Any, x: Float, temperature: Float, logit: Float) -> tuple[Float]:
+    inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, 1.0))
+    y = b.where(inside, x, 0.5)
+    log_y, log_rest = b.log(y), b.log1p(b.neg(y))
+    d = b.sub(logit, b.mul(temperature, b.sub(log_y, log_rest)))
+    tails = b.add(b.softplus(d, 1.0), b.softplus(b.neg(d), 1.0))
+    value = within(b, x, inside, b.sub(b.sub(b.log(temperature), tails), b.add(log_y, log_rest)))
+    for distance, shift in ((x, b.neg(logit)), (b.add(b.neg(x), 1.0), logit)):
+        value = at_end(b, distance, temperature, value, partial(_of_temperature_one, b, shift))
+    return (value,)
+
+
+def _of_temperature_one(b: Any, shift: Float, zero: Float) -> Float:
+    return b.sub(shift, b.mul(b.log1p(b.mul(zero, b.expm1(shift))), 2.0))
