@@ -166,7 +166,7 @@ class Cauchy(LocationScale[B]):
     """
 
     def _standard(self, shape: Shape, **settings: Any) -> Tensor[B]:
-        return _standard_cauchy(shape, **settings)
+        return _standard_cauchy(shape=shape, **settings)
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the density."""
@@ -267,7 +267,7 @@ class HalfCauchy(Reparametrized[B]):
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
         """Draw values with gradients by the scale."""
-        drawn = _standard_cauchy(self._shape(sample_shape), self._dtype, generator=generator, device=self.device)
+        drawn = _standard_cauchy(self.device, self._shape(sample_shape), self._dtype, generator=generator)
         return self.scale * drawn.abs()
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
@@ -374,9 +374,9 @@ def _gumbels(p: Gumbel[B], q: Gumbel[B]) -> Tensor[B]:
     return -change.log1p() + EULER * change + (power.expm1() + shift)
 
 
-def _standard_cauchy(shape: Shape, dtype: DType, **settings: Any) -> Any:
+def _standard_cauchy(device: B, shape: Shape, dtype: DType, **settings: Any) -> Tensor[B]:
     """Draw the ratio of two normal numbers, which is finite."""
-    first, second = (Tensor.normal(shape, dtype=dtype, **settings) for _ in range(2))
+    first, second = (Tensor.normal(shape, dtype=dtype, device=device, **settings) for _ in range(2))
     return first / second.abs().clamp(1e-4 if dtype.itemsize < 4 else 1e-30)
 
 

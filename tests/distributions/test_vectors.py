@@ -233,12 +233,13 @@ def test_logistic_normal_probabilities() -> None:
 
 def test_all_values_of_finite_distributions() -> None:
     p = f64([0.2, 0.3])
-    for ours, count, event in (
+    cases: list[tuple[Any, int, tuple[int, ...]]] = [
         (d.Bernoulli(p), 2, ()),
         (d.Binomial(3.0, p), 4, ()),
         (d.Categorical(f64([[0.2, 0.8], [0.5, 0.5]])), 2, ()),
         (d.OneHotCategorical(f64([[0.2, 0.8], [0.5, 0.5]])), 2, (2,)),
-    ):
+    ]
+    for ours, count, event in cases:
         values = ours.enumerate_support()
         assert values.shape == (count, 2, *event)
         assert ours.enumerate_support(expand=False).shape == (count, 1, *event)
