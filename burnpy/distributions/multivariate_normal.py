@@ -147,8 +147,8 @@ class LowRankMultivariateNormal(Reparametrized[B]):
         size = self.loc.shape[-1]
         if self.cov_factor.shape[-2] != size or self.cov_diag.shape[-1] != size:
             raise ShapeError(
-                f"LowRankMultivariateNormal() got loc {self.loc.shape}, cov_factor {self.cov_factor.shape} and cov_diag "
-                f"{self.cov_diag.shape}; expected (…, {size}), (…, {size}, k) and (…, {size})"
+                f"LowRankMultivariateNormal() got loc {self.loc.shape}, cov_factor {self.cov_factor.shape} and "
+                f"cov_diag {self.cov_diag.shape}; expected (…, {size}), (…, {size}, k) and (…, {size})"
             )
 
     @property
