@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from burnpy.backend.dtypes import dtype_of, float32, float64
-from burnpy.backend.plans.executor import Number
+from burnpy.backend.plans.executor import Computation, ListsComputation, Number
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Shape
@@ -24,15 +24,12 @@ from burnpy_cupy.kernels.row_geometry import Geometry, transposed
 from burnpy_cupy.launch_sequence import Argument, KernelCall, LaunchSequence, Part, ProductCall, Table
 
 
-class _Launch(ABC):
+class _Launch(Computation, ABC):
     """A launch by calls that can be joined with others.
 
     Args:
         device: the device, a `CuPy`.
     """
-
-    in_place = False
-    scratch: Sequence[tuple[Shape, DType]] = ()
 
     def __init__(self, device: Any) -> None:
         self._device = device
@@ -112,29 +109,17 @@ class ProgramLaunch(_Launch):
 class _NodeLaunch(_Launch):
     """The computation of a node by arrays of its own."""
 
-    numbers: Sequence[Ref] = ()
-
     def __init__(self, device: Any, node: Node) -> None:
         super().__init__(device)
         self.operands: Sequence[Ref] = [*refs_in(node.args)]
-
-    def overwrites(self, number: int) -> Ref | None:
-        """Return None: a result needs new memory."""
-        return None
 
 
 class RowsLaunch(ProgramLaunch):
     """An operation of rows as one program."""
 
-    numbers: Sequence[Ref] = ()
-
     def __init__(self, device: Any, kernel: Kernel, geometry: Geometry, operands: Sequence[Ref]) -> None:
         super().__init__(device, kernel, geometry)
         self.operands = operands
-
-    def overwrites(self, number: int) -> Ref | None:
-        """Return None: a result needs new memory."""
-        return None
 
 
 class ProductLaunch(_Launch):
@@ -146,15 +131,9 @@ class ProductLaunch(_Launch):
         operands: what it reads: the factors, in their order, and a bias.
     """
 
-    numbers: Sequence[Ref] = ()
-
     def __init__(self, device: Any, product: gemm.Product | FinishedProduct, operands: Sequence[Ref]) -> None:
         super().__init__(device)
         self._product, self.operands = product, operands
-
-    def overwrites(self, number: int) -> Ref | None:
-        """Return None: a result needs new memory."""
-        return None
 
     def calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[ProductCall]:
         """Return the call of cuBLAS or cuBLASLt, which takes the vector of an epilogue last."""
@@ -163,29 +142,20 @@ class ProductLaunch(_Launch):
         return [ProductCall(self._product, (x, y, out, *vector))]
 
 
-class ListsLaunch(_NodeLaunch):
-    """A formula of lists, such as the update of all parameters."""
+class ListsLaunch(ListsComputation, _Launch):
+    """A formula of lists, by a kernel."""
 
     def __init__(self, device: Any, node: Node, kernel: ForeachKernel) -> None:
-        super().__init__(device, node)
-        _, self._lists, self._given, *_ = node.args
-        self._kernel = kernel
-        self.operands = [ref for members in self._lists for ref in members]
-        self.numbers = [*refs_in(self._given)]
-
-    def overwrites(self, number: int) -> Ref | None:
-        """Return the parameter, or the state, that a result replaces."""
-        column, position = divmod(number, len(self._lists[0]))
-        old: Sequence[Ref] = self._lists[column + 1 if column else 0]
-        return old[position] if column + 1 < len(self._lists) else None
+        super().__init__(node)
+        self._device, self._kernel = device, kernel
 
     def calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
         """Return the launches of the kernel, one for each table of arrays."""
-        count, named = len(self._lists[0]), iter(numbers)
+        count, named = len(self.lists[0]), iter(numbers)
         values: list[Any] = []
-        for x in self._given:
+        for x in self.given:
             values += [next(named).name, 0] if x.__class__ is Ref else [float(x)]
-        rows, sizes = [arrays[k::count] for k in range(count)], [math.prod(x.shape) for x in self._lists[0]]
+        rows, sizes = [arrays[k::count] for k in range(count)], [math.prod(x.shape) for x in self.lists[0]]
         return [
             KernelCall(self._kernel.function, (parts, 1), (THREADS, 1), [*values, Table(content, named)])
             for content, named, parts in named_tables(rows, sizes)

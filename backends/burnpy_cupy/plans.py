@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from burnpy.backend.dtypes import float32, float64, kind_of
-from burnpy.backend.plans.executor import Joined, Launch, NodeLaunch, as_formula
+from burnpy.backend.plans.executor import INDEXED, Executor, Joined, Launch, NodeLaunch, as_formula, lists_of
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.signature import Signature
-from burnpy.backend.plans.unrolling import Place
-from burnpy.backend.primitives import DType, Key, Shape
+from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Program
 from burnpy_cupy import gemm
 from burnpy_cupy.epilogues import BIAS, SUM, FinishedProduct
@@ -24,11 +23,6 @@ from burnpy_cupy.launches import ListsLaunch, NormLaunch, NumbersLaunch, Product
 from burnpy_cupy.number_formulas import formula_kernel, formula_source
 
 _PRODUCTS = ("matmul", "matmul_nt", "matmul_tn")
-_INDEXED = {
-    "cross_entropy": ("cross_entropy", ("full", "index"), (1,)),
-    "cross_entropy_backward": ("cross_entropy_gradient", ("column", "full", "column", "index"), ()),
-}
-"""Operations with an index for each row, and their programs."""
 
 
 def _matrices(ref: Ref, turned: bool = False) -> tuple[Shape, Shape]:
@@ -55,7 +49,7 @@ def _product_of(node: Node) -> gemm.Product | None:
     return product if product.possible else None
 
 
-class CuPyExecutor:
+class CuPyExecutor(Executor):
     """The computations of CuPy that plans give memory.
 
     Args:
@@ -81,7 +75,7 @@ class CuPyExecutor:
             return self._product(node)
         if node.name == "linear_backward":
             return self._gradients(node)
-        if node.name in _INDEXED:
+        if node.name in INDEXED:
             return self._rows(node, bounds)
         if node.name == "on_host":
             return self._numbers(node)
@@ -119,20 +113,15 @@ class CuPyExecutor:
         alike = all(math.prod(ref.shape) == rows for ref in refs if ref is not x)
         if geometry is None or not alike or low < 0 or high >= geometry.columns or len(floats) > 1:
             return None
-        name, extents, rest = _INDEXED[node.name]
+        name, extents, rest = INDEXED[node.name]
         kernel = self._device._operation_kernel(name, extents, x.dtype, rest)
         return None if kernel is None else RowsLaunch(self._device, kernel, geometry, refs)
 
     def _lists(self, node: Node) -> NodeLaunch | None:
         """Return the launch of a formula of lists of one dtype."""
-        formula, lists, numbers, flags, _, skipped = node.args
-        members = [ref for refs in lists for ref in refs]
-        alike = all([ref.shape for ref in refs] == [ref.shape for ref in lists[0]] for refs in lists)
-        plain = all(math.prod(x.shape) == 1 if x.__class__ is Ref else isinstance(x, (int, float)) for x in numbers)
-        dtypes = {ref.dtype for ref in members}
-        if skipped is not None or not alike or not plain or dtypes not in ({float32}, {float64}):
-            return None
-        if any(0 in ref.shape for ref in members):
+        formula, lists, numbers, flags, *_ = node.args
+        members = lists_of(node)
+        if members is None or members[0].dtype not in (float32, float64):
             return None
         held = tuple([x.dtype if x.__class__ is Ref else None for x in numbers])
         dtypes_of_lists = (members[0].dtype,) * len(lists)
@@ -155,11 +144,6 @@ class CuPyExecutor:
         source = formula_source(formula, given, [ref.dtype.name for ref in refs]) if refs else None
         return None if source is None else NumbersLaunch(self._device, node, formula_kernel(self._device.xp, source))
 
-    def unrolled(
-        self, program: Program, operands: Sequence[Ref], inputs: Sequence[Place], outputs: Sequence[Place]
-    ) -> NodeLaunch | None:
-        """Return None: a GPU has no kernels of one thread."""
-
     def finished(self, node: Node, signature: Signature) -> NodeLaunch | None:
         """Return the launch of a product with the bias that is added to it; None for others."""
         others = [ref for ref in signature.arrays if ref.number != node.results.number]
@@ -170,10 +154,6 @@ class CuPyExecutor:
             return None
         return self._with_epilogue(_product_of(node), BIAS, (*node.args, *others))
 
-    def activates(self, node: Node) -> bool:
-        """Return False: normalizations are operations."""
-        return False
-
     def joined(self, calls: Sequence[Any], given: Sequence[str]) -> Joined:
         """Return the launches as one call."""
         return LaunchSequence(self._device, calls, given)
@@ -182,10 +162,6 @@ class CuPyExecutor:
         """Return memory of so many bytes, which CuPy aligns."""
         return self._device._call(self._device.xp.empty, size, "uint8")
 
-    def array(self, memory: Any, start: int, shape: Shape, dtype: DType) -> Any:
-        """Return the array in a part of the memory."""
-        return memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
-
     def is_contiguous(self, x: Any) -> bool:
         """Return whether an array is C-contiguous."""
         return bool(x._c_contiguous)
@@ -193,10 +169,6 @@ class CuPyExecutor:
     def contiguous(self, x: Any) -> Any:
         """Return an array, or a copy of it, that is C-contiguous."""
         return x if x._c_contiguous else self._device._call(self._device.xp.ascontiguousarray, x)
-
-    def number(self, x: Any) -> Any:
-        """Return an array of one element."""
-        return x
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """Return new memory."""
@@ -221,13 +193,6 @@ class CuPyExecutor:
     def fill(self, out: Any, value: float) -> None:
         """Write a number into all of memory."""
         self._device._call(out.fill, value)
-
-    def part(self, x: Any, key: Key) -> Any:
-        """Return the part of an array that a key selects, as a view."""
-        return x[(*key, ...)]
-
-    def view(self, node: Node, name: str) -> str | None:
-        """Return None: views are operations."""
 
     def may_overwrite(self, x: Any) -> bool:
         """Return whether an array is C-contiguous memory of its own."""

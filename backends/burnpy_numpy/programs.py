@@ -35,7 +35,7 @@ class NumPyPrograms(ArrayBackend):
             return None
         from burnpy_numpy.plans.executor import NumPyExecutor  # not imported before the first plan
 
-        return NumPyExecutor()
+        return NumPyExecutor(self)
 
     def fused(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...] = ()) -> tuple[Any, ...]:
         if xs[0].size >= LEAST and alike(xs):

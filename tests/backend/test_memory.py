@@ -41,7 +41,7 @@ from burnpy import Tensor
 from burnpy.backend import NumPy
 from burnpy_numpy.plans.executor import NumPyExecutor
 device = NumPy()
-executor, _ = NumPyExecutor(), Tensor.full((4,), 1.0, device=device)
+executor, _ = NumPyExecutor(device), Tensor.full((4,), 1.0, device=device)
 before = device.memory().used
 parts = [Tensor.full((1 << 20,), float(k), device=device) for k in range(16)]
 del parts

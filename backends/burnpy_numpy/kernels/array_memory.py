@@ -15,7 +15,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from burnpy_numpy.kernels.kernel import loaded
 from burnpy_numpy.numpy_calls import run
 
 _LINE, _LARGE, _ROOM = 64, 1024, 16
@@ -27,11 +26,12 @@ _ALLOCATOR, _END = 128, 168
 
 
 @cache
-def align_arrays() -> None:
-    """Have arrays of this context, and of burnpy's calls of NumPy, start at cache lines from now on."""
-    entry = loaded("array_memory", "array_memory", _text)
-    if entry is None:
-        return
+def align_arrays(entry: Callable[[int], int]) -> None:
+    """Have arrays of this context, and of burnpy's calls of NumPy, start at cache lines from now on.
+
+    Args:
+        entry: the function of the compiled `handler_text`.
+    """
     before = _of_numpy(_GET)()
     _keep(before)
     address = entry(_python("PyCapsule_GetPointer", ctypes.c_void_p)(before, _NAME) + _ALLOCATOR)
@@ -60,7 +60,7 @@ def _keep(x: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(x))
 
 
-def _text() -> str:
+def handler_text() -> str:
     """Return the text of the handler. Its ``entry`` takes the address of the functions before it, and returns its own.
 
     It is a ``PyDataMem_Handler`` and the name of its capsule.

@@ -288,9 +288,11 @@ def _setting() -> bool:
     if isinstance(obstacle, Outdated):  # somebody wanted kernels and installed it
         _turn_off(str(obstacle))
     if obstacle is None and os.environ.get("BURNPY_MALLOPT") != "0":
-        from burnpy_numpy.kernels.array_memory import align_arrays
+        from burnpy_numpy.kernels.array_memory import align_arrays, handler_text
 
-        align_arrays()
+        entry = loaded("array_memory", "array_memory", handler_text)
+        if entry is not None:
+            align_arrays(entry)
     return obstacle is None
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CONVOLUTIONS = ("conv2d", "conv2d_bias")
 
 
-def finished_convolution(node: Node, signature: Signature) -> FinishedConvolution | None:
+def finished_convolution(device: Any, node: Node, signature: Signature) -> FinishedConvolution | None:
     """Return the launch of a convolution and the group that follows it; None without a kernel for both."""
     x, weight = node.args[:2]
     kernels, program = family_kernels("convolution.images"), signature.program
@@ -37,7 +37,7 @@ def finished_convolution(node: Node, signature: Signature) -> FinishedConvolutio
     if not kernels.has_kernel(*arrays, tuple(where), groups) or not _follows(program, signature, place):
         return None
     kernel = program_kernel(program)
-    return None if kernel is None else FinishedConvolution(node, signature, kernel, place)
+    return None if kernel is None else FinishedConvolution(device, node, signature, kernel, place)
 
 
 def _follows(program: Program, signature: Signature, place: int) -> bool:
@@ -55,14 +55,15 @@ class FinishedConvolution(NumPyLaunch):
     """A convolution and a program of its result.
 
     Args:
+        device: the device, a `NumPy`.
         node: the convolution.
         signature: the signature of the group that follows it.
         kernel: the kernel of the group by itself, for weights that the kernels of convolutions do not take.
         place: the position of the convolution's result among the inputs of the program.
     """
 
-    def __init__(self, node: Node, signature: Signature, kernel: Kernel, place: int) -> None:
-        given = [*refs_in(node.args)]
+    def __init__(self, device: Any, node: Node, signature: Signature, kernel: Kernel, place: int) -> None:
+        self._device, given = device, [*refs_in(node.args)]
         others = [ref for k, ref in enumerate(signature.arrays) if k != place]
         self.operands = [*given, *others]
         self._count, self._name, self._settings = len(given), node.name, node.args[-4:]
@@ -78,7 +79,6 @@ class FinishedConvolution(NumPyLaunch):
 
     def _run(self, *arrays: Any) -> None:
         """Write the result for the operands into the last array."""
-        from burnpy_numpy.backend import NumPy
         from burnpy_numpy.kernels.convolution.epilogues import Epilogue
         from burnpy_numpy.kernels.convolution.images import convolve
 
@@ -88,9 +88,9 @@ class FinishedConvolution(NumPyLaunch):
         flat = [y if full else y.reshape(-1) for y, full in zip(others, self._full, strict=True)]
         epilogue = Epilogue(self._kernel.program, self._place, tuple(flat))
         added = bias[0] if bias else None
-        if convolve(NumPy(), x, weight, added, tuple(where), groups, out, epilogue) is not None:
+        if convolve(self._device, x, weight, added, tuple(where), groups, out, epilogue) is not None:
             return
-        result = getattr(NumPy(), self._name)(x, weight, *bias, *self._settings)
+        result = getattr(self._device, self._name)(x, weight, *bias, *self._settings)
         members, channels, *plane = self._shape
         given = [np.repeat(y[None], members, 0) if y.ndim == 1 else y for y in flat]
         given.insert(self._place, np.ascontiguousarray(result))

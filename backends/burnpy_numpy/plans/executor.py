@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of, float32, float64
-from burnpy.backend.plans.executor import Joined, Launch, NodeLaunch, as_formula
+from burnpy.backend.plans.executor import INDEXED, Executor, Joined, Launch, NodeLaunch, as_formula, lists_of
+from burnpy.backend.plans.loops import Place
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.signature import Signature
-from burnpy.backend.plans.unrolling import Place
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
 from burnpy_numpy.allocator import return_freed_memory
@@ -28,8 +28,8 @@ from burnpy_numpy.plans.launches import (
     ProductLaunch,
     ProgramLaunch,
     RowsLaunch,
+    UnrolledLaunch,
 )
-from burnpy_numpy.plans.unrolled_launch import UnrolledLaunch
 from burnpy_numpy.row_plans import row_plan
 
 _contiguous: Any = np.ascontiguousarray
@@ -42,11 +42,6 @@ _OWN = 0x1 | 0x4 | 0x400
 
 
 _PRODUCTS = ("matmul", "matmul_nt", "matmul_tn", "linear")
-_INDEXED = {
-    "cross_entropy": ("cross_entropy", ("full", "index"), (1,)),
-    "cross_entropy_backward": ("cross_entropy_gradient", ("column", "full", "column", "index"), ()),
-}
-"""Operations with an index for each row, and their programs."""
 
 
 def _product(node: Node) -> NodeLaunch | None:
@@ -66,7 +61,7 @@ def _product(node: Node) -> NodeLaunch | None:
 
 def _rows(node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
     """Return the launch of an operation with an index for each row, if the index was checked."""
-    refs, (name, extents, rest) = [*refs_in(node.args)], _INDEXED[node.name]
+    refs, (name, extents, rest) = [*refs_in(node.args)], INDEXED[node.name]
     dtypes = [dtype_of(ref.dtype.name) for ref in refs]
     plan = row_plan((name, extents, rest, (node.args[-1],), *[ref.shape for ref in refs], *dtypes))
     low, high = bounds.get(refs[-1].number, (-1, 0))
@@ -109,17 +104,11 @@ def _pooling(node: Node) -> NodeLaunch | None:
 
 def _lists(node: Node) -> NodeLaunch | None:
     """Return the launch of a formula of lists of one dtype."""
-    formula, lists, numbers, flags, _, skipped = node.args
-    members = [ref for refs in lists for ref in refs]
-    dtypes = {ref.dtype for ref in members}
-    alike = all([ref.shape for ref in refs] == [ref.shape for ref in lists[0]] for refs in lists)
-    plain = all(
-        math.prod(x.shape) == 1 and x.dtype in (float32, float64) if x.__class__ is Ref else isinstance(x, (int, float))
-        for x in numbers
-    )
-    empty = any(0 in ref.shape for ref in members)
-    kernels = None if skipped is not None or not members or empty else family_kernels("foreach")
-    if kernels is None or not alike or not plain or len(dtypes) > 1:
+    formula, lists, numbers, flags, *_ = node.args
+    members = lists_of(node)
+    plain = all(x.dtype in (float32, float64) for x in refs_in(numbers))
+    kernels = None if members is None or not plain else family_kernels("foreach")
+    if members is None or kernels is None:
         return None
     kernel = kernels.foreach_kernel(formula, len(lists), len(numbers), members[0].dtype, flags)
     return None if kernel is None else ListsLaunch(node, kernel)
@@ -148,12 +137,19 @@ def copied(x: Any, out: Any) -> None:
     out[...] = x
 
 
-class NumPyExecutor:
-    """The computations of NumPy that plans give memory."""
+class NumPyExecutor(Executor):
+    """The computations of NumPy that plans give memory.
+
+    Args:
+        device: the device, a `NumPy`.
+    """
 
     adds_bias = True
     copy = staticmethod(copied)
     fill = staticmethod(np.ndarray.fill)
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
 
     def program(self, program: Program, rows: int, columns: int) -> Launch | None:
         """Return the launch of a program's kernel; None if kernels are off."""
@@ -164,7 +160,7 @@ class NumPyExecutor:
         """Return the launch of a node for which there is a kernel that writes into given memory; None for others."""
         if node.name in _PRODUCTS:
             return _product(node)
-        if node.name in _INDEXED:
+        if node.name in INDEXED:
             return _rows(node, bounds)
         if node.name in _NORMS:
             return _planes(node)
@@ -186,7 +182,7 @@ class NumPyExecutor:
 
     def finished(self, node: Node, signature: Signature) -> NodeLaunch | None:
         """Return the launch of a convolution and the group that follows it; None for others."""
-        return finished_convolution(node, signature) if node.name in CONVOLUTIONS else None
+        return finished_convolution(self._device, node, signature) if node.name in CONVOLUTIONS else None
 
     def activates(self, node: Node) -> bool:
         """Return whether a normalization is one of planes, by a kernel."""
@@ -210,10 +206,6 @@ class NumPyExecutor:
         block = np.empty(size + 64, np.uint8)
         start = -block.ctypes.data % 64
         return block[start : start + size]
-
-    def array(self, memory: Any, start: int, shape: Shape, dtype: DType) -> Any:
-        """Return the array in a part of the memory."""
-        return memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
 
     def is_contiguous(self, x: Any) -> bool:
         """Return whether an array is C-contiguous."""
@@ -243,10 +235,6 @@ class NumPyExecutor:
         out = x if owned else np.array(x, order="C")
         out[(*(slice(None),) * dim, index)] = src
         return out
-
-    def part(self, x: Any, key: Key) -> Any:
-        """Return the part of an array that a key selects, as a view: also of one element."""
-        return x[(*key, ...)]
 
     def view(self, node: Node, name: str) -> str | None:
         """Return the expression of a slice, a permutation or a reshaped array."""

@@ -10,7 +10,7 @@ import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.plans.executor import Number
+from burnpy.backend.plans.executor import Computation, ListsComputation, Number
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Shape
@@ -20,6 +20,7 @@ from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.openblas import cblas
 
 if TYPE_CHECKING:
+    from burnpy_numpy.kernels.compiler.entry import Entry
     from burnpy_numpy.kernels.foreach import ForeachKernel
     from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
     from burnpy_numpy.kernels.normalization import PlaneGroups
@@ -31,17 +32,8 @@ _SHARED = 1 << 18
 _PADDING = 64
 
 
-class NumPyLaunch:
+class NumPyLaunch(Computation):
     """A computation by calls of compiled code, into memory of its own."""
-
-    scratch: Sequence[tuple[Shape, DType]] = ()
-    in_place = False
-    operands: Sequence[Ref] = ()
-    numbers: Sequence[Ref] = ()
-
-    def overwrites(self, number: int) -> Ref | None:
-        """Return None: a result needs new memory."""
-        return None
 
     def calls(
         self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
@@ -127,20 +119,12 @@ class RowsLaunch(ProgramLaunch):
         self.operands = operands
 
 
-class ListsLaunch(NumPyLaunch):
-    """A formula of lists, such as the update of all parameters."""
+class ListsLaunch(ListsComputation, NumPyLaunch):
+    """A formula of lists, by a kernel."""
 
     def __init__(self, node: Node, kernel: ForeachKernel) -> None:
-        _, lists, numbers, *_ = node.args
-        self._kernel, self._lists, self._given = kernel, lists, numbers
-        self.operands = [ref for members in lists for ref in members]
-        self.numbers = [*refs_in(numbers)]
-
-    def overwrites(self, number: int) -> Ref | None:
-        """Return the parameter, or the state, that a result replaces."""
-        column, position = divmod(number, len(self._lists[0]))
-        old = self._lists[column + 1 if column else 0]
-        return old[position] if column + 1 < len(self._lists) else None
+        super().__init__(node)
+        self._kernel = kernel
 
     def _work(self) -> float:
         return float(sum(self._sizes))
@@ -149,29 +133,29 @@ class ListsLaunch(NumPyLaunch):
         from burnpy_numpy.kernels.plans.sequence import template_call
 
         parts, which, starts, stops, _ = self._kernel.parts(self._sizes)
-        count = len(self._lists[0])
+        count = len(self.lists[0])
         table = tuple([name for k in range(count) for name in arrays[k::count]])
         named = iter(numbers)
-        values = [next(named) if x.__class__ is Ref else (float(x), float64) for x in self._given]
+        values = [next(named) if x.__class__ is Ref else (float(x), float64) for x in self.given]
         given, sizes = [table, which, starts, stops], (len(arrays) // count, 0)
         return [template_call(self._kernel.function, given, sizes, 0, parts, self._work(), values)]
 
     def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
         """Write the call of the threads that share it."""
         named = iter(numbers)
-        values = "".join(f"{next(named).name if x.__class__ is Ref else source.bind(float(x))}, " for x in self._given)
+        values = "".join(f"{next(named).name if x.__class__ is Ref else source.bind(float(x))}, " for x in self.given)
         source.write(f"{source.bind(self._run, 'f')}(({', '.join(arrays)},), ({values}))")
 
     def _run(self, arrays: Sequence[Any], numbers: tuple[Any, ...]) -> None:
         """Run the kernel for arrays, the operands and the memory for the results."""
-        count = len(self._lists[0])
+        count = len(self.lists[0])
         ids = np.array([id(x) for k in range(count) for x in arrays[k::count]], np.int64)
         self._kernel(ids, len(arrays) // count, self._sizes, tuple([float(x) for x in numbers]))
 
     @property
     def _sizes(self) -> tuple[int, ...]:
         """The number of elements at each position."""
-        return tuple([math.prod(ref.shape) for ref in self._lists[0]])
+        return tuple([math.prod(ref.shape) for ref in self.lists[0]])
 
 
 class PlanesLaunch(NumPyLaunch):
@@ -310,6 +294,30 @@ class LinearLaunch(_ProductLaunch):
         function, given = source.bind(self._kernel.function, "f"), ", ".join(arrays)
         sizes = f"{self._rows}, {self._inner}, {self._columns}"
         source.write(f"{source.bind(shared_linear, 'f')}({function}, {sizes}, {given})")
+
+
+class UnrolledLaunch(NumPyLaunch):
+    """A kernel that reads and writes single elements of arrays.
+
+    Args:
+        function: the kernel.
+        operands: the arrays that it reads.
+        instructions: the number of its instructions.
+    """
+
+    in_place = True
+
+    def __init__(self, function: Entry, operands: Sequence[Ref], instructions: int) -> None:
+        self._function, self.operands, self._instructions = function, operands, instructions
+
+    def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
+        from burnpy_numpy.kernels.plans.sequence import template_call
+
+        return [template_call(self._function, arrays, (), 0, 1, self._instructions)]
+
+    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Any:
+        """Write the call of the kernel."""
+        source.write(f"{source.bind(self._function, 'f')}(0, 1, {len(arrays)}, {', '.join(arrays)})")
 
 
 def shared_linear(

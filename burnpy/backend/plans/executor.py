@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from burnpy.backend.operations.foreach import div_each, mul_each
-from burnpy.backend.plans.recording import Node, Ref
+from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
@@ -61,6 +62,40 @@ class NodeLaunch(Launch, Protocol):
         ...
 
 
+class Computation:
+    """What launches have unless they say otherwise, see `NodeLaunch`."""
+
+    scratch: Sequence[tuple[Shape, DType]] = ()
+    in_place = False
+    operands: Sequence[Ref] = ()
+    numbers: Sequence[Ref] = ()
+
+    def overwrites(self, number: int) -> Ref | None:
+        """Return None: a result needs new memory."""
+        return None
+
+
+class ListsComputation(Computation):
+    """A formula of lists, such as the update of all parameters."""
+
+    def __init__(self, node: Node) -> None:
+        _, self.lists, self.given, *_ = node.args
+        self.operands = [ref for members in self.lists for ref in members]
+        self.numbers = [*refs_in(self.given)]
+
+    def overwrites(self, number: int) -> Ref | None:
+        """Return the parameter, or the state, that a result replaces."""
+        column, position = divmod(number, len(self.lists[0]))
+        old: Sequence[Ref] = self.lists[column + 1 if column else 0]
+        return old[position] if column + 1 < len(self.lists) else None
+
+
+INDEXED = {
+    "cross_entropy": ("cross_entropy", ("full", "index"), (1,)),
+    "cross_entropy_backward": ("cross_entropy_gradient", ("column", "full", "column", "index"), ()),
+}
+"""Operations with an index for each row, and their programs."""
+
 _FORMULAS = {"foreach_mul": mul_each, "foreach_div": div_each}
 """Operations on lists by their formulas."""
 
@@ -72,6 +107,16 @@ def as_formula(node: Node) -> Node:
         return node
     xs, number = node.args
     return Node("foreach", (formula, (xs,), (number,), (), False, None), (node.results,), False, node.line)
+
+
+def lists_of(node: Node) -> list[Ref] | None:
+    """Return the members of the lists of a formula; None if they are not of one dtype and equal shapes, or empty."""
+    _, lists, numbers, _, _, skipped = node.args
+    members = [ref for refs in lists for ref in refs]
+    alike = all([ref.shape for ref in refs] == [ref.shape for ref in lists[0]] for refs in lists)
+    plain = all(math.prod(x.shape) == 1 if x.__class__ is Ref else isinstance(x, (int, float)) for x in numbers)
+    one = len({ref.dtype for ref in members}) == 1 and not any(0 in ref.shape for ref in members)
+    return members if skipped is None and alike and plain and one else None
 
 
 class Number(NamedTuple):
@@ -107,7 +152,11 @@ class JoinedSteps(Joined, Protocol):
 
 
 class Executor(Protocol):
-    """The computations of a backend that plans may give memory."""
+    """The computations of a backend that plans may give memory.
+
+    A backend's executor inherits this class, and what it does not have by itself: views by expressions, and kernels for
+    groups after an operation and for programs of numbers.
+    """
 
     @property
     def adds_bias(self) -> bool:
@@ -138,7 +187,7 @@ class Executor(Protocol):
             inputs: for each input the number of its array, and the position of its element.
             outputs: likewise for each output and the arrays of results.
         """
-        ...
+        return None
 
     def finished(self, node: Node, signature: Signature) -> NodeLaunch | None:
         """Return the launch of a node with the group that follows it and reads its result; None if it has none.
@@ -147,11 +196,11 @@ class Executor(Protocol):
             node: the node.
             signature: the signature of a group with one result, of the shape of the node, and without numbers.
         """
-        ...
+        return None
 
     def activates(self, node: Node) -> bool:
         """Return whether `launch` can include relu in a normalization, or the gradient of relu in its gradients."""
-        ...
+        return False
 
     def joined(self, calls: Sequence[Any], given: Sequence[str]) -> Joined | None:
         """Return calls of launches as one; None if it cannot join them.
@@ -168,7 +217,7 @@ class Executor(Protocol):
 
     def array(self, memory: Any, start: int, shape: Shape, dtype: DType) -> Any:
         """Return the array in a part of the memory, which begins at a multiple of 64 bytes."""
-        ...
+        return memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
 
     def is_contiguous(self, x: Any) -> bool:
         """Return whether an array is C-contiguous."""
@@ -180,7 +229,7 @@ class Executor(Protocol):
 
     def number(self, x: Any) -> Any:
         """Return an array of one element, or a scalar of another class, as an array that launches can read."""
-        ...
+        return x
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """Return new memory."""
@@ -204,7 +253,7 @@ class Executor(Protocol):
 
     def part(self, x: Any, key: Key) -> Any:
         """Return the part of an array that a key selects, as a view."""
-        ...
+        return x[(*key, ...)]
 
     def view(self, node: Node, name: str) -> str | None:
         """Return an expression for a view that takes less time than the operation; None if there is none.
@@ -213,7 +262,7 @@ class Executor(Protocol):
             node: a node of a view.
             name: the name of the array.
         """
-        ...
+        return None
 
     def may_overwrite(self, x: Any) -> bool:
         """Return whether an array is memory of its own that can be written to as a result."""

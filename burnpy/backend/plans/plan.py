@@ -6,13 +6,11 @@ from collections.abc import Sequence, Set
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from burnpy.backend.plans.explain import PlanExplanation
+from burnpy.backend.plans.explain import PlanExplanation, parts_of
 from burnpy.backend.plans.graph import simplified
-from burnpy.backend.plans.parts import parts_of
+from burnpy.backend.plans.loops import StepLoop, unrolled
 from burnpy.backend.plans.recording import Recording
 from burnpy.backend.plans.rewriting import activated, divided, folded, rewritten, turned, unbiased
-from burnpy.backend.plans.step_loops import StepLoop
-from burnpy.backend.plans.unrolling import unrolled
 from burnpy.backend.plans.writer import Writer, numbers_in
 from burnpy.backend.primitives import Value
 

@@ -12,18 +12,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
-from burnpy.backend.plans.call_runs import CallRun
+from burnpy.backend.plans.epilogues import Finished, finished
 from burnpy.backend.plans.executor import Executor, JoinedSteps, Launch, NodeLaunch, Number
-from burnpy.backend.plans.finishing import Finished, finished
 from burnpy.backend.plans.graph import Sharing
 from burnpy.backend.plans.grouping import Group, Grouping, Single
+from burnpy.backend.plans.loops import UNROLLED
+from burnpy.backend.plans.memory import Results, Storage
 from burnpy.backend.plans.recording import Node, Ref, refs_in
-from burnpy.backend.plans.results import Results
 from burnpy.backend.plans.rewriting import PLACED, beside
 from burnpy.backend.plans.signature import Signature, repetition
-from burnpy.backend.plans.source import Source
-from burnpy.backend.plans.storage import Storage
-from burnpy.backend.plans.unrolling import UNROLLED
+from burnpy.backend.plans.source import CallRun, Source
 from burnpy.backend.programs import ProgramError, trace
 
 _VIEWS = ("reshape", "permute", "slice", "expand", "detach")

@@ -9,8 +9,8 @@ from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
 from burnpy.backend.errors import RecordingError
 from burnpy.backend.plans.blocks import WhileGradient, WhileLoop
+from burnpy.backend.plans.graph import part
 from burnpy.backend.plans.recording import Ref
-from burnpy.backend.plans.splitting import part
 from burnpy.func.control_flow.nested_calls import (
     NestedCall,
     UnsupportedLevelsError,

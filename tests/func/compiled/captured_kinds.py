@@ -228,7 +228,7 @@ KINDS: list[Kind] = [
     *_rows("Arrays and buffers", """
         a small NumPy array | new | k = np.array([2.0]) | x * float(k[0]) | k[0] = 3.0
         a 0-d array | new | k = np.array(2.0) | x * float(k) | k[...] = 3.0
-        an array's shape | new | k = np.zeros((2, 3)) | x * k.shape[0] | k.shape = (3, 2)
+        an array's shape | new | k = np.zeros((2, 3)) | x * k.shape[0] | k = k.reshape(3, 2)
         an array of bfloat16 | new | import ml_dtypes⏎k = np.ones(1, ml_dtypes.bfloat16) | x * float(k[0]) | k[0] = 3.0
         a part of an array | new | w = np.ones(4)⏎k = w[:2] | x * float(k[0]) | w[0] = 3.0
         a read-only part of an array | new | w = np.ones(4)⏎k = w[:2]⏎k.flags.writeable = False | x * float(k[0]) | w[0] = 3.0

@@ -327,8 +327,8 @@ def test_the_check_of_compiled_looks_into_loops() -> None:
         return scan(lambda c, x: (c * factor + x, None), xs[0], xs)[0]
 
     with pytest.raises(RecordingError, match="check=True"):
-        compiled(f, check=True)(x64(3))
-    compiled(lambda xs: scan(lambda c, x: (c + x, None), xs[0], xs)[0], check=True)(x64(3))
+        compiled(f, check=True, captured="constant")(x64(3))
+    compiled(lambda xs: scan(lambda c, x: (c + x, None), xs[0], xs)[0], check=True, captured="constant")(x64(3))
 
 
 def test_mistakes_are_explained() -> None:

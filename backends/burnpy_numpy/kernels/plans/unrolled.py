@@ -12,7 +12,7 @@ from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import loaded
 
 if TYPE_CHECKING:
-    from burnpy.backend.plans.unrolling import Place
+    from burnpy.backend.plans.loops import Place
 
 
 def unrolled_kernel(

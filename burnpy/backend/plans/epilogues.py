@@ -1,4 +1,4 @@
-"""`finished`: groups that follow an operation and are computed with it, before its result is written to memory."""
+"""Epilogues: groups that follow an operation and are computed with it, before its result is written to memory."""
 
 from __future__ import annotations
 
