@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from burnpy.backend.errors import BurnpyError, LoadingError
+from burnpy.interop.onnx.operators.control_flow import Body
 from burnpy.interop.onnx.operators.table import Bound
 
 
@@ -25,6 +27,11 @@ class GraphNode:
     def graphs(self) -> list[Graph]:
         """The graphs of its attributes."""
         return [value for value in self.attributes.values() if isinstance(value, Graph)]
+
+    @property
+    def results_read(self) -> Iterator[str]:
+        """The names that its graphs return."""
+        return (name for graph in self.graphs for name in graph.outputs)
 
     @property
     def shown(self) -> str:
@@ -53,6 +60,57 @@ class Graph:
                 yield from graph.all_nodes()
 
 
+def run(graph: Graph, values: dict[str, Any]) -> list[Any]:
+    """Compute a graph, and return its outputs.
+
+    Args:
+        graph: the graph.
+        values: its inputs, constants and the values of the graphs around it; gets those of its nodes.
+
+    Raises:
+        LoadingError: an operator cannot be computed.
+    """
+    for node in graph.nodes:
+        inputs = [values[name] if name else None for name in node.inputs]
+        try:
+            out = (node.call or _with_graphs(node, values))(inputs)
+        except BurnpyError as error:
+            error.add_note(f"in {node.shown} of the ONNX file, with the inputs {_listed(inputs)}")
+            raise
+        except Warning:
+            raise
+        except Exception as error:
+            raise LoadingError(
+                f"{node.shown} of the ONNX file cannot be computed with the inputs {_listed(inputs)}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if out.__class__ is not tuple:
+            values[node.outputs[0]] = out
+            continue
+        for name, result in zip(node.outputs, out, strict=False):
+            values[name] = result
+    return [values[name] for name in graph.outputs]
+
+
+def _with_graphs(node: GraphNode, values: dict[str, Any]) -> Bound:
+    """Return the operator of a node whose attributes have graphs, which read the values around them."""
+    attributes = {key: _bound(x, values) if isinstance(x, Graph) else x for key, x in node.attributes.items()}
+    return Bound(node.kind, attributes)
+
+
+def _bound(graph: Graph, values: dict[str, Any]) -> Any:
+    """Return a nested graph as a function of its inputs."""
+
+    def function(*inputs: Any) -> list[Any]:
+        return run(graph, {**values, **dict(zip(graph.inputs, inputs, strict=True))})
+
+    return Body(function, graph.declared)
+
+
+def _listed(inputs: Sequence[Any]) -> str:
+    return ", ".join("none" if x is None else f"{x.dtype} {x.shape}" for x in inputs) or "none"
+
+
 def joined(graph: Graph, arrays: Mapping[str, Any]) -> tuple[GraphNode, ...]:
     """Return the nodes of a graph, with one node for each pattern.
 
@@ -61,7 +119,7 @@ def joined(graph: Graph, arrays: Mapping[str, Any]) -> tuple[GraphNode, ...]:
         arrays: its parameters.
     """
     found = _Patterns(graph, arrays)
-    replaced = {node.outputs[0]: made for node in graph.nodes if (made := found.attention(node) or found.linear(node))}
+    replaced = {node.outputs[0]: made for node in graph.nodes if (made := found.rewritten(node))}
     kept = [node for node in graph.nodes if node.outputs[0] not in found.inner]
     return tuple([replaced.get(node.outputs[0], node) for node in kept])
 
@@ -80,6 +138,27 @@ class _Patterns:
         node = self._made.get(name)
         right = node is not None and node.kind == kind and len(node.inputs) == inputs and self._uses[name] == 1
         return node if right else None
+
+    def rewritten(self, node: GraphNode) -> GraphNode | None:
+        """Return the node of the pattern that ends with a node; None if there is none."""
+        return self.attention(node) or self.linear(node) or self.quantization(node)
+
+    def quantization(self, node: GraphNode) -> GraphNode | None:
+        """Return the node for a QuantizeLinear and its inverse, whose ints nobody else reads."""
+        if node.kind != "DequantizeLinear" or node.attributes.get("output_dtype"):
+            return None
+        made = self._made.get(node.inputs[0])
+        if made is None or made.kind != "QuantizeLinear" or self._uses[node.inputs[0]] != 1:
+            return None
+        keys = ("axis", "block_size")
+        settings = {key: made.attributes[key] for key in keys if key in made.attributes}
+        if made.inputs[1:] != node.inputs[1:] or settings != {k: v for k, v in node.attributes.items() if k in keys}:
+            return None
+        types = made.attributes["types"]
+        settings["number"] = (types[2] if len(types) > 2 else 0) or made.attributes.get("output_dtype", 0)
+        self.inner.add(node.inputs[0])
+        kind = "QuantizeDequantize"
+        return GraphNode(kind, node.name, made.inputs, node.outputs, settings, Bound(kind, settings))
 
     def linear(self, node: GraphNode) -> GraphNode | None:
         """Return the node for ``x @ weight + bias``, with a matrix and a vector of the parameters."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.errors import ArgumentError, BurnpyError, LoadingError
-from burnpy.interop.onnx.graph import Graph, GraphNode
-from burnpy.interop.onnx.operators.control_flow import Body
-from burnpy.interop.onnx.operators.table import Bound
+from burnpy.backend.errors import ArgumentError
+from burnpy.interop.onnx.graph import Graph, run
 from burnpy.interop.onnx.reading import read
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Buffer, Param
@@ -82,57 +80,6 @@ def _paths(names: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
         else (name.replace(".", "_"),)
         for name, path in split.items()
     }
-
-
-def run(graph: Graph, values: dict[str, Any]) -> list[Any]:
-    """Compute a graph, and return its outputs.
-
-    Args:
-        graph: the graph.
-        values: its inputs, constants and the values of the graphs around it; gets those of its nodes.
-
-    Raises:
-        LoadingError: an operator cannot be computed.
-    """
-    for node in graph.nodes:
-        inputs = [values[name] if name else None for name in node.inputs]
-        try:
-            out = (node.call or _with_graphs(node, values))(inputs)
-        except BurnpyError as error:
-            error.add_note(f"in {node.shown} of the ONNX file, with the inputs {_listed(inputs)}")
-            raise
-        except Warning:
-            raise
-        except Exception as error:
-            raise LoadingError(
-                f"{node.shown} of the ONNX file cannot be computed with the inputs {_listed(inputs)}: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        if out.__class__ is not tuple:
-            values[node.outputs[0]] = out
-            continue
-        for name, result in zip(node.outputs, out, strict=False):
-            values[name] = result
-    return [values[name] for name in graph.outputs]
-
-
-def _with_graphs(node: GraphNode, values: dict[str, Any]) -> Bound:
-    """Return the operator of a node whose attributes have graphs, which read the values around them."""
-    attributes = {key: _bound(x, values) if isinstance(x, Graph) else x for key, x in node.attributes.items()}
-    return Bound(node.kind, attributes)
-
-
-def _bound(graph: Graph, values: dict[str, Any]) -> Any:
-    """Return a nested graph as a function of its inputs."""
-
-    def function(*inputs: Any) -> list[Any]:
-        return run(graph, {**values, **dict(zip(graph.inputs, inputs, strict=True))})
-
-    return Body(function, graph.declared)
-
-
-def _listed(inputs: Sequence[Any]) -> str:
-    return ", ".join("none" if x is None else f"{x.dtype} {x.shape}" for x in inputs) or "none"
 
 
 def load(path: str | os.PathLike[str], device: B | type[B]) -> OnnxModel[B]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -16,8 +17,9 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import LoadingError, path_shown
 from burnpy.backend.lazy import needed
 from burnpy.interop.onnx.exporting import BUFFERS
-from burnpy.interop.onnx.graph import Graph, GraphNode, joined
+from burnpy.interop.onnx.graph import Graph, GraphNode, joined, run
 from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, Bound, is_float, parameter_of, tensor
+from burnpy.tensor.tensor import Tensor
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview")
 """The domains of the operators that are read."""
@@ -66,10 +68,11 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, dict[str, Any], set[str]]
     opset = _opset(onnx, proto, shown)
     folder = os.path.dirname(os.path.abspath(os.fspath(path)))
     try:
-        graph, arrays = _Reader(onnx, opset, folder, shown, proto.producer_name == "burnpy").main(proto.graph)
+        reader = _Reader(onnx, opset, folder, shown, proto.producer_name == "burnpy")
+        graph, arrays = reader.main(proto.graph)
         marked = json.loads({entry.key: entry.value for entry in proto.metadata_props}.get(BUFFERS, "[]"))
         statistics = [n for node in graph.all_nodes() if node.kind == "BatchNormalization" for n in node.inputs[3:5]]
-        return graph, arrays, arrays.keys() & {*marked, *statistics}
+        return graph, arrays, arrays.keys() & {*marked, *statistics, *reader.results}
     except LoadingError:
         raise
     except Exception as error:  # as of a damaged tensor
@@ -130,6 +133,33 @@ def read_as_numbers(graph: Graph, arrays: Iterable[str]) -> set[str]:
     return needed.intersection(arrays)
 
 
+UNFOLDED = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+"""The operators that give other results in each call."""
+SCALED = ("DequantizeLinear", "QuantizeLinear")
+"""The operators whose scales are constants, and no parameters."""
+LARGER = 8
+"""How many times larger than its inputs the result of a node may be that is computed once, when the file is read."""
+
+
+def folded(nodes: Sequence[GraphNode], constants: Mapping[str, Any]) -> tuple[tuple[GraphNode, ...], dict[str, Any]]:
+    """Return the nodes that depend on inputs and parameters, and the results of the others by name, such as the
+    weights of a quantized file as floats.
+    """
+    known, kept, results = dict(constants), list[GraphNode](), dict[str, Any]()
+    for node in nodes:
+        values = [known.get(name) if name else None for name in node.inputs]
+        is_fixed = node.call is not None and node.kind not in UNFOLDED and bool(values)
+        if is_fixed and all(value is not None or not name for name, value in zip(node.inputs, values, strict=True)):
+            out = run(Graph("", (node,), (), node.outputs), dict(known))
+            made = dict(zip(node.outputs, out, strict=True))
+            if sum(x.numel() for x in made.values()) <= LARGER * (64 + sum(x.numel() for x in values if x is not None)):
+                known |= made
+                results |= made
+                continue
+        kept.append(node)
+    return tuple(kept), results
+
+
 class _Reader:
     """The reader of one file; it collects all that the file has wrong.
 
@@ -146,6 +176,7 @@ class _Reader:
     def __init__(self, onnx: Any, opset: int, folder: str, shown: str, is_ours: bool) -> None:
         self.onnx, self.opset, self.folder, self.shown, self.is_ours = onnx, opset, folder, shown, is_ours
         self.wrong: list[str] = []
+        self.results: dict[str, Any] = {}  # the floats that nodes compute from constants
         self.count = 0
         self.arrays: dict[str, Any] = {}
         self.types: dict[str, int] = {}  # the numbers of the dtypes of values, where the file says them
@@ -161,11 +192,18 @@ class _Reader:
         if self.wrong:
             listed = "; ".join(dict.fromkeys(self.wrong[:20])) + ("; …" if len(self.wrong) > 20 else "")
             raise LoadingError(f"load() cannot read {self.shown}: {listed}")
-        numbers = read_as_numbers(graph, self.arrays) | self.computed
+        scales = {name for node in graph.all_nodes() if node.kind in SCALED for name in node.inputs[1:]}
+        numbers = read_as_numbers(graph, self.arrays) | self.computed | scales
         floats = {name: a for name, a in self.arrays.items() if is_float(a.dtype) and name not in numbers}
         constants = {name: tensor(a) for name, a in self.arrays.items() if name not in floats}
         inputs = tuple([name for name in graph.inputs if name not in self.arrays])
-        return Graph(graph.name, joined(graph, floats), inputs, graph.outputs, constants), floats
+        nodes, results = folded(joined(graph, floats), constants)
+        self.results = {name: x.to_numpy() for name, x in results.items() if isinstance(x, Tensor) and x.numel() > 1}
+        floats |= self.results
+        constants |= {name: x for name, x in results.items() if name not in floats}
+        made = Graph(graph.name, nodes, inputs, graph.outputs)
+        used = {*graph.outputs, *[name for node in made.all_nodes() for name in (*node.inputs, *node.results_read)]}
+        return replace(made, constants={name: x for name, x in constants.items() if name in used}), floats
 
     def _graph(self, proto: Any, outside: Mapping[str, str], depth: int) -> Graph:
         """Return a graph; ``outside`` has the values that the graphs around it define, and the names they got."""

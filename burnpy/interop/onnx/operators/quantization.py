@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
@@ -118,16 +119,23 @@ def quantize(
 ) -> Value:
     """Return x / scale, rounded, plus the zero point, limited to the ints of the result's dtype."""
     number = (types[2] if len(types) > 2 else 0) or output_dtype
+    levels, dtype = _levels(x, scale, zero, axis, block_size, number, bool(saturate))
+    return cast(levels, dtype)
+
+
+def _levels(
+    x: Value, scale: Value, zero: Value, axis: int, block: int, number: int, saturate: bool
+) -> tuple[Value, Any]:
+    """Return quantized numbers as floats, which hold ints of 16 bits exactly, and the dtype for them."""
     axis = axis % max(x.ndim, 1)
     wide = cast(x, "float32") if x.dtype.itemsize == 2 or x.dtype.kind != "f" else x
-    parts = cast(aligned(x, scale, axis, block_size), wide.dtype)
+    parts = cast(aligned(x, scale, axis, block), wide.dtype)
     if is_narrow(number) and number not in INTS:
-        return narrowed(wide / parts, number, bool(saturate))
+        return narrowed(wide / parts, number, saturate), wide.dtype
     dtype = zero.dtype if zero is not None else wide_dtype(number) if number else np.dtype(np.uint8)
-    low, high = INTS[number] if number in INTS else LIMITS[dtype.name]
-    rounded = cast((wide / parts).round().clamp(-(2.0**31), 2.0**31), "int64")
-    moved = rounded if zero is None else rounded + cast(aligned(x, zero, axis, block_size), "int64")
-    return cast(moved.clamp(low, high), dtype)
+    rounded = (wide / parts).round()
+    moved = rounded if zero is None else rounded + cast(aligned(x, zero, axis, block), wide.dtype)
+    return moved.clamp(*(INTS[number] if number in INTS else LIMITS[dtype.name])), dtype
 
 
 @operator("DequantizeLinear")
@@ -136,11 +144,28 @@ def dequantize(
 ) -> Value:
     """Return (x - zero point) · scale."""
     axis = axis % max(x.ndim, 1)
-    moved = x if x.dtype.kind == "f" else cast(x, "int64")
+    exact = x.dtype.kind != "f" and x.dtype.itemsize > 2  # in int64, as ints of 32 bits are more than float32 holds
+    moved = cast(x, "int64") if exact else cast(x, "float32") if x.dtype.kind != "f" else x
     if zero is not None:
         moved = moved - cast(aligned(x, zero, axis, block_size), moved.dtype)
     dtype = onnx_dtype(output_dtype) if output_dtype else scale.dtype
     return cast(cast(moved, scale.dtype) * aligned(x, scale, axis, block_size), dtype)
+
+
+@operator("QuantizeDequantize")
+def quantize_dequantize(
+    x: Value,
+    scale: Value,
+    zero: Value = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    number: int = 0,
+) -> Value:
+    """Return x rounded to the numbers of a quantization: no operator of ONNX, but a QuantizeLinear and its inverse."""
+    levels, _ = _levels(x, scale, zero, axis, block_size, number, True)
+    moved = levels if zero is None else levels - cast(aligned(x, zero, axis, block_size), levels.dtype)
+    return cast(moved, scale.dtype) * aligned(x, scale, axis, block_size)
 
 
 @operator("DynamicQuantizeLinear")
@@ -153,15 +178,31 @@ def dynamic_quantize(x: Value) -> Any:
     return quantize(x, scale, zero), scale, zero
 
 
-def _centred(x: Value, zero: Value, axis: int) -> Value:
-    moved = cast(x, "int64")
-    return moved if zero is None else moved - cast(aligned(x, zero, axis, 0), "int64")
+EXACT = 2**24 // 255**2
+"""The number of products of 8-bit ints whose sum float32 holds exactly."""
+
+
+def _centred(x: Value, zero: Value, axis: int, terms: int) -> Value:
+    """Return ints less their zero point, as floats in which a sum of so many products is exact."""
+    moved = cast(x, "float32" if terms <= EXACT else "float64")
+    return moved if zero is None else moved - cast(aligned(x, zero, axis, 0), moved.dtype)
+
+
+def _product(a: Value, a_zero: Value, b: Value, b_zero: Value) -> Value:
+    terms = a.shape[-1]
+    return _centred(a, a_zero, -2, terms) @ _centred(b, b_zero, -1, terms)
+
+
+def _convolution(x: Value, x_zero: Value, w: Value, w_zero: Value, bias: Value, settings: dict[str, Any]) -> Value:
+    terms = math.prod(w.shape[1:])
+    parts = _centred(x, x_zero, 1, terms), _centred(w, w_zero, 0, terms)
+    return conv(*parts, **settings) if bias is None else conv(*parts, cast(bias, parts[0].dtype), **settings)
 
 
 @operator("MatMulInteger")
 def matmul_integer(a: Value, b: Value, a_zero: Value = None, b_zero: Value = None) -> Value:
     """Multiply matrices of ints, less their zero points."""
-    return cast(_centred(a, a_zero, -2) @ _centred(b, b_zero, -1), "int32")
+    return cast(_product(a, a_zero, b, b_zero), "int32")
 
 
 @operator("QLinearMatMul")
@@ -169,7 +210,7 @@ def qlinear_matmul(
     a: Value, a_scale: Value, a_zero: Value, b: Value, b_scale: Value, b_zero: Value, y_scale: Value, y_zero: Value
 ) -> Value:
     """Multiply quantized matrices, and quantize the product."""
-    product = cast(_centred(a, a_zero, -2) @ _centred(b, b_zero, -1), "float32")
+    product = cast(_product(a, a_zero, b, b_zero), "float32")
     scales = [cast(part, "float32") for part in (aligned(a, a_scale, -2, 0), aligned(b, b_scale, -1, 0), y_scale)]
     return quantize(product * (scales[0] * scales[1]), scales[2], y_zero)
 
@@ -177,8 +218,7 @@ def qlinear_matmul(
 @operator("ConvInteger")
 def conv_integer(x: Value, w: Value, x_zero: Value = None, w_zero: Value = None, **settings: Any) -> Value:
     """Convolve ints, less their zero points."""
-    parts = [cast(part, "float64") for part in (_centred(x, x_zero, 1), _centred(w, w_zero, 0))]
-    return cast(conv(*parts, **settings), "int32")
+    return cast(_convolution(x, x_zero, w, w_zero, None, settings), "int32")
 
 
 @operator("QLinearConv")
@@ -195,8 +235,7 @@ def qlinear_conv(
     **settings: Any,
 ) -> Value:
     """Convolve quantized numbers, and quantize the result."""
-    parts = [cast(part, "float64") for part in (_centred(x, x_zero, 1), _centred(w, w_zero, 0))]
-    out = conv(*parts, None if bias is None else cast(bias, "float64"), **settings)
+    out = cast(_convolution(x, x_zero, w, w_zero, bias, settings), "float64")
     scale = cast(x_scale, "float64").reshape(()) * cast(aligned(out, w_scale, 1, 0), "float64")
     return quantize(out * scale, cast(y_scale, "float64"), y_zero)
 
