@@ -38,6 +38,11 @@ class OnnxModel(Module[B]):
                 place = place.setdefault(part, {})
             place[last] = Buffer(value) if name in fixed else Param(value)
 
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the inputs in the file."""
+        return self.graph.inputs
+
     def forward(self, *inputs: TensorBase[B]) -> Any:
         """Compute the graph; a tuple if it has several outputs.
 

@@ -53,6 +53,7 @@ def inputs_of(model: Any, inputs: tuple[Any, ...]) -> Inputs:
         raise KindError(f"export() takes a tuple of inputs, got {type(given).__name__}; write (x,) for one input")
     method = getattr(type(model), "forward", None)
     names = [*signature(method).parameters][1:] if method is not None else [*signature(model).parameters]
+    names = [*getattr(model, "input_names", names)]
     start = call.structure.children[0].children[0].size
     named: dict[str, int] = {}
     for k, value in enumerate(inputs):
