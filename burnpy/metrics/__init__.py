@@ -20,10 +20,11 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.metrics.accuracy": "Accuracy ConfusionMatrix",
-    "burnpy.metrics.class_counts": "F1 Dice FBeta IoU Precision Recall",
+    "burnpy.metrics.accuracy": "Accuracy",
+    "burnpy.metrics.confusion_matrix": "ConfusionMatrix",
     "burnpy.metrics.mean": "Mean Perplexity",
     "burnpy.metrics.metric": "Metric plain total",
+    "burnpy.metrics.precision_recall": "F1 Dice FBeta IoU Precision Recall",
     "burnpy.metrics.ranking": "AUROC AveragePrecision",
     "burnpy.metrics.regression": "MAE MSE R2",
 }

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.metrics.decisions import scores_by_class
-from burnpy.metrics.metric import Metric, element_weights
+from burnpy.metrics.metric import Metric, element_weights, scores_by_class
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 Doubles: TypeAlias = NDArray[np.float64]

@@ -12,15 +12,12 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.models.beams": "Beam beam_search",
     "burnpy.models.bert": "Bert BertClassifier BertConfig",
-    "burnpy.models.config": "Config LabelledConfig",
     "burnpy.models.decoder": "Decoder",
-    "burnpy.models.generation": "compiled_step generate",
+    "burnpy.models.generation": "Beam beam_search compiled_step generate",
     "burnpy.models.gpt2": "Gpt2 Gpt2Config",
-    "burnpy.models.llama": "Llama",
-    "burnpy.models.llama_config": "LlamaConfig",
-    "burnpy.models.pretrained": "Pretrained",
+    "burnpy.models.llama": "Llama LlamaConfig",
+    "burnpy.models.pretrained": "Config LabelledConfig Pretrained",
     "burnpy.models.resnet": "ResNet ResNetConfig",
     "burnpy.models.samplers": "Processor Sampler greedy keep_min_p keep_top_k keep_top_p repetition_penalty sampling",
     "burnpy.models.tokenizer": "Tokenizer",

@@ -1,14 +1,11 @@
 """The names of `burnpy.models`, made from its table by ``make generated``."""
 
-from burnpy.models.beams import Beam, beam_search
 from burnpy.models.bert import Bert, BertClassifier, BertConfig
-from burnpy.models.config import Config, LabelledConfig
 from burnpy.models.decoder import Decoder
-from burnpy.models.generation import compiled_step, generate
+from burnpy.models.generation import Beam, beam_search, compiled_step, generate
 from burnpy.models.gpt2 import Gpt2, Gpt2Config
-from burnpy.models.llama import Llama
-from burnpy.models.llama_config import LlamaConfig
-from burnpy.models.pretrained import Pretrained
+from burnpy.models.llama import Llama, LlamaConfig
+from burnpy.models.pretrained import Config, LabelledConfig, Pretrained
 from burnpy.models.resnet import ResNet, ResNetConfig
 from burnpy.models.samplers import (
     Processor,

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
-from burnpy.models.config import Activation, LabelledConfig, activation
-from burnpy.models.pretrained import Pretrained, pretrained, projections
+from burnpy.models.pretrained import Activation, LabelledConfig, Pretrained, activation, pretrained, projections
 from burnpy.nn.init import Normal
 from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.embedding import Embedding

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from burnpy.models.config import Activation, Config, activation
 from burnpy.models.decoder import Caches, Decoder, attended, positions
-from burnpy.models.pretrained import pretrained
+from burnpy.models.pretrained import Activation, Config, activation, pretrained
 from burnpy.nn.init import Normal
 from burnpy.nn.layers.dropout import Dropout
 from burnpy.nn.layers.embedding import Embedding

@@ -1,28 +1,247 @@
-"""`Pretrained`: models that are read from folders of transformers, and written to them.
+"""`Config`, the options of an architecture, and `Pretrained`, models in folders of transformers.
 
 Such a folder has ``config.json`` and ``model.safetensors``, or several such files and an index.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from io import FileIO
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Self,
+    TypeAlias,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from burnpy.backend.errors import ArgumentError, RecordError, a, path_shown
-from burnpy.backend.storage import inside, make_folder
+from burnpy.backend.errors import ArgumentError, RecordError, RecordNotFoundError, a, path_shown
+from burnpy.backend.storage import inside, make_folder, opened
 from burnpy.nn.empty_weights import init_empty_weights
+from burnpy.nn.layers.activation import mish
 from burnpy.nn.module import Module
-from burnpy.record.atomic_write import path_of
+from burnpy.record.atomic_write import path_of, replace
 from burnpy.record.safetensors_file import write
 from burnpy.record.torch_weights import from_torch, to_torch, torch_names
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from burnpy.models.config import Config
     from burnpy.tensor.host_data import DTypeLike
+
+
+FILE = "config.json"
+
+HARMLESS: Final = (
+    "_attn_implementation_autoset, _commit_hash, _name_or_path, architectures, attn_implementation, auto_map, "
+    "bos_token_id, chunk_size_feed_forward, dtype, eos_token_id, finetuning_task, gradient_checkpointing, "
+    "initializer_factor, initializer_range, is_encoder_decoder, keys_to_ignore_at_inference, label2id, "
+    "output_attentions, output_hidden_states, pad_token_id, problem_type, return_dict, task_specific_params, "
+    "tokenizer_class, torch_dtype, torchscript, transformers_version, use_bfloat16, use_cache"
+)
+"""Options of any architecture that do not change what its model computes."""
+
+Activation: TypeAlias = Literal[
+    "gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "quick_gelu", "relu", "relu6", "silu", "swish", "tanh", "mish"
+]
+"""The activations of transformers that models honour."""
+
+_ACTIVATIONS: dict[str, Callable[[Tensor[Any]], Tensor[Any]]] = {
+    "gelu": lambda x: x.gelu(),
+    **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh", "gelu_fast"), lambda x: x.gelu("tanh")),
+    "quick_gelu": lambda x: x * (x * 1.702).sigmoid(),
+    "relu": lambda x: x.relu(),
+    "relu6": lambda x: x.clamp(0.0, 6.0),
+    **dict.fromkeys(("silu", "swish"), lambda x: x.silu()),
+    "tanh": lambda x: x.tanh(),
+    "mish": mish,
+}
+
+
+def activation(name: Activation) -> Callable[[Tensor[Any]], Tensor[Any]]:
+    """Return the activation function of a name of transformers."""
+    return _ACTIVATIONS[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The base class of configs: frozen dataclasses whose fields are the honoured options.
+
+    Raises:
+        ArgumentError: an option has a value of another type, or one that the model does not honour.
+
+    >>> from burnpy.models import Gpt2Config
+    >>> Gpt2Config(n_layer=2).n_embd
+    768
+    >>> Gpt2Config(add_cross_attention=True)
+    Traceback (most recent call last):
+    burnpy.backend.errors.ArgumentError: Gpt2Config has the option add_cross_attention=True; Gpt2Config honours False
+    """
+
+    architectures: ClassVar[Mapping[str, str]]
+    """The values of ``model_type`` in files that the config reads, with transformers' class of the model."""
+    harmless: ClassVar[str] = ""
+    """Options of this architecture that do not change what its model computes."""
+
+    others: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  #: harmless options of the file
+
+    def __post_init__(self) -> None:
+        for name, kind in _honoured(type(self)).items():
+            value = getattr(self, name)
+            value = tuple(value) if isinstance(value, list) else value
+            value = float(value) if kind is float and type(value) is int else value
+            if not _is(value, kind):
+                own = type(self).__name__
+                raise ArgumentError(f"{own} has the option {name}={value!r:.80}; {own} honours {_words(kind)}")
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read the ``config.json`` of a folder.
+
+        Raises:
+            RecordNotFoundError: the folder has no such file.
+            RecordError: the file is not JSON, or of another architecture.
+            ArgumentError: an option is unknown, or has a value that the model does not honour.
+        """
+        path = inside(path_of(folder, "from_pretrained()"), FILE)
+        try:
+            with opened(path) as file:
+                options: Any = json.loads(file.read())
+        except OSError as error:
+            raise RecordNotFoundError(
+                f"from_pretrained() takes a folder that has {FILE}, and cannot read {path_shown(path)}"
+            ) from error
+        except ValueError as error:
+            raise RecordError(f"{path_shown(path)} is not JSON: {error}") from error
+        if not isinstance(options, dict):
+            raise RecordError(f"{path_shown(path)} holds no options, but {options!r:.40}")
+        return cls.from_options(options)
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
+        """Make a config of the options of a file.
+
+        Raises:
+            RecordError, ArgumentError: as `read`.
+        """
+        kind = options.get("model_type")
+        if kind not in cls.architectures:
+            raise RecordError(
+                f"{FILE} has the model_type {kind!r}; {cls.__name__} reads {' or '.join(map(repr, cls.architectures))}"
+            )
+        given = cls._translated({**options})
+        known, harmless = _honoured(cls), {*HARMLESS.split(", "), *cls.harmless.split(", ")}
+        if "model_type" not in known:
+            del given["model_type"]
+        unknown = [name for name in given if name not in known and name not in harmless]
+        if unknown:
+            listed = ", ".join(f"{name}={given[name]!r:.60}" for name in unknown)
+            raise ArgumentError(
+                f"{FILE} of a {kind!r} model has options that {cls.__name__} does not know: {listed}; if they do not "
+                "change what the model computes, remove them from the file"
+            )
+        others = {name: value for name, value in given.items() if name not in known}
+        return cls(**{name: value for name, value in given.items() if name in known}, others=others)
+
+    def write(self, folder: str, architecture: str) -> None:
+        """Write ``config.json`` into a folder, for a class of transformers."""
+        text = json.dumps(self.options() | {"architectures": [architecture]}, indent=2, sort_keys=True)
+
+        def fill(file: FileIO) -> None:
+            file.write(f"{text}\n".encode())
+
+        replace(inside(folder, FILE), fill)
+
+    @property
+    def architecture(self) -> str:
+        """The class of transformers that the model equals."""
+        return self.architectures[getattr(self, "model_type", next(iter(self.architectures)))]
+
+    def options(self) -> dict[str, Any]:
+        """Return all options as they stand in ``config.json``."""
+        named = {name: getattr(self, name) for name in _honoured(type(self))}
+        return {"model_type": next(iter(self.architectures)), **self.others, **named}
+
+    @classmethod
+    def _translated(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of a file with the names and forms of the fields."""
+        return options
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledConfig(Config):
+    """The options of a model that classifies: the names of its classes, in the file ``id2label``."""
+
+    labels: tuple[str, ...] = ("LABEL_0", "LABEL_1")  #: the name of each class
+
+    @classmethod
+    def _translated(cls, options: dict[str, Any]) -> dict[str, Any]:
+        names = options.pop("id2label", None)
+        count = options.pop("num_labels", None) if names is None else len(names)
+        if names is not None:
+            options["labels"] = [str(names.get(str(k), f"LABEL_{k}")) for k in range(len(names))]
+        elif count is not None:
+            options["labels"] = [f"LABEL_{k}" for k in range(count)]
+        options.pop("num_labels", None)
+        return options
+
+    def options(self) -> dict[str, Any]:
+        """Return all options as they stand in ``config.json``."""
+        options = super().options()
+        labels = options.pop("labels")
+        return options | {
+            "id2label": {str(k): label for k, label in enumerate(labels)},
+            "label2id": {label: k for k, label in enumerate(labels)},
+        }
+
+
+def _honoured(cls: type[Config]) -> dict[str, Any]:
+    """Return the types of the options that a config honours, by name."""
+    hints = get_type_hints(cls)
+    return {each.name: hints[each.name] for each in fields(cls) if each.name != "others"}
+
+
+def _is(value: object, kind: Any) -> bool:
+    """Return whether a value has the type of a field: a class, a union, a `Literal`, a tuple or a mapping."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
+    if origin is Literal:
+        return any(type(value) is type(each) and value == each for each in parts)
+    if origin in (Union, UnionType):
+        return any(_is(value, each) for each in parts)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_is(each, parts[0]) for each in value)
+    if origin is not None:
+        return isinstance(value, Mapping)
+    return type(value) is kind
+
+
+def _words(kind: Any) -> str:
+    """Return the values that a type admits, for a message."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return " or ".join(map(repr, parts))
+    if origin in (Union, UnionType):
+        return " or ".join(map(_words, parts))
+    if origin is tuple:
+        return f"a list of {_words(parts[0])}"
+    return "null" if kind is NoneType else "options by name" if origin is not None else f"{kind.__name__}"
+
 
 WEIGHTS = "model.safetensors"
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.models.config import Activation, LabelledConfig, activation
-from burnpy.models.pretrained import Pretrained, pretrained
+from burnpy.models.pretrained import Activation, LabelledConfig, Pretrained, activation, pretrained
 from burnpy.nn.init import KaimingNormal
 from burnpy.nn.layers.batch_normalization import BatchNorm
 from burnpy.nn.layers.convolution import Conv2d

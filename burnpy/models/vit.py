@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from burnpy.backend.errors import ShapeError
-from burnpy.models.config import Activation, LabelledConfig, activation
-from burnpy.models.pretrained import Pretrained, pretrained, projections
+from burnpy.models.pretrained import Activation, LabelledConfig, Pretrained, activation, pretrained, projections
 from burnpy.nn.init import TruncatedNormal
 from burnpy.nn.layers.convolution import Conv2d
 from burnpy.nn.layers.dropout import Dropout

@@ -12,7 +12,7 @@ import pytest
 
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cross_entropy, models
 from burnpy.backend import NumPy
-from burnpy.models.config import Activation, activation
+from burnpy.models.pretrained import Activation, activation
 from burnpy.record import from_torch, to_torch
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")

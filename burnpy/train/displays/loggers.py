@@ -14,7 +14,7 @@ from typing import IO, Any
 from burnpy.backend.errors import ArgumentError, RecordFileError, path_shown
 from burnpy.backend.lazy import needed
 from burnpy.backend.storage import refuse_url
-from burnpy.metrics.accuracy import ConfusionMatrix
+from burnpy.metrics.confusion_matrix import ConfusionMatrix
 from burnpy.metrics.metric import Metric
 from burnpy.record.checkpoint_file import save
 from burnpy.train.events import BatchEnd, EpochEnd, Event, FitEnd, FitStart, ValidEnd

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.metrics.decisions import Classes, bincount, decisions
-from burnpy.metrics.metric import Metric, doubles
+from burnpy.metrics.metric import Classes, Metric, bincount, decisions, doubles
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 Average: TypeAlias = Literal["macro", "micro", "weighted"]
