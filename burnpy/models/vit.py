@@ -162,6 +162,17 @@ class Vit(Pretrained[B]):
         model: Vit[B2] = pretrained(cls, folder, device, dtype)
         return model
 
+    _later_names: ClassVar = {
+        "vit.encoder.layer.": "vit.layers.",
+        ".attention.attention.query": ".attention.q_proj",
+        ".attention.attention.key": ".attention.k_proj",
+        ".attention.attention.value": ".attention.v_proj",
+        ".attention.output.dense": ".attention.o_proj",
+        ".intermediate.dense": ".mlp.fc1",
+        ".output.dense": ".mlp.fc2",
+    }
+    """The names in memory since transformers 5, which adapters have, by those of files."""
+
     def torch_names(self) -> dict[str, str]:
         """Map paths to transformers' names: see `burnpy.record.torch_weights`."""
         return {

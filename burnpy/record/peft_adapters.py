@@ -2,7 +2,7 @@
 
 A folder has ``adapter_config.json``, the settings, and ``adapter_model.safetensors``, the two matrices of each adapted
 layer as ``base_model.model.NAME.lora_A.weight`` (rank, in) and ``….lora_B.weight`` (out, rank), where NAME is PyTorch's
-of the layer.
+of the layer, which may be several layers here.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,16 +23,18 @@ from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.lora import Lora
 from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module
-from burnpy.nn.module_tree import Rebuild
+from burnpy.nn.module_tree import Rebuild, joined
 from burnpy.nn.transform import divided
 from burnpy.record.atomic_write import path_of, replace
 from burnpy.record.record import refuse_no_model
 from burnpy.record.safetensors_file import read, refuse_read, write
-from burnpy.record.torch_weights import torch_names
-from burnpy.typevars import M
+from burnpy.record.torch_weights import assembled, to_torch, torch_names
+from burnpy.typevars import M, T
 
 if TYPE_CHECKING:
     from io import FileIO
+
+    from numpy.typing import NDArray
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX, _A, _B = "base_model.model.", "lora_A.weight", "lora_B.weight"
@@ -42,17 +44,20 @@ _DEFAULTS: dict[str, Any] = {
 }  # fmt: skip
 """The options that are honoured, with PEFT's defaults."""
 _WITHOUT_EFFECT = (
-    "auto_mapping", "base_model_name_or_path", "ensure_weight_tying", "exclude_modules", "fan_in_fan_out",
-    "inference_mode", "layers_pattern", "layers_to_transform", "megatron_core", "peft_version", "qalora_group_size",
-    "revision", "runtime_config", "target_modules", "task_type",
+    "auto_mapping", "base_model_name_or_path", "bias", "ensure_weight_tying", "exclude_modules", "fan_in_fan_out",
+    "inference_mode", "layers_pattern", "layers_to_transform", "megatron_core", "modules_to_save", "peft_version",
+    "qalora_group_size", "revision", "runtime_config", "target_modules", "task_type",
 )  # fmt: skip
 """The options that do not change what the adapters of a file compute: the file says which layers have some."""
-_NEUTRAL = {"bias": ("none",), "init_lora_weights": (True, "gaussian")}
+_NEUTRAL = {"init_lora_weights": (True, "gaussian")}
 """The values that other options may have, besides null, false and empty ones."""
 
 
 def from_peft(model: M, folder: str | os.PathLike[str]) -> M:
     """Return the model, frozen, with the adapters of a folder that PEFT or `to_peft` wrote: see `burnpy.nn.Lora`.
+
+    Biases and modules that were trained beside them are loaded too, and are not frozen. PEFT writes each of several
+    adapters to a folder of its own.
 
     Args:
         model: the model that the adapters were trained on, perhaps with quantized layers.
@@ -79,17 +84,18 @@ def from_peft(model: M, folder: str | os.PathLike[str]) -> M:
     place = path_of(folder, "from_peft()")
     config, weights = _config(inside(place, CONFIG)), inside(place, WEIGHTS)
     source = path_shown(weights)
-    parts, whole = _parts(read(weights).tensors), divided(model, None, "from_peft()")[0]
-    layers, paths = _layers(whole, (Linear, QuantizedLinear)), {id(x): p for p, x in whole.named_modules().items()}
-    adapters: dict[str, Any] = {}
-    for name, matrices in parts.items():
-        layer = layers.get(name)
-        if layer is None or matrices.keys() != {_A, _B}:
+    parts, others = _parts(read(weights).tensors, getattr(model, "_prefix", ""), getattr(model, "_later_names", {}))
+    whole = divided(model, None, "from_peft()")[0]
+    layers = _layers(whole, (Linear, QuantizedLinear))
+    matrices: dict[str, tuple[NDArray[Any], NDArray[Any], float]] = {}
+    for name, found in parts.items():
+        if name not in layers or found.keys() != {_A, _B}:
             raise StateError(
-                f"{source} has {', '.join(matrices)} of {name}, and the linear layers of this {type(model).__name__} "
+                f"{source} has {', '.join(found)} of {name}, and the linear layers of this {type(model).__name__} "
                 f"are {', '.join([*layers][:8])}{', …' if layers.keys() - [*layers][:8] else ''}; nothing was loaded"
             )
-        sizes, (a, b) = (layer.in_features, layer.out_features), (matrices[_A], matrices[_B])
+        a, b, columns = found[_A], found[_B], layers[name]
+        sizes = columns[0].module.in_features, sum(layer.module.out_features for layer in columns)
         if a.ndim != 2 or b.ndim != 2 or (a.shape[1], b.shape[0]) != sizes or a.shape[0] != b.shape[1]:
             raise StateError(
                 f"{source} has matrices of the shapes {a.shape} and {b.shape} for {name}, which maps {sizes[0]} to "
@@ -97,18 +103,54 @@ def from_peft(model: M, folder: str | os.PathLike[str]) -> M:
             )
         rank, alpha = a.shape[0], _chosen(name, config["alpha_pattern"], config["lora_alpha"])
         alpha = alpha * sqrt(rank) if config["use_rslora"] else alpha
-        adapter: Any = Lora(layer, rank, alpha=alpha, dropout=config["lora_dropout"])
-        adapters[paths[id(layer)]] = adapter.with_state({"lora_a": a.T, "lora_b": b.T}, strict=False)
-    trained = {id(param) for adapter in adapters.values() for param in (adapter.lora_a, adapter.lora_b)}
-    base = divided(model, [*adapters], "from_peft()")[0]
+        for layer in columns:
+            matrices[layer.path] = a, b[layer.start : layer.start + layer.module.out_features], alpha
+    base = divided(model, [*matrices], "from_peft()")[0] if matrices else model
+    base, trained = _with_others(base, others, source)
+    modules: Mapping[str, Any] = base.named_modules()
+    shared: dict[int, Any] = {}
+    adapters: dict[str, Any] = {}
+    for path, (a, b, alpha) in matrices.items():
+        adapter: Any = Lora(modules[path], a.shape[0], alpha=alpha, dropout=config["lora_dropout"])
+        adapter = adapter.with_state({"lora_a": a.T, "lora_b": b.T}, strict=False)
+        # Layers that are one in PyTorch have one lora_a there, and train it together.
+        adapters[path] = adapter.replace(lora_a=shared.setdefault(id(a), adapter.lora_a))
+        trained |= {adapters[path].lora_a.id, adapter.lora_b.id}
     adapted: M = Rebuild(module=lambda path, module: adapters.get(path))(base)
-    return adapted.no_grad(lambda path, variable: id(variable) not in trained)
+    return adapted.no_grad().require_grad(lambda path, variable: variable.id in trained)
+
+
+def _with_others(model: M, others: Mapping[str, Any], source: str) -> tuple[M, set[str]]:
+    """Return the model with the biases and whole modules that were trained beside adapters, and the ids of these.
+
+    Raises:
+        StateError: the model does not have them.
+    """
+    if not others:
+        return model, set()
+    names, variables = torch_names(model), model._variables()
+    state: dict[str, Any] = {}
+    for path, parts in names.items():
+        if path in variables and all(part.name in others for part in parts):
+            value = assembled(parts, others)
+            if not isinstance(value, str) and value.shape == variables[path].shape:
+                state[path] = value
+    unknown = others.keys() - {part.name for path in state for part in names[path]}
+    if unknown:
+        name = min(unknown)
+        raise StateError(
+            f"{source} has {name} of shape {others[name].shape}, which was trained beside the adapters, and this "
+            f"{type(model).__name__} has no such parameter; nothing was loaded"
+        )
+    return model.with_state(state, strict=False), {variables[path].id for path in state}
 
 
 def to_peft(model: Module[Any], folder: str | os.PathLike[str], *, base_model: str | None = None) -> None:
-    """Write the adapters of a model, and nothing else, to a folder that `from_peft` and PEFT read.
+    """Write the adapters of a model, and what trains beside them, to a folder that `from_peft` and PEFT read.
 
     PEFT loads it with ``PeftModel.from_pretrained(model, folder)``, into a model with PyTorch's names of the layers.
+    Layers that are one there, such as ``c_attn`` of GPT-2, are one in the folder. Parameters that are not frozen are
+    written as well: biases, and others with the module that they belong to, as PEFT's ``bias`` and ``modules_to_save``.
 
     Args:
         model: a model with `burnpy.nn.Lora` layers.
@@ -116,18 +158,24 @@ def to_peft(model: Module[Any], folder: str | os.PathLike[str], *, base_model: s
         base_model: the name or path of the model beneath, which PEFT finds it by.
 
     Raises:
-        ArgumentError: the model has no adapters.
+        ArgumentError: the model has no adapters, or trains a weight beneath one.
         RecordFileError: a file cannot be written.
         KindError: ``model`` is not a module.
     """
     refuse_no_model(model, "to_peft() takes a model")
-    adapters = _layers(model, Lora)
+    plain, later = _without_adapters(model), getattr(model, "_later_names", {})
+    adapters, layers = (_named(later, _layers(*of)) for of in ((model, Lora), (plain, (Linear, QuantizedLinear))))
     if not adapters:
         raise ArgumentError(f"to_peft() found no Lora layer in {type(model).__name__}; make some with add_lora()")
     place = path_of(folder, "to_peft()")
-    make_folder(place)
-    ranks, alphas = ({name: getattr(layer, of) for name, layer in adapters.items()} for of in ("rank", "alpha"))
+    biases, whole = (_named(later, arrays) for arrays in _trained_beside(model, plain))
+    arrays, ranks, alphas = {}, {}, {}
+    for name, columns in adapters.items():
+        a, b, alpha = _joined(columns, layers[name])
+        arrays[f"{_PREFIX}{name}.{_A}"], arrays[f"{_PREFIX}{name}.{_B}"] = a, b
+        ranks[name], alphas[name] = a.shape[0], alpha
     rank, alpha = (Counter(values.values()).most_common(1)[0][0] for values in (ranks, alphas))
+    of_adapted = {f"{name}.bias": f"{name}.base_layer.bias" for name in adapters}
     config = {
         "peft_type": "LORA",
         "base_model_name_or_path": base_model,
@@ -135,16 +183,17 @@ def to_peft(model: Module[Any], folder: str | os.PathLike[str], *, base_model: s
         "rank_pattern": {f"^{re.escape(name)}": own for name, own in ranks.items() if own != rank},
         "lora_alpha": alpha,
         "alpha_pattern": {f"^{re.escape(name)}": own for name, own in alphas.items() if own != alpha},
-        "lora_dropout": max(layer.dropout for layer in adapters.values()),
-        "target_modules": "|".join(map(re.escape, adapters)) if _is_ambiguous(model, adapters) else [*adapters],
-        "bias": "none",
+        "lora_dropout": max(layer.module.dropout for columns in adapters.values() for layer in columns),
+        "target_modules": "|".join(map(re.escape, adapters)) if _is_ambiguous(layers, adapters) else [*adapters],
+        "fan_in_fan_out": not all(layer.transposed for columns in adapters.values() for layer in columns),
+        "bias": "none" if not biases else "lora_only" if biases.keys() <= of_adapted.keys() else "all",
+        "modules_to_save": sorted({name.rpartition(".")[0] for name in whole}) or None,
         "task_type": None,
         "inference_mode": True,
     }
-    arrays = {}
-    for name, layer in adapters.items():
-        for own, theirs in ((layer.lora_a, _A), (layer.lora_b, _B)):
-            arrays[f"{_PREFIX}{name}.{theirs}"] = np.ascontiguousarray(own.value.to_numpy().T)
+    for name, array in (biases | whole).items():
+        arrays[_PREFIX + of_adapted.get(name, name)] = array
+    make_folder(place)
     write(inside(place, WEIGHTS), arrays, {"format": "pt"})
     text = (json.dumps(config, indent=2) + "\n").encode()
 
@@ -154,32 +203,122 @@ def to_peft(model: Module[Any], folder: str | os.PathLike[str], *, base_model: s
     replace(inside(place, CONFIG), fill_in)
 
 
-def _layers(model: Module[Any], kinds: Any) -> dict[str, Any]:
-    """Return layers of a model by PyTorch's names; in a model with adapters, the layers beneath have the same."""
-    names = torch_names(model)
-    found = {}
+def _named(later: Mapping[str, str], by_name: Mapping[str, T]) -> dict[str, T]:
+    """Return values by the names of PyTorch's layers and parameters in later versions of transformers."""
+    named = {}
+    for full, value in by_name.items():
+        name = full
+        for own, of_later in later.items():
+            name = name.replace(own, of_later)
+        named[name] = value
+    return named
+
+
+def _joined(columns: Sequence[_Layer], layers: Sequence[_Layer]) -> tuple[NDArray[Any], NDArray[Any], float]:
+    """Return the matrices of PEFT for a layer of PyTorch, and its alpha, from the adapters of its columns here.
+
+    Columns that share ``lora_a`` have its rank; otherwise ranks add up, and each column has zeros for those of others.
+
+    Args:
+        columns: the adapters.
+        layers: all layers that are columns, with an adapter or without.
+    """
+    first = columns[0].module
+    if len(layers) == 1:
+        a, b = (np.ascontiguousarray(x.value.to_numpy().T) for x in (first.lora_a, first.lora_b))
+        return a, b, first.alpha
+    places: dict[str, slice] = {}
+    rows: list[NDArray[Any]] = []
+    rank = 0
+    for layer in columns:
+        own = layer.module.lora_a
+        if own.id not in places:
+            places[own.id] = slice(rank, rank + layer.module.rank)
+            rank += layer.module.rank
+            rows.append(own.value.to_numpy().T)
+    size = layers[-1].start + layers[-1].module.out_features
+    scale = first.alpha / first.rank
+    b = np.zeros((size, rank), rows[0].dtype)
+    for layer in columns:
+        own, factor = layer.module.lora_b.value.to_numpy().T, layer.module.alpha / layer.module.rank / scale
+        b[layer.start : layer.start + own.shape[0], places[layer.module.lora_a.id]] = own * own.dtype.type(factor)
+    return np.concatenate(rows), b, scale * rank
+
+
+def _trained_beside(model: Module[Any], plain: Module[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return PyTorch's arrays, by name, of biases that are not frozen, and of modules with other such parameters.
+
+    Raises:
+        ArgumentError: the weight of an adapted layer is not frozen.
+    """
+    names, adapted = torch_names(plain), {layer.path for columns in _layers(model, Lora).values() for layer in columns}
+    learning = {path for path, param in plain.named_params().items() if not param.frozen}
+    for path in learning:
+        if path.endswith("weight") and path.removesuffix("weight").removesuffix(".") in adapted:
+            raise ArgumentError(
+                f"to_peft() got a model that trains {path}, beneath an adapter; freeze it with model.no_grad({path!r})"
+            )
+    found = {part.name for path in learning for part in names[path]}
+    modules = {name.rpartition(".")[0] for name in found if not name.endswith("bias")}
+    arrays = to_torch(plain) if found else {}
+    whole = {name: array for name, array in arrays.items() if name.rpartition(".")[0] in modules}
+    return {name: arrays[name] for name in arrays if name in found and name not in whole}, whole
+
+
+class _Layer(NamedTuple):
+    """A linear layer or its adapter, which PyTorch has as a layer or as columns of one."""
+
+    path: str
+    module: Any
+    start: int  #: the first of PyTorch's outputs that is its own
+    transposed: bool  #: whether PyTorch's weight is (out, in)
+
+
+def _layers(model: Module[Any], kinds: Any) -> dict[str, list[_Layer]]:
+    """Return layers of a model by PyTorch's names of them, those that are columns of one in their order."""
+    names = torch_names(_without_adapters(model))
+    found: dict[str, list[_Layer]] = {}
     for path, module in model.named_modules().items():
         if isinstance(module, kinds):
-            own, theirs = ("lora_a", _A) if isinstance(module, Lora) else ("weight", "weight")
-            name = names[f"{path}.{own}" if path else own][0].name
-            found[name.removesuffix(theirs).removesuffix(".").removesuffix(".base_layer")] = module
-    return found
+            part = names[joined(path, "weight")][0]
+            name = part.name.removesuffix("weight").removesuffix(".")
+            found.setdefault(name, []).append(_Layer(path, module, part.start or 0, part.transposed))
+    return {name: sorted(layers, key=lambda layer: layer.start) for name, layers in found.items()}
 
 
-def _is_ambiguous(model: Module[Any], adapters: Mapping[str, Any]) -> bool:
+def _without_adapters(model: Module[Any]) -> Module[Any]:
+    """Return the model with the layers beneath its adapters in place of these."""
+    plain: Module[Any] = Rebuild(module=lambda path, module: module.layer if isinstance(module, Lora) else None)(model)
+    return plain
+
+
+def _is_ambiguous(layers: Iterable[str], adapters: Mapping[str, Any]) -> bool:
     """Return whether PEFT would find other layers by the names of the adapted ones, as it compares the ends."""
-    others = _layers(model, (Linear, QuantizedLinear)).keys() - adapters.keys()
-    return any(other.endswith(f".{name}") for other in others for name in adapters)
+    return any(other.endswith(f".{name}") for other in {*layers} - adapters.keys() for name in adapters)
 
 
-def _parts(tensors: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the tensors of a file by layer, and by the end of their names."""
+def _parts(
+    tensors: Mapping[str, Any], prefix: str, later: Mapping[str, str]
+) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """Return the matrices of adapters by layer and by the end of their names, and the other tensors by name.
+
+    Args:
+        tensors: by their names in the file.
+        prefix: where classes with a head have the model, which is taken off.
+        later: parts of names in later versions, by those that the model has.
+    """
     parts: dict[str, dict[str, Any]] = {}
-    for full, array in tensors.items():
-        name = full.removeprefix(_PREFIX)
-        end = next((end for end in (_A, _B) if name.endswith(f".{end}")), name)
-        parts.setdefault(name.removesuffix(f".{end}"), {})[end] = array
-    return parts
+    others: dict[str, Any] = {}
+    for full in sorted(tensors, key=lambda name: ".modules_to_save." in name):  # which has the trained values
+        name = full.removeprefix(_PREFIX).removeprefix(prefix)
+        for own, of_later in later.items():
+            name = name.replace(of_later, own)
+        end = next((end for end in (_A, _B) if name.endswith(f".{end}")), "")
+        if end:
+            parts.setdefault(name.removesuffix(f".{end}"), {})[end] = tensors[full]
+        elif ".original_module." not in name:
+            others[name.replace(".base_layer.", ".").replace(".modules_to_save.", ".")] = tensors[full]
+    return parts, others
 
 
 def _chosen(name: str, pattern: Mapping[str, float], common: float) -> float:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor, nn, record
 from burnpy.backend import NumPy
-from burnpy.models import Llama
+from burnpy.models import BertClassifier, Gpt2, Llama, Vit
 from burnpy.optim import Adam
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
@@ -108,3 +110,119 @@ def test_adapters_of_llama_are_read(tmp_path: Path) -> None:
     record.to_peft(model, tmp_path / "again")
     again = peft.PeftModel.from_pretrained(adapted.unload(), tmp_path / "again").eval()
     np.testing.assert_allclose(again(torch.from_numpy(tokens)).logits.detach().numpy(), wanted, rtol=1e-4, atol=1e-5)
+
+
+transformers = pytest.importorskip("transformers", reason="compares with transformers, which is not installed")
+TOKENS = np.array([[3, 1, 4, 1, 5]])
+PIXELS = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype("float32")
+
+
+VIT_LAYERS = ["query", "value"] if transformers.__version__ < "5" else ["q_proj", "v_proj"]
+
+
+class Case(NamedTuple):
+    """A model of transformers, the same of burnpy, their input, and the names of layers that adapters change."""
+
+    net: Callable[[], Any]
+    model: Any
+    x: Any
+    few: list[str]
+    norm: str
+
+
+MODELS = {
+    "gpt2": Case(
+        lambda: transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(vocab_size=11, n_positions=8, n_embd=8, n_layer=2, n_head=2)
+        ),
+        Gpt2, TOKENS, ["c_attn"], "ln_f",
+    ),
+    "llama": Case(
+        lambda: transformers.LlamaForCausalLM(
+            transformers.LlamaConfig(
+                vocab_size=11, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
+                num_key_value_heads=2, attention_bias=True,
+            )
+        ),
+        Llama, TOKENS, ["q_proj", "v_proj", "down_proj"], "model.norm",
+    ),
+    "bert": Case(
+        lambda: transformers.BertForSequenceClassification(
+            transformers.BertConfig(
+                vocab_size=11, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=12
+            )
+        ),
+        BertClassifier, TOKENS, ["query", "value"], "classifier",
+    ),
+    "vit": Case(
+        lambda: transformers.ViTForImageClassification(
+            transformers.ViTConfig(
+                hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=12, image_size=8,
+                patch_size=4, num_labels=3,
+            )
+        ),
+        Vit, PIXELS, VIT_LAYERS, "classifier",
+    ),
+}  # fmt: skip
+WAYS: dict[str, Any] = {
+    "few": {},
+    "every linear layer": {"target_modules": "all-linear", "use_rslora": True},
+    "biases": {"bias": "lora_only", "lora_alpha": 3},
+    "all biases, and a module": {"bias": "all", "module": True},
+}
+
+
+def logits(net: Any, x: Any) -> Any:
+    out = net(torch.from_numpy(x))
+    return (out.logits if hasattr(out, "logits") else out).detach().numpy()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", MODELS)
+def test_adapters_of_models_there_and_back(name: str, way: str, tmp_path: Path) -> None:
+    case, how = MODELS[name], {"target_modules": MODELS[name].few, **WAYS[way]}
+    if how.pop("module", False):
+        how["modules_to_save"] = [case.norm]
+    torch.manual_seed(0)
+    net = case.net().eval()
+    net.save_pretrained(tmp_path / "model")
+    config = peft.LoraConfig(r=3, init_lora_weights=False, **how)
+    adapted = peft.get_peft_model(copy.deepcopy(net), config, adapter_name="mine").eval()
+    if "bias" not in how:  # which PEFT refuses with several adapters
+        adapted.add_adapter("other", peft.LoraConfig(r=2, init_lora_weights=False, target_modules=case.few))
+    for key, param in adapted.named_parameters():
+        if key.endswith("bias") and param.requires_grad and "original_module" not in key:
+            param.data = torch.from_numpy(np.random.default_rng(3).normal(size=param.shape).astype("float32"))
+    adapted.save_pretrained(tmp_path)
+    wanted = logits(adapted, case.x)
+    x: Any = IntTensor[NumPy].from_data(case.x) if case.x is TOKENS else Tensor[NumPy].from_data(case.x)
+    model = case.model.from_pretrained(tmp_path / "model", device=Train)
+    read = record.from_peft(model, tmp_path / "mine")
+    np.testing.assert_allclose(read.valid()(x).to_numpy(), wanted, rtol=1e-4, atol=1e-5)
+    learning = {path for path, param in read.named_params().items() if not param.frozen}
+    assert any(path.endswith("bias") for path in learning) == ("bias" in how)
+    record.to_peft(read, tmp_path / "again")
+    again = peft.PeftModel.from_pretrained(copy.deepcopy(net), tmp_path / "again").eval()
+    np.testing.assert_allclose(logits(again, case.x), wanted, rtol=1e-4, atol=1e-5)
+    if "bias" not in how:
+        adapted.set_adapter("other")
+        second = record.from_peft(model, tmp_path / "other").valid()
+        np.testing.assert_allclose(second(x).to_numpy(), logits(adapted, case.x), rtol=1e-4, atol=1e-5)
+
+
+def test_adapters_of_parts_of_a_fused_layer_are_written(tmp_path: Path) -> None:
+    """Each of the columns has a rank and a scale of its own, one has no adapter, and the weights are ours."""
+    net = MODELS["gpt2"].net().eval()
+    net.save_pretrained(tmp_path / "model")
+    model: Any = Gpt2.from_pretrained(tmp_path / "model", device=Train)
+    adapted = nn.add_lora(model, [f"*.{layer}.weight" for layer in ("q_proj", "v_proj", "up")], rank=3, alpha=1.0)
+    other = nn.Lora(adapted.blocks[0].attn.q_proj.layer, rank=2, alpha=3.0)
+    adapted = adapted.replace({"blocks.0.attn.q_proj": other})
+    rng = np.random.default_rng(1)
+    adapted = adapted.map(lambda w: Tensor.from_data(rng.normal(size=w.shape), device=Train, dtype=w.dtype), "*.lora_b")
+    record.to_peft(adapted, tmp_path)
+    wanted = adapted.valid()(IntTensor[NumPy].from_data(TOKENS)).to_numpy()
+    read = peft.PeftModel.from_pretrained(net, tmp_path).eval()
+    np.testing.assert_allclose(logits(read, TOKENS), wanted, rtol=1e-4, atol=1e-5)
+    back = record.from_peft(model, tmp_path).valid()
+    np.testing.assert_allclose(back(IntTensor[NumPy].from_data(TOKENS)).to_numpy(), wanted, rtol=1e-4, atol=1e-5)
