@@ -74,7 +74,7 @@ class BatchCall:
             lowered, places = [], []
             for x, primitive, dim in zip(outputs, primitives, dims, strict=True):
                 lowered.append(new_tensor(type(x), self.base, _value(level, primitive, dim)))
-                places.append(None if dim is None else _checked_dim(dim, len(primitive.shape) + 1, x))
+                places.append(None if dim is None else _checked_out_dim(dim, len(primitive.shape) + 1, x))
         return lowered, places, structure
 
 
@@ -90,7 +90,7 @@ def _value(level: Any, primitive: BatchedValue, dim: int | None) -> Any:
     return primitive.value
 
 
-def _checked_dim(dim: int, ndim: int, x: TensorBase[Any]) -> int:
+def _checked_out_dim(dim: int, ndim: int, x: TensorBase[Any]) -> int:
     if not -ndim <= dim < ndim:
         raise ArgumentError(
             f"vmap() got out_dims={dim} for a result of shape {x.shape}, which has {ndim} dimensions with the batch; "
