@@ -25,8 +25,8 @@ from burnpy.func.control_flow.nested_calls import (
 from burnpy.func.derivative_levels import base_for
 from burnpy.tensor.levels import lifted_to, raised
 
-_KIND = opaque_class("while_loop")
-_SEVERAL = (
+_LOOP_KIND = opaque_class("while_loop")
+_SEVERAL_LOOPS = (
     "a compiled function differentiates while_loop() on several levels, the innermost in reverse, as in "
     "func.hessian(f), or inside of vmap(); use func.hessian(f, mode='forward-over-forward'), or differentiate the sum "
     "of vmap(f)"
@@ -49,7 +49,7 @@ def recorded_while(condition: Callable[..., Any], step: Callable[..., list[Any]]
     try:
         loop = settled(lambda forced, level: _Repeated(device, condition, step, state, forced, level))
     except UnsupportedLevelsError:
-        raise RecordingError(_SEVERAL) from None
+        raise RecordingError(_SEVERAL_LOOPS) from None
     level = loop.call.level
     if isinstance(level, Forward):
         return loop.pushed(level)
@@ -126,7 +126,7 @@ class _Repeated:
         specs = [(e.inside.shape, e.inside.dtype) for e in entries]
         rule = _Rule(gradient, specs, len(active), [e.node is not None for e in entries])
         floats = [lifted_to(level.inner, results[k]) for k in active]
-        recorded = record_outputs(level, _KIND, floats, parents, _vjp, (rule, *kept_on(level, values)))
+        recorded = record_outputs(level, _LOOP_KIND, floats, parents, _loop_vjp, (rule, *kept_on(level, values)))
         return outputs_on(self.device, results, self.carry, level, dict(zip(active, recorded, strict=True)))
 
 
@@ -139,7 +139,7 @@ class _Rule(NamedTuple):
     needs: list[bool]  #: which of the results are gradients of tracked values
 
 
-def _vjp(inner: Any, grads: Sequence[Any], rule: _Rule, *kept: Any) -> tuple[Any, ...]:
+def _loop_vjp(inner: Any, grads: Sequence[Any], rule: _Rule, *kept: Any) -> tuple[Any, ...]:
     """Run the loop again, and the gradient of its steps."""
     sums = [None] * (len(rule.specs) - rule.carried)
     given = gradients_beneath(inner, [*grads, *sums], rule.specs, "while_loop")

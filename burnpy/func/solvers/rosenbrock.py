@@ -12,9 +12,9 @@ from burnpy.func.solvers.runge_kutta import Step, combined
 from burnpy.tensor.tensor import Tensor
 
 _GAMMA = 0.25
-_NODES = (0.0, 0.386, 0.21, 0.63, 1.0, 1.0)
+_STIFF_NODES = (0.0, 0.386, 0.21, 0.63, 1.0, 1.0)
 _DRIFTS = (0.25, -0.1043, 0.1035, -0.0362, 0.0, 0.0)
-_STAGES: tuple[tuple[float, ...], ...] = (
+_STIFF_STAGES: tuple[tuple[float, ...], ...] = (
     (),
     (1.544,),
     (0.9466785280815826, 0.2557011698983284),
@@ -30,7 +30,7 @@ _COUPLINGS: tuple[tuple[float, ...], ...] = (
     (7.496443313967647, -10.24680431464352, -33.99990352819905, 11.7089089320616),
     (8.083246795921522, -7.981132988064893, -31.52159432874371, 16.31930543123136, -6.058818238834054),
 )
-_DENSE = (
+_STIFF_DENSE = (
     (10.12623508344586, -7.487995877610167, -34.80091861555747, -7.992771707568823, 1.025137723295662, 0.0),
     (-0.6762803392801253, 6.087714651680015, 16.43084320892478, 24.76722511418386, -6.594389125716872, 0.0),
 )
@@ -50,7 +50,7 @@ def rodas4_step(f: Callable[..., Any], t: Any, y: Any, slope: Any, h: Any) -> St
     factors = Factors(matrix)
     stages: list[Any] = []
     end = y
-    for node, drifts, weights, couplings in zip(_NODES, _DRIFTS, _STAGES, _COUPLINGS, strict=True):
+    for node, drifts, weights, couplings in zip(_STIFF_NODES, _DRIFTS, _STIFF_STAGES, _COUPLINGS, strict=True):
         right = slope
         if stages:
             end = y + combined(weights, stages)
@@ -60,6 +60,6 @@ def rodas4_step(f: Callable[..., Any], t: Any, y: Any, slope: Any, h: Any) -> St
         stages.append(factors.solve(right))
     error = stages[-1]
     end = end + error
-    first, second = [combined(weights, stages) for weights in _DENSE]
+    first, second = [combined(weights, stages) for weights in _STIFF_DENSE]
     dense = (y, end - y + first, second - first, -second)
     return Step(end, f(t + h, end), error, dense)

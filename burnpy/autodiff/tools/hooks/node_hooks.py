@@ -60,7 +60,7 @@ def hook_node(
         raise GraphError(f"{name}() got a tensor whose graph a backward pass has freed; compute it again")
     device: Any = x.device
     (primitive,) = record_outputs(
-        device, NodeHooked, [x._primitive.value], parents, _hooked_vjp, (*hooks, edges, *kept)
+        device, NodeHooked, [x._primitive.value], parents, _vjp_with_hooks, (*hooks, edges, *kept)
     )
     if isinstance(node, Hooked) and isinstance(primitive.node, Node):
         primitive.node = node.over(primitive.node)
@@ -92,7 +92,7 @@ def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_H
     return tuple(edges)
 
 
-def _hooked_vjp(
+def _vjp_with_hooks(
     inner: Any, grads: Sequence[Float], before: Hook, after: Hook, edges: tuple[_HookedEdge, ...], *kept: Any
 ) -> tuple[Float, ...]:
     """Call the node's own vjps, between the hooks: the vjp of a hooked node."""
