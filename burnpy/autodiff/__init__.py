@@ -11,21 +11,20 @@ _NAMES = {
     "burnpy.autodiff.modes": (
         "enable_grad inference_mode is_grad_enabled is_inference_mode_enabled no_grad set_grad_enabled"
     ),
-    "burnpy.autodiff.tools.inspection.anomaly": (
+    "burnpy.autodiff.tools.anomaly": (
         "detect_anomaly is_anomaly_check_nan_enabled is_anomaly_enabled set_detect_anomaly track_lines"
     ),
     "burnpy.autodiff.tools.backward": "backward grad",
-    "burnpy.autodiff.tools.saving.checkpoint": "checkpoint checkpoint_sequential",
-    "burnpy.autodiff.tools.custom.custom_derivatives": "custom_jvp custom_vjp",
-    "burnpy.autodiff.tools.inspection.drawing": "to_dot to_mermaid to_svg",
+    "burnpy.autodiff.tools.checkpoint": "checkpoint checkpoint_sequential",
+    "burnpy.autodiff.tools.custom_derivatives": "custom_jvp custom_vjp",
+    "burnpy.autodiff.tools.drawing": "to_dot to_mermaid to_svg",
     "burnpy.autodiff.tools.duals": "Unpacked make_dual unpack_dual",
-    "burnpy.autodiff.tools.custom.function": "Function",
-    "burnpy.autodiff.tools.custom.function_calls": "Context once_differentiable",
-    "burnpy.autodiff.tools.inspection.grad_fn": "GradFn",
-    "burnpy.autodiff.tools.inspection.memory_report": "MemoryReport memory_report",
-    "burnpy.autodiff.tools.saving.offloading": "save_on_cpu save_to_disk",
-    "burnpy.autodiff.tools.saving.saved_tensors": "disable_saved_tensors_hooks saved_tensors_hooks",
-    "burnpy.autodiff.tools.hooks.tensor_hooks": "HookHandle register_multi_grad_hook",
+    "burnpy.autodiff.tools.function": "Function",
+    "burnpy.autodiff.tools.function_calls": "Context once_differentiable",
+    "burnpy.autodiff.tools.grad_fn": "GradFn",
+    "burnpy.autodiff.tools.memory_report": "MemoryReport memory_report",
+    "burnpy.autodiff.tools.hooks": "HookHandle register_multi_grad_hook",
+    "burnpy.autodiff.tools.saved_tensors": ("disable_saved_tensors_hooks save_on_cpu save_to_disk saved_tensors_hooks"),
     "burnpy.tensor.gradients": "Gradients",
 }
 """The public names by module, which ``make generated`` writes into the stub for type checkers."""

@@ -11,25 +11,29 @@ from burnpy.autodiff.modes import (
     no_grad,
     set_grad_enabled,
 )
-from burnpy.autodiff.tools.backward import backward, grad
-from burnpy.autodiff.tools.custom.custom_derivatives import custom_jvp, custom_vjp
-from burnpy.autodiff.tools.custom.function import Function
-from burnpy.autodiff.tools.custom.function_calls import Context, once_differentiable
-from burnpy.autodiff.tools.duals import Unpacked, make_dual, unpack_dual
-from burnpy.autodiff.tools.hooks.tensor_hooks import HookHandle, register_multi_grad_hook
-from burnpy.autodiff.tools.inspection.anomaly import (
+from burnpy.autodiff.tools.anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
     set_detect_anomaly,
     track_lines,
 )
-from burnpy.autodiff.tools.inspection.drawing import to_dot, to_mermaid, to_svg
-from burnpy.autodiff.tools.inspection.grad_fn import GradFn
-from burnpy.autodiff.tools.inspection.memory_report import MemoryReport, memory_report
-from burnpy.autodiff.tools.saving.checkpoint import checkpoint, checkpoint_sequential
-from burnpy.autodiff.tools.saving.offloading import save_on_cpu, save_to_disk
-from burnpy.autodiff.tools.saving.saved_tensors import disable_saved_tensors_hooks, saved_tensors_hooks
+from burnpy.autodiff.tools.backward import backward, grad
+from burnpy.autodiff.tools.checkpoint import checkpoint, checkpoint_sequential
+from burnpy.autodiff.tools.custom_derivatives import custom_jvp, custom_vjp
+from burnpy.autodiff.tools.drawing import to_dot, to_mermaid, to_svg
+from burnpy.autodiff.tools.duals import Unpacked, make_dual, unpack_dual
+from burnpy.autodiff.tools.function import Function
+from burnpy.autodiff.tools.function_calls import Context, once_differentiable
+from burnpy.autodiff.tools.grad_fn import GradFn
+from burnpy.autodiff.tools.hooks import HookHandle, register_multi_grad_hook
+from burnpy.autodiff.tools.memory_report import MemoryReport, memory_report
+from burnpy.autodiff.tools.saved_tensors import (
+    disable_saved_tensors_hooks,
+    save_on_cpu,
+    save_to_disk,
+    saved_tensors_hooks,
+)
 from burnpy.tensor.gradients import Gradients
 
 __all__ = [

@@ -1,8 +1,7 @@
 """The methods of `Batched`, made from each operation's schema and batching rule.
 
 A call whose primitives are all shared is one of the inner backend. Else the rule says how the inner backend computes
-the results of all examples at once: see `burnpy.backend.rules`.
-"""
+the results of all examples at once: see `burnpy.backend.rules`."""
 
 from __future__ import annotations
 
@@ -11,12 +10,40 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from burnpy.autodiff.graph import mapped
 from burnpy.backend.backend import Backend
 from burnpy.backend.decorators.decorator import complete
 from burnpy.backend.entries import Operation, operation
 from burnpy.backend.errors import ArgumentError
+from burnpy.backend.primitives import DType, Shape, Value
 from burnpy.backend.rules import BATCH_SLICE, DRAWN, SHIFTED, BatchRule, Folded, fold, unfold
-from burnpy.batching.batched_value import BatchedValue
+
+
+class BatchedValue:
+    """An inner primitive and whether its first dimension is the batch; if not, all examples share it."""
+
+    __slots__ = ("batched", "device", "dtype", "shape", "value")
+
+    value: Value
+    batched: bool
+    device: Any  #: the `Batched` device that it belongs to
+    shape: Shape  #: the shape for one example
+    dtype: DType
+
+    def __init__(self, device: Any, value: Value, batched: bool) -> None:
+        self.device = device
+        self.value = value
+        self.batched = batched
+        self.shape = value.shape[1:] if batched else value.shape
+        self.dtype = value.dtype
+
+    def mapped(self, f: Callable[[Any], Any]) -> BatchedValue:
+        """Apply ``f`` to each innermost array of the value; shape and dtype stay, even if ``f`` returns no array."""
+        out: BatchedValue = object.__new__(BatchedValue)
+        out.device, out.batched, out.shape, out.dtype = self.device, self.batched, self.shape, self.dtype
+        out.value = mapped(f, self.value)
+        return out
+
 
 Method: TypeAlias = Callable[..., Any]
 

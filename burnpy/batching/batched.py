@@ -14,8 +14,7 @@ from burnpy.backend.errors import BatchedError
 from burnpy.backend.operations.foreach import Formula
 from burnpy.backend.primitives import Float, Value
 from burnpy.backend.schema import declarations
-from burnpy.batching.batch_methods import batch_method
-from burnpy.batching.batched_value import BatchedValue
+from burnpy.batching.batch_methods import BatchedValue, batch_method
 from burnpy.typevars import I_co
 
 Randomness: TypeAlias = Literal["error", "same", "different"]

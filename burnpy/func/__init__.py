@@ -17,13 +17,11 @@ from burnpy.backend.lazy import attached
 
 _NAMES = {
     "burnpy.func.compiling.compilation": "compiled",
-    "burnpy.func.batches.ensembles": "stack_models",
-    "burnpy.func.derivatives.gradients": "grad value_and_grad",
-    "burnpy.func.derivatives.hessians": "hessian hvp vhp",
-    "burnpy.func.derivatives.jacobians": "jacfwd jacobian jacrev",
-    "burnpy.func.derivatives.jvps": "jvp",
-    "burnpy.func.derivatives.vjps": "linearize vjp",
-    "burnpy.func.batches.vmaps": "vmap",
+    "burnpy.func.gradients": "grad value_and_grad",
+    "burnpy.func.hessians": "hessian hvp vhp",
+    "burnpy.func.jacobians": "jacfwd jacobian jacrev",
+    "burnpy.func.products": "jvp linearize vjp",
+    "burnpy.func.vectorization": "stack_models vmap",
     "burnpy.func.pytree": "register_tree",
     "burnpy.func.control_flow.scans": "scan",
     "burnpy.func.control_flow.branches": "cond while_loop",
@@ -32,7 +30,7 @@ _NAMES = {
     "burnpy.func.solvers.least_squares": "least_squares",
     "burnpy.func.solvers.minima": "Minimum minimize",
     "burnpy.func.solvers.odeint": "OdeSolution odeint",
-    "burnpy.func.solvers.outcomes": "Solution",
+    "burnpy.func.solvers.problems": "Solution",
     "burnpy.func.solvers.roots": "root",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""

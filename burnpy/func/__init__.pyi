@@ -1,23 +1,21 @@
 """The names of `burnpy.func`, made from its table by ``make generated``."""
 
-from burnpy.func.batches.ensembles import stack_models
-from burnpy.func.batches.vmaps import vmap
 from burnpy.func.compiling.compilation import compiled
 from burnpy.func.control_flow.branches import cond, while_loop
 from burnpy.func.control_flow.scans import scan
-from burnpy.func.derivatives.gradients import grad, value_and_grad
-from burnpy.func.derivatives.hessians import hessian, hvp, vhp
-from burnpy.func.derivatives.jacobians import jacfwd, jacobian, jacrev
-from burnpy.func.derivatives.jvps import jvp
-from burnpy.func.derivatives.vjps import linearize, vjp
+from burnpy.func.gradients import grad, value_and_grad
+from burnpy.func.hessians import hessian, hvp, vhp
+from burnpy.func.jacobians import jacfwd, jacobian, jacrev
+from burnpy.func.products import jvp, linearize, vjp
 from burnpy.func.pytree import register_tree
 from burnpy.func.solvers.conjugate_gradients import cg
 from burnpy.func.solvers.fixed_points import fixed_point
 from burnpy.func.solvers.least_squares import least_squares
 from burnpy.func.solvers.minima import Minimum, minimize
 from burnpy.func.solvers.odeint import OdeSolution, odeint
-from burnpy.func.solvers.outcomes import Solution
+from burnpy.func.solvers.problems import Solution
 from burnpy.func.solvers.roots import root
+from burnpy.func.vectorization import stack_models, vmap
 
 __all__ = [
     "Minimum",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
 
-from burnpy.autodiff.tools.custom.user_code import probable_cause
+from burnpy.autodiff.tools.user_code import probable_cause
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.func.pytree import LEAF, MismatchError, Structure, describe_tree, flatten, holds_none
 from burnpy.tensor.tensor import Tensor

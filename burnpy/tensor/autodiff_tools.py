@@ -13,17 +13,15 @@ from burnpy.backend.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from burnpy.autodiff.tools.backward import reporting
-    from burnpy.autodiff.tools.hooks.node_hooks import hook_node
-    from burnpy.autodiff.tools.hooks.tensor_hooks import HookHandle, hook_gradient
-    from burnpy.autodiff.tools.inspection.grad_fn import GradFn, grad_fn_of
+    from burnpy.autodiff.tools.grad_fn import GradFn, grad_fn_of
+    from burnpy.autodiff.tools.hooks import HookHandle, hook_gradient, hook_node
 
 __all__ = ["GradFn", "HookHandle", "grad_fn_of", "hook_gradient", "hook_node", "reporting"]
 
 _NAMES = {
-    "burnpy.autodiff.tools.hooks.node_hooks": "hook_node",
     "burnpy.autodiff.tools.backward": "reporting",
-    "burnpy.autodiff.tools.hooks.tensor_hooks": "HookHandle hook_gradient",
-    "burnpy.autodiff.tools.inspection.grad_fn": "GradFn grad_fn_of",
+    "burnpy.autodiff.tools.hooks": "HookHandle hook_gradient hook_node",
+    "burnpy.autodiff.tools.grad_fn": "GradFn grad_fn_of",
 }
 """The names, by the module that defines them."""
 

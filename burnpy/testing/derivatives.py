@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from burnpy.autodiff import Autodiff, Forward
-from burnpy.autodiff.tools.custom.user_code import probable_cause
+from burnpy.autodiff.tools.user_code import probable_cause
 from burnpy.backend.dtypes import float64
 from burnpy.backend.errors import DeviceError, DTypeError, KindError
 from burnpy.tensor.tensor import Tensor

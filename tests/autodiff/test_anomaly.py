@@ -26,8 +26,8 @@ from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.modes import no_grad
 from burnpy.autodiff.recording import current_mode
 from burnpy.autodiff.tools.backward import backward, grad
-from burnpy.autodiff.tools.saving.checkpoint import checkpoint
-from burnpy.autodiff.tools.saving.offloading import save_on_cpu
+from burnpy.autodiff.tools.checkpoint import checkpoint
+from burnpy.autodiff.tools.saved_tensors import save_on_cpu
 from burnpy.backend import NumPy
 from burnpy.backend.errors import AnomalyError, GraphError
 from burnpy.nn import functional

@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 
 from burnpy import Autodiff, Tensor, cat
-from burnpy.autodiff import (
-    to_dot,
-    to_mermaid,
-    to_svg,
-    track_lines,
-)
+from burnpy.autodiff import to_dot, to_mermaid, to_svg, track_lines
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 
@@ -107,7 +102,7 @@ def test_misuse_of_drawings(draw: Any) -> None:
 
 
 def test_layout_leaves_no_boxes_on_top_of_each_other() -> None:
-    from burnpy.autodiff.tools.inspection.drawing import laid_out
+    from burnpy.autodiff.tools.drawing import laid_out
 
     texts = [["a" * (k % 7 + 1)] * (k % 3 + 1) for k in range(40)]
     arrows = [(a, b) for b in range(40) for a in range(max(0, b - 9), b, 4)]

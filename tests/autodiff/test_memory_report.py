@@ -12,7 +12,7 @@ import pytest
 from burnpy import Autodiff, Tensor, cat
 from burnpy.autodiff import memory_report, track_lines
 from burnpy.autodiff.balanced import Balanced
-from burnpy.autodiff.tools.saving.saved_tensors import saved_tensors_hooks
+from burnpy.autodiff.tools.saved_tensors import saved_tensors_hooks
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.errors import KindError, NotTrackedError
 
@@ -56,7 +56,7 @@ def test_each_array_is_counted_once(claim: str, f: Any, kept: int) -> None:
 
 
 def test_the_total_is_that_of_the_distinct_arrays() -> None:
-    from burnpy.autodiff.tools.inspection.graph_views import edges, walk
+    from burnpy.autodiff.tools.graph_views import edges, walk
 
     x, w = leaf(16), leaf(16)
     h = ((x @ w).tanh() @ w).softmax(1)

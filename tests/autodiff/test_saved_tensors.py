@@ -24,7 +24,7 @@ from burnpy.autodiff import (
     saved_tensors_hooks,
 )
 from burnpy.autodiff.modes import no_grad
-from burnpy.autodiff.tools.saving import offloading
+from burnpy.autodiff.tools import saved_tensors
 from burnpy.backend import NumPy
 from tests.interrupting import every_opcode
 
@@ -348,7 +348,7 @@ def test_the_handler_of_a_signal_may_raise_any_error(tmp_path: Path) -> None:
             loss = x.exp().sum()
         loss.backward()
 
-    outcomes = list(every_opcode(write_and_read, (offloading,), handler))
+    outcomes = list(every_opcode(write_and_read, (saved_tensors,), handler))
     assert {str(outcome) for outcome in outcomes} == {"the time is up", "None"}  # None: it was raised in `_remove`
     assert {type(outcome) for outcome in outcomes} == {TimeoutError, type(None)}
 

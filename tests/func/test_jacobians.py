@@ -184,7 +184,7 @@ def test_chunks_that_fit_into_memory(jac: Any, monkeypatch: pytest.MonkeyPatch) 
     x, whole = x64(rng.normal(size=7)), jac(lambda x: x.sin() * x[0])
     expected = whole(x).to_numpy()
     for memory in (1, 200, 1000):
-        monkeypatch.setattr("burnpy.func.derivatives.jacobian_blocks.MEMORY", memory)
+        monkeypatch.setattr("burnpy.func.jacobians.MEMORY", memory)
         np.testing.assert_allclose(whole(x).to_numpy(), expected, rtol=1e-14)
 
 

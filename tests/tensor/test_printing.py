@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, func
-from burnpy.autodiff.tools.inspection.drawing import MOST_DRAWN
+from burnpy.autodiff.tools.drawing import MOST_DRAWN
 from burnpy.backend import NumPy
 from burnpy.nn import BatchNorm, Linear, Relu, Sequential
 from burnpy.optim import GradientsParams

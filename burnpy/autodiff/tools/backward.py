@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, overload
 from burnpy.autodiff.engine import propagate, propagate_watched
 from burnpy.autodiff.graph import Leaf, is_array, untracked
 from burnpy.autodiff.recording import Watcher, current_mode
-from burnpy.autodiff.tools.custom.user_code import call_user_code, probable_cause
-from burnpy.autodiff.tools.saving.saved_tensors import opened
+from burnpy.autodiff.tools.saved_tensors import opened
+from burnpy.autodiff.tools.user_code import call_user_code, probable_cause
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float, Value

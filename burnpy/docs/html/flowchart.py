@@ -13,7 +13,7 @@ from itertools import pairwise
 from textwrap import wrap
 from typing import Any
 
-from burnpy.autodiff.tools.inspection.drawing import HEIGHT, PAD, laid_out
+from burnpy.autodiff.tools.drawing import HEIGHT, PAD, laid_out
 
 _NODE = re.compile(r'^\s*(\w+)\["(.*)"\]$', re.MULTILINE)
 _ARROW = re.compile(r'^\s*(\w+) (-->|-\. "(.*)" \.->) (\w+)$', re.MULTILINE)

@@ -1,8 +1,4 @@
-"""Loops of compiled functions under `burnpy.func.vmap`: recorded once, on the device beneath, for all examples.
-
-The loop's function is called on a level of its own for each recording, which stands for the level outside. Levels of
-derivatives above a level of `vmap` are left in the same way, with tangents as further leaves.
-"""
+"""Branches and loops under `vmap`, where examples differ in the branch that they take or in when they end."""
 
 from __future__ import annotations
 
@@ -13,15 +9,16 @@ from typing import Any
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward import Forward
 from burnpy.backend.primitives import Value
+from burnpy.batching.batch_methods import BatchedValue
 from burnpy.batching.batched import Batched
-from burnpy.batching.batched_value import BatchedValue
-from burnpy.func.batches.batch_dims import batch_at, batch_first
-from burnpy.func.control_flow.batched_branches import any_example, next_leaves
+from burnpy.func.control_flow.recorded_branches import recorded_while
 from burnpy.func.control_flow.recorded_scans import recorded_scan
-from burnpy.func.control_flow.recorded_while_loops import recorded_while
 from burnpy.func.derivative_levels import Level, base_for
-from burnpy.tensor.levels import raised, working_on
-from burnpy.tensor.tensor import Tensor
+from burnpy.func.pytree import Structure
+from burnpy.func.vectorization import batch_at, batch_first
+from burnpy.tensor.joining import where
+from burnpy.tensor.levels import differs_between_examples, levels_of, raised, working_on
+from burnpy.tensor.tensor import BoolTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 
@@ -247,3 +244,70 @@ def _enter_derivative(own: Any, pushes: bool, level: Any, primitive: Any) -> Any
     if pushes and tangent is not None:
         return own.dual(beneath(primitive.value), beneath(tangent))
     return own.lift(beneath(primitive.value))
+
+
+def is_under_vmap(x: TensorBase[Any]) -> bool:
+    """Return whether a level of `vmap` is at or beneath the device of a tensor."""
+    return any(level.lifts_discrete for level in levels_of(x._device))
+
+
+def chosen_branches(
+    predicate: BoolTensor[Any], branches: Sequence[Callable[..., list[Any]]], leaves: list[Any], structure: Structure
+) -> list[Any]:
+    """Call both branches, and return the leaves of the result that each example chooses.
+
+    Args:
+        predicate: a bool for each example.
+        branches: the functions of the operands for True and for False, which return leaves of equal shapes and dtypes.
+        leaves: the leaves of the operands, tensors or not.
+        structure: their structure.
+    """
+    one, two = [
+        branch(*structure.unflatten([_constant_unless(chosen, x) for x in leaves]))
+        for branch, chosen in zip(branches, (predicate, ~predicate), strict=True)
+    ]
+    return [where(predicate, x, y) for x, y in zip(one, two, strict=True)]
+
+
+def next_state(active: BoolTensor[Any], step: Callable[[list[Any]], list[Any]], leaves: list[Any]) -> list[Any] | None:
+    """Return the leaves of a loop's state after one more step of the examples that are active; None if none is."""
+    running: Any = active
+    while differs_between_examples(running):
+        device = running._device
+        beneath = device if device.lifts_discrete else device.inner
+        running = (
+            new_tensor(BoolTensor, beneath, running._primitive)
+            if beneath is not device
+            else any_example(running, device)
+        )
+    return next_leaves(active, step, leaves) if running.item() else None
+
+
+def next_leaves(active: BoolTensor[Any], step: Callable[[list[Any]], list[Any]], leaves: list[Any]) -> list[Any]:
+    """Return the leaves of a loop's state after one more step; those of examples that are not active stay."""
+    new = step([_constant_unless(active, x) for x in leaves])
+    return [where(active, x, old) for x, old in zip(new, leaves, strict=True)]
+
+
+def any_example(x: BoolTensor[Any], level: Any) -> BoolTensor[Any]:
+    """Return whether a bool of a level of `vmap` is True for any of the examples, on the device beneath."""
+    own, inner = level.own(raised(x, level)._primitive), level.inner.discrete
+    value = inner.any(own.value, (0,), False) if own.batched else own.value
+    return new_tensor(BoolTensor, level.inner, value)  # type: ignore[no-any-return]  # of that class
+
+
+def _constant_unless(chosen: Any, x: Any) -> Any:
+    """Return a tensor that is a constant for examples that are not chosen.
+
+    So their gradients are 0 even where what they do not choose has none, as the root of a negative number.
+    """
+    if not isinstance(x, Tensor) or _is_plain(x._device):
+        return x
+    return where(chosen, x, x.detach())
+
+
+def _is_plain(device: Any) -> bool:
+    """Return whether only levels of `vmap` are at and beneath a device, so that nothing is differentiated."""
+    while device.lifts_discrete:
+        device = device.inner
+    return not device.differentiates

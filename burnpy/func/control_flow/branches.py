@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar, TypeVarTuple
 
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
-from burnpy.func.control_flow.batched_branches import chosen_branches, is_under_vmap, next_state
-from burnpy.func.control_flow.batched_loops import looped_while
+from burnpy.func.control_flow.batched_loops import chosen_branches, is_under_vmap, looped_while, next_state
 from burnpy.func.control_flow.nested_calls import recorder_of
 from burnpy.func.control_flow.recorded_branches import recorded_cond
 from burnpy.func.derivative_levels import base_for
-from burnpy.func.loop_trees import kept, loop_function, tensor_leaves
-from burnpy.func.pytree import Structure, describe_tree, flatten, paths
+from burnpy.func.pytree import Structure, describe_tree, flatten, kept, loop_function, paths, tensor_leaves
 from burnpy.tensor.levels import differs_between_examples
 from burnpy.tensor.tensor import BoolTensor
 from burnpy.tensor.tensor_base import TensorBase

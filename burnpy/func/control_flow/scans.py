@@ -6,12 +6,11 @@ from collections.abc import Callable
 from operator import index
 from typing import Any, TypeVar
 
-from burnpy.autodiff.tools.saving.checkpoint import checkpoint
+from burnpy.autodiff.tools.checkpoint import checkpoint
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.func.control_flow.batched_loops import looped_scan
 from burnpy.func.control_flow.recorded_scans import is_recorded
-from burnpy.func.loop_trees import kept, loop_function, tensor_leaves
-from burnpy.func.pytree import Structure, describe_tree, paths
+from burnpy.func.pytree import Structure, describe_tree, kept, loop_function, paths, tensor_leaves
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor_base import TensorBase
 

@@ -1,18 +1,20 @@
-"""The loop of steps of an adaptive method: its state, the choice of step sizes, and where it ends."""
+"""Steps of methods for differential equations, explicit or stiff, and the loop that chooses their sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from burnpy.func.control_flow.branches import while_loop
-from burnpy.func.solvers.implicit import is_tracked
-from burnpy.func.solvers.outcomes import is_chosen_by_where, select
-from burnpy.func.solvers.runge_kutta import Step
+from burnpy.func.jacobians import jacfwd
+from burnpy.func.products import jvp
+from burnpy.func.solvers.implicit import Factors, is_tracked
+from burnpy.func.solvers.problems import is_chosen_by_where, select
 from burnpy.tensor.joining import where
+from burnpy.tensor.tensor import Tensor
 
 SAFETY, LEAST, MOST = 0.9, 0.2, 10.0
 """The factor of a step size that is computed for an error of 1, and the range of factors from step to step."""
@@ -151,3 +153,130 @@ class AdaptiveMethod:
         other = where(flat, (h * 1e-3).maximum(1e-6), (where(flat, 1.0, steep) * 100.0) ** (-1.0 / self.order))
         chosen = (h * 100.0).minimum(other).minimum(away.abs())
         return where(chosen.isfinite(), chosen, 1e-6) * away.sign()
+
+
+class Step(NamedTuple):
+    """A step from (t, y) to (t + h, ``y``)."""
+
+    y: Any
+    slope: Any  #: f at its end
+    error: Any  #: an estimate of the error of ``y``
+    dense: tuple[Any, ...]  #: the coefficients of y(t + θ h) as a polynomial of θ, from the constant one
+
+
+def rk4_step(f: Callable[..., Any], t: Any, y: Any, h: Any) -> Any:
+    """Return the state after a step of the classical Runge-Kutta method.
+
+    Source: Kutta, Beitrag zur näherungsweisen Integration totaler Differentialgleichungen, 1901.
+    """
+    half = h * 0.5
+    a = f(t, y)
+    b = f(t + half, y + a * half)
+    c = f(t + half, y + b * half)
+    d = f(t + h, y + c * h)
+    return y + (a + (b + c) * 2.0 + d) * (h * (1 / 6))
+
+
+_NODES = (1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)
+_STAGES = (
+    (1 / 5,),
+    (3 / 40, 9 / 40),
+    (44 / 45, -56 / 15, 32 / 9),
+    (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
+    (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
+    (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84),
+)
+_ERROR = (-71 / 57600, 0.0, 71 / 16695, -71 / 1920, 17253 / 339200, -22 / 525, 1 / 40)
+_DENSE = (
+    (1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+    (
+        *(-8048581381 / 2820520608, 0.0, 131558114200 / 32700410799, -1754552775 / 470086768),
+        *(127303824393 / 49829197408, -282668133 / 205662961, 40617522 / 29380423),
+    ),
+    (
+        *(8663915743 / 2820520608, 0.0, -68118460800 / 10900136933, 14199869525 / 1410260304),
+        *(-318862633887 / 49829197408, 2019193451 / 616988883, -110615467 / 29380423),
+    ),
+    (
+        *(-12715105075 / 11282082432, 0.0, 87487479700 / 32700410799, -10690763975 / 1880347072),
+        *(701980252875 / 199316789632, -1453857185 / 822651844, 69997945 / 29380423),
+    ),
+)
+
+
+def dopri5_step(f: Callable[..., Any], t: Any, y: Any, slope: Any, h: Any) -> Step:
+    """Take a step of the method of order 5 of Dormand and Prince, with an error estimate of order 4.
+
+    Source: Dormand and Prince, A family of embedded Runge-Kutta formulae, 1980; the polynomial of order 4 between both
+    ends is from Shampine, Some practical Runge-Kutta formulas, 1986.
+    """
+    slopes, end = [slope], y
+    for node, weights in zip(_NODES, _STAGES, strict=True):
+        end = y + combined(weights, slopes) * h
+        slopes.append(f(t + h * node, end))
+    dense = tuple([combined(weights, slopes) * h for weights in _DENSE])
+    return Step(end, slopes[-1], combined(_ERROR, slopes) * h, (y, *dense))
+
+
+def combined(weights: Sequence[float], terms: Sequence[Any]) -> Any:
+    """Return the sum of terms with weights, without those of weight 0."""
+    total: Any = None
+    for weight, term in zip(weights, terms, strict=True):
+        if weight:
+            part = term if weight == 1.0 else term * weight
+            total = part if total is None else total + part
+    return total
+
+
+_GAMMA = 0.25
+_STIFF_NODES = (0.0, 0.386, 0.21, 0.63, 1.0, 1.0)
+_DRIFTS = (0.25, -0.1043, 0.1035, -0.0362, 0.0, 0.0)
+_STIFF_STAGES: tuple[tuple[float, ...], ...] = (
+    (),
+    (1.544,),
+    (0.9466785280815826, 0.2557011698983284),
+    (3.314825187068521, 2.896124015972201, 0.9986419139977817),
+    (1.221224509226641, 6.019134481288629, 12.53708332932087, -0.687886036105895),
+    (1.221224509226641, 6.019134481288629, 12.53708332932087, -0.687886036105895, 1.0),
+)
+_COUPLINGS: tuple[tuple[float, ...], ...] = (
+    (),
+    (-5.6688,),
+    (-2.430093356833875, -0.2063599157091915),
+    (-0.1073529058151375, -9.594562251023355, -20.47028614809616),
+    (7.496443313967647, -10.24680431464352, -33.99990352819905, 11.7089089320616),
+    (8.083246795921522, -7.981132988064893, -31.52159432874371, 16.31930543123136, -6.058818238834054),
+)
+_STIFF_DENSE = (
+    (10.12623508344586, -7.487995877610167, -34.80091861555747, -7.992771707568823, 1.025137723295662, 0.0),
+    (-0.6762803392801253, 6.087714651680015, 16.43084320892478, 24.76722511418386, -6.594389125716872, 0.0),
+)
+
+
+def rodas4_step(f: Callable[..., Any], t: Any, y: Any, slope: Any, h: Any) -> Step:
+    """Take a step of Rodas, which is L-stable and of order 4, with an error estimate of order 3.
+
+    Each of its six stages is a linear equation with the matrix I / (γ h) - ∂f/∂y, which is factored once.
+
+    Source: Hairer and Wanner, Solving Ordinary Differential Equations II, 1996, section IV.7, and their code RODAS.
+    """
+    jacobian = jacfwd(lambda x: f(t, x))(y)
+    drift = jvp(lambda s: f(s, y), t, t.ones_like())[1]
+    scale = 1.0 / h
+    matrix = Tensor.eye(y.shape[0], dtype=y.dtype.name, device=y.device) * (scale * (1 / _GAMMA)) - jacobian
+    factors = Factors(matrix)
+    stages: list[Any] = []
+    end = y
+    for node, drifts, weights, couplings in zip(_STIFF_NODES, _DRIFTS, _STIFF_STAGES, _COUPLINGS, strict=True):
+        right = slope
+        if stages:
+            end = y + combined(weights, stages)
+            right = f(t + h * node, end) + combined(couplings, stages) * scale
+        if drifts:
+            right = right + drift * (h * drifts)
+        stages.append(factors.solve(right))
+    error = stages[-1]
+    end = end + error
+    first, second = [combined(weights, stages) for weights in _STIFF_DENSE]
+    dense = (y, end - y + first, second - first, -second)
+    return Step(end, f(t + h, end), error, dense)

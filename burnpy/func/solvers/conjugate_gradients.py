@@ -7,11 +7,18 @@ from typing import Any, NamedTuple, TypeVar
 
 from burnpy.backend.errors import ShapeError
 from burnpy.func.control_flow.branches import while_loop
-from burnpy.func.loop_trees import loop_function
-from burnpy.func.pytree import describe_tree
-from burnpy.func.solvers.flat_trees import FlatTree
-from burnpy.func.solvers.outcomes import NON_FINITE, STALLED, TOO_MANY, Solution, largest, refuse_failure
-from burnpy.func.solvers.settings import count, positive
+from burnpy.func.pytree import describe_tree, loop_function
+from burnpy.func.solvers.problems import (
+    NON_FINITE,
+    STALLED,
+    TOO_MANY,
+    FlatTree,
+    Solution,
+    count,
+    largest,
+    positive,
+    refuse_failure,
+)
 from burnpy.tensor.dims import need_flag
 from burnpy.tensor.joining import where
 from burnpy.tensor.tensor import Tensor

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from burnpy.autodiff.modes import no_grad
-from burnpy.func.derivatives.jacobians import jacfwd
-from burnpy.func.solvers.linear import Factors
+from burnpy.func.jacobians import jacfwd
+from burnpy.linalg.decompositions import lu
+from burnpy.linalg.equations import solve_triangular
 from burnpy.tensor.levels import is_followed, values_beneath
 
 
@@ -47,3 +48,20 @@ def derivative_order(x: Any) -> int:
 def is_tracked(x: Any) -> bool:
     """Return whether a tensor is tracked, for gradients in reverse, on any level of its device."""
     return any(getattr(x, "node", None) is not None for x in values_beneath(x))
+
+
+class Factors:
+    """The LU decomposition of a square matrix.
+
+    Args:
+        matrix: shape (n, n).
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        self._permutation, self._lower, self._upper = lu(matrix)
+
+    def solve(self, right: Any) -> Any:
+        """Return the solution for a right side of shape (n,)."""
+        column = self._permutation.mT @ right.unsqueeze(1)
+        column = solve_triangular(self._lower, column, upper=False, unitriangular=True)
+        return solve_triangular(self._upper, column, upper=True).squeeze(1)

@@ -8,15 +8,20 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from burnpy.autodiff.modes import no_grad
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.func.control_flow.branches import while_loop
-from burnpy.func.derivatives.gradients import grad, value_and_grad
-from burnpy.func.derivatives.jvps import jvp
-from burnpy.func.loop_trees import loop_function
-from burnpy.func.pytree import describe_tree
-from burnpy.func.solvers.flat_trees import FlatTree
+from burnpy.func.gradients import grad, value_and_grad
+from burnpy.func.products import jvp
+from burnpy.func.pytree import describe_tree, loop_function
 from burnpy.func.solvers.implicit import implicit
-from burnpy.func.solvers.outcomes import NON_FINITE, STALLED, TOO_MANY, largest, refuse_failure
-from burnpy.func.solvers.settings import count, positive
-from burnpy.func.solvers.wolfe_search import Point, search
+from burnpy.func.solvers.problems import (
+    NON_FINITE,
+    STALLED,
+    TOO_MANY,
+    FlatTree,
+    count,
+    largest,
+    positive,
+    refuse_failure,
+)
 from burnpy.linalg.equations import solve_triangular
 from burnpy.tensor.dims import need_flag
 from burnpy.tensor.joining import cat, where
@@ -221,3 +226,67 @@ def _newton_direction(hessian: Callable[[Any], Any], gradient: Any) -> Any:
 
     zero = size.zeros_like()
     return while_loop(unfinished, step, _Inner(gradient.zeros_like(), gradient, -gradient, zero, zero)).direction
+
+
+_DECREASE, _CURVATURE, _MOST = 1e-4, 0.9, 60.0
+
+
+class Point(NamedTuple):
+    """A place, the value of a function there, and its gradient."""
+
+    x: Any
+    value: Any
+    gradient: Any
+
+
+class _Search(NamedTuple):
+    point: Point
+    best: Point
+    share: Any
+    low: Any
+    high: Any
+    tries: Any
+    done: Any
+
+
+def search(at: Callable[[Any], Point], start: Point, direction: Any, first: Any) -> tuple[Point, Any]:
+    """Return a point along a direction that satisfies the weak Wolfe conditions, and whether a lower point was found.
+
+    Steps are doubled until one is too long, and then bisected. If none satisfies the conditions in 60 trials, it is the
+    lowest one.
+
+    Args:
+        at: evaluates a place.
+        start: the point to start from.
+        direction: a direction in which the function falls.
+        first: the first step to try, in units of the direction.
+
+    Source: Lewis and Overton, Nonsmooth optimization via quasi-Newton methods, 2013, algorithm 4.6.
+    """
+    slope = (start.gradient * direction).sum()
+    infinite = first * 0.0 + float("inf")
+
+    def judged(share: Any) -> tuple[Point, Any, Any]:
+        point = at(start.x + direction * share)
+        finite = point.value.isfinite() & point.gradient.isfinite().all()
+        too_high = ~(finite & (point.value <= start.value + slope * share * _DECREASE))
+        too_steep = (point.gradient * direction).sum() < slope * _CURVATURE
+        return point, too_high, too_steep
+
+    def unfinished(s: _Search) -> Any:
+        return ~s.done & (s.tries < _MOST)
+
+    def attempt(s: _Search) -> _Search:
+        point, too_high, too_steep = judged(s.share)
+        better = point.value < s.best.value
+        best = Point(*[where(better, x, y) for x, y in zip(point, s.best, strict=True)])
+        high, low = where(too_high, s.share, s.high), where(~too_high & too_steep, s.share, s.low)
+        share = where(high.isfinite(), (low + high) * 0.5, s.share * 2.0)
+        done = ~too_high & ~too_steep
+        return _Search(point, best, where(done, s.share, share), low, high, s.tries + 1.0, done)
+
+    zero = first * 0.0
+    last = while_loop(unfinished, attempt, _Search(start, start, first, zero, infinite, zero, zero > 0.0))
+    lower = last.best.value < start.value
+    chosen = [where(last.done, x, y) for x, y in zip(last.point, last.best, strict=True)]
+    return Point(*chosen), last.done | lower

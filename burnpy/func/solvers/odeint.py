@@ -7,15 +7,20 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.func.control_flow.scans import scan
-from burnpy.func.loop_trees import loop_function
-from burnpy.func.pytree import describe_tree
-from burnpy.func.solvers.adaptive_steps import EVENT, NON_FINITE, UNDERFLOW, AdaptiveMethod, State
-from burnpy.func.solvers.event_times import event_time
-from burnpy.func.solvers.flat_trees import FlatTree
-from burnpy.func.solvers.outcomes import refuse_failure
-from burnpy.func.solvers.rosenbrock import rodas4_step
-from burnpy.func.solvers.runge_kutta import dopri5_step, rk4_step
-from burnpy.func.solvers.settings import count, positive
+from burnpy.func.products import jvp
+from burnpy.func.pytree import describe_tree, loop_function
+from burnpy.func.solvers.adaptive_steps import (
+    EVENT,
+    NON_FINITE,
+    UNDERFLOW,
+    AdaptiveMethod,
+    State,
+    dopri5_step,
+    rk4_step,
+    rodas4_step,
+)
+from burnpy.func.solvers.implicit import derivative_order
+from burnpy.func.solvers.problems import FlatTree, count, positive, refuse_failure
 from burnpy.tensor.dims import need_flag
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.levels import differs_between_examples
@@ -245,3 +250,30 @@ def _absolute(atol: Any, flat: FlatTree) -> Any:
     if isinstance(atol, (int, float)) and not isinstance(atol, bool):
         return positive("odeint", "atol", atol)
     return flat.flat(atol, "atol")
+
+
+_HALVINGS = {"float32": 26, "float64": 55}
+
+
+def event_time(event: Callable[..., Any], state: State) -> Any:
+    """Return the time in the last step at which an event function of a time and a vector is 0, if it changes its sign.
+
+    It is found by bisection. Its derivatives are those of `implicit`, with the slope as Jacobian.
+    """
+    still = State(*[part if isinstance(part, tuple) else part.detach() for part in state])
+    still = still._replace(dense=tuple([part.detach() for part in state.dense]))
+    sign = event(still.before, still.at(still.before)).detach().sign()
+
+    def halve(bounds: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], None]:
+        low, high = bounds
+        middle = (low + high) * 0.5
+        beyond = event(middle, still.at(middle)).detach() * sign <= 0.0
+        return (where(beyond, low, middle), where(beyond, middle, high)), None
+
+    (_, time), _ = scan(halve, (still.before, still.t), None, length=_HALVINGS[str(state.t.dtype)])
+    slope = jvp(lambda t: event(t, still.at(t)), time, time.ones_like())[1].detach()
+    moves = slope != 0.0
+    for _ in range(derivative_order(event(time, state.at(time)))):
+        value = event(time, state.at(time))
+        time = time - where(moves, (value - value.detach()) / where(moves, slope, 1.0), 0.0)
+    return time

@@ -7,13 +7,20 @@ from typing import Any, NamedTuple, TypeVar
 
 from burnpy.autodiff.modes import no_grad
 from burnpy.func.control_flow.branches import while_loop
-from burnpy.func.derivatives.jacobians import jacfwd
-from burnpy.func.loop_trees import loop_function
-from burnpy.func.solvers.flat_trees import FlatTree
-from burnpy.func.solvers.implicit import implicit
-from burnpy.func.solvers.linear import Factors
-from burnpy.func.solvers.outcomes import NON_FINITE, STALLED, TOO_MANY, Solution, largest, refuse_failure
-from burnpy.func.solvers.settings import count, positive
+from burnpy.func.jacobians import jacfwd
+from burnpy.func.pytree import loop_function
+from burnpy.func.solvers.implicit import Factors, implicit
+from burnpy.func.solvers.problems import (
+    NON_FINITE,
+    STALLED,
+    TOO_MANY,
+    FlatTree,
+    Solution,
+    count,
+    largest,
+    positive,
+    refuse_failure,
+)
 from burnpy.tensor.dims import need_flag
 from burnpy.tensor.joining import where
 

@@ -1,1 +1,0 @@
-"""Derivatives that users write: `Function`, `custom_vjp` and `custom_jvp`, and how their code is called."""

@@ -1,1 +1,0 @@
-"""Functions that backward passes call with gradients: hooks on tensors and on operations."""

@@ -1,1 +1,0 @@
-"""Views of graphs: operations, lines, memory and drawings, and the search for NaN."""

@@ -1,1 +1,0 @@
-"""Saved values of graphs: hooks on saved tensors, offloading, and checkpointing, which computes them again."""

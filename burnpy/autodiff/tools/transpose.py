@@ -1,0 +1,138 @@
+"""Reverse mode from a forward-mode rule, by transposition.
+
+The rule runs with zero tangents; its operations on them, which must be linear, are recorded on a separate level, and a
+backward pass through this recording computes the gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from burnpy.autodiff.autodiff import Autodiff
+from burnpy.autodiff.graph import Leaf, Tracked, absent, untracked
+from burnpy.autodiff.joint_nodes import Opaque
+from burnpy.autodiff.recording import new_level, observing
+from burnpy.autodiff.rule_table import RULES
+from burnpy.autodiff.tools.backward import walked
+from burnpy.autodiff.tools.graph_views import edge_kind
+from burnpy.autodiff.tools.user_values import (
+    TensorSpec,
+    lifted,
+    parts_of,
+    results_of,
+    spec_of,
+    spec_of_tensor,
+    tensor,
+    tensors,
+)
+from burnpy.backend.errors import ArgumentError
+from burnpy.backend.primitives import Float
+from burnpy.backend.rules import PartialGrad
+from burnpy.backend.schema import Algebra
+from burnpy.tensor.levels import Door, working_on
+from burnpy.tensor.tensor_base import TensorBase
+
+
+class LinearMap:
+    """A recorded linear map from tangents of arguments to tangents of results."""
+
+    __slots__ = ("leaves", "level", "places", "roots", "specs")
+
+    level: Autodiff[Any]
+    leaves: list[Leaf]  #: one for each argument to differentiate by,
+    specs: list[TensorSpec]  #: and its class, shape and dtype
+    roots: list[Tracked]  #: the tangents of the results that depend on these arguments
+    places: list[int]  #: the positions of these results
+
+
+def traced(
+    who: str,
+    jvp: Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[Any, Any]],
+    inner: Any,
+    specs: Sequence[TensorSpec | None],
+    values: Sequence[Any],
+    needs: Sequence[bool],
+) -> tuple[Any, tuple[TensorBase[Any], ...], LinearMap]:
+    """Run a forward-mode rule with zero tangents and record its operations on them.
+
+    Args:
+        who: the rule, for messages.
+        jvp: takes primals and tangents, returns the result and its tangent.
+        inner: the device to compute on.
+        specs: the class, shape and dtype of each argument, None for a plain value.
+        values: the arguments' primitives on ``inner``.
+        needs: for each argument, whether to differentiate by it.
+
+    Returns:
+        The result as returned by the rule, which shows whether it is a tuple; its tensors on ``inner``; the linear map.
+
+    Raises:
+        ArgumentError: the result depends on the tangents, or its tangent does not do so linearly.
+    """
+    level: Any = new_level(Autodiff, inner)
+    linear = LinearMap()
+    linear.level, linear.leaves, linear.specs = level, [], []
+    tangents: list[Any] = []
+    for spec, needed in zip(specs, needs, strict=True):
+        if spec is None or not spec.floats:
+            tangents.append(None)
+            continue
+        zero = untracked(inner.expand(inner.full((), 0.0, spec.dtype), spec.shape))
+        if needed:
+            zero.node = Leaf(zero.value)
+            linear.leaves.append(zero.node)
+            linear.specs.append(spec)
+        tangents.append(tensor(spec, level, zero))
+    level.door = Door(Autodiff, Autodiff)  # never closed: gradients pass through the level after the rule has returned
+    with observing(partial(_refuse_nonlinear, who, level)), working_on(inner, level):
+        result, tangent = jvp(tensors(level, specs, lifted(level, specs, values)), tuple(tangents))
+    outs = results_of(who, result, level)
+    results: list[TensorBase[Any]] = []
+    for k, out in enumerate(outs):
+        spec = spec_of_tensor(out)
+        if spec.floats and out._primitive.node is not None:
+            raise ArgumentError(f"{who} computed result {k} of the tangents; it must depend on the primals alone")
+        results.append(tensor(spec, inner, level.lower(out._primitive) if spec.floats else out._primitive))
+    linear.roots, linear.places = [], []
+    for k, part in enumerate(tangent_parts(who, outs, tangent, level)):
+        if part is not None and part.node is not None:
+            root = untracked(None)  # only the node is needed, not the array
+            root.node = part.node
+            linear.roots.append(root)
+            linear.places.append(k)
+    return result, tuple(results), linear
+
+
+def tangent_parts(who: str, outs: Sequence[TensorBase[Any]], tangent: object, device: Any) -> list[Float | None]:
+    """Check the tangents of results and return their primitives; None for zero."""
+    return parts_of(who, "tangent", tangent, [spec_of(out) for out in outs], device)
+
+
+def transposed(inner: Any, grads: Sequence[Any], linear: LinearMap) -> tuple[Float, ...]:
+    """Apply the transposed linear map to the gradients of the results: the vjp of a `custom_jvp`."""
+    seeds: list[Any] = [(root.node, grad) for root, grad in zip(linear.roots, grads, strict=True) if grad is not None]
+    by_leaf = walked(inner, linear.level.inner, seeds, retain_graph=True)
+    return tuple(
+        by_leaf[leaf] if leaf in by_leaf else PartialGrad(absent, spec.shape, spec.dtype)
+        for leaf, spec in zip(linear.leaves, linear.specs, strict=True)
+    )
+
+
+def _refuse_nonlinear(who: str, level: Any, device: Any, node: Any) -> None:
+    """Observe a recorded node: raise an error for an operation on tangents that is not linear in them."""
+    if device is not level or isinstance(node, Opaque):
+        return
+    rule = RULES.get(node.operation)
+    if rule is None or rule.operation.algebra in (Algebra.LINEAR, Algebra.STRUCTURAL):
+        return
+    if node.parent1 is None:
+        if rule.operation.algebra is Algebra.BILINEAR:
+            return
+        kind = edge_kind(node, node.vjp0)
+        if node.operation == "div" and kind is not None and kind.argument == "x":
+            return
+    raise ArgumentError(
+        f"{who} applied {node.operation} to the tangents, which is not linear in them; tangents may be added, and "
+        "multiplied or divided by values that do not depend on them"
+    )

@@ -1,0 +1,205 @@
+"""Arguments and reports that all solvers share: trees as vectors, checks of settings, success or failure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from operator import index
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from burnpy.backend.errors import ArgumentError, ConvergenceError, DTypeError, KindError, ShapeError
+from burnpy.func.control_flow.nested_calls import recorder_of
+from burnpy.func.derivative_levels import base_for
+from burnpy.func.pytree import MismatchError, describe_tree, paths, tensor_leaves
+from burnpy.tensor.joining import cat, where
+from burnpy.tensor.levels import differs_between_examples
+from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+
+DTYPES = ("float32", "float64")
+
+
+class FlatTree:
+    """The structure and shapes of a tree of float tensors of one dtype, and its elements as one vector.
+
+    Args:
+        api: the solver, for messages.
+        name: the name of the tree in messages.
+        tree: the tree.
+
+    Raises:
+        KindError: a leaf is no float tensor, or there is none.
+        DTypeError: the dtypes differ, or are neither float32 nor float64.
+    """
+
+    def __init__(self, api: str, name: str, tree: Any) -> None:
+        leaves, self.structure = tensor_leaves(api, name, tree)
+        self.api, self.name = api, name
+        self.names = paths(self.structure, name)
+        for leaf, path in zip(leaves, self.names, strict=True):
+            if not isinstance(leaf, Tensor):
+                raise KindError(f"{api}() takes float tensors, and {path} is {describe_tree(leaf)}; call .float()")
+            if leaf.dtype != leaves[0].dtype or leaf.dtype.name not in DTYPES:
+                raise DTypeError(
+                    f"{api}() got {path} of dtype {leaf.dtype} and {self.names[0]} of dtype {leaves[0].dtype}; it "
+                    "computes with one dtype, float32 or float64: convert with .to_dtype(...)"
+                )
+        if not leaves:
+            raise KindError(f"{api}() got {name} without tensors; give it at least one")
+        self.shapes = [leaf.shape for leaf in leaves]
+        self.sizes = [math.prod(shape) for shape in self.shapes]
+        self.dtype = leaves[0].dtype
+        self.vector: Any = _joined(leaves)
+
+    def tree(self, vector: Any) -> Any:
+        """Return the tree of a vector; leading dims that the vector has before its last one stay in front."""
+        front = vector.shape[:-1]
+        if len(self.shapes) == 1:
+            return self.structure.unflatten([vector.reshape((*front, *self.shapes[0]))])
+        parts = vector.split(self.sizes, -1)
+        return self.structure.unflatten(
+            [part.reshape((*front, *shape)) for part, shape in zip(parts, self.shapes, strict=True)]
+        )
+
+    def flat(self, tree: Any, of: str) -> Any:
+        """Return the vector of another tree, which must have this one's structure, shapes and dtype.
+
+        Args:
+            tree: the tree.
+            of: the words for it in messages.
+
+        Raises:
+            ArgumentError: the structures differ.
+            KindError, ShapeError, DTypeError: a leaf is no float tensor, or has another shape or dtype.
+        """
+        try:
+            leaves = self.structure.leaves_of(tree)
+        except MismatchError:
+            raise ArgumentError(
+                f"{self.api}() got {of} of structure {describe_tree(tree)}, and {self.name} has structure "
+                f"{describe_tree(self.tree(self.vector))}; both must be equal"
+            ) from None
+        for leaf, path, shape in zip(leaves, self.names, self.shapes, strict=True):
+            if not isinstance(leaf, Tensor):
+                raise KindError(f"{self.api}() got {of} with {describe_tree(leaf)} for {path}; expected a float tensor")
+            if leaf.shape != shape:
+                raise ShapeError(f"{self.api}() got {of} of shape {leaf.shape} for {path}, which has shape {shape}")
+            if leaf.dtype != self.dtype:
+                raise DTypeError(
+                    f"{self.api}() got {of} of dtype {leaf.dtype} for {path}, which has dtype {self.dtype}; both must "
+                    "be equal"
+                )
+        return _joined(leaves)
+
+    def function(self, f: Callable[..., Any], of: str) -> Callable[..., Any]:
+        """Return ``f``, whose last argument and result are trees like this one, as a function of vectors."""
+
+        def flat(*args: Any) -> Any:
+            return self.flat(f(*args[:-1], self.tree(args[-1])), of)
+
+        return flat
+
+
+def _joined(leaves: list[Any]) -> Any:
+    """Return the elements of tensors as one vector."""
+    flat = [leaf.reshape((-1,)) if len(leaf.shape) != 1 else leaf for leaf in leaves]
+    return flat[0] if len(flat) == 1 else cat(flat, 0)
+
+
+def positive(api: str, name: str, value: Any) -> float:
+    """Return a positive, finite number as a float.
+
+    Raises:
+        ArgumentError: it is something else.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < float("inf"):
+        raise ArgumentError(f"{api}() got {name}={value!r:.60}; expected a positive number")
+    return float(value)
+
+
+def count(api: str, name: str, value: Any, least: int = 1) -> int:
+    """Return a number of steps or the like as an int.
+
+    Raises:
+        KindError: it is no int.
+        ArgumentError: it is less than ``least``.
+    """
+    try:
+        number = index(value)
+    except TypeError:
+        raise KindError(f"{api}() takes an int as {name}, got {value!r:.60}") from None
+    if number < least:
+        raise ArgumentError(f"{api}() got {name}={number}; expected at least {least}")
+    return number
+
+
+X = TypeVar("X")
+
+STALLED, TOO_MANY, NON_FINITE = 1.0, 2.0, 3.0
+"""Why a search for a solution failed."""
+_DIGITS = 6
+
+
+class Solution(NamedTuple, Generic[X]):
+    """The result of `root`, `fixed_point` and `cg`."""
+
+    x: X
+    """The solution, a tree like the first guess."""
+    residual: Tensor[Any]
+    """How far the equations are from being satisfied: the largest magnitude of an element, of shape ()."""
+    steps: IntTensor[Any]
+    """The number of steps."""
+    converged: BoolTensor[Any]
+    """Whether it converged."""
+
+
+def largest(x: Any) -> Any:
+    """Return the largest magnitude of the elements of a vector; 0 if there are none."""
+    return x.abs().max() if x.shape[0] else x.sum()
+
+
+def is_chosen_by_where(condition: Any, others: Sequence[Any] = ()) -> bool:
+    """Return whether the value of a bool cannot be read, so that what it chooses between is computed all the same."""
+    return recorder_of(base_for("where", (condition, *others))) is not None or differs_between_examples(condition)
+
+
+def select(condition: Any, new: Sequence[Any], old: Sequence[Any]) -> list[Any]:
+    """Return the tensors ``new`` if a bool is True, else ``old``.
+
+    Its value is read where it can be, so that what is not taken has no part in derivatives. Otherwise `where` chooses.
+    """
+    if is_chosen_by_where(condition, (*new, *old)):
+        return [x if x is y else where(condition, x, y) for x, y in zip(new, old, strict=True)]
+    return list(new if condition.item() else old)
+
+
+def refuse_failure(status: Any, causes: Mapping[int, Callable[..., str]], numbers: Sequence[Any]) -> None:
+    """Raise an error if a solver failed: at once, or in each replay of a compiled function.
+
+    Args:
+        status: a 0-d float tensor: 0, or the number of a cause.
+        causes: for each number the function of ``numbers``, in digits, that returns the message.
+        numbers: 0-d float tensors.
+
+    Raises:
+        ConvergenceError: the status is not 0.
+    """
+    values = [status.detach().int()]
+    for x in numbers:
+        values += _decimal(x.detach())
+
+    def error(status: int, *digits: int) -> ConvergenceError | None:
+        if status not in causes:
+            return None
+        shown = [f"{float(f'{m}e{e - _DIGITS}'):.6g}" for m, e in zip(digits[::2], digits[1::2], strict=True)]
+        return ConvergenceError(causes[status](*shown))
+
+    device: Any = status._device
+    device.discrete.defer_check(tuple([x._primitive for x in values]), error)
+
+
+def _decimal(x: Any) -> list[Any]:
+    """Return the digits of a number, and its power of ten, as ints: what checks of a device can pass to messages."""
+    x = x.to_dtype("float64").nan_to_num()
+    power = x.abs().maximum(1e-300).log10().floor()
+    digits = (x * 10.0 ** (-power) * 10.0**_DIGITS).round()
+    return [digits.int(), power.int()]
