@@ -12,7 +12,7 @@ from burnpy.distributions.formulas import EULER, at_end, computed, on_simplex, q
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.special.elementary import xlogy
-from burnpy.special.gamma_functions import betainc
+from burnpy.special.gamma_and_bessel import betainc
 from burnpy.tensor.random_parameters import OPEN_UNIT, POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I

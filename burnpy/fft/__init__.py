@@ -17,10 +17,10 @@ from burnpy.backend.lazy import attached
 _NAMES = {
     "burnpy.fft.complex_tensor": "ComplexTensor polar view_as_complex view_as_real",
     "burnpy.fft.convolution": "fftconvolve",
-    "burnpy.fft.frequencies": "fftfreq fftshift ifftshift rfftfreq",
     "burnpy.fft.short_time": "istft stft",
     "burnpy.fft.transforms": (
-        "fft fft2 fftn hfft hfft2 hfftn ifft ifft2 ifftn ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftn"
+        "fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn irfft irfft2 "
+        "irfftn rfft rfft2 rfftfreq rfftn"
     ),
     "burnpy.fft.windows": (
         "bartlett_window blackman_window cosine_window gaussian_window hamming_window hann_window kaiser_window "

@@ -2,18 +2,20 @@
 
 from burnpy.fft.complex_tensor import ComplexTensor, polar, view_as_complex, view_as_real
 from burnpy.fft.convolution import fftconvolve
-from burnpy.fft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from burnpy.fft.short_time import istft, stft
 from burnpy.fft.transforms import (
     fft,
     fft2,
+    fftfreq,
     fftn,
+    fftshift,
     hfft,
     hfft2,
     hfftn,
     ifft,
     ifft2,
     ifftn,
+    ifftshift,
     ihfft,
     ihfft2,
     ihfftn,
@@ -22,6 +24,7 @@ from burnpy.fft.transforms import (
     irfftn,
     rfft,
     rfft2,
+    rfftfreq,
     rfftn,
 )
 from burnpy.fft.windows import (

@@ -15,12 +15,13 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.special.bessel": "i0 i0e i1 i1e",
     "burnpy.special.elementary": (
         "entr exp2 expit expm1 log1p log_softmax logit logsumexp round sinc softmax xlog1py xlogy"
     ),
     "burnpy.special.error_functions": "erf erfc erfcx erfinv log_ndtr ndtr ndtri ndtri_exp",
-    "burnpy.special.gamma_functions": "betainc digamma gammainc gammaincc gammaln multigammaln polygamma psi zeta",
+    "burnpy.special.gamma_and_bessel": (
+        "betainc digamma gammainc gammaincc gammaln i0 i0e i1 i1e multigammaln polygamma psi zeta"
+    ),
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 

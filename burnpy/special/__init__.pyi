@@ -1,6 +1,5 @@
 """The names of `burnpy.special`, made from its table by ``make generated``."""
 
-from burnpy.special.bessel import i0, i0e, i1, i1e
 from burnpy.special.elementary import (
     entr,
     exp2,
@@ -17,12 +16,16 @@ from burnpy.special.elementary import (
     xlogy,
 )
 from burnpy.special.error_functions import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
-from burnpy.special.gamma_functions import (
+from burnpy.special.gamma_and_bessel import (
     betainc,
     digamma,
     gammainc,
     gammaincc,
     gammaln,
+    i0,
+    i0e,
+    i1,
+    i1e,
     multigammaln,
     polygamma,
     psi,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burnpy.special.elementwise_calls import of_one
+from burnpy.special.elementary import of_one
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.linalg import floating
 from burnpy.tensor.tensor import Tensor

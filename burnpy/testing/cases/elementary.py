@@ -41,6 +41,10 @@ def _xlog1py(x: Any, y: Any) -> Any:
     return np.where((x == 0) & (y == y), 0.0, x * np.log1p(y))
 
 
+def _entr(x: Any) -> Any:
+    return np.where(x == 0, 0.0, np.where(x < 0, -np.inf, -x * np.log(x)))
+
+
 elementwise("atan2", np.arctan2, x=_NONZERO, special=_SPECIAL)
 elementwise("hypot", np.hypot, x=_NONZERO, special=_SPECIAL)
 elementwise("copysign", np.copysign, x=_NONZERO, special=_SPECIAL)
@@ -54,9 +58,4 @@ elementwise("nextafter", np.nextafter, special=(0.0, -0.0, 1.0, -1.0, 3.0, math.
 elementwise("xlog1py", _xlog1py, y=_POSITIVE, special=_SPECIAL, loose=2)
 elementwise("xlogy", _xlogy, y=_POSITIVE, special=_SPECIAL, loose=2)
 elementwise("squared_difference", lambda x, y: (x - y) ** 2, special=_SPECIAL)
-
-
-elementwise("gcd", np.gcd)
-elementwise("lcm", np.lcm)
-elementwise("bitwise_left_shift", np.left_shift, y=(0.0, 4.0), special=(0.0, 1.0, -1.0, 5.0, 7.0))
-elementwise("bitwise_right_shift", np.right_shift, y=(0.0, 4.0), special=(0.0, 1.0, -1.0, 5.0, 7.0))
+elementwise("entr", _entr, x=(0.3, 3.0))

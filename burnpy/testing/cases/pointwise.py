@@ -77,3 +77,8 @@ elementwise("rsqrt", lambda x: 1 / np.sqrt(x), x=_POSITIVE)
 elementwise("sigmoid", lambda x: 1 / (1 + np.exp(-x)), special=(*SPECIAL, 80.0, -80.0))
 elementwise("erf", np.vectorize(math.erf, [float]), special=(*SPECIAL, 6.0, -6.0, 1e-3, -0.25))
 elementwise("clamp", np.clip, options=[(_LOW, _HIGH), (_LOW, None), (None, _HIGH)])
+
+elementwise("gcd", np.gcd)
+elementwise("lcm", np.lcm)
+elementwise("bitwise_left_shift", np.left_shift, y=(0.0, 4.0), special=(0.0, 1.0, -1.0, 5.0, 7.0))
+elementwise("bitwise_right_shift", np.right_shift, y=(0.0, 4.0), special=(0.0, 1.0, -1.0, 5.0, 7.0))

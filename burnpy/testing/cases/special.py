@@ -84,10 +84,6 @@ def _zeta_slope(x: Any, q: Any, order: int) -> Any:
     return (total + end**-x * tail).astype(np.float64)
 
 
-def _entr(x: Any) -> Any:
-    return np.where(x == 0, 0.0, np.where(x < 0, -np.inf, -x * np.log(x)))
-
-
 elementwise("erfc", np.vectorize(math.erfc, [float]), special=(*SPECIAL, 6.0, -6.0, 0.46, -0.48, 5.5))
 elementwise(
     "erfinv", np.vectorize(_erfinv, [float]), x=(-0.9, 0.9), special=(*SPECIAL, 0.875, -0.9375, 2.0**-14), loose=2
@@ -102,7 +98,6 @@ elementwise(
     special=_WITHOUT_POLES,
     loose=4,
 )
-elementwise("entr", _entr, x=(0.3, 3.0))
 elementwise(
     "zeta",
     np.vectorize(_zeta, [float]),
