@@ -332,12 +332,12 @@ class Unary(OperationsBase):
         """Square elementwise: x²."""
         return self.mul(x, x)
 
-    @derived(POINTWISE, vjp=lambda i, g, out: i.neg(i.mul(g, i.mul(out, out))), onnx="Reciprocal")
+    @derived(POINTWISE, vjp=lambda i, g, out: i.neg(i.mul(i.mul(g, out), out)), onnx="Reciprocal")
     def reciprocal(self, x: Float) -> Float:
         """Reciprocal: 1 / x."""
         return self.div(self.full((), 1.0, x.dtype), x)
 
-    @derived(POINTWISE, vjp=lambda i, g, out: i.mul(i.mul(g, -0.5), i.mul(i.mul(out, out), out)))
+    @derived(POINTWISE, vjp=lambda i, g, out: i.mul(i.mul(i.mul(i.mul(g, -0.5), out), out), out))
     def rsqrt(self, x: Float) -> Float:
         """Reciprocal of the square root: 1 / √x."""
         return self.reciprocal(self.sqrt(x))
