@@ -10,6 +10,7 @@ import pytest
 
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cross_entropy, func, special
 from burnpy.backend import NumPy
+from burnpy.nn import functional
 from burnpy.nn.functional import scaled_dot_product_attention
 
 Array = Any
@@ -121,3 +122,18 @@ def test_derivatives_at_large_numbers(name: str) -> None:
     x = Tensor[NumPy].from_data(value)
     found = func.grad(f)(x).item(), func.grad(func.grad(f))(x).item()
     np.testing.assert_allclose(found, (first, found[1] if second is None else second), rtol=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])
+def test_norms_of_large_numbers_have_exact_derivatives_in_float32(norm: str) -> None:
+    """The cube of the reciprocal deviation, 1e-45, is below all floats, its product with other factors is not."""
+    draws = np.random.default_rng(1)
+    x, weight, direction = (draws.normal(size=shape).astype(np.float32) for shape in ((3, 4), (4,), (3, 4)))
+
+    def tangent(dtype: str) -> Any:
+        a, w, t = (
+            Tensor[NumPy].from_data(v * s).to_dtype(dtype) for v, s in ((x, 1e15), (weight, 1e15), (direction, 1))
+        )
+        return func.jvp(lambda a: getattr(functional, norm)(a, (4,), w), (a,), (t,))[1].to_numpy()
+
+    np.testing.assert_allclose(tangent("float32"), tangent("float64"), 1e-4, 1e-5)
