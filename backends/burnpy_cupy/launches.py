@@ -111,7 +111,7 @@ class _NodeLaunch(_Launch):
 
     def __init__(self, device: Any, node: Node) -> None:
         super().__init__(device)
-        self.operands: Sequence[Ref] = [*refs_in(node.args)]
+        self.operands: Sequence[Ref] = refs_in(node.args)
 
 
 class RowsLaunch(ProgramLaunch):
@@ -189,7 +189,7 @@ class NumbersLaunch(_NodeLaunch):
     def __init__(self, device: Any, node: Node, kernel: Any) -> None:
         super().__init__(device, node)
         self._kernel = kernel
-        self.operands, self.numbers = (), [*refs_in(node.args)]
+        self.operands, self.numbers = (), refs_in(node.args)
 
     def calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
         """Return the launch of one thread."""

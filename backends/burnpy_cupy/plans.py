@@ -104,7 +104,7 @@ class CuPyExecutor(Executor):
 
     def _rows(self, node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
         """Return the launch of an operation with an index for each row, if the index was checked."""
-        refs = [*refs_in(node.args)]
+        refs = refs_in(node.args)
         x, index = refs[-2 if node.name == "cross_entropy" else 1], refs[-1]
         low, high = bounds.get(index.number, (-1, 0))
         floats = {ref.dtype for ref in (*refs[:-1], *refs_in(node.results))}
@@ -139,7 +139,7 @@ class CuPyExecutor(Executor):
     def _numbers(self, node: Node) -> NodeLaunch | None:
         """Return the launch of a formula of numbers that arithmetic alone computes."""
         formula, numbers = node.args
-        refs = [*refs_in(numbers)]
+        refs = refs_in(numbers)
         given = [None if x.__class__ is Ref else x for x in numbers]
         source = formula_source(formula, given, [ref.dtype.name for ref in refs]) if refs else None
         return None if source is None else NumbersLaunch(self._device, node, formula_kernel(self._device.xp, source))

@@ -63,7 +63,7 @@ class FinishedConvolution(NumPyLaunch):
     """
 
     def __init__(self, device: Any, node: Node, signature: Signature, kernel: Kernel, place: int) -> None:
-        self._device, given = device, [*refs_in(node.args)]
+        self._device, given = device, refs_in(node.args)
         others = [ref for k, ref in enumerate(signature.arrays) if k != place]
         self.operands = [*given, *others]
         self._count, self._name, self._settings = len(given), node.name, node.args[-4:]

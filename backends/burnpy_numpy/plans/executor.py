@@ -61,7 +61,7 @@ def _product(node: Node) -> NodeLaunch | None:
 
 def _rows(node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
     """Return the launch of an operation with an index for each row, if the index was checked."""
-    refs, (name, extents, rest) = [*refs_in(node.args)], INDEXED[node.name]
+    refs, (name, extents, rest) = refs_in(node.args), INDEXED[node.name]
     dtypes = [dtype_of(ref.dtype.name) for ref in refs]
     plan = row_plan((name, extents, rest, (node.args[-1],), *[ref.shape for ref in refs], *dtypes))
     low, high = bounds.get(refs[-1].number, (-1, 0))
@@ -76,7 +76,7 @@ _NORMS = ("normalize", "normalize_relu", "normalize_backward", "normalize_relu_b
 def _planes(node: Node) -> NodeLaunch | None:
     """Return the launch of a normalization of planes, or of its gradients; None for another one."""
     kernels = family_kernels("normalization")
-    refs, backward = [*refs_in(node.args)], "backward" in node.name
+    refs, backward = refs_in(node.args), "backward" in node.name
     x, weight, bias = refs[1:3] + refs[2:3] if backward else refs[:3]
     dims, eps = node.args[5:7] if backward else node.args[3:5]
     alike = all(ref.dtype == x.dtype for ref in refs) and x.dtype in (float32, float64) and bias.shape == weight.shape

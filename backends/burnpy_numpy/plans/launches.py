@@ -162,7 +162,7 @@ class PlanesLaunch(NumPyLaunch):
     """A normalization of planes, or its gradients, with relu where it is part of it."""
 
     def __init__(self, node: Node, kernel: TemplateKernel, groups: PlaneGroups) -> None:
-        self.operands = [*refs_in(node.args)]
+        self.operands = refs_in(node.args)
         self._kernel, self._groups, self._backward = kernel, groups, "backward" in node.name
         x, weight = self.operands[1:3] if self._backward else self.operands[:2]
         self._dtype, self._parts = x.dtype, (x.shape[0], math.prod(weight.shape))
@@ -204,7 +204,7 @@ class MaxPoolLaunch(NumPyLaunch):
     """Max pooling over windows that cover all elements, each once, or its gradient."""
 
     def __init__(self, node: Node, kernel: TemplateKernel, pool: Pool) -> None:
-        self._kernel, self._pool, self.operands = kernel, pool, [*refs_in(node.args)]
+        self._kernel, self._pool, self.operands = kernel, pool, refs_in(node.args)
         if len(self.operands) == 3:  # as the kernel takes them
             grad, x, out = self.operands
             self.operands = [grad, out, x]
@@ -227,7 +227,7 @@ class _ProductLaunch(NumPyLaunch):
     """A product of C-contiguous arrays, into memory; a large one is shared by threads."""
 
     def __init__(self, node: Node, large: bool) -> None:
-        self.operands = [*refs_in(node.args)]
+        self.operands = refs_in(node.args)
         x, y = node.args[:2]
         self._name, self._dtype, self._large = node.name, node.results.dtype, large
         self._inner, self._columns = y.shape if len(y.shape) == 2 else (*y.shape, 1)

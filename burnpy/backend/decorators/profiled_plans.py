@@ -143,7 +143,7 @@ def _flops(program: Program, rows: int, columns: int) -> int:
 def _flops_of(node: Node) -> int:
     """Return the FLOPs of a node; 0 of one that is no operation of the schema."""
     op = operations().get(node.name)
-    results = [*refs_in(node.results)]
+    results = refs_in(node.results)
     if op is None or len(op.arguments) != len(node.args) or not results:
         return 0
     return op.flops([x.shape if x.__class__ is Ref else None for x in node.args], results[0].shape)

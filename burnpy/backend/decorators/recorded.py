@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
@@ -152,7 +152,7 @@ class Recorded(Decorator[I], Generic[I]):
         self.draws.clear()
 
     @contextmanager
-    def drawn_again(self, draws: Sequence[tuple[Node, Any]]) -> Iterator[None]:
+    def drawn_again(self, draws: Sequence[tuple[Node, Any]]) -> Generator[None, None, None]:
         """Return a context manager in whose block calls that draw have the results of these, in order.
 
         So a section that is computed again in a backward pass uses the numbers that it drew first.

@@ -81,7 +81,7 @@ class ListsComputation(Computation):
     def __init__(self, node: Node) -> None:
         _, self.lists, self.given, *_ = node.args
         self.operands = [ref for members in self.lists for ref in members]
-        self.numbers = [*refs_in(self.given)]
+        self.numbers = refs_in(self.given)
 
     def overwrites(self, number: int) -> Ref | None:
         """Return the parameter, or the state, that a result replaces."""

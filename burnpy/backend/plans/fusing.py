@@ -32,7 +32,7 @@ def norm_split(node: Node, longest: int) -> int | None:
         longest: the most elements of a row.
     """
     full, row = ROW_NORMS[node.name]
-    refs, dims = [*refs_in(node.args)], tuple(node.args[-2])
+    refs, dims = refs_in(node.args), tuple(node.args[-2])
     shape, dtype, first = refs[0].shape, refs[0].dtype, dims[0]
     last = shape[first:]
     shapes = [shape] * full + [last] * row + [(*shape[:first], *(1,) * len(last))] * (len(refs) - full - row)
@@ -44,7 +44,7 @@ def norm_split(node: Node, longest: int) -> int | None:
 
 def sums_of(node: Node) -> list[Ref]:
     """Return the results of a node of `ROW_NORMS` that are sums over rows: the gradients by weight and bias."""
-    return [*refs_in(node.results)][1:] if node.name.endswith("backward") else []
+    return refs_in(node.results)[1:] if node.name.endswith("backward") else []
 
 
 def normalized(t: Any, node: Node, args: list[Any]) -> Any:
@@ -156,11 +156,11 @@ def step_of(node: Node) -> Step | None:
     """
     if node.name in ROW_NORMS:
         split = norm_split(node, LONGEST)
-        return None if split is None else Step("rows", next(refs_in(node.args)).shape, frozenset((split,)))
+        return None if split is None else Step("rows", refs_in(node.args)[0].shape, frozenset((split,)))
     results = node.results
     if results.__class__ is not Ref or node.effect or results.dtype not in DTYPES or 0 in results.shape:
         return None
-    refs = list(refs_in(node.args))
+    refs = refs_in(node.args)
     if not refs or any(ref.dtype not in DTYPES for ref in refs):
         return None
     if node.name in REDUCTIONS:
@@ -287,7 +287,7 @@ def _masked(t: Tracer, name: str, x: Any, mask: Any) -> Any:
 
 def traceable(node: Node, extents: list[Extent]) -> bool:
     """Return whether an elementwise node can be traced for arguments of these extents, with its own dtype as result."""
-    refs = list(refs_in(node.args))
+    refs = refs_in(node.args)
     try:
         rest = tuple([_hashable(x) for x in node.args if x.__class__ is not Ref])
         return _tried(

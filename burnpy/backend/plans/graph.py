@@ -125,8 +125,8 @@ def _shared(node: Node) -> dict[int, Ref]:
         source = node.args[[a.name for a in op.arguments].index(name)]
     else:
         return {}
-    results = list(refs_in(node.results))
-    sources = list(refs_in(source))
+    results = refs_in(node.results)
+    sources = refs_in(source)
     return {ref.number: sources[min(k, len(sources) - 1)] for k, ref in enumerate(results)} if sources else {}
 
 
@@ -179,7 +179,7 @@ def split(
     needed.update({ref.number: ref for ref in outputs})
     again: list[Node] = []
     for node in reversed(forward):
-        results = list(refs_in(node.results))
+        results = refs_in(node.results)
         op = operations().get(node.name)
         cheap = id(node) in invariant or (op is not None and op.view)
         if not any(ref.number in needed for ref in results) or not (recompute or cheap):

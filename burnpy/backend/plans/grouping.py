@@ -263,7 +263,7 @@ class Grouping:
         for one, two in ((group, other), (other, group)):
             if any(u.depth <= depth for u in one.consumers.values() if u is not two and u is not one):
                 return
-        group.nodes = sorted([*group.nodes, *other.nodes], key=lambda node: next(refs_in(node.results)).number)
+        group.nodes = sorted([*group.nodes, *other.nodes], key=lambda node: refs_in(node.results)[0].number)
         group.splits, group.depth, group.last = splits, depth, max(group.last, other.last)
         group.made |= other.made
         group.roles |= other.roles

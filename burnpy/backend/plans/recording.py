@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,9 +110,7 @@ def same_call(one: Node, two: Node) -> bool:
         return False
     pairs = zip(one.args, two.args, strict=True)
     return all(
-        x.alike(y) if hasattr(x, "alike") else x is y or x == y
-        for x, y in pairs
-        if next(refs_in(x), None) is None and next(refs_in(y), None) is None
+        x.alike(y) if hasattr(x, "alike") else x is y or x == y for x, y in pairs if not refs_in(x) and not refs_in(y)
     )
 
 
@@ -138,18 +136,23 @@ def _alike(x: Any, y: Any, first: Recording, second: Recording) -> bool:
     return not isinstance(x, float) or x == y or (x != x and y != y)
 
 
-def refs_in(tree: Any) -> Iterator[Ref]:
-    """Yield the values among arguments or results, members of lists and tuples included.
+def refs_in(tree: Any) -> list[Ref]:
+    """Return the values among arguments or results, members of lists and tuples included.
 
     >>> x = Ref(0, (), np.dtype("float32"))
-    >>> list(refs_in((x, [1, x], "sum")))
+    >>> refs_in((x, [1, x], "sum"))
     [%0, %0]
     """
     if tree.__class__ is Ref:
-        yield tree
-    elif tree.__class__ is tuple or tree.__class__ is list:
+        return [tree]
+    found: list[Ref] = []
+    if tree.__class__ is tuple or tree.__class__ is list:
         for member in tree:
-            yield from refs_in(member)
+            if member.__class__ is Ref:
+                found.append(member)
+            elif member.__class__ is tuple or member.__class__ is list:
+                found += refs_in(member)
+    return found
 
 
 def mapped(tree: Any, f: Callable[[Ref], Any]) -> Any:

@@ -6,10 +6,12 @@ import math
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from burnpy.backend.dtypes import float32
 from burnpy.backend.plans.fusing import applied
 from burnpy.backend.plans.grouping import Group, Grouping
-from burnpy.backend.plans.recording import Ref, refs_in
+from burnpy.backend.plans.recording import Ref, mapped, refs_in
 from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Extent, Input, Program, trace
 
@@ -64,6 +66,36 @@ class Signature:
         names = [node.name for node in self.group.nodes]
         return "+".join(names[:6]) + ("+…" if names[6:] else "")
 
+    def trace(self) -> Program:
+        """Return the program, once for groups that do the same, as those of equal layers.
+
+        Raises:
+            ProgramError: a program cannot have it.
+        """
+        numbers: dict[int, int] = {}
+
+        def own(ref: Ref) -> Any:
+            return numbers.setdefault(ref.number, len(numbers)), ref.shape, ref.dtype
+
+        group, grouping = self.group, self.grouping
+        nodes = [
+            (node.name, constant_key(mapped((node.args, node.results), own)), tuple(map(own, grouping.arguments(node))))
+            for node in group.nodes
+        ]
+        values = [
+            (group.roles.get(number), constant_key(grouping.constants.get(number)), number in group.summed)
+            for number in numbers
+        ]
+        results = tuple([numbers[ref.number] for ref in self.outputs])
+        key = (group.domain, group.split, group.whole, self._float, tuple(nodes), tuple(values), results)
+        known = all(row[1] is not None for row in (*nodes, *values))
+        program = _programs.get(key) if known else None
+        if program is None:
+            program = trace(self.traced, tuple(self.inputs), name=self.name)
+            if known and len(_programs) < _MOST_PROGRAMS:
+                _programs[key] = program
+        return program
+
     def traced(self, t: Any, *symbols: Any) -> tuple[Any, ...]:
         """Compute the outputs by a tracer."""
         group = self.group
@@ -91,6 +123,23 @@ class Signature:
                 x = t.expand(x, full if extent is Extent.FULL else (t.rows, 1))
             outputs.append(x)
         return tuple(outputs)
+
+
+_programs: dict[Any, Program] = {}
+_MOST_PROGRAMS = 1024
+
+
+def constant_key(x: Any) -> Any:
+    """Return a hashable stand-in for a constant, equal only for equal ones; None if there is none."""
+    kind = x.__class__
+    if kind is tuple or kind is list:
+        members = [constant_key(member) for member in x]
+        return None if None in members else (kind, *members)
+    if kind is float:
+        return float, x.hex()
+    if kind is slice:
+        return slice, x.start, x.stop, x.step
+    return (kind, x) if x is None or kind in (int, bool, str) or isinstance(x, np.dtype) else None
 
 
 @cache

@@ -22,7 +22,7 @@ from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.rewriting import PLACED, beside
 from burnpy.backend.plans.signature import Signature, repetition
 from burnpy.backend.plans.source import CallRun, Source
-from burnpy.backend.programs import ProgramError, trace
+from burnpy.backend.programs import ProgramError
 
 _VIEWS = ("reshape", "permute", "slice", "expand", "detach")
 
@@ -132,7 +132,7 @@ class Writer:
         if not signature.outputs:
             return None
         try:
-            program = trace(signature.traced, tuple(signature.inputs), name=signature.name)
+            program = signature.trace()
             launch = self.executor.program(program, *group.sizes)
             signature.program = program
         except ProgramError:
@@ -244,10 +244,10 @@ class Writer:
             launch = None if self.executor is None else self.executor.launch(node, self._bounds)
         if launch is not None:
             self.launched.add(id(node))
-            self._node_launch([*refs_in(node.results)], launch, position, stop)
+            self._node_launch(refs_in(node.results), launch, position, stop)
             return
         if node.name in ("bounded", "bounded_and_counted"):
-            self._bounds[next(refs_in(node.results)).number] = node.args[1:3]
+            self._bounds[refs_in(node.results)[0].number] = node.args[1:3]
         if self.executor is not None and node.results.__class__ is Ref:
             if node.name in _VIEWS and self._view(node):
                 if node.args[0].number in self._bounds:
