@@ -4,6 +4,16 @@
 >>> grads = (x * x).sum().backward()
 >>> grads[x].tolist()
 [2.0, 4.0]
+
+Where to look, with ``help(burnpy.nn)`` and so on:
+
+- Tensors: `Tensor`, `IntTensor`, `BoolTensor`, whose methods ``dir(burnpy.Tensor)`` lists; functions of several
+  tensors, such as `cat`, `where` and `einsum`, are in this module. ``burnpy.linalg``, ``fft``, ``special`` have more.
+- Backends and devices: ``burnpy.backend`` (``NumPy``, ``CuPy``); derivatives: `Autodiff`, ``burnpy.autodiff`` and, as
+  functions of functions, ``burnpy.func`` (``grad``, ``jacobian``, ``vmap``, …); plans of whole steps: `compiled`.
+- Networks: ``burnpy.nn``, ``optim``, ``data``, ``metrics``, ``train``, ``record`` (files), ``distributed``, ``models``.
+- Probability: ``burnpy.distributions``; random numbers: `Generator`, `manual_seed`.
+- Others' interfaces: ``burnpy.array_api``, ``einops``, ``interop`` (ONNX). Checks: ``burnpy.testing``, ``errors``.
 """
 
 from __future__ import annotations
@@ -15,7 +25,7 @@ from burnpy.backend.lazy import attached, missing
 
 __version__ = "0.1.0"
 _PACKAGES = (
-    "array_api data distributed distributions einops errors fft func interop linalg "
+    "array_api autodiff backend data distributed distributions einops errors fft func interop linalg "
     "metrics models nn optim record special testing train"
 )
 _NAMES = {

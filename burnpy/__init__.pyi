@@ -1,6 +1,8 @@
 """The names of `burnpy`, made from its table by ``make generated``."""
 
 from burnpy import array_api as array_api
+from burnpy import autodiff as autodiff
+from burnpy import backend as backend
 from burnpy import data as data
 from burnpy import distributed as distributed
 from burnpy import distributions as distributions

@@ -130,6 +130,20 @@ def device_of(backend: B | type[B]) -> B:
         return value()  # type: ignore[no-any-return]  # a backend class, or an alias that applies its arguments
     named = isinstance(value, (int, list, tuple)) or hasattr(value, "dtype")
     what = a(type(value).__name__) if named else " ".join(repr(backend).split())[:80]
-    raise DeviceError(
-        f"{what} is not a backend; pass a backend class such as NumPy, an alias such as Autodiff[NumPy], or a device"
-    )
+    raise DeviceError(f"{what} is not a backend; {_way_out(value)}")
+
+
+def _way_out(device: object) -> str:
+    """Return what to write for a value that is no device, such as "cuda:1" or PyTorch's ``torch.device("cuda", 1)``."""
+    kind: Any = getattr(device, "type", device)
+    if isinstance(kind, str):
+        kind, _, number = kind.lower().partition(":")
+        if not isinstance(device, str):
+            number = getattr(device, "index", None)
+        if kind in ("cuda", "gpu"):
+            return (
+                f"for a GPU write device=CuPy{f'({number})' if number else ''}, after from burnpy.backend import CuPy"
+            )
+        if kind == "cpu":
+            return "for the CPU write device=NumPy, after from burnpy.backend import NumPy"
+    return "pass a backend class such as NumPy, an alias such as Autodiff[NumPy], or a device"

@@ -25,6 +25,8 @@ bool_: DType = np.dtype(np.bool_)
 
 DEFAULT: dict[KindName, DType] = {"float": float32, "int": int64, "bool": bool_}
 """The default dtype of each kind, for tensors created from Python numbers."""
+_OF_PYTHON: dict[type | str, DType] = {float: float32, int: int64, bool: bool_, "float": float32, "int": int64}
+"""The dtypes of Python's types and their names: NumPy's "float" is float64, PyTorch's float is float32."""
 FLOATS = ("bfloat16", "float16", "float32", "float64")
 INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
@@ -53,9 +55,8 @@ def dtype_of(dtype: Any, kind: KindName | None = None) -> DType:
     >>> dtype_of(float, "float")
     dtype('float32')
     """
-    if dtype is float or dtype is int or dtype is bool:
-        result = {float: float32, int: int64, bool: bool_}[dtype]
-    else:
+    result = _OF_PYTHON.get(dtype) if isinstance(dtype, (type, str)) else None
+    if result is None:
         result = _parsed(dtype)
     if kind is not None and kind_of(result) != kind:
         owner = {"float": "Tensor", "int": "IntTensor", "bool": "BoolTensor"}

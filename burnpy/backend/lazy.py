@@ -48,7 +48,8 @@ def lazy_attributes(
     def __dir__() -> list[str]:  # noqa: N807  # a package's own
         own = vars(sys.modules[package])
         modules = [module.rpartition(".")[2] for module, names in table.items() if not names]
-        return sorted({*own, *own["__all__"], *modules})
+        special = [name for name in own if name.startswith("__")]
+        return sorted({*special, *own["__all__"], *modules})
 
     return __getattr__, __dir__
 

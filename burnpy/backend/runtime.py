@@ -11,6 +11,8 @@ from contextlib import nullcontext, suppress
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
+from burnpy.backend.errors import DeviceError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
@@ -53,6 +55,17 @@ class Runtime:
 
     else:
         inner = None
+
+    def __eq__(self, other: object) -> bool:
+        """Compare devices by identity; a name, such as "cuda", is an error, which would silently be False."""
+        if isinstance(other, str):
+            raise DeviceError(
+                f"a device is no name: {self} == {other!r} would always be False; compare "
+                "devices with `is`, as in x.device is NumPy()"
+            )
+        return self is other
+
+    __hash__ = object.__hash__
 
     def synchronize(self) -> None:
         """Wait until all pending work of the device is done, and raise the first error of `Backend.defer_check`."""

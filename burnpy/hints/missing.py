@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
+from itertools import islice
+from linecache import getline
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from burnpy.backend.errors import MissingNameError
@@ -206,14 +210,35 @@ def from_package(package: str, name: str) -> AttributeError:
     return MissingNameError(lambda: f"{package} has no {name}{_of_package(package, name)}")
 
 
-def of_tensor(owner: str, name: str) -> MissingNameError:
+def of_tensor(owner: str, name: str, caller: FrameType) -> MissingNameError:
     """Return the error for an attribute of PyTorch or NumPy that tensors of class ``owner`` do not have."""
+    code, instruction = caller.f_code, caller.f_lasti  # and not the frame, which would keep the caller's values alive
 
     def message() -> str:
         row = row_of(name)
+        if row is not None and name == "view" and (sizes := _arguments(code, instruction, name)):
+            row = row._replace(ours=f"x.reshape{sizes}")
         return f"{owner} has no {name}{advice(row) if row else _THEIRS}"
 
     return MissingNameError(message)
+
+
+def _arguments(code: CodeType, instruction: int, name: str) -> str:
+    """Return the arguments of the method that an instruction reads, in parentheses, as they are written, or ""."""
+    _, line, _, column = next(islice(code.co_positions(), instruction // 2, None))
+    if line is None or column is None:
+        return ""
+    text = getline(code.co_filename, line).encode()
+    rest = text[column:].decode(errors="replace")
+    if not text[:column].endswith(f".{name}".encode()):  # read by `getattr`
+        return ""
+    for end in (match.end() for match in re.finditer(r"\)", rest)):
+        try:
+            if isinstance(ast.parse(f"{name}{rest[:end]}", mode="eval").body, ast.Call):
+                return rest[:end]
+        except SyntaxError:  # the parenthesis closes another one
+            continue
+    return ""
 
 
 def of_object(owner: object, kind: str, name: str) -> MissingNameError:
@@ -328,6 +353,13 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "param_groups": "use optim.groups, and pass the rate to each step",
         "add_param_group": "give groups=[Group(where, …)] when it is made",
     },
-    "Variable": {"grad": _GRADIENTS, "data": "use param.value"},
+    "Variable": {
+        "grad": _GRADIENTS,
+        "data": "use param.value",
+        **dict.fromkeys(
+            ("requires_grad", "requires_grad_"),
+            "use model.no_grad(where) or model.require_grad(where), which return another model",
+        ),
+    },
 }
 """Suggestions by attribute name, for each kind of object: Module, Optimizer, Variable (a parameter or a buffer)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 BURNPY = """
+grad | burnpy.func.grad(f)(x) | the gradients of a backward pass are x.grad(grads)
 device_put | x.to_device(device)
 lax | – | scan, cond and while_loop are in burnpy.func
 tree | – | tuples, lists, dicts and modules are trees; model.map(f) is of parameters

@@ -144,6 +144,7 @@ class Variable(Subscriptable, Generic[B]):
         raise ImmutableError(
             f"{a(type(self).__name__)} never changes: its {name} cannot be assigned to; optim.step(...), model.map(f) "
             "and model.replace({path: ...}) return a new model"
+            + (", as model.no_grad(where) does of frozen parameters" if name == "requires_grad" else "")
         )
 
     __delattr__: Any = __setattr__

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Generic, Self
 
-from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, ImmutableError, KindError, ShapeError
 from burnpy.backend.primitives import Key, Shape, Value
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import WHOLE, dim_of, integer, need_flag
@@ -33,6 +33,14 @@ class At(Generic[X, B]):
 
     def __getitem__(self, key: Index[B]) -> AtIndex[X]:
         return AtIndex(self._x, key)
+
+    if not TYPE_CHECKING:  # type checkers reject it
+
+        def __setitem__(self, key, value):
+            raise ImmutableError(
+                "x.at[...] = v would change the tensor, and tensors are immutable; write x = x.at[...].set(v), or "
+                ".add, .mul, .min or .max in place of .set"
+            )
 
 
 class AtIndex(Generic[X]):

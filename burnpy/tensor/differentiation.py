@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, partial
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Never, NoReturn, Self
 
 from burnpy.backend.errors import CallError, DeviceError, KindError, NotTrackedError, ShapeError, a
+from burnpy.tensor.call_errors import inherit_method
 from burnpy.tensor.host_data import notify, watches
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import B, I, T
@@ -55,6 +57,20 @@ class DiscreteDifferentiation(TensorBase[B]):
             f"require_grad() got {a(type(self).__name__)} of dtype {self.dtype}; only float tensors have "
             "gradients: convert it first, as in x.float().require_grad()"
         )
+
+
+class _ReadByCall:
+    """The descriptor of ``grad``: of a tensor a `burnpy.tensor.grad_method.GradMethod`, of a class the function."""
+
+    def __init__(self, function: Any) -> None:
+        self.of_class = cache(partial(inherit_method, function))
+
+    def __get__(self, tensor: Any, cls: type[Any]) -> Any:
+        if tensor is None:
+            return self.of_class(cls)
+        from burnpy.tensor.grad_method import GradMethod
+
+        return GradMethod(MethodType(self.of_class(cls), tensor))
 
 
 class Differentiation(TensorBase[B]):
@@ -249,6 +265,7 @@ class Differentiation(TensorBase[B]):
 
     else:  # without the gradients, which PyTorch stores in tensors, the error says where to get them
 
+        @_ReadByCall
         def grad(self, grads=None):
             """Return the gradient of this leaf, a tensor on the inner backend; None if the backward pass did not reach
             it.

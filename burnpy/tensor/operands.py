@@ -80,8 +80,6 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
     hint = f"the other operand must be {a(name)} or a number"
     if isinstance(getattr(other, "value", None), TensorBase):
         hint = "write its .value, which is the tensor"
-    elif callable(other) and getattr(other, "__name__", "") == "grad":
-        hint = "tensors store no gradient: compute grads = loss.backward(), then read x.grad(grads)"
     raise KindError(f"{operation}() got {a(name)} and {describe(other)}; {hint}")
 
 

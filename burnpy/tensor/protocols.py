@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -42,6 +42,11 @@ class Protocols(Conversion[B]):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Handle a NumPy function of tensors: ``ndarray + tensor`` must not become an array of objects."""
         return applied(self, ufunc, method, inputs, options)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+        """Refuse a function of PyTorch, and say what to write instead."""
+        raise not_of_torch(cls, function)
 
     @property
     def __array_namespace__(self) -> Callable[..., Any]:
@@ -143,6 +148,19 @@ def restored(cls: type[Any], device: Any, array: Any, flags: tuple[bool, ...]) -
     backend = device.discrete
     make = backend.adopt_numpy if array.base is None or not writer(array) else backend.from_numpy
     return relifted(cls, device, make(array), flags)
+
+
+def not_of_torch(cls: type[Any], function: Any) -> KindError:
+    """Return the error for a function of PyTorch that got a tensor of class ``cls``."""
+    from burnpy.hints.missing import row_of
+
+    name = str(getattr(function, "__name__", function))
+    row = row_of(name)
+    way_out = f"write {row.ours}" if row is not None else f"write x.{name}()" if hasattr(cls, name) else None
+    return KindError(
+        f"torch.{name}() got {a(cls.__name__)} of burnpy, but computes with PyTorch's tensors; "
+        f"{way_out or 'compute with tensors of burnpy, or pass torch.from_dlpack(x)'}"
+    )
 
 
 REFLECTED = {

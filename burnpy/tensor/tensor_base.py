@@ -14,6 +14,7 @@ table. Type checkers and editors see the classes themselves.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from operator import attrgetter
@@ -332,7 +333,7 @@ class Elsewhere(Missing):
     def __get__(self, tensor: object, cls: type) -> NoReturn:
         from burnpy.hints.missing import of_tensor
 
-        raise of_tensor(cls.__name__, self.name)
+        raise of_tensor(cls.__name__, self.name, sys._getframe(1))
 
     def __set__(self, tensor: object, value: object) -> NoReturn:
         self.__get__(tensor, type(tensor))

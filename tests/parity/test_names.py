@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from burnpy import Tensor
+from burnpy.backend import NumPy
+from burnpy.backend.errors import KindError
 from burnpy.docs import migrating
 from burnpy.hints import torch_names
 from burnpy.hints.missing import rows
@@ -58,3 +61,20 @@ def test_what_the_table_says_to_write_computes_the_same(name: str) -> None:
     else:
         expected = function(x)
     np.testing.assert_allclose(found, expected.numpy(), rtol=2e-6, atol=1e-6)
+
+
+def test_a_function_of_pytorch_says_what_to_write() -> None:
+    x, theirs = Tensor[NumPy].ones((2, 2)), torch.ones(2, 2)
+    for call, way_out in (
+        (
+            lambda: torch.relu(x),
+            "torch.relu() got a Tensor of burnpy, but computes with PyTorch's tensors; write x.relu()",
+        ),
+        (lambda: torch.stack([x, x]), "write burnpy.stack([x, y])"),
+        (lambda: torch.nn.Linear(2, 2)(x), "torch.from_dlpack(x)"),
+        (lambda: theirs @ x, "Tensor.from_data(values, device=x.device)"),
+    ):
+        with pytest.raises(KindError) as caught:
+            call()
+        assert way_out in str(caught.value)
+    assert torch.from_dlpack(x).shape == torch.as_tensor(x.to_numpy().copy()).shape == (2, 2)

@@ -33,6 +33,11 @@ Mistake = tuple[Callable[[Any, Any, Any], Any], type[BurnpyError], list[str]]
 Theirs = type("Tensor", (), {"__module__": "torch.nn", "__dlpack__": None, "shape": (2,), "dtype": "torch.float32"})
 ARITHMETIC: list[Mistake] = [
     (lambda x, i, b: x + Theirs(), KindError, ["add()", "a Tensor and a torch.Tensor", "Tensor.from_data("]),
+    (lambda x, i, b: 0.1 * x.grad, KindError, ["x.grad is a method", "grads = loss.backward()", "x.grad(grads)"]),
+    (lambda x, i, b: x.grad == 0, KindError, ["x.grad is a method", "x.grad(grads)"]),
+    (lambda x, i, b: x if x.grad else None, KindError, ["x.grad is a method", "x.grad(grads)"]),
+    (lambda x, i, b: np.asarray(x.grad), KindError, ["x.grad is a method", "x.grad(grads)"]),
+    (lambda x, i, b: x.device == "cpu", DeviceError, ["compare devices with `is`"]),
     (lambda x, i, b: x - x.grad, KindError, ["sub()", "grads = loss.backward()", "x.grad(grads)"]),
     (lambda x, i, b: x @ Param(x), KindError, ["matmul()", "a Param of shape (2, 3)", ".value"]),
     (
@@ -211,6 +216,7 @@ INDEXING: list[Mistake] = [
     (lambda x, i, b: burnpy.where(b, x, i), KindError, ["where()", "IntTensor"]),
     (lambda x, i, b: burnpy.where(i, x, x), KindError, ["where()", "BoolTensor"]),
     (lambda x, i, b: burnpy.where(b, x, x[:, :2]), ShapeError, ["where()", "(2, 3)", "(2, 2)"]),
+    (lambda x, i, b: x.at.__setitem__(0, 1.0), ImmutableError, ["x = x.at[...].set(v)"]),
     (lambda x, i, b: x.at[2], IndexRangeError, ["index 2"]),
     (lambda x, i, b: x.at[0].set(x), ShapeError, ["at[...].set()", "(2, 3)", "(3,)"]),
     (lambda x, i, b: x.at[[0, 0]].mul(x[:, :2]), ShapeError, ["at[...].mul()", "(2, 2)"]),
@@ -388,6 +394,10 @@ def test_what_pytorch_has_and_where_it_is_here(kind: Any) -> None:
             getattr(x, name)(1)
         assert words in str(caught.value)
     assert hasattr(x, "reshape")
+    with pytest.raises(AttributeError, match=r"write x\.reshape\(x\.numel\(\) // \(1 \+ 1\), 2\) \("):
+        x.view(x.numel() // (1 + 1), 2)
+    with pytest.raises(AttributeError, match=r"write x\.reshape\(3, 2\) \("):
+        _ = x.view
 
 
 MIXING = [
