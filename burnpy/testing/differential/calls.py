@@ -46,7 +46,7 @@ def call(name: str, *args: Any) -> Any:
     op = operations()[name]
     tensors = [x for x in _members(args) if isinstance(x, TensorBase)]
     dtype = next((x.dtype for x in tensors if x.kind == "float"), float64)
-    given = [_resolved(a, dtype) for a in args]
+    given = [_resolved(rounded(a), dtype) for a in args]  # each use of a value has an error of its own
     if op.elementwise and isinstance(given[0], TensorBase) and hasattr(given[0], name) and len(op.results) == 1:
         return rounded(getattr(given[0], name)(*given[1:]))
     floats = [x.device for x in tensors if x.kind == "float"]
