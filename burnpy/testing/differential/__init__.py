@@ -18,6 +18,7 @@ A third party's backend, or an operation of one's own, is tried in one call, in 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -59,11 +60,12 @@ __all__ = [
 def differential(
     backend: Backend | type[Backend],
     *,
-    seed: int = 0,
-    count: int = 300,
+    seed: int | None = 0,
+    count: int | None = 300,
     seconds: float | None = None,
     only: str | None = None,
     plans: float = 0.1,
+    each: int = 6,
     blocks: Sequence[Block] = (),
     entries: Sequence[str] | None = None,
 ) -> Report:
@@ -71,11 +73,12 @@ def differential(
 
     Args:
         backend: the backend that computes, as a class, an alias or a device.
-        seed: the seed of the samples.
-        count: the number of samples.
+        seed: the seed of the samples; None for another one each time.
+        count: the number of samples; None for as many as there is time for.
         seconds: the time after which no further sample is tried.
         only: words, separated by commas; transformations whose names contain one are tried.
         plans: the share of the samples that are compiled, too, which takes longest.
+        each: the number of transformations of a sample, and a third as many that compile.
         blocks: further building blocks, which are tried most often.
         entries: operations and building blocks that samples may have, by name; None for all.
 
@@ -89,7 +92,18 @@ def differential(
     >>> report.samples
     2
     """
-    report = run(backend, seed, count=count, seconds=seconds, only=only, plans=plans, blocks=blocks, entries=entries)
+    chosen_seed = int.from_bytes(os.urandom(4), "little") if seed is None else seed
+    report = run(
+        backend,
+        chosen_seed,
+        count=count,
+        seconds=seconds,
+        only=only,
+        plans=plans,
+        each=each,
+        blocks=blocks,
+        entries=entries,
+    )
     if report.failures:
         raise AssertionError("\n".join([f"{len(report.failures)} samples disagree:", *map(str, report.failures)]))
     return report

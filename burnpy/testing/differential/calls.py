@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from burnpy.testing.cases.samples import ByDType, ByKind, CaseDType
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from burnpy.backend.entries import Operation
     from burnpy.backend.primitives import DType
 
 CLASSES: dict[str, Any] = {"float": Tensor, "int": IntTensor, "bool": BoolTensor}
@@ -43,7 +45,7 @@ def call(name: str, *args: Any) -> Any:
     >>> call("cumsum", Tensor[NumPy].from_data([1.0, 2.0]), 0).tolist()
     [1.0, 3.0]
     """
-    op = operations()[name]
+    op = operation(name)
     tensors = [x for x in _members(args) if isinstance(x, TensorBase)]
     dtype = next((x.dtype for x in tensors if x.kind == "float"), float64)
     given = [_resolved(rounded(a), dtype) for a in args]  # each use of a value has an error of its own
@@ -67,6 +69,12 @@ def call(name: str, *args: Any) -> Any:
     )
     found = [rounded(new_tensor(CLASSES[kind_of(r.dtype)], top, r)) for r in _members(results)]
     return tuple(found) if isinstance(results, (tuple, list)) else found[0]
+
+
+@cache
+def operation(name: str) -> Operation:
+    """Return an operation of the schema."""
+    return operations()[name]
 
 
 def constant(values: Any, like: Tensor[Any]) -> Any:

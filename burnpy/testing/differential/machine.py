@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from burnpy.testing.cases.blocks import Block
 
-TRIALS = 5
+TRIALS = 4
 """The number of computations with random rounding errors that estimate a condition."""
 TIMES = 24.0
 """How many times larger a difference may be than the effect of such errors."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.backend.backend import operations
 from burnpy.backend.dtypes import float64
 from burnpy.backend.errors import BurnpyError
 from burnpy.tensor.tensor import Tensor
@@ -23,6 +22,7 @@ from burnpy.testing.differential.calls import (
     Constant,
     Named,
     Ref,
+    operation,
     refs,
 )
 
@@ -52,9 +52,9 @@ class Maker:
         self.seed = seed
         self.blocks: Mapping[str, Block] = BLOCKS | {block.name: block for block in blocks}
         rows = [n for n in ROWS if entries is None or n in entries]
-        self.elementwise = [n for n in rows if operations()[n].elementwise and "float" in ROWS[n].kinds]
-        self.along = [n for n in rows if _along(operations()[n]) and "float" in ROWS[n].kinds]
-        self.general = [n for n in rows if operations()[n].arguments and any(a.kind for a in operations()[n].arguments)]
+        self.elementwise = [n for n in rows if operation(n).elementwise and "float" in ROWS[n].kinds]
+        self.along = [n for n in rows if _along(operation(n)) and "float" in ROWS[n].kinds]
+        self.general = [n for n in rows if operation(n).arguments and any(a.kind for a in operation(n).arguments)]
         self.composed = [n for n in self.blocks if entries is None or n in entries]
         own = [block.name for block in blocks]
         self.groups = [
@@ -118,7 +118,7 @@ class _Making:
     def _named(self, group: Sequence[str]) -> str:
         """Choose an operation of a group; one in eight of those that take hundreds of times as long as others."""
         name = str(self.rng.choice(group))
-        costly = name in ROWS and isinstance(counts := operations()[name].counts, int) and counts > COSTLY
+        costly = name in ROWS and isinstance(counts := operation(name).counts, int) and counts > COSTLY
         return self._named(group) if costly and self.rng.random() < 0.875 else name
 
     def _shapes(self) -> list[tuple[int, ...]]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend import NumPy
-from burnpy.backend.backend import operations
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.schema import Algebra
 from burnpy.func import grad
@@ -77,7 +76,7 @@ class Sample:
             any(block.draws for block in blocks),
             any(block.by_value for block in blocks),
             not self.rough
-            and not any(_detaches(operations()[name]) for name in names)
+            and not any(_detaches(calls.operation(name)) for name in names)
             and not any(block.by_value for block in blocks),
             self.narrow or any(block.narrow for block in blocks),
             max([*[ROWS[name].loose for name in names], *[block.loose for block in blocks]], default=1.0),
@@ -111,6 +110,8 @@ class Sample:
             new = [f"v{len(names) + k}" for k in range(step.results)]
             args = ", ".join(written(a, names) for a in step.args)
             shown = f'call("{step.name}", {args})' if step.block is None else f'block("{step.name}", {args})'
+            if step.block is not None and step.name not in BLOCKS:  # of the caller's own
+                shown = f"{step.block.function.__name__}({args})"
             lines.append(f"    {', '.join(new)} = {shown if len(new) > 1 else f'flat({shown})[0]'}")
             names += new
         lines.append(f"    return {', '.join(names[k] for k in self.outputs)}{',' if len(self.outputs) == 1 else ''}")

@@ -337,7 +337,7 @@ _WAYS: tuple[tuple[str, Mapping[str, str], Callable[[Case, str], Arrays], dict[s
     ("{}, in threads", _ALL, _threads, {"draws": False, "weight": 0.3}),
     ("Checked {}", _ALL, _on(Checked), {"weight": 0.4}),
     ("Profiled {}", _ALL, _on(Profiled), {"weight": 0.3}),
-    ("float32 {}", _ALL, _narrow("float32"), {"dtype": "float32", "draws": False, "weight": 2.0}),
+    ("float32 {}", _ALL, _narrow("float32"), {"dtype": "float32", "draws": False, "weight": 1.2}),
     ("float16 {}", _TWO, _narrow("float16"), {"dtype": "float16", "draws": False, "weight": 0.4}),
     ("bfloat16 {}", _TWO, _narrow("bfloat16"), {"dtype": "bfloat16", "draws": False, "weight": 0.4}),
     ("compiled({}), without kernels", _ALL, _without_kernels, {"weight": 0.15}),
