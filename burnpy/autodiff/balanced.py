@@ -42,7 +42,8 @@ def cost_of(op: Operation) -> Cost | None:
     Results must be saved if a second call would not return them again, as for random numbers; if the arguments may have
     been overwritten; and if they are constants, which have no gradient.
     """
-    if not any(op.float_results) or op.consumes or (op.algebra is Algebra.NONDIFFERENTIABLE and not op.elementwise):
+    constant = op.algebra is Algebra.NONDIFFERENTIABLE and not op.elementwise
+    if not any(op.float_results) or op.draws or op.consumes or constant:
         return None
     if op.view is not None:
         return lambda args, shape: 0

@@ -78,6 +78,11 @@ class Operation(NamedTuple):
         """The first line of the operation's docstring."""
         return (self.function.__doc__ or "").strip().split("\n")[0]
 
+    @property
+    def draws(self) -> bool:
+        """True if it draws random numbers, so that a second call returns others."""
+        return any(argument.name == "generator" for argument in self.arguments)
+
     def consumed(self, args: Sequence[Any]) -> tuple[str, ...]:
         """Return the names of the arguments whose memory a call may overwrite; ``args`` are all arguments, in order.
 

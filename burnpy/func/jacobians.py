@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from math import prod
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar, overload
 
@@ -33,6 +34,7 @@ from burnpy.func.user_functions import (
     select_arguments,
 )
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.generator import completed, replayed, states
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B
@@ -331,6 +333,7 @@ def blocks_by_columns(
     inputs = [on_base(api, x, base) for x in chosen.leaves]
     draws: list[Value] = []
     first: PushedFunction | None = None
+    drawn = states()
     by_input: list[list[list[Value]]] = []
     for k, x in enumerate(inputs):
         count, start = x.numel(), 0
@@ -338,8 +341,10 @@ def blocks_by_columns(
         while start < count:
             chunk = chunk_size or _columns_in_memory(x, first)
             units = _units(base, start, min(chunk, count - start), x)
-            result, columns = _pushed(api, f, chosen, kwargs, has_aux, k, units, base, draws)
-            first = first or result
+            with nullcontext() if first is None else replayed(drawn):
+                result, columns = _pushed(api, f, chosen, kwargs, has_aux, k, units, base, draws)
+            if first is None:
+                first, drawn = result, completed(drawn)
             chunks.append(columns)
             start += units.shape[0]
         by_input.append([list(parts) for parts in zip(*chunks, strict=True)])
@@ -369,7 +374,8 @@ def _pushed(
 ) -> tuple[PushedFunction, list[Value]]:
     """Run a function with a batch of tangents of the input at ``place``.
 
-    Returns the outputs, and the tangents of each with the batch first. Functions draw the same numbers in every chunk.
+    Returns the outputs, and the tangents of each with the batch first. Functions draw the same numbers in every chunk:
+    on a level, ``draws``; in a chunk of one, which is on none, the caller's generators start from their first states.
     """
     tangents: list[Tensor[Any] | None] = [None] * len(chosen.leaves)
     if units.shape[0] == 1:

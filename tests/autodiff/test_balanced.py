@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cat, errors
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cat, errors, manual_seed
 from burnpy.autodiff import Balanced, Forward, Function, checkpoint, checkpoint_sequential
 from burnpy.autodiff.balanced import PASS, cost_of
 from burnpy.autodiff.modes import no_grad
@@ -452,5 +452,26 @@ def test_costs_come_from_the_declarations() -> None:
     assert cost("sum", x, (1,), False) == PASS * 32
     assert cost("index_select", x, 0, np.zeros(3, np.int64)) == PASS * 24
     assert cost("mT", x) == 0
-    for name in ("accumulate", "average_update", "random_normal", "full", "argmax", "eq"):
+    for name in (
+        "accumulate",
+        "average_update",
+        "random_normal",
+        "random_gamma",
+        "random_poisson",
+        "random_log_dirichlet",
+        "full",
+        "argmax",
+        "eq",
+    ):
         assert cost_of(operations()[name]) is None, name
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("draw", [Tensor.gamma, Tensor.dirichlet, lambda shape, a: Tensor.beta(shape, a, a)])
+def test_the_backward_pass_uses_the_numbers_that_were_drawn(draw: Any) -> None:
+    gradients = []
+    for device in (Plain, Train):
+        manual_seed(0)
+        a = leaf((4,), device)
+        gradients.append(a.grad(draw((3, 4), a).sin().sum().backward()).tolist())  # type: ignore[union-attr]  # reached
+    assert gradients[0] == gradients[1]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Tensor
+from burnpy import Tensor, manual_seed
 from burnpy.autodiff import Context, Function, custom_vjp
 from burnpy.backend import NumPy, errors
 from burnpy.func import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp
@@ -194,3 +194,19 @@ def test_columns_draw_the_same_numbers() -> None:
         columns = jacfwd(lambda x: dropout(x, 0.5), chunk_size=size)(x).to_numpy()
         assert set(np.diagonal(columns).tolist()) <= {0.0, 2.0}
         assert np.count_nonzero(columns - np.diag(np.diagonal(columns))) == 0
+
+
+@pytest.mark.parametrize("shapes", [((1,), (3,)), ((3,), (1,)), ((3,), ())])
+@pytest.mark.parametrize("chunk_size", [None, 1, 2])
+def test_all_columns_are_of_the_same_draws(shapes: Any, chunk_size: int | None) -> None:
+    x, y = [Tensor[NumPy].ones(shape) for shape in shapes]
+
+    def noisy(x: Any, y: Any) -> Any:
+        return (x.normal_like() + 2.0) * x + (y.normal_like() * y).sum()
+
+    found = []
+    for of in (jacrev, jacfwd):
+        manual_seed(3)
+        found.append([block.tolist() for block in of(noisy, (0, 1), chunk_size=chunk_size)(x, y)])
+        found[-1].append(Tensor[NumPy].uniform(()).item())  # the generators stand where one call leaves them
+    assert found[0] == found[1]
