@@ -15,7 +15,7 @@ from burnpy.backend.schema import Algebra
 from burnpy.func import grad
 from burnpy.tensor.tensor import Tensor
 from burnpy.testing.cases import ROWS
-from burnpy.testing.cases.blocks import Block
+from burnpy.testing.cases.blocks import BLOCKS, Block
 from burnpy.testing.differential import calls
 from burnpy.testing.differential.calls import (
     Applied,
