@@ -152,18 +152,30 @@ class Distribution(Module[B], Generic[B, V]):
 
     def cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return the probability of numbers up to a value, the value included; small ones keep all digits."""
-        self._expect_numbers("cdf", value)
-        low, high = self._ends
-        inside = value.isfinite() & (value >= low) & (value <= high)
-        bounded = isinstance(high, Tensor) or math.isfinite(high)
-        middle = (low + high) * 0.5 if bounded else low + 1.0 if isinstance(low, Tensor) else 1.0  # any number inside
-        p = self._cdf(value.where(inside, middle))
-        p = p.where(inside | (value >= high), 0.0).where(inside | (value < high), 1.0)
-        return p.where(value == value, math.nan)
+        return self._with_ends("cdf", self._cdf, value, 0.0, 1.0)
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return `cdf` of finite numbers inside of the support."""
         self._refuse_method("cdf")
+
+    def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of `cdf`, which many families have where `cdf` rounds to 0."""
+        return self._with_ends("log_cdf", self._log_cdf, value, -math.inf, 0.0)
+
+    def _log_cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return `log_cdf` of finite numbers inside of the support."""
+        return self._cdf(value).log()
+
+    def _with_ends(self, method: str, f: Callable[[Any], Any], value: Any, below: float, above: float) -> Tensor[B]:
+        """Return a function of numbers, with what it is below and above the support."""
+        self._expect_numbers(method, value)
+        low, high = self._ends
+        inside = value.isfinite() & (value >= low) & (value <= high)
+        bounded = isinstance(high, Tensor) or math.isfinite(high)
+        middle = (low + high) * 0.5 if bounded else low + 1.0 if isinstance(low, Tensor) else 1.0  # any number inside
+        found: Tensor[B] = f(value.where(inside, middle))
+        found = found.where(inside | (value >= high), below).where(inside | (value < high), above)
+        return found.where(value == value, math.nan)
 
     def icdf(self, probability: Tensor[B]) -> Tensor[B]:
         """Return the least number up to which the probability is the given one: the inverse of `cdf`, or quantile.

@@ -17,7 +17,7 @@ from burnpy.distributions.bijections import Bijection
 from burnpy.distributions.binomial import Binomial
 from burnpy.distributions.distribution import DIVERGENCES, Distribution, Independent, register_kl
 from burnpy.distributions.exponential import Exponential, Pareto
-from burnpy.distributions.formulas import EULER
+from burnpy.distributions.formulas import EULER, computed, log_of
 from burnpy.distributions.gamma import Gamma
 from burnpy.distributions.location_scale import Gumbel, Laplace
 from burnpy.distributions.normal import Normal
@@ -104,7 +104,8 @@ def mean_exp(p: Any, t: Tensor[Any]) -> Tensor[Any]:
 
 @register_kl(Bernoulli, Poisson)
 def _bernoulli_poisson(p: Bernoulli[B], q: Poisson[B]) -> Tensor[B]:
-    return -p.entropy() - (p.probs * q.rate.log().masked_fill(p.probs == 0.0, 0.0) - q.rate)
+    log_rate = computed("kl", lambda b, rate: (log_of(b, rate),), q.rate)
+    return -p.entropy() - (p.probs * log_rate.masked_fill(p.probs == 0.0, 0.0) - q.rate)
 
 
 @register_kl(Beta, Normal)

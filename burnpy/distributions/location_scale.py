@@ -91,8 +91,7 @@ class Laplace(LocationScale[B]):
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         return computed("Laplace.cdf", _laplace_cdf, value, self.loc, self.scale)
 
-    def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
+    def _log_cdf(self, value: Tensor[B]) -> Tensor[B]:
         return computed("Laplace.log_cdf", _laplace_log_cdf, value, self.loc, self.scale)
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
@@ -135,8 +134,7 @@ class Logistic(LocationScale[B]):
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         return ((value - self.loc) / self.scale).sigmoid()
 
-    def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
+    def _log_cdf(self, value: Tensor[B]) -> Tensor[B]:
         return -((self.loc - value) / self.scale).softplus()
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
@@ -224,10 +222,9 @@ class Gumbel(LocationScale[B]):
         return (self.scale.log() + (1.0 + EULER)).expand(self.batch_shape)
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
-        return self.log_cdf(value).exp()
+        return self._log_cdf(value).exp()
 
-    def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
+    def _log_cdf(self, value: Tensor[B]) -> Tensor[B]:
         return -((self.loc - value) / self.scale).exp()
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:

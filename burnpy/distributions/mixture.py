@@ -86,8 +86,7 @@ class Mixture(Distribution[B, Tensor[B]]):
         ratio = (logs - total.where(inside, 0.0).unsqueeze(-1)).clamp(-80.0, 80.0).exp()
         return total + (shares.where(shares == 0.0, 0.0) * ratio).sum(dim=-1).where(inside, 0.0)
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value."""
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         return (self.components.cdf(value.unsqueeze(-1)) * self.weights._shares()).sum(dim=-1)
 
     def _weighted(self, x: Tensor[B]) -> Tensor[B]:

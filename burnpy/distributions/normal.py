@@ -56,8 +56,7 @@ class Normal(LocationScale[B]):
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         return ndtr(self._standardized(value))
 
-    def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
+    def _log_cdf(self, value: Tensor[B]) -> Tensor[B]:
         return log_ndtr(self._standardized(value))
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
@@ -109,9 +108,9 @@ class LogNormal(LocationScale[B]):
         zero = value == 0.0
         return ndtr(self._standardized(value.where(~zero, 1.0))).masked_fill(zero, 0.0)
 
-    def log_cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the logarithm of `cdf`, which is finite where that rounds to 0."""
-        return log_ndtr(self._standardized(value))
+    def _log_cdf(self, value: Tensor[B]) -> Tensor[B]:
+        zero = value == 0.0
+        return log_ndtr(self._standardized(value.where(~zero, 1.0))).masked_fill(zero, -math.inf)
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         return (self.loc + self.scale * ndtri(probability)).exp()

@@ -102,8 +102,8 @@ class Transformed(Reparametrized[B]):
             total = total - term
         return total if fits is None else total.where(fits, -math.inf)
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value, by the base's `cdf`."""
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return `cdf` of finite numbers, by the base's."""
         if self._event_ndim:
             raise ArgumentError(f"Transformed.cdf() takes numbers, and events here have shape {self.event_shape}")
         x, _, fits = self._preimage(value)

@@ -353,6 +353,8 @@ def test_distribution_functions_at_the_ends(family: Family) -> None:
                     )
 
                 assert not func.grad(lambda p: cdf(p).sum())(T.from_data(columns[k])).isnan().any()
+            found = ours.log_cdf(T.from_data(x[:2])).to_numpy()
+            np.testing.assert_array_equal(found, np.array([[-INF], [0.0]]) + 0.0 * found[1])
         if family.has(ours, "_icdf") and not family.discrete:
             p = np.array([0.0, 1.0, -0.1, 1.1, NAN])[:, None]
             np.testing.assert_allclose(ours.icdf(T.from_data(p)).to_numpy(), theirs.ppf(p), 1e-12)
