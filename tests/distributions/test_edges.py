@@ -304,18 +304,18 @@ def test_densities_and_slopes(name: str, dtype: str, rtol: float) -> None:
                     assert slope == pytest.approx(sum(sides) / len(sides), rel=rtol, abs=rtol), (numbers, k)
 
 
-def value_and_slope(density: Density, x: Any, *parameters: Any) -> Any:
-    return func.value_and_grad(lambda p: density.make(p, *parameters[1:]).log_prob(x).sum())(parameters[0])
+def value_and_slope(make: Callable[..., Any], x: Any, *parameters: Any) -> Any:
+    return func.value_and_grad(lambda p: make(p, *parameters[1:]).log_prob(x).sum())(parameters[0])
 
 
 @pytest.mark.slow
 @every_row("name", DENSITIES)
 def test_rows_of_a_batch_at_the_ends(name: str) -> None:
     density = DENSITIES[name]
-    tensors = [T.from_data(column) for column in density.columns("float64")]
+    make, tensors = density.make, [T.from_data(column) for column in density.columns("float64")]
     with np.errstate(all="ignore"):
-        _, slope = value_and_slope(density, *tensors)
-        each = func.vmap(lambda *xs: value_and_slope(density, *xs))(*tensors)
+        _, slope = value_and_slope(make, *tensors)
+        each = func.vmap(lambda *xs: value_and_slope(make, *xs))(*tensors)
         expected = density.make(*tensors[1:]).log_prob(tensors[0]).to_numpy()
     np.testing.assert_allclose(each[0].to_numpy(), expected, 1e-12)
     np.testing.assert_allclose(each[1].to_numpy(), slope.to_numpy(), 1e-9, 1e-12)
@@ -326,11 +326,11 @@ def test_rows_of_a_batch_at_the_ends(name: str) -> None:
 def test_kernels_at_the_ends(name: str) -> None:
     """Kernels of plans and of large arrays have the values and slopes of operations one by one."""
     density = DENSITIES[name]
-    tensors = [T.from_data(column) for column in density.columns("float64")]
+    make, tensors = density.make, [T.from_data(column) for column in density.columns("float64")]
     with np.errstate(all="ignore"):
-        _, slope = value_and_slope(density, *tensors)
-        _, large = value_and_slope(density, *[x.tile((60,)) for x in tensors])
-        _, recorded = compiled(lambda *xs: value_and_slope(density, *xs))(*tensors)
+        _, slope = value_and_slope(make, *tensors)
+        _, large = value_and_slope(make, *[x.tile((60,)) for x in tensors])
+        _, recorded = compiled(lambda *xs: value_and_slope(make, *xs))(*tensors)
     for found in (recorded, large[: slope.shape[0]]):
         np.testing.assert_allclose(found.to_numpy(), slope.to_numpy(), 1e-9, 1e-12)
 

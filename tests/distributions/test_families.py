@@ -158,10 +158,11 @@ def test_plans_and_examples_at_once(family: Family) -> None:
     parameters = [Tensor[NumPy].from_data(np.array(p), dtype="float32") for p in family.checked]
     x = Tensor[NumPy].from_data(np.resize(np.array(family.inside, np.float32), 2 * len(family.checked[0])))
     x = x.reshape(2, -1)
-    batch = family.make(*parameters).log_prob(x)
-    one = func.vmap(lambda x, *ps: family.make(*ps).log_prob(x), in_dims=(1, *[0] * len(parameters)), out_dims=1)
+    make = family.make
+    batch = make(*parameters).log_prob(x)
+    one = func.vmap(lambda x, *ps: make(*ps).log_prob(x), in_dims=(1, *[0] * len(parameters)), out_dims=1)
     assert one(x, *parameters).allclose(batch, rtol=1e-5)
-    plan = compiled(lambda x, *ps: family.make(*ps).log_prob(x))
+    plan = compiled(lambda x, *ps: make(*ps).log_prob(x))
     assert plan(x, *parameters).allclose(batch, rtol=1e-5)
 
 

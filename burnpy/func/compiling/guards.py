@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import random
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
 from fractions import Fraction
@@ -67,7 +67,7 @@ class Place(NamedTuple):
 
 def members_of(container: Any) -> Any:
     """Return the members of a container as a tuple, those of a dict after its keys."""
-    return (*container, *container.values()) if hasattr(container, "values") else tuple(container)
+    return (*container, *container.values()) if isinstance(container, Mapping) else tuple(container)
 
 
 def same(now: Any, before: Any) -> bool:
@@ -103,7 +103,7 @@ def of_places(places: Collection[Place]) -> Callable[[], bool]:
                 source.write(f"if {now} is not {value}: return False")
             continue
         before, alike = place.value, source.bind(is_)
-        mapping = hasattr(place.objects[0], "values")
+        mapping = isinstance(place.objects[0], Mapping)
         count = len(before) // (1 + mapping)
         tests = [f"len({now}) != {count}"]
         if mapping:

@@ -379,6 +379,11 @@ def test_arguments_that_are_objects() -> None:
             compiled(lambda x, k: x)(X, wrong)
 
 
+def test_a_named_tuple_may_have_a_field_named_values() -> None:
+    named: Any = collections.namedtuple("named", "values")((2.0, 3.0))  # its field is what counts
+    assert compiled(lambda x: x * named.values[1])(X).item() == 3.0
+
+
 def test_the_array_of_a_user_stays_open() -> None:
     k = np.ones(3)
     compiled(lambda x: x * float(k[0]))(X)
