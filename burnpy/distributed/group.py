@@ -157,7 +157,7 @@ class Group:
             if sign:
                 warnings.warn(
                     f"Group.world() is a group of one, as no launcher started this process, although {sign}; start the "
-                    "program with mpiexec -n N python -m mpi4py, or with srun",
+                    "program with python -m burnpy.distributed -n N, or with mpiexec or srun",
                     RuntimeWarning,
                     stacklevel=2,
                 )

@@ -353,6 +353,18 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "param_groups": "use optim.groups, and pass the rate to each step",
         "add_param_group": "give groups=[Group(where, …)] when it is made",
     },
+    "Schedule": {
+        "step": "a schedule has no state: count the steps, and pass its rate: optim.step(schedule(step), model, grads)",
+        **dict.fromkeys(("get_last_lr", "get_lr"), "use schedule(step), the rate of a step"),
+        "last_epoch": "a schedule has no state; count the steps yourself",
+        "state_dict": "a schedule has no state: save the number of the step, and the schedule by pickle",
+        "load_state_dict": "a schedule has no state: call schedule(step) with the number of the step",
+    },
+    "Plateau": {
+        "step": "use plateau = plateau.observe(loss), which returns the next",
+        **dict.fromkeys(("get_last_lr", "get_lr"), "use plateau.lr"),
+        "state_dict": "it is a value: save it by pickle",
+    },
     "Variable": {
         "grad": _GRADIENTS,
         "data": "use param.value",

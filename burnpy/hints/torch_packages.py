@@ -232,6 +232,8 @@ ReduceLROnPlateau | ReduceOnPlateau | observe(loss) gives the next, whose lr is 
 Adadelta | AdaDelta
 LBFGS | LBfgs | its minimize(rate, model, loss_and_grads) takes a function of the model
 ASGD | Asgd
+clip_grad_norm_ | clip_by_global_norm | it returns new ones: grads = clip_by_global_norm(grads, 1.0)
+clip_grad_value_ | clip_by_value | it returns new ones: grads = clip_by_value(grads, 1.0)
 SparseAdam | Adam | gradients are dense
 Rprop | Rprop
 lr_scheduler | StepLr, CosineLr and the like, in burnpy.optim itself

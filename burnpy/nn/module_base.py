@@ -16,7 +16,17 @@ import numpy as np
 from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import DeviceError, ImmutableError, KindError, ModuleError, a
 from burnpy.nn.module_errors import call_error, missing_attribute, refuse_call, signature_of
-from burnpy.nn.module_tree import FrozenDict, TreeNode, joined, new_module, part_names, regrouped, variables_in, walk
+from burnpy.nn.module_tree import (
+    FrozenDict,
+    FrozenList,
+    TreeNode,
+    joined,
+    new_module,
+    part_names,
+    regrouped,
+    variables_in,
+    walk,
+)
 from burnpy.nn.param import Param, Variable
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor_base import TensorBase
@@ -77,7 +87,7 @@ def check_variables(module: TreeNode) -> None:
 def _read_only(value: Any, name: str, path: str) -> tuple[Any, bool]:
     """Return the read-only form of a field's value, and whether it contains variables or modules.
 
-    Lists become tuples and dicts become `FrozenDict`.
+    Lists become tuples, of modules and parameters `FrozenList`, and dicts become `FrozenDict`.
 
     Raises:
         ModuleError: a module cannot store it.
@@ -107,7 +117,8 @@ def _read_only(value: Any, name: str, path: str) -> tuple[Any, bool]:
         read_only_parts = [
             _read_only(part, name, joined(path, place)) for place, part in zip(part_names(parts), parts, strict=True)
         ]
-        return regrouped(tuple([part for part, _ in read_only_parts]), parts), any(tree for _, tree in read_only_parts)
+        is_tree, stored = any(tree for _, tree in read_only_parts), tuple([part for part, _ in read_only_parts])
+        return FrozenList(stored) if is_tree and isinstance(value, list) else regrouped(stored, parts), is_tree
     if isinstance(value, Mapping):
         entries = {key: _read_only(part, name, joined(path, key)) for key, part in value.items()}
         is_tree = any(tree for _, tree in entries.values())

@@ -52,6 +52,24 @@ class FrozenDict(dict[K, V]):
         return self
 
 
+class FrozenList(tuple[V, ...]):
+    """A list of modules or parameters in a field of a module: a tuple, whose methods of a list say what to write."""
+
+    __slots__ = ()
+
+    def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
+        raise ImmutableError(
+            "a list of a module is a tuple once __init__ is done, and never changes; fill the list in __init__, or "
+            "make another model: model.replace({path: (*model.layers, layer)})"
+        )
+
+    if not TYPE_CHECKING:  # type checkers see a plain tuple
+        __setitem__ = __delitem__ = append = extend = insert = pop = remove = clear = sort = reverse = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenList, (tuple(self),)
+
+
 def joined(path: str, name: object) -> str:
     """Return the path of the child ``name`` of ``path``."""
     return f"{path}.{name}" if path else str(name)
@@ -64,6 +82,8 @@ def part_names(parts: tuple[Any, ...]) -> tuple[str, ...]:
 
 def regrouped(parts: tuple[Any, ...], like: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return ``parts`` as a tuple of the class of ``like``, which may be a named tuple."""
+    if type(like) is FrozenList:
+        return FrozenList(parts)
     return type(like)(*parts) if hasattr(like, "_fields") else parts
 
 

@@ -178,6 +178,15 @@ def check_form(operation: str, shape: Shape, dims: int, channels: str = "channel
         )
 
 
+def channels_first(shape: Shape, channels: int, batched: bool) -> str:
+    """Return the end of an error message for x with another number of channels: what moves them, if they are last."""
+    if len(shape) < 3 or shape[-1] != channels:
+        return ""
+    first = (0,) if batched else ()
+    order = (*first, len(shape) - 1, *range(len(first), len(shape) - 1))
+    return f"; the channels come before the sizes here: x.permute{order}"
+
+
 def batch_of(x: Tensor[B], dims: int) -> Tensor[B]:
     """Return images (``dims`` 2) or volumes (3) as a batch, adding N = 1 to a single one."""
     return x.unsqueeze(0) if x.ndim == dims + 1 else x

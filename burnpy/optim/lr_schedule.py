@@ -10,10 +10,10 @@ import math
 from abc import abstractmethod
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, Literal, Self, SupportsFloat
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, SupportsFloat
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.module_errors import Explaining
+from burnpy.nn.module_errors import Explaining, missing_attribute
 from burnpy.optim.settings import Ranges, at_least_zero, check_ranges, count, fraction
 
 
@@ -40,6 +40,12 @@ class LrSchedule(metaclass=Explaining):
     @abstractmethod
     def at(self, step: int) -> float:
         """Return the learning rate of a step, which is 0 or more."""
+
+    if not TYPE_CHECKING:  # type checkers see only the attributes of the class
+
+        def __getattr__(self, name: str) -> object:
+            """Raise an error for an unknown attribute, with a hint if it is one of PyTorch's methods."""
+            raise missing_attribute(self, "Schedule", name)
 
     def __mul__(self, other: LrSchedule | float) -> ProductLr:
         """Multiply with another schedule or with a number.
@@ -269,6 +275,12 @@ class ReduceOnPlateau(metaclass=Explaining):
                 raise ArgumentError(
                     f'ReduceOnPlateau({name}=) is {getattr(self, name)!r}; expected "{known[0]}" or "{known[1]}"'
                 )
+
+    if not TYPE_CHECKING:  # type checkers see only the attributes of the class
+
+        def __getattr__(self, name: str) -> object:
+            """Raise an error for an unknown attribute, with a hint if it is one of PyTorch's methods."""
+            raise missing_attribute(self, "Plateau", name)
 
     def observe(self, metric: SupportsFloat) -> Self:
         """Return the next value, after one more observation of the metric: a number or a tensor of one element.

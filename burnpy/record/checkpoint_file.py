@@ -47,8 +47,8 @@ class Encoder:
         """Convert a value to a JSON-compatible tree.
 
         Args:
-            value: None, bool, int, float, str, a tensor, an array, a `Generator`, an object with an ``into_record``;
-                lists, tuples and dicts of these.
+            value: None, bool, int, float, str, a tensor, an array, a `Generator` or one of NumPy or Python, whose
+                state it is, an object with an ``into_record``; lists, tuples and dicts of these.
             path: the path of the value, by which its arrays are named.
 
         Raises:
@@ -65,6 +65,8 @@ class Encoder:
             return self._array(value, path)
         if isinstance(value, Generator):
             value = value.get_state()
+        elif type(value).__module__.partition(".")[0] in ("numpy", "random"):
+            value = _random_state(value)
         elif hasattr(value, "into_record") and not isinstance(value, type):
             value = value.into_record()
         if id(value) in self._inside:
@@ -153,6 +155,15 @@ class Decoder:
                 )
 
 
+def _random_state(value: Any) -> Any:
+    """Return the state of a random generator of NumPy or Python; any other value unchanged."""
+    if hasattr(value, "bit_generator"):
+        return value.bit_generator.state
+    if hasattr(value, "get_state"):
+        return value.get_state(legacy=False)
+    return value.getstate() if hasattr(value, "getstate") else value
+
+
 def _optimizer_record() -> Any:
     """Return the class `OptimizerRecord`, imported when it is first needed to keep imports cheap."""
     from burnpy.optim.memory import OptimizerRecord
@@ -200,7 +211,8 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
             which a temporary file is uploaded; it needs the extra ``burnpy[remote]`` and fsspec's package for it.
         unnamed: rejects positional parts; every part is passed by keyword.
         parts: the values to save, by name: a module; an optimizer or any other object with an ``into_record()``; a
-            `Generator`; tensors, arrays, None, bools, numbers and strings; lists, tuples and dicts of all these.
+            `Generator`, or one of NumPy or Python, of which `load` gives the state; tensors, arrays, None, bools,
+            numbers and strings; lists, tuples and dicts of all these.
 
     Raises:
         CallError: a part is passed without a name, or ``path`` is not a path.

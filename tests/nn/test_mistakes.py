@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import functools
 import inspect
+import pickle
 import re
 import traceback
 from collections import deque
@@ -409,3 +410,45 @@ def test_gradients_of_a_model_are_asked_for_by_parameter() -> None:
     grads: Any = LAYER(Tensor[Train].ones((1, 2))).sum().backward()
     with pytest.raises(errors.KindError, match=r"got a Linear; GradientsParams\.from_grads\(grads, model\) has"):
         grads[LAYER]
+
+
+@every_row(
+    "layer, shape, message",
+    [
+        (lambda: nn.Conv2d(3, 8, 3, device=NumPy), (2, 9, 9, 3), r"takes 3; .* x\.permute\(0, 3, 1, 2\)$"),
+        (lambda: nn.Conv2d(3, 8, 3, device=NumPy), (9, 9, 3), r"x\.permute\(2, 0, 1\)$"),
+        (lambda: nn.Conv1d(3, 8, 3, device=NumPy), (2, 9, 3), r"x\.permute\(0, 2, 1\)$"),
+        (lambda: nn.ConvTranspose3d(3, 8, 3, device=NumPy), (2, 9, 9, 9, 3), r"x\.permute\(0, 4, 1, 2, 3\)$"),
+        (lambda: nn.BatchNorm(3, device=NumPy), (2, 9, 9, 3), r"x\.permute\(0, 3, 1, 2\)$"),
+        (lambda: nn.GroupNorm(1, 3, device=NumPy), (2, 9, 9, 3), r"x\.permute\(0, 3, 1, 2\)$"),
+        (lambda: nn.Conv2d(3, 8, 3, device=NumPy), (2, 9, 9, 4), r"which takes 3$"),
+    ],
+)
+def test_channels_that_come_last_are_moved(layer: Callable[[], Any], shape: Any, message: str) -> None:
+    with pytest.raises(errors.ShapeError, match=message):
+        layer()(Tensor[NumPy].zeros(shape))
+
+
+class Stack(Module[Any]):
+    def __init__(self) -> None:
+        self.layers = [nn.Linear(2, 2, device=NumPy)]
+        self.layers.append(nn.Linear(2, 2, device=NumPy))
+        self.sizes = [1, 2]
+
+
+def test_a_list_of_modules_says_that_it_is_a_tuple() -> None:
+    model: Any = Stack()
+    for other in (model, model.train(), pickle.loads(pickle.dumps(model)), model.replace({"layers.0": nn.Relu()})):
+        calls: list[Callable[[Any], Any]] = [
+            lambda x: x.append(nn.Relu()),
+            lambda x: x.pop(),
+            lambda x: x.__setitem__(0, nn.Relu()),
+        ]
+        for call in calls:
+            with pytest.raises(errors.ImmutableError, match=r"is a tuple once __init__ is done, .* model\.replace"):
+                call(other.layers)
+    longer = model.replace({"layers": (*model.layers, nn.Relu())})
+    assert len(longer.layers) == 3
+    assert isinstance(model.layers, tuple)
+    assert model.layers == (*model.layers,)
+    assert type(model.sizes) is tuple

@@ -20,6 +20,7 @@ from burnpy.nn.window_checks import (
     Single,
     Size,
     Triple,
+    channels_first,
     check_form,
     check_kernel,
     dims_of,
@@ -159,7 +160,7 @@ def operands(
     if channels != taken:
         raise ShapeError(
             f"{operation}() got x of shape {shape}, with {channels} channels, and weight of shape {sizes} "
-            f"with groups={number}, which takes {taken}"
+            f"with groups={number}, which takes {taken}{channels_first(shape, taken, len(shape) == dims + 2)}"
         )
     if bias is not None and bias._primitive.shape != (made,):
         raise ShapeError(

@@ -13,6 +13,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import dims_at_least, floats, last_dims, positive, positive_int
 from burnpy.nn.module import FunctionLayer, Module, Stateless, rebound
 from burnpy.nn.param import Param
+from burnpy.nn.window_checks import channels_first
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import ALL
 from burnpy.tensor.operands import number
@@ -230,8 +231,10 @@ def check_channels(operation: str, shape: Any, least: int, **parts: Tensor[Any] 
     dims_at_least(operation, "x", shape, least, "(N, channels, …)" if least == 2 else "(N, channels, length, …)")
     for name, part in parts.items():
         if part is not None and part.shape != shape[1:2]:
+            hint = channels_first(shape, part.shape[0], True) if part.ndim == 1 else ""
             raise ShapeError(
-                f"{operation}() got x of shape {shape}, with {shape[1]} channels, and {name} of shape {part.shape}"
+                f"{operation}() got x of shape {shape}, with {shape[1]} channels, and {name} of shape "
+                f"{part.shape}{hint}"
             )
 
 
