@@ -45,7 +45,7 @@ def test_visit_gives_every_path_and_what_is_held_there(model: Any) -> None:
 
 
 def test_lists_become_tuples_and_dicts_are_closed(model: Any) -> None:
-    assert type(model.layers) is tuple
+    assert isinstance(model.layers, tuple)
     assert model.sizes == (1, 2)
     assert type(model.pair) is Parts
     changes: list[Callable[[], object]] = [
