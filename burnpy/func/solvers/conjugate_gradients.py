@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from burnpy.autodiff.modes import no_grad
 from burnpy.backend.errors import ShapeError
 from burnpy.func.control_flow.branches import while_loop
 from burnpy.func.pytree import describe_tree, loop_function
+from burnpy.func.solvers.implicit import implicit
 from burnpy.func.solvers.problems import (
     NON_FINITE,
     STALLED,
@@ -25,6 +27,7 @@ from burnpy.tensor.tensor import Tensor
 
 X = TypeVar("X")
 
+_MOST_FOR_MATRIX = 4096  # above that, a matrix and its factors take too much memory
 _TOLERANCES = {"float32": 1e-5, "float64": 1e-10}
 
 
@@ -39,7 +42,8 @@ def cg(
 ) -> Solution[X]:
     """Solve A x = b for a symmetric positive definite A that is given by its products, by conjugate gradients.
 
-    Derivatives in both modes, by ``b`` and by all tensors that ``a`` closes over, go through its steps. It may be
+    The derivatives, by ``b`` and by all tensors that ``a`` closes over, are those of the equation, exact to any order,
+    in both modes. They take A as a matrix; of more than 4,096 unknowns they go through the steps instead. It may be
     batched by `vmap`, and `compiled`.
 
     Args:
@@ -73,7 +77,13 @@ def cg(
     tol = positive("cg", "tol", _TOLERANCES[flat.dtype.name] if tol is None else tol)
     most = 10 * max(size, 1) if max_steps is None else count("cg", "max_steps", max_steps)
     goal = flat.vector.square().sum().detach() * tol**2
-    last = _solved(product, inverse, flat.vector, goal, most)
+    if size <= _MOST_FOR_MATRIX:
+        with no_grad():
+            last = _solved(product, inverse, flat.vector.detach(), goal, most)
+        start = last.x.detach()
+        last = last._replace(x=implicit(lambda x: product(x) - flat.vector, start, product(start) - flat.vector))
+    else:
+        last = _solved(product, inverse, flat.vector, goal, most)
     status = where((last.status == 0.0) & (last.residual.square().sum() > goal), TOO_MANY, last.status).detach()
     residual = largest(last.residual.detach())
     if check_errors:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from burnpy import Tensor, compiled
 from burnpy.backend import NumPy
-from burnpy.func import fixed_point, grad, hessian, jvp, least_squares, minimize, odeint, root, vmap
+from burnpy.func import cg, fixed_point, grad, hessian, jacobian, jvp, least_squares, minimize, odeint, root, vmap
 
 SQUARE_ROOTS: dict[str, Callable[[Any], Any]] = {
     "root": lambda a: root(lambda x: x * x - a, a * 0.0 + 2.0).x,
@@ -39,6 +40,23 @@ def test_square_roots(name: str) -> None:
     for mixed in (forward(forward(forward(f))), grad(forward(grad(f))), compiled(grad(grad(grad(f))))):
         assert mixed(a).item() == pytest.approx(ORDERS[3], rel=1e-6)
     assert vmap(grad(grad(grad(f))))(x64([3.0, 4.0])).tolist() == pytest.approx([ORDERS[3], 0.375 / 32.0], rel=1e-6)
+
+
+def test_linear_systems_by_conjugate_gradients() -> None:
+    """The derivatives of A⁻¹ b = (…, -a / (2 - a²)), where one step reaches the solution at a = 0."""
+    b = x64([1.0, 0.0])
+
+    def second(a: Any) -> Any:
+        return cg(lambda x: x64([[1.0, 0.0], [0.0, 2.0]]) @ x + a * x.flip(0), b).x[1]  # -a / (2 - a²)
+
+    derivative, a = second, x64(0.0)
+    for n, expected in enumerate([0.0, -0.5, 0.0, -1.5]):
+        assert derivative(a).item() == pytest.approx(expected, abs=1e-9), n
+        derivative = grad(derivative)
+    assert forward(forward(forward(second)))(a).item() == pytest.approx(-1.5)
+    assert compiled(hessian(second))(x64(0.5)).item() == pytest.approx(hessian(second)(x64(0.5)).item())
+    by_b = jacobian(lambda b: cg(lambda x: x64([[1.0, 0.0], [0.0, 2.0]]) @ x, b).x)(b)
+    np.testing.assert_allclose(by_b.to_numpy(), [[1.0, 0.0], [0.0, 0.5]], atol=1e-12)
 
 
 def test_times_of_events() -> None:
