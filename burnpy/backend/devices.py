@@ -42,6 +42,13 @@ class BoundAlias(GenericAlias):
         return BoundAlias, (self.__origin__, self.__args__)
 
 
+class Itself:
+    """A descriptor whose value is the instance, without a reference that only the garbage collector could free."""
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else instance
+
+
 class Subscriptable:
     """A base class that makes ``Class[argument]`` a `BoundAlias`. List it before `typing.Generic` among the bases."""
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from burnpy.autodiff.autodiff import MethodAtFirstUse
 from burnpy.backend.backend import Backend
-from burnpy.backend.devices import Subscriptable, device_of
+from burnpy.backend.devices import Itself, Subscriptable, device_of
 from burnpy.backend.errors import BatchedError
 from burnpy.backend.operations.foreach import Formula
 from burnpy.backend.primitives import Float, Value
@@ -30,13 +30,13 @@ class Batched(Subscriptable, Backend, Generic[I_co]):
     """
 
     differentiates = True
+    discrete: Any = Itself()
     lifts_discrete = True
     in_place_updates = False
     eager_checks = False
 
     def __init__(self, inner: I_co | type[I_co]) -> None:
         self.inner: I_co = device_of(inner)
-        self.discrete: Backend = self
         self.api = "vmap"  #: the function that made the device, for messages
         self.size = 0  #: the number of examples
         self.randomness: Randomness = "error"

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from burnpy.autodiff.recording import new_level
 from burnpy.backend.backend import Backend
-from burnpy.backend.devices import Subscriptable
+from burnpy.backend.devices import Itself, Subscriptable
 from burnpy.backend.errors import EscapedError, KindError
 from burnpy.backend.primitives import Value
 from burnpy.backend.schema import declarations
@@ -52,6 +52,7 @@ class ClosedLevel(
     """
 
     differentiates = True
+    discrete: Any = Itself()  # of a level of `vmap`; a level that differentiates stores its own
     inner: Any
     api: str
 

@@ -18,7 +18,7 @@ from burnpy.autodiff import Balanced, Forward, checkpoint, custom_jvp, make_dual
 from burnpy.autodiff.modes import no_grad
 from burnpy.autodiff.recording import observing
 from burnpy.backend import Checked, Mixed, NumPy, Profiled, errors
-from burnpy.func import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp, linearize, value_and_grad, vhp, vjp
+from burnpy.func import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp, linearize, value_and_grad, vhp, vjp, vmap
 from burnpy.func.pytree import tensors_in
 from tests.rows import every_row
 
@@ -447,3 +447,27 @@ def test_functions_close_over_tensors_on_any_decorator(name: str, monkeypatch: p
         for x, value in zip(found, expected, strict=True):
             difference = np.abs(np.asarray(x) - value).max()
             assert difference <= tolerance * np.abs(value).max() + 1e-12, f"{device}: differs by {difference}"
+
+
+@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize("transform", [grad, jacfwd, jacrev, hessian, vmap])
+def test_nothing_is_left_for_the_garbage_collector(transform: Any, raises: bool) -> None:
+    """Levels are freed as soon as their function has returned, or raised an error."""
+
+    def f(x: Any) -> Any:
+        if raises:
+            raise ArithmeticError
+        return (x * x).sum()
+
+    def call() -> None:
+        with contextlib.suppress(ArithmeticError):
+            transform(f)(Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]]))
+
+    call()
+    gc.collect()
+    gc.disable()
+    try:
+        call()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
