@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from mmap import mmap
+from pathlib import Path
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -50,7 +51,7 @@ import numpy as np
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import RecordingError, a
-from burnpy.func.compiling.code import OWN, functions_of, is_read_by_others, is_users, names_in, reads_outside
+from burnpy.func.compiling.code import functions_of, is_own, is_read_by_others, is_users, names_in, reads_outside
 from burnpy.func.compiling.guards import (
     IMMUTABLE,
     MISSING,
@@ -68,6 +69,10 @@ from burnpy.func.pytree import children_of
 from burnpy.tensor.tensor_base import TensorBase
 
 _CONTAINERS = (dict, MappingProxyType, list, tuple, set, frozenset, deque)
+_MAKING = frozenset(("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__", "__del__"))
+"""Methods that Python calls where an object or class is made or freed."""
+_OF_FILES = ("exists", "glob", "is_dir", "is_file", "iterdir", "read_bytes", "read_text", "rglob", "stat")
+"""Methods of paths that look at files."""
 _MOST_BYTES = 4096
 """The most bytes of an array that is compared at each call."""
 _REFUSED: dict[Any, str] = {
@@ -206,6 +211,8 @@ class _Search:
 
     def value(self, x: Any, label: str) -> None:
         """Search an object that the function can reach."""
+        if isinstance(x, Path) and not self.names.isdisjoint(_OF_FILES):
+            _refuse(label, "a path of a file that it looks at")
         if x is MISSING or isinstance(x, (*IMMUTABLE, TensorBase, Backend, GenericAlias, UnionType, CodeType)):
             return
         if id(x) in self._seen:
@@ -233,6 +240,7 @@ class _Search:
             self.found.update(part for name in x.__reduce__()[1] if isinstance(name, str) for part in name.split("."))
         elif isinstance(x, type):
             self.class_(x)
+            self.making(x)
         elif isinstance(x, MemberDescriptorType | GetSetDescriptorType | WrapperDescriptorType | MethodDescriptorType):
             return
         elif isinstance(x, _CONTAINERS):
@@ -297,7 +305,8 @@ class _Search:
     def code(self, f: FunctionType) -> None:
         """Search the variables of a module that code reads or assigns, and note the attributes that it reads."""
         names, space = names_in(f.__code__), f.__globals__
-        self.found |= names.attributes
+        written = f.__code__.co_filename == "<string>"  # by dataclasses, to compare classes
+        self.found |= names.attributes - {"__class__"} if written else names.attributes
         self.anything, self.missing = self.anything or names.anything, self.missing or names.missing
         for name in names.variables:
             if name in space or name in names.assigned or not hasattr(builtins, name):
@@ -306,6 +315,8 @@ class _Search:
                 self.value(getattr(builtins, name), name)
         hidden = [name for name in names.variables if name not in space and hasattr(builtins, name)]
         self.lacks("a name of a builtin", space, hidden)
+        if "type" in names.variables:
+            self.found.add("__class__")
         for name in names.modules:
             self.value(sys.modules.get(name), name)
         cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
@@ -321,12 +332,11 @@ class _Search:
             if isinstance(x, type) and name in ("now", "today", "utcnow") and x.__module__ == "datetime":
                 _refuse(f"{label}.{name}", "which reads what is outside of the program")
             label, holder, x = f"{label}.{name}", x, getattr(x, name, MISSING)
-            if isinstance(holder, ModuleType) and holder.__name__.partition(".")[0] not in OWN:
-                if isinstance(x, (FunctionType, BuiltinFunctionType)):
-                    if reads_outside(x):
-                        _refuse(label, "which reads what is outside of the program")
-                elif not isinstance(x, (type, ModuleType)) and callable(getattr(x, "__class__", None)):
-                    self.entry(label, vars(holder), name)
+            if isinstance(x, (FunctionType, BuiltinFunctionType)):
+                if reads_outside(x):
+                    _refuse(label, "which reads what is outside of the program")
+            elif isinstance(holder, ModuleType) and not isinstance(x, (type, ModuleType)) and not is_own(holder):
+                self.entry(label, vars(holder), name)
 
     def class_(self, cls: type) -> frozenset[str]:
         """Search a class; return the names of the attributes that code reads and that it has.
@@ -349,7 +359,9 @@ class _Search:
                 self.places.append(
                     Place(f"the attributes of {each.__name__}", "{0}", (space,), members_of(space), True)
                 )
+            made = "__class__" in self.names
             own = [name for name in space if called or name in self.names or name[:2] == "__"]
+            own = [name for name in own if made or name not in _MAKING or name in self.names]
             for name in own:
                 if name in self.names:
                     self.places.append(Place(f"{each.__name__}.{name}", "{0}[{1}]", (space, name), space[name]))
@@ -361,6 +373,13 @@ class _Search:
             self.places.append(Place(f"the bases of {cls.__name__}", "{0}.__mro__", (cls,), cls.__mro__))
         self._classes[cls] = frozenset(known)
         return self._classes[cls]
+
+    def making(self, cls: type) -> None:
+        """Search what makes objects of a class, which code may call."""
+        for each in cls.__mro__:
+            if is_users(each.__module__):
+                for name in _MAKING & vars(each).keys():
+                    self.value(vars(each)[name], f"{each.__name__}.{name}")
 
     def lacking(self) -> None:
         """Note the names that classes lack, and that would hide what look-ups find in other classes or in objects."""
@@ -385,13 +404,15 @@ class _Search:
     def object(self, x: Any, label: str) -> None:
         """Search an object of any other class."""
         cls = type(x)
+        if x is sys.stdout or x is sys.stderr or cls.__module__ == "typing":
+            return
         for classes, reason in _REFUSED.items():
             if isinstance(x, classes) and not (isinstance(x, memoryview) and x.readonly and isinstance(x.obj, bytes)):
                 _refuse(label, f"{a(cls.__name__)}, {reason}" if cls.__name__ not in reason else reason)
         users, space = is_users(cls.__module__), getattr(x, "__dict__", None)
         if isinstance(x, Iterator) and not users:
             _refuse(label, f"{a(cls.__name__)}, which gives other values each time")
-        if isinstance(x, _UNREAD) or cls.__module__.partition(".")[0] in OWN:
+        if isinstance(x, _UNREAD) or is_own(cls):
             return
         if users:
             self.places.append(Place(f"the class of {label}", "{0}.__class__", (x,), cls))

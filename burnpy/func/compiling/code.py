@@ -23,7 +23,7 @@ OWN = ("burnpy", "burnpy_array", "burnpy_numpy", "burnpy_cupy", "numpy")
 _OUTSIDE = {
     "time": None, "secrets": None, "posix": None, "nt": None, "_io": {"open", "open_code"}, "io": {"open"},
     "os": {"getenv", "getenvb", "walk", "popen"}, "genericpath": None, "uuid": {"uuid1", "uuid4"},
-    "builtins": {"input"},
+    "builtins": {"input"}, "numpy": {"fromfile", "genfromtxt", "load", "loadtxt", "memmap"},
 }  # fmt: skip
 """Functions that read what is outside of the program, by module; None for all that it has."""
 _BY_NAME = ("getattr", "hasattr")
@@ -127,8 +127,13 @@ def is_users(module: str) -> bool:
     return "site-packages" not in file and "dist-packages" not in file
 
 
-@cache
-def is_read_by_others(cls: Any) -> bool:
+def is_own(x: Any) -> bool:
+    """Return whether a module or class is of burnpy or NumPy."""
+    name = getattr(x, "__module__", None) or x.__name__
+    return str(name).partition(".")[0] in OWN
+
+
+def is_read_by_others(cls: type) -> bool:
     """Return whether a class inherits Python code of an installed package, which may read any attribute."""
     plain = ("builtins", "abc", "collections.abc", "typing", "enum", "types", "argparse")
     return any(not is_users(each.__module__) and each.__module__ not in plain for each in cls.__mro__)

@@ -41,6 +41,7 @@ class Program(NamedTuple):
 
 _COMMON = """
 import array, collections, contextvars, copy, dataclasses, datetime, enum, functools, io, itertools, math, operator, os
+from pathlib import Path
 import random, secrets, sys, threading, time, types, uuid, weakref
 import numpy as np
 from burnpy import Tensor, nn
@@ -263,6 +264,9 @@ KINDS: list[Kind] = [
         secrets | refused | k = 1 | x * secrets.randbelow(9) | pass
         uuid | refused | k = 1 | x * (uuid.uuid4().int % 9) | pass
         a file | refused | k = 1 | x * len(open("/dev/null").read()) | pass
+        a path's file | refused | k = Path("/dev/null") | x * len(k.read_text()) | pass
+        a path | new | k = Path("/a") | x * len(k.name) | k = Path("/ab")
+        a file of NumPy's | refused | k = 1 | x * float(np.loadtxt("numbers.txt")) | pass
         random | refused | k = 1 | x * random.random() | pass
         numpy.random | refused | k = 1 | x * float(np.random.rand()) | pass
         a NumPy generator | refused | k = np.random.default_rng(0) | x * k.random() | pass
