@@ -36,12 +36,11 @@ class ArrayAttention(ArrayBase):
         offset: int | None,
         scale: float,
     ) -> tuple[Any, Any, Any]:
-        inputs = (grad, q, k, v, logsumexp)
-        if is_half(q.dtype):
-            wide = tuple([self.cast(x, float32) for x in inputs])
+        if is_half(q.dtype):  # a logsumexp of 16 bits may be off by more than exp can take
+            wide = (*[self.cast(x, float32) for x in (grad, q, k, v)], None)
             parts = [self.cast(part, q.dtype) for part in self._call(_backward, self, wide, mask, offset, scale)]
             return parts[0], parts[1], parts[2]
-        grad_q, grad_k, grad_v = self._call(_backward, self, inputs, mask, offset, scale)
+        grad_q, grad_k, grad_v = self._call(_backward, self, (grad, q, k, v, logsumexp), mask, offset, scale)
         return grad_q, grad_k, grad_v
 
     def _attention_weights(self, scores: Any) -> tuple[Any, Any, Any]:
@@ -153,7 +152,7 @@ def _backward(
     limits = Limits(b, lead, queries, keys, mask, offset, q.dtype)
     count = math.prod(lead)
     grads, flat_q, flat_k, flat_v = (x.reshape((count, *x.shape[-2:])) for x in (grad, q, k, v))
-    totals = logsumexp.reshape((count, queries, 1))
+    totals = None if logsumexp is None else logsumexp.reshape((count, queries, 1))
     grad_q, grad_k, grad_v = (xp.zeros(x.shape, q.dtype) for x in (flat_q, flat_k, flat_v))
 
     def work(begin: int, end: int) -> None:
@@ -161,7 +160,10 @@ def _backward(
             scaled = xp.multiply(flat_q[start:stop], scale)
             weights = xp.matmul(scaled, flat_k[start:stop].swapaxes(1, 2))
             limits.apply(weights, start, stop)
-            weights, sums = b._attention_weights_again(weights, totals[start:stop])
+            if totals is None:
+                weights, sums, _ = b._attention_weights(weights)
+            else:
+                weights, sums = b._attention_weights_again(weights, totals[start:stop])
             g = xp.divide(grads[start:stop], sums)
             grad_v[start:stop] = xp.matmul(weights.swapaxes(1, 2), g)
             grad_scores = xp.matmul(g, flat_v[start:stop].swapaxes(1, 2))

@@ -137,3 +137,14 @@ def test_norms_of_large_numbers_have_exact_derivatives_in_float32(norm: str) -> 
         return func.jvp(lambda a: getattr(functional, norm)(a, (4,), w), (a,), (t,))[1].to_numpy()
 
     np.testing.assert_allclose(tangent("float32"), tangent("float64"), 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_attention_of_large_scores_in_16_bits(dtype: str) -> None:
+    """The logsumexp of 60,000 is rounded by more than 100 in bfloat16, the exponential of which is infinite."""
+    q: Any = Tensor[Autodiff[NumPy]].from_data([[240.0], [-245.0]]).to_dtype(dtype).detach().require_grad()
+    k = Tensor[Autodiff[NumPy]].from_data([[250.0], [249.0], [1.0]]).to_dtype(dtype).detach()
+    v: Any = Tensor[Autodiff[NumPy]].from_data([[1.0], [2.0], [4.0]]).to_dtype(dtype).detach().require_grad()
+    grads = scaled_dot_product_attention(q, k, v, scale=1.0).sum().backward()
+    assert grads[q].tolist() == [[0.0], [0.0]]
+    assert grads[v].tolist() == [[1.0], [0.0], [1.0]]

@@ -332,7 +332,8 @@ def test_norms() -> None:
     zero = tensor(np.zeros((3, 3)), Train).require_grad()
     for f in (linalg.vector_norm, linalg.matrix_norm, linalg.norm):
         assert f(zero).backward()[zero].tolist() == np.zeros((3, 3)).tolist()
-    for p in ("fro", "nuc", 1, 2, inf):
+    orders: Any = ("fro", "nuc", 1, 2, inf)
+    for p in orders:
         assert linalg.matrix_norm(zero[:0], ord=p).item() == linalg.matrix_norm(zero[:, :0], ord=p).item() == 0.0
     call: Any
     for call, error, said in (

@@ -34,13 +34,13 @@ def in_float32(b: Any, function: Callable[..., Float], x: Float, *options: Any) 
     """Call a function of `burnpy.backend.numerics` with a backend, in float32 for 16-bit floats."""
     if x.dtype.itemsize > 2:
         return function(b, x, *options)
-    return b.cast(function(b, b.cast(x, float32), *options), x.dtype)  # type: ignore[no-any-return]  # of a backend
+    return b.cast(function(b, b.cast(x, float32), *options), x.dtype)
 
 
 def in_float64(b: Any, function: Callable[..., Float], *args: Any) -> Float:
     """Call a function as `in_float32`, computed in float64; the primitives in ``args`` have one dtype."""
     wide = [b.cast(a, float64) if hasattr(a, "dtype") else a for a in args]
-    return b.cast(function(b, *wide), args[0].dtype)  # type: ignore[no-any-return]  # of a backend
+    return b.cast(function(b, *wide), args[0].dtype)
 
 
 def by_host(device: Any, function: Callable[..., Any], *args: Any) -> Any:
