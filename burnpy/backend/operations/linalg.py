@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from burnpy.backend.dtypes import float32
 from burnpy.backend.operations import OperationsBase, by_host
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import SHIFTED, precise
@@ -86,6 +87,8 @@ def adjugate_derivative(i: Any, e: Float, x: Float) -> Float:
     In the basis of singular vectors, x = u diag(s) vᵀ, with e' = uᵀ e v and P[j, k] the product of all singular values
     but two, it is c v (diag(P diag(e')) - P ∘ e') uᵀ, where c is the determinant of u vᵀ.
     """
+    if x.dtype.itemsize == 2:  # in which products of singular values overflow
+        return i.cast(adjugate_derivative(i, i.cast(e, float32), i.cast(x, float32)), x.dtype)
     n = x.shape[-1]
     u, s, vh = i.svd(x, False)
     inside = i.matmul_nt(i.matmul_tn(u, e), vh)
