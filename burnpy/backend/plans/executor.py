@@ -63,7 +63,7 @@ class NodeLaunch(Launch, Protocol):
 
 
 class Computation:
-    """What launches have unless they say otherwise, see `NodeLaunch`."""
+    """A base class of launches: without scratch memory, and with results in new memory. See `NodeLaunch`."""
 
     scratch: Sequence[tuple[Shape, DType]] = ()
     in_place = False
