@@ -116,6 +116,7 @@ def derivatives(f: Any, device: Any, order: int) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -179,6 +180,7 @@ def test_a_deep_network_holds_one_array_for_each_layer() -> None:
     assert held(out) == 9 * 16 * 256 * 8, "the input and the sum before each GELU"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [256, 1024])
 def test_of_long_products_one_in_sixteen_is_computed_again(width: int) -> None:
     """Whatever they cost, and evenly spread; what follows them is made of them as if they were kept."""

@@ -86,6 +86,7 @@ def x64(*shape: int, seed: int = 0) -> Tensor[NumPy]:
 KEEP = np.array([[True, False, True], [False, True, True]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("narrow", NARROW)
 @pytest.mark.parametrize("which", [0, 1, 2, 3, None])
 def test_three_floats_and_a_mask(interpolate: Any, which: int | None, narrow: tuple[int, ...]) -> None:

@@ -102,6 +102,7 @@ def derivatives(f: Any, x: Any, w: Any) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("way", WAYS)
 def test_derivatives_are_the_same_to_the_last_bit(way: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,7 @@ CHECKED: list[tuple[str, Callable[..., Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("claim", "f"), CHECKED, ids=[row[0] for row in CHECKED])
 @pytest.mark.parametrize("shape", [(2,), (), (0,)])
 def test_custom_jvp_is_right_in_both_modes_and_twice(claim: str, f: Any, shape: Any) -> None:

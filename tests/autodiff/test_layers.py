@@ -85,6 +85,7 @@ def test_linear_computes_and_keeps_what_is_needed(tracked: str, called: set[str]
         np.testing.assert_allclose(device.inner.to_numpy(found[value.node]), expected[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "f", "shapes"),
     [

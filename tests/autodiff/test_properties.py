@@ -114,6 +114,7 @@ def test_functions_of_two_that_broadcast(shapes: Any, name: str, view: str, seed
     assert gradgradcheck(f, (x, y))
 
 
+@pytest.mark.slow
 @FEW
 @given(SHAPES, st.lists(st.sampled_from(list(VIEWS)), min_size=2, max_size=5), st.integers(0, 99))
 def test_many_views_of_one_leaf_add_up(shape: tuple[int, ...], views: list[str], seed: int) -> None:

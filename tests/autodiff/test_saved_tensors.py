@@ -79,6 +79,7 @@ def gradients(f: Any, device: Any, wrap: Callable[[], Any]) -> list[Any]:
     return [g.to_numpy() for g in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_packing_changes_no_derivative(name: str, device: str, tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ def test_a_tracked_step_opens_no_door_that_it_does_not_need() -> None:
     assert not any(name.startswith(("burnpy.func", "burnpy.nn", "burnpy.optim", "burnpy.record")) for name in found)
 
 
+@pytest.mark.slow
 def test_importing_nn_loads_no_layer_and_no_derivative() -> None:
     found = loaded("import burnpy.nn")
     assert "burnpy.nn.module_base" in found

@@ -154,6 +154,7 @@ def test_where_nothing_can_be_read_it_is_told_at_once(journal: Journal) -> None:
         Tensor[CuPy].zeros((0, 3))[ints([1], CuPy)]
 
 
+@pytest.mark.slow
 def test_a_loop_that_never_waits_keeps_few_checks(journal: Journal) -> None:
     x, i = floats(CuPy), ints([0], CuPy)
     before = journal.waits

@@ -107,6 +107,7 @@ def trained(device: Backend, steps: int = 30) -> list[float]:
     return losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", HALVES)
 def test_a_model_trains_as_in_float32(dtype: str) -> None:
     exact, mixed = trained(Autodiff(NumPy)), trained(Autodiff(Mixed(NumPy, dtype)))

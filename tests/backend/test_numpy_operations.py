@@ -355,6 +355,7 @@ def test_triangles_of_large_matrices_are_numpys(shape: tuple[int, ...], diagonal
         assert not np.shares_memory(result, x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("shape", "columns"), [((4, 80, 24), 512), ((30000, 3), 5), ((3, 7), 50000), ((66000, 1), 2)])
 def test_large_linear_maps_are_products_and_sums(shape: tuple[int, ...], columns: int, dtype: Any) -> None:

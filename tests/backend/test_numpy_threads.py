@@ -414,6 +414,7 @@ def test_many_threads_of_the_user(count: int) -> None:
                 np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_has_threads_of_its_own() -> None:
     code = """
@@ -442,6 +443,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert done.returncode == 41
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_fork_amid_an_operation_is_no_silent_wrong_number() -> None:
     code = """
@@ -491,6 +493,7 @@ def test_how_many(environment: dict[str, str], count: int | None) -> None:
     assert threads.asked_for(environment) == (min(processors or 1, 8) if count is None else count)
 
 
+@pytest.mark.slow
 def test_openblas_shares_the_processors_of_a_host_with_other_ranks() -> None:
     environment = {name: value for name, value in os.environ.items() if name not in threads._VARIABLES}
     environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1000000"
@@ -522,6 +525,7 @@ def test_openblas_has_its_threads_back_when_all_have_left() -> None:
         blas.set(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(300, 200, 100), (100, 200, 300), (512, 512, 512), (5000, 64, 1), (1, 300, 5000)])
 def test_products_are_the_same_in_parts(shape: tuple[int, int, int], dtype: str) -> None:

@@ -89,6 +89,7 @@ def test_states_that_cannot_be_written_in_place_stay(name: str, other: Any, devi
         np.testing.assert_array_equal(result, want)
 
 
+@pytest.mark.slow
 @on_both
 @pytest.mark.parametrize("name", UPDATES)
 def test_parameters_in_one_list_are_updated_as_each_alone(name: str, device: Any) -> None:

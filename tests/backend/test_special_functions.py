@@ -34,6 +34,7 @@ RELATIVE: dict[str, tuple[str, tuple[Any, ...], Callable[[Any], Any], Any, int]]
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["default", "kernel"])
 @pytest.mark.parametrize("name", RELATIVE)
 def test_units_in_the_last_place(name: str, how: str) -> None:

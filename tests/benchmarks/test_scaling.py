@@ -47,6 +47,7 @@ def test_a_step_counted_by_hand() -> None:
     assert hidden == Times(3 + 2 + 14 + 1, 14.0, 10.0)  # the second sum waits for the first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
 @settings(derandomize=True, deadline=None, max_examples=15)
 @given(profile=profiles, ranks=st.sampled_from([1, 2, 3, 8, 1000]), limit=st.sampled_from([1, 500, 10**6]))

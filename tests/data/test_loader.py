@@ -173,6 +173,7 @@ def test_iterating_a_loader() -> None:
         iter(loader(True, shuffle=False))
 
 
+@pytest.mark.slow
 def test_weighted_and_balanced() -> None:
     weights = np.r_[np.zeros(N - 2), 1.0, 3.0]
     seen = Counter(i for b in loader(shuffle=False, sampler=Weighted(weights, n=4000)).epoch(0) for i in b.i.tolist())
@@ -292,6 +293,7 @@ def ended(within: float = 10.0) -> bool:
     return not threads()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["exhaust", "close", "with", "drop", "break", "error", "interrupt"])
 def test_threads_end(how: str) -> None:
     assert ended()  # those of the tests before

@@ -57,6 +57,7 @@ def test_densities_and_distribution_functions(family: Family, dtype: str, rtol: 
     assert ours.log_prob(Tensor[NumPy].from_data(np.array(np.nan, dtype))).exp().nan_to_num(0.0).eq(0.0).all()
 
 
+@pytest.mark.slow
 @every_row("family", FAMILIES, ids=lambda family: family.name)
 def test_moments_and_entropies(family: Family) -> None:
     ours, theirs = of_family(family, "float64")

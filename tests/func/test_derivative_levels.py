@@ -433,6 +433,7 @@ def closing_over(device: Any) -> dict[str, Callable[[], Any]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", closing_over(NumPy))
 def test_functions_close_over_tensors_on_any_decorator(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Balanced, "smallest", 0)  # recipes for small arrays too

@@ -78,6 +78,7 @@ TWO: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @every_row("f", TWO.values(), ids=TWO)
 def test_lifting(f: Callable[[Any, Any], Any]) -> None:
     x, y, s, t = x64(2, 3), x64(2, 3), x64(2, 3), x64(2, 3)

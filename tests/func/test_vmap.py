@@ -256,6 +256,7 @@ def test_compiled_on_either_side(name: str) -> None:
     assert len(outside.plans) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_compiled_derivatives(name: str) -> None:
     f = DERIVATIVES[name]

@@ -95,6 +95,7 @@ def test_what_is_said_not_to_be_there_is_not() -> None:
         assert there == by_that_name, f"the row of {name} says {row.ours!r}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Tensor, IntTensor, BoolTensor, Tensor[NumPy], Tensor[Autodiff[NumPy]].ones((2, 2))])
 def test_tensors_say_what_to_write(kind: Any) -> None:
     for name in OPERATIONS:
@@ -106,6 +107,7 @@ def test_tensors_say_what_to_write(kind: Any) -> None:
             assert "convert it first" in said or "write" in said or (row and said.endswith(advice(row)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "theirs"),
     [
@@ -305,6 +307,7 @@ def test_wherever_an_error_is_read_its_hint_is_there(owner: Any, name: str, said
         assert again.__notes__ == ["while loading"]
 
 
+@pytest.mark.slow
 def test_an_uncaught_error_prints_its_hint_once() -> None:
     """By Python's own code for tracebacks, which does not use the module `traceback` before 3.13."""
     run = subprocess.run([sys.executable, "-c", "import burnpy; burnpy.stak"], capture_output=True, text=True)

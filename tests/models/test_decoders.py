@@ -23,6 +23,7 @@ def tokens(values: Any) -> IntTensor[NumPy]:
     return IntTensor[NumPy].from_data(values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", small.DECODERS)
 def test_tokens_one_by_one_have_the_logits_of_all_at_once(name: str) -> None:
     model = small.DECODERS[name]()
@@ -49,6 +50,7 @@ def test_padding_changes_nothing(name: str) -> None:
     np.testing.assert_allclose(logits.to_numpy()[1], alone[-1], atol=3e-5 * scale)
 
 
+@pytest.mark.slow
 def test_every_parameter_has_a_gradient() -> None:
     for make in small.DECODERS.values():
         model: Any = make(Autodiff[NumPy])

@@ -24,6 +24,7 @@ def output(model: Any) -> Any:
     return model(IMAGES.to_dtype(model.params()[0].dtype) if images else TOKENS).float().to_numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", small.MODELS)
 def test_a_saved_model_is_read_back(name: str, tmp_path: Path) -> None:
     model: Any = small.MODELS[name]()

@@ -35,6 +35,7 @@ def test_a_cache_and_a_batch_change_no_token(name: str) -> None:
         assert tokens == best[len(prompt) - 1 : -1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", "gemma3"])
 def test_a_compiled_step_changes_no_token(name: str) -> None:
     model, step = small.DECODERS[name](), models.compiled_step()
@@ -67,6 +68,7 @@ def test_a_text_ends_after_a_stop() -> None:
     )
 
 
+@pytest.mark.slow
 def test_samples_are_reproducible_and_follow_the_probabilities() -> None:
     model = small.gpt2()
 

@@ -38,6 +38,7 @@ SMOOTH: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @every_row("name", SMOOTH)
 def test_derivatives(name: str) -> None:
     assert gradcheck(SMOOTH[name], X)

@@ -344,6 +344,7 @@ def test_positions_of_rotary_encoding_may_be_tensors() -> None:
             wrong()
 
 
+@pytest.mark.slow
 def test_derivatives_of_rotary_encoding_and_grouped_attention() -> None:
     q, k = random_tensor(2, 4, 2).require_grad(), random_tensor(1, 4, 2).require_grad()
 

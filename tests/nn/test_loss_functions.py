@@ -47,6 +47,7 @@ def of_kind(x: Any, dtype: str, device: Any) -> Any:
     return kind.from_data(x, dtype="int64" if kind is IntTensor else dtype, device=device)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_both_derivatives(name: str) -> None:
     args, settings = FUNCTIONS[name]

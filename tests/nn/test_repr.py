@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from burnpy import Autodiff, Generator, nn
 from burnpy.backend import NumPy
 from burnpy.nn import Linear, Module, Param
@@ -29,6 +31,7 @@ def called(text: str, name: str) -> Any:
     return eval(text, {**vars(nn), "Generator": Generator, "Train": Train})
 
 
+@pytest.mark.slow
 @every_row("name", EVERY)
 def test_a_layer_is_shown_as_the_call_that_makes_it(name: str) -> None:
     example = EVERY[name]

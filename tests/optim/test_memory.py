@@ -91,6 +91,7 @@ def same_memory(some: dict[Any, Any], others: dict[Any, Any]) -> list[bool]:
     return [np.shares_memory(x, others[key]) for key, x in some.items()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_steps_stay_in_their_memory(make: Callable[[], Optimizer]) -> None:
     model, optim = two(), make()
@@ -167,6 +168,7 @@ def out_of_band(optim: Optimizer) -> Any:
     return pickle.loads(pickle.dumps(optim, 5, buffer_callback=buffers.append), buffers=buffers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [*OPTIMIZERS.values(), Slotted], ids=[*OPTIMIZERS, "slots"])
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, out_of_band])
 def test_copies_are_independent(make: Callable[[], Optimizer], duplicate: Callable[[Optimizer], Optimizer]) -> None:

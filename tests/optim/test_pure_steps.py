@@ -330,6 +330,7 @@ def test_limits_may_be_tensors(clip: Any, device: Any, dtype: str) -> None:
         clip(grads, x)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unfused")
 @pytest.mark.parametrize("device", [NumPy(), Asynchronous()], ids=["NumPy", "asynchronous"])
 @pytest.mark.parametrize("name", ["sgd", "momentum", "adamw", "radam", "nadam", "masters"])

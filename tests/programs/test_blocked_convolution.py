@@ -175,6 +175,7 @@ def test_an_element_of_x_reaches_its_windows_alone(special: float) -> None:
         np.testing.assert_array_equal(np.isfinite(out), ~reached)
 
 
+@pytest.mark.slow
 def test_groups_of_many_channels_are_lanes(noted: list[Any]) -> None:
     x, weight, grad = drawn(1, 3, 128, 7, 7), drawn(2, 128, 64, 3, 3), drawn(3, 3, 128, 7, 7)
     for name, args in (

@@ -66,6 +66,7 @@ def test_values_are_those_of_numpy(dtype: str, noted: list[Any]) -> None:
             equal(found, FUNCTIONS[name](x, y), name not in ("maximum", "minimum"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_where_takes_masks_that_are_rows_and_columns(dtype: str, noted: list[Any]) -> None:
     for shapes in KERNELS:

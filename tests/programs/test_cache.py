@@ -185,6 +185,7 @@ def test_the_oldest_llvmlite_is_that_of_the_extra() -> None:
     assert project["optional-dependencies"]["fast"] == [f"llvmlite>={OLDEST[0]}.{OLDEST[1]}"]
 
 
+@pytest.mark.slow
 def test_the_setting_turns_kernels_off() -> None:
     pytest.importorskip("llvmlite")
     code = (

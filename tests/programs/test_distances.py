@@ -26,6 +26,7 @@ def rows(dtype: str, batch: tuple[int, ...] = ()) -> tuple[Any, Any]:
     return x, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("special", [None, np.inf, np.nan])
 @pytest.mark.parametrize("batch", [(), (2, 3)])
 @pytest.mark.parametrize("p", [1.0, 2.0, np.inf])

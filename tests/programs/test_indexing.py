@@ -44,6 +44,7 @@ def made(case: str, dtype: str, count: int = 7) -> tuple[Any, ...]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
 @pytest.mark.parametrize("case", SHAPES)
 def test_an_index_for_each_element(case: str, dtype: str, noted: list[Any]) -> None:
@@ -58,6 +59,7 @@ def test_an_index_for_each_element(case: str, dtype: str, noted: list[Any]) -> N
     np.testing.assert_allclose(found, without("scatter_add", x, dim, index, src), rtol=bound, atol=bound)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SHAPES)
 def test_an_index_for_each_slice(case: str, noted: list[Any]) -> None:
     x, dim, index, src = made(case, "float32")

@@ -127,6 +127,7 @@ ROWWISE: list[tuple[str, str, tuple[Any, ...]]] = [
 EXTENTS = {"f": Extent.FULL, "r": Extent.ROW, "c": Extent.COLUMN, "i": Extent.COLUMN}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("name", "kinds", "rest"), ROWWISE, ids=[r[0] for r in ROWWISE])
 def test_rows_of_every_length(name: str, kinds: str, rest: tuple[Any, ...], dtype: str) -> None:

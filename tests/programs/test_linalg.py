@@ -30,6 +30,7 @@ def matrices(*shape: int) -> Any:
     return a @ a.swapaxes(-1, -2) / shape[-1] + np.eye(shape[-1]), a
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(3, 8, 8), (5, 5), (2, 3, 11, 11), (4, 1, 1), (1, 31, 31)])
 def test_kernels_agree_with_float64(shape: tuple[int, ...], dtype: str, noted: list[Any]) -> None:

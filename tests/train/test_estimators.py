@@ -59,6 +59,7 @@ def test_scikit_learns_own_checks_pass_with_the_defaults(estimator: Any) -> None
     check_estimator(estimator, on_skip=None)
 
 
+@pytest.mark.slow
 @every_row("labels", [NAMES, Y > 0, np.where(Y > 0, 7, -3), np.where(Y > 0, "a", "b").astype(object)])
 def test_labels_are_of_any_type(labels: Any) -> None:
     classifier = Classifier(SMALL, lr=0.05, random_state=0).fit(X, labels)
@@ -69,6 +70,7 @@ def test_labels_are_of_any_type(labels: Any) -> None:
     np.testing.assert_allclose(np.exp(classifier.predict_log_proba(X)), classifier.predict_proba(X))
 
 
+@pytest.mark.slow
 @every_row(
     "y, shape", [(Y, (60,)), (Y[:, None], (60, 1)), (np.stack([Y, -Y], 1), (60, 2)), (Y.round().astype(int), (60,))]
 )
@@ -86,6 +88,7 @@ def test_a_seed_determines_a_fit_and_leaves_other_random_numbers_as_they_are() -
     assert default_generator(NumPy).get_state() == before
 
 
+@pytest.mark.slow
 def test_estimators_work_in_pipelines_and_searches() -> None:
     pipeline = make_pipeline(StandardScaler(), Classifier(SMALL, epochs=10, random_state=0))
     sizes = [partial(mlp, hidden=(4,)), partial(mlp, hidden=())]
@@ -116,6 +119,7 @@ def test_estimators_are_cloned_and_pickled_before_and_after_a_fit() -> None:
     assert (copied.partial_fit(X, Y).predict(X) == regressor.partial_fit(X, Y).predict(X)).all()
 
 
+@pytest.mark.slow
 def test_fits_continue_one_another() -> None:
     rates = LinearLr(0.1, 0.0, 4)
     warm = Regressor(SMALL, lr=rates, epochs=2, warm_start=True, random_state=0).fit(X, Y).fit(X, Y)
@@ -230,6 +234,7 @@ def test_a_mistake_is_one_sentence(call: Callable[[], Any], message: str) -> Non
     assert message in str(caught.value)
 
 
+@pytest.mark.slow
 def test_scikit_learn_is_needed_for_estimators_alone() -> None:
     program = """
 import sys, burnpy.train

@@ -50,6 +50,7 @@ def test_ranks_begin_with_the_model_of_rank_0() -> None:
         assert [param.id for param in result.model.params()] == [param.id for param in models[0].params()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 6])
 def test_a_run_of_four_ranks_goes_on_with_others(size: int, tmp_path: Path) -> None:
     model, files = start(), Checkpoints(tmp_path, every=Steps(3), keep=None)

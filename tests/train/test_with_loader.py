@@ -48,6 +48,7 @@ def fit(
     return learner.fit(model, loader(Train, workers, batch_size, data), valid, epochs=2, resume=resume)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 def test_cut_off_and_resumed_with_any_number_of_workers(tmp_path: Path, workers: int) -> None:
     whole = fit(0, tmp_path / "whole")

@@ -59,6 +59,7 @@ def cases() -> Iterator[Any]:
         yield pytest.param(name, following, dtype, marks=() if quick else pytest.mark.long)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "following", "dtype"), [*cases()])
 def test_convolutions(name: str, following: str, dtype: str) -> None:
     make, shape = LAYERS[name]

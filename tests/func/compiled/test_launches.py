@@ -111,6 +111,7 @@ def test_products(left: tuple[int, ...], right: tuple[int, ...], dtype: str, eac
         same(got, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optim", [Adam(), Sgd(momentum=0.9), Sgd()])
 @pytest.mark.parametrize("donate", [(), ("model", "state")])
 def test_steps_of_layers_of_one_shape(optim: Any, donate: tuple[str, ...], each_way: None) -> None:
@@ -270,6 +271,7 @@ def shown(model: Any, x: Any) -> Any:
     return y.detach(), normal.detach(), x.grad(grads), [p.value.grad(grads) for p in model.params()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [block, shown])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", NORMS)
@@ -312,6 +314,7 @@ def test_modules_without_variables_are_arguments() -> None:
     assert [type(part) for part in got.named_modules().values()] == [Sequential, Tanh, Tanh]
 
 
+@pytest.mark.slow
 def test_grouping_takes_as_long_for_each_operation_of_a_long_recording() -> None:
     """The number of calls of functions grows as the number of operations does."""
 

@@ -194,6 +194,7 @@ def test_a_while_loop_over_a_batch_has_a_gradient() -> None:
         np.testing.assert_allclose(g(x).to_numpy(), vmap(grad(loop))(x).to_numpy(), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_loops_are_differentiated_inside_of_a_batch() -> None:
     """In forward mode, over values and tangents; in reverse where nothing is recorded, as under no_grad."""
 
@@ -212,6 +213,7 @@ def test_loops_are_differentiated_inside_of_a_batch() -> None:
     np.testing.assert_allclose(compiled(g)(X).to_numpy(), g(X).to_numpy(), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_second_derivatives_of_loops_are_in_forward_mode_first() -> None:
     def scanned(x: Any) -> Any:
         return scan(lambda c, y: (c * y + x.sum(), c.sin()), x[0], x)[1].sum()

@@ -87,6 +87,7 @@ def test_forward_mode_is_a_loop() -> None:
         agree(pushed, arguments(), arguments(), nodes=40)
 
 
+@pytest.mark.slow
 def test_second_derivatives_and_linearize() -> None:
     xs = x64(4, 2)
     f = lambda x: scan(lambda c, y: ((c * x + y).sin(),) * 2, x, xs)[1].sum()  # noqa: E731
@@ -143,6 +144,7 @@ def test_ints_bools_and_checks_of_indices() -> None:
         compiled(f)(table, IntTensor[NumPy].from_data([0, 4, 5, 2]))
 
 
+@pytest.mark.slow
 def test_tensors_from_outside_take_indices_from_inside() -> None:
     table, index = x64(5, 2), IntTensor[NumPy].from_data([[0, 4], [2, 2], [1, 0]])
     uses: list[Callable[[Any, Any], Any]] = [
@@ -209,6 +211,7 @@ def test_tensors_of_several_origins_are_closed_over() -> None:
     agree(func.grad(lambda xs, c: f(xs, c)[0].sum(), (0, 1)), (x64(4, 2), x64(2)), (x64(4, 2), x64(2)))
 
 
+@pytest.mark.slow
 def test_cond_chooses_in_each_replay() -> None:
     def f(x: Any, w: Any) -> Any:
         return cond(x.sum() > 0.0, lambda x: (x * w).sin(), lambda x: x.exp() + w.sum(), x)
@@ -264,6 +267,7 @@ def test_gradients_of_a_while_loop() -> None:
             wrong(x64() if wrong is noisy else x)
 
 
+@pytest.mark.slow
 def test_while_loops_of_any_length() -> None:
     """Steps on few elements run ahead of their condition, many at a time; one leaf stays, and one is a bool."""
 

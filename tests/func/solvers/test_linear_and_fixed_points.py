@@ -57,6 +57,7 @@ def test_conjugate_gradients_and_their_derivatives() -> None:
     assert (tree["a"].tolist(), tree["b"].item()) == ([0.5, 1.0], 0.75)
 
 
+@pytest.mark.slow
 def test_fixed_points_and_their_derivatives() -> None:
     one, a, eps = x64(1.0), x64(0.9), 1e-5
     solve: Any = lambda a: fixed_point(lambda x: (a * x).cos(), one).x  # noqa: E731

@@ -74,6 +74,7 @@ PROBLEMS = {
 NEWTON = pytest.param("newton-cg", marks=pytest.mark.long)
 
 
+@pytest.mark.slow
 @every_row("name, problem", PROBLEMS.items())
 def test_least_squares_finds_the_known_minima(name: str, problem: Problem) -> None:
     result = least_squares(lambda x: stack(problem.residuals(*x.unbind())), x64(problem.start))
@@ -81,6 +82,7 @@ def test_least_squares_finds_the_known_minima(name: str, problem: Problem) -> No
     np.testing.assert_allclose(2.0 * result.value.item(), problem.least, rtol=1e-7, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["lbfgs", NEWTON])
 def test_minimize_finds_the_known_minima(method: str) -> None:
     names = ["Rosenbrock", "Beale", "Bard", "Powell, singular", "Freudenstein and Roth", "Wood"]
@@ -121,6 +123,7 @@ def test_derivatives_on_a_graph() -> None:
     np.testing.assert_allclose(place.backward()[tracked].item(), 0.5 / 1.2**0.5, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_fit_with_residuals_left() -> None:
     t = x64(np.linspace(0.0, 3.0, 9))
     y, eps = 3.0 * (-0.5 * t).exp() + 0.1 * t.sin(), 1e-4

@@ -57,6 +57,7 @@ def test_usual_problems(f: Any, x0: Any, want: Any, tolerance: float) -> None:
         np.testing.assert_allclose(result.x.to_numpy(), want, rtol=1e-8, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_derivatives_to_second_order() -> None:
     solve: Any = lambda a: root(lambda x: x * x - a, a).x  # noqa: E731
     a = x64(9.0)
@@ -77,6 +78,7 @@ def test_trees_and_float32() -> None:
     np.testing.assert_allclose([result.x["x"].item(), result.x["y"].item()], 2**0.5, rtol=1e-6)
 
 
+@pytest.mark.slow
 @every_row(
     "f, x0, words",
     [
