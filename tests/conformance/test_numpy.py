@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 TestNumPy: Any = suite_of(NumPy, ALL_DTYPES, USUAL)
 for _test in (TestNumPy.test_values, TestNumPy.test_derivatives, TestNumPy.test_batches, TestNumPy.test_promotion):
     restrict(_test, lambda name: name not in LARGE)
+TestNumPy.test_batches = pytest.mark.slowest(TestNumPy.test_batches)
 
 BRIEF = replace(USUAL, layouts={OTHERS: ()}, decorated={OTHERS: (("Autodiff", (True,)),)}, second=9, composed=9)
 """Each example has another layout, and the first one second derivatives."""

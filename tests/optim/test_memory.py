@@ -103,7 +103,7 @@ def test_steps_stay_in_their_memory(make: Callable[[], Optimizer]) -> None:
     assert all(remembered(optim)[key] != old for key, old in before.items())
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("name", [*OPTIMIZERS, *DEFAULTS])
 def test_bit_for_bit_what_new_arrays_would_have(name: str, dtype: str) -> None:

@@ -229,6 +229,7 @@ def test_gradients_are_those_of_quantiles() -> None:
     assert fine.sum() > 15
 
 
+@pytest.mark.slowest
 def test_gradients_of_means_of_components() -> None:
     """The mean gradient is the gradient of the mean of Dirichlet, Student's t and truncated normal numbers."""
     from scipy import stats
@@ -314,6 +315,7 @@ EVERY: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.slowest
 @every_row("name", EVERY)
 def test_every_distribution(name: str) -> None:
     """Numbers depend on the generator's state alone, in vmap and compiled functions too, and keep dtype and graph."""
@@ -434,6 +436,7 @@ print(float(drawn[0].sum().backward()[a].sum()))
 """
 
 
+@pytest.mark.slowest
 def test_numbers_do_not_depend_on_threads_or_kernels() -> None:
     """Nor do gradients, but for rounding."""
     outputs = []

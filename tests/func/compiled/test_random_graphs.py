@@ -100,7 +100,7 @@ def test_values(seed: int, dtype: str, poisoned: None) -> None:
         np.testing.assert_array_equal(x.to_numpy(), values)
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("seed", range(40))
 def test_gradients(seed: int, poisoned: None) -> None:
     """Gradients by func, and by backward() on a tracked device, agree with eager mode."""
