@@ -32,8 +32,9 @@ def pow_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
     if isinstance(y, (int, float)):
         return zero_vjp(i, g) if y == 0 else i.mul(g, i.mul(i.pow(x, y - 1), y))
     d = i.discrete
-    size = i.abs(i.detach(x))
-    lost = d.bitwise_and(i.eq(y, 0.0), d.bitwise_not(d.bitwise_and(i.gt(size, 0.0), i.lt(size, math.inf))))
+    constant = i.detach(x)
+    usual = d.bitwise_and(i.isfinite(constant), i.isfinite(i.reciprocal(constant)))
+    lost = d.bitwise_and(i.eq(y, 0.0), d.bitwise_not(usual))
     moves = d.bitwise_not(d.bitwise_or(lost, pow_ignores_y(i, x, y)))
     y = i.where(moves, y, i.detach(y))
     base = i.where(d.bitwise_not(lost), x, 1.0)
@@ -290,9 +291,7 @@ class Unary(OperationsBase):
         """Exponential function, eˣ."""
         ...
 
-    @required(
-        POINTWISE, method=True, flops=3, vjp=lambda i, g, out: i.mul(g, i.add(out, 1.0)), onnx="elementwise.expm1"
-    )
+    @required(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.mul(g, i.exp(x)), onnx="elementwise.expm1")
     def expm1(self, x: Float) -> Float:
         """Compute exp(x) - 1, accurate near 0."""
         ...
