@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from burnpy_cupy.kernels.emitter import MEMORY
+from burnpy_cupy.kernels.emitter import HEADERS, MEMORY
 from burnpy_cupy.kernels.launch import OPTIONS
 
 _NAME = "burnpy_numbers"
@@ -110,7 +110,7 @@ def formula_source(
     lines = [f"  const double v{k} = {text};" for k, text in enumerate(results)]
     lines += [f"  *out{k} = v{k};" for k in range(len(results))]
     body = "\n".join(lines)
-    headers = "".join(f"#include <cupy/{dtype}.cuh>\n" for dtype in sorted({*dtypes} & {"float16", "bfloat16"}))
+    headers = "".join(f"#include <{HEADERS[dtype]}>\n" for dtype in sorted({*dtypes} & HEADERS.keys()))
     parameters = ", ".join([*inputs, *outputs])
     return f'{headers}extern "C" __global__ __launch_bounds__(1) void {_NAME}({parameters}) {{\n{body}\n}}\n'
 

@@ -1,9 +1,9 @@
-"""The supported dtypes, their kinds, and PyTorch's type promotion within a kind."""
+"""The supported dtypes: one table of them, conversion of what names one, and PyTorch's promotion within a kind."""
 
 from __future__ import annotations
 
 from functools import cache, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,20 +27,47 @@ DEFAULT: dict[KindName, DType] = {"float": float32, "int": int64, "bool": bool_}
 """The default dtype of each kind, for tensors created from Python numbers."""
 _OF_PYTHON: dict[type | str, DType] = {float: float32, int: int64, bool: bool_, "float": float32, "int": int64}
 """The dtypes of Python's types and their names: NumPy's "float" is float64, PyTorch's float is float32."""
-FLOATS = ("bfloat16", "float16", "float32", "float64")
-INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+class Format(NamedTuple):
+    """A row of the table of dtypes: its kind, the form of its numbers, and its name in other formats."""
+
+    kind: KindName
+    bits: int
+    digits: int  #: the bits of a float's significand, the leading one included; the bits of an int's magnitude
+    lowest: int  #: the exponent of a float's smallest subnormal number; 0 for others
+    c: str  #: the type in C; 16-bit floats are classes of CuPy's headers
+    safetensors: str
+    torch: str  #: the name of PyTorch's storage, without "Storage"; "" if it has none
+    onnx: int  #: the number in ``TensorProto.DataType``
+
+
+DTYPES = {
+    "bfloat16": Format("float", 16, 8, -133, "bfloat16", "BF16", "BFloat16", 16),
+    "float16": Format("float", 16, 11, -24, "float16", "F16", "Half", 10),
+    "float32": Format("float", 32, 24, -149, "float", "F32", "Float", 1),
+    "float64": Format("float", 64, 53, -1074, "double", "F64", "Double", 11),
+    "int8": Format("int", 8, 7, 0, "signed char", "I8", "Char", 3),
+    "int16": Format("int", 16, 15, 0, "short", "I16", "Short", 5),
+    "int32": Format("int", 32, 31, 0, "int", "I32", "Int", 6),
+    "int64": Format("int", 64, 63, 0, "long long", "I64", "Long", 7),
+    "uint8": Format("int", 8, 8, 0, "unsigned char", "U8", "Byte", 2),
+    "uint16": Format("int", 16, 16, 0, "unsigned short", "U16", "", 4),
+    "uint32": Format("int", 32, 32, 0, "unsigned int", "U32", "", 12),
+    "uint64": Format("int", 64, 64, 0, "unsigned long long", "U64", "", 13),
+    "bool": Format("bool", 8, 1, 0, "bool", "BOOL", "Bool", 9),
+}
+"""All dtypes by name."""
+FLOATS = tuple([name for name, row in DTYPES.items() if row.kind == "float"])
+INTS = tuple([name for name, row in DTYPES.items() if row.kind == "int"])
 
 
 @cache
 def kind_of(dtype: DType) -> KindName:
     """Return the kind of a dtype: "float", "int" or "bool"."""
-    if dtype.name in FLOATS:
-        return "float"
-    if dtype.name in INTS:
-        return "int"
-    if dtype.name == "bool":
-        return "bool"
-    raise DTypeError(f"tensors do not hold dtype {dtype}; use one of {', '.join((*FLOATS, *INTS, 'bool'))}")
+    if dtype.name not in DTYPES:
+        raise DTypeError(f"tensors do not hold dtype {dtype}; use one of {', '.join(DTYPES)}")
+    return DTYPES[dtype.name].kind
 
 
 def dtype_of(dtype: Any, kind: KindName | None = None) -> DType:
@@ -77,8 +104,7 @@ def _parsed(dtype: Any) -> DType:
             if isinstance(dtype, (int, list, tuple)) or hasattr(dtype, "shape")
             else f"{dtype!r:.80}"
         )
-        known = ", ".join((*FLOATS, *INTS, "bool"))
-        raise DTypeError(f"{what} is not a known dtype; use one of {known}")
+        raise DTypeError(f"{what} is not a known dtype; use one of {', '.join(DTYPES)}")
     kind_of(result)  # refuses complex, object and string dtypes
     native: DType = np.dtype(result.type)  # native byte order, and the one object that `is` can compare
     return native
@@ -130,4 +156,4 @@ def largest(dtype: DType) -> float:
 
 def epsilon(dtype: DType) -> float:
     """Return the distance from 1 to the next larger number of a float dtype."""
-    return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
+    return 2.0 ** (1 - DTYPES[dtype.name].digits)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.dtypes import DTYPES, dtype_of
 from burnpy.backend.errors import RecordError, RecordFileError, RecordNotFoundError, a, path_shown, raised_by_other_code
 from burnpy.backend.storage import local_copy
 from burnpy.record.atomic_write import replace
@@ -108,22 +108,8 @@ MOST_DIMS = 64
 """The maximum number of dimensions of an array."""
 METADATA = "__metadata__"
 
-_NAMES = {
-    "F64": "float64",
-    "F32": "float32",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "I64": "int64",
-    "I32": "int32",
-    "I16": "int16",
-    "I8": "int8",
-    "U64": "uint64",
-    "U32": "uint32",
-    "U16": "uint16",
-    "U8": "uint8",
-    "BOOL": "bool",
-}
-_CODES = {name: code for code, name in _NAMES.items()}
+_CODES = {name: row.safetensors for name, row in DTYPES.items()}
+_NAMES = {code: name for name, code in _CODES.items()}
 
 
 class TensorEntry(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from burnpy.backend.dtypes import DTYPES
 from burnpy.backend.errors import RecordError
 from burnpy.record.safetensors_file import LARGEST, MOST_DIMS, brief
 
@@ -243,16 +244,7 @@ def _device(limits: Limits, kind: Any, index: Any = None) -> str:
 
 
 _STORAGES = {
-    "DoubleStorage": "float64",
-    "FloatStorage": "float32",
-    "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64",
-    "IntStorage": "int32",
-    "ShortStorage": "int16",
-    "CharStorage": "int8",
-    "ByteStorage": "uint8",
-    "BoolStorage": "bool",
+    **{f"{row.torch}Storage": name for name, row in DTYPES.items() if row.torch},
     "ComplexFloatStorage": "complex64",
     "ComplexDoubleStorage": "complex128",
     "UntypedStorage": "bytes",

@@ -1,4 +1,8 @@
-"""Arithmetic and the matrix product: the operators of float and int tensors."""
+"""Arithmetic and the matrix product: the operators of float and int tensors.
+
+A body of ``...`` is not what runs: the decorator above it copies a function of `burnpy.tensor.template`, ``@binary``
+the function ``_binary``, with the method's name in place of ``OPERATION``.
+"""
 
 from __future__ import annotations
 

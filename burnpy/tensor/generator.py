@@ -21,6 +21,7 @@ import numpy as np
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import device_of
+from burnpy.backend.dtypes import DTYPES
 from burnpy.backend.errors import ArgumentError, RecordingError, ShapeError
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.creation import Factory, Size, factory_shape
@@ -325,8 +326,6 @@ as the bits of a number, and the initial direction numbers."""
 MOST_DIMS = 2 + _INITIAL.count("|") + _INITIAL.strip().count("\n")
 """The number of dimensions."""
 _BITS = 32
-_KEPT = {"float64": 32, "float32": 24, "float16": 11, "bfloat16": 8}
-"""The bits of a point that a dtype represents: rounding must not reach 1."""
 _LOW = 10
 _BLOCK = 1 << _LOW
 """The number of consecutive points that are computed from one table, and the number of its bits."""
@@ -350,7 +349,7 @@ def sobol(cls: Any, shape: Size, start: int, seed: int | None, dtype: Any, devic
             f"at most 2**{_BITS} points"
         )
     bits = points(first, *sizes, seed, target.factory)
-    kept = _KEPT[target_dtype.name]
+    kept = min(DTYPES[target_dtype.name].digits, _BITS)  # of a point's bits, so that rounding does not reach 1
     wide = target_dtype if target_dtype.itemsize >= 4 else np.dtype(np.float32)
     values = (bits >> np.uint32(_BITS - kept)).astype(wide) * wide.type(2.0**-kept)
     return target.wrap(target.backend.from_numpy(values.astype(target_dtype, copy=False)))

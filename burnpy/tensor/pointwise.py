@@ -1,4 +1,8 @@
-"""Elementwise functions of float tensors; `burnpy.tensor.pointwise_lazy` has those that few programs call."""
+"""Elementwise functions of float tensors; `burnpy.tensor.pointwise_lazy` has those that few programs call.
+
+A body of ``...`` is not what runs: the decorator above it copies a function of `burnpy.tensor.template`, ``@binary``
+the function ``_binary``, with the method's name in place of ``OPERATION``.
+"""
 
 from __future__ import annotations
 

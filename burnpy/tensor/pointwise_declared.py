@@ -1,7 +1,8 @@
 """Methods that are one operation each, by the kind of their operands.
 
 This file is made by ``make generated`` from the operations of ``burnpy/backend/operations`` that are
-declared with ``method=True``, and from their docstrings.
+declared with ``method=True``, and from their docstrings. A body of ``...`` is not what runs: the decorator copies a
+function of `burnpy.tensor.template`.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 import numpy as np
 
-from burnpy.backend.dtypes import float16, float32, int32, int64
+from burnpy.backend.dtypes import DTYPES, float16, float32, int32, int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.backend.numerics.arithmetic import FORMATS, largest
+from burnpy.backend.numerics.arithmetic import largest
 from burnpy.backend.operations.foreach import lerp_each
 from burnpy.backend.primitives import Float, Int
 from burnpy.tensor.comparison import _doubles
@@ -109,7 +109,7 @@ class Elementary(TensorBase[B]):
         ([0.75, -0.5], [2, -2])
         """
         b, d, x = self._backend, self._device.discrete, self._primitive
-        bits, lowest = FORMATS[self.dtype.name]
+        _, _, bits, lowest, *_ = DTYPES[self.dtype.name]
         size = b.detach(b.abs(x))
         powers = b.from_numpy(np.ldexp(1.0, np.arange(lowest, 3 - bits - lowest)).astype(self.dtype))
         place = b.searchsorted(powers, b.reshape(size, (math.prod(self.shape),)), True)
@@ -240,7 +240,7 @@ def _scaled(x: Any, exponent: Int) -> Float:
     b, d = x._backend, x._device.discrete
     if x.dtype == float16:
         return b.cast(_scaled(x._like(b.cast(x._primitive, float32)), exponent), float16)
-    bits, lowest = FORMATS[x.dtype.name]
+    _, _, bits, lowest, *_ = DTYPES[x.dtype.name]
     most, least = 2 - bits - lowest, lowest + bits - 1
     powers = b.from_numpy(np.ldexp(1.0, np.arange(least, most + 1)).astype(x.dtype))
     shape, out, rest = exponent.shape, x._primitive, d.cast(exponent, int64)

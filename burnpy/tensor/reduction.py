@@ -1,4 +1,8 @@
-"""Reductions: sums, products, maxima, minima, any and all; of float tensors also means, deviations and softmax."""
+"""Reductions: sums, products, maxima, minima, any and all; of float tensors also means, deviations and softmax.
+
+A body of ``...`` is not what runs: the decorator above it copies a function of `burnpy.tensor.template`, ``@binary``
+the function ``_binary``, with the method's name in place of ``OPERATION``.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from burnpy.backend.dtypes import (
+    DTYPES,
     FLOATS,
     INTS,
     bool_,
@@ -98,3 +99,15 @@ def test_dimensions_outweigh_precision() -> None:
     assert result_type(np.float64(1), np.zeros(3, float16)) == float16
     assert result_type(np.zeros((), float32), np.float64(1)) == float64
     assert result_type(np.zeros(3, float32), np.zeros(0, float64)) == float64
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_the_table_has_the_format_of_each_dtype(name: str) -> None:
+    finfo: Any = np.finfo if name != "bfloat16" else pytest.importorskip("ml_dtypes").finfo
+    row, dtype = DTYPES[name], dtype_of(name)
+    assert (row.kind, row.bits) == (kind_of(dtype), 8 * dtype.itemsize)
+    if row.kind == "float":
+        info = finfo(dtype)
+        assert (2.0 ** (1 - row.digits), 2.0**row.lowest) == (float(info.eps), float(info.smallest_subnormal))
+    elif row.kind == "int":
+        assert np.iinfo(dtype).max == 2**row.digits - 1

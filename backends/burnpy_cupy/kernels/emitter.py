@@ -16,22 +16,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from burnpy.backend.dtypes import DTYPES, FLOATS
 from burnpy.backend.programs import Extent, Instruction, Program, ProgramError
 from burnpy.backend.programs.schedule import Schedule
 
-MEMORY = {
-    "float64": "double",
-    "float32": "float",
-    "float16": "float16",
-    "bfloat16": "bfloat16",
-    "bool": "bool",
-    "int64": "long long",
-    "int32": "int",
-}
+MEMORY = {name: DTYPES[name].c for name in (*FLOATS, "bool", "int64", "int32")}
 """The types of arrays by their dtype; the 16-bit ones are classes of CuPy's headers."""
-REGISTER = MEMORY | {"float16": "float", "bfloat16": "float"}
+REGISTER = MEMORY | {name: "float" for name in FLOATS if DTYPES[name].bits == 16}
 """The types of computed values by their dtype: 16-bit floats are computed in float32, and rounded when stored."""
-HEADERS = {"float16": "cupy/float16.cuh", "bfloat16": "cupy/bfloat16.cuh"}
+HEADERS = {name: f"cupy/{name}.cuh" for name in FLOATS if DTYPES[name].bits == 16}
 
 FUNCTIONS = """
 #define BURNPY_INFINITY __longlong_as_double(0x7ff0000000000000LL)
@@ -105,7 +98,6 @@ def _number(value: str, dtype: str) -> str:
 
 
 _RUN = 32
-FLOATS = ("float32", "float64", "float16", "bfloat16")
 
 _ADDRESS = {
     "plain": "row * columns + column",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
+from burnpy.backend.dtypes import DTYPES
 from burnpy.backend.primitives import DType, Float
 
 
@@ -103,17 +104,13 @@ def power(b: Any, x: Float, y: Float) -> Float:
     return exp_pair(b, product, b.add(rest, b.mul(y, low)))
 
 
-FORMATS = {"float16": (11, -24), "bfloat16": (8, -133), "float32": (24, -149), "float64": (53, -1074)}
-"""For each dtype the number of bits of the significand, and the exponent of the smallest subnormal number."""
-
-
 def neighbour(b: Any, x: Float, y: Float) -> Float:
     """Return the next number after x in the direction of y, of one dtype; exact if operations round to nearest.
 
     Source: Rump, Zimmermann, Boldo and Melquiond, Computing Predecessor and Successor in Rounding to Nearest, 2009,
     algorithm 2.
     """
-    bits, lowest = FORMATS[x.dtype.name]
+    _, _, bits, lowest, *_ = DTYPES[x.dtype.name]
     unit, least = 2.0**-bits, 2.0**lowest
     size = b.abs(x)
     tiny = b.lt(size, least / unit)
@@ -131,5 +128,5 @@ def neighbour(b: Any, x: Float, y: Float) -> Float:
 
 def largest(dtype: DType) -> float:
     """Return the largest finite number of a float dtype."""
-    bits, lowest = FORMATS[dtype.name]
+    _, _, bits, lowest, *_ = DTYPES[dtype.name]
     return (2.0 - 2.0 ** (1 - bits)) * 2.0 ** (2 - bits - lowest)

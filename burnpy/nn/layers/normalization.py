@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import epsilon, float32
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import dims_at_least, floats, last_dims, positive, positive_int
 from burnpy.nn.module import FunctionLayer, Module, Stateless, rebound
@@ -23,7 +21,7 @@ from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.backend.primitives import DType, Shape
+    from burnpy.backend.primitives import Shape
 
 
 @explained
@@ -84,7 +82,7 @@ def rms_norm(
     sizes, dims = _last_dims("rms_norm", x.shape, normalized_shape, weight, None)
     device: Any = x.device
     scale = device.full(sizes, 1.0, x.dtype) if weight is None else weight._primitive
-    least = _resolution(x.dtype) if eps is None else float(number(x, eps, "rms_norm"))
+    least = epsilon(x.dtype) if eps is None else float(number(x, eps, "rms_norm"))
     return x._like(device.rms_norm(x._primitive, scale, dims, least))
 
 
@@ -272,11 +270,6 @@ def normalized_groups(
     each = shape[1] // max(groups, 1)
     planes = x.reshape((shape[0], groups, each, math.prod(shape[2:])))
     return x._like(normalized(name, planes, weight, bias, (groups, each, 1), (2, 3), eps)[0]).reshape(shape)
-
-
-def _resolution(dtype: DType) -> float:
-    """Return the distance from 1 to the next number of a float dtype."""
-    return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
 
 
 class ChannelNorm(Module[B]):

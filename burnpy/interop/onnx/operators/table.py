@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from burnpy.backend import dtypes
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import bool_, dtype_of, kind_of, promote_types
 from burnpy.backend.errors import ExportError, LoadingError
@@ -179,21 +180,7 @@ def cast(x: Value, dtype: Any) -> Value:
     return (x if isinstance(x, Tensor) else x.float()).to_dtype(target)
 
 
-DTYPES = {
-    1: "float32",
-    2: "uint8",
-    3: "int8",
-    4: "uint16",
-    5: "int16",
-    6: "int32",
-    7: "int64",
-    9: "bool",
-    10: "float16",
-    11: "float64",
-    12: "uint32",
-    13: "uint64",
-    16: "bfloat16",
-}
+DTYPES = {row.onnx: name for name, row in dtypes.DTYPES.items()}
 """The dtypes by their numbers in ``TensorProto.DataType``."""
 
 
