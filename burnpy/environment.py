@@ -146,7 +146,7 @@ def _kernels() -> str:
     if why_not is not None:
         return f"off: {why_not}"
     compiler: Any = import_module("burnpy_numpy.kernels.compiler.llvm")
-    target, folder = compiler.target(), import_module("burnpy_numpy.kernels.compiler.cache").folder()
+    target, folder = compiler.target(), import_module("burnpy_numpy.kernels.compiler.target").folder()
     llvm = ".".join(map(str, compiler.llvm().llvm_version_info))
     kept = f"kept in {folder}" if folder else "not kept, as there is no folder for them"
     return f"compiled for {target.cpu}, {8 * target.vector} bits ({target.triple}), by LLVM {llvm}; {kept}"

@@ -20,7 +20,7 @@ from burnpy.typevars import T
 from burnpy_array.array_base import NUMBERS
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_array.shape import canonical
-from burnpy_cupy import availability, captures, exchange, memory_pool, nccl
+from burnpy_cupy import availability, cuda_graphs, exchange, memory_pool, nccl
 from burnpy_cupy.compilation import Compilations, note_times
 from burnpy_cupy.cuda_streams import Stream, Streams
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
@@ -187,7 +187,7 @@ class CuPy(
             with CuPy.graphs():
                 model, state, loss = step(model, state, batch)
         """
-        return captures.graphs(enabled)
+        return cuda_graphs.graphs(enabled)
 
     def executor(self) -> CuPyExecutor | None:
         return CuPyExecutor(self) if kernels_enabled() else None
@@ -207,7 +207,7 @@ class CuPy(
         return found
 
     def on_host(self, formula: Callable[..., tuple[float, ...]], numbers: tuple[Any, ...]) -> tuple[Any, ...]:
-        captured = captures.capture.get()
+        captured = cuda_graphs.capture.get()
         if captured is not None:
             return captured.computed(formula, numbers)
         values = [self._host_values.of(x) if hasattr(x, "dtype") else x for x in numbers]

@@ -1,26 +1,181 @@
 """`ReplayGraph`: a whole replay of a plan as one CUDA graph.
 
 One launch writes the words of a run, see `Capture`. Then the graph copies inputs that are elsewhere than in the run
-before, does what the replay does, and copies outputs to memory that is new in each run.
-"""
+before, does what the replay does, and copies outputs to memory that is new in each run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+import ctypes
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache, partial
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from burnpy.backend.primitives import DType, Shape
-from burnpy_cupy.captured_products import WORKSPACE, captured_products
-from burnpy_cupy.captures import Capture, CaptureError, Inputs, capture
+from burnpy_cupy.availability import shared_library
 from burnpy_cupy.cuda_streams import Entered
-from burnpy_cupy.gemm import Library, captured_by
+from burnpy_cupy.gemm import NO_REDUCED_PRECISION, Library, captured_by
 from burnpy_cupy.kernels.launcher import Launch, launcher
+
+_uses_graphs: ContextVar[bool] = ContextVar("burnpy_cupy_graphs", default=False)
+
+Inputs: TypeAlias = Sequence[Any]
+"""The inputs of a run, and then the arrays made for its outputs."""
+
+
+class CaptureError(RuntimeError):
+    """A replay that cannot be a graph."""
+
+
+@contextmanager
+def graphs(enabled: bool = True) -> Generator[None, None, None]:
+    """Within the context, launch plans as CUDA graphs."""
+    token = _uses_graphs.set(enabled)
+    try:
+        yield
+    finally:
+        _uses_graphs.reset(token)
+
+
+def uses_graphs() -> bool:
+    """Return whether plans launch CUDA graphs in this context."""
+    return _uses_graphs.get()
+
+
+class Capture:
+    """A capture of a replay, and its effects besides launches.
+
+    Args:
+        words: the words, an array of int64.
+        inputs: the inputs of the captured run.
+        generators: the random generators that the replay may draw from, each with the function that returns the
+            generator in its place in a run.
+        numbers: arrays of one number that the host knows, each with the function that returns the number in a run.
+    """
+
+    def __init__(
+        self,
+        words: Any,
+        inputs: Inputs,
+        generators: Sequence[tuple[Any, Callable[[Inputs], Any]]],
+        numbers: Sequence[tuple[Any, Callable[[Inputs], float]]],
+    ) -> None:
+        self.words, self._inputs, self._generators, self._numbers = words, inputs, generators, [*numbers]
+        self.values: list[Callable[[Inputs], int]] = []  #: of the words
+        self.checks: list[tuple[list[int], Callable[[list[int]], None]]] = []
+        """The late checks: the numbers of the words with their slots, and what adds them to those that are pending."""
+        self._own: dict[Hashable, Any] = {}
+
+    def close(self) -> None:
+        """Drop what only the captured run needs: arrays that something else refers to are never overwritten."""
+        self._inputs, self._generators, self._numbers = (), (), []
+
+    def word(self, value: Callable[[Inputs], int]) -> Any:
+        """Return a further word as a 0-d array, given the function that returns its value in a run."""
+        if len(self.values) == len(self.words):
+            raise CaptureError(f"the plan has more than {len(self.words)} addresses and numbers that change")
+        self.values.append(value)
+        return self.words[len(self.values) - 1]
+
+    def drawn(self, generator: np.random.Generator, draw: Callable[[Any], int]) -> Any:
+        """Return the word of a number that each run draws from the generator in the place of this one."""
+        find = next((find for known, find in self._generators if known is generator), lambda _: generator)
+        return self.word(lambda inputs: draw(find(inputs)))
+
+    def computed(self, formula: Callable[..., tuple[float, ...]], numbers: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the words of the results of a formula, as arrays of float64, which the host computes in each run.
+
+        Raises:
+            CaptureError: the host does not know one of the numbers.
+        """
+        given = [self._number(x) if hasattr(x, "dtype") else x for x in numbers]
+
+        def results(inputs: Inputs) -> tuple[float, ...]:
+            return formula(*[x(inputs) if callable(x) else x for x in given])
+
+        return tuple([self._result(results, k) for k in range(len(results(self._inputs)))])
+
+    def _result(self, results: Callable[[Inputs], tuple[float, ...]], k: int) -> Any:
+        made = self.word(lambda inputs: _bits(results(inputs)[k])).view("float64")
+        self._numbers.append((made, lambda inputs: results(inputs)[k]))
+        return made
+
+    def _number(self, x: Any) -> Callable[[Inputs], float]:
+        found = next((number for known, number in self._numbers if known is x), None)
+        if found is None:
+            raise CaptureError("the host reads a number from the GPU, and computes with it")
+        return found
+
+    def check(self, slots: Sequence[Any], add: Callable[[list[int]], None]) -> None:
+        """Have each run add a late check, given the words with its slots."""
+        self.checks.append(([int(x.data.ptr - self.words.data.ptr) // x.itemsize for x in slots], add))
+
+    def own(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what nothing but this graph uses, such as memory or the instance of an inner plan, made once."""
+        if key not in self._own:
+            self._own[key] = make()
+        return self._own[key]
+
+
+capture: ContextVar[Capture | None] = ContextVar("burnpy_cupy_capture", default=None)
+"""The capture of the present replay; None if it is not captured."""
+
+
+def _bits(value: float) -> int:
+    """Return the bits of a float64 as a number."""
+    return int(np.float64(value).view(np.uint64))
+
+
+WORKSPACE = 8 << 20
+"""The bytes of the GPU's memory in which the products of one graph may store parts of their results."""
+
+
+class CapturedProducts(NamedTuple):
+    """A stream that is captured, and cuBLAS on it."""
+
+    stream: Any  #: a cupy.cuda.Stream
+    library: Library
+    use: Callable[[Any], None]  #: gives cuBLAS an array of `WORKSPACE` bytes to work in
+
+
+@cache
+def captured_products(xp: Any, device: int) -> CapturedProducts:
+    """Return what all captures on the current device use, one after the other."""
+    stream = xp.cuda.Stream(non_blocking=True)
+    cublas = shared_library("cublas", xp.cuda.runtime.runtimeGetVersion() // 1000)
+    handle = ctypes.c_void_p()
+    _checked(cublas.cublasCreate_v2(ctypes.byref(handle)))
+    _checked(cublas.cublasSetMathMode(handle, NO_REDUCED_PRECISION))
+    _checked(cublas.cublasSetStream_v2(handle, ctypes.c_void_p(stream.ptr)))
+
+    def use(workspace: Any) -> None:
+        pointer, size = ctypes.c_void_p(workspace.data.ptr), ctypes.c_size_t(workspace.nbytes)
+        _checked(cublas.cublasSetWorkspace_v2(handle, pointer, size))
+
+    single, batched = (_typed(cublas[f"cublasGemm{name}Ex"], name != "") for name in ("", "StridedBatched"))
+    return CapturedProducts(stream, Library(handle.value or 0, single, batched), use)
+
+
+def _typed(function: Any, batched: bool) -> Callable[..., None]:
+    """Return a function of cuBLAS that takes ints and addresses, and raises its errors."""
+    number, address, stride = ctypes.c_int, ctypes.c_void_p, [ctypes.c_longlong] * batched
+    function.argtypes = [
+        *(address, number, number, number, number, number, address),
+        *(address, number, number, *stride),
+        *(address, number, number, *stride, address),
+        *(address, number, number, *stride, *[number] * batched, number, number),
+    ]
+    return lambda *arguments: _checked(function(*arguments))
+
+
+def _checked(status: int) -> None:
+    if status:
+        raise RuntimeError(f"cuBLAS returned the status {status}")
+
 
 _WORDS, _COPIES = 480, 240
 """The words that one launch writes, and the arrays that one launch copies: a kernel's parameters have 4 KB."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.call_origin import Stack, format_lines, lines_of, user_stack
-from burnpy_cupy.captures import capture
+from burnpy_cupy.cuda_graphs import capture
 from burnpy_cupy.kernels.elementwise import Elementwise
 
 _MOST = 1024

@@ -17,8 +17,7 @@ from burnpy_array.array_base import is_half
 from burnpy_cupy import gemm
 from burnpy_cupy.epilogues import FinishedProduct
 from burnpy_cupy.kernels.foreach import ForeachKernel
-from burnpy_cupy.kernels.foreach_norms import NormKernels
-from burnpy_cupy.kernels.foreach_tables import THREADS, named_tables
+from burnpy_cupy.kernels.foreach_tables import THREADS, NormKernels, named_tables
 from burnpy_cupy.kernels.launch import Kernel, chunks_of, total_of
 from burnpy_cupy.kernels.row_geometry import Geometry, transposed
 from burnpy_cupy.launch_sequence import Argument, KernelCall, LaunchSequence, Part, ProductCall, Table

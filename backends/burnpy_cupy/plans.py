@@ -16,7 +16,7 @@ from burnpy.backend.programs import Program
 from burnpy_cupy import gemm
 from burnpy_cupy.epilogues import BIAS, SUM, FinishedProduct
 from burnpy_cupy.kernels.foreach import foreach_kernel
-from burnpy_cupy.kernels.foreach_norms import norm_kernels
+from burnpy_cupy.kernels.foreach_tables import norm_kernels
 from burnpy_cupy.kernels.row_geometry import along, flat, matrix
 from burnpy_cupy.launch_sequence import LaunchSequence
 from burnpy_cupy.launches import ListsLaunch, NormLaunch, NumbersLaunch, ProductLaunch, ProgramLaunch, RowsLaunch

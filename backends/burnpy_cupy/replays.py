@@ -8,8 +8,7 @@ from typing import Any
 from weakref import ref
 
 from burnpy.backend.call_origin import recorders
-from burnpy_cupy.captures import CaptureError, Inputs, capture, uses_graphs
-from burnpy_cupy.cuda_graphs import ReplayGraph
+from burnpy_cupy.cuda_graphs import CaptureError, Inputs, ReplayGraph, capture, uses_graphs
 from burnpy_cupy.gemm import uses_tf32
 
 

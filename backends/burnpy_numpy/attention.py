@@ -6,7 +6,7 @@ from typing import Any
 
 from burnpy_array import ArrayBackend
 from burnpy_numpy.kernels.kernel import LEAST, family_kernels
-from burnpy_numpy.row_plans import row_plan
+from burnpy_numpy.programs import row_plan
 
 
 class NumPyAttention(ArrayBackend):
@@ -30,7 +30,7 @@ class NumPyAttention(ArrayBackend):
         offset: int | None,
         scale: float,
     ) -> tuple[Any, Any, Any]:
-        if q.size * k.shape[-2] >= LEAST * q.shape[-1] and (kernels := family_kernels("attention_backward")):
+        if q.size * k.shape[-2] >= LEAST * q.shape[-1] and (kernels := family_kernels("attention")):
             results: tuple[Any, Any, Any] | None = kernels.run_attention_backward(
                 grad, q, k, v, logsumexp, mask, offset, scale
             )

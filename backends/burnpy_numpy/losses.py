@@ -12,7 +12,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.losses import IMPOSSIBLE
 from burnpy_array import ArrayBackend
-from burnpy_numpy.row_plans import row_plan
+from burnpy_numpy.programs import row_plan
 
 _PICKED, _PICKED_BACKWARD = ("full", "index"), ("column", "full", "column", "index")
 

@@ -17,8 +17,8 @@ from burnpy_array import ArrayBackend
 from burnpy_array.array_base import in_order
 from burnpy_numpy.cpu_threads import BLOCK, shared
 from burnpy_numpy.kernels.kernel import LEAST, family_kernels
+from burnpy_numpy.programs import row_plan
 from burnpy_numpy.reduction import row
-from burnpy_numpy.row_plans import row_plan
 
 _LONG = 8192
 """The longest group: longer sums would be less accurate than NumPy's pairwise summation."""

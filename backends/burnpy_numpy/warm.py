@@ -19,7 +19,7 @@ from burnpy import Autodiff, IntTensor, Tensor, cross_entropy, linalg, nn, optim
 from burnpy.nn import functional
 from burnpy_numpy.backend import NumPy
 from burnpy_numpy.kernels import kernel
-from burnpy_numpy.kernels.compiler.cache import folder
+from burnpy_numpy.kernels.compiler.target import folder
 
 Train: TypeAlias = Autodiff[NumPy]
 CLASSES, BATCH = 10, 8

@@ -19,8 +19,7 @@ from burnpy.nn import TransformerEncoderLayer as Layer
 from burnpy.optim import Adam, AdamW, GradientsParams, Sgd, clip_by_global_norm
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
-from burnpy_cupy.captures import CaptureError
-from burnpy_cupy.cuda_graphs import ReplayGraph
+from burnpy_cupy.cuda_graphs import CaptureError, ReplayGraph
 from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_EXECUTED
 

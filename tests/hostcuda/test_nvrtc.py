@@ -35,7 +35,7 @@ from burnpy_cupy.kernels.attention import tiling  # noqa: E402
 from burnpy_cupy.kernels.attention_kernels import ATTENTION  # noqa: E402
 from burnpy_cupy.kernels.elementwise import C_NAMES  # noqa: E402
 from burnpy_cupy.kernels.emitter import emit  # noqa: E402
-from burnpy_cupy.kernels.reduction_source import reduction_source  # noqa: E402
+from burnpy_cupy.kernels.reduction import reduction_source  # noqa: E402
 from burnpy_cupy.kernels.shape import CATS  # noqa: E402
 
 ARCHITECTURES = (80, 90, 100)

@@ -124,13 +124,13 @@ def test_a_folder_that_cannot_be_made_costs_the_cache_only(
 
 
 def test_without_a_home_nothing_is_kept(kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from burnpy_numpy.kernels.compiler import cache
+    from burnpy_numpy.kernels.compiler import target
 
     for name in ("BURNPY_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     monkeypatch.chdir(tmp_path)
-    assert cache.folder() is None
+    assert target.folder() is None
     assert list(tmp_path.iterdir()) == []
 
 

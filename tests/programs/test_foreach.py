@@ -11,7 +11,7 @@ import pytest
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.operations.foreach import mul_each
-from burnpy_numpy.foreach_blocks import NumPyForeachBlocks
+from burnpy_numpy.foreach import NumPyForeachBlocks
 
 D: Any = NumPy()
 bfloat16 = dtype_of("bfloat16")

@@ -18,7 +18,7 @@ from burnpy.backend import NumPy
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy.kernels import kernel, launch
-from burnpy_numpy.kernels.compiler import cache, llvm
+from burnpy_numpy.kernels.compiler import llvm, target
 from burnpy_numpy.kernels.compiler.undisturbed import undisturbed
 
 D = NumPy()
@@ -27,9 +27,9 @@ WANTED = X / (1 + np.exp(-X))
 STEPS = {
     "the import of llvmlite": (llvm, "llvm"),
     "the key": (kernel, "_environment"),
-    "the cache's reading": (cache, "read"),
+    "the cache's reading": (target, "read"),
     "the compiler": (llvm, "compile_text"),
-    "the cache's writing": (cache, "write"),
+    "the cache's writing": (target, "write"),
     "the loader": (llvm, "load"),
 }
 

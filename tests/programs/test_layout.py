@@ -17,7 +17,7 @@ from burnpy.optim import Adam
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy import cpu_threads as threads
-from burnpy_numpy.kernels.convolution import images, windows
+from burnpy_numpy.kernels.convolution import images, tiles
 
 I = TypeVar("I", bound=Backend)  # noqa: E741
 Seen = list[tuple[str, bool, Any]]
@@ -63,13 +63,13 @@ def test_a_step_of_a_convolutional_network_transposes_nothing(
         np.random.default_rng(0).standard_normal((MEMBERS, 3, 16, 16)).astype(np.float32), device=device
     )
     padded: list[int] = []
-    lay_out = windows.Windows.lay_out
+    lay_out = tiles.Windows.lay_out
 
     def counted(self: Any, x: Any, memory: Any) -> None:
         padded.append(x.shape[0])
         lay_out(self, x, memory)
 
-    monkeypatch.setattr(windows.Windows, "lay_out", counted)
+    monkeypatch.setattr(tiles.Windows, "lay_out", counted)
     for module in (threads, images):
         monkeypatch.setattr(module, "COUNT", 1)  # several threads may each lay out an input
     found: Seen = []

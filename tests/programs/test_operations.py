@@ -18,7 +18,7 @@ pytest.importorskip("llvmlite")
 
 import burnpy_numpy
 from burnpy_array.pointwise import BINARY, UNARY
-from burnpy_numpy import pointwise, row_plans
+from burnpy_numpy import pointwise, programs
 from tests.programs.switched import without_kernels
 
 D: Any = NumPy()
@@ -334,11 +334,11 @@ def test_the_gradient_of_hardtanh_is_one_kernel(dtype: str, noted: list[Any]) ->
 
 def test_plans_of_normalization_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plans of sequences of many lengths do not add up in memory."""
-    monkeypatch.setattr(row_plans, "_MOST_PLANS", 4)
-    monkeypatch.setattr(row_plans, "_plans", {})
+    monkeypatch.setattr(programs, "_MOST_PLANS", 4)
+    monkeypatch.setattr(programs, "_plans", {})
     for rows in range(2, 12):
         given = x(rows, 9), x(9), x(9)
         out, mean, _ = D.normalize(*given, (1,), 1e-5)
         np.testing.assert_allclose(mean[:, 0], given[0].mean(1), atol=1e-12)
         np.testing.assert_allclose(out, Backend.normalize(D, *given, (1,), 1e-5)[0], atol=1e-12)
-        assert 1 <= len(row_plans._plans) <= 4
+        assert 1 <= len(programs._plans) <= 4

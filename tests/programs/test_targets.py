@@ -24,7 +24,7 @@ from llvmlite import binding
 from burnpy_numpy.kernels import kernel, recurrence
 from burnpy_numpy.kernels.compiler import llvm, target
 from burnpy_numpy.kernels.compiler.emitter import emit
-from burnpy_numpy.kernels.convolution import windows
+from burnpy_numpy.kernels.convolution import tiles
 from tests.programs.families import chosen, templates
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -180,12 +180,12 @@ def test_code_has_the_registers_of_its_target(name: str, registers: set[str]) ->
 @pytest.mark.parametrize(("triple", "name"), EVERY)
 def test_vectors_and_tiles_follow_the_target(triple: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     to = chosen(triple, name)
-    for module in (target, llvm, windows, recurrence):
+    for module in (target, llvm, tiles, recurrence):
         monkeypatch.setattr(module, "target", lambda: to)
     wide, many = {"avx2": 32, "avx512": 64}.get(name, 16), name == "avx512" or triple.startswith(("aarch64", "arm64"))
     assert llvm.vector_bytes() == 2 * wide
     where = (1, 1), (1, 1), (1, 1)
-    found = windows.windows.__wrapped__((8, 64, 64), (64, 8, 3, 3), where, 1, 4).forward
+    found = tiles.windows.__wrapped__((8, 64, 64), (64, 8, 3, 3), where, 1, 4).forward
     assert found.width == wide // 4
     channels, vectors = found.block
     assert (channels * vectors + vectors + 1 > 16) is many

@@ -9,8 +9,8 @@ import pytest
 
 from burnpy.backend import Backend, NumPy
 from burnpy.optim import Step
-from burnpy_numpy import foreach_blocks
-from burnpy_numpy.foreach_blocks import NumPyForeachBlocks
+from burnpy_numpy import foreach
+from burnpy_numpy.foreach import NumPyForeachBlocks
 from tests.optim.updates import UPDATES
 
 pytest.importorskip("llvmlite")
@@ -33,7 +33,7 @@ class Composed(NumPy):
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide the larger parameters into several blocks, the last of another size."""
-    monkeypatch.setattr(foreach_blocks, "_BLOCK", 500)
+    monkeypatch.setattr(foreach, "_BLOCK", 500)
 
 
 ADAM = UPDATES["adam"]

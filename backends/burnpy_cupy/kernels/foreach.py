@@ -17,8 +17,7 @@ from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER, expression
-from burnpy_cupy.kernels.foreach_norms import run_norms
-from burnpy_cupy.kernels.foreach_tables import THREADS, contiguous, table_launches, table_source
+from burnpy_cupy.kernels.foreach_tables import THREADS, contiguous, run_norms, table_launches, table_source
 from burnpy_cupy.kernels.launch import OPTIONS, kernels_enabled, ran
 
 _AHEAD = 4

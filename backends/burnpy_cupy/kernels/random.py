@@ -16,7 +16,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
-from burnpy_cupy.captures import capture
+from burnpy_cupy.cuda_graphs import capture
 from burnpy_cupy.kernels.library import Kernels, Raw
 
 _THREADS = 256

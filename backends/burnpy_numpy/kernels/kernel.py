@@ -236,7 +236,7 @@ def _built(key: str, text: str | None) -> Entry | Exception | None:
     """
     import hashlib
 
-    import burnpy_numpy.kernels.compiler.cache as disk
+    import burnpy_numpy.kernels.compiler.target as disk
     from burnpy_numpy.kernels.compiler.llvm import compile_text, load
 
     try:

@@ -79,7 +79,7 @@ class FinishedConvolution(NumPyLaunch):
 
     def _run(self, *arrays: Any) -> None:
         """Write the result for the operands into the last array."""
-        from burnpy_numpy.kernels.convolution.epilogues import Epilogue
+        from burnpy_numpy.kernels.convolution.channel_blocks import Epilogue
         from burnpy_numpy.kernels.convolution.images import convolve
 
         *given, out = arrays

@@ -30,7 +30,7 @@ from burnpy_numpy.plans.launches import (
     RowsLaunch,
     UnrolledLaunch,
 )
-from burnpy_numpy.row_plans import row_plan
+from burnpy_numpy.programs import row_plan
 
 _contiguous: Any = np.ascontiguousarray
 _array: Any = np.asarray

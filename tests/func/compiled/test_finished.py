@@ -12,7 +12,7 @@ import pytest
 from burnpy import Autodiff, Tensor, compiled, func
 from burnpy.backend import NumPy
 from burnpy.nn import BatchNorm, Conv2d, Relu, Sequential
-from burnpy_numpy.kernels.convolution import blocked, windows
+from burnpy_numpy.kernels.convolution import blocked, tiles
 from burnpy_numpy.kernels.kernel import kernels_enabled
 
 rng = np.random.default_rng(0)
@@ -116,7 +116,7 @@ def test_weights_that_are_not_finite(name: str, value: float) -> None:
 @pytest.mark.parametrize("name", ["few channels", "many members", "groups"])
 def test_parts_of_the_batch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocked, "_PART", 1)
-    monkeypatch.setattr(windows, "_SOURCE", 1)
+    monkeypatch.setattr(tiles, "_SOURCE", 1)
     make, shape = LAYERS[name]
     convolution = make("float32")
     x = data(20, *shape[1:])

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from burnpy.backend.programs import Extent, Instruction, Program
 from burnpy.backend.programs.schedule import Schedule
 from burnpy_numpy.kernels.compiler.entry import program_entry
-from burnpy_numpy.kernels.compiler.function_table import FUNCTIONS, definition
-from burnpy_numpy.kernels.compiler.instructions import applied
+from burnpy_numpy.kernels.compiler.instructions import FUNCTIONS, applied, definition
 from burnpy_numpy.kernels.compiler.vectors import Vector, Writer
 
 CHUNK = 128

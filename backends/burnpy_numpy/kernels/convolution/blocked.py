@@ -25,6 +25,7 @@ from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.convolution.channel_blocks import (
     CHAIN,
     PRODUCTS,
+    Epilogue,
     Planes,
     Template,
     Uncompiled,
@@ -33,13 +34,13 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     distances_of,
     from_blocks,
     load_vectors,
+    packed_weights,
     pair_of,
+    parameters_of,
     planes_of,
     to_blocks,
     vector_width,
 )
-from burnpy_numpy.kernels.convolution.epilogues import Epilogue, parameters_of
-from burnpy_numpy.kernels.convolution.packed_weights import packed_weights
 from burnpy_numpy.kernels.convolution.tiles import Tiles, Where, tiles
 
 _PART = 4 << 20

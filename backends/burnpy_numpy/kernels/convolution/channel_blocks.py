@@ -1,24 +1,71 @@
-"""Arrays with blocks of channels last, and kernels that reorder to them and back.
-
-The kernels of `blocked` multiply vectors of neighbouring channels. An array (members, channels, pixels) lies as
-[channels / lanes][members][pixels][lanes] in a buffer: `to_blocks` writes it and `from_blocks` reads it, by transposing
-squares in registers. A weight (O, C, taps) is packed in the same way, with its input channels as the members and its
-taps as the pixels.
-"""
+"""Images as blocks of channels, the lanes of a vector: reorders, packed weights and what follows a convolution."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from typing import Any, NamedTuple, TypeAlias
+from weakref import ref
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.convolution import Pair
+from burnpy.backend.programs import Extent, Program
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import Vector
-from burnpy_numpy.kernels.convolution.epilogues import computed, others_of
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
+
+
+class Epilogue(NamedTuple):
+    """A program of a convolution's result, and the other arrays that it reads."""
+
+    program: Program  #: elementwise; its inputs of extent COLUMN have one value for each channel
+    place: int  #: the number of the input that is the result
+    arrays: tuple[Any, ...]  #: the other inputs, C-contiguous: of the result's shape, or one value for each channel
+
+    def part(self, member: int, channel: int) -> Epilogue:
+        """Return it for the members and the channels of the result from some on."""
+        parts = [x[channel:] if x.ndim == 1 else x[member:, channel:] for x in self.arrays]
+        return self._replace(arrays=tuple(parts))
+
+
+def parameters_of(epilogue: Epilogue | None) -> tuple[Program, int] | tuple[()]:
+    """Return the parameters by which templates get an epilogue; empty without one."""
+    return () if epilogue is None else (epilogue.program, epilogue.place)
+
+
+def others_of(parameters: Sequence[Any]) -> int:
+    """Return the number of arrays of an epilogue, given its parameters."""
+    return len(parameters[0].inputs) - 1 if parameters else 0
+
+
+def computed(
+    w: Loops, x: Vector, how: Sequence[Any], arrays: Sequence[str], index: str, channel: str, mask: str | None
+) -> Vector:
+    """Write an epilogue for neighbouring elements of a channel, and return its result; without one, ``x``.
+
+    Args:
+        w: the kernel.
+        x: the elements of the convolution's result.
+        how: its parameters, see `parameters_of`.
+        arrays: the addresses of the arrays.
+        index: the position of the elements in the arrays that have the result's shape.
+        channel: the position of the channel in the others.
+        mask: the mask of the elements; None for all.
+    """
+    if not how:
+        return x
+    program, place = how
+    given = [*program.inputs]
+    del given[place]
+    xs = []
+    for (extent, dtype), pointer in zip(given, arrays, strict=True):
+        if extent is Extent.FULL:
+            xs.append(w.load(w.element(pointer, index, dtype), dtype, mask))
+        else:
+            xs.append(w.load_one(w.element(pointer, channel, dtype), dtype))
+    return w.program(program, [*xs[:place], x, *xs[place:]])[0]
+
 
 Template: TypeAlias = Callable[..., str]
 """A function that writes the text of a kernel, for a dtype, the elements of a vector, rows, and vectors."""
@@ -213,3 +260,63 @@ def add_products(w: Loops, totals: list[str], factor: Vector, xs: Sequence[Vecto
     """Add the products of a factor and several vectors to as many variables."""
     for total, x in zip(totals, xs, strict=True):
         w.set(total, w.fma(factor, x, w.get(total, x.dtype)))
+
+
+_MOST = 256 << 20
+"""The most memory of kept weights, in bytes."""
+
+
+class PackedWeights:
+    """Packed weights by the array that they were made from.
+
+    An array whose packed form is kept becomes read-only: what is kept would not follow a change. Only arrays that own
+    their memory are kept, as others could change through their owner.
+
+    Args:
+        most: the most memory to use, in bytes. The weights that were added first are dropped first.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._seen: dict[tuple[int, Hashable], ref[Any]] = {}
+        self._packed: dict[tuple[int, Hashable], Any] = {}
+
+    def find(self, weight: Any, how: Hashable) -> Any:
+        """Return the packed form of a weight that is kept; None without one.
+
+        Args:
+            weight: the array.
+            how: the way in which it was packed.
+        """
+        return self._packed.get((id(weight), how))
+
+    def keeps(self, weight: Any, how: Hashable) -> bool:
+        """Return whether to keep the packed form of a weight: if this was called for it before, and it is no view.
+
+        In training each array is packed once for the convolution and once for its gradient, and is not kept.
+        """
+        if weight.base is not None:
+            return False
+        key = id(weight), how
+        if key in self._seen:
+            return True
+        self._seen[key] = ref(weight, lambda _: self._forget(key))
+        return False
+
+    def add(self, weight: Any, how: Hashable, packed: Any) -> None:
+        """Keep the packed form of a weight for which `keeps` was true, and make the weight read-only."""
+        if packed.nbytes > self._most:
+            return
+        weight.flags.writeable = False
+        self._packed[id(weight), how] = packed
+        while sum(kept.nbytes for kept in [*self._packed.values()]) > self._most:
+            self._packed.pop(next(iter(self._packed)), None)
+
+    def _forget(self, key: tuple[int, Hashable]) -> None:
+        """Drop what belongs to an array that is gone."""
+        self._seen.pop(key, None)
+        self._packed.pop(key, None)
+
+
+packed_weights = PackedWeights(_MOST)
+"""The weights that convolutions keep in this process."""

@@ -1,27 +1,166 @@
-"""Convolutions whose vectors are of neighbouring channels: when they are used (measured), and their groups.
-
-The alternative is vectors of neighbours in a row: see `images`. They are not used well if rows are short, and read
-the planes of many channels far apart.
-"""
+"""The choice of convolutions with channels as lanes, and those of single channels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from burnpy.backend.primitives import Shape
+from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
-from burnpy_numpy.kernels.convolution.blocked import convolve_blocks
-from burnpy_numpy.kernels.convolution.blocked_depthwise import convolve_depthwise, depthwise_weight_gradient
-from burnpy_numpy.kernels.convolution.blocked_weight_gradient import weight_gradient_of_blocks
-from burnpy_numpy.kernels.convolution.epilogues import Epilogue
-from burnpy_numpy.kernels.convolution.tiles import Where
-from burnpy_numpy.kernels.convolution.windows import row_efficiency
+from burnpy_numpy.kernels.convolution.blocked import BlockedConvolution, convolve_blocks
+from burnpy_numpy.kernels.convolution.blocked_weight_gradient import BlockedWeightGradient, weight_gradient_of_blocks
+from burnpy_numpy.kernels.convolution.channel_blocks import Epilogue, Planes, Template, Uncompiled, load_vectors
+from burnpy_numpy.kernels.convolution.tiles import Where, row_efficiency
 
 if TYPE_CHECKING:
     from burnpy_array import ArrayBackend
+
+_APART = 4
+"""The number of neighbours in a row that are added up apart."""
+
+
+def convolve_depthwise(
+    x: Any, weight: Any, bias: Any, out: Any, where: Where, backward: bool, epilogue: Epilogue | None = None
+) -> bool:
+    """Compute a depthwise convolution with a weight (C, 1, height, width); see `convolve_blocks`."""
+    try:
+        return _DepthwiseConvolution(x, weight, bias, out, where, backward, epilogue).run()
+    except Uncompiled:
+        return False
+
+
+def depthwise_weight_gradient(grad: Any, x: Any, out: Any, where: Where) -> bool:
+    """Compute the gradient by the weight (C, 1, height, width); see `weight_gradient_of_blocks`."""
+    try:
+        _DepthwiseWeightGradient(grad, x, out, where).run()
+    except Uncompiled:
+        return False
+    return True
+
+
+class _DepthwiseConvolution(BlockedConvolution):
+    """One depthwise convolution; the arguments are those of `convolve_depthwise`."""
+
+    def _described(self) -> tuple[Template, int, int]:
+        return blocked_depthwise, self.lanes, 1
+
+    def _depths(self) -> tuple[int, ...]:
+        return ()
+
+    def _source_of(self, x: Any, block: int) -> Any:
+        return x[block:]
+
+    def _pack(self, first: int, last: int, panels: Any) -> None:
+        channel = first * self.lanes
+        planes = Planes(1, self.channels - channel, 1, self.taps, 0, self.taps, 0)
+        self._reorder_weight(self.weight[channel:], panels, (*planes, self.panel, 0, 0, self.lanes, 0, 0), last - first)
+
+
+class _DepthwiseWeightGradient(BlockedWeightGradient):
+    """The gradient by the weight of one; the arguments are those of `depthwise_weight_gradient`."""
+
+    def _described(self) -> tuple[Template, int, int, int]:
+        return blocked_depthwise_gradient, 1, self.lanes, 1
+
+    def _gradient_of(self, grad: Any, block: int) -> Any:
+        return grad[block]
+
+
+def blocked_depthwise(dtype: str, width: int, rows: int, vectors: int) -> str:
+    """Return the text of the kernel of depthwise convolution on blocks of channels.
+
+    The table: the source [blocks][pixels][vectors · width], the packed weight [blocks][taps][vectors · width], the
+    result [blocks][pixels][vectors · width], the bias, and the arrays of `Tiles`. The sizes: the pixels of the source
+    and of the result, taps, tiles, and the steps of pixels of a tile in the source and in the result. ``begin`` and
+    ``end`` are blocks.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector.
+        rows: the number of pixels of a tile.
+        vectors: the number of vectors of channels of a tile.
+    """
+    w = Loops(width, 10, 6)
+    x, weight, out, bias, sources, results, lists, limits, taps, places = w.table
+    x_pixels, out_pixels, count, number, x_step, out_step = w.sizes
+    lanes = vectors * width
+    x_row, out_row = w.times(x_step, lanes), w.times(out_step, lanes)
+    with w.loop("%begin", "%end") as b, w.loop("0", number) as t:
+        source, which = w.plus(w.times(b, x_pixels), w.number(sources, t)), w.number(lists, t)
+        added = load_vectors(w, w.element(bias, w.times(b, lanes), dtype), vectors, dtype)
+        totals = [[w.variable(y) for y in added] for _ in range(rows)]
+        with w.loop(w.number(limits, which), w.number(limits, w.plus(which, 1))) as pair:
+            pixel = w.element(x, w.times(w.plus(source, w.number(places, pair)), lanes), dtype)
+            tap = w.plus(w.times(b, count), w.number(taps, pair))
+            ys = load_vectors(w, w.element(weight, w.times(tap, lanes), dtype), vectors, dtype)
+            for i, sums in enumerate(totals):
+                xs = load_vectors(w, w.element(pixel, w.times(x_row, i), dtype), vectors, dtype)
+                for total, left, right in zip(sums, xs, ys, strict=True):
+                    w.set(total, w.fma(left, right, w.get(total, dtype)))
+        target = w.element(out, w.times(w.plus(w.times(b, out_pixels), w.number(results, t)), lanes), dtype)
+        for i, sums in enumerate(totals):
+            to = w.element(target, w.times(out_row, i), dtype)
+            for j, total in enumerate(sums):
+                w.store(w.get(total, dtype), w.element(to, str(j * width), dtype), None)
+    return w.function()
+
+
+def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) -> str:
+    """Return the text of the kernel of the gradient by the weight of depthwise convolution.
+
+    It is called as `blocked_weight_gradient`, with a gradient whose lanes are those of x. Neighbours in a row are added
+    up apart, so that no addition waits for the one before.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector.
+        rows: 1, the number of channels multiplied by each of x.
+        vectors: the number of vectors of a block.
+    """
+    w = Loops(width, 4, 12)
+    x, grad, out, limits = w.table
+    members, chunk, _, _, _, _, x_member, x_row, x_step, grad_member, grad_row, begins = w.sizes
+    lanes, zero = vectors * width, w.constant(0.0, dtype)
+    with w.loop("%begin", "%end") as tap:
+        top, left, bottom, right, distance = (w.number(limits, w.plus(w.times(tap, 5), k)) for k in range(5))
+        cell = w.element(out, w.times(tap, lanes * rows), dtype)
+        with w.inside(0, begins):
+            for j in range(vectors):
+                w.store(zero, w.element(cell, str(j * width), dtype), None)
+        chunks = w.assign(f"sdiv i64 {w.plus(w.minus(bottom, top), w.plus(chunk, -1))}, {chunk}")
+        several = w.assign(f"sdiv i64 {w.minus(right, left)}, {_APART}")
+        middle = w.plus(left, w.times(several, _APART))
+        with w.loop("0", chunks) as part:
+            totals = [[w.variable(zero) for _ in range(vectors)] for _ in range(_APART)]
+            first = w.plus(top, w.times(part, chunk))
+            with w.loop("0", members) as n, w.loop(first, w.smaller(w.plus(first, chunk), bottom)) as row:
+                source = w.plus(w.plus(w.times(n, x_member), w.times(row, x_row)), distance)
+                place = w.plus(w.times(n, grad_member), w.times(row, grad_row))
+
+                def add(column: str, sums: list[str], source: str = source, place: str = place) -> None:
+                    at = w.plus(source, w.times(column, x_step))
+                    xs = load_vectors(w, w.element(x, w.times(at, lanes), dtype), vectors, dtype)
+                    there = w.times(w.plus(place, column), lanes)
+                    grads = load_vectors(w, w.element(grad, there, dtype), vectors, dtype)
+                    for total, x_vector, g_vector in zip(sums, xs, grads, strict=True):
+                        w.set(total, w.fma(x_vector, g_vector, w.get(total, dtype)))
+
+                with w.loop("0", several) as k:
+                    for j, sums in enumerate(totals):
+                        add(w.plus(w.plus(left, w.times(k, _APART)), j), sums)
+                for j, sums in enumerate(totals[:-1]):
+                    with w.inside(j, w.minus(right, middle)):
+                        add(w.plus(middle, j), sums)
+            for j in range(vectors):
+                parts = [w.get(sums[j], dtype) for sums in totals]
+                to = w.element(cell, str(j * width), dtype)
+                w.store(reduce(w.add, parts, w.load(to, dtype, None)), to, None)
+    return w.function()
+
 
 _LANES, _ALWAYS, _FEW = 32, 256, 8
 """The numbers of channels from which vectors of channels may take less time; from which they always do; and from which

@@ -23,13 +23,13 @@ from burnpy_numpy.kernels.convolution.channel_lanes import better_by_channels
 from burnpy_numpy.kernels.convolution.images import (
     NARROW,
     convolution,
+    gradient_by_phases,
     kernel_of,
     run_by_weight,
     run_forward,
     weight_gradient,
 )
-from burnpy_numpy.kernels.convolution.phases import gradient_by_phases
-from burnpy_numpy.kernels.convolution.windows import Windows
+from burnpy_numpy.kernels.convolution.tiles import Windows
 
 if TYPE_CHECKING:
     from burnpy_array import ArrayBackend
