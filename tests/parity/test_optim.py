@@ -259,6 +259,7 @@ SCHEDULES: list[tuple[LrSchedule, Callable[[Any], Any]]] = [
     (ExponentialLr(0.5, 0.9), lambda o: L.ExponentialLR(o, 0.9)),
     (StepLr(0.5, 7, 0.3), lambda o: L.StepLR(o, 7, 0.3)),
     (MultiStepLr(0.5, (3, 20, 21), 0.3), lambda o: L.MultiStepLR(o, [3, 20, 21], 0.3)),
+    (MultiStepLr(0.5, (3, 20, 20), 0.3), lambda o: L.MultiStepLR(o, [3, 20, 20], 0.3)),
     (PolynomialLr(0.5, 30, 2.5), lambda o: L.PolynomialLR(o, 30, 2.5)),
     (
         WarmUpLr(10, CosineLr(0.5, 50), start=0.1),
