@@ -26,6 +26,9 @@ from burnpy.optim import (
     RmsProp,
     Sgd,
 )
+from burnpy.optim.optimizers.adam import radam_rates
+from burnpy.optim.optimizers.sgd import asgd_rates
+from burnpy.optim.update_step import Step, UpdateCount
 from tests.optim.models import Train, gradients, vector
 
 GRADIENTS = ((0.5, -1.0), (-0.25, 0.75), (1.0, 2.0), (0.125, -0.5))
@@ -169,3 +172,14 @@ def test_adafactor_steps_as_far_for_large_gradients(dtype: str, scale: float, sh
         Adafactor(d=1.0).step(0.1, start, Tensor[NumPy].from_data(signs * size, dtype=dtype)) for size in (1.0, scale)
     )
     np.testing.assert_allclose(large.double().to_numpy(), small.double().to_numpy(), rtol=2e-3)
+
+
+@pytest.mark.parametrize("rates", [None, 1])
+def test_numbers_of_an_update_that_only_the_device_counts(rates: int | None) -> None:
+    """All of them are in a table, for one rate if they are not proportional to it."""
+    device: Any = NumPy()
+    count = UpdateCount(device, device.discrete.full((), 4, np.dtype("int64")))
+    step, formula = Step(0.5, 9, updates=count), asgd_rates if rates is None else radam_rates
+    settings = (0.1, 0.5, 1.0) if rates is None else (0.9, 0.99)
+    found = [device.to_numpy(x).item() for x in step.numbers(formula, rates, *settings)]
+    np.testing.assert_allclose(found, formula(5, 0.5, *settings), rtol=1e-15)
