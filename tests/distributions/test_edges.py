@@ -321,7 +321,7 @@ def test_rows_of_a_batch_at_the_ends(name: str) -> None:
     np.testing.assert_allclose(each[1].to_numpy(), slope.to_numpy(), 1e-9, 1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @every_row("name", DENSITIES)
 def test_kernels_at_the_ends(name: str) -> None:
     """Kernels of plans and of large arrays have the values and slopes of operations one by one."""
@@ -463,11 +463,11 @@ OPEN: dict[str, Callable[[Any], Any]] = {
 
 
 @every_row("name", OPEN)
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow), "float16", "bfloat16"])
 def test_draws_stay_inside_of_open_supports(name: str, dtype: str) -> None:
     distribution = OPEN[name](T.zeros((), dtype=dtype))
     with np.errstate(all="ignore"):
-        x = distribution.sample((5000,), generator=Generator(0))
+        x = distribution.sample((1000,), generator=Generator(0))
         assert x.isfinite().all()
         assert distribution.log_prob(x).isfinite().all()
 

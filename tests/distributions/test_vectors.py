@@ -150,23 +150,23 @@ def test_wishart_matrices() -> None:
 
     covariance, df = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([3.0, 4.5])
     p, q = d.Wishart(f64(df), f64(covariance)), d.Wishart(f64(df[::-1].copy()), f64(covariance + np.eye(2)))
-    x = p.sample((40_000,), generator=Generator(1))
+    x = p.sample((10_000,), generator=Generator(1))
     for k in range(2):
         theirs = stats.wishart(df[k], covariance)
         expected = [theirs.logpdf(m) for m in x.to_numpy()[:20, k]]
         np.testing.assert_allclose(p.log_prob(x)[:20, k].to_numpy(), expected, 1e-10)
         assert p.entropy()[k].item() == pytest.approx(theirs.entropy())
-        np.testing.assert_allclose(x.to_numpy()[:, k].mean(0), theirs.mean(), rtol=0.03)
+        np.testing.assert_allclose(x.to_numpy()[:, k].mean(0), theirs.mean(), rtol=0.06)
         np.testing.assert_allclose(p.variance[k].to_numpy(), theirs.var())
     estimate = (p.log_prob(x) - q.log_prob(x)).mean(dim=0).to_numpy()
-    np.testing.assert_allclose(d.kl(p, q).to_numpy(), estimate, rtol=0.03)
+    np.testing.assert_allclose(d.kl(p, q).to_numpy(), estimate, rtol=0.06)
     assert p.log_prob(f64([[1.0, 2.0], [2.0, 1.0]])).tolist() == [-np.inf, -np.inf]
 
     def mean(df: Any) -> Any:
-        return d.Wishart(df, f64(covariance)).rsample((20_000,), generator=Generator(0)).mean(dim=0).sum()
+        return d.Wishart(df, f64(covariance)).rsample((5_000,), generator=Generator(0)).mean(dim=0).sum()
 
     drawn = func.grad(mean)
-    assert drawn(f64(3.5)).item() == pytest.approx(covariance.sum(), rel=0.05)
+    assert drawn(f64(3.5)).item() == pytest.approx(covariance.sum(), rel=0.1)
     one = x[0, 0]
     assert gradcheck(
         lambda df, s: d.Wishart(df, scale_tril=s.tril()).log_prob(one.to_device(s.device)), (f64(3.5), p.scale_tril)
