@@ -15,7 +15,7 @@ def main(options: argparse.Namespace) -> int:
     print(f"seed {seed}", flush=True)  # noqa: T201
     report = run(
         getattr(backend, options.backend), seed, seconds=options.seconds, count=options.count, only=options.only,
-        plans=options.plans, first=options.first, stop=options.stop, entries=options.entries,
+        plans=options.plans, each=options.each, first=options.first, stop=options.stop, entries=options.entries,
         tell=lambda text: print(text, flush=True),  # noqa: T201
     )  # fmt: skip
     print(report)  # noqa: T201
@@ -36,6 +36,7 @@ if __name__ == "__main__":
     parser.add_argument("--only", help="words, separated by commas: transformations whose names contain one")
     parser.add_argument("--entries", nargs="+", help="operations and building blocks that samples may have")
     parser.add_argument("--plans", type=float, default=0.3, help="the share of samples that are compiled")
+    parser.add_argument("--each", type=int, default=6, help="the number of transformations of a sample")
     parser.add_argument("--stop", type=int, default=20, help="the number of failures after which to stop")
     parser.add_argument("--verbose", action="store_true", help="also count what is refused or cannot be compared")
     raise SystemExit(main(parser.parse_args()))
