@@ -100,13 +100,14 @@ def _beneath(device: Any) -> Any:
 def within(x: Tensor[Any], low: float, high: float) -> Tensor[Any]:
     """Map all numbers smoothly to those between two bounds."""
     middle, half = (low + high) / 2, (high - low) / 2 * 0.98
-    inside: Tensor[Any] = rounded((x * (1 / max(half, 1.0))).tanh() * half + middle)
+    scaled = x * (1 / max(half, 1.0))
+    inside: Tensor[Any] = rounded(_saturated(scaled, scaled.tanh()) * half + middle)
     return inside
 
 
 def near(values: Any, x: Tensor[Any]) -> Tensor[Any]:
     """Return constants, each changed by less than 0.3 by an element of x."""
-    changed: Tensor[Any] = rounded(constant(values, x) + x.tanh() * 0.3)
+    changed: Tensor[Any] = rounded(constant(values, x) + _saturated(x, x.tanh()) * 0.3)
     return changed
 
 
@@ -200,6 +201,15 @@ def restarted(f: Callable[..., Any]) -> Callable[..., Any]:
         return f(*[rounded(x) for x in xs])
 
     return restarting
+
+
+def _saturated(x: Tensor[Any], y: Tensor[Any]) -> Tensor[Any]:
+    """Return y, a saturated function of x, with an error in its slope that is relative to the largest slope, 1."""
+    errors = _ROUNDING.get()
+    if errors is None or not errors.relative or not math.prod(x.shape):
+        return y
+    signs = Tensor.from_data(errors.generator.choice([-1.0, 1.0], x.shape), dtype="float64", device=_beneath(x.device))
+    return y + (x - x.detach()) * (signs * errors.relative)
 
 
 def rounded(x: Any) -> Any:
