@@ -24,6 +24,7 @@ class Fault(NamedTuple):
     file: str
     right: str
     wrong: str
+    ways: str  #: words of the names of the transformations that can find it
 
 
 FAULTS = (
@@ -32,42 +33,48 @@ FAULTS = (
         "burnpy/backend/plans/grouping.py",
         "return all(known.get(number, role) == role for number, role in roles.items())",
         "return len(known) >= 0",
+        "compiled",
     ),
     Fault(
         "an inner vmap takes the arrays of the outer one's values",
         "burnpy/batching/batch_methods.py",
         "fold(self, x) if k in primitives and x is not None",
         "_value(fold(self, x)) if k in primitives and x is not None",
+        "vmap(vmap",
     ),
     Fault(
         "a checkpoint in a plan draws again",
         "burnpy/backend/decorators/recorded.py",
         "before, self._again = self._again, [*draws[::-1]]",
         "before, self._again = self._again, []",
+        "compiled",
     ),
     Fault(
         "gradients of eigenvectors lack terms of small gaps",
         "burnpy/backend/operations/decompositions.py",
         "lost = d.bitwise_and(i.le(size, i.mul(i.detach(noise), eps)), i.le(gap, i.mul(i.detach(largest), eps)))",
         "lost = i.le(gap, i.mul(i.detach(largest), 4 * x.shape[-1] * eps))",
+        "float32",
     ),
     Fault(
         "a probability of 0 has the slope of its logarithm",
         "burnpy/distributions/categorical.py",
         'return computed("log_prob", _log_share, given.value, given.value.sum(dim=-1, keepdim=True))',
         "return given.value.log() - given.value.sum(dim=-1, keepdim=True).log()",
+        "differences",
     ),
     Fault(
         "weights of logcumsumexp come from its rounded result",
         "burnpy/backend/operations/scans.py",
         "own = i.where(infinite, i.exp(i.sub(x, most)), i.div(own, total))",
         "own = i.exp(i.sub(x, i.logcumsumexp(x, dim)))",
+        "float32",
     ),
 )
 """The faults. Their files and places are those of today's code."""
 
 
-def samples_until(fault: Fault | None, seed: int, count: int, work: Path) -> str:
+def samples_until(fault: Fault | None, seed: int, count: int, work: Path, every: bool) -> str:
     """Return the number of samples until one disagrees, with the transformation, in a tree with a fault or without."""
     suite = Suite(HERE, [], work, 0)
     copy = suite.copied("fault")
@@ -77,6 +84,7 @@ def samples_until(fault: Fault | None, seed: int, count: int, work: Path) -> str
         assert text.count(fault.right) == 1, f"{fault.file} does not have the place of {fault.name!r} once"
         path.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
     command = ["-m", "burnpy.testing.differential", "--seed", str(seed), "--count", str(count), "--stop", "1"]
+    command += ["--plans", "1"] + (["--only", fault.ways] if fault is not None and not every else [])
     _, output, seconds = suite.run(copy, command, 3600)
     found = re.search(r"^(\S.*?): (.*)  \(sample (\d+) of seed", output, re.M)
     if found is None:
@@ -92,7 +100,7 @@ def main(options: argparse.Namespace) -> None:
         chosen = [fault for k, fault in enumerate(FAULTS) if options.only is None or k in options.only]
         for fault in [*chosen, *([None] if options.unchanged else [])]:
             for seed in options.seeds:
-                found = samples_until(fault, seed, options.count, work)
+                found = samples_until(fault, seed, options.count, work, options.every)
                 print(f"{fault.name if fault else 'unchanged'} | seed {seed} | {found}", flush=True)
 
 
@@ -103,6 +111,7 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--count", type=int, default=1000, help="the number of samples after which to give up")
     parser.add_argument("--only", type=int, nargs="+", metavar="K", help="of the faults, these")
+    parser.add_argument("--every", action="store_true", help="try all transformations, not only those that can find it")
     parser.add_argument("--unchanged", action="store_true", help="also run without a fault")
     parser.add_argument("--work", type=Path, help="a folder for the copy and caches, which the next run finds again")
     main(parser.parse_args())
