@@ -340,6 +340,8 @@ def _roles_of_sum(group: Group, node: Node, step: Step, refs: Sequence[Ref]) -> 
     """Return the role of the argument of a sum of all values that a group computes for each row."""
     if step.kind != "reduction" or node.name not in ("sum", "mean") or refs[0].number not in group.made:
         return None
+    if refs[0].shape != step.shape:  # it sums an expanded value, whose elements count several times
+        return None
     if any(n != 1 and k not in step.dims for k, n in enumerate(refs[0].shape)):
         return None
     return {refs[0].number: role_of(refs[0].shape, Extent.COLUMN)}
