@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from math import prod
-from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
 from burnpy.autodiff.graph import is_array, kept_of
 from burnpy.autodiff.tools.backward import walked
@@ -139,44 +139,50 @@ def jacobian(
     return jacobian_by("jacobian", f, argnums, mode, has_aux, chunk_size)
 
 
-@overload
-def jacrev(
-    f: OfOne, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False, chunk_size: int | None = None
-) -> Derivative: ...
+class JacobianInOneMode(Protocol):
+    """The type of `jacrev` and `jacfwd`."""
+
+    @overload
+    def __call__(
+        self, f: OfOne, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False, chunk_size: int | None = None
+    ) -> Derivative: ...
+
+    @overload
+    def __call__(
+        self, f: OfOneWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True], chunk_size: int | None = None
+    ) -> DerivativeWithAux[A]: ...
+
+    @overload
+    def __call__(
+        self,
+        f: Callable[Concatenate[Tensor[B], P], Tensor[B]],
+        argnums: Literal[0] = 0,
+        *,
+        has_aux: Literal[False] = False,
+        chunk_size: int | None = None,
+    ) -> Callable[Concatenate[Tensor[B], P], Tensor[B]]: ...
+
+    @overload
+    def __call__(
+        self,
+        f: Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]],
+        argnums: Literal[0] = 0,
+        *,
+        has_aux: Literal[True],
+        chunk_size: int | None = None,
+    ) -> Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]]: ...
+
+    @overload
+    def __call__(
+        self, f: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
+    ) -> Any: ...
 
 
-@overload
-def jacrev(
-    f: OfOneWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True], chunk_size: int | None = None
-) -> DerivativeWithAux[A]: ...
+def _in_one_mode(f: Callable[..., Any]) -> JacobianInOneMode:
+    return f
 
 
-@overload
-def jacrev(
-    f: Callable[Concatenate[Tensor[B], P], Tensor[B]],
-    argnums: Literal[0] = 0,
-    *,
-    has_aux: Literal[False] = False,
-    chunk_size: int | None = None,
-) -> Callable[Concatenate[Tensor[B], P], Tensor[B]]: ...
-
-
-@overload
-def jacrev(
-    f: Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]],
-    argnums: Literal[0] = 0,
-    *,
-    has_aux: Literal[True],
-    chunk_size: int | None = None,
-) -> Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]]: ...
-
-
-@overload
-def jacrev(
-    f: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
-) -> Any: ...
-
-
+@_in_one_mode
 @explained
 def jacrev(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
@@ -189,44 +195,7 @@ def jacrev(
     return jacobian_by("jacrev", f, argnums, "reverse", has_aux, chunk_size)
 
 
-@overload
-def jacfwd(
-    f: OfOne, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False, chunk_size: int | None = None
-) -> Derivative: ...
-
-
-@overload
-def jacfwd(
-    f: OfOneWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True], chunk_size: int | None = None
-) -> DerivativeWithAux[A]: ...
-
-
-@overload
-def jacfwd(
-    f: Callable[Concatenate[Tensor[B], P], Tensor[B]],
-    argnums: Literal[0] = 0,
-    *,
-    has_aux: Literal[False] = False,
-    chunk_size: int | None = None,
-) -> Callable[Concatenate[Tensor[B], P], Tensor[B]]: ...
-
-
-@overload
-def jacfwd(
-    f: Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]],
-    argnums: Literal[0] = 0,
-    *,
-    has_aux: Literal[True],
-    chunk_size: int | None = None,
-) -> Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]]: ...
-
-
-@overload
-def jacfwd(
-    f: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
-) -> Any: ...
-
-
+@_in_one_mode
 @explained
 def jacfwd(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
