@@ -104,11 +104,7 @@ def _insufficient_driver(cupy: Any) -> BackendUnavailableError:
 
 
 def with_library(cupy: Any, name: str, purpose: str, f: Callable[[], Any]) -> Any:
-    """Return ``f()``, which needs a CUDA library or its headers; CuPy's wheels do not include them.
-
-    Raises:
-        BackendUnavailableError: the library is missing.
-    """
+    """Return ``f()``, which needs a CUDA library or its headers; CuPy's wheels do not include them."""
     try:
         return f()
     except (ImportError, RuntimeError, OSError) as error:
@@ -122,11 +118,7 @@ def with_library(cupy: Any, name: str, purpose: str, f: Callable[[], Any]) -> An
 
 
 def shared_library(name: str, release: int) -> Any:
-    """Return a library of a release of CUDA, which CuPy has loaded.
-
-    Raises:
-        OSError: it is not found.
-    """
+    """Return a library of a release of CUDA, which CuPy has loaded."""
     return ctypes.CDLL(f"{name}64_{release}.dll" if sys.platform == "win32" else f"lib{name}.so.{release}")
 
 

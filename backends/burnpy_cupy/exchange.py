@@ -78,11 +78,7 @@ def is_on_gpu(data: Any) -> bool:
 
 
 def copied(xp: Any, data: Any) -> Any:
-    """Return a copy, in row-major order on the current device, of an array on any GPU.
-
-    Raises:
-        ArgumentError: its library does not export it.
-    """
+    """Return a copy, in row-major order on the current device, of an array on any GPU."""
     if not isinstance(data, xp.ndarray):
         try:
             data = xp.from_dlpack(data)

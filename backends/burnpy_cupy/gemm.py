@@ -207,11 +207,7 @@ def _call(
 
 
 def library(xp: Any) -> Library:
-    """Return cuBLAS, whose products go to the current stream, and whose partial sums have full precision.
-
-    Raises:
-        cupy.cuda.memory.OutOfMemoryError: the GPU has no memory left for a new handle.
-    """
+    """Return cuBLAS, whose products go to the current stream, and whose partial sums have full precision."""
     capturing = captured_by.get()
     if capturing is not None:
         return capturing

@@ -31,9 +31,6 @@ def joined(device: Any, rank: int, size: int, share: Callable[[Any], list[Any]])
         rank: of this process.
         size: the number of ranks.
         share: returns the value of each rank.
-
-    Raises:
-        GroupError: NCCL failed to join the GPUs.
     """
     nccl = library()
     mine = None

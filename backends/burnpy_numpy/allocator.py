@@ -48,11 +48,7 @@ def return_freed_memory() -> None:
 
 
 def measured() -> DeviceMemory:
-    """Return the resident memory of the process, and what the system has left.
-
-    Raises:
-        OSError: the system is not Linux.
-    """
+    """Return the resident memory of the process, and what the system has left."""
     from burnpy.backend.device_memory import DeviceMemory
 
     process, system = _kibibytes(f"{_PROCESS}/status"), _kibibytes("/proc/meminfo")
@@ -63,11 +59,7 @@ def measured() -> DeviceMemory:
 
 
 def reset_peak() -> None:
-    """Have Linux count the peak of the process's resident memory from now on.
-
-    Raises:
-        OSError: the system is not Linux, or forbids it.
-    """
+    """Have Linux count the peak of the process's resident memory from now on."""
     with open(f"{_PROCESS}/clear_refs", "w") as file:
         file.write(_RESET_PEAK)
 

@@ -96,9 +96,6 @@ def shared(work: Work, size: int, each: float = 1, *, products: bool = False) ->
         products: whether ``work`` multiplies matrices. OpenBLAS then uses one thread in each of ours: its own threads
             wait for each other, and may not be used from several threads at once. If its number of threads cannot be
             set, there is one part.
-
-    Raises:
-        BaseException: the exception that ``work`` raised, after all parts have ended.
     """
     parts = 1 if products and openblas() is None else min(COUNT, size, int(size * each) // LEAST)
     if parts <= 1:
@@ -182,13 +179,7 @@ class _Job:
         """The exceptions raised, each with the start of its part, or -1 if it was raised outside of one."""
 
     def run(self) -> None:
-        """Do all parts, with the workers if they are free.
-
-        Raises:
-            BaseException: the exception that a part raised, or that interrupted the caller. Among several, one that is
-                not an Exception, such as KeyboardInterrupt; else one that interrupted the caller; else the first
-                part's. No part is running then.
-        """
+        """Do all parts, with the workers if they are free."""
         try:
             if self._products:
                 limit(self)

@@ -57,9 +57,6 @@ def propagate(
         watchers: wrappers called in place of each vjp, which they call in turn; the last one is outermost.
         ready: called with each leaf and its gradient as soon as no node is left that adds to it, once per leaf that
             the result has; leaves without any contribution are not reported.
-
-    Raises:
-        GraphError: a node was consumed by an earlier pass, or is being consumed by another thread's.
     """
     totals: dict[Any, Float] = {}
     owned: set[Any] = set()

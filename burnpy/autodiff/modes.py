@@ -78,11 +78,7 @@ class ModeSwitch(ABC):
         set_mode(entered.before)
 
     def __call__(self, function: F) -> F:
-        """Decorate ``function`` to run in this mode.
-
-        Raises:
-            KindError: it is no function.
-        """
+        """Decorate ``function`` to run in this mode."""
         decorated: Any = function
         if not callable(decorated) or inspect.isclass(decorated):
             raise KindError(f"{self._name} decorates functions and methods, not {decorated!r:.80}")
@@ -243,11 +239,7 @@ def inference_mode(mode: Any = True) -> Any:
 
 
 def flag(call: str, value: Any) -> bool:
-    """Return ``value`` after checking that it is a bool; ``call`` names the argument in the error message.
-
-    Raises:
-        KindError: it is no bool.
-    """
+    """Return ``value`` after checking that it is a bool; ``call`` names the argument in the error message."""
     if not isinstance(value, bool):
         raise KindError(f"{call} takes True or False, not {value!r:.80}")
     return value

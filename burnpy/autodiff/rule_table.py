@@ -23,11 +23,7 @@ class Rule(NamedTuple):
 
 
 def rule_of(op: Operation) -> Rule | None:
-    """Return the rule that a declaration gives; None for an operation that is differentiated through its default.
-
-    Raises:
-        TypeError: the rule does not fit the operation's algebra or its arguments.
-    """
+    """Return the rule that a declaration gives; None for an operation that is differentiated through its default."""
     traits: Traits = op.function.__operation__.traits  # type: ignore[attr-defined]  # set by required or derived
     general = op.algebra is Algebra.GENERAL
     if "joint" in traits:

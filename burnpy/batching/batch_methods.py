@@ -57,11 +57,7 @@ SHIFTS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def batch_method(name: str) -> Method:
-    """Make the method of `Batched` for one operation.
-
-    Raises:
-        TypeError: a required operation has no rule.
-    """
+    """Make the method of `Batched` for one operation."""
     op = operation(getattr(Backend, name))
     method = _method_of(op, op.batch)
     method.__name__ = name
@@ -142,11 +138,7 @@ def _drawn(op: Operation) -> Method:
 
 
 def _drawn_together(b: Any, op: Operation, args: Sequence[Any]) -> list[Any]:
-    """Return the arguments of the inner operation that draws for all examples, with parameters for each.
-
-    Raises:
-        ArgumentError: all are to draw the same, and an earlier chunk of the examples has drawn.
-    """
+    """Return the arguments of the inner operation that draws for all examples, with parameters for each."""
     same = b.randomness == "same"
     if same and b.draws is not None:
         raise ArgumentError(

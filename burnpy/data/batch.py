@@ -76,12 +76,7 @@ class SampleSource(ABC, Generic[T_co]):
 
 
 def checked_index(index: Any, size: int) -> int:
-    """Return an index as an int from 0 to size - 1; a negative one counts from the end.
-
-    Raises:
-        IndexRangeError: it is out of range.
-        CallError: it is not an int.
-    """
+    """Return an index as an int from 0 to size - 1; a negative one counts from the end."""
     try:
         i = as_int(index)
     except TypeError:
@@ -273,12 +268,7 @@ def _new(cls: type[Batch[Any]], columns: Mapping[str, Any], device: Any, size: i
 
 
 def made(cls: type[Any], columns: Mapping[str, Any], device: Any) -> Any:
-    """Return a batch of columns: tensors, tuples, and arrays of no one else, whose memory the tensors take over.
-
-    Raises:
-        ShapeError: the columns have different numbers of rows.
-        KindError: the class declares other columns, or other kinds.
-    """
+    """Return a batch of columns: tensors, tuples, and arrays of no one else, whose memory the tensors take over."""
     refuse_undeclared(cls, columns)
     sizes = {name: x.shape[0] if hasattr(x, "shape") and x.shape else len(x) for name, x in columns.items()}
     if len(set(sizes.values())) > 1:
@@ -298,11 +288,7 @@ def _tensor(array: NDArray[Any], device: Any) -> Any:
 
 
 def refuse_undeclared(cls: type[Any], columns: Mapping[str, Any]) -> None:
-    """Check columns against what a subclass of `Batch` declares.
-
-    Raises:
-        KindError: a column is missing, or of another kind.
-    """
+    """Check columns against what a subclass of `Batch` declares."""
     for name, declared in declarations(cls).items():
         if name not in columns:
             raise KindError(f"{cls.__name__} declares {name}, and the samples have {', '.join(columns)}")

@@ -31,12 +31,6 @@ def stacked(samples: Sequence[Any], indices: Sequence[int]) -> dict[str, Any]:
     """Return the columns of samples that are mappings: arrays of shape (n, …), or tuples for values other than numbers.
 
     Python floats become float32, as in `Tensor.from_data`; arrays keep their dtype.
-
-    Raises:
-        ShapeError: the shapes of a column differ; the message names two samples.
-        DTypeError: the dtypes differ in kind.
-        ArgumentError: the names differ.
-        KindError: a sample is no mapping.
     """
     return {name: stacked_column(name, values, indices) for name, values in by_name(samples, indices).items()}
 
@@ -81,11 +75,7 @@ def stacked_column(name: str, values: Sequence[Any], indices: Sequence[int]) -> 
 
 
 def refuse_mixed(name: str, arrays: Sequence[NDArray[Any]], indices: Sequence[int]) -> None:
-    """Check that arrays are of one kind: all floats, all ints or all bools.
-
-    Raises:
-        DTypeError: they are not.
-    """
+    """Check that arrays are of one kind: all floats, all ints or all bools."""
     for x, i in zip(arrays, indices, strict=True):
         if x.dtype != arrays[0].dtype and _kind(x) != _kind(arrays[0]):
             raise DTypeError(
@@ -282,11 +272,7 @@ def batch_class(batch: Any, device: Any, owner: str) -> tuple[type[Any], Any]:
 
 
 def checked_transforms(transform: Any, owner: str) -> tuple[Transform, ...]:
-    """Return one transform or several as a tuple.
-
-    Raises:
-        ArgumentError: one cannot be called.
-    """
+    """Return one transform or several as a tuple."""
     transforms = tuple(transform) if isinstance(transform, Sequence) else (transform,)
     for one in transforms:
         if not callable(one):

@@ -191,11 +191,7 @@ def from_sequence(source: Indexable[Any], names: Sequence[str] | None = None) ->
 
 
 def refuse_unindexable(source: object, owner: str) -> None:
-    """Check that an object has ``len`` and ``[i]``.
-
-    Raises:
-        CallError: it has not.
-    """
+    """Check that an object has ``len`` and ``[i]``."""
     is_indexable = hasattr(source, "__len__") and hasattr(source, "__getitem__")
     if is_indexable and not isinstance(source, (str, bytes, Mapping)) and not is_frame(source):
         return

@@ -30,12 +30,7 @@ class Share:
     empty: bool = False  #: whether ranks may have no samples of a batch
 
     def shared(self, rank: int, size: int, batch_size: int, empty: bool) -> Share:
-        """Return one rank's part of several of the whole.
-
-        Raises:
-            ArgumentError: the rank is not from 0 to size - 1, there are more ranks than samples in a batch, unless they
-                may have none, or this is such a part already.
-        """
+        """Return one rank's part of several of the whole."""
         if self.size > 1:
             raise ArgumentError(f"shard() was called on rank {self.rank} of {self.size}; call it on the whole loader")
         if not 0 <= rank < size:
@@ -50,11 +45,7 @@ class Share:
         return slice(low - (-count * self.rank // self.size), low - (-count * (self.rank + 1) // self.size))
 
     def refuse_empty(self, samples: int, number: int | None, epoch: int) -> None:
-        """Raise an error for a batch that leaves a rank without samples, unless that is allowed.
-
-        Raises:
-            ArgumentError: there are fewer samples than ranks.
-        """
+        """Raise an error for a batch that leaves a rank without samples, unless that is allowed."""
         if samples < self.size and not self.empty:
             batch = "a batch" if number is None else f"batch {number}"
             raise ArgumentError(
@@ -90,9 +81,6 @@ class MakeBatch:
     def __call__(self, task: BatchTask, stopped: Callable[[], bool]) -> Any:
         """Return the result of the collator's ``arrays``; None if the rank has no samples, or ``stopped`` says that
         nobody waits any more.
-
-        Raises:
-            LoadingError: a sample, or the transform, raised an exception, which is the cause.
         """
         number, (places, count, mixing) = task.number, chosen(self.share, self.collator, self.seed, task)
         if not count:
@@ -130,11 +118,7 @@ def chosen(share: Share, collator: Collator[Any], seed: int, task: Any) -> tuple
 
 
 def collated(collator: Collator[Any], samples: Samples, number: int, epoch: int) -> Any:
-    """Return the result of the collator's ``arrays``.
-
-    Raises:
-        LoadingError: it raised an exception, which is the cause.
-    """
+    """Return the result of the collator's ``arrays``."""
     try:
         return collator.arrays(samples)
     except BurnpyError:

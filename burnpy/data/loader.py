@@ -292,11 +292,7 @@ def _tasks(plan: Plan, epoch: int, numbers: range) -> Iterator[BatchTask]:
 
 
 def checked_collator(collate: Any, owner: str) -> Collator[Any]:
-    """Return a collator or a function as a collator.
-
-    Raises:
-        CallError: it is neither.
-    """
+    """Return a collator or a function as a collator."""
     if isinstance(collate, Collator):
         return collate
     cls = getattr(collate, "__origin__", collate)
@@ -309,11 +305,7 @@ def checked_collator(collate: Any, owner: str) -> Collator[Any]:
 
 
 def checked_count(number: Any, name: str, least: int, owner: str) -> int:
-    """Return an int that is at least ``least``.
-
-    Raises:
-        ArgumentError: it is not.
-    """
+    """Return an int that is at least ``least``."""
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
         raise ArgumentError(f"{owner} got {name}={describe(number)}; expected an int of at least {least}")
     return int(number)

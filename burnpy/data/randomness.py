@@ -27,11 +27,7 @@ which samples are mixed.
 
 
 def checked_seed(seed: int, owner: str) -> int:
-    """Return a seed as an int.
-
-    Raises:
-        ArgumentError: it is not an int from 0 to 2**64 - 1.
-    """
+    """Return a seed as an int."""
     try:
         number = index(seed)
     except TypeError:

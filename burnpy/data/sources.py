@@ -85,11 +85,7 @@ class TableDataset(Dataset[Sample]):
 
 
 def as_numpy(name: str, column: Any) -> NDArray[Any] | None:
-    """Return a column of numbers, bools, or lists of one length as an array; None for other columns.
-
-    Raises:
-        DTypeError: a number is missing.
-    """
+    """Return a column of numbers, bools, or lists of one length as an array; None for other columns."""
     pa = __import__("pyarrow")
     kind, shape = column.type, []
     while pa.types.is_fixed_size_list(kind):
@@ -114,11 +110,7 @@ def as_numpy(name: str, column: Any) -> NDArray[Any] | None:
 
 
 def paths_of(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], owner: str) -> list[str]:
-    """Return one path or several as a list of texts.
-
-    Raises:
-        ArgumentError: there is none, or one names no file.
-    """
+    """Return one path or several as a list of texts."""
     names = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not names:
         raise ArgumentError(f"{owner} got no path")
@@ -129,11 +121,7 @@ def paths_of(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], o
 
 
 def concatenated(tables: Sequence[Any], paths: Sequence[str], owner: str) -> Any:
-    """Return tables one after another as one.
-
-    Raises:
-        ArgumentError: their columns differ.
-    """
+    """Return tables one after another as one."""
     for table, path in zip(tables, paths, strict=True):
         if not table.schema.equals(tables[0].schema):
             raise ArgumentError(
@@ -148,11 +136,7 @@ def _shown(table: Any) -> str:
 
 
 def refuse_unknown(columns: Sequence[str] | None, known: Sequence[str], owner: str, path: str) -> None:
-    """Check that a file has some columns.
-
-    Raises:
-        ArgumentError: it has not.
-    """
+    """Check that a file has some columns."""
     unknown = [name for name in columns or () if name not in known]
     if unknown:
         raise ArgumentError(
@@ -174,11 +158,6 @@ def read_csv(
         columns: the columns to keep; None for all.
         delimiter: the separator of two values.
         names: the names of the columns, for files whose first line does not say them.
-
-    Raises:
-        MissingPackageError: pyarrow is not installed.
-        ArgumentError: a file is missing or cannot be parsed, the files differ, or there is no such column.
-        DTypeError: a column of numbers has missing values.
     """
     files = paths_of(paths, "read_csv()")
     csv = needed("pyarrow.csv", "read_csv()", "pyarrow", "data")
@@ -207,11 +186,6 @@ def read_parquet(
     Args:
         paths: one file, or several, whose rows follow each other.
         columns: the columns to read; None for all.
-
-    Raises:
-        MissingPackageError: pyarrow is not installed.
-        ArgumentError: a file is missing or is no Parquet file, the files differ, or there is no such column.
-        DTypeError: a column of numbers has missing values.
     """
     names = paths_of(paths, "read_parquet()")
     files = [_opened(path, "read_parquet()") for path in names]
@@ -356,12 +330,7 @@ class HuggingFaceDataset(Dataset[Sample]):
 
 
 def from_hugging_face(dataset: Any) -> Dataset[Sample]:
-    """Return the rows of a ``datasets.Dataset`` as a dataset of mappings, with numbers and lists of them as arrays.
-
-    Raises:
-        CallError: it is another object, such as a dictionary of splits (choose one), or an iterable dataset (use
-            `HuggingFaceStream`).
-    """
+    """Return the rows of a ``datasets.Dataset`` as a dataset of mappings, with numbers and lists of them as arrays."""
     if isinstance(dataset, dict):
         raise CallError(f"from_hugging_face() got a dict of {', '.join(dataset)}; choose one, as splits['train']")
     if not hasattr(dataset, "with_format") or not hasattr(dataset, "__len__"):

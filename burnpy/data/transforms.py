@@ -29,12 +29,7 @@ class ImageTransform(ABC):
     """An augmentation of a column of images, shape (n, channels, height, width), of any dtype."""
 
     def __call__(self, columns: Mapping[str, Any], rng: BatchRandom) -> dict[str, Any]:
-        """Return the columns, with augmented images.
-
-        Raises:
-            ArgumentError: there is no such column.
-            ShapeError: the column has no images.
-        """
+        """Return the columns, with augmented images."""
         name: str = getattr(self, "column")  # noqa: B009  # a field of each subclass, after its own ones
         return {**columns, name: self.images(images_of(columns, name, type(self).__name__), rng)}
 
@@ -44,12 +39,7 @@ class ImageTransform(ABC):
 
 
 def images_of(columns: Mapping[str, Any], name: str, owner: str) -> NDArray[Any]:
-    """Return a column of images.
-
-    Raises:
-        ArgumentError: there is no such column.
-        ShapeError: it is not of shape (n, channels, height, width).
-    """
+    """Return a column of images."""
     if name not in columns:
         raise ArgumentError(f"{owner}() augments {name}, and the samples have {', '.join(columns)}; give column=...")
     x: NDArray[Any] = columns[name]
@@ -95,12 +85,7 @@ class ColourJitter(ImageTransform):
                 raise ArgumentError(f"ColourJitter() got {name}={getattr(self, name)}; expected a number from 0 to 1")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
-        """Return the images in other colours.
-
-        Raises:
-            ShapeError: saturation is to change, and there are not three channels.
-            DTypeError: the images are of ints other than uint8.
-        """
+        """Return the images in other colours."""
         if x.dtype.kind != "f" and x.dtype != np.uint8:
             raise DTypeError(f"ColourJitter() got images of {x.dtype}; expected floats and uint8")
         if self.saturation and x.shape[1] != 3:
@@ -143,11 +128,7 @@ class Normalize(ImageTransform):
             raise ArgumentError(f"Normalize() got std={self.std} and scale={self.scale}; expected a positive number")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
-        """Return the normalized images.
-
-        Raises:
-            ShapeError: there are not as many means and deviations as channels.
-        """
+        """Return the normalized images."""
         if not len(self.mean) == len(self.std) == x.shape[1]:
             raise ShapeError(
                 f"Normalize() has {len(self.mean)} means and {len(self.std)} deviations, and the images {x.shape[1]} "
@@ -209,11 +190,7 @@ class Crop(ImageTransform):
             raise ArgumentError(f"Crop() got the size {self.height} × {self.width}; expected at least 1 × 1")
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
-        """Return the parts.
-
-        Raises:
-            ShapeError: the images are smaller.
-        """
+        """Return the parts."""
         free = x.shape[2] - self.height, x.shape[3] - self.width
         if min(free) < 0:
             raise ShapeError(f"Crop() cannot cut {self.height} × {self.width} from {x.shape[2]} × {x.shape[3]} images")
@@ -374,12 +351,7 @@ class Mixup:
             raise ArgumentError(f"Mixup() got alpha={self.alpha} and classes={self.classes}; both are positive")
 
     def __call__(self, columns: Mapping[str, Any], rng: BatchRandom) -> dict[str, Any]:
-        """Return the columns with mixed samples.
-
-        Raises:
-            ArgumentError: a column is missing, or a label is no class.
-            DTypeError: the samples are no floats, or labels are ints and ``classes`` is not given.
-        """
+        """Return the columns with mixed samples."""
         for name in (self.column, self.labels):
             if name not in columns:
                 raise ArgumentError(f"Mixup() mixes {name}, and the samples have {', '.join(columns)}")

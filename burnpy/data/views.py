@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 def drawn(size: int, n: int, seed: int) -> NDArray[np.int64]:
-    """Return ``n`` of the indices below ``size`` in random order.
-
-    Raises:
-        ArgumentError: there are fewer.
-    """
+    """Return ``n`` of the indices below ``size`` in random order."""
     if not 0 <= n <= size:
         raise ArgumentError(f"sample() got {n} of {size} samples; ask for at most {size}")
     return philox(checked_seed(seed, "sample()"), 0, SPLITS).permutation(size)[:n]
@@ -79,11 +75,7 @@ def _labels(data: SampleSource[Any], stratify: str | ArrayLike) -> NDArray[Any]:
 
 
 def column(data: SampleSource[Any], name: str) -> NDArray[Any]:
-    """Return one column of all samples, at once where the dataset can.
-
-    Raises:
-        ArgumentError: the samples have no such column.
-    """
+    """Return one column of all samples, at once where the dataset can."""
     columns = data.columns(np.arange(len(data)))
     if columns is None:
         samples = [data[i] for i in range(len(data))]
@@ -279,11 +271,7 @@ def _alike(some: Arrays, others: Arrays) -> bool:
 
 
 def _merged(parts: list[Any]) -> dict[str, Any]:
-    """Return one mapping with the items of several.
-
-    Raises:
-        ArgumentError: two have a name in common.
-    """
+    """Return one mapping with the items of several."""
     out: dict[str, Any] = {}
     for part in parts:
         common = out.keys() & part.keys()

@@ -93,9 +93,6 @@ class Waits:
             operation: the name of the call, for the message.
             call: its number, the same on all ranks.
             check: called from time to time; an exception from it ends the wait.
-
-        Raises:
-            WaitError: it was not complete within the limit.
         """
         if request.Test():
             return
@@ -296,13 +293,7 @@ class Calls(Alone):
         return self.waits.name(rank)
 
     def open(self, header: Header) -> list[Header]:
-        """Return the header of every rank.
-
-        Raises:
-            GroupError: another rank has called something else.
-            WaitError: a rank did not come within the limit.
-            RanksLostError: a rank has ended.
-        """
+        """Return the header of every rank."""
         self._count += 1
         self._operation = header.operation
         mine = np.frombuffer(_HEADER.pack(header.operation.encode(), *header[1:]), np.uint8)
@@ -348,9 +339,6 @@ class Calls(Alone):
             array: of the bytes of all ranks, in their order.
             sizes: the number of bytes of each rank.
             unit: a divisor of all sizes. MPI counts up to 2^31 of them.
-
-        Raises:
-            GroupError: there are more.
         """
         if sum(sizes) >= 2 * _CHUNK * unit:
             raise GroupError(
@@ -399,12 +387,7 @@ class Calls(Alone):
         _ABANDONED.extend(requests)
 
     def begin(self, name: str, *args: Any) -> Request:
-        """Call a method of the communicator that returns a request.
-
-        Raises:
-            RanksLostError: a rank has ended.
-            GroupError: MPI reports another error.
-        """
+        """Call a method of the communicator that returns a request."""
         try:
             request: Request = getattr(self.comm, name)(*args)
         except self.mpi.Exception as error:
@@ -412,13 +395,7 @@ class Calls(Alone):
         return request
 
     def wait(self, request: Request) -> None:
-        """Wait for a request of this group's communicator.
-
-        Raises:
-            WaitError: it was not complete within the limit.
-            RanksLostError: a rank has ended.
-            GroupError: MPI reports another error.
-        """
+        """Wait for a request of this group's communicator."""
         try:
             self.waits.wait(request, self._operation, self._count, self.check)
         except BaseException as error:

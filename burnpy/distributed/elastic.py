@@ -193,11 +193,7 @@ class TolerantCalls(Calls):
 
 
 def _refuse_intolerant(mpi: Any) -> None:
-    """Check that a lost rank does not end the others.
-
-    Raises:
-        GroupError: the library is another one, or the launcher was not told.
-    """
+    """Check that a lost rank does not end the others."""
     library = mpi.Get_library_version().split("\n")[0].split(",")[0].strip("\0 ")
     if "Open MPI" not in library:
         raise GroupError(

@@ -61,9 +61,6 @@ def refuse_differences(calls: Alone, operation: str, facts: Facts | None, header
         operation: the name of the call.
         facts: this rank's.
         headers: of all ranks, with `digest_of` their facts.
-
-    Raises:
-        GroupError: a parameter or buffer differs; the message names the first.
     """
     if len({header.digest for header in headers} - {digest_of(None)}) <= 1:
         return
@@ -328,11 +325,7 @@ class Group:
 
 
 def checked_weight(call: str, weight: object, what: str, given: object) -> float:
-    """Return the weight of a rank; ``given`` is the weight that was passed, or None.
-
-    Raises:
-        ArgumentError: it is negative or not finite, or not 0 where nothing is given.
-    """
+    """Return the weight of a rank; ``given`` is the weight that was passed, or None."""
     share = float(number(weight, f"{call}(weight=)"))
     if not 0.0 <= share < math.inf or (given is None and share > 0.0):
         raise ArgumentError(

@@ -125,12 +125,7 @@ def forgotten(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def import_mpi() -> Any:
-    """Return ``mpi4py.MPI``, importing which initializes MPI.
-
-    Raises:
-        MissingPackageError: it is not installed.
-        GroupError: it finds no MPI library.
-    """
+    """Return ``mpi4py.MPI``, importing which initializes MPI."""
     try:
         if tolerant() and "mpi4py.MPI" not in sys.modules:
             take_over()

@@ -111,9 +111,6 @@ def joint_layout(descriptions: Descriptions, device: Any, make: Any) -> Layout[A
         descriptions: at least one is not None.
         device: this rank's.
         make: `GradientsParams`.
-
-    Raises:
-        GroupError: the ranks have different models, or gradients of different shapes or dtypes.
     """
     given = {rank: each for rank, each in enumerate(descriptions) if each is not None}
     first, model = next(iter(given.items()))

@@ -211,11 +211,7 @@ class Workers:
         pending: deque[WorkerTask],
         losses: dict[int, int],
     ) -> None:
-        """End a worker that is lost, start another, and put its task back.
-
-        Raises:
-            WorkerError: the task was lost too often, or workers end before they are ready.
-        """
+        """End a worker that is lost, start another, and put its task back."""
         self._busy.pop(worker, None)
         self._open().end([worker])
         if task is None:

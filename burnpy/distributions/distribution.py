@@ -94,11 +94,7 @@ class Distribution(Module[B], Generic[B, V]):
             raise ShapeError(f"{type(self).__name__}() got {shown}, which do not broadcast")
 
     def _hold_one(self, device: Any, validate: bool, /, probs: Any, logits: Any, **others: Any) -> None:
-        """Store the parameters, one as ``probs`` or as ``logits``.
-
-        Raises:
-            ArgumentError: both are given, or none.
-        """
+        """Store the parameters, one as ``probs`` or as ``logits``."""
         if (probs is None) == (logits is None):
             which = "neither" if probs is None else "both"
             raise ArgumentError(f"{type(self).__name__}() got {which} of probs and logits; expected one")

@@ -233,13 +233,7 @@ class LowRankMultivariateNormal(Reparametrized[B]):
 def factor_given(
     owner: str, covariance: Tensor[B] | None, precision: Tensor[B] | None, factor: ParameterLike[B] | None
 ) -> ParameterLike[B]:
-    """Return the Cholesky factor of a covariance that is given by one of three matrices.
-
-    Raises:
-        LinAlgError: a matrix is not positive definite.
-        ArgumentError: not exactly one is given.
-        KindError: a matrix is no float tensor.
-    """
+    """Return the Cholesky factor of a covariance that is given by one of three matrices."""
     given = {"covariance_matrix": covariance, "precision_matrix": precision, "scale_tril": factor}
     names = [name for name, value in given.items() if value is not None]
     if len(names) != 1:

@@ -143,12 +143,7 @@ class Parameter:
         vars(owner)[self.name] = value
 
     def check_number(self, owner: str, value: float) -> None:
-        """Raise if a number is not what the parameter may be.
-
-        Raises:
-            ArgumentError: it is not.
-            ShapeError: the parameter has dimensions of an event.
-        """
+        """Raise if a number is not what the parameter may be."""
         if self.event_dims:
             raise self._lacks_dims(owner, ())
         if not self.bound.has(value):
@@ -194,11 +189,6 @@ def held(
         given: a number, a tensor, a `Param` or a `Constrained` module for each, or None.
         device: the argument ``device``, or None.
         validate: whether to check the numbers.
-
-    Raises:
-        KindError: an argument is none of these.
-        DeviceError: the tensors are on different devices, or there is neither a tensor nor a device.
-        ArgumentError: a number is not what its parameter may be.
     """
     tensors: dict[str, Any] = {}
     for name, value in given.items():
@@ -225,11 +215,7 @@ def held(
 
 
 def on_one_level(owner: str, *parts: Any) -> list[Any]:
-    """Return modules with their tensors lifted to the highest level among them, so that one module can hold them all.
-
-    Raises:
-        DeviceError: no device of theirs is a level above the others.
-    """
+    """Return modules with their tensors lifted to the highest level among them, so that one can hold them all."""
     devices = {id(v.value.device): v.value.device for part in parts for _, v in walk(part) if isinstance(v, Param)}
     if len(devices) < 2:
         return list(parts)

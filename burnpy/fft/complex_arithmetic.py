@@ -35,11 +35,7 @@ class ComplexArithmetic(ComplexBase[B]):
 
     @staticmethod
     def _reflected(x: Any, operation: str, left: Any) -> Any:
-        """Return an operation of a tensor, ``left``, and a complex one, x.
-
-        Raises:
-            KindError: the operation has no complex form.
-        """
+        """Return an operation of a tensor, ``left``, and a complex one, x."""
         name = _REFLECTED.get(operation)
         if name is None:
             raise KindError(

@@ -93,11 +93,7 @@ def made(cls: type[Z], real: Any, imag: Any) -> Z:
 
 
 def parts_of(operation: str, other: object) -> tuple[Any, Any]:
-    """Return an operand's real and imaginary part, each a float tensor, a number, or None for an imaginary part of 0.
-
-    Raises:
-        KindError: it is neither a complex or float tensor nor a number.
-    """
+    """Return an operand's real and imaginary part, each a float tensor, a number, or None for an imaginary part 0."""
     if isinstance(other, ComplexBase):
         return other._real, other._imag
     if isinstance(other, TensorBase) and other.kind == "float":
@@ -115,11 +111,7 @@ def parts_of(operation: str, other: object) -> tuple[Any, Any]:
 
 
 def matrix_parts(other: object) -> tuple[Any, Any]:
-    """Return `parts_of` a factor of a matrix product, which is no number.
-
-    Raises:
-        KindError: it is a number, or neither a complex nor a float tensor.
-    """
+    """Return `parts_of` a factor of a matrix product, which is no number."""
     if isinstance(other, (int, float, complex)):
         raise KindError(f"matmul() got a ComplexTensor and the number {other!r}; to scale it write z * {other!r}")
     return parts_of("matmul", other)

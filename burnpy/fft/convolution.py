@@ -81,11 +81,7 @@ def fftconvolve(x: Any, y: Any, mode: Any = "full", dim: Any = None) -> Any:
 
 
 def _kept(mode: str, x: Any, y: Any, dims: Any, full: Any) -> tuple[slice, ...]:
-    """Return the key of the elements of a full convolution that a mode has.
-
-    Raises:
-        ShapeError: neither tensor is the larger one, for "valid".
-    """
+    """Return the key of the elements of a full convolution that a mode has."""
     if mode == "valid" and not (all(x[d] >= y[d] for d in dims) or all(x[d] <= y[d] for d in dims)):
         raise ShapeError(
             f"fftconvolve() got shapes {x} and {y}, and mode 'valid' needs one to be the larger along all dims"

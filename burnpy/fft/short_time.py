@@ -178,13 +178,7 @@ def _beside(x: Any, window: Any, operation: str) -> Any:
 
 
 def _checked(operation: str, x: Any, n_fft: Any, hop_length: Any, win_length: Any, window: Any) -> Frames:
-    """Return the sizes of a transform, and its window on the device of x, with zeros up to n_fft.
-
-    Raises:
-        ArgumentError: a size is below 1, or the window is longer than a frame.
-        ShapeError: the window has another size, or the signal no dimension.
-        KindError: the window is no float tensor.
-    """
+    """Return the sizes of a transform, and its window on the device of x, with zeros up to n_fft."""
     size = _positive(operation, "n_fft", n_fft)
     hop = _positive(operation, "hop_length", max(size // 4, 1) if hop_length is None else hop_length)
     width = _positive(operation, "win_length", size if win_length is None else win_length)
@@ -221,12 +215,7 @@ def _positive(operation: str, name: str, value: Any) -> int:
 
 
 def _need_samples(shape: Any, size: int, center: bool, pad_mode: str) -> None:
-    """Check that a signal has a frame, and enough elements to pad it.
-
-    Raises:
-        ArgumentError: there is no such mode.
-        ShapeError: it has too few elements.
-    """
+    """Check that a signal has a frame, and enough elements to pad it."""
     if pad_mode not in ("constant", "reflect", "replicate", "circular"):
         raise ArgumentError(
             f'stft() got pad_mode={describe(pad_mode)}; expected "constant", "reflect", "replicate" or "circular"'
@@ -259,11 +248,7 @@ def _weighted(b: Any, x: Any, frames: Frames) -> Any:
 
 
 def _envelope(b: Any, frames: Frames, count: int, whole: int, dtype: Any, kept: slice) -> Any:
-    """Return the sum of the squares of the windows at the samples that are kept.
-
-    Raises:
-        ArgumentError: it is 0 at a sample.
-    """
+    """Return the sum of the squares of the windows at the samples that are kept."""
     window = b.full((frames.size,), 1.0, dtype) if frames.window is None else frames.window
     squares = b.expand(b.reshape(b.mul(window, window), (1, frames.size)), (count, frames.size))
     total = b.slice(b.overlap_add(squares, whole, frames.hop), (kept,))

@@ -14,11 +14,7 @@ from burnpy.tensor.tensor_base import describe
 
 
 def float_or_complex(operation: str, x: Any) -> Any:
-    """Return a float or a complex tensor.
-
-    Raises:
-        KindError: it is something else.
-    """
+    """Return a float or a complex tensor."""
     return x if isinstance(x, ComplexTensor) else floating(operation, x, "its argument")
 
 
@@ -31,11 +27,6 @@ def transform_dims(operation: str, shape: Shape, n: Any, dim: Any, *, halved: bo
         n: a size or several, or None.
         dim: the dimensions, or None for all, or for the last ones as many as n has.
         halved: whether the argument is half a spectrum along the last of ``dim``.
-
-    Raises:
-        ShapeError: the tensor is 0-d, or a size is 0 or negative.
-        DimError: the tensor has no such dimension.
-        ArgumentError: n and ``dim`` differ in length, or ``dim`` repeats one.
     """
     if not shape:
         raise ShapeError(f"{operation}() got a 0-d tensor; it transforms tensors of one dimension or more")
@@ -65,11 +56,7 @@ def transform_dims(operation: str, shape: Shape, n: Any, dim: Any, *, halved: bo
 
 
 def _several(operation: str, ndim: int, n: Any, dim: Any) -> Shape:
-    """Return several dimensions, which ``dim`` names, or else the last ones, as many as n has.
-
-    Raises:
-        ArgumentError: there are none.
-    """
+    """Return several dimensions, which ``dim`` names, or else the last ones, as many as n has."""
     if dim is not None:
         dims = distinct(dim, ndim, operation)
     else:

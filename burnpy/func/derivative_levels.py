@@ -62,11 +62,7 @@ class ClosedLevel(
         return f"the closed level of {self.api}()"
 
     def refuse(self, operation: str) -> NoReturn:
-        """Raise the error for an operation on an escaped tensor.
-
-        Raises:
-            EscapedError: always.
-        """
+        """Raise the error for an operation on an escaped tensor."""
         beside = "" if self.api == "vmap" else " or beside it (has_aux=True)"
         raise EscapedError(
             f"{operation}() got a tensor from inside of a function that {self.api}() called and that "
@@ -108,11 +104,6 @@ def base_for(api: str, tensors: Iterable[TensorBase[Any]], beneath: Any = None) 
         api: the function that is called, for messages.
         tensors: the tensors involved, of any kind.
         beneath: a device that must be beneath, or equal to, the result.
-
-    Raises:
-        KindError: there is no tensor.
-        DeviceError: the tensors are on several devices, and none is a level above the others.
-        EscapedError: a tensor is on a closed level.
     """
     floats: list[Any] = [] if beneath is None else [beneath]
     discrete: list[Any] = []
@@ -138,12 +129,7 @@ def lowered(value: Any, level: Any) -> Any:
 
 
 def primitive_on(api: str, x: TensorBase[Any], device: Any) -> Value:
-    """Return a float tensor's primitive, lifted to a device above its own.
-
-    Raises:
-        DeviceError: the tensor's device is not beneath ``device``.
-        EscapedError: the tensor is on a closed level.
-    """
+    """Return a float tensor's primitive, lifted to a device above its own."""
     if x._device is not device and common_device(api, (device, x._device)) is not device:
         refuse_mixed(api, device, x._device)
     return raised(x, device)._primitive

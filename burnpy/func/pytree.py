@@ -141,11 +141,7 @@ class Structure:
         return self.handler.unflatten([child._built(leaves) for child in children], self.rest)
 
     def leaves_of(self, tree: Any) -> list[Any]:
-        """Return the leaves of another tree of this structure, in this one's order; dict entries are matched by key.
-
-        Raises:
-            MismatchError: the tree has another structure.
-        """
+        """Return the leaves of another tree of this structure, in this one's order; dict entries are matched by key."""
         if self.handler is None:
             if _handler(tree) is not None:
                 raise MismatchError
@@ -339,21 +335,13 @@ def describe_tree(tree: Any) -> str:
 
 
 def loop_function(api: str, f: Any, takes: str) -> None:
-    """Check that an argument is a function.
-
-    Raises:
-        KindError: it is not callable.
-    """
+    """Check that an argument is a function."""
     if not callable(f):
         raise KindError(f"{api}() takes a function {takes}, got {describe_tree(f)}")
 
 
 def tensor_leaves(api: str, name: str, tree: Any) -> tuple[list[TensorBase[Any]], Structure]:
-    """Return the leaves of a tree, which must be tensors, and its structure.
-
-    Raises:
-        KindError: a leaf is no tensor.
-    """
+    """Return the leaves of a tree, which must be tensors, and its structure."""
     leaves, structure = flatten(tree, whole=True)
     for path, leaf in zip(paths(structure, name), leaves, strict=True):
         if not isinstance(leaf, TensorBase):
@@ -373,10 +361,6 @@ def kept(api: str, what: str, before: Sequence[TensorBase[Any]], structure: Stru
         before: the leaves that the step got.
         structure: their structure.
         tree: what the step returned.
-
-    Raises:
-        ArgumentError: the structure changed.
-        KindError, ShapeError, DTypeError: a leaf is of another kind, shape or dtype.
     """
     leaves, new = flatten(tree, whole=True)
     if new != structure:

@@ -42,11 +42,7 @@ class ChosenArguments:
 
 
 def checked_function(api: str, f: Any, argnums: Any = 0) -> None:
-    """Check that ``f`` is callable, and that ``argnums`` are not the arguments that it is to be called with.
-
-    Raises:
-        KindError: ``f`` is not callable, or ``argnums`` holds tensors.
-    """
+    """Check that ``f`` is callable, and that ``argnums`` are not the arguments that it is to be called with."""
     numbers = argnums if isinstance(argnums, (tuple, list)) else [argnums]
     if any(isinstance(each, TensorBase) or hasattr(each, "named_params") for each in numbers):
         raise KindError(
@@ -60,12 +56,7 @@ def checked_function(api: str, f: Any, argnums: Any = 0) -> None:
 
 
 def select_arguments(api: str, args: tuple[Any, ...], argnums: Argnums) -> ChosenArguments:
-    """Return the arguments at the positions ``argnums``, after checking that their leaves are float tensors.
-
-    Raises:
-        ArgumentError: a position is out of range or repeated, or there is none.
-        KindError: a leaf is not a float tensor.
-    """
+    """Return the arguments at the positions ``argnums``, after checking that their leaves are float tensors."""
     single = not isinstance(argnums, (tuple, list))
     numbers: Any = (argnums,) if single else argnums
     positions = []
@@ -108,11 +99,7 @@ def _need_float(api: str, leaf: Any) -> None:
 
 
 def outputs_of(api: str, returned: Any, has_aux: bool) -> tuple[Any, Any]:
-    """Split the return value of a function into the output and, with ``has_aux``, the auxiliary data, else None.
-
-    Raises:
-        ArgumentError: ``has_aux`` is set, and the function did not return a pair.
-    """
+    """Split the return value of a function into the output and, with ``has_aux``, the auxiliary data, else None."""
     if not has_aux:
         return returned, None
     if not isinstance(returned, tuple) or len(returned) != 2:
@@ -128,9 +115,6 @@ def flat_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]], S
 
     A None in the output, as a function without a return statement returns, is refused unless the tree of arguments
     ``given`` contains None too: the gradient with respect to parameters that are None in places has None there.
-
-    Raises:
-        KindError: a leaf is not a float tensor, or there is none.
     """
     leaves, structure = flatten(output)
     missing = not leaves or (holds_none(structure) and not holds_none(flatten(given)[1]))
@@ -140,12 +124,7 @@ def flat_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]], S
 
 
 def single_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]], Structure]:
-    """Flatten a function's output, which must be a float tensor with one element, as a gradient requires.
-
-    Raises:
-        KindError: the output is not a float tensor.
-        ShapeError: the output has several elements, or none.
-    """
+    """Flatten a function's output, which must be a float tensor with one element, as a gradient requires."""
     if not isinstance(output, Tensor):
         _refuse_output(api, "a float tensor of one element", output)
     if output.numel() != 1:
@@ -184,11 +163,6 @@ def matching(api: str, what: str, structure: Structure, tree: Any, like: Any, of
         tree: the tree to check.
         like: the tree with the expected structure, shapes and dtypes.
         of: the name of ``like`` in messages.
-
-    Raises:
-        ArgumentError: the structures differ.
-        KindError: a leaf is not a float tensor.
-        ShapeError: a shape or a dtype differs.
     """
     try:
         leaves = structure.leaves_of(tree)

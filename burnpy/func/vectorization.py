@@ -273,13 +273,7 @@ def _permuted(x: TensorBase[Any], base: Any, order: tuple[int, ...]) -> TensorBa
 
 
 def batch_of(args: tuple[Any, ...], in_dims: BatchDims) -> Batch:
-    """Return the arguments with their batch dimensions, after checking these.
-
-    Raises:
-        ArgumentError: ``in_dims`` do not match the arguments, or no argument has a batch.
-        KindError: an argument with a batch is no tensor.
-        ShapeError: the sizes of the batch differ, or a tensor does not have the dimension.
-    """
+    """Return the arguments with their batch dimensions, after checking these."""
     by_argument = list(in_dims) if isinstance(in_dims, (tuple, list)) else [in_dims] * len(args)
     if len(by_argument) != len(args):
         raise ArgumentError(
@@ -331,9 +325,6 @@ def dims_for(option: str, prefix: BatchDims, structure: Structure, tree: Any, wh
         structure: the structure of the tree.
         tree: the tree.
         where: where the tree is, for messages.
-
-    Raises:
-        ArgumentError: ``prefix`` has another structure.
     """
     if prefix is None:
         return [None] * structure.size
@@ -433,11 +424,7 @@ def _stacked(column: list[Any]) -> Any:
 
 
 def _check_buffers(first: Any, other: Any, position: int) -> None:
-    """Check that the buffers of two modules are equal, as a stacked model has only one of each.
-
-    Raises:
-        ArgumentError: one differs.
-    """
+    """Check that the buffers of two modules are equal, as a stacked model has only one of each."""
     if not hasattr(first, "named_buffers"):
         return
     theirs = other.named_buffers()

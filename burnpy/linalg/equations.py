@@ -311,11 +311,7 @@ def lstsq(
 
 
 def tolerances(operation: str, x: Tensor[Any], atol: float | None, rtol: float | None) -> tuple[float, float]:
-    """Return ``atol`` and ``rtol``, or their defaults.
-
-    Raises:
-        ArgumentError: one of them is not a number, or negative.
-    """
+    """Return ``atol`` and ``rtol``, or their defaults."""
     for name, value in (("atol", atol), ("rtol", rtol)):
         given: Any = value
         if value is not None and not (isinstance(given, (int, float)) and value >= 0):
@@ -333,11 +329,7 @@ def mirrored(operation: str, x: Tensor[B]) -> Tensor[B]:
 
 
 def _fitting(operation: str, a: Tensor[Any], b: Tensor[Any], left: bool) -> None:
-    """Check that b has as many rows, or columns, as the square matrices a.
-
-    Raises:
-        ShapeError: it has not.
-    """
+    """Check that b has as many rows, or columns, as the square matrices a."""
     floating(operation, b)
     if b.ndim < 2 or b.shape[-2 if left else -1] != a.shape[-1]:
         what = "rows" if left else "columns"

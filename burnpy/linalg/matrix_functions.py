@@ -295,11 +295,7 @@ def cond(x: Tensor[B], p: Order | None = None) -> Tensor[B]:
 
 
 def _extreme(x: Tensor[B], values: Tensor[B], ord: Any, dim: int) -> Tensor[B]:
-    """Return the largest, or for a negative ``ord`` the smallest, of values along ``dim``, which stays with size 1.
-
-    Raises:
-        ShapeError: there are no values to take the smallest of; the largest is 0.
-    """
+    """Return the largest, or for a negative ``ord`` the smallest, of values along ``dim``, which stays with size 1."""
     if ord < 0 and values.shape[dim] == 0:
         raise ShapeError(f"matrix_norm() got ord={ord} for empty matrices, of shape {x.shape}, which have no such norm")
     if ord < 0:
@@ -308,12 +304,7 @@ def _extreme(x: Tensor[B], values: Tensor[B], ord: Any, dim: int) -> Tensor[B]:
 
 
 def _number(operation: str, x: Tensor[Any], ord: Any) -> float:
-    """Return the order of a norm of vectors as a float.
-
-    Raises:
-        ArgumentError: it is no number.
-        DTypeError: it is an int that no float can hold.
-    """
+    """Return the order of a norm of vectors as a float."""
     if isinstance(ord, bool) or not isinstance(ord, (int, float)):
         raise ArgumentError(f"{operation}() got ord={describe(ord)}; expected a number for vectors")
     return float(number(x, ord, operation))

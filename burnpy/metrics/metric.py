@@ -208,9 +208,6 @@ def element_weights(metric: str, weight: Tensor[Any] | None, like: TensorBase[An
         weight: weights of shape (N,), or of any leading part of ``shape``; or None.
         like: a tensor on the plain device, on which ones are made.
         shape: the shape of the elements.
-
-    Raises:
-        ShapeError: the weights' shape is not a leading part of ``shape``.
     """
     if weight is None:
         return Tensor.ones(shape, dtype="float64", device=like.device)
@@ -271,9 +268,6 @@ def decisions(
         threshold: the score above which a label is predicted.
         weight: the weight of each sample, of shape (N,), or of each element.
         ignore_index: a class of ``target`` whose elements are not counted.
-
-    Raises:
-        KindError, ShapeError, IndexRangeError, ArgumentError: the arguments do not fit each other.
     """
     given: object
     for given in (prediction, target):
@@ -360,11 +354,7 @@ def _same_shape(metric: str, expected: Shape, given: Shape, scores: Shape) -> No
 def scores_by_class(
     metric: str, scores: Tensor[Any], target: IntTensor[Any] | BoolTensor[Any]
 ) -> tuple[Tensor[Any], BoolTensor[Any]]:
-    """Return scores and truth of one-against-the-rest decisions, both of shape (n, C), on the plain device.
-
-    Raises:
-        KindError, ShapeError, IndexRangeError: the arguments do not fit each other.
-    """
+    """Return scores and truth of one-against-the-rest decisions, both of shape (n, C), on the plain device."""
     given: tuple[object, object] = (scores, target)
     if not isinstance(given[0], Tensor) or not isinstance(given[1], (IntTensor, BoolTensor)):
         raise KindError(

@@ -127,11 +127,7 @@ def stop_tokens(stop: Stop) -> frozenset[int]:
 
 
 def check_prompts(name: str, model: Decoder[Any], prompts: Sequence[Prompt], max_new: int) -> None:
-    """Check prompts before anything is computed.
-
-    Raises:
-        ArgumentError, ModuleError: as `generate`.
-    """
+    """Check prompts before anything is computed."""
     given: Any = model
     if not isinstance(given, Decoder):
         raise KindError(f"{name}() takes a language model of burnpy.models, got {a(type(model).__name__)}")

@@ -322,12 +322,6 @@ def pretrained(cls: type[Pretrained[Any]], folder: str | os.PathLike[str], devic
         folder: has ``config.json``, and ``model.safetensors`` or several such files with an index.
         device: the device of the model.
         dtype: the dtype of the weights; the dtype of the files by default.
-
-    Raises:
-        RecordNotFoundError: a file is missing.
-        RecordError: a file is damaged, or of another architecture.
-        ArgumentError: an option in ``config.json`` is unknown, or has a value that the model does not honour.
-        StateError: the weights do not fit; the message lists every mismatch.
     """
     path = path_of(folder, "from_pretrained()")
     config: Any = cls._config.read(path)

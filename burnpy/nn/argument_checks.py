@@ -33,11 +33,7 @@ def positive(layer: str, **sizes: int) -> None:
 
 
 def positive_int(operation: str, name: str, value: int) -> int:
-    """Convert a positive integer value to int.
-
-    Raises:
-        ArgumentError: the value is not an integer, or not positive.
-    """
+    """Convert a positive integer value to int."""
     number = _int(value)
     if number is None or number < 1:
         raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected a positive int")
@@ -45,11 +41,7 @@ def positive_int(operation: str, name: str, value: int) -> int:
 
 
 def above_zero(operation: str, **numbers: float) -> None:
-    """Check that all numbers are above 0.
-
-    Raises:
-        ArgumentError: one of them is not, or is an int that no float can hold.
-    """
+    """Check that all numbers are above 0."""
     for name, number in numbers.items():
         if not number > 0.0:
             raise ArgumentError(f"{operation}() got {name}={describe(number)}; expected a number above 0")
@@ -58,11 +50,7 @@ def above_zero(operation: str, **numbers: float) -> None:
 
 
 def check_choice(operation: str, name: str, value: object, choices: Iterable[str]) -> None:
-    """Check that a setting is one of a few words.
-
-    Raises:
-        ArgumentError: it is not.
-    """
+    """Check that a setting is one of a few words."""
     words = tuple(choices)
     if value not in words:
         *most, last = map(repr, words)
@@ -70,11 +58,7 @@ def check_choice(operation: str, name: str, value: object, choices: Iterable[str
 
 
 def grouped(layer: str, in_channels: int, out_channels: int, groups: int) -> None:
-    """Check the channels of a convolution and its groups, which divide both.
-
-    Raises:
-        ArgumentError: one of them is not a positive int, or the groups do not divide the channels.
-    """
+    """Check the channels of a convolution and its groups, which divide both."""
     positive(layer, in_channels=in_channels, out_channels=out_channels, groups=groups)
     if in_channels % groups or out_channels % groups:
         raise ArgumentError(
@@ -83,11 +67,7 @@ def grouped(layer: str, in_channels: int, out_channels: int, groups: int) -> Non
 
 
 def last_dims(layer: str, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
-    """Return the sizes of the last dimensions, over which a layer normalizes, as a tuple.
-
-    Raises:
-        ArgumentError: there are none, or one is not a positive int.
-    """
+    """Return the sizes of the last dimensions, over which a layer normalizes, as a tuple."""
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape:
         raise ArgumentError(f"{layer}() got normalized_shape=(); expected at least one size")
@@ -97,11 +77,7 @@ def last_dims(layer: str, normalized_shape: int | Sequence[int]) -> tuple[int, .
 
 
 def whole(operation: str, name: str, value: int) -> int:
-    """Convert an integer value to int.
-
-    Raises:
-        ArgumentError: the value is not an integer.
-    """
+    """Convert an integer value to int."""
     number = _int(value)
     if number is None:
         raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected an int")
@@ -167,11 +143,7 @@ def _floats_together(operation: str, required: int, tensors: dict[str, Any]) -> 
 
 
 def dims_at_least(operation: str, name: str, shape: Shape, least: int, form: str) -> None:
-    """Check that a tensor of this shape has at least ``least`` dimensions.
-
-    Raises:
-        ShapeError: it has fewer.
-    """
+    """Check that a tensor of this shape has at least ``least`` dimensions."""
     if len(shape) < least:
         raise ShapeError(f"{operation}() takes {name} of shape {form}, got shape {shape}")
 
@@ -179,21 +151,13 @@ def dims_at_least(operation: str, name: str, shape: Shape, least: int, form: str
 def exact_dims(
     operation: str, name: str, shape: Shape, count: int, form: str, hint: str = "", last: int | None = None
 ) -> None:
-    """Check that a tensor of this shape has exactly ``count`` dimensions, and the size ``last`` in the last one.
-
-    Raises:
-        ShapeError: it has another number of dimensions, or another size there.
-    """
+    """Check that a tensor of this shape has exactly ``count`` dimensions, and the size ``last`` in the last one."""
     if len(shape) != count or (last is not None and shape[-1] != last):
         raise ShapeError(f"{operation}() takes {name} of shape {form}, got shape {shape}{hint}")
 
 
 def probability(operation: str, p: float) -> float:
-    """Return a probability as a float.
-
-    Raises:
-        ArgumentError: ``p`` is not a number from 0 to 1.
-    """
+    """Return a probability as a float."""
     argument: Any = p
     if not isinstance(argument, (int, float, np.number)) or not 0.0 <= p <= 1.0:
         raise ArgumentError(f"{operation}() got p={describe(p)}; expected a probability, from 0 to 1")

@@ -169,12 +169,7 @@ def stepped(
 
 
 def buffer_values(module: ModuleBase[Any], updates: Mapping[str, Tensor[Any]]) -> dict[str, TensorBase[Any]]:
-    """Compute the new values of a module's buffers from updates, by id.
-
-    Raises:
-        ModuleError: an update is for a buffer that the module does not have, or `Module.updated` of a layer names a
-            path that is not its buffer.
-    """
+    """Compute the new values of a module's buffers from updates, by id."""
     layers: dict[str, ModuleBase[Any]] = {}  # by path, and those of the updates
     updated: dict[int, tuple[str, ModuleBase[Any]]] = {}
     unknown = {*updates}

@@ -121,11 +121,7 @@ class _Watched(Rebuild):
 
 
 def _inputs(model: ModuleBase[Any], argument: Any) -> list[Any]:
-    """Return the input as a list of tensors and shapes.
-
-    Raises:
-        ArgumentError: it is something else.
-    """
+    """Return the input as a list of tensors and shapes."""
     several = isinstance(argument, (tuple, list)) and not _is_shape(argument)
     inputs = [*argument] if several else [argument]
     for x in inputs:
@@ -142,12 +138,7 @@ def _is_shape(x: Any) -> bool:
 
 
 def _device(model: ModuleBase[Any], inputs: Sequence[Any]) -> Any:
-    """Return the common device of a model and its inputs.
-
-    Raises:
-        DeviceError: they are on different devices.
-        ArgumentError: neither the model nor an input has a device.
-    """
+    """Return the common device of a model and its inputs."""
     tensors = [x.device for x in inputs if isinstance(x, TensorBase)]
     devices = [variable.device for variable in [*model._variables().values()][:1]] + tensors
     if not devices:

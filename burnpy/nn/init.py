@@ -229,11 +229,7 @@ class _ScaledNormal(_Scaled):
 
 
 def _gain(initializer: Any) -> float:
-    """Return the gain of an initializer as a float.
-
-    Raises:
-        DTypeError: it is not a number, or is an int that no float can hold.
-    """
+    """Return the gain of an initializer as a float."""
     gain: float = fitting(initializer.gain, "float", float64, f"{type(initializer).__name__}(gain)")
     return gain
 

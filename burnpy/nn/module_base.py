@@ -40,11 +40,7 @@ _ARRAYS = ("__array__", "__dlpack__", "__cuda_array_interface__")
 
 
 def read_only_fields(module: TreeNode) -> tuple[str, ...]:
-    """Make a module's fields read-only and return the names of those that contain parameters, buffers or modules.
-
-    Raises:
-        ModuleError: a field is, or contains, a value that a module cannot store.
-    """
+    """Make a module's fields read-only and return the names of those that contain parameters, buffers or modules."""
     name, fields = type(module).__name__, vars(module)
     parts = []
     for field, value in fields.items():
@@ -56,12 +52,7 @@ def read_only_fields(module: TreeNode) -> tuple[str, ...]:
 
 
 def check_variables(module: TreeNode) -> None:
-    """Check that all variables of a module are on one device and that their ids are unique.
-
-    Raises:
-        DeviceError: variables are on different devices.
-        ModuleError: two distinct variables have the same id.
-    """
+    """Check that all variables of a module are on one device and that their ids are unique."""
     name = type(module).__name__
     first: tuple[str, Any] | None = None
     ids: dict[str, tuple[str, Any]] = {}
@@ -88,9 +79,6 @@ def _read_only(value: Any, name: str, path: str) -> tuple[Any, bool]:
     """Return the read-only form of a field's value, and whether it contains variables or modules.
 
     Lists become tuples, of modules and parameters `FrozenList`, and dicts become `FrozenDict`.
-
-    Raises:
-        ModuleError: a module cannot store it.
     """
     if isinstance(value, Variable):
         return value, True
@@ -160,9 +148,6 @@ def refuse_hidden(value: Any, name: str, path: str) -> None:
 
     Parts inside such a value would not be moved, saved or trained. Inspected are the objects of bound methods, the
     arguments of `functools.partial`, closures of functions, and attributes of objects, one level deep.
-
-    Raises:
-        ModuleError: the value contains such a part, or can change or be exhausted.
     """
     what = f"{name}.{path} is {a(type(value).__name__)}"
     if isinstance(value, (Iterator, MutableSequence, memoryview)):

@@ -18,11 +18,7 @@ class Explaining(ABCMeta):
     if not TYPE_CHECKING:  # type checkers read the signature of __init__
 
         def __call__(cls, *args, **kwargs):
-            """Create an instance.
-
-            Raises:
-                CallError: the arguments do not fit ``__init__``.
-            """
+            """Create an instance."""
             try:
                 return super().__call__(*args, **kwargs)
             except TypeError as error:
@@ -65,9 +61,6 @@ def refuse_call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], err
     """Raise the error that explains why a call of ``module.forward`` was refused; the caller has caught ``error``.
 
     Nothing is raised if the error comes from inside of ``forward``.
-
-    Raises:
-        CallError: the arguments do not fit ``forward``.
     """
     trace = error.__traceback__
     if trace is not None and trace.tb_next is not None:

@@ -23,9 +23,6 @@ def selected(module: TreeNode, where: Where | None, operation: str) -> dict[str,
     """Return the selected parameters and buffers of ``module`` by their first path; all of them for None.
 
     A shared parameter is selected if any of its paths is. ``operation`` is the caller's name, for messages.
-
-    Raises:
-        ArgumentError: a path or pattern matches nothing.
     """
     if where is None:
         return variables_in(module)
@@ -47,12 +44,7 @@ def selected(module: TreeNode, where: Where | None, operation: str) -> dict[str,
 
 
 def replaced(module: Tree, values: Mapping[str, Any]) -> Tree:
-    """Return the module with ``values`` at their paths, put there in order and validated as in a new module.
-
-    Raises:
-        ArgumentError: a path does not exist.
-        ModuleError, DeviceError: the result would not be a valid module.
-    """
+    """Return the module with ``values`` at their paths, put there in order and validated as in a new module."""
     result = module
     for path, value in values.items():
         try:
@@ -86,11 +78,7 @@ def suggestion(unknown: str, paths: Sequence[str]) -> str:
 
 
 def _patterns(where: Any, operation: str) -> Sequence[str]:
-    """Return one or several paths and patterns as a list.
-
-    Raises:
-        ArgumentError: ``where`` is something else.
-    """
+    """Return one or several paths and patterns as a list."""
     patterns = (where,) if isinstance(where, str) else where
     if not isinstance(patterns, (Sequence, set, frozenset)) or not all(isinstance(part, str) for part in patterns):
         raise ArgumentError(

@@ -155,11 +155,7 @@ class Stateful(ModuleBase[B]):
 
 
 def _compared(module: ModuleBase[Any], state: State) -> tuple[StateReport, dict[str, Entry]]:
-    """Compare a state with a module; return the report and the matching entries by first path.
-
-    Raises:
-        KindError: the state is not a mapping.
-    """
+    """Compare a state with a module; return the report and the matching entries by first path."""
     argument: Any = state
     if not isinstance(argument, Mapping):
         hint = "; of a file's record, write record.apply_to(model)" if hasattr(argument, "parts") else ""

@@ -167,11 +167,7 @@ class Variable(Subscriptable, Generic[B]):
 
 
 def _no_operator(self: Variable[Any], *others: object) -> NoReturn:
-    """Raise the error for arithmetic with a variable, which is not the tensor itself.
-
-    Raises:
-        KindError: always.
-    """
+    """Raise the error for arithmetic with a variable, which is not the tensor itself."""
     name = type(self).__name__
     raise KindError(f"{a(name)} of shape {self.shape} is no tensor but holds one; write its .value in the expression")
 

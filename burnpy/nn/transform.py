@@ -323,11 +323,7 @@ _PROJECTION = re.compile(r"(^|\.)[qkv]_proj\.\w+$")
 
 
 def divided(model: T, where: Where | None, operation: str) -> tuple[T, set[str]]:
-    """Return the model with linear layers for the parts of attention that a selection has, and the selected paths.
-
-    Raises:
-        ArgumentError: a path or pattern matches nothing.
-    """
+    """Return the model with linear layers for the parts of attention that a selection has, and the selected paths."""
     every = Rebuild(module=lambda path, module: module._in_parts())(model)
     chosen = {*selected(every, where, operation)}
     parts = {path.rpartition(".")[0].rpartition(".")[0] for path in chosen if _PROJECTION.search(path)}

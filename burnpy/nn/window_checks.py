@@ -31,9 +31,6 @@ Size: TypeAlias = Single | Pair | Triple
 def pair(operation: str, name: str, value: Pair, least: int = 1) -> tuple[int, int]:
     """Convert a size for height and width to two ints of at least ``least``.
 
-    Raises:
-        ArgumentError: it is neither one int nor two, or one is too small.
-
     >>> pair("max_pool2d", "kernel_size", 2), pair("max_pool2d", "stride", (1, 2))
     ((2, 2), (1, 2))
     """
@@ -48,9 +45,6 @@ def pair(operation: str, name: str, value: Pair, least: int = 1) -> tuple[int, i
 def triple(operation: str, name: str, value: Triple, least: int = 1) -> tuple[int, int, int]:
     """Convert a size for depth, height and width to three ints of at least ``least``.
 
-    Raises:
-        ArgumentError: it is neither one int nor three, or one is too small.
-
     >>> triple("max_pool3d", "kernel_size", 2), triple("max_pool3d", "stride", (1, 2, 2))
     ((2, 2, 2), (1, 2, 2))
     """
@@ -59,9 +53,6 @@ def triple(operation: str, name: str, value: Triple, least: int = 1) -> tuple[in
 
 def output_sizes(operation: str, value: OutputSize, dims: int) -> tuple[int | None, ...]:
     """Convert ``output_size`` to a positive int for each dimension, or None for the size of the input.
-
-    Raises:
-        ArgumentError: it is neither one int nor one for each dimension, or one is not positive.
 
     >>> output_sizes("adaptive_avg_pool2d", 2, 2), output_sizes("adaptive_avg_pool2d", (None, 2), 2)
     ((2, 2), (None, 2))
@@ -78,9 +69,6 @@ def output_sizes(operation: str, value: OutputSize, dims: int) -> tuple[int | No
 def single(operation: str, name: str, value: Single, least: int = 1) -> int:
     """Convert a size for the length of sequences to an int of at least ``least``.
 
-    Raises:
-        ArgumentError: it is neither an int nor a sequence of one, or is too small.
-
     >>> single("max_pool1d", "kernel_size", 2), single("max_pool1d", "stride", (3,))
     (2, 3)
     """
@@ -93,9 +81,6 @@ def single(operation: str, name: str, value: Single, least: int = 1) -> int:
 
 def row(operation: str, name: str, value: Single, least: int = 1) -> tuple[int, int]:
     """Convert a size for the length of sequences to the sizes for images of height 1.
-
-    Raises:
-        ArgumentError: as `single`.
 
     >>> row("max_pool1d", "kernel_size", 2), row("max_pool1d", "padding", (3,), 0)
     ((1, 2), (0, 3))
@@ -121,11 +106,7 @@ def _checked_sizes(operation: str, name: str, value: Any, least: int, count: int
 
 
 def divisor_of(operation: str, divisor: int | None) -> int | None:
-    """Return a validated ``divisor_override``; None stays None.
-
-    Raises:
-        ArgumentError: it is not an int, or is 0.
-    """
+    """Return a validated ``divisor_override``; None stays None."""
     if divisor is None:
         return None
     number = whole(operation, "divisor_override", divisor)
@@ -155,9 +136,6 @@ def form_of(dims: int) -> str:
 def sizes_of(operation: str, name: str, value: Any, least: int = 1) -> tuple[int, ...]:
     """Convert a size to ints for images, sequences being images of height 1, or for volumes.
 
-    Raises:
-        ArgumentError: the numbers are too many, too few or too small.
-
     >>> sizes_of("max_pool1d", "stride", 2), sizes_of("max_pool2d", "stride", 2), sizes_of("max_pool3d", "stride", 2)
     ((1, 2), (2, 2), (2, 2, 2))
     """
@@ -165,11 +143,7 @@ def sizes_of(operation: str, name: str, value: Any, least: int = 1) -> tuple[int
 
 
 def check_form(operation: str, shape: Shape, dims: int, channels: str = "channels") -> None:
-    """Check that a shape describes a batch of sequences (``dims`` 1), images (2) or volumes (3), or one without N.
-
-    Raises:
-        ShapeError: it has another number of dimensions.
-    """
+    """Check that a shape describes a batch of sequences (``dims`` 1), images (2) or volumes (3), or one without N."""
     if len(shape) not in (dims + 1, dims + 2):
         sizes, word = _FORMS[dims]
         raise ShapeError(
@@ -201,11 +175,7 @@ def check_kernel(
     dilation: Shape,
     ceil_mode: bool = False,
 ) -> None:
-    """Check that the kernel fits into padded images or volumes of a shape.
-
-    Raises:
-        ShapeError: it does not.
-    """
+    """Check that the kernel fits into padded images or volumes of a shape."""
     if min(window_counts(shape, kernel, stride, padding, dilation, ceil_mode)) < 1:
         if operation.endswith("1d"):
             long = shape[-1] + 2 * padding[1]
@@ -228,12 +198,7 @@ def by(sizes: Shape) -> str:
 
 
 def as_batch(operation: str, x: Tensor[B]) -> Tensor[B]:
-    """Return sequences or images as a batch of images, and volumes as a batch; the operation's name says which it is.
-
-    Raises:
-        KindError: x is not a float tensor.
-        ShapeError: x has another number of dimensions.
-    """
+    """Return sequences or images as a batch of images, and volumes as a batch; the operation says which it is."""
     (x,) = floats(operation, 1, x=x)
     dims = dims_of(operation)
     check_form(operation, x._primitive.shape, dims)
@@ -256,12 +221,7 @@ def checked_windows(
     dilation: Size,
     ceil_mode: bool,
 ) -> tuple[Shape, Shape, Shape, Shape]:
-    """Return kernel size, stride, padding and dilation for each dimension, after a check that the windows fit.
-
-    Raises:
-        ShapeError: the images are smaller than a window.
-        ArgumentError: a setting is invalid.
-    """
+    """Return kernel size, stride, padding and dilation for each dimension, after a check that the windows fit."""
     kernel = sizes_of(operation, "kernel_size", kernel_size)
     strides = kernel if stride is None else sizes_of(operation, "stride", stride)
     pads, gaps = sizes_of(operation, "padding", padding, 0), sizes_of(operation, "dilation", dilation)

@@ -62,11 +62,7 @@ class LrSchedule(metaclass=Explaining):
 
 
 def ascending(milestones: object, what: str, repeated: bool = False) -> tuple[int, ...]:
-    """Return milestones as a tuple, checked to be ascending steps, which may be ``repeated``; ``what`` names them.
-
-    Raises:
-        ArgumentError: they are anything else.
-    """
+    """Return milestones as a tuple, checked to be ascending steps, which may be ``repeated``; ``what`` names them."""
     if not isinstance(milestones, (tuple, list)):
         raise ArgumentError(f"{what} got {milestones!r:.80}; give a tuple of steps")
     steps = tuple(count(step, f"one of {what}", least=0) for step in milestones)
@@ -77,22 +73,14 @@ def ascending(milestones: object, what: str, repeated: bool = False) -> tuple[in
 
 
 def schedule_of(value: object, what: str) -> LrSchedule:
-    """Return ``value``, checked to be a schedule. ``what`` names it in messages.
-
-    Raises:
-        ArgumentError: it is not a schedule.
-    """
+    """Return ``value``, checked to be a schedule. ``what`` names it in messages."""
     if not isinstance(value, LrSchedule):
         raise ArgumentError(f"{what} got {value!r:.80}, which is not a schedule; for a number, ConstantLr(number)")
     return value
 
 
 def schedules_of(schedules: object, what: str) -> tuple[LrSchedule, ...]:
-    """Return ``schedules`` as a tuple, checked to be of schedules and not empty. ``what`` names them in messages.
-
-    Raises:
-        ArgumentError: there are none, or one is not a schedule.
-    """
+    """Return ``schedules`` as a tuple, checked to be of schedules and not empty. ``what`` names them in messages."""
     if not isinstance(schedules, (tuple, list)) or not schedules:
         raise ArgumentError(f"{what} got {schedules!r:.80}; give a tuple of schedules")
     return tuple(schedule_of(schedule, what) for schedule in schedules)

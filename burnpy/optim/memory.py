@@ -50,11 +50,7 @@ class OptimizerRecord(NamedTuple):
 
 
 def checked_record(record: Any, name: str, slots: Sequence[str], optional: Sequence[str] = ()) -> dict[str, ParamState]:
-    """Return the states of a record, validated for an optimizer class ``name`` with ``slots``, and some ``optional``.
-
-    Raises:
-        StateError: it is not a record, or is of another optimizer, or of one with other settings.
-    """
+    """Return a record's states, validated for an optimizer class ``name`` with ``slots``, and some ``optional``."""
     if not isinstance(record, tuple) or len(record) != 2 or not isinstance(record[1], Mapping):
         hint = "; of a file's record, give record.optim" if hasattr(record, "parts") else ""
         raise StateError(
@@ -77,11 +73,7 @@ def checked_record(record: Any, name: str, slots: Sequence[str], optional: Seque
 
 
 def rekeyed(states: Mapping[str, ParamState], model: ModuleBase[Any], slot_shape: SlotShape) -> dict[str, ParamState]:
-    """Return the states keyed by the ids of a model's parameters, matched by id, otherwise by path.
-
-    Raises:
-        StateError: a state matches no parameter of the model, or has another shape.
-    """
+    """Return the states keyed by the ids of a model's parameters, matched by id, otherwise by path."""
     params = model.named_params()
     by_id: dict[str, tuple[str, Param[Any]]] = {param.id: (path, param) for path, param in params.items()}
     matched: dict[str, ParamState] = {}
@@ -105,11 +97,7 @@ def rekeyed(states: Mapping[str, ParamState], model: ModuleBase[Any], slot_shape
 
 
 def refuse_shape(state: ParamState, path: str, shape: Shape, slot_shape: SlotShape) -> None:
-    """Check that a state has the shape that its parameter asks for.
-
-    Raises:
-        StateError: it has another shape.
-    """
+    """Check that a state has the shape that its parameter asks for."""
     for name, value in state.values.items():
         if tuple(value.shape) != slot_shape(name, shape):
             raise StateError(
@@ -180,11 +168,7 @@ class Memory:
         """The leaves that a step has replaced, by `id()`; weak, because ids are reused when leaves are freed."""
 
     def begin(self, use: Use) -> None:
-        """Acquire exclusive access; call it inside the ``try`` whose ``finally`` calls `end`.
-
-        Raises:
-            StateError: another call has access.
-        """
+        """Acquire exclusive access; call it inside the ``try`` whose ``finally`` calls `end`."""
         if not self._lock.acquire(use):
             other = self._lock.owner()
             raise StateError(
@@ -201,9 +185,6 @@ class Memory:
 
         Args:
             name: the name of the calling method, for messages.
-
-        Raises:
-            StateError: a step is in progress.
         """
         use = Use(name, "save")
         try:
@@ -243,19 +224,11 @@ class Memory:
             self.end(use)
 
     def copied(self, name: str) -> Memory:
-        """Return another memory with the same states.
-
-        Raises:
-            StateError: a step is in progress.
-        """
+        """Return another memory with the same states."""
         return Memory(self.shown(name), self.loaded)
 
     def refuse_replaced(self, optimizer: str, model: str, pending: Sequence[Pending]) -> None:
-        """Check that no step has replaced the leaves of all these parameters already.
-
-        Raises:
-            StateError: one has.
-        """
+        """Check that no step has replaced the leaves of all these parameters already."""
         for item in pending:
             leaf = item.param._value
             reference = self.replaced.get(id(leaf))

@@ -40,12 +40,7 @@ def is_tree(value: object) -> bool:
 
 
 def as_model(name: str, tree: Any, grads: Any) -> tuple[Any, Any, Callable[..., Any]]:
-    """Return a model of a tree's leaves, its gradients, and the function that makes a tree of such a model.
-
-    Raises:
-        KindError: a leaf of the tree is not a float tensor.
-        ArgumentError: the gradients are a tree of another structure, or the tree has no leaves.
-    """
+    """Return a model of a tree's leaves, its gradients, and the function that makes a tree of such a model."""
     model, restored = in_tree(name, tree)
     return model, tree_grads(name, model, tree, grads), restored
 
@@ -54,10 +49,6 @@ def in_tree(name: str, tree: Any) -> tuple[Any, Callable[..., Any]]:
     """Return a model whose parameters are the leaves of a tree, and the function that makes a tree of such a model.
 
     With ``tracked=True`` the function gives the leaves of the model; otherwise the tree's own where they are the same.
-
-    Raises:
-        KindError: a leaf of the tree is not a float tensor.
-        ArgumentError: the tree has no leaves.
     """
     params: dict[str, Param[Any]] = {}
 
@@ -372,11 +363,7 @@ def _rate(lr: float) -> tuple[float]:
 
 
 def _check(optimizer: Optimizer, state: OptimizerState, model: Any) -> None:
-    """Check that a state is of an optimizer and a model.
-
-    Raises:
-        StateError: it is of others.
-    """
+    """Check that a state is of an optimizer and a model."""
     name = type(optimizer).__name__
     if state.optimizer != name:
         raise StateError(f"{name}.pure_step() got a state of {state.optimizer}; begin with {name}().init(model)")

@@ -27,11 +27,7 @@ Ranges: TypeAlias = Mapping[str, Callable[[Any, str], object]]
 
 
 def check_ranges(owner: object, ranges: Ranges) -> None:
-    """Check the settings of an object by a table.
-
-    Raises:
-        ArgumentError: a setting is out of its range.
-    """
+    """Check the settings of an object by a table."""
     for name, checked in ranges.items():
         checked(getattr(owner, name), f"{type(owner).__name__}({name}=)")
 
@@ -73,9 +69,6 @@ def number_or_tensor(value: Any, device: Any, what: str, checked: Callable[[floa
         device: the plain device that computes with it.
         what: the name of the number in messages.
         checked: a function of a module that returns it, or raises an error.
-
-    Raises:
-        ArgumentError: the value is a tensor with dimensions.
     """
     if not isinstance(value, Tensor):
         return checked(value)[0]
@@ -90,11 +83,7 @@ def number_or_tensor(value: Any, device: Any, what: str, checked: Callable[[floa
 
 
 def at_least_zero(value: Any, what: str) -> float:
-    """Return a finite, non-negative number.
-
-    Raises:
-        ArgumentError: the value is something else.
-    """
+    """Return a finite, non-negative number."""
     checked = number(value, what)
     if not 0 <= checked < math.inf:
         raise ArgumentError(f"{what} is {value!r}; expected a finite number that is not negative")
@@ -102,11 +91,7 @@ def at_least_zero(value: Any, what: str) -> float:
 
 
 def fraction(value: Any, what: str) -> float:
-    """Return a number in [0, 1).
-
-    Raises:
-        ArgumentError: the value is something else.
-    """
+    """Return a number in [0, 1)."""
     checked = number(value, what)
     if not 0 <= checked < 1:
         raise ArgumentError(f"{what} is {value!r}; expected a number of at least 0 and less than 1")
@@ -114,21 +99,13 @@ def fraction(value: Any, what: str) -> float:
 
 
 def flag(value: object, what: str) -> None:
-    """Check that a value is True or False.
-
-    Raises:
-        ArgumentError: the value is something else.
-    """
+    """Check that a value is True or False."""
     if not isinstance(value, bool):
         raise ArgumentError(f"{what} is {value!r:.80}; expected True or False")
 
 
 def decay_rates(value: object, what: str) -> None:
-    """Check a pair of decay rates of averages, each in [0, 1).
-
-    Raises:
-        ArgumentError: the value is something else.
-    """
+    """Check a pair of decay rates of averages, each in [0, 1)."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ArgumentError(f"{what} is {describe(value)}; expected a pair such as (0.9, 0.999)")
     for rate in value:
@@ -226,11 +203,7 @@ def _scaled(lr: float, scale: float) -> tuple[float]:
 
 
 def options_of(optimizer: Optimizer, model: ModuleBase[Any]) -> Mapping[str, Options]:
-    """Return the settings of the parameters that are in groups, by id; cached for models with the same paths and ids.
-
-    Raises:
-        ArgumentError: a path or pattern matches no parameter; two groups set the same thing of one parameter.
-    """
+    """Return the settings of the parameters that are in groups, by id; cached for models of the same paths and ids."""
     if not optimizer.groups:
         return {}
     key = tuple((path, param.id, param.frozen) for path, param in model.named_params().items())

@@ -90,13 +90,7 @@ def _lifted(
 def pending_of(
     optimizer: Optimizer, memory: Memory, model: Module[Any], grads: GradientsParams[Any]
 ) -> tuple[list[Any], Any, list[Pending]]:
-    """Return the levels of the model's device, the device of the update, which records nothing, and the parameters.
-
-    Raises:
-        StateError: the state or a loaded record is of another model, or the parameters were replaced already.
-        ShapeError: a gradient has another shape or dtype than its parameter.
-        GraphError: a function of `burnpy.func` that is being differentiated would need the derivative of the update.
-    """
+    """Return the levels of the model's device, the device of the update, which records nothing, and the parameters."""
     name, states = type(optimizer).__name__, memory.states
     outer: Any = model.device
     levels = levels_of(outer)
@@ -142,11 +136,7 @@ def gates(optimizer: type[Optimizer]) -> bool:
 
 
 def _check_recorded(optimizer: Optimizer, memory: Memory) -> None:
-    """Check that a step can be recorded.
-
-    Raises:
-        RecordingError: it is not a pure one, or the update computes with numbers of this one step.
-    """
+    """Check that a step can be recorded."""
     name = type(optimizer).__name__
     if not memory.held:
         raise RecordingError(
@@ -209,12 +199,7 @@ def pending_in(
 
 
 def refuse(item: Pending, state: ParamState | None, slot_shape: SlotShape) -> NoReturn:
-    """Raise the error for a parameter that does not fit its gradient or its state.
-
-    Raises:
-        ShapeError: the gradient has another shape or dtype.
-        StateError: a state has another shape.
-    """
+    """Raise the error for a parameter that does not fit its gradient or its state."""
     value, grad = item.value, item.grad
     if state is not None and (grad.shape, grad.dtype) == (value.shape, value.dtype):
         refuse_shape(state, item.path, value.shape, slot_shape)

@@ -20,9 +20,6 @@ from burnpy.backend.storage import is_url, upload
 def path_of(path: Any, operation: str) -> str:
     """Return a path as a string.
 
-    Raises:
-        CallError: it is not a path, or contains characters that no path can have.
-
     >>> path_of(3, "load()")
     Traceback (most recent call last):
     burnpy.backend.errors.CallError: load() takes a path, a string or a pathlib.Path, got 3

@@ -50,10 +50,6 @@ class Encoder:
             value: None, bool, int, float, str, a tensor, an array, a `Generator` or one of NumPy or Python, whose
                 state it is, an object with an ``into_record``; lists, tuples and dicts of these.
             path: the path of the value, by which its arrays are named.
-
-        Raises:
-            ArgumentError: the value is, or contains, something else.
-            DTypeError: an array has a dtype that burnpy does not support.
         """
         if isinstance(value, np.generic):
             value = value.item()

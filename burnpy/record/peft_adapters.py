@@ -121,11 +121,7 @@ def from_peft(model: M, folder: str | os.PathLike[str]) -> M:
 
 
 def _with_others(model: M, others: Mapping[str, Any], source: str) -> tuple[M, set[str]]:
-    """Return the model with the biases and whole modules that were trained beside adapters, and the ids of these.
-
-    Raises:
-        StateError: the model does not have them.
-    """
+    """Return the model with the biases and whole modules that were trained beside adapters, and the ids of these."""
     if not others:
         return model, set()
     names, variables = torch_names(model), model._variables()
@@ -246,11 +242,7 @@ def _joined(columns: Sequence[_Layer], layers: Sequence[_Layer]) -> tuple[NDArra
 
 
 def _trained_beside(model: Module[Any], plain: Module[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return PyTorch's arrays, by name, of biases that are not frozen, and of modules with other such parameters.
-
-    Raises:
-        ArgumentError: the weight of an adapted layer is not frozen.
-    """
+    """Return PyTorch's arrays, by name, of biases that are not frozen, and of modules with other such parameters."""
     names, adapted = torch_names(plain), {layer.path for columns in _layers(model, Lora).values() for layer in columns}
     learning = {path for path, param in plain.named_params().items() if not param.frozen}
     for path in learning:
@@ -332,11 +324,7 @@ def _chosen(name: str, pattern: Mapping[str, float], common: float) -> float:
 
 
 def _config(path: str) -> dict[str, Any]:
-    """Read the settings of adapters, with those that are missing.
-
-    Raises:
-        RecordNotFoundError, RecordFileError, RecordError: see `from_peft`.
-    """
+    """Read the settings of adapters, with those that are missing."""
     source = path_shown(path)
     try:
         with opened(path) as file:

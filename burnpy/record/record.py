@@ -41,12 +41,7 @@ out of the range of the model's dtype always raise an error."""
 
 
 def remapped(state: State, remap: Remap | None) -> dict[str, Any]:
-    """Return the state with its paths renamed by ``remap``.
-
-    Raises:
-        ArgumentError: two paths become the same path, a pattern is not a regular expression, or ``remap`` is neither
-            patterns nor a function.
-    """
+    """Return the state with its paths renamed by ``remap``."""
     if remap is None:
         return dict(state)
     rename = _renaming(remap)
@@ -116,11 +111,7 @@ def _asked(dtype: Any) -> DType:
 
 
 def refuse_no_model(model: Any, asked: str = "weights are loaded into a model") -> None:
-    """Raise an error that begins with ``asked``, unless ``model`` is a module.
-
-    Raises:
-        KindError: it is not a module.
-    """
+    """Raise an error that begins with ``asked``, unless ``model`` is a module."""
     if not isinstance(model, ModuleBase):
         kind = f"the class {model.__name__}" if isinstance(model, type) else a(type(model).__name__)
         hint = "the model is the first argument"
@@ -140,14 +131,7 @@ def fitted(
     source: str,
     refused: Mapping[str, str] | None = None,
 ) -> M:
-    """Return the model with the values of a state.
-
-    Raises:
-        StateError: with ``strict``, an entry is missing, unexpected or of another shape or kind, or of a dtype that the
-            policy rejects; or nothing fits at all.
-        ArgumentError: ``dtype`` is not one of the policies.
-        ModuleError: two parameters would have the same id.
-    """
+    """Return the model with the values of a state."""
     fitting, report, kept = fit(model, state, dtype, refused)
     name = type(model).__name__
     if strict and not report.fits:

@@ -44,11 +44,7 @@ def chunks(view: memoryview) -> Iterator[memoryview]:
 
 
 def fill(view: memoryview, readinto: Callable[[memoryview], int | None], source: str) -> None:
-    """Fill a buffer from a file.
-
-    Raises:
-        RecordError: the file ends before the buffer is full.
-    """
+    """Fill a buffer from a file."""
     while view:
         count = readinto(view)
         if not count:
@@ -83,11 +79,7 @@ def swapped(data: NDArray[Any], width: int) -> NDArray[Any]:
 
 
 def refuse_no_bools(data: NDArray[Any], name: str, source: str) -> None:
-    """Raise an error unless all bytes of a bool tensor are 0 or 1.
-
-    Raises:
-        RecordError: a byte is neither 0 nor 1.
-    """
+    """Raise an error unless all bytes of a bool tensor are 0 or 1."""
     if data.max(initial=0) > 1:
         raise damaged(source, f"{brief(name)} of dtype bool has bytes that are neither 0 nor 1")
 
@@ -130,11 +122,7 @@ class Header(NamedTuple):
 
 
 def code_of(dtype: DType) -> str:
-    """Return the safetensors code of a dtype, such as "F32".
-
-    Raises:
-        KeyError: the format has no code for it.
-    """
+    """Return the safetensors code of a dtype, such as "F32"."""
     return _CODES[dtype.name]
 
 
@@ -142,9 +130,6 @@ def written(tensors: Sequence[tuple[str, DType, tuple[int, ...]]], metadata: Map
     """Return the first bytes of a file with these tensors in this order: the header's length and the header.
 
     The metadata comes first, in its own order; trailing spaces align the tensors to a multiple of 64 bytes.
-
-    Raises:
-        RecordError: the header would exceed its maximum length.
     """
     entries: dict[str, Any] = {METADATA: dict(metadata)}
     begin = 0
@@ -169,9 +154,6 @@ def parsed(text: bytes, size: int, source: str) -> Header:
         text: the header, without its length.
         size: the number of bytes that follow it.
         source: the file's name in messages.
-
-    Raises:
-        RecordError: it is damaged, not of this format, or has an unsupported dtype.
     """
     try:
         entries = json.loads(text.decode(), object_pairs_hook=_without_duplicates)

@@ -297,12 +297,7 @@ def _file(path: str, key: str | tuple[str | int, ...] | None) -> Mapping[str, An
 
 
 def _sharded(path: str) -> dict[str, Any]:
-    """Return the state dict of several files, given their index.
-
-    Raises:
-        RecordNotFoundError: the index, or a file that it names, does not exist.
-        RecordError: the index is damaged, or a tensor is not in its file.
-    """
+    """Return the state dict of several files, given their index."""
     source = path_shown(path)
     try:
         with opened(path) as file:

@@ -179,11 +179,7 @@ _uint32 = Struct("<I").unpack_from
 
 
 def unpickled(data: bytes, source: str) -> Any:
-    """Return the value of a pickle that PyTorch wrote: plain values, and a `TorchTensor` for each tensor.
-
-    Raises:
-        RecordError: the pickle contains anything else, or is damaged.
-    """
+    """Return the value of a pickle that PyTorch wrote: plain values, and a `TorchTensor` for each tensor."""
     machine, run = Machine(data, source), _RUN
     at = 0
     try:

@@ -72,11 +72,7 @@ class Limits:
         self.wide_keys = WIDE_KEYS
 
     def copying(self, count: int) -> None:
-        """Count ``count`` copied values.
-
-        Raises:
-            ValueError: the calls together have copied more values than the pickle has bytes.
-        """
+        """Count ``count`` copied values."""
         self.copies -= count
         if self.copies < 0:
             raise ValueError("copies beyond all measure")
@@ -113,12 +109,7 @@ def storage_of(kind: object, key: object, size: object) -> TorchStorage:
 
 
 def called(function: object, args: object, limits: Limits) -> Any:
-    """Return the result of a call in a pickle to one of the supported functions.
-
-    Raises:
-        RecordError: the function is not supported, or creates a tensor with values other than those in memory.
-        TypeError, ValueError: the arguments do not match the function.
-    """
+    """Return the result of a call in a pickle to one of the supported functions."""
     if type(function) is not Name or function.call is None:
         name = function.full if type(function) is Name else type(function).__name__
         raise refused(f"asks to call {name}", limits.source)

@@ -15,11 +15,7 @@ from burnpy.typevars import B
 
 
 def of_one(operation: str, x: Any) -> Any:
-    """Return the result of an operation of a float tensor.
-
-    Raises:
-        KindError: x is no float tensor.
-    """
+    """Return the result of an operation of a float tensor."""
     x = floating(operation, x, "x")
     try:
         return new_tensor(Tensor, x._device, getattr(x._backend, operation)(x._primitive))
@@ -29,13 +25,7 @@ def of_one(operation: str, x: Any) -> Any:
 
 
 def of_two(operation: str, x: Any, y: Any) -> Any:
-    """Return the result of an operation of two operands, a float tensor and another or a number.
-
-    Raises:
-        KindError: an operand is neither a float tensor nor a number, or both are numbers.
-        ShapeError: the shapes do not broadcast.
-        DeviceError: they are on different devices.
-    """
+    """Return the result of an operation of two operands, a float tensor and another or a number."""
     x = first_operand(operation, x, y)
     tensor, value = operands(x, y, operation)
     try:
@@ -46,13 +36,7 @@ def of_two(operation: str, x: Any, y: Any) -> Any:
 
 
 def of_three(operation: str, **operands: Any) -> Any:
-    """Return the result of an operation of three float tensors or numbers, at least one a tensor.
-
-    Raises:
-        KindError: an operand is neither a float tensor nor a number, or all are numbers.
-        ShapeError: the shapes do not broadcast.
-        DeviceError: they are on different devices.
-    """
+    """Return the result of an operation of three float tensors or numbers, at least one a tensor."""
     some = next((x for x in operands.values() if isinstance(x, TensorBase)), None)
     if some is None:
         shown = " and ".join(map(describe, operands.values()))
@@ -71,11 +55,7 @@ def of_three(operation: str, **operands: Any) -> Any:
 
 
 def first_operand(operation: str, x: Any, y: Any) -> Any:
-    """Return the first operand as a float tensor: a number becomes a 0-d tensor beside y.
-
-    Raises:
-        KindError: it is neither a float tensor nor a number beside one.
-    """
+    """Return the first operand as a float tensor: a number becomes a 0-d tensor beside y."""
     if isinstance(x, (int, float)) and isinstance(y, TensorBase):
         y = floating(operation, y, "y")
         return Tensor.from_data(float(x), dtype=y.dtype, device=y.device)

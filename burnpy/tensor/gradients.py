@@ -125,11 +125,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
             return self._found(leaf, default) if leaf in self else default
 
     def _found(self, leaf: Any, default: Any = None) -> Any:
-        """Return the gradient of a leaf, or ``default`` if the backward pass did not reach it.
-
-        Raises:
-            NotTrackedError: it is no leaf.
-        """
+        """Return the gradient of a leaf, or ``default`` if the backward pass did not reach it."""
         value = self._values.get(self.key(leaf))
         return default if value is None else self._tensor(value)
 

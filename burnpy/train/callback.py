@@ -94,11 +94,7 @@ class FunctionCallback(Callback):
 
 
 def callbacks_of(given: Sequence[Callback | Callable[[Any], Any]]) -> tuple[Callback, ...]:
-    """Return callbacks, functions among them wrapped.
-
-    Raises:
-        KindError: something is neither a callback nor a function.
-    """
+    """Return callbacks, functions among them wrapped."""
     out: list[Callback] = []
     if not isinstance(given, (list, tuple)):
         raise KindError(f"callbacks= takes a list, got {a(type(given).__name__)}; write callbacks=[...]")
@@ -124,11 +120,7 @@ def names_of(callbacks: Sequence[Callback]) -> tuple[str, ...]:
 def decided(
     callbacks: Mapping[str, Callback], states: Mapping[str, State], event: Event[Any]
 ) -> tuple[dict[str, State], list[Decision]]:
-    """Return the states after an event, and all decisions in the order of the callbacks.
-
-    Raises:
-        KindError: a callback returned something else than decisions.
-    """
+    """Return the states after an event, and all decisions in the order of the callbacks."""
     after, decisions = dict(states), list[Decision]()
     for name, callback in callbacks.items():
         after[name], chosen = callback.on(event, states[name])
@@ -180,11 +172,7 @@ Every: TypeAlias = Steps | Epochs
 
 
 def check_every(owner: str, name: str, every: object) -> None:
-    """Check that ``every`` is an interval.
-
-    Raises:
-        KindError: it is something else, such as a plain number, which does not say whether it counts steps or epochs.
-    """
+    """Check that ``every`` is an interval."""
     if not isinstance(every, (Steps, Epochs)):
         hint = f": Steps({every}) or Epochs({every})" if isinstance(every, int) else ", as Steps(200) or Epochs(1)"
         raise KindError(f"{owner}({name}=) got {every!r:.80}; say what to count{hint}")
@@ -199,9 +187,6 @@ def monitored(callback: str, name: str, event: Event[Any]) -> float | None:
     """Return the monitored value if the event is the one that brings it, else None.
 
     Values whose names begin with "valid/" come with each `ValidEnd`, all others with `EpochEnd`.
-
-    Raises:
-        ArgumentError: there is no value of this name; the message lists the names.
     """
     validation = name.startswith("valid/")
     if isinstance(event, FitStart) and validation and not event.validates:
@@ -238,11 +223,7 @@ def improved(value: float, best: float | None, mode: Mode, min_delta: float = 0.
 
 
 def check_mode(callback: str, mode: object) -> None:
-    """Check that a mode is "min", "max" or None.
-
-    Raises:
-        ArgumentError: it is something else.
-    """
+    """Check that a mode is "min", "max" or None."""
     if mode not in ("min", "max", None):
         raise ArgumentError(f'{callback} got mode={mode!r:.80}; expected "min", "max", or None to take the metric\'s')
 

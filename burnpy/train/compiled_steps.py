@@ -105,11 +105,7 @@ class CompiledOptimizer:
 
 
 def check_batch(batch: Any) -> None:
-    """Check that a batch is a tree of tensors and constants.
-
-    Raises:
-        KindError: an object in it is neither.
-    """
+    """Check that a batch is a tree of tensors and constants."""
     for leaf in flatten(batch, whole=True)[0]:
         if not isinstance(leaf, (TensorBase, int, float, str, bytes)):
             raise KindError(

@@ -99,11 +99,7 @@ class MeanLoss:
     is_classifier: bool
 
     def __call__(self, model: Any, batch: Any) -> Step[Any]:
-        """Return the mean loss, and for classes the accuracy.
-
-        Raises:
-            ShapeError: the model has another number of outputs, or the loss is not one for each sample.
-        """
+        """Return the mean loss, and for classes the accuracy."""
         outputs, expected = model(batch.x), (len(batch), self.n_outputs)
         if outputs.shape != expected:
             each = "class" if self.is_classifier else "target"
@@ -261,11 +257,7 @@ class Estimator(BaseEstimator):
             raise KeyboardInterrupt
 
     def _device(self) -> Backend:
-        """Return the device to train on.
-
-        Raises:
-            NotTrackedError: it records no graph.
-        """
+        """Return the device to train on."""
         if self.device is None:
             from burnpy.backend import NumPy
 
@@ -276,11 +268,7 @@ class Estimator(BaseEstimator):
         return device
 
     def _made(self, device: Backend, dtype: Any) -> Module[Any]:
-        """Return a new model, in the dtype of the samples.
-
-        Raises:
-            KindError: ``model`` makes no model.
-        """
+        """Return a new model, in the dtype of the samples."""
         make: object = self.model
         if isinstance(make, Module) or not callable(make):
             raise KindError(
@@ -293,11 +281,7 @@ class Estimator(BaseEstimator):
         return model.astype(dtype)
 
     def _dtypes(self, is_first: bool) -> list[Any]:
-        """Return the dtypes that samples keep; others are converted to the first.
-
-        Raises:
-            DTypeError: the setting is no dtype of samples.
-        """
+        """Return the dtypes that samples keep; others are converted to the first."""
         if not is_first:
             return [next(param.dtype for param in self.model_.params())]
         if self.dtype is None:

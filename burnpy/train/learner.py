@@ -116,11 +116,7 @@ def _loggers_of(given: Any) -> tuple[Logger, ...]:
 
 
 def _flag(compiled: object) -> bool:
-    """Return whether the steps of a learner are compiled.
-
-    Raises:
-        KindError: the setting is no bool.
-    """
+    """Return whether the steps of a learner are compiled."""
     if not isinstance(compiled, bool):
         raise KindError(f"Learner(compiled=) takes True or False, got {compiled!r:.60}")
     return compiled

@@ -163,11 +163,6 @@ def restored(
         states: the initial states of the callbacks.
         learner: the learner.
         train: the batches to train on.
-
-    Raises:
-        RecordError: the file is not a checkpoint of a run.
-        StateError: the model or the optimizer is another.
-        ArgumentError: the data, the batch size, the accumulation, the scaling or the metrics are others.
     """
     rank = learner.strategy.group.rank
     saved = part(record, "settings", dict)

@@ -99,12 +99,7 @@ class OneDevice:
 
 
 def checked_strategy(strategy: Any, optim: Optimizer) -> Strategy:
-    """Return a strategy.
-
-    Raises:
-        KindError: it is not one.
-        ArgumentError: the optimizer divides its states among ranks that are not those of the strategy.
-    """
+    """Return a strategy."""
     if isinstance(strategy, type) or not callable(getattr(strategy, "run", None)) or not hasattr(strategy, "group"):
         hint = "DataParallel(group)" if hasattr(strategy, "gather") else "one, as DataParallel(Group.world())"
         raise KindError(f"Learner(strategy=) got {strategy!r:.80}; write {hint}")
@@ -119,11 +114,7 @@ def checked_strategy(strategy: Any, optim: Optimizer) -> Strategy:
 
 
 def shared(loader: Any, group: Ranks, name: str) -> Any:
-    """Return a loader of this rank's part of every batch, None where the rank has no samples.
-
-    Raises:
-        ArgumentError: the loader cannot share its batches, or shares them already.
-    """
+    """Return a loader of this rank's part of every batch, None where the rank has no samples."""
     if group.size == 1:
         return loader
     if not hasattr(loader, "shard"):
@@ -135,11 +126,7 @@ def shared(loader: Any, group: Ranks, name: str) -> Any:
 
 
 def from_leader(strategy: Strategy, make: Callable[[], T]) -> T:
-    """Return rank 0's value on all ranks, such as the contents of a file.
-
-    Raises:
-        Exception: the one that ``make`` raised on rank 0, on all ranks.
-    """
+    """Return rank 0's value on all ranks, such as the contents of a file."""
 
     def step(group: Ranks) -> tuple[Any, Exception | None]:
         made: tuple[Any, Exception | None] = None, None
@@ -220,12 +207,7 @@ def count_of(loader: Any) -> int | None:
 
 
 def check_batches(loader: Any, name: str, epochs: int) -> None:
-    """Check that a loader can be iterated as often as there are epochs.
-
-    Raises:
-        KindError: it is not iterable.
-        ArgumentError: it is empty, or an iterator, which is exhausted after one epoch.
-    """
+    """Check that a loader can be iterated as often as there are epochs."""
     if hasattr(loader, "epoch"):
         pass
     elif isinstance(loader, Iterator):
@@ -241,11 +223,7 @@ def check_batches(loader: Any, name: str, epochs: int) -> None:
 
 
 def check_device(batch: Any, device: Any, name: str, model: str) -> None:
-    """Check that a batch, if it says where it is, is where the model is.
-
-    Raises:
-        DeviceError: it is elsewhere.
-    """
+    """Check that a batch, if it says where it is, is where the model is."""
     own = getattr(batch, "device", None)
     if isinstance(own, Backend) and own is not device:
         raise DeviceError(

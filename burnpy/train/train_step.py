@@ -88,9 +88,6 @@ def batch_size(batch: object) -> int:
 
     A batch is a tensor, an array, an object with a length of its own, or a tuple, list, dict or dataclass of these.
 
-    Raises:
-        ArgumentError: the batch has no such part.
-
     >>> batch_size((Tensor[NumPy].zeros((5, 2)), Tensor[NumPy].zeros((5,))))
     5
     """
@@ -119,11 +116,7 @@ def batch_size(batch: object) -> int:
 
 
 def checked_step(step: object, function: str) -> Step[Any]:
-    """Return the result of a step function, checked.
-
-    Raises:
-        KindError: it is not a `Step`.
-    """
+    """Return the result of a step function, checked."""
     if not isinstance(step, Step):
         raise KindError(f"{function} returned {a(type(step).__name__)}; write return Step(loss, ...)")
     return step
@@ -190,9 +183,6 @@ def finite_loss(loss: Tensor[Any], where: Callable[[], str]) -> float | None:
     Args:
         loss: the loss, 0-d.
         where: called for the place that the message names.
-
-    Raises:
-        NonFiniteError: it is not finite.
     """
     device: Any = loss._device
     if device.discrete.eager_checks:

@@ -58,9 +58,6 @@ def expression(step: Instruction, args: list[str], dtypes: list[str]) -> str:
         step: the instruction: an elementwise one, a constant, a conversion or ``expand``.
         args: the names of its arguments.
         dtypes: their dtypes.
-
-    Raises:
-        ProgramError: there is no such expression.
     """
     op, _, _, dtype, value = step
     kind = REGISTER[dtype]
@@ -181,9 +178,6 @@ def emit(
             bits, at ``chunk · stride + row``.
         held: the dtypes of the numbers, if these are in memory: the kernel gets their addresses.
         aliased: whether a result may be in the memory of an input, element by element.
-
-    Raises:
-        ProgramError: kernels do not have its instructions.
     """
     return _Emitter(program, kind, chunked, held, aliased).text(name, address, block, wide)
 

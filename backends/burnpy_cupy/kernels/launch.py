@@ -127,9 +127,6 @@ class Kernel:
             full: the shape of the outputs that have a value for each element.
             column: the shape of those that have one for each row.
             out: memory of the only output of an elementwise program, which may be an input's.
-
-        Raises:
-            ProgramError: the dtype or the size of an array is another, so that a kernel would read beyond it.
         """
         layout = self._layouts.get((geometry, full, column, out is None))
         if layout is None:

@@ -115,9 +115,6 @@ def formula_kernel(formula: Formula, xs: Sequence[Any], numbers: int, singles: t
     """Return the kernel of an elementwise formula of arrays of one dtype, and of numbers; None if kernels are off.
 
     The arrays at the places ``singles`` have one element, which the formula reads once.
-
-    Raises:
-        ProgramError: the formula cannot be written as a program.
     """
     key = (formula, len(xs), xs[0].dtype, numbers, singles)
     try:
@@ -269,11 +266,7 @@ def _environment() -> str:
 
 
 def kernels_enabled() -> bool:
-    """Return whether kernels are on: llvmlite is installed, the machine supported, and nothing turned them off.
-
-    Raises:
-        ArgumentError: ``BURNPY_TARGET`` is unknown, or the processor cannot execute its code.
-    """
+    """Return whether kernels are on: llvmlite is installed, the machine supported, and nothing turned them off."""
     return _setting() and not _failure
 
 

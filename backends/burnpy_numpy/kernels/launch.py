@@ -64,9 +64,6 @@ class Kernel:
             numbers: the inputs that are numbers.
             rows: the number of rows of all arrays that have a value for each row, not 0.
             columns: the number of columns of all that have one for each column, not 0.
-
-        Raises:
-            ProgramError: the dtype or the size of an array is another, so that the kernel would read beyond it.
         """
         for x, (over_rows, over_columns, dtype) in zip(xs, self._arrays, strict=True):
             size = (rows if over_rows else 1) * (columns if over_columns else 1)
@@ -130,11 +127,7 @@ class Kernel:
             ran(self)
 
     def _contiguous(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """Return arrays of `into` with copies of the inputs that are not C-contiguous, and arrays for scalars.
-
-        Raises:
-            ProgramError: memory for an output is not C-contiguous.
-        """
+        """Return arrays of `into` with copies of the inputs that are not C-contiguous, and arrays for scalars."""
         count = len(self._arrays)
         if not all(x.flags.c_contiguous for x in arrays[count:]):
             raise ProgramError(f"kernel {self.program.name} got memory for an output that is not contiguous")

@@ -124,11 +124,7 @@ class Detector:
         self.check_inf = check_inf
 
     def __call__(self, inner: Backend, node: Node, vjp: Any, grad: Float, kept: tuple[Any, ...]) -> Any:
-        """Call the vjp and check its result.
-
-        Raises:
-            AnomalyError: the result contains NaN, or infinity if that is checked; or the incoming gradient does.
-        """
+        """Call the vjp and check its result."""
         operation = node.operation
         for incoming in _floats(grad):
             non_finite = self._non_finite_in(inner, incoming)
@@ -143,11 +139,7 @@ class Detector:
         return part
 
     def finish(self, inner: Backend, gradients: dict[Any, Any]) -> None:
-        """Check the accumulated gradients, whose addends were all checked.
-
-        Raises:
-            AnomalyError: the sum of two infinities of opposite sign is NaN.
-        """
+        """Check the accumulated gradients, whose addends were all checked."""
         for node, total in gradients.items():
             for grad in _floats(total):
                 non_finite = self._non_finite_in(inner, grad)

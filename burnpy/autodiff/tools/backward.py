@@ -169,10 +169,6 @@ def reporting(operation: str, device: Any, on_ready: Any) -> Ready:
     """Return the function for the engine that calls ``on_ready`` with leaf and gradient as tensors.
 
     Updates of buffers are not reported, as they are not gradients.
-
-    Raises:
-        KindError: ``on_ready`` is no function. During the pass also ArgumentError: it does not take two arguments, or
-            it returned something.
     """
     if not callable(on_ready):
         raise KindError(
@@ -197,12 +193,7 @@ def reporting(operation: str, device: Any, on_ready: Any) -> Ready:
 
 
 def float_tensors(operation: str, argument: str, tensors: Any) -> list[Tensor[Any]]:
-    """Return an argument that is one or several float tensors on `Autodiff` as a list.
-
-    Raises:
-        KindError: a member is no float tensor, or there is none.
-        NotTrackedError: a tensor is on a plain backend.
-    """
+    """Return an argument that is one or several float tensors on `Autodiff` as a list."""
     sequence = [tensors] if isinstance(tensors, TensorBase) else tensors
     members: list[Any] = list(sequence) if isinstance(sequence, Iterable) else []
     if not members or not all(isinstance(t, Tensor) for t in members):

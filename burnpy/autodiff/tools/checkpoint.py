@@ -94,11 +94,7 @@ _REMOVED = {
 
 
 def _refuse_options(function: Callable[..., Any], kwargs: dict[str, Any]) -> None:
-    """Refuse options of PyTorch that do not exist here and that the function itself does not take.
-
-    Raises:
-        CallError: there is such an option.
-    """
+    """Refuse options of PyTorch that do not exist here and that the function itself does not take."""
     for name in _REMOVED.keys() & kwargs.keys():
         try:
             parameters = signature(function).parameters.values()

@@ -182,11 +182,6 @@ def picture(tensors: Any, names: Names | None, limit: int, function: str) -> lis
         names: names for tensors, usually leaves.
         limit: how many operations are drawn at most, the newest.
         function: the name of the calling function, for error messages.
-
-    Raises:
-        NotTrackedError: a tensor is on a plain backend.
-        KindError: an argument is no float tensor.
-        ArgumentError: the limit is not positive.
     """
     roots: list[Tensor[Any]] = float_tensors(function, "tensors", tensors)
     if limit < 1:

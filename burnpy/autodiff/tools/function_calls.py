@@ -234,11 +234,7 @@ class FunctionCall:
 def differentiable_flags(
     name: str, outs: Sequence[TensorBase[Any]], marked: Sequence[TensorBase[Any]]
 ) -> tuple[bool, ...]:
-    """Return for each result whether it has a derivative: a float tensor that forward() did not mark otherwise.
-
-    Raises:
-        ArgumentError: forward() marked a tensor that it did not return.
-    """
+    """Return for each result whether it has a derivative: a float tensor that forward() did not mark otherwise."""
     if not marked:
         return tuple([out.kind == "float" for out in outs])
     for k, x in enumerate(marked):

@@ -160,11 +160,7 @@ def _hooked_vjp(inner: Any, grad: Float, *hooks: Hook) -> Float:
 
 
 def replacement(hook: Hook, returned: object, grad: Float, inner: Any, position: str = "") -> Float:
-    """Return the primitive of the gradient that a hook returned, after checking it against the original gradient.
-
-    Raises:
-        KindError, DeviceError, ShapeError, DTypeError: kind, device, shape or dtype differ from the gradient's.
-    """
+    """Return the primitive of the gradient that a hook returned, after checking it against the original gradient."""
     error = misfit(returned, TensorSpec(Tensor, grad.shape, grad.dtype, True), inner)
     if error is not None:
         raise type(error)(f"the {hook.name} returned{position} {error}; a hook may return None to leave the gradient")
@@ -172,12 +168,7 @@ def replacement(hook: Hook, returned: object, grad: Float, inner: Any, position:
 
 
 def tracked(x: Tensor[Any], operation: str) -> Node | Leaf:
-    """Return the node of a tensor on which a hook is registered.
-
-    Raises:
-        NotTrackedError: the tensor is not tracked.
-        EscapedError: the tensor belongs to a level whose function has returned.
-    """
+    """Return the node of a tensor on which a hook is registered."""
     inner_of(x, f"{operation}()")
     if hasattr(x.device, "refuse"):  # a level whose function has returned
         x.device.refuse(operation)

@@ -68,11 +68,7 @@ def saved_tensors_hooks(pack: Callable[[Any], T], unpack: Callable[[T], AnyTenso
 
 @contextmanager
 def saving(saver: Saver, operation: str) -> Generator[None, None, None]:
-    """Return a context manager in which a saver is the innermost.
-
-    Raises:
-        SavedTensorsError: hooks are disabled here.
-    """
+    """Return a context manager in which a saver is the innermost."""
     refuse_where_disabled(operation)
     with observing(saver):
         yield
@@ -178,11 +174,7 @@ def innermost_saver() -> Saver | None:
 
 
 def refuse_where_disabled(operation: str) -> None:
-    """Raise an error inside of `disable_saved_tensors_hooks`.
-
-    Raises:
-        SavedTensorsError: hooks are disabled here.
-    """
+    """Raise an error inside of `disable_saved_tensors_hooks`."""
     mode = current_mode()
     if mode is not None and mode.no_saving is not None:
         raise SavedTensorsError(f"{operation} is disabled here by disable_saved_tensors_hooks(): {mode.no_saving}")

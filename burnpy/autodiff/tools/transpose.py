@@ -66,9 +66,6 @@ def traced(
 
     Returns:
         The result as returned by the rule, which shows whether it is a tuple; its tensors on ``inner``; the linear map.
-
-    Raises:
-        ArgumentError: the result depends on the tangents, or its tangent does not do so linearly.
     """
     level: Any = new_level(Autodiff, inner)
     linear = LinearMap()

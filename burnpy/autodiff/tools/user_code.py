@@ -33,9 +33,6 @@ def call_user_code(who: str, expected: str, function: Callable[..., Any], device
         function: the user's function.
         device: the device of its arguments; None if that is the innermost open level.
         *args: the arguments.
-
-    Raises:
-        ArgumentError: the function does not take these arguments.
     """
     try:
         if device is None or not open_levels.get():
@@ -48,11 +45,7 @@ def call_user_code(who: str, expected: str, function: Callable[..., Any], device
 
 
 def refuse_signature(who: str, expected: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
-    """Raise an error that explains the expected signature if a function cannot be called with ``args``.
-
-    Raises:
-        ArgumentError: the function does not take these arguments.
-    """
+    """Raise an error that explains the expected signature if a function cannot be called with ``args``."""
     try:
         own_signature = signature(function)
     except (TypeError, ValueError):  # a builtin without a signature: its own error message is used
@@ -73,11 +66,7 @@ def refuse_signature(who: str, expected: str, function: Callable[..., Any], args
 def positional(
     operation: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], skip: int
 ) -> tuple[Any, ...]:
-    """Return all arguments of a call by position; omitted ones before a keyword argument get their default.
-
-    Raises:
-        ArgumentError: the function does not take these arguments, or not by position.
-    """
+    """Return all arguments of a call by position; omitted ones before a keyword argument get their default."""
     if not kwargs:
         return args
     try:

@@ -56,10 +56,6 @@ def lined_up(operation: str, arguments: Sequence[object]) -> tuple[Any, Sequence
     """Find the common device of the tensors among the arguments of user code, and lift the tensors to it.
 
     Returns the device, or None if there is no tensor; and the arguments, with tensors of inner levels lifted.
-
-    Raises:
-        DeviceError: the tensors are on several devices.
-        KindError: a list, tuple or dict among the arguments contains tensors.
     """
     device, all_same = None, True
     for position, argument in enumerate(arguments):
@@ -118,12 +114,7 @@ def primitives(arguments: Iterable[object]) -> list[Any]:
 def differentiated(
     operation: str, level: Any, specs: Sequence[TensorSpec | None], values: Sequence[Any]
 ) -> tuple[bool, ...]:
-    """Return for each argument whether a level differentiates by it, i.e. whether it is tracked or has a tangent.
-
-    Raises:
-        EscapedError: the function that ran on the level has returned.
-        DeviceError: the level is neither `Autodiff` nor `Forward`.
-    """
+    """Return for each argument whether a level differentiates by it, i.e. whether it is tracked or has a tangent."""
     if isinstance(level, Autodiff):
         attribute = "node"
     elif isinstance(level, Forward):
@@ -207,10 +198,6 @@ def parts_of(
         device: the expected device.
         needed: for each place, whether a missing member becomes an `absent` part, for the engine.
         marked: for each place, whether it must be None although it is a float tensor.
-
-    Raises:
-        ArgumentError: the number of members is wrong.
-        KindError, DeviceError, ShapeError, DTypeError: a member does not fit its place.
     """
     if isinstance(returned, list):
         raise KindError(f"{who} returned a list, where a tuple of {len(places)} is needed: a {what} or None for each")
@@ -249,12 +236,7 @@ def zero_like(spec: TensorSpec, device: Any) -> Any:
 
 
 def results_of(who: str, returned: object, device: Any) -> tuple[TensorBase[Any], ...]:
-    """Check the results of user code and return them as a tuple of at least one tensor on a device.
-
-    Raises:
-        KindError: a result is no tensor, or there is none.
-        DeviceError: a result is on another device.
-    """
+    """Check the results of user code and return them as a tuple of at least one tensor on a device."""
     members: tuple[Any, ...] = returned if isinstance(returned, tuple) else (returned,)
     if not members:
         raise KindError(f"{who} returned an empty tuple; return a tensor, or a tuple of some")
@@ -298,11 +280,7 @@ class ResidualSlot:
 
 
 def packed(who: str, tree: Any, device: Any, values: list[Value]) -> Any:
-    """Replace each tensor in a tree by a `ResidualSlot`; the primitives are appended to ``values``.
-
-    Raises:
-        DeviceError: a tensor is on another device than ``device``.
-    """
+    """Replace each tensor in a tree by a `ResidualSlot`; the primitives are appended to ``values``."""
 
     def pack(residual: TensorBase[Any]) -> ResidualSlot:
         x = brought(residual, device)

@@ -247,11 +247,7 @@ def passing(op: Operation) -> Callable[..., Any]:
 
 
 def complete(op: Operation, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
-    """Return all arguments of a call, defaults included, in the schema's order.
-
-    Raises:
-        TypeError: an argument is missing, repeated or unexpected.
-    """
+    """Return all arguments of a call, defaults included, in the schema's order."""
     positional = dict(zip((a.name for a in op.arguments), args, strict=False))
     values = {a.name: a.default for a in op.arguments} | positional | keywords
     absent = [name for name, value in values.items() if value is EMPTY]

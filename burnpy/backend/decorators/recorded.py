@@ -123,11 +123,7 @@ class Recorded(Decorator[I], Generic[I]):
         return device
 
     def capture(self, x: Traced) -> Traced:
-        """Return a primitive of an outer recording as an input of this one.
-
-        Raises:
-            EscapedError: its recording has ended.
-        """
+        """Return a primitive of an outer recording as an input of this one."""
         if self.outer is None:
             raise EscapedError(
                 "a recorded function got a tensor from inside of another one that has returned; return it from there"

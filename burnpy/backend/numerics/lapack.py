@@ -229,11 +229,7 @@ def _matrix_exp(xp: Any, x: Array) -> Array:
 
 
 def _run(xp: Any, name: str, f: Callable[..., Any], *arrays: Array) -> Any:
-    """Return f(*arrays), computed in float32 for 16-bit floats.
-
-    Raises:
-        LinAlgError: it failed for a matrix of the batch.
-    """
+    """Return f(*arrays), computed in float32 for 16-bit floats."""
     dtype = arrays[0].dtype
     if dtype.itemsize == 2:
         out = _run(xp, name, f, *[a.astype(float32) for a in arrays])

@@ -179,11 +179,7 @@ def symmetric_sum(i: Any, x: Float) -> Float:
 
 
 def refuse_full(full: bool, factor: Float | None, count: int, dim: int, operation: str, option: str) -> None:
-    """Refuse to differentiate vectors of a complement, which are arbitrary.
-
-    Raises:
-        ArgumentError: the factor has more than ``count`` of them along ``dim``.
-    """
+    """Refuse to differentiate vectors of a complement, which are arbitrary."""
     if full and factor is not None and factor.shape[dim] > count:
         raise ArgumentError(
             f"{operation}() was differentiated by vectors that complete a basis, of shape {factor.shape}, which are "

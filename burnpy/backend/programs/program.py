@@ -159,9 +159,6 @@ class Program:
         Args:
             xs: the primitives.
             numbers: the numbers.
-
-        Raises:
-            ProgramError: the inputs are too many or too few, their dtypes are others, or their shapes do not fit.
         """
         scalars = len(self.inputs) - len(self._dtypes)
         if len(xs) != len(self.inputs) - scalars or len(numbers) != scalars:

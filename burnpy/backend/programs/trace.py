@@ -65,9 +65,6 @@ def formula_program(
     """Return the program of a formula of primitives of a dtype, of numbers and of flags; it serves all numbers.
 
     The primitives at the places ``singles`` have one element beside rows of elements: they vary by row alone.
-
-    Raises:
-        ProgramError: the formula cannot be written as a program.
     """
     extents = [Extent.COLUMN if k in singles else Extent.FULL for k in range(arrays)] + [Extent.SCALAR] * numbers
     inputs = tuple([Input(extent, dtype) for extent in extents])
@@ -113,11 +110,7 @@ class Tracer(Backend):
         self._positions: dict[Instruction, int] = {}
 
     def extent_of(self, shape: Shape) -> Extent:
-        """Return the extent of a shape: which of its dimensions are the rows and the columns.
-
-        Raises:
-            ProgramError: it has further dimensions.
-        """
+        """Return the extent of a shape: which of its dimensions are the rows and the columns."""
         if len(shape) in (1, 2):
             sizes = list(shape)
             over_rows, over_columns = sizes[0] == self.rows, sizes[-1] == self.columns
@@ -261,11 +254,7 @@ _POWERS: dict[float, Callable[[Tracer, Symbol], Any]] = {
 
 
 def _broadcast(shapes: list[Shape]) -> Shape:
-    """Return the shape that shapes broadcast to.
-
-    Raises:
-        ProgramError: they do not broadcast.
-    """
+    """Return the shape that shapes broadcast to."""
     length = max(map(len, shapes))
     padded = [(1,) * (length - len(shape)) + shape for shape in shapes]
     sizes = [{n for n in column if n != 1} for column in zip(*padded, strict=True)]

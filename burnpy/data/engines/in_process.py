@@ -18,12 +18,7 @@ class BatchEngine(ABC, Generic[R_co]):
 
     @abstractmethod
     def next(self) -> R_co:
-        """Return the result of the next task.
-
-        Raises:
-            StopIteration: there is none.
-            Exception: the one that the work raised.
-        """
+        """Return the result of the next task."""
 
     @abstractmethod
     def close(self) -> None:

@@ -42,10 +42,6 @@ def refuse_unable(otherwise: str) -> None:
 
     Args:
         otherwise: what to do instead, such as "use engine='threads'", for the message.
-
-    Raises:
-        ArgumentError: the system cannot pass descriptors to other processes.
-        WorkerError: this is a daemon process, which may start no others.
     """
     current: Any = multiprocessing.current_process()
     if getattr(current, "_inheriting", False):

@@ -111,13 +111,7 @@ class ProcessEngine(BatchEngine[Any]):
             os.close(descriptor)
 
     def next(self) -> Any:
-        """Return the result of the next task.
-
-        Raises:
-            StopIteration: there is none.
-            WorkerError: a process has ended.
-            Exception: the one that the work raised.
-        """
+        """Return the result of the next task."""
         number = self._given
         self._given += 1
         self._send()

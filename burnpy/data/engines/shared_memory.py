@@ -26,11 +26,7 @@ from burnpy.backend.errors import OutOfMemoryError, WorkerError, a
 
 
 def anonymous_file(size: int, what: str) -> int:
-    """Return the descriptor of a new anonymous file of ``size`` bytes, all of them reserved.
-
-    Raises:
-        OutOfMemoryError: there is not as much memory.
-    """
+    """Return the descriptor of a new anonymous file of ``size`` bytes, all of them reserved."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("burnpy.data")
     else:
@@ -160,9 +156,6 @@ def packed_for_processes(
         parts: those parts of it that a user gave, by name, for the message.
         where: where the processes can make an object that cannot be sent, for the message.
         otherwise: another remedy, for the message.
-
-    Raises:
-        WorkerError: a part cannot be pickled; the message names the smallest such part.
     """
     try:
         return Packed(value)

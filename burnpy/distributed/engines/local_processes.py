@@ -37,11 +37,7 @@ class Parcel:
             raise
 
     def send(self, connection: Connection, what: str, task: WorkerTask | None = None) -> None:
-        """Send it, with a word that names its kind.
-
-        Raises:
-            OSError: the other end is closed.
-        """
+        """Send it, with a word that names its kind."""
         connection.send((what, task, self._sizes))
         send_file(connection, self._descriptor)
 
@@ -169,11 +165,7 @@ class Process(WorkerHandle):
         return Failure(loading.failed(rest)) if what == "failed" else None
 
     def _lost(self) -> Lost:
-        """Return the exception for a process that has ended.
-
-        Raises:
-            WorkerError: no process that is started in its place could live longer.
-        """
+        """Return the exception for a process that has ended."""
         how = ending(self.process)
         if unguarded(self.process):
             raise WorkerError(

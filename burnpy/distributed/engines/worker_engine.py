@@ -74,20 +74,11 @@ class WorkerHandle(ABC):
 
     @abstractmethod
     def submit(self, call: Any, task: WorkerTask, share: Any) -> None:
-        """Give it a task of a call.
-
-        Raises:
-            Lost: it has ended.
-            WorkerError: the share cannot be sent.
-        """
+        """Give it a task of a call."""
 
     @abstractmethod
     def answer(self) -> Any:
-        """Return its answer, which `Engine.wait` said is there: a value or a `Failure`.
-
-        Raises:
-            Lost: it has ended.
-        """
+        """Return its answer, which `Engine.wait` said is there: a value or a `Failure`."""
 
 
 class WorkerEngine(ABC):
@@ -99,11 +90,7 @@ class WorkerEngine(ABC):
 
     @abstractmethod
     def call(self, function: Callable[[Any, Any], Any], model: Any) -> Any:
-        """Return a call that can be submitted to any worker: the function and the model are packed once.
-
-        Raises:
-            WorkerError: they cannot be sent.
-        """
+        """Return a call that can be submitted to any worker: the function and the model are packed once."""
 
     @abstractmethod
     def wait(self, workers: Sequence[Any], seconds: float) -> list[Any]:

@@ -131,9 +131,6 @@ def captured(f: Any, arguments: Iterable[Any] = ()) -> Captured:
         f: the function, or another callable object.
         arguments: its arguments, whose classes have methods that it may call.
 
-    Raises:
-        RecordingError: its changes cannot be seen, as those of an iterator.
-
     >>> def scaling(factors):
     ...     return lambda x: x * factors[0]
     >>> factors = [2.0]

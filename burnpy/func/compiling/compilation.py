@@ -48,13 +48,7 @@ class Compiled(Generic[P, T]):
         self._lock = allocate_lock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Compute the function by its plan for such arguments, which the first call makes.
-
-        Raises:
-            RecordingError: a step of the function depends on values, or its result is still to be differentiated.
-            KindError: an argument is a NumPy array, or none is a tensor.
-            StateError: an argument holds a tensor that was donated before.
-        """
+        """Compute the function by its plan for such arguments, which the first call makes."""
         last = self._last
         if last is not None and not open_levels.get() and last[1] is current_mode():
             given = last[0].inputs_of((args if self._module is None else (self._module, *args), kwargs))
@@ -161,11 +155,7 @@ class Compiled(Generic[P, T]):
             )
 
     def _recorded(self, f: Any, call: Call) -> RecordedCall:
-        """Record a call.
-
-        Raises:
-            RecordingError: the function changes what it reads from outside.
-        """
+        """Record a call."""
         change = None
         for _ in range(2):  # the second time with caches filled that the function keeps
             state = captured(self._f, (call.args, call.kwargs)) if self._captured == "guarded" else Captured()
@@ -243,11 +233,7 @@ def _argument_paths(structure: Structure, names: list[str]) -> list[str]:
 
 
 def _positions(f: Any, donate: tuple[str, ...]) -> dict[str, int]:
-    """Return the positions of the parameters whose arguments are donated, by name.
-
-    Raises:
-        ArgumentError: the function has no such parameter, or it is not passed by position.
-    """
+    """Return the positions of the parameters whose arguments are donated, by name."""
     names = _positional_names(f)
     wrong = [name for name in donate if name not in names]
     if wrong:

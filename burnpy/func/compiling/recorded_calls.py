@@ -183,12 +183,7 @@ def primitive_of(leaf: Any, device: Any) -> Any:
 
 
 def recorded(f: Callable[..., Any], call: Call) -> RecordedCall:
-    """Call a function on devices that record, and return its plan.
-
-    Raises:
-        RecordingError: its steps depend on values, or its result is still to be differentiated.
-        KindError: no argument is a tensor.
-    """
+    """Call a function on devices that record, and return its plan."""
     start = perf_counter()
     name = f"{getattr(f, '__qualname__', type(f).__name__)}()"
     recorder, inputs, results, structure = record_call(f, call, call.leaves, RecordedDevices())
@@ -201,11 +196,7 @@ def recorded(f: Callable[..., Any], call: Call) -> RecordedCall:
 
 
 def compare(f: Callable[..., Any], call: Call, plan: RecordedCall) -> None:
-    """Record a call again with other values, and compare the operations with the first ones.
-
-    Raises:
-        RecordingError: they differ, so the function depends on something else than its arguments.
-    """
+    """Record a call again with other values, and compare the operations with the first ones."""
     first = plan.plan.recording
     disturbed = [_disturbed(leaf) for leaf in call.leaves]
     second = record_call(f, call, disturbed, RecordedDevices())[0].recording

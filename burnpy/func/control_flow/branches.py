@@ -135,12 +135,7 @@ def while_loop(condition: Callable[[S], BoolTensor[Any]], body: Callable[[S], S]
 
 
 def _checked_bool(api: str, name: str, value: Any) -> None:
-    """Check that a value is a single bool on a device.
-
-    Raises:
-        KindError: it is no `BoolTensor`.
-        ShapeError: it has dims.
-    """
+    """Check that a value is a single bool on a device."""
     if not isinstance(value, BoolTensor):
         raise KindError(
             f"{api}() takes a BoolTensor of shape () as {name}, got {describe_tree(value)}; compare, as in x > 0"
@@ -152,11 +147,7 @@ def _checked_bool(api: str, name: str, value: Any) -> None:
 
 
 def _same(one: tuple[list[TensorBase[Any]], Structure], two: tuple[list[TensorBase[Any]], Structure]) -> None:
-    """Check that two branches return the same structure, shapes and dtypes.
-
-    Raises:
-        ArgumentError, KindError, ShapeError, DTypeError: they do not.
-    """
+    """Check that two branches return the same structure, shapes and dtypes."""
     (leaves, structure), (others, other) = one, two
     if structure != other:
         raise ArgumentError(

@@ -196,11 +196,7 @@ class NestedCall:
         return self._traced(self.lowered(level.inner, dual.tangent))
 
     def lowered(self, device: Any, primitive: Any) -> Any:
-        """Return the primitive beneath all levels of a device; none may track it.
-
-        Raises:
-            UnsupportedLevelsError: one does.
-        """
+        """Return the primitive beneath all levels of a device; none may track it."""
         while device.differentiates:
             if getattr(primitive, "node", None) is not None or getattr(primitive, "tangent", None) is not None:
                 raise UnsupportedLevelsError
@@ -208,12 +204,7 @@ class NestedCall:
         return primitive
 
     def call(self, f: Callable[..., Sequence[Any]], arguments: Sequence[Any]) -> list[Left]:
-        """Call the function, and return what it leaves.
-
-        Raises:
-            UnsupportedLevelsError: several levels differentiate by values that the function closes over.
-            RecordingError: a result is to be differentiated by a tensor that the function made.
-        """
+        """Call the function, and return what it leaves."""
         token = recorders.set((*recorders.get(), self.recorder))
         try:
             results = f(*arguments)
@@ -255,11 +246,7 @@ class NestedCall:
 
 
 def beneath(inner: Any, x: Any, operation: str) -> Traced:
-    """Return a gradient or saved value of a device as a primitive of its recorder.
-
-    Raises:
-        RecordingError: a level differentiates by it.
-    """
+    """Return a gradient or saved value of a device as a primitive of its recorder."""
     device = inner
     while x.__class__ is not Traced:
         if getattr(x, "node", None) is not None or getattr(x, "tangent", None) is not None:

@@ -46,9 +46,6 @@ def recorded_cond(
         branches: the functions of the operands, which return the leaves of their results, of the same shapes.
         operands: the leaves of the operands.
         structure: their structure.
-
-    Raises:
-        RecordingError: it is differentiated on several levels, or in reverse with a branch that draws random numbers.
     """
     device = base_for("cond", (predicate, *operands))
     operands = [raised(x, device) for x in operands]
@@ -190,9 +187,6 @@ def recorded_while(condition: Callable[..., Any], step: Callable[..., list[Any]]
         condition: the function of the leaves that returns a bool.
         step: the function of the leaves that returns those of the new state.
         state: the leaves of the first state.
-
-    Raises:
-        RecordingError: it is differentiated on several levels, or in reverse with steps that draw random numbers.
     """
     device = base_for("while_loop", state)
     state = [raised(x, device) for x in state]

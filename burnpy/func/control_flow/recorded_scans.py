@@ -246,11 +246,7 @@ class _Rule(NamedTuple):
 
 
 def _vjp(inner: Any, grads: Sequence[Any], rule: _Rule, *kept: Any) -> tuple[Any, ...]:
-    """Run the loop of the gradient, and return the gradients of the tracked values that the scan got.
-
-    Raises:
-        RecordingError: the gradient is itself differentiated.
-    """
+    """Run the loop of the gradient, and return the gradients of the tracked values that the scan got."""
     recorder = recorder_of(inner)
     given = gradients_beneath(inner, grads, [*rule.carry, *rule.ys], "scan")
     values = [beneath(inner, x, "scan") for x in kept]

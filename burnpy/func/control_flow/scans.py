@@ -109,12 +109,7 @@ class _Body:
 
 
 def _length(leaves: list[TensorBase[Any]], structure: Structure, length: int | None) -> int:
-    """Return the number of steps.
-
-    Raises:
-        ArgumentError: it is unknown, or negative, or other than the slices.
-        ShapeError: a leaf has no dims, or another number of slices than the first.
-    """
+    """Return the number of steps."""
     count = None if length is None else _count("length", length)
     if count is not None and count < 0:
         raise ArgumentError(f"scan() got length={length}; expected 0 or more steps")
@@ -157,11 +152,7 @@ def _run(body: _Body, carry: list[Any], xs: list[Any], reverse: bool, again: boo
 
 
 def _stacked(leaves: list[Any]) -> Any:
-    """Return the results of all steps as one tensor.
-
-    Raises:
-        ShapeError: their shapes differ.
-    """
+    """Return the results of all steps as one tensor."""
     for leaf in leaves:
         if leaf.shape != leaves[0].shape:
             raise ShapeError(

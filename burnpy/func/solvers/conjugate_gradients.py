@@ -146,11 +146,7 @@ def _checked(f: Any, name: str) -> Any:
 
 
 def _matrix(a: Any, b: Any, size: int) -> Callable[[Any], Any]:
-    """Return the product with a matrix.
-
-    Raises:
-        ShapeError: it does not fit b.
-    """
+    """Return the product with a matrix."""
     if a.shape != (size, size) or not isinstance(b, Tensor) or len(b.shape) != 1:
         raise ShapeError(
             f"cg() got a matrix of shape {a.shape} for b of shape {describe_tree(b)}; pass a function instead"

@@ -192,11 +192,7 @@ def _fixed(f: Callable[..., Any], flat: FlatTree, times: Any, substeps: int, che
 
 
 def _times(t: Any, flat: FlatTree) -> Any:
-    """Return the times as a tensor.
-
-    Raises:
-        KindError, DTypeError, ShapeError, ArgumentError: they are not floats of the state's dtype that rise or fall.
-    """
+    """Return the times as a tensor."""
     if not isinstance(t, TensorBase):
         try:
             values = [float(x) for x in t]

@@ -66,10 +66,6 @@ class FlatTree:
         Args:
             tree: the tree.
             of: the words for it in messages.
-
-        Raises:
-            ArgumentError: the structures differ.
-            KindError, ShapeError, DTypeError: a leaf is no float tensor, or has another shape or dtype.
         """
         try:
             leaves = self.structure.leaves_of(tree)
@@ -179,9 +175,6 @@ def refuse_failure(status: Any, causes: Mapping[int, Callable[..., str]], number
         status: a 0-d float tensor: 0, or the number of a cause.
         causes: for each number the function of ``numbers``, in digits, that returns the message.
         numbers: 0-d float tensors.
-
-    Raises:
-        ConvergenceError: the status is not 0.
     """
     values = [status.detach().int()]
     for x in numbers:

@@ -205,11 +205,7 @@ def verify(path: str | os.PathLike[str], model: Callable[..., Any], inputs: tupl
 
 
 def _run(path: str | os.PathLike[str], f: Callable[[], Any]) -> Any:
-    """Call a function of onnxruntime.
-
-    Raises:
-        ExportError: it refuses the file.
-    """
+    """Call a function of onnxruntime."""
     try:
         return f()
     except Exception as error:  # onnxruntime's have no common class
@@ -221,11 +217,7 @@ def _run(path: str | os.PathLike[str], f: Callable[[], Any]) -> Any:
 
 
 def _difference(name: str, ours: Any, theirs: Any) -> Difference:
-    """Return the differences of one output.
-
-    Raises:
-        ArgumentError: the shapes differ.
-    """
+    """Return the differences of one output."""
     if ours.shape != theirs.shape:
         raise ArgumentError(
             f"verify() got output {name!r} of shape {theirs.shape} from the file and {ours.shape} from the model"

@@ -84,11 +84,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _opset(onnx: Any, proto: Any, shown: str) -> int:
-    """Return the version of the operators; the newest one for a file of another domain's operators alone.
-
-    Raises:
-        LoadingError: the file has none, or one that is too new.
-    """
+    """Return the version of the operators; the newest one for a file of another domain's operators alone."""
     versions = [entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx")]
     newest = onnx.defs.onnx_opset_version()
     opset = max(versions, default=0) or (newest if any(entry.domain for entry in proto.opset_import) else 0)
@@ -183,11 +179,7 @@ class _Reader:
         self.computed: set[str] = set()  # the names of the arrays of Constant nodes that are no weights
 
     def main(self, proto: Any) -> tuple[Graph, dict[str, Any]]:
-        """Return the main graph and its parameters.
-
-        Raises:
-            LoadingError: something in the file has no counterpart; all of it is named.
-        """
+        """Return the main graph and its parameters."""
         graph = self._graph(proto, {}, 0)
         if self.wrong:
             listed = "; ".join(dict.fromkeys(self.wrong[:20])) + ("; …" if len(self.wrong) > 20 else "")
@@ -318,11 +310,7 @@ class _Reader:
         return value
 
     def _array(self, proto: Any) -> Any:
-        """Return a tensor of the file as an array, with data from other files in the same folder.
-
-        Raises:
-            LoadingError: its data is elsewhere, or has another size.
-        """
+        """Return a tensor of the file as an array, with data from other files in the same folder."""
         if proto.data_location == self.onnx.TensorProto.EXTERNAL:
             entries = {entry.key: entry.value for entry in proto.external_data}
             place = os.path.realpath(os.path.join(self.folder, entries.get("location", "")))
@@ -340,11 +328,7 @@ class _Reader:
         return array
 
     def _dense(self, proto: Any) -> Any:
-        """Return a sparse tensor of the file as an array.
-
-        Raises:
-            LoadingError: an index is outside of its shape.
-        """
+        """Return a sparse tensor of the file as an array."""
         values, indices, shape = self._array(proto.values), self._array(proto.indices), tuple(proto.dims)
         out = np.zeros(math.prod(shape), values.dtype)
         flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)

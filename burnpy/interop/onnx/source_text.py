@@ -163,11 +163,7 @@ class _Source:
         return name
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines.
-
-        Raises:
-            LoadingError: a node has graphs.
-        """
+        """Yield the lines."""
         for node in self.graph.nodes:
             if node.call is None:
                 raise LoadingError(f"source() writes no branches and loops, and the file has {node.kind}; use load()")

@@ -39,12 +39,7 @@ class Trace(NamedTuple):
 
 
 def inputs_of(model: Any, inputs: tuple[Any, ...]) -> Inputs:
-    """Return the inputs of a call of a model.
-
-    Raises:
-        ArgumentError: the model's device differentiates, or there are more inputs than parameters.
-        KindError: an input holds something else than tensors.
-    """
+    """Return the inputs of a call of a model."""
     held = {"": model} if isinstance(model, Module) else captured(model)
     call = Call((held, *inputs), {})
     parameters, buffers = _parameters(held, call)
@@ -76,11 +71,7 @@ def inputs_of(model: Any, inputs: tuple[Any, ...]) -> Inputs:
 
 
 def _parameters(held: Mapping[str, Any], call: Call) -> tuple[dict[int, str], list[str]]:
-    """Return the path of each tensor of modules and trees, by its number among the leaves, and those of buffers.
-
-    Raises:
-        ArgumentError: a device differentiates.
-    """
+    """Return the path of each tensor of modules and trees, by its number among the leaves, and those of buffers."""
     known: dict[int, str] = {}
     buffers: list[str] = []
     for name, tree in held.items():
@@ -106,11 +97,7 @@ def _parameters(held: Mapping[str, Any], call: Call) -> tuple[dict[int, str], li
 
 
 def symbols_of(inputs: Inputs, dynamic: Mapping[str, Mapping[int, str]]) -> dict[tuple[int, int], str]:
-    """Return the symbol of each dynamic dimension, by the number of the leaf and the dimension.
-
-    Raises:
-        ArgumentError: an input does not exist, or has no such dimension; a symbol stands for several sizes.
-    """
+    """Return the symbol of each dynamic dimension, by the number of the leaf and the dimension."""
     symbols: dict[tuple[int, int], str] = {}
     sizes: dict[str, int] = {}
     for name, dims in dynamic.items():
@@ -147,12 +134,7 @@ _STEPS: tuple[Callable[[int, int], int], ...] = (
 def traces(
     model: Callable[..., Any], inputs: Inputs, symbols: Mapping[tuple[int, int], str], decomposes: Decomposes
 ) -> list[Trace]:
-    """Record a model with its inputs, and with inputs of other sizes: each symbol alone, and all of them.
-
-    Raises:
-        RecordingError: a step depends on values.
-        ExportError: the model cannot be called with inputs of other sizes.
-    """
+    """Record a model with its inputs, and with inputs of other sizes: each symbol alone, and all of them."""
     names = sorted(set(symbols.values()))
     if not names:
         return [_trace(model, inputs, inputs.call.leaves, decomposes)]

@@ -75,11 +75,7 @@ class Writer:
         self._write({ref.number for ref in traces[0].outputs.values() if isinstance(ref, Ref)})
 
     def _merged_shapes(self) -> dict[int, tuple[Any, ...]]:
-        """Return the shape of each value, whose sizes may vary.
-
-        Raises:
-            ExportError: the recordings have other operations.
-        """
+        """Return the shape of each value, whose sizes may vary."""
         nodes = [recording.nodes for recording in self._recordings]
         for row in zip(*nodes, strict=False):
             if any(node.name != row[0].name for node in row):
@@ -166,22 +162,14 @@ class Writer:
         return Operand(name, self._shapes[ref.number], ref.dtype)
 
     def _constant_of(self, ref: Ref) -> str:
-        """Return the name of a constant of the recordings.
-
-        Raises:
-            ExportError: it differs between them.
-        """
+        """Return the name of a constant of the recordings."""
         both = zip(self._traces, self._recordings, strict=True)
         return self._same_array(
             [np.asarray(trace.device.to_numpy(recording.constants[ref.number])) for trace, recording in both]
         )
 
     def _same_array(self, arrays: Sequence[Any]) -> str:
-        """Return the name of a constant, given the one of each recording.
-
-        Raises:
-            ExportError: they differ.
-        """
+        """Return the name of a constant, given the one of each recording."""
         first = arrays[0]
         if any(a.shape != first.shape or a.tobytes() != first.tobytes() for a in arrays[1:]):
             raise self.error(
@@ -216,11 +204,7 @@ class Writer:
                 self._dims.setdefault(size.values, (self._names[ref.number], k))
 
     def _size(self, values: tuple[int, ...]) -> str:
-        """Return the name of a vector of one size that varies.
-
-        Raises:
-            ExportError: it does not follow from the sizes of known values.
-        """
+        """Return the name of a vector of one size that varies."""
         if values in self._dims:
             name, axis = self._dims[values]
             return str(self.node("Shape", name, start=axis, end=axis + 1))
@@ -244,11 +228,7 @@ class Writer:
         return str(out)
 
     def _number(self, values: tuple[float, ...], dtype: DType) -> str:
-        """Return the name of a float that varies.
-
-        Raises:
-            ExportError: it does not follow from a size.
-        """
+        """Return the name of a float that varies."""
         found = power_of(values, list(self._dims))
         if found is None:
             shown = " / ".join(map(repr, values))
@@ -268,11 +248,7 @@ class Writer:
         return ", ".join(str(Size(values)) for values in self._dims) or "none"
 
     def _attribute(self, kind: str, key: str, value: Any) -> Any:
-        """Return an attribute as `helper.make_node` takes it.
-
-        Raises:
-            ExportError: it varies with sizes.
-        """
+        """Return an attribute as `helper.make_node` takes it."""
         if isinstance(value, np.dtype):
             return self._onnx.helper.np_dtype_to_tensor_dtype(value)
         members = value if isinstance(value, list) else [value]

@@ -207,11 +207,7 @@ def _weights(
 
 
 def _first_query(name: str, queries: int, keys: int, causal: bool, offset: int | None) -> int | None:
-    """Return the position of the first query among the keys, or None without causal masking.
-
-    Raises:
-        ArgumentError: the offset is missing, or passed without ``causal``.
-    """
+    """Return the position of the first query among the keys, or None without causal masking."""
     if not causal:
         if offset is not None:
             raise ArgumentError(

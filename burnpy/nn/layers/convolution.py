@@ -135,11 +135,6 @@ def operands(
     """Return x and weight, as images if they are sequences, bias, and groups, whose shapes and channels fit.
 
     The end of the operation's name tells sequences, images and volumes.
-
-    Raises:
-        KindError, DeviceError, DTypeError: see `floats`.
-        ShapeError: the shapes do not match.
-        ArgumentError: the groups do not divide the first channels of the weight.
     """
     x, weight, bias = floats(operation, 2, x=x, weight=weight, bias=bias)
     shape, sizes = x._primitive.shape, weight._primitive.shape

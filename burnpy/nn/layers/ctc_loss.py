@@ -99,12 +99,7 @@ def ctc_loss(
 
 
 def _lengths(x: Tensor[B], name: str, lengths: Lengths[B], n: int, one: bool) -> Int:
-    """Return the lengths of n sequences as a primitive of int64.
-
-    Raises:
-        KindError: they are not ints.
-        ShapeError: they are more or fewer.
-    """
+    """Return the lengths of n sequences as a primitive of int64."""
     given: Any = lengths
     d: Any = x.device.discrete
     if isinstance(given, IntTensor):
@@ -120,13 +115,7 @@ def _lengths(x: Tensor[B], name: str, lengths: Lengths[B], n: int, one: bool) ->
 
 
 def _labels(x: Tensor[B], targets: IntTensor[Any], counts: Int, classes: int, blank: int, one: bool) -> Int:
-    """Return the labels as a primitive of shape (N, S), with some class where a label does not count.
-
-    Raises:
-        ShapeError: the shapes do not match.
-        IndexRangeError: a label is out of range.
-        ArgumentError: a label is the blank, or a length is negative or too large.
-    """
+    """Return the labels as a primitive of shape (N, S), with some class where a label does not count."""
     d: Any = x.device.discrete
     n, shape = x.shape[1], targets.shape
     value = d.cast(targets._primitive, int64)

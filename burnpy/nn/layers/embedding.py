@@ -57,11 +57,7 @@ def embedding(index: Ints[B], weight: Tensor[B], *, padding_idx: int | None = No
 
 
 def padding_row(count: int, padding_idx: int | None) -> int | None:
-    """Return ``padding_idx`` as a non-negative row index, or None.
-
-    Raises:
-        ArgumentError: it is out of range.
-    """
+    """Return ``padding_idx`` as a non-negative row index, or None."""
     if padding_idx is None:
         return None
     if not -count <= padding_idx < count:
@@ -185,12 +181,7 @@ def _bags(weight: Tensor[B], index: Int, offsets: Ints[B] | None, include_last_o
 
 
 def _factors(weight: Tensor[B], index: Int, factors: Tensor[B] | None, mode: str) -> Tensor[B] | None:
-    """Return the validated factors of the indices.
-
-    Raises:
-        ArgumentError: the mode takes none.
-        KindError, DeviceError, DTypeError, ShapeError: they do not fit the weight or the index.
-    """
+    """Return the validated factors of the indices."""
     if factors is None:
         return None
     if mode != "sum":

@@ -107,11 +107,7 @@ def _averaged(x: Tensor[B], sizes: tuple[int, ...]) -> Tensor[B]:
 
 
 def _check_mode(mode: str, align_corners: Corners, antialias: bool) -> None:
-    """Check the mode of an interpolation, and the settings that not all modes have.
-
-    Raises:
-        ArgumentError: they are invalid.
-    """
+    """Check the mode of an interpolation, and the settings that not all modes have."""
     check_choice("interpolate", "mode", mode, _DIMS)
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
         raise ArgumentError(

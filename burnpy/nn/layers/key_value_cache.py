@@ -255,12 +255,7 @@ class KeyValueCache(Generic[B]):
 
 
 def check_cache(cache: Any, queries: Shape, heads: int, size: int) -> None:
-    """Check that a cache is one for queries of this shape, with so many heads of keys of this size, and has room.
-
-    Raises:
-        KindError: it is no `KeyValueCache`.
-        ShapeError: it is of another layer or batch, or has no room.
-    """
+    """Check that a cache is one for queries of this shape, with so many heads of keys of this size, and has room."""
     if not isinstance(cache, KeyValueCache):
         raise KindError(
             f"MultiHeadAttention() takes as cache a KeyValueCache, not {a(type(cache).__name__)}; begin with "
@@ -271,11 +266,7 @@ def check_cache(cache: Any, queries: Shape, heads: int, size: int) -> None:
 
 
 def check_kept(what: str, kept: KeyValueCache[Any], queries: Shape, heads: int, size: int) -> None:
-    """Check that keys and values have the batch of queries, and so many heads of this size.
-
-    Raises:
-        ShapeError: they do not.
-    """
+    """Check that keys and values have the batch of queries, and so many heads of this size."""
     wanted = (queries[0], heads, kept.capacity, size)
     if kept.shape != wanted:
         raise ShapeError(

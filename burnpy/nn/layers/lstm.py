@@ -239,11 +239,7 @@ class Lstm(Recurrent[B]):
 
 
 def _projected_size(operation: str, hidden: int, proj_size: int) -> int:
-    """Return the size of a projection; 0 if there is none.
-
-    Raises:
-        ArgumentError: it is not an int from 0 to below the hidden size.
-    """
+    """Return the size of a projection; 0 if there is none."""
     if proj_size != 0:
         positive_int(operation, "proj_size", proj_size)
         if proj_size >= hidden:

@@ -199,11 +199,7 @@ def _last_dims(
     weight: Tensor[Any] | None,
     bias: Tensor[Any] | None,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the sizes and the numbers of the last dimensions of x, over which to normalize.
-
-    Raises:
-        ShapeError: ``normalized_shape`` is not the end of the shape of x, or weight or bias has another shape.
-    """
+    """Return the sizes and the numbers of the last dimensions of x, over which to normalize."""
     argument: object = normalized_shape
     sizes: Any = normalized_shape
     if sizes.__class__ is not tuple and not isinstance(argument, TensorBase):
@@ -221,11 +217,7 @@ def _last_dims(
 
 
 def check_channels(operation: str, shape: Any, least: int, **parts: Tensor[Any] | None) -> None:
-    """Check the dimensions of x, and that weight and bias have one value for each channel.
-
-    Raises:
-        ShapeError: they do not fit.
-    """
+    """Check the dimensions of x, and that weight and bias have one value for each channel."""
     dims_at_least(operation, "x", shape, least, "(N, channels, …)" if least == 2 else "(N, channels, length, …)")
     for name, part in parts.items():
         if part is not None and part.shape != shape[1:2]:

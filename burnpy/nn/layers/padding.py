@@ -92,11 +92,7 @@ def _constant(b: Any, x: Value, pairs: list[tuple[int, int]], full: Shape, fill:
 
 
 def _need(mode: str, shape: Shape, dim: int, low: int, high: int) -> None:
-    """Check that a dimension has enough elements to be padded with.
-
-    Raises:
-        ShapeError: it has too few.
-    """
+    """Check that a dimension has enough elements to be padded with."""
     size, most = shape[dim], max(low, high)
     enough = {
         "reflect": most < size,
@@ -119,11 +115,7 @@ Sides: TypeAlias = tuple[int, int]
 
 
 def padding_sides(operation: str, padding: Padding, stride: tuple[int, ...]) -> tuple[Sides, ...] | None:
-    """Return the zeros before and after each dimension, as many as there are strides, or None for "same".
-
-    Raises:
-        ArgumentError: the padding is invalid, or "same" with a stride other than 1.
-    """
+    """Return the zeros before and after each dimension, as many as there are strides, or None for "same"."""
     if isinstance(padding, int) and padding >= 0:
         return ((padding, padding),) * len(stride)
     if isinstance(padding, tuple) and len(padding) == len(stride) == 2:  # as a layer has it, without a loop
@@ -149,11 +141,7 @@ def same_sides(kernel: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[Side
 
 
 def padding_setting(operation: str, padding: Padding, stride: tuple[int, ...]) -> Padding:
-    """Return a validated padding in its shortest form, which a layer shows: numbers where both sides are equal.
-
-    Raises:
-        ArgumentError: as `padding_sides`.
-    """
+    """Return a validated padding in its shortest form, which a layer shows: numbers where both sides are equal."""
     sides = padding_sides(operation, padding, stride)
     if sides is None:
         return "same"
@@ -261,11 +249,7 @@ class CircularPad(_Pad):
 
 
 def _checked(layer: str, padding: int | Sequence[int], dims: Any) -> int | tuple[int, ...]:
-    """Return the padding, one number or an even number of them.
-
-    Raises:
-        ArgumentError: it is neither an int nor pairs of ints, or ``dims`` is not positive.
-    """
+    """Return the padding, one number or an even number of them."""
     if isinstance(dims, bool) or not isinstance(dims, int) or dims < 1:
         raise ArgumentError(f"{layer}() got dims={dims!r:.80}; expected a positive int")
     try:

@@ -174,11 +174,7 @@ class SpectralNorm(Module[B]):
 
 
 def _weight_of(name: str, layer: Module[B]) -> Tensor[B]:
-    """Return the weight of a layer.
-
-    Raises:
-        KindError: it has none.
-    """
+    """Return the weight of a layer."""
     given: object = layer
     weight: object = vars(given).get("weight") if isinstance(given, Module) else None
     if not isinstance(weight, Param) or len(weight.shape) < 2:

@@ -75,11 +75,7 @@ def quantize(
 
 
 def _groups(size: int, dtype: QuantizedDType, group_size: int | None) -> int:
-    """Return the number of groups of a column of ``size`` elements.
-
-    Raises:
-        ArgumentError: the group size does not divide it.
-    """
+    """Return the number of groups of a column of ``size`` elements."""
     length = (size if dtype == "int8" else INT4_GROUP) if group_size is None else group_size
     positive_int("quantize", "group_size", length)
     if size % length or (dtype == "int4" and length % 2):
@@ -147,12 +143,7 @@ def _ints(operation: str, scale: Tensor[B], weight: Any) -> Any:
 
 
 def _check(operation: str, x: Shape | None, ints: Any, scale: Shape, bias: Shape | None) -> None:
-    """Check the shapes and the dtype of quantized weights.
-
-    Raises:
-        ShapeError: the shapes do not match.
-        DTypeError: the ints are neither int8 nor uint8.
-    """
+    """Check the shapes and the dtype of quantized weights."""
     if ints.dtype != int8 and ints.dtype != uint8:
         raise DTypeError(f"{operation}() got ints of {ints.dtype}; quantize() makes int8, or uint8 for 4 bits")
     shape = ints.shape

@@ -158,14 +158,7 @@ class Recurrent(Module[B]):
         parts: tuple[str, ...],
         lengths: Ints[B] | Sequence[int] | None,
     ) -> tuple[Tensor[B], tuple[Tensor[B], ...]]:
-        """Return the outputs of the last layer and the parts of the final state of all layers.
-
-        Raises:
-            ShapeError: the shapes do not match.
-            KindError: the state does not consist of tensors, or the lengths are not ints.
-            ArgumentError: a length is not from 0 to T.
-            DTypeError: x or the state is wider than the weights.
-        """
+        """Return the outputs of the last layer and the parts of the final state of all layers."""
         name = type(self).__name__
         exact_dims(name, "x", x.shape, 3, f"(N, T, {self.inputs})")
         batch, length, size = x.shape

@@ -154,11 +154,7 @@ class TransformerStack(Module[B]):
         return x if cache is None else (x, tuple(next_caches))
 
     def _caches(self, cache: tuple[Any, ...] | None) -> tuple[Any, ...]:
-        """Return a cache, or None, for each layer.
-
-        Raises:
-            KindError: it is not a tuple of as many caches as there are layers.
-        """
+        """Return a cache, or None, for each layer."""
         if cache is None:
             return (None,) * self.count
         given: Any = cache

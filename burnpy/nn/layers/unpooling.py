@@ -148,11 +148,7 @@ def _max_unpool(
 def _output_sizes(
     operation: str, output_size: Sequence[int], lead: tuple[int, ...], sizes: tuple[int, ...], strides: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Return the sizes of a given output, which differ from ``sizes`` by less than the strides.
-
-    Raises:
-        ArgumentError: they differ by more, or are of another number of dimensions.
-    """
+    """Return the sizes of a given output, which differ from ``sizes`` by less than the strides."""
     given = tuple([whole(operation, "output_size", n) for n in output_size])
     if len(given) == len(lead) + len(sizes) and given[: len(lead)] == lead:
         given = given[len(lead) :]

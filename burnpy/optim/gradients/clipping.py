@@ -164,11 +164,7 @@ _LIMITS: dict[str, Any] = {
 
 
 def _refuse_nonfinite(grads: Any, operation: str, norms: Tensor[Any]) -> None:
-    """Check that the norm of every gradient is finite.
-
-    Raises:
-        NonFiniteError: a norm is infinite or NaN; the error names the parameters.
-    """
+    """Check that the norm of every gradient is finite."""
     names = [*grads.named()] if isinstance(grads, GradientsParams) else [str(grad.shape) for grad in grads.primitives()]
     nonfinite = [(name, norm) for name, norm in zip(names, norms.tolist(), strict=True) if not math.isfinite(norm)]
     if nonfinite:
@@ -306,12 +302,7 @@ def sum_of_samples(grads: GradientsParams[B]) -> GradientsParams[B]:
 
 
 def _samples(grads: GradientsParams[Any], operation: str) -> int:
-    """Return the number of samples of gradients.
-
-    Raises:
-        ArgumentError: there are no gradients.
-        ShapeError: they have no common first dimension.
-    """
+    """Return the number of samples of gradients."""
     if not grads:
         raise ArgumentError(f"{operation}() got no gradients; give it the result of per_sample_gradients()")
     sizes = {gradient.shape[:1] for gradient in grads.values()}

@@ -36,12 +36,7 @@ def _no_model(argument: object) -> KindError:
 
 
 def refuse_device(model: ModuleBase[Any], device: Any) -> Any:
-    """Check that ``device`` is the device of a model's gradients, and return the model's own device.
-
-    Raises:
-        KindError: ``model`` is not a module.
-        DeviceError: it is another device.
-    """
+    """Check that ``device`` is the device of a model's gradients, and return the model's own device."""
     if not isinstance(model, ModuleBase):
         raise _no_model(model)
     own: Any = model.device
@@ -55,13 +50,7 @@ def refuse_device(model: ModuleBase[Any], device: Any) -> Any:
 
 
 def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dict[str, str], Tensors]:
-    """Return, each by id, the gradients of parameters, the paths of all trainable parameters, and the buffer updates.
-
-    Raises:
-        ArgumentError: there is neither a gradient of the model's parameters nor an update of its buffers.
-        DeviceError: the gradients are not on the device beneath the model's.
-        KindError: ``grads`` are not `Gradients`.
-    """
+    """Return, each by id, the gradients of parameters, the paths of trainable parameters, and the buffer updates."""
     argument: object = grads
     if not isinstance(argument, Gradients):
         hint = "; for gradients from burnpy.func write GradientsParams.from_module(gradients)"
@@ -95,13 +84,7 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
 
 
 def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:
-    """Return the trainable gradients in a module of gradients, and their paths, both by id.
-
-    Raises:
-        KindError: ``gradients`` is not a module.
-        ArgumentError: all its parameters are frozen.
-        GraphError: see `refuse_derivative`.
-    """
+    """Return the trainable gradients in a module of gradients, and their paths, both by id."""
     device = gradient_device(gradients)
     trainable = {path: param for path, param in gradients.named_params().items() if not param.frozen}
     if not trainable:
@@ -115,11 +98,7 @@ def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:
 
 
 def refuse_derivative(operation: str, params: Iterable[Param[Any]]) -> None:
-    """Check that an update, which has no derivative, is not a part of a function that `burnpy.func` differentiates.
-
-    Raises:
-        GraphError: a parameter is tracked on a level of `burnpy.func`.
-    """
+    """Check that an update, which has no derivative, is not a part of a function that `burnpy.func` differentiates."""
     for param in params:
         level: Any = param.device
         if level.level and param.value.is_require_grad():
@@ -142,11 +121,7 @@ def _strangers(grads: Gradients[Any], model: ModuleBase[Any], trainable: int) ->
 
 
 def added(mine: Tensors, theirs: Tensors, paths: Mapping[str, str], device: Any, weight: float = 1.0) -> Tensors:
-    """Add tensors by id, those of ``theirs`` multiplied by a weight; those in only one mapping are kept.
-
-    Raises:
-        ShapeError: two tensors of one id have different shapes or dtypes.
-    """
+    """Add tensors by id, those of ``theirs`` multiplied by a weight; those in only one mapping are kept."""
     both = [ident for ident in theirs if ident in mine]
     xs, ys = [mine[k]._primitive for k in both], [theirs[k]._primitive for k in both]
     for ident, x, y in zip(both, xs, ys, strict=True):
@@ -182,9 +157,6 @@ def norm_of(grads: Any, p: float = 2.0) -> Tensor[Any]:
     """Return (Σ |x|ᵖ)^(1/p) over all elements of all gradients, 0-d; for ``p = inf`` the largest magnitude.
 
     It is 0 without gradients. The dtype is at least float32; powers neither overflow nor underflow.
-
-    Raises:
-        ArgumentError: ``p`` is not positive.
     """
     device = grads.device
     return new_tensor(Tensor, device, device.total_norm(grads.primitives(), _order(p)))  # type: ignore[no-any-return]  # of that class
@@ -197,11 +169,7 @@ def norms_of(grads: Any, p: float = 2.0) -> Tensor[Any]:
 
 
 def _order(p: float) -> float:
-    """Return the p of a norm, checked.
-
-    Raises:
-        ArgumentError: ``p`` is not positive.
-    """
+    """Return the p of a norm, checked."""
     if number(p, "the p of a norm") <= 0:
         raise ArgumentError(f"norm() got p = {p!r}; p is positive: 2, 1 or math.inf, for example")
     return float(p)

@@ -251,12 +251,7 @@ class LBfgs(Optimizer):
         return new, point.loss, memory.with_replaced([item.param._value for item in pending])
 
     def _evaluated(self, model: Any, loss_and_grads: Callable[[Any], Any]) -> tuple[Tensor[Any], GradientsParams[Any]]:
-        """Return the loss of a model, and its gradients by parameter.
-
-        Raises:
-            KindError: the function returned something else.
-            ShapeError: the loss is not 0-d.
-        """
+        """Return the loss of a model, and its gradients by parameter."""
         result = loss_and_grads(model)
         if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[0], Tensor):
             raise KindError(

@@ -247,10 +247,6 @@ def is_due(event: BatchEnd[Any], every: int | None) -> bool:
 
 
 def check_interval(logger: str, every: int | None) -> None:
-    """Raise an error if there are no optimizer steps ``every`` steps.
-
-    Raises:
-        ArgumentError: ``every`` is less than 1.
-    """
+    """Raise an error if there are no optimizer steps ``every`` steps."""
     if every is not None and every < 1:
         raise ArgumentError(f"{logger}(every={every!r}) is never; give an int of 1 or more, or None")

@@ -54,11 +54,7 @@ class _Place:
 
 
 def layout_of(program: Program) -> Layout:
-    """Return the layout of a program's kernel, without writing its text.
-
-    Raises:
-        ProgramError: the program cannot be computed in one pass over the rows.
-    """
+    """Return the layout of a program's kernel, without writing its text."""
     return _layout(Schedule(program))
 
 
@@ -74,9 +70,6 @@ def emit(program: Program, vector_bytes: int) -> tuple[str, Layout]:
     Args:
         program: the program.
         vector_bytes: the size of the vectors that the text uses.
-
-    Raises:
-        ProgramError: the emitter does not know the program's dtypes, or cannot do it in one pass over the rows.
     """
     return _Emitter(program, vector_bytes).text()
 

@@ -48,12 +48,7 @@ def functions_of_c(system: str) -> dict[str, str]:
 
 @cache
 def llvm() -> Any:
-    """Import llvmlite and prepare it.
-
-    Raises:
-        Unsupported: it is missing or broken.
-        Outdated: it is too old.
-    """
+    """Import llvmlite and prepare it."""
     try:
         import llvmlite  # pyright: ignore[reportMissingTypeStubs]
         import llvmlite.binding as binding  # pyright: ignore[reportMissingTypeStubs]

@@ -60,12 +60,7 @@ _WIDE = "-prefer-256-bit"
 
 @cache
 def target() -> Target:
-    """Return the target that ``BURNPY_TARGET`` selects.
-
-    Raises:
-        ArgumentError: there is no such target, or the processor cannot execute its code.
-        Unsupported: kernels need a newer processor, or one of another architecture.
-    """
+    """Return the target that ``BURNPY_TARGET`` selects."""
     from llvmlite import binding  # pyright: ignore[reportMissingTypeStubs]
 
     host = Target(binding.get_default_triple(), binding.get_host_cpu_name(), "", 0, 0)

@@ -99,9 +99,6 @@ def block_kernels(dtype: Any, *requests: tuple[Any, ...]) -> list[TemplateKernel
     Args:
         dtype: float32 or float64.
         requests: for each kernel, its template, and the parameters after the dtype and the width.
-
-    Raises:
-        Uncompiled: one cannot be compiled.
     """
     name, width = "float32" if dtype is float32 else "float64", vector_width(dtype)
     found = [template_kernel(template, name, width, *parameters) for template, *parameters in requests]

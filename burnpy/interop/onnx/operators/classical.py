@@ -106,11 +106,7 @@ def _transformed(scores: Value, how: str) -> Value:
 
 
 def _classes(scores: Value, labels: Numbers, strings: Any) -> tuple[Value, Value]:
-    """Return the label of the best class and the scores; for one score with two labels the class by its sign.
-
-    Raises:
-        LoadingError: the labels are text.
-    """
+    """Return the label of the best class and the scores; for one score with two labels the class by its sign."""
     if strings:
         raise LoadingError("the file has labels of text, which tensors do not hold; train with numbers as labels")
     if scores.shape[1] == 1 and len(labels) == 2:
@@ -260,11 +256,7 @@ def tree_regressor(
     target_ids: Numbers,
     **nodes: Any,
 ) -> Value:
-    """Return the sums or means of the leaves of decision trees.
-
-    Raises:
-        LoadingError: the file aggregates otherwise.
-    """
+    """Return the sums or means of the leaves of decision trees."""
     if aggregate_function not in ("SUM", "AVERAGE"):
         raise LoadingError(f"a TreeEnsembleRegressor takes {aggregate_function} of its trees; SUM and AVERAGE are read")
     x = _floats(x)

@@ -183,9 +183,6 @@ def blocks_written(writer: GraphWriter, blocks: Sequence[Any], values: Sequence[
         writer: the graph.
         blocks: the block in each recording of the model.
         values: its values outside.
-
-    Raises:
-        ExportError: it draws random numbers, is the gradient of a loop, or is another block for some sizes.
     """
     first = blocks[0]
     if first.effect:

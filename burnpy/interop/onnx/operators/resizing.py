@@ -40,11 +40,7 @@ def _linear(x: Array) -> Array:
 
 
 def coordinates(mode: str, size: int, target: int, scale: float, roi: tuple[float, float]) -> Array:
-    """Return where the elements of a resized dimension lie in the original one.
-
-    Raises:
-        LoadingError: the mode is unknown.
-    """
+    """Return where the elements of a resized dimension lie in the original one."""
     k = np.arange(target, dtype=np.float64)
     whole = scale * size
     if mode == "align_corners":

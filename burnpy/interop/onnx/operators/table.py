@@ -155,11 +155,7 @@ HOST: Any = _host()
 
 
 def tensor(array: Any, device: Any = HOST) -> Value:
-    """Return a NumPy array as a tensor.
-
-    Raises:
-        LoadingError: its dtype is one of text or complex numbers.
-    """
+    """Return a NumPy array as a tensor."""
     array = np.asarray(array)
     if array.dtype.name in _WIDE:
         array = array.astype(_WIDE[array.dtype.name])
@@ -208,11 +204,7 @@ _WIDE = {narrow.name: narrow.wide for narrow in NARROW.values()}
 
 
 def onnx_dtype(number: int) -> Any:
-    """Return the dtype of a number of ``TensorProto.DataType``.
-
-    Raises:
-        LoadingError: burnpy does not have it.
-    """
+    """Return the dtype of a number of ``TensorProto.DataType``."""
     if number not in DTYPES:
         raise LoadingError(f"ONNX's data type {number} has no counterpart in burnpy")
     return dtype_of(DTYPES[number])
