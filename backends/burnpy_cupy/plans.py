@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from burnpy.backend.dtypes import float32, float64, kind_of
 from burnpy.backend.plans.executor import INDEXED, Executor, Joined, Launch, NodeLaunch, as_formula, lists_of
@@ -56,7 +56,7 @@ class CuPyExecutor(Executor):
         device: the device, a `CuPy`.
     """
 
-    adds_bias = False
+    adds_bias: ClassVar[bool] = False
 
     def __init__(self, device: Any) -> None:
         self._device = device

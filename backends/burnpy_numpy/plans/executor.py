@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -132,11 +132,6 @@ def _index(key: Key) -> str:
     return ", ".join([*parts, "..."])
 
 
-def copied(x: Any, out: Any) -> None:
-    """Write an array into memory."""
-    out[...] = x
-
-
 class NumPyExecutor(Executor):
     """The computations of NumPy that plans give memory.
 
@@ -144,9 +139,7 @@ class NumPyExecutor(Executor):
         device: the device, a `NumPy`.
     """
 
-    adds_bias = True
-    copy = staticmethod(copied)
-    fill = staticmethod(np.ndarray.fill)
+    adds_bias: ClassVar[bool] = True
 
     def __init__(self, device: Any) -> None:
         self._device = device
@@ -222,6 +215,14 @@ class NumPyExecutor(Executor):
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """Return new memory."""
         return np.empty(shape, dtype)
+
+    def copy(self, x: Any, out: Any) -> None:
+        """Write an array into memory."""
+        out[...] = x
+
+    def fill(self, out: Any, value: float, /) -> None:
+        """Write a number into all of memory."""
+        out.fill(value)
 
     def add(self, x: Any, y: Any, out: Any) -> None:
         """Write a sum into memory, without warnings."""

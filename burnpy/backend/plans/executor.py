@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from burnpy.backend.operations.foreach import div_each, mul_each
 from burnpy.backend.plans.recording import Node, Ref, refs_in
@@ -158,10 +158,8 @@ class Executor(Protocol):
     groups after an operation and for programs of numbers.
     """
 
-    @property
-    def adds_bias(self) -> bool:
-        """True if `launch` has linear layers; otherwise they are products, and the bias joins what follows."""
-        ...
+    adds_bias: ClassVar[bool]
+    """True if `launch` has linear layers; otherwise they are products, and the bias joins what follows."""
 
     def program(self, program: Program, rows: int, columns: int) -> Launch | None:
         """Return the launch of a program for so many rows and columns; None if the backend has no kernel for it."""
