@@ -1,4 +1,4 @@
-"""A reader who knows PyTorch finds a feature from the list of files alone: one guess a feature, written down beforehand.
+"""A reader who knows PyTorch finds a feature from the list of files alone: one guess a feature, written down here.
 
 A guess is a part of a path, from which a name is sought. The list is for counting anew when files have moved.
 """
