@@ -42,7 +42,7 @@ ARCHITECTURES = (80, 90, 100)
 DTYPES = ("float64", "bfloat16", "int64", "bool")
 """The dtypes of the short form: kernels take the most registers for the first."""
 PARTS = 6
-SAMPLE = 6
+SAMPLE = 24
 """The short form compiles one of so many kernels of CuPy's."""
 LONG = 30_000
 """The characters of a source from which on the short form leaves it out: six special functions, which take 15 s."""

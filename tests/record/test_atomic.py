@@ -64,7 +64,7 @@ KILLED = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @posix
 def test_killed_at_any_moment(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(KILLED), str(tmp_path / "a.safetensors"), "60"]
