@@ -16,7 +16,6 @@ from tests.interrupting import LONG
 MARKERS = ("heavy", "long", "parity", "slowest")
 
 LONGEST = (
-    "tests/typing/test_typing.py",
     "tests/distributed/test_ranks.py",
     "tests/distributed/test_workers.py",
     "tests/distributed/test_elastic.py",
