@@ -237,8 +237,8 @@ class _Reader:
         """Keep the array of a Constant node: a parameter if it has several finite floats, as some exporters write
         weights.
         """
-        entry: Any = proto.attribute[0] if len(proto.attribute) == 1 else None
-        name = "" if entry is None else entry.name
+        (entry,) = proto.attribute if len(proto.attribute) == 1 else (self.onnx.AttributeProto(),)
+        name = entry.name
         if name == "value":
             array = self._array(entry.t)
             self.types[proto.output[0]] = entry.t.data_type

@@ -198,8 +198,10 @@ def pad(
             places = np.pad(np.arange(x.shape[dim]), (before, after), how)
             x = x.index_select(dim, tensor(places, x.device))
             continue
-        ends = [like(x, [n if k == dim else m for k, m in enumerate(x.shape)], constant) for n in (before, after)]
-        x = cat([ends[0], x, ends[1]], dim=dim)
+        low_end, high_end = (
+            like(x, [n if k == dim else m for k, m in enumerate(x.shape)], constant) for n in (before, after)
+        )
+        x = cat([low_end, x, high_end], dim=dim)
     return x
 
 
