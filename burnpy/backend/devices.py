@@ -144,6 +144,7 @@ def _way_out(device: object) -> str:
     """Return what to write for a value that is no device, such as "cuda:1" or PyTorch's ``torch.device("cuda", 1)``."""
     kind: Any = getattr(device, "type", device)
     if isinstance(kind, str):
+        number: Any
         kind, _, number = kind.lower().partition(":")
         if not isinstance(device, str):
             number = getattr(device, "index", None)

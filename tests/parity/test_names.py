@@ -65,7 +65,7 @@ def test_what_the_table_says_to_write_computes_the_same(name: str) -> None:
 
 def test_a_function_of_pytorch_says_what_to_write() -> None:
     x, theirs = Tensor[NumPy].ones((2, 2)), torch.ones(2, 2)
-    for call, way_out in (
+    calls: list[tuple[Any, str]] = [
         (
             lambda: torch.relu(x),
             "torch.relu() got a Tensor of burnpy, but computes with PyTorch's tensors; write x.relu()",
@@ -73,7 +73,8 @@ def test_a_function_of_pytorch_says_what_to_write() -> None:
         (lambda: torch.stack([x, x]), "write burnpy.stack([x, y])"),
         (lambda: torch.nn.Linear(2, 2)(x), "torch.from_dlpack(x)"),
         (lambda: theirs @ x, "Tensor.from_data(values, device=x.device)"),
-    ):
+    ]
+    for call, way_out in calls:
         with pytest.raises(KindError) as caught:
             call()
         assert way_out in str(caught.value)
