@@ -107,7 +107,7 @@ def from_peft(model: M, folder: str | os.PathLike[str]) -> M:
             matrices[layer.path] = a, b[layer.start : layer.start + layer.module.out_features], alpha
     base = divided(model, [*matrices], "from_peft()")[0] if matrices else model
     base, trained = _with_others(base, others, source)
-    modules: Mapping[str, Any] = base.named_modules()
+    modules = dict[str, Any](base.named_modules())
     shared: dict[int, Any] = {}
     adapters: dict[str, Any] = {}
     for path, (a, b, alpha) in matrices.items():
