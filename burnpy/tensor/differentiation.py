@@ -63,7 +63,8 @@ class _ReadByCall:
     """The descriptor of ``grad``: of a tensor a `burnpy.tensor.grad_method.GradMethod`, of a class the function."""
 
     def __init__(self, function: Any) -> None:
-        self.of_class: Callable[[type[Any]], Any] = cache(partial(inherit_method, function))
+        of_class: Any = cache(partial(inherit_method, function))  # of a class, which has a hash
+        self.of_class = of_class
 
     def __get__(self, tensor: Any, cls: type[Any]) -> Any:
         if tensor is None:
