@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SHOWN = 10
+_VERSION = 1001
 _LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"
 
 _DAMAGES = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, ValueError, RuntimeError)
@@ -68,14 +69,14 @@ def read_torch(path: str | os.PathLike[str], key: str | tuple[str | int, ...] | 
     create tensors and plain values only. Tensors that share memory in the file share it in the result.
 
     Args:
-        path: the file, in the format of PyTorch 1.6 and later.
+        path: the file, in the format of PyTorch 1.6 and later or in the one before.
         key: the key of the state dict in a checkpoint, as in "model" or ("state", "encoder"); required if there are
             several.
 
     Raises:
         RecordNotFoundError: the file does not exist.
         RecordFileError: the file cannot be read.
-        RecordError: it is not a PyTorch file, is in the old format, is damaged, or contains more than tensors: a whole
+        RecordError: it is not a PyTorch file, is damaged, or contains more than tensors: a whole
             model, code.
         CallError: ``path`` is not a path.
         ArgumentError: the key does not exist, or there are several state dicts and no key.
@@ -86,8 +87,11 @@ def read_torch(path: str | os.PathLike[str], key: str | tuple[str | int, ...] | 
     try:
         with local_copy(name) as place, open(place, "rb") as file:
             start = file.read(len(_LEGACY))
-            _refuse_others(start, source)
             file.seek(0)
+            if start == _LEGACY:
+                return _OldReader(file.read(), source).state(key)
+            if not start.startswith(b"PK\x03\x04"):
+                raise RecordError(f"{source} is not a file written by torch.save{_instead(start)}")
             with zipfile.ZipFile(file) as archive:
                 return _Reader(archive, source).state(key)
     except BurnpyError:
@@ -101,15 +105,10 @@ def read_torch(path: str | os.PathLike[str], key: str | tuple[str | int, ...] | 
         raise damaged(source, brief(str(error))) from error
 
 
-def _refuse_others(start: bytes, source: str) -> None:
-    if start.startswith(b"PK\x03\x04"):
-        return
-    if start == _LEGACY:
-        raise RecordError(
-            f"{source} is in the format of PyTorch before 1.6; load it with PyTorch and save it again: "
-            "torch.save(torch.load(path), path)"
-        )
-    raise RecordError(f"{source} is not a file written by torch.save")
+def _instead(start: bytes) -> str:
+    """Return what to use for a file that starts like one of safetensors."""
+    is_safetensors = start[8:9] == b"{"
+    return "; it looks like safetensors: use burnpy.record.from_torch(model, path)" if is_safetensors else ""
 
 
 class _Reader:
@@ -140,9 +139,12 @@ class _Reader:
 
     def state(self, key: str | tuple[str | int, ...] | None) -> dict[str, Any]:
         """Read the state dict at a key."""
-        value = unpickled(self._bytes("data.pkl").tobytes(), self.source)
-        state = _chosen(value, key, self.source)
+        state = _chosen(self._value(), key, self.source)
         return {name: self._array(name, x) if isinstance(x, TorchTensor) else x for name, x in state.items()}
+
+    def _value(self) -> Any:
+        """Return the value that was saved."""
+        return unpickled(self._bytes("data.pkl").tobytes(), self.source).value
 
     def _bytes(self, record: str) -> NDArray[Any]:
         """Read a whole record of the archive; zipfile verifies its checksum."""
@@ -191,6 +193,42 @@ class _Reader:
         if memory is None:
             memory = self.memories[key, width] = readonly(swapped(data, width))
         return memory
+
+
+class _OldReader(_Reader):
+    """A reader of a file of PyTorch before 1.6: pickles and then the memory of the storages, one after another."""
+
+    def __init__(self, data: bytes, source: str) -> None:
+        self.source = source
+        self.memories, self.bools = {}, set()
+        values, at = [], 0
+        for _ in range(3):
+            value, at, _ = unpickled(data, source, at)
+            values.append(value)
+        _, version, machine = values
+        order = machine.get("little_endian") if isinstance(machine, dict) else None
+        if version != _VERSION or type(order) is not bool:
+            raise damaged(source, f"its version is {brief(repr(version))}, or its byte order is missing")
+        self.foreign = order != (sys.byteorder == "little")
+        self.value, at, storages = unpickled(data, source, at)
+        keys, at, _ = unpickled(data, source, at)
+        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys) or {*keys} != storages.keys():
+            raise damaged(source, "its list of storages is not the one of its tensors")
+        self.storages: dict[str, NDArray[Any]] = {}
+        for key in keys:
+            storage = storages[key]
+            size = storage.size * dtype_of(storage.dtype).itemsize
+            start = at + 8
+            if int.from_bytes(data[at:start], "little") != storage.size or start + size > len(data):
+                raise damaged(source, f"the storage {brief(key)} has another size than its tensors say")
+            self.storages[f"data/{key}"] = np.frombuffer(data, np.uint8, size, start)
+            at = start + size
+
+    def _value(self) -> Any:
+        return self.value
+
+    def _bytes(self, record: str) -> NDArray[Any]:
+        return self.storages[record].copy()  # aligned
 
 
 def _size(archive: zipfile.ZipFile) -> int:

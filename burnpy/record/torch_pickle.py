@@ -22,11 +22,11 @@ from functools import partial
 from operator import methodcaller
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from burnpy.backend.errors import RecordError, a, raised_by_other_code
 from burnpy.record.safetensors_file import damaged
-from burnpy.record.torch_values import LONGEST_KEY, Limits, called, named, refused, storage_of
+from burnpy.record.torch_values import LONGEST_KEY, Limits, TorchStorage, called, named, refused, storage_of
 
 
 class Machine:
@@ -36,10 +36,11 @@ class Machine:
     the values beneath it: popping from the empty stack raises IndexError.
     """
 
-    __slots__ = ("data", "limits", "marks", "memory", "stack")
+    __slots__ = ("data", "limits", "marks", "memory", "stack", "storages")
 
     def __init__(self, data: bytes, source: str) -> None:
         self.data = data
+        self.storages: dict[str, TorchStorage] = {}
         self.limits = Limits(len(data), source)
         self.stack: list[Any] = []
         self.marks: list[list[Any]] = []
@@ -178,14 +179,22 @@ _LONGEST_NAME = 1000
 _uint32 = Struct("<I").unpack_from
 
 
-def unpickled(data: bytes, source: str) -> Any:
-    """Return the value of a pickle that PyTorch wrote: plain values, and a `TorchTensor` for each tensor."""
-    machine, run = Machine(data, source), _RUN
-    at = 0
+class Unpickled(NamedTuple):
+    """The value of a pickle: plain values, and a `TorchTensor` for each tensor."""
+
+    value: Any
+    end: int  #: the position behind the pickle
+    storages: dict[str, TorchStorage]  #: by their keys
+
+
+def unpickled(data: bytes, source: str, at: int = 0) -> Unpickled:
+    """Read a pickle that PyTorch wrote, which begins at a position."""
+    machine, run, following = Machine(data, source), _RUN, at
     try:
-        while at >= 0:
-            at = run[data[at]](machine, at + 1)
-        return machine.stack.pop()
+        while following >= 0:
+            at = following
+            following = run[data[at]](machine, at + 1)
+        return Unpickled(machine.stack.pop(), at + 1, machine.storages)
     except RecordError:
         raise
     except (ValueError, TypeError, LookupError, struct_error) as error:
@@ -370,8 +379,10 @@ def _build(machine: Machine, at: int) -> int:
 
 def _persistent(machine: Machine, at: int) -> int:
     match machine.stack.pop():
-        case ("storage", kind, key, _, size):
-            machine.stack.append(storage_of(kind, key, size))
+        case ("storage", kind, key, _, size) | ("storage", kind, key, _, size, None):  # the latter before PyTorch 1.6
+            storage = storage_of(kind, key, size)
+            machine.storages.setdefault(storage.key, storage)
+            machine.stack.append(storage)
         case _:
             raise TypeError("something other than a storage from outside")
     return at

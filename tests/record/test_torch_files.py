@@ -82,17 +82,29 @@ def test_a_part_of_a_checkpoint() -> None:
 
 
 def test_formats_that_are_not_read() -> None:
-    with pytest.raises(errors.RecordError, match=r"format of PyTorch before 1.6"):
-        read_torch(FIXTURES / "legacy.pt")
     with pytest.raises(
         errors.RecordError, match=r"names torch\.nn\.modules\.linear\.Linear.*nothing in it was executed"
     ):
         read_torch(FIXTURES / "whole_model.pt")
-    with pytest.raises(errors.RecordError, match=r"is not a file written by torch.save"):
+    with pytest.raises(errors.RecordError, match=r"not a file written by torch.save; .* use burnpy.record.from_torch"):
         read_torch(FIXTURES / "layers.safetensors")
     for name in ("layers.pt", "legacy.pt"):
         with pytest.raises(errors.RecordError, match=r"one of PyTorch's: burnpy.record.from_torch"):
             load(FIXTURES / name)
+
+
+def test_the_format_before_version_1_6(tmp_path: Path) -> None:
+    """Read as strictly as the other one: damage ends in a sentence, and nothing is executed."""
+    found = read_torch(FIXTURES / "legacy.pt")
+    assert {name: x.tolist() for name, x in found.items()} == {"w": [1.0, 1.0]}
+    data, path = (FIXTURES / "legacy.pt").read_bytes(), tmp_path / "damaged.pt"
+    for end in range(16, len(data)):
+        path.write_bytes(data[:end])
+        with pytest.raises(errors.RecordError):
+            read_torch(path)
+    path.write_bytes(data.replace(b"ctorch\nFloatStorage", b"cposix\nsystem"))
+    with pytest.raises(errors.RecordError, match="nothing in it was executed"):
+        read_torch(path)
 
 
 def archive(path: Path, data: bytes, records: dict[str, bytes] | None = None, **options: Any) -> Path:
