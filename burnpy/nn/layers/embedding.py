@@ -188,14 +188,14 @@ def _factors(weight: Tensor[B], index: Int, factors: Tensor[B] | None, mode: str
         raise ArgumentError(f'embedding_bag() got per_sample_weights with mode="{mode}"; they are for "sum"')
     if not isinstance(factors, Tensor):
         raise KindError(f"embedding_bag() takes per_sample_weights as a Tensor, got {describe(factors)}")
-    factors = together("embedding_bag", weight, factors)[1]
-    refuse_wider("embedding_bag", "the table", weight.dtype, per_sample_weights=factors)
-    if factors.shape != index.shape:
+    lifted: Tensor[B] = together("embedding_bag", weight, factors)[1]
+    refuse_wider("embedding_bag", "the table", weight.dtype, per_sample_weights=lifted)
+    if lifted.shape != index.shape:
         raise ShapeError(
-            f"embedding_bag() got index of shape {index.shape} and per_sample_weights of shape {factors.shape}; they "
+            f"embedding_bag() got index of shape {index.shape} and per_sample_weights of shape {lifted.shape}; they "
             "must be equal"
         )
-    return factors.to_dtype(weight.dtype)
+    return lifted.to_dtype(weight.dtype)
 
 
 class Embedding(Module[B]):

@@ -28,7 +28,6 @@ from burnpy.interop.onnx.operators.table import (
 )
 from burnpy.nn import functional
 from burnpy.tensor.joining import cat, where
-from burnpy.tensor.tensor import BoolTensor, Tensor
 
 
 @operator("Shape")
@@ -187,8 +186,8 @@ def pad(
     if any(a < 0 or b < 0 for a, b in zip(low, high, strict=True)):
         x = x[tuple(inside)]
     constant = value if value_ is None else value_
-    if not isinstance(x, Tensor):
-        constant = bool(constant) if isinstance(x, BoolTensor) else int(constant)
+    if x.dtype.kind in "biu":
+        constant = bool(constant) if x.dtype.kind == "b" else int(constant)
     for dim in range(x.ndim):
         before, after = max(low[dim], 0), max(high[dim], 0)
         if not before and not after:
