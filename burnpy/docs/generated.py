@@ -9,11 +9,22 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from burnpy.docs import methods, migrating, programs, public_api, reference, stubs
 
 PACKAGE = Path(__file__).parents[1]
+KINDS = PACKAGE.parent / "tests/func/compiled/captured_kinds.py"
+"""The table of tests that a page lists, which only the repository has."""
+
+
+def _captured_page() -> str:
+    """Return the page of the kinds of state that compiled functions read."""
+    page: str = import_module("tests.func.compiled.captured_kinds").page()
+    return page
+
+
 READ_FROM_SOURCES: dict[Path, Callable[[], str]] = {
     methods.DECLARED: methods.declared,
     methods.TABLE: methods.table,
@@ -26,6 +37,7 @@ FILES: dict[Path, Callable[[], str]] = {
     reference.PAGE: reference.page,
     migrating.PAGE: migrating.page,
     public_api.PAGE: public_api.page,
+    **({PACKAGE / "docs/captured.md": _captured_page} if KINDS.exists() else {}),
     **{path: partial(programs.picture, page, name) for page in programs.BOOK for path, name in programs.pictures(page)},
 }
 """The functions that make the text of each generated file."""

@@ -191,7 +191,13 @@ def flatten(tree: Any, whole: bool = False) -> tuple[list[Any], Structure]:
     ([1, 2, 3], {'a': 'x', 'b': ['y', ('z', None)]})
     """
     leaves: list[Any] = []
-    return leaves, _flatten_into(tree, leaves, whole)
+    try:
+        return leaves, _flatten_into(tree, leaves, whole)
+    except RecursionError:
+        raise KindError(
+            "a tree of arguments or results contains itself, or is nested too deeply; pass its tensors in "
+            "tuples, lists or dicts that end"
+        ) from None
 
 
 def _flatten_into(tree: Any, leaves: list[Any], whole: bool) -> Structure:

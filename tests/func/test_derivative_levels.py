@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor, cat, stack, where
+from burnpy import Autodiff, IntTensor, Tensor, cat, compiled, stack, where
 from burnpy.autodiff import Balanced, Forward, checkpoint, custom_jvp, make_dual, unpack_dual
 from burnpy.autodiff.modes import no_grad
 from burnpy.autodiff.recording import observing
@@ -450,15 +450,23 @@ def test_functions_close_over_tensors_on_any_decorator(name: str, monkeypatch: p
             assert difference <= tolerance * np.abs(value).max() + 1e-12, f"{device}: differs by {difference}"
 
 
-@pytest.mark.parametrize("raises", [False, True])
-@pytest.mark.parametrize("transform", [grad, jacfwd, jacrev, hessian, vmap])
-def test_nothing_is_left_for_the_garbage_collector(transform: Any, raises: bool) -> None:
-    """Levels are freed as soon as their function has returned, or raised an error."""
+def compiled_with_number(f: Any) -> Any:
+    return lambda x: compiled(f)(x, 2.0)
 
-    def f(x: Any) -> Any:
+
+LEVELS = (grad, jacfwd, jacrev, hessian, vmap)
+
+
+@pytest.mark.parametrize(
+    ("transform", "raises"), [*itertools.product(LEVELS, (False, True)), (compiled_with_number, True)]
+)
+def test_nothing_is_left_for_the_garbage_collector(transform: Any, raises: bool) -> None:
+    """Levels are freed as soon as their function has returned, or raised an error; so is a recording by an error."""
+
+    def f(x: Any, scale: Any = 1.0) -> Any:
         if raises:
             raise ArithmeticError
-        return (x * x).sum()
+        return (x * x * scale).sum()
 
     def call() -> None:
         with contextlib.suppress(ArithmeticError):

@@ -14,6 +14,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import format_lines, lines_of, user_stack
 from burnpy.backend.decorators.decorator import Decorator
 from burnpy.backend.decorators.mixed import Mixed
+from burnpy.backend.devices import Itself
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import DeviceError, EscapedError, RecordingError
 from burnpy.backend.operations.foreach import Formula, one_position
@@ -67,9 +68,11 @@ class Recorded(Decorator[I], Generic[I]):
 
     word = "records"
     records = True
+    discrete: Any = Itself()
 
     def __init__(self, inner: I | type[I], decomposes: Decomposes | None = None) -> None:
         super().__init__(inner)
+        del self.discrete  # a reference to itself, which would keep the recording until garbage is collected
         self.decomposes = decomposes
         """Whether an operation is recorded as those of its default; None for never."""
         self.eager_checks = False
@@ -100,7 +103,6 @@ class Recorded(Decorator[I], Generic[I]):
         """Make the device of `numbers`, and return it."""
         other: Any = object.__new__(Recorded)
         vars(other).update(vars(self))
-        other.discrete = other.numbers = other
         self.numbers = other
         return other  # type: ignore[no-any-return]  # of this class
 

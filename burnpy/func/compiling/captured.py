@@ -58,7 +58,6 @@ from burnpy.func.compiling.guards import (
     Place,
     bytes_of,
     content_of,
-    flat,
     is_locked,
     members_of,
     of_places,
@@ -262,7 +261,8 @@ class _Search:
         if type(x) is np.ndarray and is_locked(x):
             return
         if x.dtype.hasobject:
-            self.places.append(Place(label, "{0}(({1}).tolist())", (flat, x), flat(x.tolist())))
+            self.places.append(Place(f"the shape of {label}", "{0}.shape", (x,), x.shape))
+            self.places.append(Place(label, "tuple({0}.flat)", (x,), tuple(x.flat), True))
             for member in x.flat:
                 self.value(member, label)
             return
@@ -294,8 +294,7 @@ class _Search:
         if f.__kwdefaults__:
             self.place(f"the defaults of {label}()", f.__kwdefaults__, "{0}.__kwdefaults__", f)
         if users:
-            if vars(f):
-                self.attributes(f, vars(f), label)
+            self.attributes(f, vars(f), label)
             self.code(f)
         self.value(getattr(f, "__wrapped__", None), label)
 

@@ -205,11 +205,6 @@ def bytes_of(x: Any) -> bytes:
     return f"{x.shape}{x.dtype}".encode() + x.tobytes()  # type: ignore[no-any-return]  # of NumPy
 
 
-def flat(x: Any) -> tuple[Any, ...]:
-    """Return nested lists as nested tuples."""
-    return tuple(map(flat, x)) if isinstance(x, list) else (x,)
-
-
 def content_of(cell: CellType) -> Any:
     """Return the value of a variable of an enclosing function; `MISSING` if it has none yet."""
     try:

@@ -1,7 +1,7 @@
 # ruff: noqa: E501  # a row of a table is one line
 """Kinds of state outside of a compiled function, and what a plan does when one changes: `KINDS`.
 
-``python -m tests.func.compiled.captured_kinds`` writes the page that lists them.
+``make generated`` writes the page that lists them, ``burnpy/docs/captured.md``.
 
 Each row is a program in four parts: statements that make the state, the expression that the function returns for x, and
 a statement that changes the state.
@@ -9,7 +9,6 @@ a statement that changes the state.
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -172,6 +171,7 @@ KINDS: list[Kind] = [
         of a data class | new | @dataclasses.dataclass⏎class D: k: float = 2.0⏎o = D() | x * o.k | o.k = 3.0
         of a frozen data class | new | @dataclasses.dataclass(frozen=True)⏎class D: k: float = 2.0⏎o = D() | x * o.k | o = D(3.0)
         of a function | new | def f(x): return x * f.k⏎f.k = 2.0 | f(x) | f.k = 3.0
+        of a function, that appears | new | def f(x): return x * getattr(f, "k", 2.0) | f(x) | f.k = 3.0
         a method set later on the instance | new | o = Object() | o.scaled(x) | o.scaled = lambda x: x * 7.0
         a method set later on the class | new | o = Object() | o.scaled(x) | Object.scaled = lambda self, x: x * 7.0
         a method set later on a subclass | new | class S(Object): pass⏎o = S() | o.scaled(x) | S.scaled = lambda self, x: x * 7.0
@@ -236,6 +236,8 @@ KINDS: list[Kind] = [
         an array that is opened and locked again | new | k = np.ones(1)⏎k.flags.writeable = False | x * float(k[0]) | k.flags.writeable = True⏎k[0] = 3.0⏎k.flags.writeable = False
         an array of objects | new | k = np.array([2.0, "a"], object) | x * k[0] | k[0] = 3.0
         a list in an array of objects | new | k = np.empty(1, object)⏎k[0] = [2.0] | x * k[0][0] | k[0][0] = 3.0
+        a list in itself in an array of objects | new | k = np.empty(1, object)⏎k[0] = [2.0]⏎k[0].append(k[0]) | x * k[0][1][0] | k[0][0] = 3.0
+        the shape of an array of objects | new | k = np.array([2.0, "a"], object) | x * k.ndim | k.shape = (1, 2)
         a large NumPy array | refused | k = np.ones(2000) | x * float(k[0]) | k[0] = 3.0
         the values of a large Tensor | same | k = Tensor[NumPy].ones((2000,)).to_numpy() | x * float(k[0]) | pass
         array.array | refused | k = array.array("d", [2.0]) | x * k[0] | k[0] = 3.0
@@ -282,9 +284,6 @@ KINDS: list[Kind] = [
 ]  # fmt: skip
 
 
-PAGE = Path(__file__).parents[3] / "burnpy/docs/captured.md"
-
-
 def page() -> str:
     """Return the page of the kinds and their outcomes."""
     counts = {outcome: sum(kind.outcome == outcome for kind in KINDS) for outcome in (NEW, SAME, REFUSED)}
@@ -303,7 +302,3 @@ def page() -> str:
             if kind.group == group
         ]
     return "\n".join([*lines, ""])
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

@@ -22,7 +22,6 @@ from burnpy import Autodiff, Tensor, compiled, errors
 from burnpy.backend import NumPy
 from burnpy.func.compiling.captured import captured
 from burnpy.nn import Linear, Module
-from tests.func.compiled import captured_kinds
 from tests.func.compiled.captured_kinds import KINDS, NEW, REFUSED, Kind, program
 from tests.func.compiled.random_state import RandomState
 from tests.interrupting import LONG
@@ -171,12 +170,6 @@ def test_kinds_of_state(kind: Kind) -> None:
     made.changed()
     np.testing.assert_array_equal(plan(X).to_numpy(), function(X).to_numpy())
     assert len(plan.plans) == (2 if kind.outcome == NEW else 1)
-
-
-def test_the_page_is_what_the_table_makes() -> None:
-    assert captured_kinds.PAGE.read_text(encoding="utf-8") == captured_kinds.page(), (
-        "burnpy/docs/captured.md is out of date: run python -m tests.func.compiled.captured_kinds"
-    )
 
 
 def test_arguments_and_modules_are_searched() -> None:
@@ -352,6 +345,8 @@ def test_recursive_code_and_strange_objects() -> None:
     f: Callable[[Any], Any] = lambda x: x * ring[0] * (fall(3) + 1) * (strange is not None)  # noqa: E731
     assert captured(f).holds()
     assert compiled(f)(X).tolist() == [1.0]
+    with pytest.raises(errors.KindError, match="contains itself"):
+        compiled(lambda x, ring: x * ring[0])(X, ring)
 
 
 def test_captured_constant() -> None:
