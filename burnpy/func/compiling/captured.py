@@ -23,7 +23,7 @@ import threading
 import weakref
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 from mmap import mmap
 from pathlib import Path
@@ -51,16 +51,21 @@ import numpy as np
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import RecordingError, a
-from burnpy.func.compiling.code import functions_of, is_own, is_read_by_others, is_users, names_in, reads_outside
-from burnpy.func.compiling.guards import (
+from burnpy.func.compiling.places import (
     IMMUTABLE,
     MISSING,
+    Captured,
     Place,
     bytes_of,
     content_of,
+    functions_of,
     is_locked,
+    is_own,
+    is_read_by_others,
+    is_users,
     members_of,
-    of_places,
+    names_in,
+    reads_outside,
     slot_of,
     state_of,
 )
@@ -89,38 +94,6 @@ _UNREAD = (
     *(type(threading.Lock()), type(threading.RLock())),
 )
 """Classes of objects that code uses for what they do, and that hold no values for a plan."""
-
-
-class Captured:
-    """The places outside of a function's arguments that it reads, with what they were.
-
-    Args:
-        places: the places.
-        generators: the random generators of Python and NumPy that it may draw from, with their states.
-    """
-
-    def __init__(self, places: Iterable[Place] = (), generators: Iterable[Place] = ()) -> None:
-        self.places, self._generators = tuple(places), tuple(generators)
-        self._holds: Callable[[], bool] | None = None
-
-    def holds(self) -> bool:
-        """Return whether all places are what they were."""
-        if self._holds is None:
-            self._holds = of_places(self.places)
-        return self._holds()
-
-    def drawn(self) -> str | None:
-        """Return the expression of a generator that was drawn from meanwhile; None if there is none."""
-        return next((place.label for place in self._generators if not place.holds()), None)
-
-    def changed(self) -> tuple[str, str] | None:
-        """Return the expression of the first place that has another value, and the change as text; None if none has."""
-        for place in self.places:
-            if not place.holds():
-                if place.members or place.value is True:
-                    return place.label, "has other elements now"
-                return place.label, f"was {_shown(place.value)} and is {_shown(place.now())} now"
-        return None
 
 
 def captured(f: Any, arguments: Iterable[Any] = ()) -> Captured:
@@ -449,9 +422,3 @@ def _refuse(label: str, reason: str, way: str = "pass its value as an argument")
         f"a compiled function reads {label}, {reason}, which its replays would not do again; {way}, or say "
         'compiled(f, captured="constant") to keep what the first call finds'
     )
-
-
-def _shown(value: Any) -> str:
-    if value is MISSING:
-        return "missing"
-    return f"{value!r:.60}" if isinstance(value, IMMUTABLE) else f"another {type(value).__name__}"

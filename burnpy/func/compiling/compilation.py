@@ -15,7 +15,8 @@ from burnpy.autodiff.recording import current_mode
 from burnpy.backend.errors import ArgumentError, KindError, RecordingError
 from burnpy.backend.functions import signature
 from burnpy.backend.plans.explain import PlanExplanation
-from burnpy.func.compiling.captured import Captured, captured
+from burnpy.func.compiling.captured import captured
+from burnpy.func.compiling.places import Captured
 from burnpy.func.compiling.recorded_calls import Call, RecordedCall, compare, recorded
 from burnpy.func.pytree import Structure, describe_tree, is_registered, paths
 from burnpy.tensor.call_errors import explained

@@ -1,4 +1,8 @@
-"""Calls of compiled functions: their arguments as inputs of a recording, and its outputs as the function's result."""
+"""Calls of compiled functions: their arguments as inputs of a recording, and its outputs as the function's result.
+
+`of_arguments` writes the guard of a plan, a function that compares the arguments of a call with those of the plan, leaf
+by leaf: only if they differ, a key is made of them, by which another plan is looked up.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,11 @@ from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
+from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.graph import Leaf
 from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import format_lines, lines_of
@@ -21,13 +26,16 @@ from burnpy.backend.errors import KindError, RecordingError, StateError, a
 from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.backend.plans.plan import Plan
 from burnpy.backend.plans.recording import DefaultGenerator, alike
-from burnpy.func.compiling.captured import Captured
-from burnpy.func.compiling.guards import of_arguments
+from burnpy.backend.plans.source import Source
+from burnpy.func.compiling.places import Captured
 from burnpy.func.pytree import Structure, flatten, leaves_like
 from burnpy.tensor.generator import Generator, default_generator, recorders
 from burnpy.tensor.levels import levels_of, lifted_to
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
+
+ArgumentGuard: TypeAlias = Callable[[Sequence[Any]], "list[Any] | None"]
+"""A function of the leaves of a call's arguments: the inputs of the plan, or None if the leaves are of another kind."""
 
 _STATIC = (int, bool, str, bytes, type(None))
 _RETURNED = (*_STATIC, float, complex, type, enum.Enum, np.dtype, np.generic, Backend, Generator)
@@ -355,3 +363,56 @@ def unshared(arrays: list[Any], position: int) -> bool:
 _one = [object()]
 _ALONE = (lambda arrays, position: sys.getrefcount(arrays[position]))(_one, 0)
 """The count of references to an object that only a list holds, as `unshared` sees it."""
+
+
+def of_arguments(leaves: Sequence[Any], inputs: Sequence[int], device: Any) -> ArgumentGuard | None:
+    """Return the guard of a plan; None if a leaf is on a device of several levels.
+
+    Args:
+        leaves: the leaves that the plan was made for.
+        inputs: the numbers of those that are inputs of the plan.
+        device: the device that computes, which makes primitives of numbers.
+    """
+    source = Source()
+    values: dict[int, str] = {}
+    for k, leaf in enumerate(leaves):
+        name = f"x{k}"
+        cls = source.bind(leaf.__class__)
+        if isinstance(leaf, TensorBase):
+            value = _tensor(source, name, cls, leaf)
+            if value is None:
+                return None
+            values[k] = value
+        elif leaf.__class__ is float or leaf.__class__ is Generator:
+            _refuse(source, f"{name}.__class__ is not {cls}")
+            values[k] = f"{source.bind(device.host_number)}({name})" if leaf.__class__ is float else f"{name}._numpy"
+        elif isinstance(leaf, _STATIC):
+            _refuse(source, f"{name}.__class__ is not {cls} or {name} != {source.bind(leaf)}")
+        else:
+            _refuse(source, f"{name} is not {source.bind(leaf)}")
+    names = "".join(f"x{k}, " for k in range(len(leaves)))
+    source.lines.insert(0, f"({names}) = leaves")
+    result = f"[{', '.join(values[k] for k in inputs)}]"
+    made: ArgumentGuard = source.definition(["leaves"], result, "guard", [])({})
+    return made
+
+
+def _tensor(source: Source, name: str, cls: str, leaf: TensorBase[Any]) -> str | None:
+    """Write the comparisons of a tensor, and return the expression of its primitive; None if there is no fast way."""
+    device: Any = leaf._device
+    _refuse(source, f"{name}.__class__ is not {cls} or {name}._device is not {source.bind(device)}")
+    primitive, array = f"p{name}", leaf._primitive
+    source.write(f"{primitive} = {name}._primitive")
+    if leaf.kind == "float" and device.differentiates:
+        if device.__class__ is not Autodiff or device.computing is not device.inner or device.inner.differentiates:
+            return None
+        _refuse(source, f"({primitive}.node is not None) is not {array.node is not None}")
+        primitive, array = f"a{name}", array.value
+        source.write(f"{primitive} = p{name}.value")
+    shape, dtype = source.bind(tuple(array.shape)), source.bind(array.dtype)
+    _refuse(source, f"{primitive}.shape != {shape} or {primitive}.dtype is not {dtype}")
+    return primitive
+
+
+def _refuse(source: Source, condition: str) -> None:
+    source.write(f"if {condition}: return None")

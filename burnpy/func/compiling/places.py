@@ -1,0 +1,346 @@
+"""Places that code reads: the names that it looks up, and whether their values are what they were.
+
+`names_in` finds names in code: of variables, of attributes, and paths of both, as in ``os.environ``. `of_places` writes
+a function that compares the places of one plan, in as little time as possible.
+"""
+
+from __future__ import annotations
+
+import dis
+import enum
+import random
+import sys
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from datetime import date, time, timedelta, tzinfo
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache, cached_property, lru_cache
+from operator import is_
+from pathlib import PurePath
+from re import Pattern
+from types import CellType, CodeType, FunctionType
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import numpy as np
+
+from burnpy.backend.plans.source import Source
+
+_ANYTHING = frozenset((
+    *("__dict__", "__getattribute__", "__slots__", "asdict", "astuple", "attrgetter", "copy", "deepcopy", "dir"),
+    *("dumps", "eval", "exec", "fields", "format", "format_map", "getmembers", "globals", "locals", "methodcaller"),
+    "vars",
+))  # fmt: skip
+"""Names whose use may read attributes that the code does not name."""
+_NO_ATTRIBUTES = ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_CONST")
+OWN = ("burnpy", "burnpy_array", "burnpy_numpy", "burnpy_cupy", "numpy")
+_OUTSIDE = {
+    "time": None, "secrets": None, "posix": None, "nt": None, "_io": {"open", "open_code"}, "io": {"open"},
+    "os": {"getenv", "getenvb", "walk", "popen"}, "genericpath": None, "uuid": {"uuid1", "uuid4"},
+    "builtins": {"input"}, "numpy": {"fromfile", "genfromtxt", "load", "loadtxt", "memmap"},
+}  # fmt: skip
+"""Functions that read what is outside of the program, by module; None for all that it has."""
+_BY_NAME = ("getattr", "hasattr")
+
+
+class Names(NamedTuple):
+    """The names in code, with those of the functions inside of it."""
+
+    variables: frozenset[str]  #: the variables of the module that it reads or assigns
+    assigned: frozenset[str]  #: those that it assigns
+    attributes: frozenset[str]  #: the attributes that it reads or assigns, and texts that may be names of some
+    modules: frozenset[str]  #: the modules that it imports
+    paths: frozenset[tuple[str, ...]]  #: a variable or module, and the attributes that follow it, as in ``os.environ``
+    anything: bool  #: whether it may read attributes of other names, as ``vars(x)`` does
+    missing: bool  #: whether it may go on where an attribute is missing
+
+
+@lru_cache(maxsize=4096)
+def names_in(code: CodeType) -> Names:
+    """Return the names in code.
+
+    >>> names_in((lambda x: x * settings.scale).__code__).paths
+    frozenset({('settings', 'scale')})
+    """
+    found: dict[str, set[Any]] = {name: set() for name in Names._fields[:5]}
+    names = set(code.co_names)
+    local: dict[Any, str] = {}  # the modules that local variables are
+    path: tuple[Any, ...] = ()
+    module = ""
+    anything = False
+    steps = [step for step in dis.get_instructions(code) if step.opname not in ("EXTENDED_ARG", "CACHE", "PUSH_NULL")]
+    for k, step in enumerate(steps):
+        operation, name = step.opname, step.argval
+        if operation in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
+            found["variables"].add(name)
+            path = (name,)
+            anything |= name in _BY_NAME and not _is_constant(steps[k + 1 :])
+        elif operation in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+            found["variables"].add(name)
+            found["assigned"].add(name)
+        elif operation == "IMPORT_NAME":
+            found["modules"].add(name)
+            module, path = name, (name,)
+        elif operation == "IMPORT_FROM":
+            found["paths"].add((module, name))
+        elif operation.startswith(("STORE_FAST", "STORE_DEREF")) and isinstance(name, str):
+            if path and path[0] in found["modules"]:
+                local[name] = ".".join(path)
+            path = ()
+        elif operation.startswith(("LOAD_FAST", "LOAD_DEREF")):
+            last = name[-1] if isinstance(name, tuple) else name
+            path = (local.get(last, last),)
+        elif operation.startswith(("LOAD_ATTR", "LOAD_METHOD")):
+            path = (*path, name) if path else ()
+            if path:
+                found["paths"].add(path)
+        else:
+            anything |= operation == "MATCH_CLASS"
+            path = ()
+        if isinstance(name, str) and name in names and operation not in _NO_ATTRIBUTES:
+            found["attributes"].add(name)
+    found["attributes"].update(_texts(code.co_consts))
+    missing = bool(code.co_exceptiontable) or not names.isdisjoint((*_BY_NAME, "suppress"))
+    anything |= not names.isdisjoint(_ANYTHING)
+    for inside in code.co_consts:
+        if isinstance(inside, CodeType):
+            other = names_in(inside)
+            for field in found:
+                found[field] |= getattr(other, field)
+            anything, missing = anything or other.anything, missing or other.missing
+    return Names(**{field: frozenset(values) for field, values in found.items()}, anything=anything, missing=missing)
+
+
+def _texts(constants: Iterable[Any]) -> Iterator[str]:
+    """Yield the constants that may be names of attributes."""
+    for constant in constants:
+        if isinstance(constant, str):
+            if constant.isidentifier():
+                yield constant
+        elif isinstance(constant, (tuple, frozenset)):
+            yield from _texts(constant)
+
+
+def _is_constant(steps: list[dis.Instruction]) -> bool:
+    """Return whether the second argument of a call is a text, if the first one is a variable or its attributes."""
+    k = 0
+    while k < len(steps) and steps[k].opname.startswith(
+        ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME") if k == 0 else "LOAD_ATTR"
+    ):
+        k += 1
+    return 0 < k < len(steps) and steps[k].opname == "LOAD_CONST" and isinstance(steps[k].argval, str)
+
+
+@cache
+def is_users(module: str) -> bool:
+    """Return whether a module, by its name, is the user's own and no installed package."""
+    root = module.partition(".")[0]
+    if root in OWN or (root in sys.stdlib_module_names and root != "__main__"):
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return "site-packages" not in file and "dist-packages" not in file
+
+
+def is_own(x: Any) -> bool:
+    """Return whether a module or class is of burnpy or NumPy."""
+    name = getattr(x, "__module__", None) or x.__name__
+    return str(name).partition(".")[0] in OWN
+
+
+def is_read_by_others(cls: type) -> bool:
+    """Return whether a class inherits Python code of an installed package, which may read any attribute."""
+    plain = ("builtins", "abc", "collections.abc", "typing", "enum", "types", "argparse")
+    return any(not is_users(each.__module__) and each.__module__ not in plain for each in cls.__mro__)
+
+
+def reads_outside(f: Any) -> bool:
+    """Return whether a function reads what is outside of the program, such as the time."""
+    names = _OUTSIDE.get(getattr(f, "__module__", None) or "", ())
+    return f.__name__ != "fspath" if names is None else f.__name__ in names
+
+
+def functions_of(member: Any) -> list[Any]:
+    """Return the functions in a member of a class: of a method, a property or another descriptor."""
+    if isinstance(member, (staticmethod, classmethod)):
+        return [member.__func__]
+    if isinstance(member, property):
+        return [f for f in (member.fget, member.fset) if f is not None]
+    if isinstance(member, cached_property):
+        return [member.func]
+    return [member] if isinstance(member, FunctionType) or hasattr(member, "__wrapped__") else []
+
+
+IMMUTABLE = (
+    *(int, float, complex, str, bytes, type(None), type(...), range, slice, enum.Enum, np.generic, np.dtype),
+    *(date, time, timedelta, tzinfo, Decimal, Fraction, PurePath, Pattern, UUID),
+)
+"""Classes of values that never change, which are compared by value."""
+MISSING = object()
+"""The value of a variable or attribute that does not exist."""
+_LOOPED = 400
+"""The number of places from which on they are compared in a loop, as functions that are so long take long to make."""
+
+
+class Place(NamedTuple):
+    """One thing that a function reads, and what it was while it was recorded."""
+
+    label: str  #: the expression of it in the function's code
+    text: str  #: the expression that reads it, with the numbers of objects in braces
+    objects: tuple[Any, ...]
+    value: Any  #: what it was; of a container, its members
+    members: bool = False  #: whether the members of a container are compared
+
+    def now(self) -> Any:
+        """Return what it is now."""
+        names = {f"x{k}": x for k, x in enumerate(self.objects)}
+        try:
+            found = eval(self.text.format(*names), names)
+        except Exception:
+            return MISSING
+        return members_of(found) if self.members else found
+
+    def holds(self) -> bool:
+        """Return whether it is what it was."""
+        now = self.now()
+        return same_members(now, self.value) if self.members else same(now, self.value)
+
+
+def members_of(container: Any) -> Any:
+    """Return the members of a container as a tuple, those of a dict after its keys."""
+    return (*container, *container.values()) if isinstance(container, Mapping) else tuple(container)
+
+
+def same(now: Any, before: Any) -> bool:
+    """Return whether two values make no difference to code: the same object, or equal values that never change."""
+    if now is before:
+        return True
+    if type(now) is not type(before):
+        return False
+    if isinstance(now, float):
+        return bool(now.hex() == before.hex())  # 0.0 is not -0.0, and nan is nan
+    if type(now) is tuple:
+        return same_members(now, before)
+    return isinstance(now, IMMUTABLE) and bool(now == before)
+
+
+def same_members(now: Any, before: Any) -> bool:
+    """Return whether two tuples have members that make no difference to code."""
+    return now is not MISSING and len(now) == len(before) and all(map(same, now, before))
+
+
+def of_places(places: Collection[Place]) -> Callable[[], bool]:
+    """Return a function that returns whether all places are what they were."""
+    if len(places) > _LOOPED:
+        return lambda: all(place.holds() for place in places)
+    source = Source()
+    for place in places:
+        now = place.text.format(*[source.bind(x) for x in place.objects])
+        if not place.members:
+            value, x = source.bind(place.value), place.value
+            if x is not None and x is not MISSING and isinstance(x, (*IMMUTABLE, tuple)):
+                source.write(f"if (x := {now}) is not {value} and not {source.bind(same)}(x, {value}): return False")
+            else:
+                source.write(f"if {now} is not {value}: return False")
+            continue
+        before, alike = place.value, source.bind(is_)
+        mapping = isinstance(place.objects[0], Mapping)
+        count = len(before) // (1 + mapping)
+        tests = [f"len({now}) != {count}"]
+        if mapping:
+            tests.append(f"not all(map({alike}, {now}.values(), {source.bind(before[count:])}))")
+            before = before[:count]
+        tests.append(f"not all(map({alike}, {now}, {source.bind(before)}))")
+        equal = f"{source.bind(same_members)}({source.bind(members_of)}({now}), {source.bind(place.value)})"
+        source.write(f"if ({' or '.join(tests)}) and not {equal}: return False")
+    made: Callable[[], bool] = source.definition([], "True", "holds", [])({})
+
+    def holds() -> bool:
+        try:
+            return made()
+        except Exception:  # a variable that was deleted, or an object without its attribute
+            return False
+
+    return holds
+
+
+def state_of(x: Any, names: Container[str]) -> Callable[[], str] | None:
+    """Return a function that returns the state of a random generator, or of the one that a module shares."""
+    if x is np and "random" in names:
+        x = np.random
+    if x is random or x is np.random:
+        x = random._inst if x is random else np.random.mtrand._rand
+    if isinstance(x, random.SystemRandom):
+        return None
+    if isinstance(x, random.Random):
+        return lambda: str(x.getstate())
+    if isinstance(x, np.random.Generator):
+        return lambda: str(x.bit_generator.state)
+    return (lambda: str(x.get_state())) if isinstance(x, np.random.RandomState) else None
+
+
+def is_locked(x: Any) -> bool:
+    """Return whether nobody can write to an array: it shows bytes, or a view that cannot be opened."""
+    while isinstance(x, np.ndarray):
+        if x.flags.writeable or x.flags.owndata:
+            return False
+        x = x.base
+    return isinstance(x, bytes) or (isinstance(x, memoryview) and x.readonly)
+
+
+def bytes_of(x: Any) -> bytes:
+    """Return the shape, dtype and elements of an array as bytes."""
+    return f"{x.shape}{x.dtype}".encode() + x.tobytes()  # type: ignore[no-any-return]  # of NumPy
+
+
+def content_of(cell: CellType) -> Any:
+    """Return the value of a variable of an enclosing function; `MISSING` if it has none yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+def slot_of(member: Any, x: Any) -> Any:
+    """Return the value of a slot of an object."""
+    try:
+        return member.__get__(x)
+    except AttributeError:
+        return MISSING
+
+
+class Captured:
+    """The places outside of a function's arguments that it reads, with what they were.
+
+    Args:
+        places: the places.
+        generators: the random generators of Python and NumPy that it may draw from, with their states.
+    """
+
+    def __init__(self, places: Iterable[Place] = (), generators: Iterable[Place] = ()) -> None:
+        self.places, self._generators = tuple(places), tuple(generators)
+        self._holds: Callable[[], bool] | None = None
+
+    def holds(self) -> bool:
+        """Return whether all places are what they were."""
+        if self._holds is None:
+            self._holds = of_places(self.places)
+        return self._holds()
+
+    def drawn(self) -> str | None:
+        """Return the expression of a generator that was drawn from meanwhile; None if there is none."""
+        return next((place.label for place in self._generators if not place.holds()), None)
+
+    def changed(self) -> tuple[str, str] | None:
+        """Return the expression of the first place that has another value, and the change as text; None if none has."""
+        for place in self.places:
+            if not place.holds():
+                if place.members or place.value is True:
+                    return place.label, "has other elements now"
+                return place.label, f"was {_shown(place.value)} and is {_shown(place.now())} now"
+        return None
+
+
+def _shown(value: Any) -> str:
+    if value is MISSING:
+        return "missing"
+    return f"{value!r:.60}" if isinstance(value, IMMUTABLE) else f"another {type(value).__name__}"
