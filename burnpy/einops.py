@@ -30,6 +30,11 @@ from burnpy.typevars import B
 
 __all__ = ["einsum", "pack", "rearrange", "reduce", "repeat", "unpack"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 T = TypeVar("T", bound=TensorBase[Any])
 Numeric: TypeAlias = Literal["min", "max", "sum", "mean", "prod"]
 

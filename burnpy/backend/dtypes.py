@@ -1,4 +1,4 @@
-"""The supported dtypes: one table of them, conversion of what names one, and PyTorch's promotion within a kind."""
+"""The supported dtypes: one table of them, conversion of their names, and PyTorch's promotion within a kind."""
 
 from __future__ import annotations
 

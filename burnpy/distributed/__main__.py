@@ -22,7 +22,7 @@ def command(ranks: int, program: Sequence[str], mpiexec: str, version: str, root
         ranks: the number of processes.
         program: what follows ``python``: a file or ``-m module``, with its arguments.
         mpiexec: the path of the library's launcher.
-        version: the first line of what it says about its version.
+        version: the first line that it prints for ``--version``.
         root: whether the user is root.
 
     >>> command(4, ["train.py"], "mpiexec", "mpiexec (Open MPI) 5.0.11", root=True)[:4]

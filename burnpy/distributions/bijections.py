@@ -49,6 +49,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 class Bijection(Module[B]):
     """An invertible, differentiable function of tensors.
 

@@ -351,6 +351,13 @@ class Independent(Distribution[B, V]):
         """Return the sum of the base's over the dimensions of the event."""
         return self._summed(self.base.log_prob(value))
 
+    def enumerate_support(self, *, expand: bool = True) -> V:
+        """Return all values of the base; with dimensions of its batch in the event, the product of them is an error."""
+        if self.ndims:
+            name = type(self.base).__name__
+            raise ArgumentError(f"independent() of {name} has a value for each combination; enumerate those of {name}")
+        return self.base.enumerate_support(expand=expand)
+
     def entropy(self) -> Tensor[B]:
         """Return the sum of the base's over the dimensions of the event."""
         return self._summed(self.base.entropy())

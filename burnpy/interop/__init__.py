@@ -1,5 +1,9 @@
 """Formats of other systems: `burnpy.interop.onnx`."""
 
-from __future__ import annotations
-
 from burnpy.interop import onnx as onnx
+
+__all__ = ["onnx"]
+
+
+def __dir__() -> list[str]:
+    return __all__

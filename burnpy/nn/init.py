@@ -52,6 +52,11 @@ __all__ = [
     "gain",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Fans: TypeAlias = tuple[int, int]
 """(fan_in, fan_out)."""
 FanMode: TypeAlias = Literal["fan_in", "fan_out"]

@@ -66,6 +66,9 @@ class FrozenList(tuple[V, ...]):
     if not TYPE_CHECKING:  # type checkers see a plain tuple
         __setitem__ = __delitem__ = append = extend = insert = pop = remove = clear = sort = reverse = _refuse
 
+        def __add__(self, other: Any) -> tuple[Any, ...]:
+            return self._refuse() if isinstance(other, list) else tuple.__add__(self, other)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return FrozenList, (tuple(self),)
 

@@ -7,7 +7,7 @@ from functools import cache, partial
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Never, NoReturn, Self
 
-from burnpy.backend.errors import CallError, DeviceError, KindError, NotTrackedError, ShapeError, a
+from burnpy.backend.errors import CallError, DeviceError, ImmutableError, KindError, NotTrackedError, ShapeError, a
 from burnpy.tensor.call_errors import inherit_method
 from burnpy.tensor.host_data import notify, watches
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
@@ -72,6 +72,9 @@ class _ReadByCall:
         from burnpy.tensor.grad_method import GradMethod
 
         return GradMethod(MethodType(self.of_class(cls), tensor))
+
+    def __set__(self, tensor: Any, value: object) -> NoReturn:
+        raise ImmutableError("x.grad cannot be assigned to; each loss.backward() returns new gradients: x.grad(grads)")
 
 
 class Differentiation(TensorBase[B]):

@@ -212,4 +212,6 @@ def applied(tensor: TensorBase[Any], ufunc: Any, method: str, inputs: tuple[Any,
     row = row_of(ufunc.__name__) if method == "__call__" else None
     what = f"np.{called}() got {a(type(tensor).__name__)} of shape {tensor.shape}, but computes with arrays"
     ours = "x == y" if ufunc.__name__ == "equal" else row.ours if row is not None else None
+    if ours and any(isinstance(other, np.ndarray) for other in inputs):
+        ours += ", and make tensors of arrays first: Tensor.from_data(array, device=x.device)"
     raise KindError(f"{what}; {f'write {ours}' if ours else 'compute with tensors, or pass x.to_numpy()'}")

@@ -53,7 +53,10 @@ def gradcheck(
     elements: int = 32,
     seed: int = 0,
 ) -> bool:
-    """Check derivatives in reverse and forward mode against central differences; the arguments are PyTorch's.
+    """Check derivatives in reverse and forward mode against central differences.
+
+    The arguments that PyTorch's has too mean the same, but forward mode is checked by default: for a `Function` without
+    jvp() pass ``check_forward_ad=False``, here and to `gradgradcheck`.
 
     The results of ``f`` are multiplied by random weights and summed; the derivative of that sum by each input is
     compared element by element for inputs with at most ``elements`` elements, and along two random directions. ``f``
@@ -86,6 +89,8 @@ def gradcheck(
 
     >>> x = Tensor[NumPy].from_data([0.3, -0.7], dtype="float64")
     >>> gradcheck(lambda x: (x * x).exp(), x)
+    True
+    >>> gradcheck(lambda x, y: x * y, (x, x + 1.0))  # several inputs are one tuple
     True
     """
     if more:
@@ -225,6 +230,7 @@ def _problem(
                 f"{operation}() needs float64, and input {k} is {x.dtype}: with a step of {eps} differences of "
                 f"{x.dtype} are mostly rounding; convert it first, as in x.to_dtype('float64')"
             )
+    xs = tuple(x.detach().set_require_grad(x.is_require_grad()) for x in xs)  # results of operations are points too
     generator = np.random.default_rng(seed)
     before = [x.to_numpy().copy() for x in xs]
     outs = results(f, xs)

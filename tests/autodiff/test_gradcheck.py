@@ -31,6 +31,7 @@ def test_takes(check: Any) -> None:
 def test_takes_tensors_that_can_be_differentiated() -> None:
     assert gradcheck(lambda x: x.sin(), Tensor.from_inner(X))
     assert gradcheck(lambda x: x.sin(), Tensor.from_inner(X).require_grad())
+    assert gradcheck(lambda x: x.sin(), Tensor.from_inner(X).require_grad() * 2.0)
 
 
 @pytest.mark.parametrize(

@@ -246,5 +246,8 @@ def test_all_values_of_finite_distributions() -> None:
         assert ours.log_prob(values).exp().sum(dim=0).allclose(f64([1.0, 1.0]), rtol=1e-12)
     with pytest.raises(ArgumentError, match="Poisson has infinitely many values"):
         d.Poisson(p).enumerate_support()
+    assert d.Bernoulli(p).independent(0).enumerate_support().tolist() == [[0.0, 0.0], [1.0, 1.0]]
+    with pytest.raises(ArgumentError, match="of Bernoulli has a value for each combination"):
+        d.Bernoulli(p).independent(1).enumerate_support()
     with pytest.raises(ArgumentError, match="an equal total_count"):
         d.Binomial(f64([1.0, 2.0]), 0.5).enumerate_support()

@@ -62,5 +62,5 @@ def test_a_guess_finds_the_feature() -> None:
         if not any(definition.search(path.read_text(encoding="utf-8")) for path in files):
             missed.append(line)
     assert len(missed) <= 4, (
-        f"{len(missed)} guesses miss: {missed}; name the file by what a reader seeks, or change the guess"
+        f"{len(missed)} guesses miss: {missed}; name the file as a reader seeks it, or change the guess"
     )

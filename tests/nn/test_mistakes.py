@@ -443,6 +443,7 @@ def test_a_list_of_modules_says_that_it_is_a_tuple() -> None:
             lambda x: x.append(nn.Relu()),
             lambda x: x.pop(),
             lambda x: x.__setitem__(0, nn.Relu()),
+            lambda x: x + list(x),
         ]
         for call in calls:
             with pytest.raises(errors.ImmutableError, match=r"is a tuple once __init__ is done, .* model\.replace"):
@@ -450,5 +451,6 @@ def test_a_list_of_modules_says_that_it_is_a_tuple() -> None:
     longer = model.replace({"layers": (*model.layers, nn.Relu())})
     assert len(longer.layers) == 3
     assert isinstance(model.layers, tuple)
+    assert len(model.layers + longer.layers) == 5
     assert model.layers == (*model.layers,)
     assert type(model.sizes) is tuple

@@ -38,6 +38,7 @@ ARITHMETIC: list[Mistake] = [
     (lambda x, i, b: x if x.grad else None, KindError, ["x.grad is a method", "x.grad(grads)"]),
     (lambda x, i, b: np.asarray(x.grad), KindError, ["x.grad is a method", "x.grad(grads)"]),
     (lambda x, i, b: x.device == "cpu", DeviceError, ["compare devices with `is`"]),
+    (lambda x, i, b: setattr(x, "grad", None), ImmutableError, ["loss.backward() returns new", "x.grad(grads)"]),
     (lambda x, i, b: x - x.grad, KindError, ["sub()", "grads = loss.backward()", "x.grad(grads)"]),
     (lambda x, i, b: x @ Param(x), KindError, ["matmul()", "a Param of shape (2, 3)", ".value"]),
     (
@@ -54,6 +55,7 @@ ARITHMETIC: list[Mistake] = [
     (lambda x, i, b: x / [1.0, 2.0], KindError, ["div()", "list", "from_data"]),
     (lambda x, i, b: x - np.ones(3), KindError, ["sub()", "ndarray", "from_data"]),
     (lambda x, i, b: np.ones(3) - x, KindError, ["ndarray"]),
+    (lambda x, i, b: np.add(x, np.ones(3)), KindError, ["write x.add(y), and", "Tensor.from_data(array,"]),
     (lambda x, i, b: "a" * x, KindError, ["'a'"]),
     (lambda x, i, b: x + Tensor[Autodiff[NumPy]].ones((2, 3)), DeviceError, ["NumPy", "Autodiff[NumPy]", "from_inner"]),
     (lambda x, i, b: i // 0, ArgumentError, ["floor_divide", "zero", "float"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import burnpy
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import DeviceError
+from burnpy.distributions import bijections
 
 functions: Any = burnpy  # mistakes that type checkers would find
 
@@ -45,8 +47,10 @@ def test_the_method_grad_is_called_and_inspected_as_any_other() -> None:
 
 
 def test_packages_list_their_public_names() -> None:
-    for module in (burnpy, burnpy.nn, burnpy.func, burnpy.optim, burnpy.backend):
-        assert not {"Any", "annotations", "attached", "missing", "lazy_attributes"} & {*dir(module)}, module
+    packages = [import_module(f"burnpy.{name}") for name in functions._PACKAGES.split()]
+    for module in (burnpy, *packages, burnpy.nn.functional, burnpy.nn.init, bijections):
+        assert not {"Any", "annotations", "attached", "missing", "cache", "math", "np", "a"} & {*dir(module)}, module
+        assert {*getattr(module, "__all__", ())} <= {*dir(module)}
     assert callable(burnpy.func.grad)
     with pytest.raises(AttributeError, match=r"burnpy\.func\.grad\(f\)"):
         functions.grad
