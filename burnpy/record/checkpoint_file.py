@@ -207,7 +207,7 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
             which a temporary file is uploaded; it needs the extra ``burnpy[remote]`` and fsspec's package for it.
         unnamed: rejects positional parts; every part is passed by keyword.
         parts: the values to save, by name: a module; an optimizer or any other object with an ``into_record()``; a
-            `Generator`, or one of NumPy or Python, of which `load` gives the state; tensors, arrays, None, bools,
+            `Generator`, or one of NumPy or Python, whose state `load` returns; tensors, arrays, None, bools,
             numbers and strings; lists, tuples and dicts of all these.
 
     Raises:

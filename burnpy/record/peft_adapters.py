@@ -134,6 +134,8 @@ def _with_others(model: M, others: Mapping[str, Any], source: str) -> tuple[M, s
     unknown = others.keys() - {part.name for path in state for part in names[path]}
     if unknown:
         name = min(unknown)
+        if "lora_" in name:
+            raise StateError(f"{source} has {name}, and burnpy has adapters of linear layers alone; nothing was loaded")
         raise StateError(
             f"{source} has {name} of shape {others[name].shape}, which was trained beside the adapters, and this "
             f"{type(model).__name__} has no such parameter; nothing was loaded"

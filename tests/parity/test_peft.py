@@ -12,6 +12,7 @@ import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor, nn, record
 from burnpy.backend import NumPy
+from burnpy.errors import StateError
 from burnpy.models import BertClassifier, Gpt2, Llama, Vit
 from burnpy.optim import Adam
 
@@ -226,3 +227,12 @@ def test_adapters_of_parts_of_a_fused_layer_are_written(tmp_path: Path) -> None:
     np.testing.assert_allclose(logits(read, TOKENS), wanted, rtol=1e-4, atol=1e-5)
     back = record.from_peft(model, tmp_path).valid()
     np.testing.assert_allclose(back(IntTensor[NumPy].from_data(TOKENS)).to_numpy(), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_adapters_of_embeddings_are_refused(tmp_path: Path) -> None:
+    net = MODELS["gpt2"].net()
+    net.save_pretrained(tmp_path / "model")
+    peft.get_peft_model(net, peft.LoraConfig(target_modules=["c_attn", "wte"])).save_pretrained(tmp_path)
+    model: Any = Gpt2.from_pretrained(tmp_path / "model", device=Train)
+    with pytest.raises(StateError, match="lora_embedding_A, and burnpy has adapters of linear layers alone"):
+        record.from_peft(model, tmp_path)
