@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import builtins
 import contextvars
+import ctypes
 import io
 import logging
 import operator
@@ -86,7 +87,8 @@ _REFUSED: dict[Any, str] = {
     (type(os.environ),): "the variables of the environment",
     (weakref.ReferenceType, weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet):
         "whose objects may be gone",
-    (bytearray, memoryview, array, mmap): "a buffer that can be written to",
+    (bytearray, memoryview, array, mmap, ctypes.Array, ctypes.Structure, ctypes.Union, ctypes._SimpleCData):
+        "a buffer that can be written to",
 }  # fmt: skip
 """Kinds of objects whose changes cannot be seen at little cost, as messages say them."""
 _UNREAD = (
@@ -182,7 +184,9 @@ class _Search:
         """Search an object that the function can reach."""
         if isinstance(x, Path) and not self.names.isdisjoint(_OF_FILES):
             _refuse(label, "a path of a file that it looks at")
-        if x is MISSING or isinstance(x, (*IMMUTABLE, TensorBase, Backend, GenericAlias, UnionType, CodeType)):
+        if x is MISSING or isinstance(x, (TensorBase, Backend, GenericAlias, UnionType, CodeType)):
+            return
+        if isinstance(x, IMMUTABLE) and not is_users(type(x).__module__):
             return
         if id(x) in self._seen:
             return
@@ -205,6 +209,7 @@ class _Search:
             self.place(f"{label}.func", x.func, "{0}.func", x)
             self.members(f"{label}.args", x.args)
             self.members(f"{label}.keywords", x.keywords)
+            self.object(x, label)
         elif isinstance(x, (operator.attrgetter, operator.methodcaller)):
             self.found.update(part for name in x.__reduce__()[1] if isinstance(name, str) for part in name.split("."))
         elif isinstance(x, type):
@@ -217,6 +222,8 @@ class _Search:
             self.object(x, label)
         elif isinstance(x, np.ndarray):
             self.array(x, label)
+            if is_users(type(x).__module__):
+                self.object(x, label)
         elif (state := state_of(x, self.names)) is not None:
             self.generators.append(Place(label, "{0}()", (state,), state()))
         elif isinstance(x, ModuleType):
@@ -226,6 +233,8 @@ class _Search:
             self.network(x, label)
         elif "__wrapped__" in getattr(x, "__dict__", ()):  # by `functools.wraps` or `functools.cache`
             self.value(x.__wrapped__, label)
+            if is_users(type(x).__module__) or type(x).__module__ == "functools":
+                self.object(x, label)
         else:
             self.object(x, label)
 
@@ -381,8 +390,10 @@ class _Search:
         users, space = is_users(cls.__module__), getattr(x, "__dict__", None)
         if isinstance(x, Iterator) and not users:
             _refuse(label, f"{a(cls.__name__)}, which gives other values each time")
-        if isinstance(x, _UNREAD) or is_own(cls):
+        if isinstance(x, _UNREAD) or (is_own(cls) and (space is None or cls.__module__.startswith("burnpy"))):
             return
+        if isinstance(x, BaseException):
+            self.place(f"{label}.args", x.args, "{0}.args", x)
         if users:
             self.places.append(Place(f"the class of {label}", "{0}.__class__", (x,), cls))
             known = self.class_(cls)
@@ -399,7 +410,7 @@ class _Search:
         elif isinstance(x, SimpleNamespace) or cls.__module__ == "argparse":
             self.attributes(x, vars(x), label)
         elif space is not None:
-            if not isinstance(x, _CONTAINERS) or space:
+            if not isinstance(x, _CONTAINERS) or space or self.missing:
                 self.members(f"the attributes of {label}", space)
         elif (
             not isinstance(x, _CONTAINERS)

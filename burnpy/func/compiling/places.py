@@ -273,6 +273,8 @@ def state_of(x: Any, names: Container[str]) -> Callable[[], str] | None:
         return None
     if isinstance(x, random.Random):
         return lambda: str(x.getstate())
+    if isinstance(x, np.random.BitGenerator):
+        return lambda: str(x.state)
     if isinstance(x, np.random.Generator):
         return lambda: str(x.bit_generator.state)
     return (lambda: str(x.get_state())) if isinstance(x, np.random.RandomState) else None

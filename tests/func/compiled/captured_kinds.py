@@ -39,7 +39,7 @@ class Program(NamedTuple):
 
 
 _COMMON = """
-import array, collections, contextvars, copy, dataclasses, datetime, enum, functools, io, itertools, math, operator, os
+import array, collections, contextvars, copy, ctypes, dataclasses, datetime, enum, functools, io, itertools, math, operator, os
 from pathlib import Path
 import random, secrets, sys, threading, time, types, uuid, weakref
 import numpy as np
@@ -172,6 +172,18 @@ KINDS: list[Kind] = [
         of a frozen data class | new | @dataclasses.dataclass(frozen=True)⏎class D: k: float = 2.0⏎o = D() | x * o.k | o = D(3.0)
         of a function | new | def f(x): return x * f.k⏎f.k = 2.0 | f(x) | f.k = 3.0
         of a function, that appears | new | def f(x): return x * getattr(f, "k", 2.0) | f(x) | f.k = 3.0
+        of a partial function, that appears | new | f = functools.partial(abs) | x * getattr(f, "k", 2.0) | f.k = 3.0
+        of a function with a cache, that appears | new | f = functools.cache(lambda: 2.0) | x * getattr(f, "k", 2.0) | f.k = 3.0
+        of an object that wraps a function | new | class W(Object):⏎ def __call__(self, x): return self.__wrapped__(x) * self.k⏎w = functools.update_wrapper(W(), lambda x: x) | w(x) | w.k = 3.0
+        of an ordered dict, that appears | new | o = collections.OrderedDict() | x * getattr(o, "k", 2.0) | o.k = 3.0
+        of a number of a subclass | new | class F(float): pass⏎o = F(2.0)⏎o.k = 2.0 | x * o.k | o.k = 3.0
+        of a text of a subclass, that appears | new | class S(str): pass⏎o = S("a") | x * getattr(o, "k", 2.0) | o.k = 3.0
+        of an enum's member, that appears | new | E = enum.Enum("E", "a", module=__name__)⏎o = E.a | x * getattr(o, "k", 2.0) | o.k = 3.0
+        of a subclass of int | new | class I(int): k = 2.0⏎o = I(1) | x * o.k | I.k = 3.0
+        of a subclass of arrays | new | class A(np.ndarray): k = 2.0⏎o = np.ones(2).view(A) | x * o.k | A.k = 3.0
+        of an array of a subclass, that appears | new | class A(np.ndarray): pass⏎o = np.ones(2).view(A) | x * getattr(o, "k", 2.0) | o.k = 3.0
+        of an object of NumPy's | new | o = np.poly1d([2.0]) | x * float(o(1.0)) | o.coeffs[0] = 3.0
+        an exception's args | new | o = ValueError(2.0) | x * o.args[0] | o.args = (3.0,)
         a method set later on the instance | new | o = Object() | o.scaled(x) | o.scaled = lambda x: x * 7.0
         a method set later on the class | new | o = Object() | o.scaled(x) | Object.scaled = lambda self, x: x * 7.0
         a method set later on a subclass | new | class S(Object): pass⏎o = S() | o.scaled(x) | S.scaled = lambda self, x: x * 7.0
@@ -243,6 +255,7 @@ KINDS: list[Kind] = [
         array.array | refused | k = array.array("d", [2.0]) | x * k[0] | k[0] = 3.0
         a bytearray | refused | k = bytearray(b"a") | x * k[0] | k[0] = 3
         a memoryview | refused | k = memoryview(bytearray(b"a")) | x * k[0] | k[0] = 3
+        a number of ctypes | refused | k = ctypes.c_double(2.0) | x * k.value | k.value = 3.0
         a memoryview of bytes | same | k = memoryview(b"a") | x * k[0] | pass
         a file in memory | refused | k = io.BytesIO(b"ab") | x * len(k.read(1)) | k.write(b"a")
         """),
@@ -271,6 +284,7 @@ KINDS: list[Kind] = [
         a file of NumPy's | refused | k = 1 | x * float(np.loadtxt("numbers.txt")) | pass
         random | refused | k = 1 | x * random.random() | pass
         numpy.random | refused | k = 1 | x * float(np.random.rand()) | pass
+        a bit generator | refused | k = np.random.PCG64(0) | x * (k.random_raw() % 7) | pass
         a NumPy generator | refused | k = np.random.default_rng(0) | x * k.random() | pass
         a Python generator of random numbers | refused | k = random.Random(0) | x * k.random() | pass
         a weak reference | refused | o = Object()⏎k = weakref.ref(o) | x * k().k | pass
