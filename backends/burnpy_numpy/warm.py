@@ -109,7 +109,7 @@ OPTIMIZERS: tuple[Callable[[], optim.Optimizer], ...] = (
     lambda: optim.Sgd(momentum=0.9),
     lambda: optim.Sgd(momentum=0.9, nesterov=True, weight_decay=1e-4),
     *(optim.Adam, optim.AdamW, optim.Adamax, optim.NAdam, optim.RAdam),
-    *(optim.AdaGrad, optim.AdaDelta, optim.RmsProp, optim.Lion, optim.Lamb, optim.Adafactor),
+    *(optim.AdaGrad, optim.AdaDelta, optim.RmsProp, optim.Lion, optim.Lamb, optim.Adafactor, optim.Asgd, optim.Rprop),
 )
 
 
