@@ -528,6 +528,25 @@ class Once(Function):
         return tx * y + ty * x
 
 
+def test_a_tensor_kept_as_an_attribute_is_named() -> None:
+    class Kept(Function):
+        @staticmethod
+        def forward(ctx: Context, x: Tensor[B]) -> Tensor[B]:
+            ctx.square = x * x
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx: Context, grad: Tensor[B]) -> Any:
+            return grad * ctx.square * 3.0
+
+    x = leaf([2.0])
+    assert Kept.apply(x).backward()[x].tolist() == [12.0]  # one level has one device
+    with pytest.raises(
+        errors.DeviceError, match=r"Autodiff\[NumPy\] .*; ctx\.square stays .* ctx\.save_for_backward\(\)"
+    ):
+        Kept.apply(leaf([2.0], Twice)).backward()
+
+
 def test_once_differentiable() -> None:
     x = leaf([2.0])
     y = Tensor[Train].from_data([3.0], dtype="float64")

@@ -14,7 +14,7 @@ from numbers import Number
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, DeviceError
 from burnpy.backend.functions import signature
 from burnpy.tensor.host_data import watching
 from burnpy.tensor.levels import is_followed, open_levels, values_beneath, working_on
@@ -39,8 +39,10 @@ def call_user_code(who: str, expected: str, function: Callable[..., Any], device
             return function(*args)
         with working_on(device):
             return function(*args)
-    except TypeError:
+    except TypeError as error:
         refuse_signature(who, expected, function, args)
+        if isinstance(error, DeviceError):
+            refuse_attributes(error, *args)
         raise
 
 
@@ -61,6 +63,16 @@ def refuse_signature(who: str, expected: str, function: Callable[..., Any], args
             f"{who} takes ({names}) and was called with {len(args)} argument{'' if len(args) == 1 else 's'} ({error}); "
             f"let it take {expected}"
         ) from None
+
+
+def refuse_attributes(error: DeviceError, ctx: Any = None, *args: object) -> None:
+    """Raise an error that names a tensor kept as an attribute of ``ctx``, which is of the level of forward()."""
+    for name, value in getattr(ctx, "__dict__", {}).items():
+        if isinstance(value, TensorBase) and value.kind == "float":
+            raise DeviceError(
+                f"{str(error).partition(';')[0]}; ctx.{name} stays on the device of forward(): keep tensors with "
+                "ctx.save_for_backward(), and read ctx.saved_tensors"
+            ) from None
 
 
 def positional(
