@@ -11,14 +11,15 @@ from burnpy.func.user_functions import (
     Argnums,
     Derivative,
     DerivativeByBoth,
-    DerivativeByOne,
+    DerivativeBySecond,
     DerivativeWithAux,
-    OfOne,
-    OfOneWithAux,
-    OfTwo,
+    Lambda,
+    LambdaOfTwo,
+    LambdaWithAux,
+    Unknown,
     ValueAndDerivative,
     ValueAndDerivativeByBoth,
-    ValueAndDerivativeByOne,
+    ValueAndDerivativeBySecond,
     ValueAndDerivativeWithAux,
     checked_function,
     select_arguments,
@@ -27,100 +28,84 @@ from burnpy.func.user_functions import (
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
-from burnpy.typevars import B, T, U
+from burnpy.typevars import B
 
 P = ParamSpec("P")
 A = TypeVar("A")
+X = TypeVar("X", bound=Any)  # so that checkers take the arguments of a lambda for Any
+Y = TypeVar("Y", bound=Any)
 
 
 @overload
-def grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
-    f: OfOne, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
-) -> Derivative: ...
+def grad(f: Lambda, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False) -> Derivative[..., Unknown]: ...
 
 
 @overload
-def grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
-    f: OfTwo, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
-) -> DerivativeByOne: ...
+def grad(f: LambdaOfTwo, argnums: Literal[1], *, has_aux: Literal[False] = False) -> DerivativeBySecond: ...
 
 
 @overload
-def grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
-    f: OfTwo, argnums: Literal[1], *, has_aux: Literal[False] = False
-) -> DerivativeByOne: ...
-
-
-@overload
-def grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
-    f: OfTwo, argnums: tuple[Literal[0], Literal[1]], *, has_aux: Literal[False] = False
+def grad(
+    f: LambdaOfTwo, argnums: tuple[Literal[0], Literal[1]], *, has_aux: Literal[False] = False
 ) -> DerivativeByBoth: ...
 
 
 @overload
-def grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
-    f: OfOneWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True]
-) -> DerivativeWithAux[A]: ...
+def grad(f: LambdaWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True]) -> DerivativeWithAux[A]: ...
 
 
 @overload
 def grad(
-    f: Callable[Concatenate[Tensor[B], P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
-) -> Callable[Concatenate[Tensor[B], P], Tensor[B]]: ...
+    f: Callable[Concatenate[X, P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> Derivative[Concatenate[X, P], X]: ...
 
 
 @overload
 def grad(
-    f: Callable[Concatenate[T, P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
-) -> Callable[Concatenate[T, P], T]: ...
+    f: Callable[Concatenate[X, P], tuple[Tensor[B], A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> Callable[Concatenate[X, P], tuple[X, A]]: ...
 
 
 @overload
 def grad(
-    f: Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
-) -> Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]]: ...
+    f: Callable[Concatenate[X, Y, P], Tensor[B]], argnums: Literal[1], *, has_aux: Literal[False] = False
+) -> Callable[Concatenate[X, Y, P], Y]: ...
 
 
 @overload
 def grad(
-    f: Callable[Concatenate[T, P], tuple[Tensor[B], A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
-) -> Callable[Concatenate[T, P], tuple[T, A]]: ...
-
-
-@overload
-def grad(
-    f: Callable[Concatenate[T, U, P], Tensor[B]], argnums: Literal[1], *, has_aux: Literal[False] = False
-) -> Callable[Concatenate[T, U, P], U]: ...
-
-
-@overload
-def grad(
-    f: Callable[Concatenate[T, U, P], Tensor[B]],
+    f: Callable[Concatenate[X, Y, P], Tensor[B]],
     argnums: tuple[Literal[0], Literal[1]],
     *,
     has_aux: Literal[False] = False,
-) -> Callable[Concatenate[T, U, P], tuple[T, U]]: ...
+) -> Callable[Concatenate[X, Y, P], tuple[X, Y]]: ...
 
 
 @overload
 def grad(
-    f: Callable[Concatenate[T, U, P], tuple[Tensor[B], A]], argnums: Literal[1], *, has_aux: Literal[True]
-) -> Callable[Concatenate[T, U, P], tuple[U, A]]: ...
+    f: Callable[Concatenate[X, Y, P], tuple[Tensor[B], A]], argnums: Literal[1], *, has_aux: Literal[True]
+) -> Callable[Concatenate[X, Y, P], tuple[Y, A]]: ...
 
 
 @overload
 def grad(
-    f: Callable[Concatenate[T, U, P], tuple[Tensor[B], A]],
+    f: Callable[Concatenate[X, Y, P], tuple[Tensor[B], A]],
     argnums: tuple[Literal[0], Literal[1]],
     *,
     has_aux: Literal[True],
-) -> Callable[Concatenate[T, U, P], tuple[tuple[T, U], A]]: ...
+) -> Callable[Concatenate[X, Y, P], tuple[tuple[X, Y], A]]: ...
 
 
 @overload
-def grad(
-    f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums = 0, *, has_aux: bool = False
-) -> Any: ...
+def grad(f: Callable[P, Tensor[Any]]) -> Derivative[P, Any]: ...
+
+
+@overload
+def grad(f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums, *, has_aux: bool = False) -> Any: ...
+
+
+@overload
+def grad(f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums = 0, *, has_aux: bool) -> Any: ...
 
 
 @explained
@@ -144,8 +129,9 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
         KindError: ``f`` does not return a float tensor, or an argument to differentiate by has a leaf that is not one.
         ArgumentError: a position in ``argnums`` is out of range or repeated.
 
-    Type checkers infer the types of named functions, trees included. Pyright takes a lambda for a function of one
-    tensor, or of two; mypy infers no type for it.
+    Type checkers infer the types of named functions, trees included. The arguments of a lambda are Any to them, and its
+    gradient has the type of the argument in the call. With a lambda and ``argnums`` or ``has_aux``, mypy infers Any:
+    write a ``def``, or assign the lambda to a variable of a ``Callable`` type.
 
     >>> x = Tensor[NumPy].from_data(3.0)
     >>> grad(lambda x: x * grad(lambda y: x * y)(x))(x).item()  # d/dx [x · d/dy (x · y)] = d/dx x²
@@ -164,92 +150,84 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
 
 
 @overload
-def value_and_grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
-    f: OfOne, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
-) -> ValueAndDerivative: ...
+def value_and_grad(
+    f: Lambda, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> ValueAndDerivative[..., Unknown]: ...
 
 
 @overload
-def value_and_grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
-    f: OfTwo, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
-) -> ValueAndDerivativeByOne: ...
+def value_and_grad(
+    f: LambdaOfTwo, argnums: Literal[1], *, has_aux: Literal[False] = False
+) -> ValueAndDerivativeBySecond: ...
 
 
 @overload
-def value_and_grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
-    f: OfTwo, argnums: Literal[1], *, has_aux: Literal[False] = False
-) -> ValueAndDerivativeByOne: ...
-
-
-@overload
-def value_and_grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
-    f: OfTwo, argnums: tuple[Literal[0], Literal[1]], *, has_aux: Literal[False] = False
+def value_and_grad(
+    f: LambdaOfTwo, argnums: tuple[Literal[0], Literal[1]], *, has_aux: Literal[False] = False
 ) -> ValueAndDerivativeByBoth: ...
 
 
 @overload
-def value_and_grad(  # type: ignore[overload-overlap]  # for lambdas, and functions of any backend
-    f: OfOneWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+def value_and_grad(
+    f: LambdaWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True]
 ) -> ValueAndDerivativeWithAux[A]: ...
 
 
 @overload
 def value_and_grad(
-    f: Callable[Concatenate[Tensor[B], P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
-) -> Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], Tensor[B]]]: ...
+    f: Callable[Concatenate[X, P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> ValueAndDerivative[Concatenate[X, P], tuple[Tensor[B], X]]: ...
 
 
 @overload
 def value_and_grad(
-    f: Callable[Concatenate[T, P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
-) -> Callable[Concatenate[T, P], tuple[Tensor[B], T]]: ...
+    f: Callable[Concatenate[X, P], tuple[Tensor[B], A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> Callable[Concatenate[X, P], tuple[tuple[Tensor[B], A], X]]: ...
 
 
 @overload
 def value_and_grad(
-    f: Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
-) -> Callable[Concatenate[Tensor[B], P], tuple[tuple[Tensor[B], A], Tensor[B]]]: ...
+    f: Callable[Concatenate[X, Y, P], Tensor[B]], argnums: Literal[1], *, has_aux: Literal[False] = False
+) -> Callable[Concatenate[X, Y, P], tuple[Tensor[B], Y]]: ...
 
 
 @overload
 def value_and_grad(
-    f: Callable[Concatenate[T, P], tuple[Tensor[B], A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
-) -> Callable[Concatenate[T, P], tuple[tuple[Tensor[B], A], T]]: ...
-
-
-@overload
-def value_and_grad(
-    f: Callable[Concatenate[T, U, P], Tensor[B]], argnums: Literal[1], *, has_aux: Literal[False] = False
-) -> Callable[Concatenate[T, U, P], tuple[Tensor[B], U]]: ...
-
-
-@overload
-def value_and_grad(
-    f: Callable[Concatenate[T, U, P], Tensor[B]],
+    f: Callable[Concatenate[X, Y, P], Tensor[B]],
     argnums: tuple[Literal[0], Literal[1]],
     *,
     has_aux: Literal[False] = False,
-) -> Callable[Concatenate[T, U, P], tuple[Tensor[B], tuple[T, U]]]: ...
+) -> Callable[Concatenate[X, Y, P], tuple[Tensor[B], tuple[X, Y]]]: ...
 
 
 @overload
 def value_and_grad(
-    f: Callable[Concatenate[T, U, P], tuple[Tensor[B], A]], argnums: Literal[1], *, has_aux: Literal[True]
-) -> Callable[Concatenate[T, U, P], tuple[tuple[Tensor[B], A], U]]: ...
+    f: Callable[Concatenate[X, Y, P], tuple[Tensor[B], A]], argnums: Literal[1], *, has_aux: Literal[True]
+) -> Callable[Concatenate[X, Y, P], tuple[tuple[Tensor[B], A], Y]]: ...
 
 
 @overload
 def value_and_grad(
-    f: Callable[Concatenate[T, U, P], tuple[Tensor[B], A]],
+    f: Callable[Concatenate[X, Y, P], tuple[Tensor[B], A]],
     argnums: tuple[Literal[0], Literal[1]],
     *,
     has_aux: Literal[True],
-) -> Callable[Concatenate[T, U, P], tuple[tuple[Tensor[B], A], tuple[T, U]]]: ...
+) -> Callable[Concatenate[X, Y, P], tuple[tuple[Tensor[B], A], tuple[X, Y]]]: ...
+
+
+@overload
+def value_and_grad(f: Callable[P, Tensor[Any]]) -> ValueAndDerivative[P, Any]: ...
 
 
 @overload
 def value_and_grad(
-    f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums = 0, *, has_aux: bool = False
+    f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums, *, has_aux: bool = False
+) -> Any: ...
+
+
+@overload
+def value_and_grad(
+    f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums = 0, *, has_aux: bool
 ) -> Any: ...
 
 

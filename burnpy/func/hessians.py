@@ -9,7 +9,15 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.func.gradients import gradient_of
 from burnpy.func.jacobians import jacobian_by
 from burnpy.func.products import pushed, vjp
-from burnpy.func.user_functions import Argnums, Derivative, OfOne, checked_function, matching, select_arguments, several
+from burnpy.func.user_functions import (
+    Argnums,
+    DerivativeOfTensors,
+    Lambda,
+    checked_function,
+    matching,
+    select_arguments,
+    several,
+)
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
@@ -22,7 +30,9 @@ HessianMode: TypeAlias = Literal[
 
 
 @overload
-def hessian(f: OfOne, argnums: Literal[0] = 0, *, mode: HessianMode = "forward-over-reverse") -> Derivative: ...
+def hessian(
+    f: Lambda, argnums: Literal[0] = 0, *, mode: HessianMode = "forward-over-reverse"
+) -> DerivativeOfTensors: ...
 
 
 @overload

@@ -26,10 +26,10 @@ from burnpy.func.pytree import Structure, map_tree, tensors_in
 from burnpy.func.user_functions import (
     Argnums,
     ChosenArguments,
-    Derivative,
-    DerivativeWithAux,
-    OfOne,
-    OfOneWithAux,
+    DerivativeOfTensors,
+    DerivativeOfTensorsWithAux,
+    Lambda,
+    LambdaWithAux,
     checked_function,
     select_arguments,
 )
@@ -46,24 +46,24 @@ JacobianMode = Literal["reverse", "forward"]
 
 @overload
 def jacobian(
-    f: OfOne,
+    f: Lambda,
     argnums: Literal[0] = 0,
     *,
     mode: JacobianMode = "reverse",
     has_aux: Literal[False] = False,
     chunk_size: int | None = None,
-) -> Derivative: ...
+) -> DerivativeOfTensors: ...
 
 
 @overload
 def jacobian(
-    f: OfOneWithAux[A],
+    f: LambdaWithAux[A],
     argnums: Literal[0] = 0,
     *,
     mode: JacobianMode = "reverse",
     has_aux: Literal[True],
     chunk_size: int | None = None,
-) -> DerivativeWithAux[A]: ...
+) -> DerivativeOfTensorsWithAux[A]: ...
 
 
 @overload
@@ -144,13 +144,13 @@ class JacobianInOneMode(Protocol):
 
     @overload
     def __call__(
-        self, f: OfOne, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False, chunk_size: int | None = None
-    ) -> Derivative: ...
+        self, f: Lambda, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False, chunk_size: int | None = None
+    ) -> DerivativeOfTensors: ...
 
     @overload
     def __call__(
-        self, f: OfOneWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True], chunk_size: int | None = None
-    ) -> DerivativeWithAux[A]: ...
+        self, f: LambdaWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True], chunk_size: int | None = None
+    ) -> DerivativeOfTensorsWithAux[A]: ...
 
     @overload
     def __call__(

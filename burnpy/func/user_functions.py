@@ -1,22 +1,22 @@
 """Functions to differentiate: the selection of their arguments, checks of arguments and outputs, and their types.
 
-Nothing in a lambda says which backend its arguments are on. With these protocols type checkers infer a type for it, as
-a function of tensors on any backend, and for its derivative. Only the overloads of `burnpy.func` use them.
+Nothing in a lambda says what its arguments are, so type checkers infer the type of its derivative from the arguments of
+the call, by these protocols. Only the overloads of `burnpy.func` use them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 from burnpy.autodiff.tools.user_code import probable_cause
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.func.pytree import LEAF, MismatchError, Structure, describe_tree, flatten, holds_none
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase
-from burnpy.typevars import B
+from burnpy.typevars import B, T, U
 
 Argnums: TypeAlias = "int | tuple[int, ...]"
 """The position of the argument to differentiate by, or a tuple of positions."""
@@ -197,7 +197,120 @@ def several(api: str, primals: Any, what: str = "primals") -> tuple[tuple[Any, .
 # ruff: noqa: D102  # the docstring of the class documents ``__call__``
 
 
+P = ParamSpec("P")
+A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Unknown:
+    """The type of the result of a lambda, as nothing says what its arguments are.
+
+    Only Any can be passed for it, so a function whose result has a type is no `Lambda`. There are no instances.
+    """
+
+
+Lambda: TypeAlias = "Callable[[Any], Unknown] | Callable[[Any, Any], Unknown] | Callable[[Any, Any, Any], Unknown]"
+LambdaOfTwo: TypeAlias = Callable[[Any, Any], Unknown]
+LambdaWithAux: TypeAlias = "Callable[[Any], tuple[Unknown, A]] | Callable[[Any, Any], tuple[Unknown, A]]"
+
+
+class Derivative(Protocol[P, R_co]):
+    """The derivative of a function with respect to its first argument, with that argument's type."""
+
+    __wrapped__: Callable[..., Any]
+    """The function, which tells a derivative from other functions."""
+
+    @overload
+    def __call__(self: Derivative[..., Unknown], x: T, /, *args: Any, **kwargs: Any) -> T: ...
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+class ValueAndDerivative(Protocol[P, R_co]):
+    """The value of a function and its derivative with respect to its first argument."""
+
+    @overload
+    def __call__(
+        self: ValueAndDerivative[..., Unknown], x: Tensor[B], /, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor[B], Tensor[B]]: ...
+
+    @overload
+    def __call__(
+        self: ValueAndDerivative[..., Unknown], x: T, /, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor[Any], T]: ...
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+class DerivativeWithAux(Protocol[A_co]):
+    """The derivative of a lambda with respect to its first argument, and its auxiliary data."""
+
+    def __call__(self, x: T, /, *args: Any, **kwargs: Any) -> tuple[T, A_co]: ...
+
+
+class DerivativeBySecond(Protocol):
+    """The derivative of a lambda with respect to its second argument."""
+
+    def __call__(self, x: Any, y: T, /, *args: Any, **kwargs: Any) -> T: ...
+
+
+class DerivativeByBoth(Protocol):
+    """The derivative of a lambda with respect to its first two arguments."""
+
+    def __call__(self, x: T, y: U, /, *args: Any, **kwargs: Any) -> tuple[T, U]: ...
+
+
+class ValueAndDerivativeWithAux(Protocol[A_co]):
+    """The value of a lambda, its auxiliary data, and its derivative with respect to its first argument."""
+
+    @overload
+    def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[tuple[Tensor[B], A_co], Tensor[B]]: ...
+
+    @overload
+    def __call__(self, x: T, /, *args: Any, **kwargs: Any) -> tuple[tuple[Tensor[Any], A_co], T]: ...
+
+
+class ValueAndDerivativeBySecond(Protocol):
+    """The value of a lambda and its derivative with respect to its second argument."""
+
+    @overload
+    def __call__(self, x: Any, y: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], Tensor[B]]: ...
+
+    @overload
+    def __call__(self, x: Any, y: T, /, *args: Any, **kwargs: Any) -> tuple[Tensor[Any], T]: ...
+
+
+class ValueAndDerivativeByBoth(Protocol):
+    """The value of a lambda and its derivative with respect to its first two arguments."""
+
+    @overload
+    def __call__(self, x: T, y: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], tuple[T, Tensor[B]]]: ...
+
+    @overload
+    def __call__(self, x: T, y: U, /, *args: Any, **kwargs: Any) -> tuple[Tensor[Any], tuple[T, U]]: ...
+
+
+class DerivativeOfTensors(Protocol):
+    """The Jacobian or Hessian of a lambda: a tensor for a tensor, else a tree whose type follows from both trees."""
+
+    @overload
+    def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> Tensor[B]: ...
+
+    @overload
+    def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class DerivativeOfTensorsWithAux(Protocol[A_co]):
+    """The Jacobian of a lambda, and its auxiliary data."""
+
+    @overload
+    def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], A_co]: ...
+
+    @overload
+    def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> tuple[Any, A_co]: ...
 
 
 class OfOne(Protocol):
@@ -206,63 +319,19 @@ class OfOne(Protocol):
     def __call__(self, x: Tensor[B], /) -> Tensor[B]: ...
 
 
-class OfOneWithAux(Protocol[A_co]):
-    """A function of one tensor that returns a pair (output, aux)."""
-
-    def __call__(self, x: Tensor[B], /) -> tuple[Tensor[B], A_co]: ...
-
-
 class OfTwo(Protocol):
     """A function of two tensors."""
 
     def __call__(self, x: Tensor[B], y: Tensor[B], /) -> Tensor[B]: ...
 
 
-class Derivative(Protocol):
-    """The derivative of a function with respect to its first argument, a tensor."""
+class OfOneAndMore(Protocol):
+    """A function of a tensor, and of anything."""
 
     def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> Tensor[B]: ...
 
 
-class DerivativeWithAux(Protocol[A_co]):
-    """The derivative of a function with respect to its first argument, and the function's auxiliary data."""
-
-    def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], A_co]: ...
-
-
-class DerivativeByOne(Protocol):
-    """The derivative of a function of two tensors with respect to one of them."""
+class OfTwoAndMore(Protocol):
+    """A function of two tensors, and of anything."""
 
     def __call__(self, x: Tensor[B], y: Tensor[B], /, *args: Any, **kwargs: Any) -> Tensor[B]: ...
-
-
-class DerivativeByBoth(Protocol):
-    """The derivative of a function of two tensors with respect to both."""
-
-    def __call__(self, x: Tensor[B], y: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], Tensor[B]]: ...
-
-
-class ValueAndDerivative(Protocol):
-    """The value of a function and its derivative with respect to its first argument, a tensor."""
-
-    def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], Tensor[B]]: ...
-
-
-class ValueAndDerivativeWithAux(Protocol[A_co]):
-    """The value of a function, its auxiliary data, and its derivative with respect to its first argument."""
-
-    def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[tuple[Tensor[B], A_co], Tensor[B]]: ...
-
-
-class ValueAndDerivativeByOne(Protocol):
-    """The value of a function of two tensors and its derivative with respect to one of them."""
-
-    def __call__(self, x: Tensor[B], y: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], Tensor[B]]: ...
-
-
-class ValueAndDerivativeByBoth(Protocol):
-    """The value of a function of two tensors and its derivative with respect to both."""
-
-    def __call__(
-        self, x: Tensor[B], y: Tensor[B], /, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor[B], tuple[Tensor[B], Tensor[B]]]: ...

@@ -16,7 +16,7 @@ from burnpy.batching.batch_methods import BatchedValue
 from burnpy.batching.batched import Batched, Randomness
 from burnpy.func.derivative_levels import Level, base_for, primitive_on
 from burnpy.func.pytree import MismatchError, Structure, describe_tree, flatten, paths, tensors_in
-from burnpy.func.user_functions import Derivative, DerivativeByOne, OfOne, OfTwo, checked_function
+from burnpy.func.user_functions import Derivative, OfOne, OfOneAndMore, OfTwo, OfTwoAndMore, checked_function
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import stack
 from burnpy.tensor.levels import constant, raised
@@ -30,13 +30,22 @@ if not MYPY:  # which would choose these for gradients of functions of models, t
 
     @overload
     def vmap(
+        f: Derivative[P, T],
+        in_dims: BatchDims = 0,
+        out_dims: BatchDims = 0,
+        *,
+        randomness: Randomness = "error",
+        chunk_size: int | None = None,
+    ) -> Derivative[P, T]: ...
+    @overload
+    def vmap(
         f: OfOne,
         in_dims: BatchDims = 0,
         out_dims: BatchDims = 0,
         *,
         randomness: Randomness = "error",
         chunk_size: int | None = None,
-    ) -> Derivative: ...  # a function of a tensor and of anything, as a derivative is
+    ) -> OfOneAndMore: ...
     @overload
     def vmap(
         f: OfTwo,
@@ -45,7 +54,7 @@ if not MYPY:  # which would choose these for gradients of functions of models, t
         *,
         randomness: Randomness = "error",
         chunk_size: int | None = None,
-    ) -> DerivativeByOne: ...
+    ) -> OfTwoAndMore: ...
 
 
 @overload
@@ -67,7 +76,7 @@ def vmap(  # pyright: ignore[reportOverlappingOverload]  # as above
     *,
     randomness: Randomness = "error",
     chunk_size: int | None = None,
-) -> DerivativeByOne: ...
+) -> OfTwoAndMore: ...
 
 
 @explained

@@ -126,18 +126,33 @@ assert_type(jvp(lambda t: (t * t, 3), x, x, has_aux=True), tuple[Tensor[NumPy], 
 assert_type(linearize(lambda t: t * t, x)[1](x), Tensor[NumPy])
 assert_type(hvp(lambda t: (t * t).sum(), x, x), tuple[Tensor[NumPy], Tensor[NumPy]])
 assert_type(vhp(lambda a, b: (a * b).sum(), (x, x), (x, x))[1], tuple[Tensor[NumPy], Tensor[NumPy]])
-if not MYPY:  # and what is called before these are known by pyright; to mypy, where overloads meet a lambda, it is Any
-    assert_type(grad(lambda t: (t * t).sum())(x), Tensor[NumPy])
-    assert_type(grad(lambda t: (t * t).sum())(on_graph), Tensor[Autodiff[NumPy]])
-    assert_type(grad(lambda t: (t * x).sum())(x), Tensor[NumPy])
-    assert_type(grad(lambda a, b: (a * b).sum())(x, x), Tensor[NumPy])
+# and those of `grad` take their type from the arguments of the call.
+model = Linear(2, 1, device=NumPy)
+assert_type(grad(lambda t: (t * t).sum())(x), Tensor[NumPy])
+assert_type(grad(lambda t: (t * t).sum())(on_graph), Tensor[Autodiff[NumPy]])
+assert_type(grad(lambda t: (t * x).sum())(x), Tensor[NumPy])
+assert_type(grad(lambda t: (x * t).sum())(x), Tensor[NumPy])
+assert_type(grad(lambda t: energy(t))(x), Tensor[NumPy])
+assert_type(grad(grad(lambda t: t * t * t))(x[0]), Tensor[NumPy])
+assert_type(grad(lambda a, b: (a * b).sum())(x, x), Tensor[NumPy])
+assert_type(grad(lambda a, b, scale: (a * b * scale).sum())(x, x, 2.0), Tensor[NumPy])
+assert_type(grad(lambda p: (p["w"] * x).sum())(params), Params)
+assert_type(grad(lambda m: m(x).sum())(model), Linear[NumPy])
+assert_type(grad(lambda m, t: m(t).sum())(model, x), Linear[NumPy])
+assert_type(value_and_grad(lambda t: (t * t).sum())(x), tuple[Tensor[NumPy], Tensor[NumPy]])
+_, slope_of_model = value_and_grad(lambda m, t: m(t).sum())(model, x)
+assert_type(slope_of_model, Linear[NumPy])
+if (
+    not MYPY
+):  # With argnums or has_aux several overloads accept a lambda, whose arguments are Any: then mypy infers Any.
     assert_type(grad(lambda a, b: (a * b).sum(), 1)(x, x), Tensor[NumPy])
-    assert_type(grad(lambda a, b: (a * b).sum(), (0, 1))(x, x), tuple[Tensor[NumPy], Tensor[NumPy]])
+    assert_type(grad(lambda m, t: m(t).sum(), 1)(model, x), Tensor[NumPy])
+    assert_type(grad(lambda m, t: m(t).sum(), (0, 1))(model, x), tuple[Linear[NumPy], Tensor[NumPy]])
     assert_type(grad(lambda t: ((t * t).sum(), 3), has_aux=True)(x), tuple[Tensor[NumPy], int])
-    assert_type(value_and_grad(lambda t: (t * t).sum())(x), tuple[Tensor[NumPy], Tensor[NumPy]])
+    assert_type(grad(lambda m, t: (m(t).sum(), 3), has_aux=True)(model, x), tuple[Linear[NumPy], int])
     assert_type(value_and_grad(lambda a, b: (a * b).sum(), 1)(x, x), tuple[Tensor[NumPy], Tensor[NumPy]])
-    at, found = value_and_grad(lambda a, b: (a * b).sum(), (0, 1))(x, x)
-    assert_type(found, tuple[Tensor[NumPy], Tensor[NumPy]])
+    at, found = value_and_grad(lambda m, t: m(t).sum(), (0, 1))(model, x)
+    assert_type(found, tuple[Linear[NumPy], Tensor[NumPy]])
     (at, three), slopes = value_and_grad(lambda t: ((t * t).sum(), 3), has_aux=True)(x)
     assert_type(at, Tensor[NumPy])
     assert_type(three, int)
@@ -147,6 +162,12 @@ if not MYPY:  # and what is called before these are known by pyright; to mypy, w
     assert_type(jacfwd(lambda t: (t * t, 3), has_aux=True)(x), tuple[Tensor[NumPy], int])
     assert_type(hessian(lambda t: (t * t).sum(), mode="reverse-over-reverse")(x), Tensor[NumPy])
     assert_type(hessian(grad(lambda t: (t * t).sum()))(x), Tensor[NumPy])
+# The Jacobian by a model is a tree of the shapes of both, for which there is no type.
+jacobian(lambda m: m(x))(model)
+hessian(lambda p: (p["w"] * x).sum())(params)
+# A lambda in a variable of a type is what a def is.
+of_pair: Callable[[Tensor[NumPy], Params], Tensor[NumPy]] = lambda t, p: (t * p["w"]).sum()  # noqa: E731
+assert_type(grad(of_pair, 1)(x, params), Params)
 
 
 def scaled(t: Tensor[B], scale: float = 1.0) -> Tensor[B]:
@@ -175,9 +196,6 @@ assert_type(hessian(total)(x), Tensor[NumPy])
 
 def truth(t: Tensor[NumPy]) -> BoolTensor[NumPy]:
     return t > 0.0
-
-
-model = Linear(2, 1, device=NumPy)
 
 
 def model_loss(m: Linear[NumPy], t: Tensor[NumPy], y: Tensor[NumPy]) -> Tensor[NumPy]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from burnpy import BoolTensor, Tensor, compiled
 from burnpy.backend import NumPy
-from burnpy.func import cond, scan, while_loop
+from burnpy.func import cond, grad, scan, while_loop
 
 x = Tensor[NumPy].from_data([1.0, 2.0])
 
@@ -71,3 +71,18 @@ def a_condition_that_gives_a_number() -> None:
 def a_scan_of_a_tensor() -> None:
     """takes a function"""
     scan(x, x, x)  # E
+
+
+def a_gradient_without_its_arguments() -> None:
+    """missing 1 required positional argument"""
+    grad(scaled)(x)  # E
+
+
+def a_gradient_at_a_list() -> None:
+    """only float tensors have derivatives"""
+    grad(halved)([1.0])  # E
+
+
+def a_gradient_of_a_condition() -> None:
+    """a function that returns a float tensor of one element"""
+    grad(large)(x)  # E
