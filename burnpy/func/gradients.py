@@ -238,7 +238,8 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool
     Arguments and errors are those of `grad`.
 
     Returns:
-        A function that returns the pair (value, gradient); with ``has_aux``, ((value, aux), gradient).
+        A function that returns the pair (value, gradient); with ``has_aux``, ((value, aux), gradient). To type
+        checkers the value of a lambda is a ``Tensor[Any]``.
 
     >>> value, gradient = value_and_grad(lambda x: x.square().sum())(Tensor[NumPy].from_data([1.0, 2.0]))
     >>> value.item(), gradient.tolist()

@@ -229,12 +229,7 @@ class Derivative(Protocol[P, R_co]):
 
 
 class ValueAndDerivative(Protocol[P, R_co]):
-    """The value of a function and its derivative with respect to its first argument."""
-
-    @overload
-    def __call__(
-        self: ValueAndDerivative[..., Unknown], x: Tensor[B], /, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor[B], Tensor[B]]: ...
+    """The value of a function, of any backend for a lambda, and its derivative with respect to its first argument."""
 
     @overload
     def __call__(
@@ -266,30 +261,18 @@ class DerivativeByBoth(Protocol):
 class ValueAndDerivativeWithAux(Protocol[A_co]):
     """The value of a lambda, its auxiliary data, and its derivative with respect to its first argument."""
 
-    @overload
-    def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[tuple[Tensor[B], A_co], Tensor[B]]: ...
-
-    @overload
     def __call__(self, x: T, /, *args: Any, **kwargs: Any) -> tuple[tuple[Tensor[Any], A_co], T]: ...
 
 
 class ValueAndDerivativeBySecond(Protocol):
     """The value of a lambda and its derivative with respect to its second argument."""
 
-    @overload
-    def __call__(self, x: Any, y: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], Tensor[B]]: ...
-
-    @overload
     def __call__(self, x: Any, y: T, /, *args: Any, **kwargs: Any) -> tuple[Tensor[Any], T]: ...
 
 
 class ValueAndDerivativeByBoth(Protocol):
     """The value of a lambda and its derivative with respect to its first two arguments."""
 
-    @overload
-    def __call__(self, x: T, y: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], tuple[T, Tensor[B]]]: ...
-
-    @overload
     def __call__(self, x: T, y: U, /, *args: Any, **kwargs: Any) -> tuple[Tensor[Any], tuple[T, U]]: ...
 
 
