@@ -32,12 +32,15 @@ from burnpy.typevars import B
 
 P = ParamSpec("P")
 A = TypeVar("A")
+MYPY = False  # True to mypy, by this name
 X = TypeVar("X", bound=Any)  # so that checkers take the arguments of a lambda for Any
 Y = TypeVar("Y", bound=Any)
 
 
-@overload
-def grad(f: Lambda, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False) -> Derivative[..., Unknown]: ...
+if not MYPY:  # which would choose this for methods that return Self, too, as in grad(Tensor.square)
+
+    @overload
+    def grad(f: Lambda, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False) -> Derivative[..., Unknown]: ...
 
 
 @overload
@@ -101,6 +104,12 @@ def grad(f: Callable[P, Tensor[Any]]) -> Derivative[P, Any]: ...
 
 
 @overload
+def grad(  # pyright: ignore[reportOverlappingOverload]  # as above
+    f: Lambda, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> Derivative[..., Unknown]: ...
+
+
+@overload
 def grad(f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums, *, has_aux: bool = False) -> Any: ...
 
 
@@ -149,10 +158,12 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
     return gradient
 
 
-@overload
-def value_and_grad(
-    f: Lambda, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
-) -> ValueAndDerivative[..., Unknown]: ...
+if not MYPY:  # which would choose this for methods that return Self, too, as in grad(Tensor.square)
+
+    @overload
+    def value_and_grad(
+        f: Lambda, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+    ) -> ValueAndDerivative[..., Unknown]: ...
 
 
 @overload
@@ -217,6 +228,12 @@ def value_and_grad(
 
 @overload
 def value_and_grad(f: Callable[P, Tensor[Any]]) -> ValueAndDerivative[P, Any]: ...
+
+
+@overload
+def value_and_grad(  # pyright: ignore[reportOverlappingOverload]  # as above
+    f: Lambda, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
+) -> ValueAndDerivative[..., Unknown]: ...
 
 
 @overload

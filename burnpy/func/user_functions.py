@@ -218,6 +218,7 @@ LambdaWithAux: TypeAlias = "Callable[[Any], tuple[Unknown, A]] | Callable[[Any, 
 class Derivative(Protocol[P, R_co]):
     """The derivative of a function with respect to its first argument, with that argument's type."""
 
+    __name__: str
     __wrapped__: Callable[..., Any]
     """The function, which tells a derivative from other functions."""
 

@@ -26,17 +26,20 @@ from burnpy.typevars import T
 P = ParamSpec("P")
 MYPY = False  # True to mypy, by this name
 
+
+@overload
+def vmap(
+    f: Derivative[P, T],
+    in_dims: BatchDims = 0,
+    out_dims: BatchDims = 0,
+    *,
+    randomness: Randomness = "error",
+    chunk_size: int | None = None,
+) -> Derivative[P, T]: ...
+
+
 if not MYPY:  # which would choose these for gradients of functions of models, too, as in vmap(grad(loss))
 
-    @overload
-    def vmap(
-        f: Derivative[P, T],
-        in_dims: BatchDims = 0,
-        out_dims: BatchDims = 0,
-        *,
-        randomness: Randomness = "error",
-        chunk_size: int | None = None,
-    ) -> Derivative[P, T]: ...
     @overload
     def vmap(
         f: OfOne,

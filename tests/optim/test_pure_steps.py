@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -431,7 +432,7 @@ def squares(tree: Any) -> Any:
 def test_trees_of_tensors(name: str, backward: bool) -> None:
     tree = map_tree(lambda x: x.require_grad() if backward else x.inner(), TREES[name])
     optim = Adam()
-    gradients = (lambda t: squares(t).backward()) if backward else grad(squares)
+    gradients: Callable[[Any], Any] = (lambda t: squares(t).backward()) if backward else grad(squares)
     step = compiled(lambda tree, state, lr: optim.pure_step(lr, tree, gradients(tree), state))
     stepped = eager = replayed = tree
     state = pure = optim.init(tree)
