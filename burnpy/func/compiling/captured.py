@@ -174,7 +174,7 @@ class _Search:
         """Search the classes of an argument, whose tensors and settings the keys of plans compare."""
         children = children_of(x)
         if children is None or hasattr(type(x), "named_modules"):
-            self.value(x, f"{a(type(x).__name__)}")
+            self.value(x, a(type(x).__name__))
             return
         self.class_(type(x))
         for child in children:
