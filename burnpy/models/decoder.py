@@ -43,8 +43,8 @@ class Decoder(Pretrained[B]):
 
     @property
     @abstractmethod
-    def capacity(self) -> int:
-        """The largest number of tokens in a sequence."""
+    def capacity(self) -> int | None:
+        """The largest number of tokens in a sequence; None if there is no limit."""
 
     @abstractmethod
     def hidden(
@@ -147,7 +147,7 @@ class Decoder(Pretrained[B]):
         if tokens.ndim != 2 or not tokens.shape[1]:
             raise ShapeError(f"{name} takes tokens of shape (N, T) with at least one token, got shape {tokens.shape}")
         length = past + tokens.shape[1]
-        if length > self.capacity:
+        if self.capacity is not None and length > self.capacity:
             raise ArgumentError(f"{name} takes up to {self.capacity} tokens, got {length}")
 
 

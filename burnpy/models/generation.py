@@ -143,7 +143,7 @@ def check_prompts(name: str, model: Decoder[Any], prompts: Sequence[Prompt], max
                 f"{name}() got {where} with the token {outside[0]}, and {type(model).__name__} has a vocabulary of "
                 f"{model.vocabulary}; the tokenizer is of another model"
             )
-        if len(prompt) + max_new > model.capacity:
+        if model.capacity is not None and len(prompt) + max_new > model.capacity:
             raise ArgumentError(
                 f"{name}() got {where} of {len(prompt)} tokens and max_new={max_new}, and {type(model).__name__} has "
                 f"room for {model.capacity} in all"

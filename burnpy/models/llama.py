@@ -245,7 +245,8 @@ def _scaling(kind: str, rest: dict[str, Any], length: int) -> RotaryScaling | No
     if kind == "linear":
         return LinearScaling(taken("factor"))
     if kind == "dynamic":
-        return DynamicScaling(taken("factor"), taken("original_max_position_embeddings", length))
+        taken("original_max_position_embeddings", None)  # transformers scales from max_position_embeddings alone
+        return DynamicScaling(taken("factor"), length)
     if kind == "llama3":
         original = taken("original_max_position_embeddings", length)
         return Llama3Scaling(taken("factor"), original, taken("low_freq_factor"), taken("high_freq_factor"))
@@ -381,9 +382,10 @@ class Llama(Decoder[B]):
         return tuple([layer.attention for layer in self.layers])
 
     @property
-    def capacity(self) -> int:
-        """The largest number of tokens in a sequence."""
-        return self.config.max_position_embeddings
+    def capacity(self) -> int | None:
+        """The largest number of tokens in a sequence; None if a scaled rotary encoding goes beyond training's."""
+        scaled = all(self.config.rotary(each).scaling is not None for each in {*self.config.layer_types})
+        return None if scaled else self.config.max_position_embeddings
 
     @classmethod
     def from_pretrained(

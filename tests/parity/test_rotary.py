@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from burnpy import Generator, Tensor
+from burnpy import Generator, IntTensor, Tensor
 from burnpy.backend import NumPy
+from burnpy.models import Llama
 from burnpy.nn import (
     DynamicScaling,
     LinearScaling,
@@ -136,3 +138,29 @@ def test_the_attention_of_qwen_3() -> None:
     inputs = Tensor[NumPy].from_data(x)
     np.testing.assert_allclose(ours(inputs, causal=True).to_numpy(), expected.numpy(), atol=2e-6)
     np.testing.assert_allclose(ours.weights(inputs, causal=True).to_numpy(), weights.numpy(), atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"rope_type": "linear", "factor": 2.0},
+        {"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 8},
+        {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 8},
+    ],
+    ids=lambda parameters: parameters["rope_type"],
+)
+def test_scaled_models_go_beyond_the_positions_of_training(parameters: dict[str, Any], tmp_path: Path) -> None:
+    """The dynamic base follows ``max_position_embeddings``, whatever the original number is said to be."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
+    config = transformers.LlamaConfig(
+        vocab_size=50, max_position_embeddings=16, rope_parameters={**parameters, "rope_theta": 10000.0}, **sizes
+    )
+    theirs = transformers.LlamaForCausalLM(config).eval()
+    theirs.save_pretrained(tmp_path)
+    tokens = torch.randint(0, 50, (1, 40))
+    with torch.no_grad():
+        expected = theirs(tokens).logits.numpy()
+    model = Llama.from_pretrained(tmp_path, device=NumPy)
+    found = model(IntTensor[NumPy].from_data(tokens.numpy()))
+    np.testing.assert_allclose(found.to_numpy(), expected, atol=1e-6)
