@@ -232,7 +232,7 @@ class _Search:
         elif hasattr(type(x), "named_modules"):
             self.network(x, label)
         elif "__wrapped__" in getattr(x, "__dict__", ()):  # by `functools.wraps` or `functools.cache`
-            self.value(x.__wrapped__, label)
+            self.value(vars(x)["__wrapped__"], label)
             if is_users(type(x).__module__) or type(x).__module__ == "functools":
                 self.object(x, label)
         else:
