@@ -384,7 +384,7 @@ class Llama(Decoder[B]):
     @property
     def capacity(self) -> int | None:
         """The largest number of tokens in a sequence; None if a scaled rotary encoding goes beyond training's."""
-        scaled = all(self.config.rotary(each).scaling is not None for each in {*self.config.layer_types})
+        scaled = all(self.config.rotary(each).scaling is not None for each in set(self.config.layer_types))
         return None if scaled else self.config.max_position_embeddings
 
     @classmethod
