@@ -149,6 +149,10 @@ DIFFERENT: dict[tuple[str, str], Difference] = {
     ),
     ("abs", "gradient"): Difference(PASSED_ON, np.isnan, [[NAN]]),
     ("sign", "value"): Difference(PASSED_ON, np.isnan, [[NAN]]),
+    **{
+        (name, "gradient"): Difference("the limit where PyTorch overflows", lambda x: np.abs(x) > 1e12, [[INF, -INF]])
+        for name in ("gelu", "gelu tanh")
+    },
     ("gelu", "value"): Difference("does not overflow", lambda x: x > 1e38, [np.full(9, INF, np.float32)], False),
     ("remainder", "value"): Difference(
         "exact, also of large quotients", lambda x, y: np.abs(x / y) > 1e3, [np.ones(9), np.full(9, 5e-324)]
