@@ -337,7 +337,7 @@ def test_kernels_at_the_ends(name: str) -> None:
 
 @every_row("family", FAMILIES, ids=lambda family: family.name)
 def test_distribution_functions_at_the_ends(family: Family) -> None:
-    """Of infinities, of the ends of the support, of probabilities 0, 1 and beyond; slopes by parameters are finite."""
+    """At infinities, ends of the support, probabilities 0, 1 and beyond; slopes by parameters are finite."""
     columns = [np.array(column) for column in zip(*family.parameters, strict=True)]
     ours, theirs = family.make(*map(T.from_data, columns)), family.scipy(*columns)
     ends = [end for side in theirs.support() for end in np.ravel(side)[:1]]

@@ -105,7 +105,7 @@ def test_rules_are_used(rule: str, name: str) -> None:
 
 
 def test_rules_that_cannot_be_differentiated_again() -> None:
-    """What a rule lacks is an error in a batch, too."""
+    """A rule that is not there is an error in a batch, too."""
     first = lambda x: vmap(lambda x: DoubledOnce.apply(x, W))(x).sum()  # noqa: E731
     assert grad(first)(X).tolist() == [20.0, 40.0, 60.0]
     for twice in (

@@ -189,7 +189,7 @@ SAVED_INTERMEDIATE = (
     "and results with ctx.save_for_backward(), and compute it from them in backward(), or decorate that with "
     "once_differentiable"
 )
-"""What forward() did, see `FunctionCall.lost`."""
+"""The record of a forward(): see `FunctionCall.lost`."""
 TAKES = {
     "forward": "ctx, and then each argument of apply()",
     "backward": "ctx, and then the gradient of each result",

@@ -45,7 +45,7 @@ class Minimum(NamedTuple, Generic[X]):
     steps: IntTensor[Any]
     """The number of steps."""
     converged: BoolTensor[Any]
-    """Whether it converged."""
+    """True if it converged."""
 
 
 def minimize(

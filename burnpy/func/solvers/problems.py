@@ -145,7 +145,7 @@ class Solution(NamedTuple, Generic[X]):
     steps: IntTensor[Any]
     """The number of steps."""
     converged: BoolTensor[Any]
-    """Whether it converged."""
+    """True if it converged."""
 
 
 def largest(x: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.errors import LoadingError, path_shown
+from burnpy.backend.errors import BurnpyError, LoadingError, path_shown
 from burnpy.backend.lazy import needed
 from burnpy.interop.onnx.exporting import BUFFERS
 from burnpy.interop.onnx.graph import Graph, GraphNode, joined, run
@@ -146,7 +146,11 @@ def folded(nodes: Sequence[GraphNode], constants: Mapping[str, Any]) -> tuple[tu
         values = [known.get(name) if name else None for name in node.inputs]
         is_fixed = node.call is not None and node.kind not in UNFOLDED and bool(values)
         if is_fixed and all(value is not None or not name for name, value in zip(node.inputs, values, strict=True)):
-            out = run(Graph("", (node,), (), node.outputs), dict(known))
+            try:
+                out = run(Graph("", (node,), (), node.outputs), dict(known))
+            except BurnpyError:  # an error of the call, in a branch that is not taken perhaps
+                kept.append(node)
+                continue
             made = dict(zip(node.outputs, out, strict=True))
             if sum(x.numel() for x in made.values()) <= LARGER * (64 + sum(x.numel() for x in values if x is not None)):
                 known |= made
