@@ -63,9 +63,11 @@ def test_what_is_left_out_is_counted_by_reason_above_the_failures(tmp_path: Path
 
 @pytest.mark.slow
 def test_a_long_test_runs_where_it_is_named_or_chosen(tmp_path: Path) -> None:
-    (tmp_path / "test_a.py").write_text(TESTS)
-    lines = ran(tmp_path, "test_a.py::test_long", "test_a.py::test_heavy", "test_a.py::test_installed")
+    (tmp_path / "beside.py").touch()
+    (project := tmp_path / "project").mkdir()
+    (project / "test_a.py").write_text(TESTS)
+    lines = ran(project, "test_a.py::test_long", "test_a.py::test_heavy", "test_a.py::test_installed")
     assert "1 × needs no_such_module: `make test-heavy` installs it and runs this" in lines
     assert "2 passed, 1 skipped" in lines[-1]
-    assert "1 passed, 3 deselected" in ran(tmp_path, ".", "-m", "long")[-1]
-    assert "1 failed, 2 passed, 1 skipped" in ran(tmp_path, "test_a.py", BURNPY_LONG_TESTS="1")[-1]
+    assert "1 passed, 3 deselected" in ran(project, ".", "-m", "long")[-1]
+    assert "1 failed, 2 passed, 1 skipped" in ran(project, "test_a.py", BURNPY_LONG_TESTS="1")[-1]
