@@ -39,7 +39,7 @@ HEAVY_DOCTESTS = {
     "burnpy/interop/onnx/exporting.py": "onnx",
     "burnpy/interop/onnx/model.py": "onnx",
     "burnpy/interop/onnx/source_text.py": "onnx",
-    "burnpy/models/tokenizer.py": "tokenizers",
+    "burnpy/models/pretrained.py": "tokenizers",
 }
 """Modules whose doctests need what is heavy to install."""
 

@@ -11,8 +11,7 @@ from burnpy.distributions.distribution import Reparametrized, doubled, register_
 from burnpy.distributions.formulas import EULER, at_end, computed, on_simplex, quantile, with_ends, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
-from burnpy.special.elementary import xlogy
-from burnpy.special.gamma_and_bessel import betainc
+from burnpy.special.functions import betainc, xlogy
 from burnpy.tensor.random_parameters import OPEN_UNIT, POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I

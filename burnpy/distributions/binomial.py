@@ -12,7 +12,7 @@ from burnpy.distributions.distribution import doubled, register_kl
 from burnpy.distributions.formulas import least_count, log_binomial, of_mass, whole
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
-from burnpy.special.gamma_and_bessel import betainc
+from burnpy.special.functions import betainc
 from burnpy.tensor.joining import stack
 from burnpy.tensor.random_parameters import COUNT, NOT_NEGATIVE
 from burnpy.tensor.tensor import Tensor

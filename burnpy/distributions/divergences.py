@@ -24,8 +24,7 @@ from burnpy.distributions.normal import Normal
 from burnpy.distributions.poisson import Poisson
 from burnpy.distributions.transformed import Transformed
 from burnpy.distributions.uniform import ContinuousBernoulli, Uniform
-from burnpy.special.elementary import xlogy
-from burnpy.special.error_functions import erf
+from burnpy.special.functions import erf, xlogy
 from burnpy.tensor.operands import broadcast_shape
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B

@@ -10,7 +10,7 @@ from burnpy.distributions.distribution import Distribution, register_kl
 from burnpy.distributions.formulas import computed, least_count, log_of, of_mass, relative_entropy, whole
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
-from burnpy.special.gamma_and_bessel import gammaincc
+from burnpy.special.functions import gammaincc
 from burnpy.tensor.random_parameters import RATE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I

@@ -9,7 +9,7 @@ from burnpy.distributions.distribution import Distribution
 from burnpy.distributions.formulas import computed
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
-from burnpy.special.gamma_and_bessel import i0e, i1e
+from burnpy.special.functions import i0e, i1e
 from burnpy.tensor.random_parameters import FINITE, POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I

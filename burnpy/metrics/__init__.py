@@ -20,13 +20,11 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.metrics.accuracy": "Accuracy",
+    "burnpy.metrics.classification": "Accuracy Dice F1 FBeta IoU Precision Recall",
     "burnpy.metrics.confusion_matrix": "ConfusionMatrix",
-    "burnpy.metrics.mean": "Mean Perplexity",
+    "burnpy.metrics.regression": "MAE MSE Mean Perplexity R2",
     "burnpy.metrics.metric": "Metric plain total",
-    "burnpy.metrics.precision_recall": "F1 Dice FBeta IoU Precision Recall",
     "burnpy.metrics.ranking": "AUROC AveragePrecision",
-    "burnpy.metrics.regression": "MAE MSE R2",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.metrics.classification import ratio
 from burnpy.metrics.metric import Labels, Metric, bincount, decisions
-from burnpy.metrics.precision_recall import ratio
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
 

@@ -14,13 +14,14 @@ from burnpy.backend.lazy import attached
 _NAMES = {
     "burnpy.models.bert": "Bert BertClassifier BertConfig",
     "burnpy.models.decoder": "Decoder",
-    "burnpy.models.generation": "Beam beam_search compiled_step generate",
+    "burnpy.models.generation": (
+        "Beam Processor Sampler beam_search compiled_step generate greedy keep_min_p keep_top_k keep_top_p "
+        "repetition_penalty sampling"
+    ),
     "burnpy.models.gpt2": "Gpt2 Gpt2Config",
     "burnpy.models.llama": "Llama LlamaConfig",
-    "burnpy.models.pretrained": "Config LabelledConfig Pretrained",
+    "burnpy.models.pretrained": "Config LabelledConfig Pretrained Tokenizer",
     "burnpy.models.resnet": "ResNet ResNetConfig",
-    "burnpy.models.samplers": "Processor Sampler greedy keep_min_p keep_top_k keep_top_p repetition_penalty sampling",
-    "burnpy.models.tokenizer": "Tokenizer",
     "burnpy.models.vit": "Vit VitConfig",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""

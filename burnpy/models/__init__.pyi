@@ -2,14 +2,13 @@
 
 from burnpy.models.bert import Bert, BertClassifier, BertConfig
 from burnpy.models.decoder import Decoder
-from burnpy.models.generation import Beam, beam_search, compiled_step, generate
-from burnpy.models.gpt2 import Gpt2, Gpt2Config
-from burnpy.models.llama import Llama, LlamaConfig
-from burnpy.models.pretrained import Config, LabelledConfig, Pretrained
-from burnpy.models.resnet import ResNet, ResNetConfig
-from burnpy.models.samplers import (
+from burnpy.models.generation import (
+    Beam,
     Processor,
     Sampler,
+    beam_search,
+    compiled_step,
+    generate,
     greedy,
     keep_min_p,
     keep_top_k,
@@ -17,7 +16,10 @@ from burnpy.models.samplers import (
     repetition_penalty,
     sampling,
 )
-from burnpy.models.tokenizer import Tokenizer
+from burnpy.models.gpt2 import Gpt2, Gpt2Config
+from burnpy.models.llama import Llama, LlamaConfig
+from burnpy.models.pretrained import Config, LabelledConfig, Pretrained, Tokenizer
+from burnpy.models.resnet import ResNet, ResNetConfig
 from burnpy.models.vit import Vit, VitConfig
 
 __all__ = [

@@ -15,12 +15,10 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.special.elementary": (
-        "entr exp2 expit expm1 log1p log_softmax logit logsumexp round sinc softmax xlog1py xlogy"
-    ),
-    "burnpy.special.error_functions": "erf erfc erfcx erfinv log_ndtr ndtr ndtri ndtri_exp",
-    "burnpy.special.gamma_and_bessel": (
-        "betainc digamma gammainc gammaincc gammaln i0 i0e i1 i1e multigammaln polygamma psi zeta"
+    "burnpy.special.functions": (
+        "betainc digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammainc gammaincc gammaln i0 i0e i1 i1e log1p "
+        "log_ndtr log_softmax logit logsumexp multigammaln ndtr ndtri ndtri_exp polygamma psi round sinc softmax "
+        "xlog1py xlogy zeta"
     ),
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""

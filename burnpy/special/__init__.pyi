@@ -1,24 +1,16 @@
 """The names of `burnpy.special`, made from its table by ``make generated``."""
 
-from burnpy.special.elementary import (
+from burnpy.special.functions import (
+    betainc,
+    digamma,
     entr,
+    erf,
+    erfc,
+    erfcx,
+    erfinv,
     exp2,
     expit,
     expm1,
-    log1p,
-    log_softmax,
-    logit,
-    logsumexp,
-    round,
-    sinc,
-    softmax,
-    xlog1py,
-    xlogy,
-)
-from burnpy.special.error_functions import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
-from burnpy.special.gamma_and_bessel import (
-    betainc,
-    digamma,
     gammainc,
     gammaincc,
     gammaln,
@@ -26,9 +18,22 @@ from burnpy.special.gamma_and_bessel import (
     i0e,
     i1,
     i1e,
+    log1p,
+    log_ndtr,
+    log_softmax,
+    logit,
+    logsumexp,
     multigammaln,
+    ndtr,
+    ndtri,
+    ndtri_exp,
     polygamma,
     psi,
+    round,
+    sinc,
+    softmax,
+    xlog1py,
+    xlogy,
     zeta,
 )
 

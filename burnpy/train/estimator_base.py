@@ -22,7 +22,7 @@ from burnpy.backend.lazy import needed
 from burnpy.data.collate import collate
 from burnpy.data.dataset import ArrayDataset, Dataset
 from burnpy.data.loader import Loader
-from burnpy.metrics.accuracy import Accuracy
+from burnpy.metrics.classification import Accuracy
 from burnpy.nn.layers.activation import Relu
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.sequential import Sequential

@@ -14,8 +14,8 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.errors import ArgumentError, KindError, a
-from burnpy.metrics.mean import Mean
 from burnpy.metrics.metric import Metric
+from burnpy.metrics.regression import Mean
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.record.checkpoint_file import load
 from burnpy.record.record import Record

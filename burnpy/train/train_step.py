@@ -11,8 +11,8 @@ from typing import Any, Generic, NamedTuple
 from burnpy.backend.devices import innermost
 from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, ShapeError, a
 from burnpy.func.pytree import register_tree
-from burnpy.metrics.mean import Mean
 from burnpy.metrics.metric import Metric
+from burnpy.metrics.regression import Mean
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
