@@ -147,7 +147,10 @@ def fetch_sdist(made: Path) -> None:
 
 
 def cythonized(made: Path) -> list[Path]:
-    """The object file of cupy_backends.cuda.api.runtime."""
+    """The object file of cupy_backends.cuda.api.runtime, which is kept: compiling it takes most of the time."""
+    out = BUILT / f"runtime-{CUPY}-{CYTHON}{SUFFIX}.o"
+    if out.exists():
+        return [out]
     source = made / f"cupy-{CUPY}"
     (source / "cupy").mkdir()
     (source / "cupy" / "__init__.py").touch()
@@ -156,9 +159,10 @@ def cythonized(made: Path) -> list[Path]:
     step("Cython", [sys.executable, "-c", CYTHONIZE], cwd=source)
     api = source / "cupy_backends" / "cuda" / "api"
     folders = [made, api, source / "cupy_backends", sysconfig.get_path("include")]
-    out = made / "runtime.o"
+    compiled = made / "runtime.o"
     options = ["-O1", "-std=c++17", *[f"-I{folder}" for folder in folders]]
-    step("g++ of runtime.pyx", [*CXX, *options, "-c", str(api / "runtime.cpp"), "-o", str(out)])
+    step("g++ of runtime.pyx", [*CXX, *options, "-c", str(api / "runtime.cpp"), "-o", str(compiled)])
+    compiled.replace(out)
     return [out]
 
 

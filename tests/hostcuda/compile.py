@@ -84,7 +84,8 @@ def compile_wanted() -> None:
 @cache
 def folder() -> Path:
     """Of the kernels that were compiled with these headers and flags."""
-    read = [CUPY, *FLAGS, *[path.read_text() for path in sorted(SOURCES.glob("**/*.h"))]]
+    included = [SOURCES / name for name in ("kernel.h", "state.h", "tensor_cores.h")]
+    read = [CUPY, *FLAGS, *[path.read_text() for path in (*included, *sorted(SOURCES.glob("include/**/*.h")))]]
     made = BUILT / "kernels" / hashlib.sha1("\0".join(read).encode()).hexdigest()[:12]
     made.mkdir(parents=True, exist_ok=True)
     return made

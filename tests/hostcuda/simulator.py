@@ -94,6 +94,7 @@ def is_loaded() -> bool:
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(BUILT / "libcuda.so.1"), mode=ctypes.RTLD_GLOBAL)
     library.hostcuda_log_line.restype, library.hostcuda_log_line.argtypes = ctypes.c_char_p, [ctypes.c_long]
+    library.hostcuda_divergence.restype = ctypes.c_char_p
     return library
 
 
@@ -140,6 +141,25 @@ def _forget_uncomputed() -> None:
 def is_dry() -> bool:
     """True if the current test is postponed: its results were not computed."""
     return bool(_met and _met[-1])
+
+
+ORDERS = ("forward", "reversed", "shuffled")
+
+
+@contextmanager
+def order(name: str) -> Iterator[None]:
+    """Within the context, the blocks of a launch and the threads of a block run in one of `ORDERS`."""
+    flag = _flag("order")
+    before, flag.value = flag.value, ORDERS.index(name)
+    try:
+        yield
+    finally:
+        flag.value = before
+
+
+def divergences() -> list[str]:
+    """Return and forget the barriers that a part of a warp or block did not reach, by kernel."""
+    return [text.decode() for text in iter(_library().hostcuda_divergence, None)]
 
 
 class Journal:

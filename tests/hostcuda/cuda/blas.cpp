@@ -1,4 +1,5 @@
 // cuBLAS's matrix products, as far as CuPy's dot and matmul call them.
+#include <cstdio>
 #include "product.h"
 
 static const void* moved(const void* p, long elements, int type) { return (const char*)p + elements * bytes(type); }
@@ -6,21 +7,27 @@ static const void* moved(const void* p, long elements, int type) { return (const
 struct Handle {
   void* stream;
   size_t workspace;
+  bool is_destroyed;  // whose use ends the process, as it may with CUDA
 };
+static Handle& living(void* handle) {
+  Handle& own = *(Handle*)handle;
+  if (own.is_destroyed) fprintf(stderr, "a destroyed handle of cuBLAS is used\n"), abort();
+  return own;
+}
 // Computes products now, or captures them: then the handle needs memory of its own.
 static int launched(void* handle, const char* name, std::function<void()> work) {
-  Handle* own = (Handle*)handle;
-  if (!hostcuda_capturing(own->stream)) return hostcuda_count(LAUNCHES, name), work(), SUCCESS;
-  if (!own->workspace) return NOT_SUPPORTED;
-  return hostcuda_capture(own->stream, work), SUCCESS;
+  Handle& own = living(handle);
+  if (!hostcuda_capturing(own.stream)) return hostcuda_count(LAUNCHES, name), work(), SUCCESS;
+  if (!own.workspace) return NOT_SUPPORTED;
+  return hostcuda_capture(own.stream, work), SUCCESS;
 }
 
 extern "C" {
-int cublasCreate_v2(void** handle) { return *handle = new Handle{}, SUCCESS; }
-int cublasDestroy_v2(void* handle) { return delete (Handle*)handle, SUCCESS; }
-int cublasSetStream_v2(void* handle, void* stream) { return *(Handle*)handle = {stream}, SUCCESS; }
-int cublasGetStream_v2(void* handle, void** stream) { return *stream = ((Handle*)handle)->stream, SUCCESS; }
-int cublasSetWorkspace_v2(void* handle, void*, size_t size) { return ((Handle*)handle)->workspace = size, SUCCESS; }
+int cublasCreate_v2(void** handle) { return hostcuda_enter(), *handle = new Handle{}, SUCCESS; }
+int cublasDestroy_v2(void* handle) { return living(handle).is_destroyed = true, SUCCESS; }
+int cublasSetStream_v2(void* handle, void* stream) { return living(handle) = {stream}, SUCCESS; }
+int cublasGetStream_v2(void* handle, void** stream) { return *stream = living(handle).stream, SUCCESS; }
+int cublasSetWorkspace_v2(void* handle, void*, size_t size) { return living(handle).workspace = size, SUCCESS; }
 int cublasSetPointerMode_v2(void*, int) { return SUCCESS; }
 int cublasGetPointerMode_v2(void*, int* mode) { return *mode = 0, SUCCESS; }
 int cublasSetMathMode(void*, int) { return SUCCESS; }
@@ -44,9 +51,10 @@ int cublasGemmStridedBatchedEx(void* handle, int ta, int tb, int m, int n, int k
   });
 }
 #define BATCHED(NAME, T, type)                                                                                                       \
-  int NAME(void*, int ta, int tb, int m, int n, int k, const T*, const T* const* a, int lda, const T* const* b, int ldb, const T*, \
+  int NAME(void* handle, int ta, int tb, int m, int n, int k, const T*, const T* const* a, int lda, const T* const* b, int ldb, const T*, \
            T* const* c, int ldc, int count) {                                                                                      \
     Product product{ta, tb, m, n, k, type, lda, type, ldb, type, ldc};                                                             \
+    living(handle);                                                                                                                \
     if (!product.valid()) return INVALID_VALUE;                                                                                    \
     hostcuda_count(LAUNCHES, "launch " #NAME);                                                                                     \
     for (int i = 0; i < count; i++) product.compute(a[i], b[i], c[i]);                                                             \

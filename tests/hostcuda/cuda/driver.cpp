@@ -21,9 +21,13 @@ static Find find = nullptr;
 
 static std::mutex one_at_a_time;  // CuPy launches without the GIL, and kernels share the indices of blocks and threads
 
+static std::vector<std::string> divergences;
+
 static void run(Kernel* kernel, HostDim grid, HostDim block, unsigned shared, void** arguments) {
   std::lock_guard<std::mutex> running(one_at_a_time);
-  if (hostcuda_execute) hostcuda_run(kernel->entry, kernel->has_barriers, grid, block, shared, arguments);
+  if (!hostcuda_execute) return;
+  const char* divergence = hostcuda_run(kernel->entry, kernel->has_barriers, grid, block, shared, arguments);
+  if (divergence) divergences.push_back(kernel->name + ": " + divergence);
 }
 
 struct Arguments {
@@ -47,14 +51,21 @@ static std::shared_ptr<Arguments> copied(HostEntry entry, void** arguments) {
 
 extern "C" {
 void hostcuda_compile_with(Find f) { find = f; }
+// The next divergence that was met; null if there is none.
+const char* hostcuda_divergence() {
+  static std::string told;
+  std::lock_guard<std::mutex> running(one_at_a_time);
+  if (divergences.empty()) return nullptr;
+  told = divergences.back(), divergences.pop_back();
+  return told.c_str();
+}
 
 CUresult cuGetErrorName(CUresult, const char** s) { return *s = "CUDA_ERROR", CUDA_SUCCESS; }
 CUresult cuGetErrorString(CUresult, const char** s) { return *s = "an error of tests/hostcuda", CUDA_SUCCESS; }
 CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
 CUresult cuDriverGetVersion(int* v) { return *v = 13000, CUDA_SUCCESS; }
-static thread_local CUcontext context = (CUcontext)8;
-CUresult cuCtxGetCurrent(CUcontext* c) { return *c = context, CUDA_SUCCESS; }
-CUresult cuCtxSetCurrent(CUcontext c) { return context = c, CUDA_SUCCESS; }
+CUresult cuCtxGetCurrent(CUcontext* c) { return *c = hostcuda_entered() ? (CUcontext)8 : nullptr, CUDA_SUCCESS; }
+CUresult cuCtxSetCurrent(CUcontext c) { return hostcuda_enter(), CUDA_SUCCESS; }
 CUresult cuCtxGetDevice(CUdevice* d) {
   extern thread_local int current_device;
   return *d = current_device, CUDA_SUCCESS;
@@ -62,6 +73,7 @@ CUresult cuCtxGetDevice(CUdevice* d) {
 
 // The image is "b" where the threads of a block wait for each other, else "-", and the name of the source.
 CUresult cuModuleLoadData(CUmodule* m, const void* image) {
+  if (!hostcuda_entered()) return CUDA_ERROR_INVALID_CONTEXT;
   return *m = (CUmodule) new std::string((const char*)image), CUDA_SUCCESS;
 }
 CUresult cuModuleLoad(CUmodule* m, const char* image) { return cuModuleLoadData(m, image); }
@@ -75,6 +87,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr*, size_t*, CUmodule, const char*) { re
 CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                         CUstream stream, void** arguments, void**) {
   Kernel* kernel = (Kernel*)f;
+  if (!hostcuda_entered()) return CUDA_ERROR_INVALID_CONTEXT;
   if (shared > kernel->shared) return CUDA_ERROR_INVALID_VALUE;
   bool is_captured = hostcuda_capturing(stream);
   if (!is_captured) hostcuda_count(LAUNCHES, ("launch " + kernel->name).c_str());

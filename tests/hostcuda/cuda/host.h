@@ -10,8 +10,14 @@ extern long hostcuda_counts[COUNTED];
 extern int hostcuda_execute;  // 0: a dry run, which counts launches and computes nothing
 extern int hostcuda_listing;  // 1: a dry run that looks for its kernels, and so lists those to compile
 extern int hostcuda_logging;
+extern int hostcuda_order;      // of the blocks of a launch and of the threads of a block
 void hostcuda_count(int counted, const char* what);  // and write it down
 }
-void hostcuda_run(HostEntry entry, bool has_barriers, HostDim grid, HostDim block, size_t shared, void** arguments);
+enum Order { FORWARD, REVERSED, SHUFFLED };
+void hostcuda_enter();  // makes a device's context this thread's, as most functions of CUDA's runtime do
+bool hostcuda_entered();
+// Runs a kernel; returns a sentence if threads diverge at a barrier, else null.
+const char* hostcuda_run(HostEntry entry, bool has_barriers, HostDim grid, HostDim block, size_t shared, void** arguments);
 bool hostcuda_capturing(void* stream);
+void hostcuda_invalidate(void* stream);  // the capture of a stream, or all captures if there is no stream
 void hostcuda_capture(void* stream, std::function<void()> work);  // for the graph of the stream

@@ -18,6 +18,7 @@ static std::map<uintptr_t, Range> ranges;
 extern thread_local int current_device;
 
 static cudaError_t allocate(void** p, size_t n, cudaMemoryType type) {
+  hostcuda_enter();
   *p = aligned_alloc(512, (n + 511) / 512 * 512);
   if (!*p) return cudaErrorMemoryAllocation;
   memset(*p, 0xC7, n);
@@ -49,8 +50,13 @@ static bool on_device(const void* p) {
   std::pair<const uintptr_t, Range> range{};
   return found(p, &range) && range.second.type != cudaMemoryTypeHost;
 }
+static bool pinned(const void* p) {
+  std::pair<const uintptr_t, Range> range{};
+  return found(p, &range) && range.second.type == cudaMemoryTypeHost;
+}
 
 static cudaError_t copy(void* to, const void* from, size_t n, cudaMemcpyKind kind) {
+  hostcuda_enter();
   if (kind == cudaMemcpyDefault)
     kind = !on_device(from) ? cudaMemcpyHostToDevice : on_device(to) ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost;
   bool in = kind == cudaMemcpyHostToDevice, out = kind == cudaMemcpyDeviceToHost;
@@ -62,6 +68,7 @@ static cudaError_t copy(void* to, const void* from, size_t n, cudaMemcpyKind kin
 }
 
 static cudaError_t fill(void* p, int value, size_t n) {
+  hostcuda_enter();
   hostcuda_count(FILLS, "fill");
   memset(p, value, n);
   return cudaSuccess;
@@ -82,15 +89,15 @@ cudaError_t cudaFreeHost(void* p) { return release(p); }
 cudaError_t cudaHostRegister(void*, size_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  hostcuda_enter();
   *free = *total = (size_t)8 << 30;
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t n, cudaMemcpyKind kind) { return copy(to, from, n, kind); }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t n, cudaMemcpyKind kind, cudaStream_t stream) {
   if (!hostcuda_capturing(stream)) return copy(to, from, n, kind);
-  if (kind != cudaMemcpyDeviceToDevice && !(on_device(from) && on_device(to))) {
-    return cudaErrorStreamCaptureUnsupported;  // CUDA refuses waiting for it, or a graph would copy from freed memory
-  }
+  for (const void* p : {from, (const void*)to})  // a graph copies from and to pinned memory, whatever is there by then
+    if (!on_device(p) && !pinned(p)) return hostcuda_invalidate(stream), cudaErrorStreamCaptureUnsupported;
   return hostcuda_capture(stream, [=] { memmove(to, from, n); }), cudaSuccess;
 }
 cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t n) {

@@ -1,9 +1,19 @@
 // The threads of a block are fibres of one thread. Each runs up to a barrier and switches to the next that can go on; when
-// all wait, the scheduler ends the barrier. Blocks run one after another.
+// all wait, the scheduler ends the barrier. Blocks run one after another. A kernel without races computes the same bits in
+// every order of blocks and threads; a barrier that a part of a block or of a warp does not reach is reported.
+#include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
+#include <random>
 #include "host.h"
+
+extern "C" {
+int hostcuda_order = FORWARD;
+}
+static std::mt19937 random_bits;
 
 static const size_t STACK = 1 << 16, SHARED = 1 << 18;
 static const unsigned THREADS = 1024;  // the most that a block may have
@@ -12,10 +22,14 @@ struct Fibre {
   void* top;  // of its stack, while it waits
   HostBarrier waits;
   HostDim thread;
+  const void* site;  // the place in the kernel where it waits
+  Fibre** turn;      // its place in `turns`
 };
 static thread_local void* scheduler;  // the top of the stack that runs blocks
 static thread_local Fibre fibres[THREADS];
 static thread_local Fibre *current, *end;
+static thread_local Fibre* turns[THREADS + 1];  // the fibres in the order in which they run, and a null
+static thread_local const char* divergence;     // what was wrong with a barrier
 static thread_local HostEntry entry;
 static thread_local HostState* state;
 static thread_local void** arguments;
@@ -46,18 +60,19 @@ hostcuda_switch:
   jmp *%rdx
 )");
 
-// Switches to the first fibre, from `fibre` on, that can go on, or to the scheduler.
-static void go_on(Fibre* fibre, void** left) {
-  while (fibre < end && fibre->waits != READY) fibre++;
-  if (fibre == end) return hostcuda_switch(left, scheduler);
-  current = fibre;
-  state->thread = fibre->thread;
-  hostcuda_switch(left, fibre->top);
+// Switches to the first fibre, from the given turn on, that can go on, or to the scheduler.
+static void go_on(Fibre** turn, void** left) {
+  while (*turn && (*turn)->waits != READY) turn++;
+  if (!*turn) return hostcuda_switch(left, scheduler);
+  current = *turn;
+  state->thread = current->thread;
+  hostcuda_switch(left, current->top);
 }
 
 static void wait(HostBarrier kind) {
   current->waits = kind;
-  go_on(current + 1, &current->top);
+  current->site = __builtin_return_address(0);
+  go_on(current->turn + 1, &current->top);
 }
 
 static void body() {
@@ -66,19 +81,36 @@ static void body() {
 }
 
 static void begin(Fibre& fibre, char* stack, HostDim thread) {
-  fibre = {nullptr, READY, thread};
+  fibre = {nullptr, READY, thread, nullptr, nullptr};
   uintptr_t end = ((uintptr_t)stack + STACK) & ~(uintptr_t)15;
   void** top = (void**)end - 2;  // where a function begins, the stack is 8 bytes off a multiple of 16
   top[0] = (void*)body;
   fibre.top = top - 6;  // the registers, whatever they hold
 }
 
+// Compares the threads from `first` on that meet at a barrier: all must come, and to the same one.
+static void check(HostBarrier kind, Fibre* first, Fibre* last) {
+  Fibre* met = std::find_if(first, last, [=](Fibre& fibre) { return fibre.waits == kind; });
+  if (met == last) return;
+  for (Fibre* fibre = first; fibre < last; fibre++)
+    if (fibre->waits != kind) divergence = kind == WARP ? "a part of a warp waits for the warp" : "a part of a block waits for the block";
+    else if (fibre->site != met->site) divergence = "threads wait at different barriers";
+}
+
 // Ends the waiting for `kind`; returns whether any fibre waited.
 static bool release(HostBarrier kind) {
+  if (kind == BLOCK) check(kind, fibres, end);
+  else
+    for (Fibre* warp = fibres; warp < end; warp += 32) check(kind, warp, std::min(warp + 32, end));
   bool any = false;
   for (Fibre* fibre = fibres; fibre < end; fibre++)
     if (fibre->waits == kind) fibre->waits = READY, any = true;
   return any;
+}
+
+static void take_turns() {
+  if (hostcuda_order == SHUFFLED) std::shuffle(turns, turns + (end - fibres), random_bits);
+  for (Fibre** turn = turns; *turn; turn++) (*turn)->turn = turn;
 }
 
 static void run_block() {
@@ -88,25 +120,49 @@ static void run_block() {
   for (unsigned z = 0; z < size.z; z++)
     for (unsigned y = 0; y < size.y; y++)
       for (unsigned x = 0; x < size.x; x++, end++) begin(*end, stacks + (end - fibres) * STACK, {x, y, z});
-  do go_on(fibres, &scheduler);
-  while (release(WARP) || release(BLOCK));  // warps first: they are parts of a block
+  long threads = end - fibres;
+  for (long k = 0; k < threads; k++) turns[k] = fibres + (hostcuda_order == REVERSED ? threads - 1 - k : k);
+  turns[threads] = nullptr;
+  take_turns();
+  do {
+    if (hostcuda_order == SHUFFLED) take_turns();
+    go_on(turns, &scheduler);
+  } while (release(WARP) || release(BLOCK));  // warps first: they are parts of a block
 }
 
-void hostcuda_run(HostEntry f, bool has_barriers, HostDim grid, HostDim block, size_t shared, void** args) {
+// The place of number `k` of so many, in the present order; strides that are prime to the number visit each place once.
+static unsigned long place(unsigned long k, unsigned long count) {
+  if (hostcuda_order == REVERSED) return count - 1 - k;
+  if (hostcuda_order == FORWARD) return k;
+  for (unsigned long stride : {7919ul, 104729ul, 31ul, 3ul})
+    if (std::gcd(stride, count) == 1) return (unsigned __int128)k * stride % count;
+  return count - 1 - k;
+}
+
+const char* hostcuda_run(HostEntry f, bool has_barriers, HostDim grid, HostDim block, size_t shared, void** args) {
   static thread_local char* memory = (char*)aligned_alloc(512, SHARED);
   HostState here{{0, 0, 0}, {0, 0, 0}, block, grid, memory, wait};
-  if (!has_barriers) {  // a loop over all elements in strides of the grid: one thread goes through it alone
+  if (shared > SHARED || block.x * block.y * block.z > THREADS) abort();
+  if (!has_barriers && hostcuda_order == FORWARD) {  // a loop over all elements in strides of the grid: one thread goes through it alone
     here.block_size = here.grid_size = {1, 1, 1};
     f(&here, args);
-    return;
+    return nullptr;
   }
-  if (shared > SHARED || block.x * block.y * block.z > THREADS) abort();
-  entry = f, state = &here, arguments = args;
-  for (unsigned z = 0; z < grid.z; z++)
-    for (unsigned y = 0; y < grid.y; y++)
-      for (unsigned x = 0; x < grid.x; x++) {
-        here.block = {x, y, z};
-        memset(memory, 0xC7, shared);
-        run_block();
-      }
+  entry = f, state = &here, arguments = args, divergence = nullptr;
+  unsigned long blocks = (unsigned long)grid.x * grid.y * grid.z, threads = (unsigned long)block.x * block.y * block.z;
+  for (unsigned long k = 0; k < blocks; k++) {
+    unsigned long at = place(k, blocks);
+    here.block = {unsigned(at % grid.x), unsigned(at / grid.x % grid.y), unsigned(at / grid.x / grid.y)};
+    if (has_barriers) {
+      memset(memory, 0xC7, shared);
+      run_block();
+      continue;
+    }
+    for (unsigned long n = 0; n < threads; n++) {
+      unsigned long thread = place(n, threads);
+      here.thread = {unsigned(thread % block.x), unsigned(thread / block.x % block.y), unsigned(thread / block.x / block.y)};
+      f(&here, args);
+    }
+  }
+  return divergence;
 }
