@@ -13,27 +13,18 @@ Functions of installed packages are trusted to depend on their arguments alone.
 from __future__ import annotations
 
 import builtins
-import contextvars
-import ctypes
-import io
 import logging
 import operator
-import os
 import sys
-import threading
-import weakref
-from array import array
+from abc import ABCMeta, get_cache_token
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property, partial
-from mmap import mmap
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
     CodeType,
-    CoroutineType,
     FunctionType,
-    GeneratorType,
     GenericAlias,
     GetSetDescriptorType,
     MappingProxyType,
@@ -46,12 +37,12 @@ from types import (
     UnionType,
     WrapperDescriptorType,
 )
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.errors import RecordingError, a
+from burnpy.backend.errors import a
 from burnpy.func.compiling.places import (
     IMMUTABLE,
     MISSING,
@@ -61,41 +52,38 @@ from burnpy.func.compiling.places import (
     content_of,
     functions_of,
     is_locked,
-    is_own,
     is_read_by_others,
-    is_users,
     members_of,
     names_in,
-    reads_outside,
     slot_of,
     state_of,
+)
+from burnpy.func.compiling.refused import (
+    OF_FILES,
+    OF_NAMESPACES,
+    UNREAD,
+    UNSEEDED,
+    is_own,
+    is_users,
+    reads_outside,
+    refuse,
+    refuse_unseen,
 )
 from burnpy.func.pytree import children_of
 from burnpy.tensor.tensor_base import TensorBase
 
-_CONTAINERS = (dict, MappingProxyType, list, tuple, set, frozenset, deque)
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_CONTAINERS = (dict, MappingProxyType, list, tuple, set, frozenset, deque, *_VIEWS)
 _MAKING = frozenset(("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__", "__del__"))
 """Methods that Python calls where an object or class is made or freed."""
-_OF_FILES = ("exists", "glob", "is_dir", "is_file", "iterdir", "read_bytes", "read_text", "rglob", "stat")
-"""Methods of paths that look at files."""
+_WITH_DEFAULTS = frozenset((
+    *("__bool__", "__call__", "__contains__", "__eq__", "__format__", "__ge__", "__getattr__", "__getattribute__"),
+    *("__gt__", "__hash__", "__iter__", "__le__", "__len__", "__lt__", "__ne__", "__repr__", "__setattr__", "__str__"),
+))  # fmt: skip
+"""Methods that Python calls where a class has them, and does without otherwise."""
+_NAMING = frozenset(("__doc__", "__module__", "__name__", "__qualname__"))
 _MOST_BYTES = 4096
 """The most bytes of an array that is compared at each call."""
-_REFUSED: dict[Any, str] = {
-    (GeneratorType, CoroutineType): "which gives other values each time",
-    (io.IOBase,): "a file",
-    (contextvars.ContextVar, threading.local): "whose value depends on the context or thread",
-    (type(os.environ),): "the variables of the environment",
-    (weakref.ReferenceType, weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet):
-        "whose objects may be gone",
-    (bytearray, memoryview, array, mmap, ctypes.Array, ctypes.Structure, ctypes.Union, ctypes._SimpleCData):
-        "a buffer that can be written to",
-}  # fmt: skip
-"""Kinds of objects whose changes cannot be seen at little cost, as messages say them."""
-_UNREAD = (
-    *(logging.Logger, logging.Handler, threading.Event, threading.Condition, threading.Thread),
-    *(type(threading.Lock()), type(threading.RLock())),
-)
-"""Classes of objects that code uses for what they do, and that hold no values for a plan."""
 
 
 def captured(f: Any, arguments: Iterable[Any] = ()) -> Captured:
@@ -143,6 +131,8 @@ class _Search:
         self.generators: list[Place] = []
         self._classes: dict[type, frozenset[str]] = {}  # the names that each class has
         self._held: dict[type, set[str]] = {}  # the names that objects of each class have themselves
+        self._made: set[type] = set()  # the classes whose objects code may make
+        self._tests_classes = False
         self._seen: dict[int, Any] = {}  # the objects by id, which keeps them alive
 
     def place(self, label: str, value: Any, text: str, *objects: Any) -> None:
@@ -182,8 +172,10 @@ class _Search:
 
     def value(self, x: Any, label: str) -> None:
         """Search an object that the function can reach."""
-        if isinstance(x, Path) and not self.names.isdisjoint(_OF_FILES):
-            _refuse(label, "a path of a file that it looks at")
+        if isinstance(x, Path) or (isinstance(x, type) and issubclass(x, Path)):
+            if not self.names.isdisjoint(OF_FILES):
+                refuse(label, "a path of a file that it looks at")
+            return
         if x is MISSING or isinstance(x, (TensorBase, Backend, GenericAlias, UnionType, CodeType)):
             return
         if isinstance(x, IMMUTABLE) and not is_users(type(x).__module__):
@@ -194,8 +186,10 @@ class _Search:
         if isinstance(x, FunctionType):
             self.function(x, label)
         elif isinstance(x, BuiltinFunctionType):
+            if x in OF_NAMESPACES:
+                refuse(label, "which may read any variable")
             if reads_outside(x):
-                _refuse(label, "which reads what is outside of the program")
+                refuse(label, "which reads what is outside of the program")
             self.value(x.__self__, label.rpartition(".")[0] or label)
         elif isinstance(x, (staticmethod, classmethod, property, cached_property)):
             for method in functions_of(x):
@@ -207,12 +201,13 @@ class _Search:
             self.value(x.__self__, label.rpartition(".")[0] or label)
         elif isinstance(x, partial):
             self.place(f"{label}.func", x.func, "{0}.func", x)
-            self.members(f"{label}.args", x.args)
-            self.members(f"{label}.keywords", x.keywords)
+            self.place(f"{label}.args", x.args, "{0}.args", x)
+            self.place(f"{label}.keywords", x.keywords, "{0}.keywords", x)
             self.object(x, label)
         elif isinstance(x, (operator.attrgetter, operator.methodcaller)):
             self.found.update(part for name in x.__reduce__()[1] if isinstance(name, str) for part in name.split("."))
         elif isinstance(x, type):
+            self.abstract(x)
             self.class_(x)
             self.making(x)
         elif isinstance(x, MemberDescriptorType | GetSetDescriptorType | WrapperDescriptorType | MethodDescriptorType):
@@ -249,7 +244,7 @@ class _Search:
                 self.value(member, label)
             return
         if x.nbytes > _MOST_BYTES:
-            _refuse(
+            refuse(
                 label,
                 f"whose {x.nbytes} bytes may change and are too many to compare at each call",
                 "pass it as a tensor, or read a tensor that was made of it once",
@@ -259,7 +254,7 @@ class _Search:
     def function(self, f: FunctionType, label: str) -> None:
         """Search a function: its variables from outside, its defaults and attributes."""
         if reads_outside(f):
-            _refuse(label, "which reads what is outside of the program")
+            refuse(label, "which reads what is outside of the program")
         users = is_users(f.__globals__.get("__name__", ""))
         if users:
             self.places.append(Place(f"the code of {label}()", "{0}.__code__", (f,), f.__code__))
@@ -276,9 +271,15 @@ class _Search:
         if f.__kwdefaults__:
             self.place(f"the defaults of {label}()", f.__kwdefaults__, "{0}.__kwdefaults__", f)
         if users:
+            self.named(f, label)
             self.attributes(f, vars(f), label)
             self.code(f)
         self.value(getattr(f, "__wrapped__", None), label)
+
+    def named(self, x: Any, label: str) -> None:
+        """Note the name of a function or class, if code reads it."""
+        for name in self.names & _NAMING:
+            self.place(f"{label}.{name}", getattr(x, name), f"{{0}}.{name}", x)
 
     def code(self, f: FunctionType) -> None:
         """Search the variables of a module that code reads or assigns, and note the attributes that it reads."""
@@ -290,7 +291,7 @@ class _Search:
             if name in space or name in names.assigned or not hasattr(builtins, name):
                 self.entry(name, space, name)
             else:
-                self.value(getattr(builtins, name), name)
+                self.place(name, getattr(builtins, name), "{0}[{1}]", vars(builtins), name)
         hidden = [name for name in names.variables if name not in space and hasattr(builtins, name)]
         self.lacks("a name of a builtin", space, hidden)
         if "type" in names.variables:
@@ -298,9 +299,15 @@ class _Search:
         for name in names.modules:
             self.value(sys.modules.get(name), name)
         cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+        variables = {**sys.modules, **space, **{name: content_of(cell) for name, cell in cells.items()}}
         for root, *path in names.paths:
-            x = content_of(cells[root]) if root in cells else space.get(root, sys.modules.get(root))
-            self.path(x, root, path)
+            self.path(variables.get(root), root, path)
+        for root, *path in names.bare:
+            x = variables.get(root)
+            for name in path:
+                x = getattr(x, name, None) if isinstance(x, ModuleType) else None
+            if any(x is each for each in UNSEEDED):
+                refuse(f"{'.'.join((root, *path))}()", "which draws other random numbers each time", "pass a seed")
 
     def path(self, x: Any, label: str, names: Iterable[str]) -> None:
         """Search what attributes of installed modules give, and of their classes."""
@@ -308,13 +315,25 @@ class _Search:
             if not (isinstance(x, ModuleType) and not is_users(x.__name__)) and type(x) is not type:
                 return
             if isinstance(x, type) and name in ("now", "today", "utcnow") and x.__module__ == "datetime":
-                _refuse(f"{label}.{name}", "which reads what is outside of the program")
+                refuse(f"{label}.{name}", "which reads what is outside of the program")
             label, holder, x = f"{label}.{name}", x, getattr(x, name, MISSING)
-            if isinstance(x, (FunctionType, BuiltinFunctionType)):
+            if isinstance(x, type):
+                self.abstract(x)
+            if isinstance(x, type) and issubclass(x, Path):
+                self.value(x, label)
+            elif isinstance(x, (FunctionType, BuiltinFunctionType)):
                 if reads_outside(x):
-                    _refuse(label, "which reads what is outside of the program")
+                    refuse(label, "which reads what is outside of the program")
             elif isinstance(holder, ModuleType) and not isinstance(x, (type, ModuleType)) and not is_own(holder):
                 self.entry(label, vars(holder), name)
+
+    def abstract(self, cls: type) -> None:
+        """Note the classes that are registered with abstract ones, if code may test for a class that is one."""
+        if isinstance(cls, ABCMeta) and not self._tests_classes:
+            self._tests_classes = True
+            self.places.append(
+                Place("the classes registered with abstract ones", "{0}()", (get_cache_token,), get_cache_token())
+            )
 
     def class_(self, cls: type) -> frozenset[str]:
         """Search a class; return the names of the attributes that code reads and that it has.
@@ -341,23 +360,26 @@ class _Search:
             own = [name for name in space if called or name in self.names or name[:2] == "__"]
             own = [name for name in own if made or name not in _MAKING or name in self.names]
             for name in own:
-                if name in self.names:
+                if name in self.names or (name not in _MAKING and functions_of(space[name])):
                     self.places.append(Place(f"{each.__name__}.{name}", "{0}[{1}]", (space, name), space[name]))
                 for member in functions_of(space[name]) if name not in self.names else [space[name]]:
                     self.value(member, f"{each.__name__}.{name}")
             known.update(own)
         known &= self.names
         if is_users(cls.__module__):
+            self._held.setdefault(type(cls), set()).update(known)
+            self.named(cls, cls.__name__)
             self.places.append(Place(f"the bases of {cls.__name__}", "{0}.__mro__", (cls,), cls.__mro__))
         self._classes[cls] = frozenset(known)
         return self._classes[cls]
 
     def making(self, cls: type) -> None:
         """Search what makes objects of a class, which code may call."""
+        self._made.add(cls)
         for each in cls.__mro__:
             if is_users(each.__module__):
                 for name in _MAKING & vars(each).keys():
-                    self.value(vars(each)[name], f"{each.__name__}.{name}")
+                    self.place(f"{each.__name__}.{name}", vars(each)[name], "{0}[{1}]", vars(each), name)
 
     def lacking(self) -> None:
         """Note the names that classes lack, and that would hide what look-ups find in other classes or in objects."""
@@ -368,6 +390,7 @@ class _Search:
                 if is_users(each.__module__):
                     later = {name for above in cls.__mro__[k + 1 :] for name in self.names & vars(above).keys()}
                     hidden = self.names if self.missing else later | self._held.get(cls, set())
+                    hidden = hidden | _WITH_DEFAULTS | (_MAKING if cls in self._made else frozenset())
                     self.lacks(f"an attribute of {each.__name__}", vars(each), hidden)
 
     def attributes(self, x: Any, space: Any, label: str) -> None:
@@ -384,13 +407,12 @@ class _Search:
         cls = type(x)
         if x is sys.stdout or x is sys.stderr or cls.__module__ == "typing":
             return
-        for classes, reason in _REFUSED.items():
-            if isinstance(x, classes) and not (isinstance(x, memoryview) and x.readonly and isinstance(x.obj, bytes)):
-                _refuse(label, f"{a(cls.__name__)}, {reason}" if cls.__name__ not in reason else reason)
+        refuse_unseen(x, label, self.names)
+        if isinstance(x, logging.Logger) and not self.names.isdisjoint(("getEffectiveLevel", "isEnabledFor", "level")):
+            self.place(f"the level of {label}", x.getEffectiveLevel(), "{0}.getEffectiveLevel()", x)
+            self.place("the level of logging", x.manager.disable, "{0}.disable", x.manager)
         users, space = is_users(cls.__module__), getattr(x, "__dict__", None)
-        if isinstance(x, Iterator) and not users:
-            _refuse(label, f"{a(cls.__name__)}, which gives other values each time")
-        if isinstance(x, _UNREAD) or (is_own(cls) and (space is None or cls.__module__.startswith("burnpy"))):
+        if isinstance(x, tuple(UNREAD)) or (is_own(cls) and (space is None or cls.__module__.startswith("burnpy"))):
             return
         if isinstance(x, BaseException):
             self.place(f"{label}.args", x.args, "{0}.args", x)
@@ -415,9 +437,10 @@ class _Search:
         elif (
             not isinstance(x, _CONTAINERS)
             and not hasattr(cls, "__get__")
-            and cls.__module__ not in ("typing", "operator", "functools", "builtins")
+            and cls.__module__ not in ("typing", "operator", "functools")
+            and cls not in (object, super, type(NotImplemented), memoryview)
         ):
-            _refuse(label, f"{a(cls.__name__)}, whose changes cannot be seen")
+            refuse(label, f"{a(cls.__name__)}, whose changes cannot be seen")
 
     def network(self, x: Any, label: str) -> None:
         """Search a `burnpy.nn.Module`, which never changes; the objects in its settings may."""
@@ -426,10 +449,3 @@ class _Search:
             for name, member in vars(part).items():
                 if name in self.names or self.anything:
                     self.value(member, ".".join(filter(None, (label, path, name))))
-
-
-def _refuse(label: str, reason: str, way: str = "pass its value as an argument") -> NoReturn:
-    raise RecordingError(
-        f"a compiled function reads {label}, {reason}, which its replays would not do again; {way}, or say "
-        'compiled(f, captured="constant") to keep what the first call finds'
-    )

@@ -9,12 +9,11 @@ from __future__ import annotations
 import dis
 import enum
 import random
-import sys
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from operator import is_
 from pathlib import PurePath
 from re import Pattern
@@ -25,6 +24,7 @@ from uuid import UUID
 import numpy as np
 
 from burnpy.backend.plans.source import Source
+from burnpy.func.compiling.refused import is_users
 
 _ANYTHING = frozenset((
     *("__dict__", "__getattribute__", "__slots__", "asdict", "astuple", "attrgetter", "copy", "deepcopy", "dir"),
@@ -33,13 +33,6 @@ _ANYTHING = frozenset((
 ))  # fmt: skip
 """Names whose use may read attributes that the code does not name."""
 _NO_ATTRIBUTES = ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_CONST")
-OWN = ("burnpy", "burnpy_array", "burnpy_numpy", "burnpy_cupy", "numpy")
-_OUTSIDE = {
-    "time": None, "secrets": None, "posix": None, "nt": None, "_io": {"open", "open_code"}, "io": {"open"},
-    "os": {"getenv", "getenvb", "walk", "popen"}, "genericpath": None, "uuid": {"uuid1", "uuid4"},
-    "builtins": {"input"}, "numpy": {"fromfile", "genfromtxt", "load", "loadtxt", "memmap"},
-}  # fmt: skip
-"""Functions that read what is outside of the program, by module; None for all that it has."""
 _BY_NAME = ("getattr", "hasattr")
 
 
@@ -51,6 +44,7 @@ class Names(NamedTuple):
     attributes: frozenset[str]  #: the attributes that it reads or assigns, and texts that may be names of some
     modules: frozenset[str]  #: the modules that it imports
     paths: frozenset[tuple[str, ...]]  #: a variable or module, and the attributes that follow it, as in ``os.environ``
+    bare: frozenset[tuple[str, ...]]  #: the paths that it calls without arguments
     anything: bool  #: whether it may read attributes of other names, as ``vars(x)`` does
     missing: bool  #: whether it may go on where an attribute is missing
 
@@ -62,7 +56,7 @@ def names_in(code: CodeType) -> Names:
     >>> names_in((lambda x: x * settings.scale).__code__).paths
     frozenset({('settings', 'scale')})
     """
-    found: dict[str, set[Any]] = {name: set() for name in Names._fields[:5]}
+    found: dict[str, set[Any]] = {name: set() for name in Names._fields[:6]}
     names = set(code.co_names)
     local: dict[Any, str] = {}  # the modules that local variables are
     path: tuple[Any, ...] = ()
@@ -96,6 +90,8 @@ def names_in(code: CodeType) -> Names:
                 found["paths"].add(path)
         else:
             anything |= operation == "MATCH_CLASS"
+            if operation in ("PRECALL", "CALL") and step.arg == 0 and path:
+                found["bare"].add(path)
             path = ()
         if isinstance(name, str) and name in names and operation not in _NO_ATTRIBUTES:
             found["attributes"].add(name)
@@ -131,32 +127,10 @@ def _is_constant(steps: list[dis.Instruction]) -> bool:
     return 0 < k < len(steps) and steps[k].opname == "LOAD_CONST" and isinstance(steps[k].argval, str)
 
 
-@cache
-def is_users(module: str) -> bool:
-    """Return whether a module, by its name, is the user's own and no installed package."""
-    root = module.partition(".")[0]
-    if root in OWN or (root in sys.stdlib_module_names and root != "__main__"):
-        return False
-    file = getattr(sys.modules.get(module), "__file__", None) or ""
-    return "site-packages" not in file and "dist-packages" not in file
-
-
-def is_own(x: Any) -> bool:
-    """Return whether a module or class is of burnpy or NumPy."""
-    name = getattr(x, "__module__", None) or x.__name__
-    return str(name).partition(".")[0] in OWN
-
-
 def is_read_by_others(cls: type) -> bool:
     """Return whether a class inherits Python code of an installed package, which may read any attribute."""
-    plain = ("builtins", "abc", "collections.abc", "typing", "enum", "types", "argparse")
+    plain = ("builtins", "abc", "collections.abc", "typing", "types", "argparse")
     return any(not is_users(each.__module__) and each.__module__ not in plain for each in cls.__mro__)
-
-
-def reads_outside(f: Any) -> bool:
-    """Return whether a function reads what is outside of the program, such as the time."""
-    names = _OUTSIDE.get(getattr(f, "__module__", None) or "", ())
-    return f.__name__ != "fspath" if names is None else f.__name__ in names
 
 
 def functions_of(member: Any) -> list[Any]:

@@ -113,6 +113,7 @@ KINDS: list[Kind] = [
         that is deleted | new | k = 2.0⏎def f(x):⏎ try: return x * k⏎ except NameError: return x | f(x) | del k
         that the code does not name | same | k = 2.0 | x * 2.0 | k = 3.0
         that hides a builtin | new | k = 1 | x * abs(-2.0) | abs = lambda x: 3.0
+        a builtin that is replaced | new | import builtins⏎builtins.double = lambda k: k * 2.0 | double(x) | builtins.double = lambda k: k * 3.0
         a Tensor | new | k = Tensor[NumPy].from_data([2.0]) | x * k | k = Tensor[NumPy].from_data([3.0])
         a module of layers | new | k = nn.Linear(1, 1, device=NumPy) | k(x) | k = k.map(lambda w: w * 2.0)
         a module's attribute | new | m = types.ModuleType("m")⏎m.k = 2.0 | x * m.k | m.k = 3.0
@@ -145,6 +146,8 @@ KINDS: list[Kind] = [
         a UserList | new | k = collections.UserList([2.0]) | x * k[0] | k[0] = 3.0
         a ChainMap | new | k = collections.ChainMap({}, {"a": 2.0}) | x * k["a"] | k["a"] = 3.0
         a later map of a ChainMap | new | d = {"a": 2.0}⏎k = collections.ChainMap({}, d) | x * k["a"] | d["a"] = 3.0
+        the values of a dict | new | d = {"a": 2.0}⏎k = d.values() | x * sum(k) | d["b"] = 3.0
+        the items of a dict | new | d = {"a": 2.0}⏎k = d.items() | x * [*k][0][1] | d["a"] = 3.0
         a simple namespace | new | k = types.SimpleNamespace(a=2.0) | x * k.a | k.a = 3.0
         a subclass of list | new | class L(list): pass⏎k = L([2.0]) | x * k[0] | k[0] = 3.0
         a subclass of dict with attributes | new | class D(dict): pass⏎k = D()⏎k.a = 2.0 | x * k.a | k.a = 3.0
@@ -209,6 +212,16 @@ KINDS: list[Kind] = [
         __getitem__ | new | class G(Object):⏎ def __getitem__(self, i): return self.k⏎o = G() | x * o[0] | o.k = 3.0
         __len__ | new | class G(Object):⏎ def __len__(self): return self.k⏎o = G(2) | x * len(o) | o.k = 3
         an iterator of its own | new | class G(Object):⏎ def __iter__(self): return iter(self.k)⏎o = G([2.0]) | x * sum(o) | o.k.append(1.0)
+        another __call__ | new | class C:⏎ def __call__(self, x): return x⏎o = C() | o(x) | C.__call__ = lambda self, x: x * 2.0
+        a __bool__ that appears | new | o = Object() | x if o else x * 2.0 | Object.__bool__ = lambda self: False
+        a __eq__ that appears | new | o = Object() | x * 2.0 if o == 1 else x | Object.__eq__ = lambda self, other: True
+        a __str__ that appears | new | o = Object() | x * 2.0 if f"{o}" == "k" else x | Object.__str__ = lambda self: "k"
+        a __getattribute__ that appears | new | o = Object() | x * o.k | Object.__getattribute__ = lambda o, n: 3.0 if n == "k" else object.__getattribute__(o, n)
+        another __init__ | new | k = 1 | x * Object().k | Object.__init__ = lambda self: setattr(self, "k", 3.0)
+        an __init__ that appears | new | k = 1 | x * Sub().k | Sub.__init__ = lambda self: setattr(self, "k", 3.0)
+        a __new__ that appears | new | k = 1 | x * Sub().k | Sub.__new__ = lambda cls: Object(3.0)
+        the value of an enum's member | new | class E(enum.Enum): a = 2.0 | x * E.a.value | E.a._value_ = 3.0
+        a class that is registered | new | import abc⏎class A(abc.ABC): pass⏎o = Object() | x * 2.0 if isinstance(o, A) else x | A.register(Object)
         another class | new | class A(Object): twice = 5.0⏎o = Object() | x * o.twice | o.__class__ = A
         other base classes | new | class A(Base): k = 4.0⏎class B(Base): pass⏎class C(B): pass⏎o = C() | x * o.k | C.__bases__ = (A,)
         of a class | new | k = 1 | x * Base.k | Base.k = 3.0
@@ -217,6 +230,9 @@ KINDS: list[Kind] = [
         what a class method reads | new | class C:⏎ s = 2.0⏎ @classmethod⏎ def f(cls, x): return x * cls.s | C.f(x) | C.s = 3.0
         what a static method reads | new | k = 2.0⏎class C:⏎ @staticmethod⏎ def f(x): return x * k | C.f(x) | k = 3.0
         a property of a metaclass | new | class M(type):⏎ s = 2.0⏎ @property⏎ def p(cls): return cls.s⏎class C(metaclass=M): pass | x * C.p | M.s = 3.0
+        a property of a metaclass that appears | new | class M(type): pass⏎class C(metaclass=M): k = 2.0 | x * C.k | M.k = property(lambda cls: 3.0)
+        a __call__ of a metaclass that appears | new | class M(type): pass⏎class C(metaclass=M): k = 2.0 | x * C().k | M.__call__ = lambda cls: Object(3.0)
+        the name of a class | new | k = 1 | x * len(Base.__name__) | Base.__name__ = "B"
         what super() finds | new | class C(Object):⏎ def scaled(self, x): return super().scaled(x)⏎o = C() | o.scaled(x) | o.k = 3.0
         a descriptor | new | class D:⏎ v = 2.0⏎ def __get__(self, o, c): return self.v⏎class C: k = D()⏎o = C() | x * o.k | D.v = 3.0
         a cached property | same | class C:⏎ @functools.cached_property⏎ def k(self): return 2.0⏎o = C() | x * o.k | pass
@@ -233,6 +249,8 @@ KINDS: list[Kind] = [
         a default by name | new | def f(x, *, k=2.0): return x * k | f(x) | f.__kwdefaults__["k"] = 3.0
         a partial function's list | new | f = functools.partial(lambda k, x: x * k[0], [2.0]) | f(x) | f.args[0][0] = 3.0
         a partial function's keywords | new | f = functools.partial(lambda x, k: x * k, k=2.0) | f(x) | f.keywords["k"] = 3.0
+        a partial function's state | new | f = functools.partial(lambda k, x: x * k, 2.0) | f(x) | f.__setstate__((f.func, (3.0,), {}, {}))
+        the name of a function | new | def f(x): return x * len(f.__name__) | f(x) | f.__name__ = "ff"
         behind functools.wraps | new | k = 2.0⏎def d(g): return functools.wraps(g)(lambda x: g(x))⏎@d⏎def f(x): return x * k | f(x) | k = 3.0
         a function of an attribute | new | o = Object(lambda x: x) | o.k(x) | o.k = lambda x: x * 2.0
         a recursive function | new | k = 2.0⏎def f(x, n): return x * k if n == 0 else f(x, n - 1) | f(x, 3) | k = 3.0
@@ -276,10 +294,25 @@ KINDS: list[Kind] = [
         time.time | refused | k = 1 | x * time.time() | pass
         a function of time | refused | from time import perf_counter | x * perf_counter() | pass
         datetime.now | refused | k = 1 | x * datetime.datetime.now().microsecond | pass
+        datetime.now by an alias | refused | k = datetime.datetime | x * k.now().microsecond | pass
+        a clock that is an attribute | refused | o = Object(time.perf_counter) | x * o.k() | pass
+        os.cpu_count | refused | k = 1 | x * os.cpu_count() | pass
+        sys.getrecursionlimit | refused | k = 1 | x * sys.getrecursionlimit() | pass
+        gc.get_objects | refused | import gc | x * len(gc.get_objects()) | pass
+        the current thread | refused | k = 1 | x * len(threading.current_thread().name) | pass
+        a thread | refused | k = threading.current_thread() | x * len(k.name) | pass
+        an event | refused | k = threading.Event() | x * 2.0 if k.is_set() else x | pass
+        a decimal context | refused | import decimal | x * decimal.getcontext().prec | pass
+        options of NumPy | refused | k = 1 | x * np.get_printoptions()["precision"] | pass
+        globals() | refused | k = 2.0 | x * globals()["k"] | pass
+        eval | refused | k = 2.0 | x * eval("k") | pass
+        the level of a logger | new | import logging⏎k = logging.getLogger("a_logger") | x * 2.0 if k.isEnabledFor(15) else x | k.setLevel(10)
+        os.path.join | same | k = 1 | x * len(os.path.join("a", "b")) | pass
         secrets | refused | k = 1 | x * secrets.randbelow(9) | pass
         uuid | refused | k = 1 | x * (uuid.uuid4().int % 9) | pass
         a file | refused | k = 1 | x * len(open("/dev/null").read()) | pass
         a path's file | refused | k = Path("/dev/null") | x * len(k.read_text()) | pass
+        the file of a path made inside | refused | k = 1 | x * len(Path("/dev/null").read_text()) | pass
         a path | new | k = Path("/a") | x * len(k.name) | k = Path("/ab")
         a file of NumPy's | refused | k = 1 | x * float(np.loadtxt("numbers.txt")) | pass
         random | refused | k = 1 | x * random.random() | pass
@@ -287,6 +320,9 @@ KINDS: list[Kind] = [
         a bit generator | refused | k = np.random.PCG64(0) | x * (k.random_raw() % 7) | pass
         a NumPy generator | refused | k = np.random.default_rng(0) | x * k.random() | pass
         a Python generator of random numbers | refused | k = random.Random(0) | x * k.random() | pass
+        a generator without a seed | refused | k = 1 | x * np.random.default_rng().random() | pass
+        a generator of Python's without a seed | refused | k = 1 | x * random.Random().random() | pass
+        a generator with a seed | same | k = 1 | x * np.random.default_rng(0).random() | pass
         a weak reference | refused | o = Object()⏎k = weakref.ref(o) | x * k().k | pass
         a weak dict | refused | o = Object()⏎k = weakref.WeakValueDictionary(a=o) | x * len(k) | pass
         """),
