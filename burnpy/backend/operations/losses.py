@@ -47,6 +47,12 @@ def _with_logsumexp(i: Any, part: Float | None, by_sum: Float | None, x: Float, 
     return other if part is None else i.add(part, other)
 
 
+def _chosen_mean(i: Any, t: Float, mask: Bool) -> Float:
+    """Return the mean of chosen elements; 0 if there are none."""
+    chosen = i.discrete.any(mask, tuple(range(len(mask.shape))), False)
+    return i.where(chosen, i.masked_mean(t, mask), 0.0)
+
+
 def masked_mean_batch(b: Any, x: Any, mask: Any) -> Any:
     """One sum over the elements of all examples, and one count."""
     i, dims = b.inner, tuple(range(1, len(x.shape) + 1))
@@ -81,7 +87,7 @@ class Losses(OperationsBase):
     @derived(
         LINEAR,
         flops=lambda mask: prod(mask),
-        vjp=lambda i, t, mask: i.masked_mean(t, mask),
+        vjp=_chosen_mean,
         batch=masked_mean_backward_batch,
     )
     def masked_mean_backward(self, grad: Float, mask: Bool) -> Float:

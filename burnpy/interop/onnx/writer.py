@@ -408,7 +408,10 @@ class Writer:
         for node in reversed(self.nodes):
             if needed.intersection(node.output):
                 read = names_read(node)
-                while node.output[-1] not in needed and len(read) == len(node.input):  # it has no graphs inside
+                required = self._onnx.defs.get_schema(node.op_type, node.domain).min_output
+                if len(read) > len(node.input):  # it has graphs, whose outputs are as many
+                    required = len(node.output)
+                while node.output[-1] not in needed and len(node.output) > required:
                     del node.output[-1]
                 kept.append(node)
                 needed.update(read)

@@ -160,7 +160,7 @@ class Rounding:
     dtype: str  #: the dtype to whose numbers constants are rounded
     relative: float  #: the relative change; 0 to change nothing
     seed: int = 0
-    largest: float = 0.0  #: the largest finite intermediate value
+    absolute: float = 0.0  #: a further change, relative to the largest element
     generator: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -174,7 +174,11 @@ class Rounding:
         """Return a value with an error, and derivatives with another one."""
         signs = self.relative * self.generator.choice([-1.0, 1.0], (2, *x.shape))
         both, own = [Tensor.from_data(np.asarray(e, float64), device=_beneath(x.device)) for e in signs]
-        return x * (1.0 + both) + x.detach() * own
+        changed = x * (1.0 + both) + x.detach() * own
+        if self.absolute:
+            sign = np.asarray(self.absolute * self.generator.choice([-1.0, 1.0], x.shape), float64)
+            changed = changed + x.detach().abs().max() * Tensor.from_data(sign, device=_beneath(x.device))
+        return changed
 
 
 _ROUNDING: ContextVar[Rounding | None] = ContextVar("burnpy_differential_rounding", default=None)

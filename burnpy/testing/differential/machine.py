@@ -17,7 +17,7 @@ from burnpy.testing.differential.calls import Rounding
 from burnpy.testing.differential.making import Maker
 from burnpy.testing.differential.quantities import Arrays, Case, Unsuitable
 from burnpy.testing.differential.samples import Sample
-from burnpy.testing.differential.transformations import TRANSFORMATIONS, Transformation, differences
+from burnpy.testing.differential.transformations import STEP, TRANSFORMATIONS, Transformation, differences
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -145,16 +145,30 @@ def _judged(case: Case, t: Transformation, found: Arrays, expected: Arrays) -> s
     for count in (TRIALS, 4 * TRIALS):
         while len(trials) < count:
             trials.append(_with_errors(case, t, Rounding(t.dtype, eps if narrow else 8 * eps, len(trials))))
-        wrong = _beyond(case, t, eps, found, expected, trials)
+        bold: list[Arrays] = []
+        if wrong is not None and any(x.dtype.kind in "biu" for x in expected):  # errors as large as floats may have
+            bold = [
+                _with_errors(case, t, Rounding(t.dtype, TIMES * eps, k, absolute=TIMES * eps)) for k in range(TRIALS)
+            ]
+        wrong = _beyond(case, t, eps, found, expected, trials, bold)
         if wrong is None:
             return None
     return wrong
 
 
 def _beyond(
-    case: Case, t: Transformation, eps: float, found: Arrays, expected: Arrays, trials: Sequence[Arrays]
+    case: Case,
+    t: Transformation,
+    eps: float,
+    found: Arrays,
+    expected: Arrays,
+    trials: Sequence[Arrays],
+    bold: Sequence[Arrays],
 ) -> str | None:
-    """Return which elements differ by more than trials with rounding errors do; None if none does."""
+    """Return which elements differ by more than trials with rounding errors do; None if none does.
+
+    Ints and bools differ if none of the trials changes any, also of the bold ones with larger errors.
+    """
     narrow = t.dtype != "float64"
     few = 8 * eps * case.traits.loose * {"values": 1, "hvp": 16}.get(t.quantity, 4)
     sizes = [float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in case.eager("values") if x.dtype.kind == "f"]
@@ -165,7 +179,7 @@ def _beyond(
             raise Unsuitable("shapes depend on values")
         if b.dtype.kind in "biu":
             unsure = np.zeros(b.shape, bool)
-            for o in others:
+            for o in (*others, *[trial[k] for trial in bold]):
                 unsure |= o != b
             if (found_wrong := (a != b) & ~unsure).any() and not unsure.any():
                 return _described(k, a, b, found_wrong)
@@ -232,11 +246,30 @@ def _against_differences(case: Case, t: Transformation) -> str | None:
         if wrong.any():
             if np.isnan(a[wrong]).any() and isinstance(case.given, Sample) and case.given.has_infinite_slope():
                 raise Unsuitable("0 · infinity")
+            _refuse_jumps(case)
             _refuse_ill_conditioned(case, t, k, a)
             return _described(k, a, b, wrong)
         if unsure.all() and b.size:
             raise Unsuitable("the differences do not converge")
     return None
+
+
+def _refuse_jumps(case: Case) -> None:
+    """Raise an error if the value of a step jumps at the arguments: if its change is not less with a smaller step."""
+    if not isinstance(case.given, Sample):
+        return
+    at = case.given.values_at(case.inputs)
+    for sign in (1, -1):
+        near, far = (
+            case.given.values_at([x + sign * h * d for x, d in zip(case.inputs, case.directions, strict=True)])
+            for h in (STEP, 4 * STEP)
+        )
+        for x, y, z in zip(at, near, far, strict=True):
+            if x.shape != y.shape or x.shape != z.shape:
+                raise Unsuitable("shapes depend on values")
+            x, y, z = (v.astype(float) for v in (x, y, z))
+            if ((abs(y - x) > 0.7 * abs(z - x)) & (abs(y - x) > 1e-9 * abs(x) + 1e-12)).any():
+                raise Unsuitable("a jump")
 
 
 def _refuse_ill_conditioned(case: Case, t: Transformation, k: int, found: Any) -> None:

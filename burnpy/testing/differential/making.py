@@ -37,6 +37,10 @@ LARGEST = 1500
 COSTLY = 400
 """The operations of an element, as the schema counts them, from which on an operation is chosen less often."""
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 2.0, 1e-3, -30.0, 30.0, -200.0, 1e5, math.inf, -math.inf, math.nan)
+WIDE = (0.0, -0.0, 1e-30, -1e-30, 1e-8, 1.0, 1.0, 8.0, -8.0, 19.5, 30.0, -30.0, 200.0, -200.0, 1e3, -1e3)
+"""Numbers at which functions saturate, underflow and overflow, and ties."""
+MODES = {"smooth": 0.5, "ties": 0.1, "special": 0.08, "graded": 0.1, "offset": 0.08, "wide": 0.14}
+"""The kinds of numbers, with the share of the samples that have them."""
 
 
 class Maker:
@@ -90,7 +94,8 @@ class _Making:
 
     def __init__(self, maker: Maker, rng: np.random.Generator) -> None:
         self.maker, self.rng = maker, rng
-        self.mode = str(rng.choice(["smooth", "ties", "special", "graded", "offset"], p=[0.6, 0.1, 0.08, 0.12, 0.1]))
+        self.mode = str(rng.choice(list(MODES), p=list(MODES.values())))
+        self.infinite = self.mode == "special" or (self.mode == "wide" and rng.random() < 0.3)
         self.steps: list[Step] = []
         self.values: list[Any] = []
         self.narrow = self.rough = False
@@ -135,6 +140,9 @@ class _Making:
             return np.asarray(rng.integers(-2, 3, shape), float64)
         if self.mode == "special":
             return np.asarray(np.where(rng.random(shape) < 0.5, rng.choice(SPECIAL, shape), uniform))
+        if self.mode == "wide":
+            numbers = (*WIDE, math.inf, -math.inf) if self.infinite else WIDE
+            return np.asarray(np.where(rng.random(shape) < 0.6, rng.choice(numbers, shape), uniform))
         if self.mode == "graded":
             return np.asarray(uniform * 10.0 ** rng.integers(-4, 5, shape))
         if self.mode == "offset":
@@ -164,7 +172,7 @@ class _Making:
         floats = [x.to_numpy() for x in found if x.kind == "float"]
         if any(x.dtype.itemsize < 4 for x in floats):
             return
-        if self.mode != "special" and not all(np.isfinite(x).all() and (abs(x) < 1e12).all() for x in floats):
+        if not self.infinite and not all(np.isfinite(x).all() and (abs(x) < 1e12).all() for x in floats):
             return
         if any(x.dtype.itemsize < 8 for x in floats):
             self.narrow = True

@@ -102,6 +102,13 @@ class Sample:
             values += found
         return False
 
+    def values_at(self, inputs: Sequence[Any]) -> list[NDArray[Any]]:
+        """Return the arrays of all values, in float64."""
+        values: list[Any] = [Tensor.from_data(x, device=reference_device()) for x in inputs]
+        for step in self.steps:
+            values += step.of(values, values[0])
+        return [x.to_numpy() for x in values]
+
     def source(self) -> str:
         """Return the function as Python code."""
         names = [f"x{k}" for k in range(len(self.inputs))]
