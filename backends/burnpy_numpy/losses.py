@@ -133,8 +133,8 @@ def _gradient(grad: Any, log_p: Any, labels: Any, steps: Any, lengths: Any, blan
     shares = np.exp(joint - joint.max(2, keepdims=True))
     shares /= shares.sum(2, keepdims=True)  # relative to a step's states, whatever was rounded before
     counted = (np.arange(time)[:, None] < steps) & (total > IMPOSSIBLE / 2)
-    shares = np.where(counted[:, :, None], shares, 0.0)
     shares *= -grad[:, None]
+    shares = np.where(counted[:, :, None], shares, 0.0)  # also where grad is NaN or infinite
     out = np.zeros((time, n * classes), dtype)
     places = (states + members[:, None] * classes).reshape(-1)
     order = places.argsort(kind="stable")

@@ -89,12 +89,14 @@ def shapes_and_ends() -> tuple[Any, Any]:
 
 
 def beta_numbers() -> tuple[Any, Any, Any]:
-    """Arguments of both methods of the incomplete beta function, and of their border."""
+    """Arguments of the methods of the incomplete beta function, and of their border; the last b are tiny."""
     small, mixed, large, border = powers(1e-3, 20, 40), powers(0.1, 20, 20), powers(30, 1000, 30), np.full(20, 24.0)
     a = np.concatenate([small, mixed, large, border])
     b = np.concatenate([RNG.permutation(small), powers(30, 1e4, 20), RNG.permutation(large), RNG.uniform(20, 300, 20)])
     logits = np.log(a / b) + RNG.normal(0, 2, a.size) * np.sqrt(1 / a + 1 / b)
-    return 1 / (1 + np.exp(-np.clip(logits, -80, 30))), a, b
+    logits = np.concatenate([np.clip(logits, -80, 30), RNG.uniform(0, 30, 30)])
+    a, b = np.concatenate([a, powers(1e-2, 50, 30)]), np.concatenate([b, powers(1e-12, 0.3, 30)])
+    return 1 / (1 + np.exp(-logits)), a, b
 
 
 SIZES = np.concatenate([both_signs(1e-10, 1, 12), both_signs(1, 700, 30), RNG.uniform(-16, 16, 20)])

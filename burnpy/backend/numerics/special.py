@@ -205,6 +205,8 @@ _ROOT, _ROOT_REST = 0.46163214496836236, -1.5522348162858677e-17
 """The root of ψ(1 + u), and its remainder beyond double precision."""
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
 """The Bernoulli numbers B₂, B₄, …"""
+STIRLING = tuple(number / (2 * k * (2 * k - 1)) for k, number in enumerate(BERNOULLI[:8], 1))[::-1]
+"""The coefficients of Stirling's series in 1 / x², over 1 / x."""
 _LARGE = 8.0
 """From here on, the asymptotic series are exact to double precision."""
 
@@ -239,8 +241,7 @@ def lgamma(b: Any, x: Float) -> Float:
 def stirling_rest(b: Any, x: Float) -> Float:
     """Compute log Γ(x) - (x - ½) · log(x) + x - log(2π) / 2 for x >= 8. Source: Abramowitz and Stegun, 6.1.41."""
     inverse = b.reciprocal(x)
-    series = tuple(number / (2 * k * (2 * k - 1)) for k, number in enumerate(BERNOULLI[:8], 1))[::-1]
-    return b.mul(polynomial(b, b.mul(inverse, inverse), series), inverse)
+    return b.mul(polynomial(b, b.mul(inverse, inverse), STIRLING), inverse)
 
 
 def log_gamma_near_one(b: Any, u: Float) -> Float:

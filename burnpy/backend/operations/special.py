@@ -357,14 +357,14 @@ class IncompleteBeta(OperationsBase):
 
         Source: DLMF 8.17.
         """
-        from burnpy.backend.numerics.incomplete import incomplete_beta
+        from burnpy.backend.numerics.incomplete_beta import incomplete_beta
 
         return in_float64(self, incomplete_beta, *self.promote(x, a, b))
 
     @derived(POINTWISE, flops=500, vjp=(density_x_vjp, density_a_vjp, density_b_vjp))
     def betainc_density(self, x: Float, a: Float, b: Float) -> Float:
         """Return the derivative of `betainc` by x: xᵃ⁻¹ (1 - x)ᵇ⁻¹ / B(a, b); 0 outside of [0, 1]."""
-        from burnpy.backend.numerics.incomplete import beta_density
+        from burnpy.backend.numerics.incomplete_beta import beta_density
 
         return in_float64(self, beta_density, *self.promote(x, a, b))
 
