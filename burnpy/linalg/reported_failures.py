@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import numpy as np
-
 from burnpy.backend.errors import LinAlgError
 from burnpy.linalg.decompositions import cholesky, lu_factor
 from burnpy.linalg.equations import solve
@@ -14,8 +12,10 @@ from burnpy.linalg.matrix_functions import inv
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import need_flag
 from burnpy.tensor.joining import where
+from burnpy.tensor.levels import has_values
 from burnpy.tensor.linalg import matrices
 from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B, V
 
 I = TypeVar("I")  # noqa: E741  # the ints beside the floats V
@@ -79,15 +79,15 @@ def cholesky_ex(
     """
     x = matrices("cholesky_ex", x, square=True)
     need_flag(check_errors, "check_errors", "cholesky_ex")
-    try:
-        factors = cholesky(x, upper=upper)
-        return CholeskyEx(factors, IntTensor.zeros(x.shape[:-2], dtype="int32", device=x.device))
-    except LinAlgError:
-        if check_errors:
-            raise
-    array = x.float().detach().to_numpy().astype(np.float64)
-    found = [_first_indefinite(matrix) for matrix in array.reshape(-1, *x.shape[-2:])]
-    info = IntTensor.from_data(np.array(found, np.int32).reshape(x.shape[:-2]), device=x.device)
+    if check_errors or has_values(x):
+        try:
+            factors = cholesky(x, upper=upper)
+            return CholeskyEx(factors, IntTensor.zeros(x.shape[:-2], dtype="int32", device=x.device))
+        except LinAlgError:
+            if check_errors:
+                raise
+    device: Any = x.device
+    info = new_tensor(IntTensor, device, device.cholesky_info(x._primitive)).to_dtype("int32")
     return CholeskyEx(_where_good(info, x, lambda regular: cholesky(regular, upper=upper)), info)
 
 
@@ -173,19 +173,6 @@ def _first_zero(factors: Tensor[B]) -> IntTensor[B]:
     places = IntTensor.arange(size, 0, -1, dtype="int32", device=factors.device)
     last = (zero.int("int32") * places).amax(-1)
     return where(zero.any(-1), size + 1 - last, last)
-
-
-def _first_indefinite(matrix: Any) -> int:
-    """Return the size of the smallest leading block that is not positive definite; 0 if there is none."""
-    definite, size = 0, len(matrix) + 1  # blocks up to the first are, from the second on they are not
-    while size - definite > 1:
-        middle = (definite + size) // 2
-        try:
-            np.linalg.cholesky(matrix[:middle, :middle])
-            definite = middle
-        except np.linalg.LinAlgError:
-            size = middle
-    return 0 if size > len(matrix) else size
 
 
 def _regular(info: IntTensor[B], x: Tensor[B]) -> Tensor[B]:

@@ -51,6 +51,7 @@ REACHED = {
     "adopt_numpy": "Tensor[Counted].from_data(x.to_numpy(), copy=False)",
     "attention": "functional.scaled_dot_product_attention(image, image, image)",
     "cast": "x.to_dtype('float64')",
+    "cholesky_info": "linalg.cholesky_ex(-x @ x.mT)",
     "clamp_between": "x.clamp(x, x)",
     "conv2d_bias": "functional.conv2d(image, image[:, :, :1, :1], x[0, :1])",
     "conv3d_bias": "functional.conv3d(image.unsqueeze(2), image[:, :, :1, :1].unsqueeze(2), x[0, :1])",

@@ -14,6 +14,7 @@ from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, linalg
 from burnpy.backend import NumPy
 from burnpy.backend.backend import Backend
 from burnpy.errors import BurnpyError
+from burnpy.func import vmap
 from burnpy.testing import gradcheck, gradgradcheck
 from tests.rows import every_row
 
@@ -223,7 +224,12 @@ def test_failures_are_reported() -> None:
     assert info.tolist() == [0, 2, 1]
     assert factors[0].tolist() == np.linalg.cholesky(x[0]).tolist()
     assert factors[1:].isnan().all().item()
-    assert linalg.cholesky_ex(Tensor[NumPy].from_data(x[:1])).info.tolist() == [0]
+    plan = burnpy.compiled(lambda a: tuple(linalg.cholesky_ex(a)))
+    for k, number in ((0, 0), (1, 2), (2, 1), (0, 0)):
+        for each in (linalg.cholesky_ex, plan):
+            assert each(Tensor[NumPy].from_data(x[k : k + 1]))[1].tolist() == [number]
+    factors, info = vmap(linalg.cholesky_ex)(Tensor[NumPy].from_data(x))
+    assert (info.tolist(), factors.isnan().any(dim=-1).any(dim=-1).tolist()) == ([0, 2, 1], [False, True, True])
     singular = Tensor[NumPy].from_data([[[2.0, 0.0], [0.0, 4.0]], [[1.0, 2.0], [2.0, 4.0]]])
     for b in (Tensor[NumPy].ones((2, 2, 1)), Tensor[NumPy].ones((2, 2))):
         solved = linalg.solve_ex(singular, b)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32, int64
+from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.errors import LinAlgError
 
 Array = Any
@@ -36,6 +36,31 @@ BLOCK = 64
 def cholesky(xp: Any, x: Array) -> Array:
     """Return the lower factor of positive definite matrices."""
     return _run(xp, "cholesky", xp.linalg.cholesky, x)
+
+
+def cholesky_info(xp: Any, x: Array) -> Array:
+    """Return for each matrix the size of its first leading block that is not positive definite; 0 if there is none."""
+    batch = x.shape[:-2]
+    matrices = x.astype(float64).reshape((math.prod(batch), *x.shape[-2:]))
+    info = xp.zeros(len(matrices), int64)
+    try:
+        xp.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        for k, matrix in enumerate(matrices):
+            info[k] = _first_indefinite(xp, matrix)
+    return info.reshape(batch)
+
+
+def _first_indefinite(xp: Any, matrix: Array) -> int:
+    definite, size = 0, len(matrix) + 1  # blocks up to the first are, from the second on they are not
+    while size - definite > 1:
+        middle = (definite + size) // 2
+        try:
+            xp.linalg.cholesky(matrix[:middle, :middle])
+            definite = middle
+        except np.linalg.LinAlgError:
+            size = middle
+    return 0 if size > len(matrix) else size
 
 
 def solve(xp: Any, a: Array, b: Array) -> Array:

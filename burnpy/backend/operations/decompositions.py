@@ -11,7 +11,7 @@ from burnpy.backend.operations import OperationsBase, by_host
 from burnpy.backend.operations.linalg import column, row, symmetric_part
 from burnpy.backend.primitives import Float, Int, Shape
 from burnpy.backend.rules import SHIFTED, precise
-from burnpy.backend.schema import GENERAL, derived
+from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived
 
 
 def half_lower(i: Any, x: Float) -> Float:
@@ -340,6 +340,13 @@ class Decompositions(OperationsBase):
         from burnpy.backend.numerics.lapack import cholesky
 
         return by_host(self, cholesky, x)
+
+    @derived(NONDIFFERENTIABLE, flops=lambda x: prod(x) * x[-1] // 3, batch=SHIFTED, onnx="refused")
+    def cholesky_info(self, x: Float) -> Int:
+        """Size of the first leading block that is not positive definite, of each matrix, int64; 0 if there is none."""
+        from burnpy.backend.numerics.lapack import cholesky_info
+
+        return by_host(self, cholesky_info, x)
 
     @derived(
         GENERAL,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from burnpy.backend.dtypes import epsilon, largest
 from burnpy.nn.argument_checks import above_zero, floats
 from burnpy.nn.layers.max_pooling import WindowPooling, in_two_passes, max_pool1d, max_pool2d, max_pool3d
 from burnpy.nn.window_checks import (
@@ -222,10 +223,22 @@ def _lp_pool(
     maxima, averages = _POOLS[dims_of(operation)]
     if norm_type == math.inf:
         return maxima(x.abs(), kernel_size, stride=stride, ceil_mode=ceil_mode)  # type: ignore[no-any-return]  # a Tensor
-    means: Tensor[B] = averages(x.pow(norm_type), kernel_size, stride=stride, ceil_mode=ceil_mode)
-    total = means * float(math.prod(sizes_of(operation, "kernel_size", kernel_size)))
+    count = float(math.prod(sizes_of(operation, "kernel_size", kernel_size)))
+    scale = _power_scale(x, norm_type, count)
+    means: Tensor[B] = averages((x / scale).pow(norm_type), kernel_size, stride=stride, ceil_mode=ceil_mode)
+    total = means * count
     zero = total == 0.0  # where a root would have an infinite derivative
-    return total.where(~zero, 1.0).pow(1.0 / norm_type).where(~zero, 0.0)
+    return total.where(~zero, 1.0).pow(1.0 / norm_type).where(~zero, 0.0) * scale
+
+
+def _power_scale(x: Tensor[B], norm_type: float, count: float) -> Tensor[B] | float:
+    """Return the number to divide x by so that sums of powers neither overflow nor vanish; 1 where they do not."""
+    if 0 in x.shape:
+        return 1.0
+    most, eps = largest(x.dtype), epsilon(x.dtype)
+    magnitude = x.detach().abs().amax()
+    scale = magnitude / magnitude.clamp((4 / most / eps) ** (1 / norm_type), (most / count) ** (1 / norm_type))
+    return scale.where(scale.isfinite() & (scale > 0.0), 1.0)
 
 
 class AvgPool1d(WindowPooling):

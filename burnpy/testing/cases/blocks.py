@@ -55,11 +55,6 @@ def _block(
     BLOCKS[name] = Block(name, function, given, any_shape, draws, by_value, narrow, loose)
 
 
-def block(name: str, *args: Any) -> Any:
-    """Call a building block of burnpy's own."""
-    return BLOCKS[name].function(*args)
-
-
 class _Cube(Function):
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:

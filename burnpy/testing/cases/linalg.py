@@ -150,6 +150,7 @@ def _lu_factor(x: Any) -> Any:
 
 
 row("cholesky", np.linalg.cholesky, _POSITIVE, loose=8)
+row("cholesky_info", lambda x: np.zeros(x.shape[:-2], np.int64), _POSITIVE)
 row("eigh", lambda x: tuple(np.linalg.eigh(x)), _POSITIVE, loose=64, up_to_sign=True)
 row("eigvalsh", np.linalg.eigvalsh, _POSITIVE, loose=16)
 row(

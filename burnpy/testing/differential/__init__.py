@@ -26,9 +26,10 @@ import numpy as np
 
 from burnpy.backend import NumPy
 from burnpy.backend.devices import device_of
-from burnpy.testing.cases.blocks import BLOCKS, Block, block
-from burnpy.testing.differential.calls import call, constant, described, fitted, flat, near, within
-from burnpy.testing.differential.machine import Failure, Report, chosen, compare, run
+from burnpy.testing.cases.blocks import BLOCKS, Block
+from burnpy.testing.differential.calls import block, call, constant, described, fitted, flat, near, within
+from burnpy.testing.differential.judging import compare
+from burnpy.testing.differential.machine import Failure, Report, chosen, run
 from burnpy.testing.differential.quantities import Case, Unsuitable
 from burnpy.testing.differential.transformations import TRANSFORMATIONS, Transformation
 

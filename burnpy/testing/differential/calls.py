@@ -17,6 +17,7 @@ from burnpy.backend.dtypes import dtype_of, float64, kind_of
 from burnpy.tensor.levels import common_device, raised
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
+from burnpy.testing.cases.blocks import BLOCKS, Block
 from burnpy.testing.cases.samples import ByDType, ByKind, CaseDType
 
 if TYPE_CHECKING:
@@ -69,6 +70,16 @@ def call(name: str, *args: Any) -> Any:
     )
     found = [rounded(new_tensor(CLASSES[kind_of(r.dtype)], top, r)) for r in _members(results)]
     return tuple(found) if isinstance(results, (tuple, list)) else found[0]
+
+
+def block(name: str, *args: Any) -> Any:
+    """Call a building block of burnpy's own; the result is a list of tensors."""
+    return of_block(BLOCKS[name], *args)
+
+
+def of_block(given: Block, *args: Any) -> list[Any]:
+    """Call a building block; with rounding errors, its arguments and results have some."""
+    return [rounded(x) for x in flat(given.function(*map(rounded, args)))]
 
 
 @cache
@@ -159,8 +170,8 @@ class Rounding:
 
     dtype: str  #: the dtype to whose numbers constants are rounded
     relative: float  #: the relative change; 0 to change nothing
-    seed: int = 0
-    absolute: float = 0.0  #: a further change, relative to the largest element
+    seed: int = 0  #: 0 rounds values, others change them at random
+    moved: float = 0.0  #: the relative change of constants
     generator: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -171,14 +182,13 @@ class Rounding:
         self.generator = np.random.default_rng(self.seed)
 
     def of(self, x: Tensor[Any]) -> Tensor[Any]:
-        """Return a value with an error, and derivatives with another one."""
+        """Return a value with an error, and derivatives with another one; or the nearest number of the dtype."""
+        if not self.seed:
+            nearest = x.detach().to_dtype(self.dtype).to_dtype("float64")
+            return x + (nearest - x.detach()).where(nearest.isfinite(), 0.0)
         signs = self.relative * self.generator.choice([-1.0, 1.0], (2, *x.shape))
         both, own = [Tensor.from_data(np.asarray(e, float64), device=_beneath(x.device)) for e in signs]
-        changed = x * (1.0 + both) + x.detach() * own
-        if self.absolute:
-            sign = np.asarray(self.absolute * self.generator.choice([-1.0, 1.0], x.shape), float64)
-            changed = changed + x.detach().abs().max() * Tensor.from_data(sign, device=_beneath(x.device))
-        return changed
+        return x * (1.0 + both) + x.detach() * own
 
 
 _ROUNDING: ContextVar[Rounding | None] = ContextVar("burnpy_differential_rounding", default=None)
@@ -226,7 +236,11 @@ def rounded(x: Any) -> Any:
 
 def _narrowed(array: NDArray[Any]) -> NDArray[Any]:
     errors = _ROUNDING.get()
-    return array if errors is None else array.astype(dtype_of(errors.dtype)).astype(float64)
+    if errors is None:
+        return array
+    if errors.moved:
+        return array * (1.0 + errors.moved * errors.generator.choice([-1.0, 1.0], array.shape))
+    return array.astype(dtype_of(errors.dtype)).astype(float64)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class Step:
         args = [evaluated(a, values, like) for a in self.args]
         if self.block is None:
             return calls.flat(calls.call(self.name, *args))
-        return [calls.rounded(x) for x in calls.flat(self.block.function(*args))]
+        return calls.of_block(self.block, *args)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import bool_, int32, int64
+from burnpy.backend.dtypes import int32, int64
 from burnpy.interop.onnx.operators.table import (
     GraphWriter,
     Ints,
@@ -208,7 +208,7 @@ def truth(kind: str) -> Callable[..., Any]:
 
     def rule(g: GraphWriter, x: Operand, dims: Any, keepdim: bool) -> Any:
         number = g.node(kind, g.cast(x, int32), g.sizes(dims), keepdims=int(keepdim), noop_with_empty_axes=1)
-        return g.node("Cast", number, to=bool_)
+        return g.node("Greater", number, g.constant(0, int32))  # the extreme of none is the dtype's last number
 
     return rule
 
