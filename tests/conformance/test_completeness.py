@@ -266,6 +266,7 @@ def test_it_is_reached(name: str) -> None:
         "functional": functional,
         "nn": nn,
         "fft": fft,
+        "linalg": linalg,
         "optim": optim,
         "Counted": Counted,
         "step": step,

@@ -39,9 +39,10 @@ class FlatTree:
             if not isinstance(leaf, Tensor):
                 raise KindError(f"{api}() takes float tensors, and {path} is {describe_tree(leaf)}; call .float()")
             if leaf.dtype != leaves[0].dtype or leaf.dtype.name not in DTYPES:
+                first = "" if path == self.names[0] else f" and {self.names[0]} of dtype {leaves[0].dtype}"
                 raise DTypeError(
-                    f"{api}() got {path} of dtype {leaf.dtype} and {self.names[0]} of dtype {leaves[0].dtype}; it "
-                    "computes with one dtype, float32 or float64: convert with .to_dtype(...)"
+                    f"{api}() got {path} of dtype {leaf.dtype}{first}; it computes with one dtype, float32 or float64: "
+                    "convert with .to_dtype(...)"
                 )
         if not leaves:
             raise KindError(f"{api}() got {name} without tensors; give it at least one")
