@@ -1,4 +1,4 @@
-"""Functions of which a transformation disagreed in the differential machine: they agree, and values are right."""
+"""Functions whose transformations once disagreed in the differential machine: they agree, and values are right."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.rows import every_row
 
 
 def _ctc(grad: Any) -> Any:
-    """Return gradients of sequences of which the second is shorter."""
+    """Return gradients of sequences; the second one is shorter."""
     _, *rest, blank = next(iter(ROWS["ctc_loss_backward"].examples.values()))
     arrays = [a.array(np.dtype("float64" if k == 0 else "int64"), 1) for k, a in enumerate(rest)]
     return call("ctc_loss_backward", grad, *[constant(a, grad) for a in arrays], blank)
