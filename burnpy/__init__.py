@@ -7,8 +7,9 @@
 
 Where to look, with ``help(burnpy.nn)`` and so on:
 
-- Tensors: `Tensor`, `IntTensor`, `BoolTensor`, whose methods ``dir(burnpy.Tensor)`` lists; functions of several
-  tensors, such as `cat`, `where` and `einsum`, are in this module. ``burnpy.linalg``, ``fft``, ``special`` have more.
+- Tensors: `Tensor`, `ComplexTensor`, `IntTensor`, `BoolTensor`, whose methods ``dir(burnpy.Tensor)`` lists; functions
+  of several tensors, such as `cat`, `where` and `einsum`, are in this module. ``burnpy.linalg``, ``fft``, ``special``
+  have more.
 - Backends and devices: ``burnpy.backend`` (``NumPy``, ``CuPy``); derivatives: `Autodiff`, ``burnpy.autodiff`` and, as
   functions of functions, ``burnpy.func`` (``grad``, ``jacobian``, ``vmap``, …); plans of whole steps: `compiled`.
 - Networks: ``burnpy.nn``, ``optim``, ``data``, ``metrics``, ``train``, ``record`` (files), ``distributed``, ``models``.
@@ -29,9 +30,12 @@ _PACKAGES = (
     "metrics models nn optim record special testing train"
 )
 _NAMES = {
-    "burnpy.backend.dtypes": "bool_ float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64",
+    "burnpy.backend.dtypes": (
+        "bool_ complex64 complex128 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64"
+    ),
     "burnpy.tensor.joining": "broadcast_tensors cat maximum minimum stack where",
-    "burnpy.tensor.tensor": "BoolTensor IntTensor Tensor",
+    "burnpy.tensor.complex_parts": "complex polar view_as_complex view_as_real",
+    "burnpy.tensor.tensor": "BoolTensor ComplexTensor IntTensor Tensor",
     "burnpy.autodiff.autodiff": "Autodiff",
     "burnpy.backend.backend": "Backend",
     "burnpy.func.compiling.compilation": "compiled",

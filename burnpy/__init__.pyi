@@ -24,6 +24,8 @@ from burnpy.autodiff.autodiff import Autodiff
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import (
     bool_,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -38,6 +40,7 @@ from burnpy.backend.dtypes import (
 )
 from burnpy.func.compiling.compilation import compiled
 from burnpy.tensor.calculus import cumulative_trapezoid, gradient, trapezoid
+from burnpy.tensor.complex_parts import complex, polar, view_as_complex, view_as_real
 from burnpy.tensor.distances import cdist, cosine_similarity, pairwise_distance, pdist
 from burnpy.tensor.einsum import chain_matmul, einsum, tensordot
 from burnpy.tensor.generator import Generator, default_generator, manual_seed
@@ -61,7 +64,7 @@ from burnpy.tensor.joining_lazy import (
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 from burnpy.tensor.ordering import bucketize, searchsorted
 from burnpy.tensor.statistics import std_mean, var_mean
-from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor import BoolTensor, ComplexTensor, IntTensor, Tensor
 
 __version__: str
 bfloat16 = float16  # a dtype too
@@ -70,6 +73,7 @@ __all__ = [
     "Autodiff",
     "Backend",
     "BoolTensor",
+    "ComplexTensor",
     "Generator",
     "Gradients",
     "IntTensor",
@@ -89,6 +93,9 @@ __all__ = [
     "column_stack",
     "combinations",
     "compiled",
+    "complex",
+    "complex64",
+    "complex128",
     "cosine_similarity",
     "cross_entropy",
     "cumulative_trapezoid",
@@ -114,6 +121,7 @@ __all__ = [
     "nll_loss",
     "pairwise_distance",
     "pdist",
+    "polar",
     "searchsorted",
     "stack",
     "std_mean",
@@ -125,6 +133,8 @@ __all__ = [
     "uint64",
     "vander",
     "var_mean",
+    "view_as_complex",
+    "view_as_real",
     "vstack",
     "where",
 ]

@@ -10,7 +10,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32, float64, kind_of
 from burnpy.backend.primitives import Dims, DType, Scalar
 
-NUMBERS = frozenset({float, int, bool})
+NUMBERS = frozenset({float, int, bool, complex})
 """The types of Python numbers. NumPy's float64 is a subclass of float, so `isinstance` would not tell them apart."""
 
 
@@ -22,6 +22,7 @@ class ArrayBase(Backend):
     """
 
     xp: Any
+    complex_arrays = True  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # constant here
 
     def storage_of(self, x: Any) -> tuple[Hashable, int]:
         size = int(x.nbytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from burnpy_array.activation import ArrayActivation, ArraySoftmax
 from burnpy_array.attention import ArrayAttention
+from burnpy_array.complex_numbers import ArrayComplex
 from burnpy_array.convolution import ArrayConvolution
 from burnpy_array.fourier import ArrayFourier
 from burnpy_array.indexing import ArrayIndexing, ArrayOrdering
@@ -19,6 +20,7 @@ class ArrayBackend(
     ArrayCreation,
     ArrayArithmetic,
     ArrayUnary,
+    ArrayComplex,
     ArrayElementary,
     ArrayActivation,
     ArrayReduction,

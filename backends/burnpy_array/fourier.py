@@ -31,7 +31,7 @@ def _method(name: str) -> Any:
     def method(self: ArrayFourier, *args: Any) -> Any:
         import burnpy.backend.numerics.fourier as fourier
 
-        return self._transformed(getattr(fourier, name), *args)
+        return self._transformed(getattr(fourier, "fft" if name == "fft_real" else name), *args)
 
     method.__name__, method.__qualname__ = name, f"ArrayFourier.{name}"
     method.__doc__ = getattr(Backend, name).__doc__

@@ -24,6 +24,9 @@ UNARY = {
     "isnan": "isnan",
     "isinf": "isinf",
     "isfinite": "isfinite",
+    "conj": "conjugate",
+    "complex_abs": "absolute",
+    "angle": "angle",
 }
 """Operations of one argument that are one function of the array module: burnpy's name to the module's."""
 BINARY = {

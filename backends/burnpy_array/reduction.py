@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32, float64, int64, kind_of
+from burnpy.backend.dtypes import float32, float64, int64, is_inexact
 from burnpy.backend.operations.reduction import divisor
 from burnpy.backend.primitives import Dims, DType
 from burnpy_array.array_base import ArrayBase, is_half
@@ -16,7 +16,7 @@ from burnpy_array.array_base import ArrayBase, is_half
 
 def accumulator(dtype: DType) -> DType | None:
     """Return the dtype in which sums and products of ``dtype`` are accumulated; None for ``dtype`` itself."""
-    if kind_of(dtype) != "float":
+    if not is_inexact(dtype):
         return int64
     return float32 if is_half(dtype) else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Sequence
 from functools import cache
@@ -43,8 +42,13 @@ class ArrayCreation(ArrayBase):
         return self._call(x.astype, dtype)
 
 
+def is_positive_zero(value: Any) -> bool:
+    """Return whether the bits of a number that equals 0 are all 0."""
+    return str(value) in ("0", "0.0", "False", "0j")
+
+
 def _full(xp: Any, shape: Shape, value: Scalar, dtype: DType) -> Any:
-    if value == 0 and math.copysign(1.0, value) > 0:
+    if value == 0 and is_positive_zero(value):
         return xp.zeros(shape, dtype)  # faster: the system provides cleared memory
     out = xp.empty(shape, dtype)
     out.fill(value)

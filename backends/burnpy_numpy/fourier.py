@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-import burnpy.backend.numerics.fourier as fourier
-from burnpy.backend.primitives import Shape
+from burnpy.backend.dtypes import complex_dtype
 from burnpy_array import ArrayBackend
 from burnpy_numpy.cpu_threads import COUNT
 from burnpy_numpy.kernels.kernel import family_kernels
@@ -40,16 +39,10 @@ def _scipy() -> Any:
 
 
 class NumPyFourier(ArrayBackend):
-    """Transforms of pairs of arrays; the parts of a complex array are transformed without a copy."""
+    """Transforms, and the spectra of frames."""
 
     def _transformed(self, function: Callable[..., Any], *args: Any) -> Any:
         return self._call(function, _scipy() or np, *args)
-
-    def fft(self, real: Any, imag: Any, dims: Shape, inverse: bool, norm: str) -> Any:
-        return self._transformed(fourier.complex_fft, complex_of(real, imag), real.dtype, dims, inverse, norm)
-
-    def irfft(self, real: Any, imag: Any, dims: Shape, size: int, norm: str) -> Any:
-        return self._transformed(fourier.real_ifft, complex_of(real, imag), real.dtype, dims, size, norm)
 
     def frame_spectra(self, x: Any, window: Any, step: int, norm: str) -> Any:
         """Run a kernel, or multiply and transform blocks of frames, which stay in the cache."""
@@ -60,13 +53,13 @@ class NumPyFourier(ArrayBackend):
             factor = {"backward": 1.0, "ortho": size**-0.5, "forward": 1.0 / size}[norm]
             spectra = self._call(kernels.spectra_of_frames, x, window, step, factor)
             if spectra is not None:
-                return spectra.real, spectra.imag
+                return spectra
         if elements < _BLOCK:
             return super().frame_spectra(x, window, step, norm)
         frames = self.frames(x, size, step)
-        out: Any = np.empty((*frames.shape[:-1], size // 2 + 1), np.result_type(x.dtype, np.complex64))
+        out: Any = np.empty((*frames.shape[:-1], size // 2 + 1), complex_dtype(x.dtype))
         self._call(_transform_blocks, frames, window, norm, out)
-        return out.real, out.imag
+        return out
 
 
 def _transform_blocks(frames: Any, window: Any, norm: str, out: Any) -> None:
@@ -80,35 +73,3 @@ def _transform_blocks(frames: Any, window: Any, norm: str, out: Any) -> None:
             block = frames[index][start : start + rows]
             part = np.multiply(block, window, weighted[: len(block)])
             out[index][start : start + rows] = library.fft.rfft(part, None, 1, norm)
-
-
-def complex_of(real: Any, imag: Any) -> Any:
-    """Return the complex array of two parts: the one whose parts they are, in its memory, or a new one.
-
-    >>> z = np.ones((2, 3), np.complex64)
-    >>> complex_of(z.real, z.imag) is z, complex_of(z.real[1:], z.imag[1:]).base is z, complex_of(z.imag, z.real) is z
-    (True, True, False)
-    """
-    base = real.base
-    if (
-        type(base) is np.ndarray
-        and base is imag.base
-        and base.dtype.kind == "c"
-        and base.flags.c_contiguous
-        and base.dtype.itemsize == 2 * real.dtype.itemsize
-        and real.strides == imag.strides
-        and real.shape == imag.shape
-        and real.size
-    ):
-        start = _address(real)
-        if _address(imag) - start == real.dtype.itemsize:
-            if real.shape == base.shape and real.strides == base.strides:  # so there is but one place for both
-                return base
-            offset = start - _address(base)
-            if not offset % base.dtype.itemsize:
-                return np.ndarray(real.shape, base.dtype, base, offset, real.strides)
-    return fourier.joined(np, real, imag)
-
-
-def _address(x: Any) -> int:
-    return x.__array_interface__["data"][0]  # type: ignore[no-any-return]  # of NumPy

@@ -52,11 +52,14 @@ known: dict[DType, dict[Scalar | str, Any]] = {}
 def constant(y: Scalar, dtype: DType) -> Any:
     """Return ``y`` as a 0-d array of ``dtype``, or unchanged if the dtype cannot hold it, for NumPy to handle."""
     try:
-        return known[dtype][y or str(y)]
+        if type(y) is not complex:
+            return known[dtype][y or str(y)]
     except KeyError:
         pass
     if not _holds(dtype, y):
         return y
+    if type(y) is complex:  # 1 - 0j equals 1, and is another number
+        return np.array(y, dtype)
     try:
         with np.errstate(over="ignore"):  # 1e300 in float32 is infinity
             array = np.array(y, dtype)
@@ -73,4 +76,9 @@ def constant(y: Scalar, dtype: DType) -> Any:
 
 def _holds(dtype: DType, y: Scalar) -> bool:
     kind = kind_of(dtype)
-    return kind == "float" or (kind == "int" and type(y) is not float) or (kind == "bool" and y in (0, 1))
+    return (
+        kind == "complex"
+        or (kind == "float" and type(y) is not complex)
+        or (kind == "int" and type(y) is not float)
+        or (kind == "bool" and y in (0, 1))
+    )

@@ -21,6 +21,7 @@ from burnpy.backend.primitives import Scalar
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import NUMBERS
 from burnpy_array.pointwise import BINARY, UNARY, division_by_zero, method_from_template, negative_power
+from burnpy_array.shape import is_positive_zero
 from burnpy_numpy.broadcasting import LARGE, broadcast, broadcast_where
 from burnpy_numpy.kernels.kernel import LEAST, MANY, elementwise_kernel, operation_kernel
 from burnpy_numpy.numpy_calls import direct, known, quietly, run
@@ -133,7 +134,7 @@ class NumPyPointwise(ArrayBackend):
                     _putmask(out, condition, x)
                     return out
         if condition.size >= BLENDED and blendable(x):
-            if type(y) in NUMBERS and y == 0 and math.copysign(1.0, y) > 0:
+            if type(y) in NUMBERS and y == 0 and is_positive_zero(y):
                 return kept(condition, x)
             if (
                 type(y) is np.ndarray

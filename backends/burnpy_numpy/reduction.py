@@ -79,6 +79,8 @@ class NumPyReduction(ArrayBackend):
         return super().mean(x, dims, keepdim)
 
     def _total(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        if x.dtype.kind == "c":  # times ones, an infinity in one part would be NaN in the other
+            return _add(x, dims, None, None, keepdim)
         return total(x, dims, keepdim)
 
     def nansum(self, x: Any, dims: Dims, keepdim: bool) -> Any:

@@ -9,6 +9,7 @@ from burnpy.backend.dtypes import float32, float64, result_type
 from burnpy.backend.errors import BackendUnavailableError
 from burnpy.backend.operations.activation import Activation
 from burnpy.backend.operations.attention import Attention
+from burnpy.backend.operations.complex_numbers import ComplexNumbers
 from burnpy.backend.operations.convolution import Convolution, VolumeConvolution
 from burnpy.backend.operations.creation import Creation
 from burnpy.backend.operations.decompositions import Decompositions
@@ -58,6 +59,7 @@ class Backend(
     Arithmetic,
     Comparison,
     Unary,
+    ComplexNumbers,
     Elementary,
     Binary,
     SpecialFunctions,
@@ -148,6 +150,11 @@ class Backend(
     def name(self) -> str:
         """The device's name in messages: ``NumPy``, ``CuPy(1)``, ``Autodiff[NumPy]``."""
         return type(self).__name__
+
+    @property
+    def complex_arrays(self) -> bool:
+        """True if the device has arrays of complex64 and complex128; of one that wraps another, as of that one."""
+        return self.inner is not None and self.inner.complex_arrays
 
     @classmethod
     def device(cls) -> Self:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.errors import DTypeError, a
-from burnpy.backend.primitives import DType, KindName
+from burnpy.backend.primitives import INEXACT, DType, KindName
 
 float16: DType = np.dtype(np.float16)
 float32: DType = np.dtype(np.float32)
@@ -22,11 +22,23 @@ uint16: DType = np.dtype(np.uint16)
 uint32: DType = np.dtype(np.uint32)
 uint64: DType = np.dtype(np.uint64)
 bool_: DType = np.dtype(np.bool_)
+complex64: DType = np.dtype(np.complex64)
+complex128: DType = np.dtype(np.complex128)
 
-DEFAULT: dict[KindName, DType] = {"float": float32, "int": int64, "bool": bool_}
+DEFAULT: dict[KindName, DType] = {"float": float32, "int": int64, "bool": bool_, "complex": complex64}
 """The default dtype of each kind, for tensors created from Python numbers."""
-_OF_PYTHON: dict[type | str, DType] = {float: float32, int: int64, bool: bool_, "float": float32, "int": int64}
+_OF_PYTHON: dict[type | str, DType] = {
+    float: float32,
+    int: int64,
+    bool: bool_,
+    complex: complex64,
+    "float": float32,
+    "int": int64,
+    "complex": complex64,
+}
 """The dtypes of Python's types and their names: NumPy's "float" is float64, PyTorch's float is float32."""
+OWNERS: dict[KindName, str] = {"float": "Tensor", "int": "IntTensor", "bool": "BoolTensor", "complex": "ComplexTensor"}
+"""The tensor class of each kind."""
 
 
 class Format(NamedTuple):
@@ -37,7 +49,7 @@ class Format(NamedTuple):
     digits: int  #: the bits of a float's significand, the leading one included; the bits of an int's magnitude
     lowest: int  #: the exponent of a float's smallest subnormal number; 0 for others
     c: str  #: the type in C; 16-bit floats are classes of CuPy's headers
-    safetensors: str
+    safetensors: str  #: "" if the format has none
     torch: str  #: the name of PyTorch's storage, without "Storage"; "" if it has none
     onnx: int  #: the number in ``TensorProto.DataType``
 
@@ -56,15 +68,18 @@ DTYPES = {
     "uint32": Format("int", 32, 32, 0, "unsigned int", "U32", "", 12),
     "uint64": Format("int", 64, 64, 0, "unsigned long long", "U64", "", 13),
     "bool": Format("bool", 8, 1, 0, "bool", "BOOL", "Bool", 9),
+    "complex64": Format("complex", 64, 24, -149, "complex<float>", "C64", "ComplexFloat", 14),
+    "complex128": Format("complex", 128, 53, -1074, "complex<double>", "", "ComplexDouble", 15),
 }
 """All dtypes by name."""
 FLOATS = tuple([name for name, row in DTYPES.items() if row.kind == "float"])
+COMPLEXES = tuple([name for name, row in DTYPES.items() if row.kind == "complex"])
 INTS = tuple([name for name, row in DTYPES.items() if row.kind == "int"])
 
 
 @cache
 def kind_of(dtype: DType) -> KindName:
-    """Return the kind of a dtype: "float", "int" or "bool"."""
+    """Return the kind of a dtype: "float", "int", "bool" or "complex"."""
     if dtype.name not in DTYPES:
         raise DTypeError(f"tensors do not hold dtype {dtype}; use one of {', '.join(DTYPES)}")
     return DTYPES[dtype.name].kind
@@ -86,8 +101,7 @@ def dtype_of(dtype: Any, kind: KindName | None = None) -> DType:
     if result is None:
         result = _parsed(dtype)
     if kind is not None and kind_of(result) != kind:
-        owner = {"float": "Tensor", "int": "IntTensor", "bool": "BoolTensor"}
-        raise DTypeError(f"{a(owner[kind])} holds {kind} dtypes, got {result}; use {owner[kind_of(result)]} instead")
+        raise DTypeError(f"{a(OWNERS[kind])} holds {kind} dtypes, got {result}; use {OWNERS[kind_of(result)]} instead")
     return result
 
 
@@ -105,7 +119,7 @@ def _parsed(dtype: Any) -> DType:
             else f"{dtype!r:.80}"
         )
         raise DTypeError(f"{what} is not a known dtype; use one of {', '.join(DTYPES)}")
-    kind_of(result)  # refuses complex, object and string dtypes
+    kind_of(result)  # refuses object and string dtypes
     native: DType = np.dtype(result.type)  # native byte order, and the one object that `is` can compare
     return native
 
@@ -117,6 +131,21 @@ def _bfloat16() -> DType:
         raise DTypeError("dtype bfloat16 needs the package ml_dtypes; install it with: pip install ml_dtypes") from None
     result: DType = np.dtype(ml_dtypes.bfloat16)
     return result
+
+
+def is_inexact(dtype: DType) -> bool:
+    """Return whether primitives of a dtype carry gradients: floats and complex numbers."""
+    return kind_of(dtype) in INEXACT
+
+
+def complex_dtype(dtype: DType) -> DType:
+    """Return the complex dtype with parts of a float dtype, complex64 for 16 bits; a complex dtype itself."""
+    return complex128 if dtype in (float64, complex128) else complex64
+
+
+def part_dtype(dtype: DType) -> DType:
+    """Return the float dtype of the parts of a complex dtype; a float dtype itself."""
+    return {"complex64": float32, "complex128": float64}.get(dtype.name, dtype)
 
 
 @cache

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from burnpy.backend.functions import signature
-from burnpy.backend.primitives import Shape
+from burnpy.backend.primitives import INEXACT, KINDS, Shape
 from burnpy.backend.rules import BatchRule, Folded
 from burnpy.backend.schema import Algebra, Declaration, Flops
 
@@ -30,8 +30,8 @@ class Argument(NamedTuple):
 
     @property
     def floats(self) -> bool:
-        """True if a decorator receives float primitives here (ints and bools go to ``discrete`` instead)."""
-        return self.kind in ("Float", "Number", "Value")
+        """True if a decorator receives primitives with gradients here (ints and bools go to ``discrete`` instead)."""
+        return self.kind in _WITH_GRADIENT
 
 
 class Operation(NamedTuple):
@@ -65,8 +65,8 @@ class Operation(NamedTuple):
 
     @property
     def float_results(self) -> tuple[bool, ...]:
-        """For each result, whether a decorator receives a float primitive."""
-        return tuple(kind in ("Float", "Number", "Value") for kind in self.results)
+        """For each result, whether a decorator receives a primitive with a gradient."""
+        return tuple(kind in _WITH_GRADIENT for kind in self.results)
 
     @property
     def lists(self) -> bool:
@@ -119,7 +119,8 @@ class Operation(NamedTuple):
         return tuple(None if name == "out" and "out" not in names else names.index(name) for name in needed)
 
 
-_KIND = re.compile(r"\b(Float|Int|Bool|Number|Discrete|Value)\b")
+_KIND = re.compile(rf"\b({'|'.join(KINDS)})\b")
+_WITH_GRADIENT = frozenset({name for name, kinds in KINDS.items() if not INEXACT.isdisjoint(kinds)})
 
 
 @cache

@@ -344,3 +344,11 @@ def raised_by_other_code(error: BaseException, own: Container[str] = OWN_PACKAGE
         if str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] not in own:
             return True
     return False
+
+
+def no_complex_arrays(device: Any) -> DTypeError:
+    """Return the error for complex numbers on a backend that has none."""
+    return DTypeError(
+        f"{device.name} has no complex arrays; compute with the real and the imaginary part as two tensors, or on a "
+        "backend that has some, such as NumPy"
+    )

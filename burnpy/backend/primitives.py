@@ -12,15 +12,23 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 Float: TypeAlias = Any
-"""A primitive of floating point numbers, as `Tensor` stores. Only these carry gradients."""
+"""A primitive of floating point numbers, as `Tensor` stores. These and complex ones carry gradients."""
 Int: TypeAlias = Any
 """A primitive of integers, as `IntTensor` stores."""
 Bool: TypeAlias = Any
 """A primitive of booleans, as `BoolTensor` stores."""
+Complex: TypeAlias = Any
+"""A primitive of complex numbers, as `ComplexTensor` stores."""
+Inexact: TypeAlias = Any
+"""Float or Complex; all `Inexact`s of one signature have the same kind."""
+Real: TypeAlias = Any
+"""Float or Int; all `Real`s of one signature have the same kind."""
 Number: TypeAlias = Any
-"""Float or Int; all `Number`s of one signature have the same kind."""
+"""Float, Int or Complex; all `Number`s of one signature have the same kind."""
 Discrete: TypeAlias = Any
 """Int or Bool; all `Discrete`s of one signature have the same kind."""
+Ordered: TypeAlias = Any
+"""Any kind but Complex, which has no order; all `Ordered`s of one signature have the same kind."""
 Value: TypeAlias = Any
 """A primitive of any kind; all `Value`s of one signature have the same kind."""
 
@@ -38,7 +46,22 @@ Ints are non-negative and in range; slices are Python's, with any part None or n
 Trailing dimensions without an entry are selected whole.
 """
 DType: TypeAlias = "np.dtype[Any]"
-KindName: TypeAlias = Literal["float", "int", "bool"]
+KindName: TypeAlias = Literal["float", "int", "bool", "complex"]
+INEXACT: frozenset[KindName] = frozenset({"float", "complex"})
+"""The kinds that carry gradients. A device has its own primitives of these; `Backend.discrete` has those of others."""
+KINDS: dict[str, tuple[KindName, ...]] = {
+    "Float": ("float",),
+    "Int": ("int",),
+    "Bool": ("bool",),
+    "Complex": ("complex",),
+    "Inexact": ("float", "complex"),
+    "Real": ("float", "int"),
+    "Number": ("float", "int", "complex"),
+    "Discrete": ("int", "bool"),
+    "Ordered": ("float", "int", "bool"),
+    "Value": ("float", "int", "bool", "complex"),
+}
+"""The kinds of primitives that each alias stands for."""
 _UNSIGNED = np.dtype(np.uint64)
 
 

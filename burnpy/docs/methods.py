@@ -45,13 +45,18 @@ _CLASSES = {
 
     Special functions are exact to a few roundings, and 16-bit floats are computed in float32.
     """''',
-    "Number": '''class NumberFunctions(TensorBase[B], Generic[B, S]):
+    "Inexact": '''class AnalyticFunctions(TensorBase[B]):
+    """Elementwise functions of floats or complex numbers; nothing warns, as in IEEE 754.
+
+    Of complex numbers they are the principal values.
+    """''',
+    "Real": '''class NumberFunctions(TensorBase[B], Generic[B, S]):
     """Elementwise functions of floats or ints, of one tensor or two, which broadcast and promote."""''',
     "Int": '''class IntFunctions(TensorBase[B]):
     """Elementwise functions of ints, which broadcast, promote and may be Python ints."""''',
 }
 """The head of the class for each kind that an operation may take."""
-_SCALARS = {"Float": "float", "Number": "S", "Int": "int"}
+_SCALARS = {"Float": "float", "Real": "S", "Int": "int"}
 """The numbers that a second operand of a kind may be."""
 
 _PAGE = '''\

@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 import burnpy
-from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy import Autodiff, BoolTensor, ComplexTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
 
 Train = Autodiff[NumPy]
@@ -27,6 +27,7 @@ x = Tensor[Train].from_data([[0.5, -1.0, 2.0], [3.0, 0.25, -0.5]]).require_grad(
 y = Tensor[Train].from_data([[2.0, 1.0, 0.5], [1.0, 4.0, 2.0]])
 v, m = x[0], Tensor[Train].eye(3)              # a vector and a matrix
 p = x.sigmoid()                                # probabilities
+z = x.complex()                                # complex numbers
 i = IntTensor[Train].from_data([[0, 1, 0], [1, 0, 1]])
 j = i + 1
 b, c = x > 0.0, y > 1.0                        # truth values

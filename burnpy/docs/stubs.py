@@ -102,12 +102,12 @@ from burnpy.autodiff.autodiff import Autodiff
 from burnpy.tensor.creation import Size
 from burnpy.tensor.generator import Generator
 from burnpy.tensor.host_data import DTypeLike
-from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor import BoolTensor, ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B2, B, I
 '''
 
-_NUMBERS = {"Tensor": "float", "IntTensor": "int", "BoolTensor": "bool"}
+_NUMBERS = {"Tensor": "float", "ComplexTensor": "complex", "IntTensor": "int", "BoolTensor": "bool"}
 """The Python numbers of each tensor class, which annotations call ``Number``."""
 
 

@@ -1,9 +1,8 @@
 """Discrete Fourier transforms of real and complex tensors, named as in ``torch.fft``, and spectra of signals.
 
-There is no complex dtype: a spectrum is a `ComplexTensor`, a pair of float tensors. All functions are differentiable
-twice, in reverse and forward mode. On NumPy pocketfft computes them, SciPy's where SciPy is installed, on CuPy cuFFT;
-other backends copy to the host and back, unless they override the operation. float32 stays float32; float16 and
-bfloat16 are computed in float32.
+A spectrum is a `ComplexTensor`. All functions are differentiable twice, in reverse and forward mode. On NumPy pocketfft
+computes them, SciPy's where SciPy is installed, on CuPy cuFFT; other backends with complex arrays copy to the host and
+back, unless they override the operation. The spectra of float32 are complex64, as are those of float16 and bfloat16.
 
 >>> from burnpy import fft
 >>> fft.rfft(Tensor[NumPy].from_data([0.0, 1.0, 0.0, -1.0])).abs().tolist()
@@ -15,7 +14,8 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.fft.complex_tensor": "ComplexTensor polar view_as_complex view_as_real",
+    "burnpy.tensor.complex_parts": "polar view_as_complex view_as_real",
+    "burnpy.tensor.tensor": "ComplexTensor",
     "burnpy.fft.convolution": "fftconvolve",
     "burnpy.fft.short_time": "istft stft",
     "burnpy.fft.transforms": (

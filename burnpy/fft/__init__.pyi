@@ -1,6 +1,5 @@
 """The names of `burnpy.fft`, made from its table by ``make generated``."""
 
-from burnpy.fft.complex_tensor import ComplexTensor, polar, view_as_complex, view_as_real
 from burnpy.fft.convolution import fftconvolve
 from burnpy.fft.short_time import istft, stft
 from burnpy.fft.transforms import (
@@ -37,6 +36,8 @@ from burnpy.fft.windows import (
     kaiser_window,
     nuttall_window,
 )
+from burnpy.tensor.complex_parts import polar, view_as_complex, view_as_real
+from burnpy.tensor.tensor import ComplexTensor
 
 __all__ = [
     "ComplexTensor",

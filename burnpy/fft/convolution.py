@@ -7,14 +7,12 @@ from math import log2
 from typing import Any, Literal, overload
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.fft.complex_tensor import ComplexTensor
 from burnpy.fft.sizes import float_or_complex
 from burnpy.fft.transforms import fftn, ifftn, irfftn, rfftn
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import distinct
-from burnpy.tensor.linalg import alike
-from burnpy.tensor.operands import broadcast_shape
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.operands import broadcast_shape, together
+from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
@@ -54,7 +52,7 @@ def fftconvolve(x: Any, y: Any, mode: Any = "full", dim: Any = None) -> Any:
     [0.0, 1.0, 2.5, 4.0, 1.5]
     """
     x, y = float_or_complex("fftconvolve", x), float_or_complex("fftconvolve", y)
-    alike("fftconvolve", *[z.real if isinstance(z, ComplexTensor) else z for z in (x, y)])
+    x, y = together("fftconvolve", x, y)
     if mode not in ("full", "same", "valid"):
         raise ArgumentError(f'fftconvolve() got mode={describe(mode)}; expected "full", "same" or "valid"')
     if x.ndim != y.ndim or not x.ndim:

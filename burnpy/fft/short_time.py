@@ -9,14 +9,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from burnpy.backend.dtypes import part_dtype
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.fft.complex_base import made
-from burnpy.fft.complex_tensor import ComplexTensor
 from burnpy.fft.sizes import float_or_complex
+from burnpy.fft.transforms import transforming
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import integer
 from burnpy.tensor.operands import together
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
@@ -79,19 +79,18 @@ def stft(
     if half and complex_signal:
         raise ArgumentError("stft() got onesided=True and a ComplexTensor, whose spectrum has two sides")
     _need_samples(signal.shape, frames.size, center, pad_mode)
-    parts: tuple[Any, ...] = (signal.real, signal.imag) if complex_signal else (signal,)
-    b, like, norm = parts[0]._backend, parts[0], "ortho" if normalized else "backward"
-    values = [_extended(b, part._primitive, frames.size, center, pad_mode) for part in parts]
+    b, norm = transforming(signal), "ortho" if normalized else "backward"
+    values = _extended(b, signal._primitive, frames.size, center, pad_mode)
     if half and frames.window is not None:
-        real, imag = b.frame_spectra(values[0], frames.window, frames.hop, norm)
+        spectra = b.frame_spectra(values, frames.window, frames.hop, norm)
     else:
-        values = [_weighted(b, value, frames) for value in values]
-        dims = (len(values[0].shape) - 1,)
+        values = _weighted(b, values, frames)
+        dims = (len(values.shape) - 1,)
         if complex_signal:
-            real, imag = b.fft(*values, dims, False, norm)
+            spectra = b.fft(values, dims, False, norm)
         else:
-            real, imag = b.rfft(values[0], dims, norm) if half else b.fft_real(values[0], dims, False, norm)
-    return made(ComplexTensor, like._like(b.mT(real)), like._like(b.mT(imag)))
+            spectra = b.rfft(values, dims, norm) if half else b.fft_real(values, dims, False, norm)
+    return signal._complex(b.mT(spectra))  # type: ignore[no-any-return]  # a ComplexTensor
 
 
 @explained
@@ -130,7 +129,7 @@ def istft(
     [1.0, 2.0, 3.0, 4.0]
     """
     if not isinstance(z, ComplexTensor):
-        raise KindError(f"istft() takes a ComplexTensor, got {describe(z)}; ComplexTensor(real, imag) makes one")
+        raise KindError(f"istft() takes a ComplexTensor, got {describe(z)}; burnpy.complex(real, imag) makes one")
     z = _beside(z, window, "istft")
     frames = _checked("istft", z, n_fft, hop_length, win_length, window)
     frequencies = frames.size // 2 + 1 if onesided else frames.size
@@ -142,13 +141,12 @@ def istft(
     samples = None if length is None else integer(length, "length", "istft")
     if samples is not None and samples < 1:
         raise ArgumentError(f"istft() got length={samples}; give 1 or more samples")
-    b, like, last = z.real._backend, z.real, z.ndim - 1
+    b, last = z._backend, z.ndim - 1
     norm = "ortho" if normalized else "backward"
-    real, imag = b.mT(z.real._primitive), b.mT(z.imag._primitive)
+    spectra = b.mT(z._primitive)
     if not onesided:
-        half = (*(slice(None),) * last, slice(0, frames.size // 2 + 1, 1))
-        real, imag = b.slice(real, half), b.slice(imag, half)
-    values = b.irfft(real, imag, (last,), frames.size, norm)
+        spectra = b.slice(spectra, (*(slice(None),) * last, slice(0, frames.size // 2 + 1, 1)))
+    values = b.irfft(spectra, (last,), frames.size, norm)
     if frames.window is not None:
         values = b.mul(values, frames.window)
     count = z.shape[-1]
@@ -164,17 +162,12 @@ def istft(
         shape = (*out.shape[:-1], samples)
         key = (*(slice(None),) * (last - 1), slice(0, stop - start, 1))
         out = b.slice_scatter(b.expand(b.full((), 0.0, out.dtype), shape), key, out)
-    return like._like(out)
+    return z._float(out)
 
 
 def _beside(x: Any, window: Any, operation: str) -> Any:
     """Return a signal or spectrum on the level of the window."""
-    if not isinstance(window, TensorBase):
-        return x
-    if isinstance(x, ComplexTensor):
-        real, imag, _ = together(operation, x.real, x.imag, window)
-        return made(ComplexTensor, real, imag)
-    return together(operation, x, window)[0]
+    return together(operation, x, window)[0] if isinstance(window, TensorBase) else x
 
 
 def _checked(operation: str, x: Any, n_fft: Any, hop_length: Any, win_length: Any, window: Any) -> Frames:
@@ -188,10 +181,9 @@ def _checked(operation: str, x: Any, n_fft: Any, hop_length: Any, win_length: An
         raise ShapeError(f"{operation}() got a 0-d tensor; a signal has one dimension or more")
     if window is None and width == size:
         return Frames(size, hop, None)
-    real = x.real if isinstance(x, ComplexTensor) else x
-    b = real._backend
+    b, dtype = x._backend, part_dtype(x.dtype)
     if window is None:
-        weights = b.full((width,), 1.0, real.dtype)
+        weights = b.full((width,), 1.0, dtype)
     else:
         if not isinstance(window, TensorBase) or window.kind != "float":
             raise KindError(
@@ -199,11 +191,11 @@ def _checked(operation: str, x: Any, n_fft: Any, hop_length: Any, win_length: An
             )
         if window.shape != (width,):
             raise ShapeError(f"{operation}() got a window of shape {window.shape}; expected ({width},), win_length")
-        _, placed = together(operation, real, window)
-        weights = placed._primitive if placed.dtype == real.dtype else b.cast(placed._primitive, real.dtype)
+        _, placed = together(operation, x, window)
+        weights = placed._primitive if placed.dtype == dtype else b.cast(placed._primitive, dtype)
     if width < size:
         start = (size - width) // 2
-        weights = b.slice_scatter(b.full((size,), 0.0, real.dtype), (slice(start, start + width, 1),), weights)
+        weights = b.slice_scatter(b.full((size,), 0.0, dtype), (slice(start, start + width, 1),), weights)
     return Frames(size, hop, weights)
 
 
@@ -243,8 +235,10 @@ def _extended(b: Any, x: Any, size: int, center: bool, pad_mode: str) -> Any:
 
 def _weighted(b: Any, x: Any, frames: Frames) -> Any:
     """Return the frames of a signal, (…, count, n_fft), times the window."""
-    out = b.frames(x, frames.size, frames.hop)
-    return out if frames.window is None else b.mul(out, frames.window)
+    out, window = b.frames(x, frames.size, frames.hop), frames.window
+    if window is None:
+        return out
+    return b.mul(out, b.complex(window, b.full(window.shape, 0.0, window.dtype)) if x.dtype.kind == "c" else window)
 
 
 def _envelope(b: Any, frames: Frames, count: int, whole: int, dtype: Any, kept: slice) -> Any:

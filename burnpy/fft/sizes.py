@@ -7,15 +7,20 @@ from typing import Any
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Shape
-from burnpy.fft.complex_tensor import ComplexTensor
 from burnpy.tensor.dims import addressable, dim_of, distinct, integer
 from burnpy.tensor.linalg import floating
+from burnpy.tensor.tensor import ComplexTensor
 from burnpy.tensor.tensor_base import describe
 
 
 def float_or_complex(operation: str, x: Any) -> Any:
     """Return a float or a complex tensor."""
-    return x if isinstance(x, ComplexTensor) else floating(operation, x, "its argument")
+    return x if isinstance(x, ComplexTensor) else single_or_double(floating(operation, x, "its argument"))
+
+
+def single_or_double(x: Any) -> Any:
+    """Return a float tensor, those of 16 bits as float32."""
+    return x.float() if x.dtype.itemsize == 2 else x
 
 
 def transform_dims(operation: str, shape: Shape, n: Any, dim: Any, *, halved: bool = False) -> tuple[Shape, Shape]:
@@ -86,13 +91,9 @@ def resized(x: Any, dims: Shape, sizes: Shape) -> Any:
     if tuple(full) == shape:
         return x
     target = addressable(tuple(full), "fft")
-    return x._each(lambda part: _fitted(part, target)) if isinstance(x, ComplexTensor) else _fitted(x, target)
-
-
-def _fitted(x: Any, target: Shape) -> Any:
     b, value = x._backend, x._primitive
-    kept = tuple([slice(0, min(size, wanted), 1) for size, wanted in zip(x.shape, target, strict=True)])
-    if any(size > wanted for size, wanted in zip(x.shape, target, strict=True)):
+    kept = tuple([slice(0, min(size, wanted), 1) for size, wanted in zip(shape, target, strict=True)])
+    if any(size > wanted for size, wanted in zip(shape, target, strict=True)):
         value = b.slice(value, kept)
     if value.shape != target:
         value = b.slice_scatter(b.expand(b.full((), 0.0, x.dtype), target), kept, value)

@@ -7,16 +7,14 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, KindError
-from burnpy.fft.complex_base import made
-from burnpy.fft.complex_tensor import ComplexTensor
-from burnpy.fft.sizes import float_or_complex, resized, transform_dims
+from burnpy.backend.errors import ArgumentError, KindError, no_complex_arrays
+from burnpy.fft.sizes import float_or_complex, resized, single_or_double, transform_dims
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.creation import from_data
 from burnpy.tensor.dims import ALL, dims_of, integer
 from burnpy.tensor.host_data import DTypeLike
 from burnpy.tensor.linalg import floating
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
@@ -39,8 +37,8 @@ def fft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None = N
         norm: "backward", the default, leaves the sum as it is, "forward" divides it by n, and "ortho" by √n.
 
     Returns:
-        The spectrum, with the n frequencies of `fftfreq` along ``dim``; float32 numbers have a float32 spectrum, and
-        float16 and bfloat16 are computed in float32 and rounded.
+        The spectrum, with the n frequencies of `fftfreq` along ``dim``; of float64 in complex128, of other floats in
+        complex64.
 
     Raises:
         ShapeError: x is 0-d, or n or the dimension is 0.
@@ -289,12 +287,9 @@ def _complex(operation: str, x: Any, n: Any, dim: Any, norm: str | None, inverse
     x, how = float_or_complex(operation, x), _norm(operation, norm)
     dims, sizes = transform_dims(operation, x.shape, n, dim)
     x = resized(x, dims, sizes)
-    if isinstance(x, ComplexTensor):
-        real = x.real
-        pair = real._backend.fft(real._primitive, x.imag._primitive, dims, inverse, how)
-    else:
-        real, pair = x, x._backend.fft_real(x._primitive, dims, inverse, how)
-    return made(ComplexTensor, real._like(pair[0]), real._like(pair[1]))
+    b = transforming(x)
+    transform = b.fft if isinstance(x, ComplexTensor) else b.fft_real
+    return x._complex(transform(x._primitive, dims, inverse, how))  # type: ignore[no-any-return]  # a ComplexTensor
 
 
 def _half(operation: str, x: Any, n: Any, dim: Any, norm: str | None, conjugate: bool = False) -> ComplexTensor[Any]:
@@ -302,13 +297,12 @@ def _half(operation: str, x: Any, n: Any, dim: Any, norm: str | None, conjugate:
     if isinstance(x, ComplexTensor):
         theirs = operation.replace("rfft", "fft").replace("ihfft", "ifft")
         raise KindError(f"{operation}() takes a float Tensor, got a ComplexTensor of shape {x.shape}; write {theirs}()")
-    x, how = floating(operation, x, "its argument"), _norm(operation, norm)
+    x, how = single_or_double(floating(operation, x, "its argument")), _norm(operation, norm)
     dims, sizes = transform_dims(operation, x.shape, n, dim)
     x = resized(x, dims, sizes)
-    real, imag = x._backend.rfft(x._primitive, dims, _SWAPPED[how] if conjugate else how)
-    if conjugate:
-        imag = x._backend.neg(imag)
-    return made(ComplexTensor, x._like(real), x._like(imag))
+    b = transforming(x)
+    spectrum = b.rfft(x._primitive, dims, _SWAPPED[how] if conjugate else how)
+    return x._complex(b.conj(spectrum) if conjugate else spectrum)  # type: ignore[no-any-return]  # a ComplexTensor
 
 
 def _real(operation: str, x: Any, n: Any, dim: Any, norm: str | None, inverse: bool = True) -> Tensor[Any]:
@@ -317,11 +311,16 @@ def _real(operation: str, x: Any, n: Any, dim: Any, norm: str | None, inverse: b
     dims, sizes = transform_dims(operation, x.shape, n, dim, halved=True)
     last = sizes[-1]
     x = resized(x, dims, (*sizes[:-1], last // 2 + 1))
-    if not isinstance(x, ComplexTensor):
-        x = ComplexTensor(x)
-    real: Tensor[Any] = x.real
-    out = real._backend.irfft(real._primitive, x.imag._primitive, dims, last, how if inverse else _SWAPPED[how])
-    return real._like(out)
+    z = x.complex()
+    out = z._backend.irfft(z._primitive, dims, last, how if inverse else _SWAPPED[how])
+    return z._float(out)  # type: ignore[no-any-return]  # a Tensor
+
+
+def transforming(x: Any) -> Any:
+    """Return the backend of a tensor, which has complex arrays."""
+    if not x._device.complex_arrays:
+        raise no_complex_arrays(x._device)
+    return x._backend
 
 
 SignalT = TypeVar("SignalT", bound=Tensor[Any] | ComplexTensor[Any])

@@ -15,7 +15,7 @@ from burnpy.autodiff.recording import new_level
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import Itself, Subscriptable
 from burnpy.backend.errors import EscapedError, KindError
-from burnpy.backend.primitives import Value
+from burnpy.backend.primitives import INEXACT, Value
 from burnpy.backend.schema import declarations
 from burnpy.tensor.levels import Door, common_device, levels_between, open_levels, raised, refuse_mixed
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
@@ -108,7 +108,7 @@ def base_for(api: str, tensors: Iterable[TensorBase[Any]], beneath: Any = None) 
     floats: list[Any] = [] if beneath is None else [beneath]
     discrete: list[Any] = []
     for x in tensors:
-        (floats if x.kind == "float" else discrete).append(x._device)
+        (floats if x.kind in INEXACT else discrete).append(x._device)
     if not floats and not discrete:
         raise KindError(f"{api}() got no tensor to work with; pass at least one as an argument of the function")
     top = common_device(api, floats, discrete)
@@ -123,7 +123,7 @@ def lowered(value: Any, level: Any) -> Any:
     if not isinstance(value, TensorBase) or value._device is not level:
         return value
     inner = level.inner
-    if value.kind == "float" or level.lifts_discrete:
+    if value.kind in INEXACT or level.lifts_discrete:
         return new_tensor(type(value), inner, level.lower(value._primitive))
     return new_tensor(type(value), inner, value._primitive)
 

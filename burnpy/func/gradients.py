@@ -27,7 +27,7 @@ from burnpy.func.user_functions import (
 )
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import new_tensor
+from burnpy.tensor.tensor_base import tensor_of
 from burnpy.typevars import B
 
 P = ParamSpec("P")
@@ -279,6 +279,6 @@ def gradient_of(
     chosen = select_arguments(api, args, argnums)
     recording = record(api, f, chosen, kwargs, has_aux, single_output)
     base, value = recording.base, recording.outputs[0]
-    seed = new_tensor(Tensor, base, base.full(value.shape, 1.0, value.dtype))
+    seed = tensor_of(base, base.full(value.shape, 1.0, value.dtype))
     gradients = apply_vjp(api, base, recording.roots, recording.leaves, recording.inputs, [seed], retain_graph=False)
     return value, recording.aux, chosen.structure.unflatten(gradients)

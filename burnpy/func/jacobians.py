@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Protocol, T
 from burnpy.autodiff.graph import is_array, kept_of
 from burnpy.autodiff.tools.backward import walked
 from burnpy.autodiff.tools.graph_views import walk
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.backend.primitives import DType, Float, Shape, Value
 from burnpy.batching.batch_methods import BatchedValue
 from burnpy.batching.batched import Batched
@@ -36,7 +36,7 @@ from burnpy.func.user_functions import (
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.generator import completed, replayed, states
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import new_tensor
+from burnpy.tensor.tensor_base import new_tensor, tensor_of
 from burnpy.typevars import B
 
 P = ParamSpec("P")
@@ -125,7 +125,8 @@ def jacobian(
         A function of the same arguments. If input and output are tensors it returns a tensor of shape output.shape +
         input.shape; if they are trees, a tree like the output with each tensor replaced by a tree like the argument, or
         by a tuple of these for several ``argnums``. The dtype is the input's in reverse mode, the output's in forward
-        mode. With ``has_aux`` it returns a pair (Jacobian, aux).
+        mode. With ``has_aux`` it returns a pair (Jacobian, aux). Of complex numbers by complex ones it is the
+        derivative of a holomorphic function; of floats by complex numbers, in reverse mode, each row is a gradient.
 
     Raises:
         ArgumentError: a position in ``argnums`` or the mode is invalid, or ``chunk_size`` is not positive.
@@ -219,6 +220,11 @@ def jacobian_by(
     @functools.wraps(f)
     def derivative(*args: Any, **kwargs: Any) -> Any:
         chosen = select_arguments(api, args, argnums)
+        if api == "hessian" and any(x.kind == "complex" for x in chosen.leaves):
+            raise KindError(
+                "hessian() got an argument with complex numbers, whose Hessian is one by their parts; take the real "
+                "and the imaginary part as two arguments, or use hvp()"
+            )
         compute = blocks_by_rows if mode == "reverse" else blocks_by_columns
         blocks = compute(api, f, chosen, kwargs, has_aux, chunk_size)
         result = blocks.structure.unflatten([chosen.structure.unflatten(row) for row in blocks.rows])
@@ -256,7 +262,17 @@ def blocks_by_rows(
             units = _units(base, start, min(chunk, count - start), out)
             for part, rows_of_chunk in zip(parts, _pulled(api, recording, root.node, units), strict=True):
                 part.append(rows_of_chunk)
-        rows.append([_joined(base, part, out.shape + x.shape, x.dtype) for part, x in zip(parts, inputs, strict=True)])
+        row = []
+        for part, x in zip(parts, inputs, strict=True):
+            if out.kind == "complex" and x.kind == "float":
+                raise KindError(
+                    f"{api}() cannot differentiate complex numbers by floats in reverse mode; use jacfwd(), or return "
+                    "z.real and z.imag"
+                )
+            block = _joined(base, part, out.shape + x.shape, x.dtype)
+            holomorphic = out.kind == x.kind
+            row.append(block if holomorphic else block._like(base.conj(block._primitive)))
+        rows.append(row)
     return Blocks(rows, recording.structure, recording.aux)
 
 
@@ -323,6 +339,11 @@ def blocks_by_columns(
     for j, out in enumerate(first.outputs):
         row = []
         for x, parts in zip(inputs, by_input, strict=True):
+            if x.kind == "complex" and out.kind == "float":
+                raise KindError(
+                    f"{api}() cannot differentiate floats by complex numbers in forward mode; use jacrev(), or take "
+                    "the real and the imaginary part as two arguments"
+                )
             block = _joined(base, parts[j] if parts else [], (x.numel(), *out.shape), out.dtype)
             columns_last = base.permute(block._primitive, (*range(1, len(out.shape) + 1), 0))
             row.append(block._like(base.reshape(columns_last, out.shape + x.shape)))
@@ -348,12 +369,12 @@ def _pushed(
     """
     tangents: list[Tensor[Any] | None] = [None] * len(chosen.leaves)
     if units.shape[0] == 1:
-        tangents[place] = new_tensor(Tensor, base, base.reshape(units, units.shape[1:]))
+        tangents[place] = tensor_of(base, base.reshape(units, units.shape[1:]))
         result = apply_jvp(api, f, chosen, kwargs, tangents, has_aux)
         return result, [base.reshape(t._primitive, (1, *t.shape)) for t in result.tangents]
     with Level(Batched, api, base) as level:
         level.size, level.randomness, level.draws, level.drawn = units.shape[0], "same", draws, 0
-        tangents[place] = new_tensor(Tensor, level, BatchedValue(level, units, True))
+        tangents[place] = tensor_of(level, BatchedValue(level, units, True))
         result = apply_jvp(api, f, chosen, kwargs, tangents, has_aux)
         columns = [level.spread(level.own(t._primitive)) for t in result.tangents]
         outputs = [_same_for_all(x, level) for x in result.outputs]
@@ -388,6 +409,6 @@ def _units(base: Any, start: int, count: int, x: Tensor[Any]) -> Float:
 def _joined(base: Any, parts: Sequence[Value], shape: Shape, dtype: DType) -> Tensor[Any]:
     """Return a block from its chunks of rows, zeros if there are none."""
     if not parts:
-        return new_tensor(Tensor, base, base.full(shape, 0.0, dtype))  # type: ignore[no-any-return]  # of that class
+        return tensor_of(base, base.full(shape, 0.0, dtype))  # type: ignore[no-any-return]  # of that class
     rows = parts[0] if len(parts) == 1 else base.cat(list(parts), 0)
-    return new_tensor(Tensor, base, base.reshape(rows, shape))  # type: ignore[no-any-return]  # of that class
+    return tensor_of(base, base.reshape(rows, shape))  # type: ignore[no-any-return]  # of that class

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, TypeVarTuple, overload
 
 from burnpy.autodiff.autodiff import Autodiff
+from burnpy.autodiff.conjugation import conjugate, conjugated
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.graph import Leaf, Tracked
 from burnpy.autodiff.tools.backward import walked
@@ -24,7 +25,7 @@ from burnpy.func.user_functions import (
 )
 from burnpy.tensor.levels import common_device
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import new_tensor
+from burnpy.tensor.tensor_base import tensor_of
 from burnpy.typevars import B, R
 
 Ts = TypeVarTuple("Ts")
@@ -125,7 +126,7 @@ def linearize(f: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], 
     def derivative(*tangents: *Ts) -> R:
         name = "the derivative of linearize"
         directions = matching(name, "tangents", chosen.structure, tangents, primals, "primals")
-        pushed = apply_vjp(name, base, roots, leaves, recording.outputs, directions, retain_graph=True)
+        pushed = apply_vjp(name, base, roots, leaves, recording.outputs, directions, retain_graph=True, users=False)
         out: R = recording.structure.unflatten(pushed)
         return out
 
@@ -172,18 +173,18 @@ def record(
     inputs = [on_base(api, x, base) for x in chosen.leaves]
     with Level(Autodiff, api, base) as level:
         tracked = [leaf_of(level, x._primitive) for x in inputs]
-        args = chosen.replaced([new_tensor(Tensor, level, t) for t in tracked])
+        args = chosen.replaced([tensor_of(level, t) for t in tracked])
         output, aux = outputs_of(api, f(*args, **kwargs), has_aux)
         outputs, structure = output_of(api, output, (chosen.args, kwargs))
         roots = [primitive_on(api, out, level) for out in outputs]
         aux = map_tree(lambda leaf: lowered(leaf, level), aux)
-        values = [new_tensor(Tensor, base, level.lower(root)) for root in roots]
+        values = [tensor_of(base, level.lower(root)) for root in roots]
     return RecordedFunction(base, [t.node for t in tracked], inputs, roots, values, structure, aux)  # type: ignore[misc]  # leaves
 
 
 def on_base(api: str, x: Tensor[Any], base: Any) -> Tensor[Any]:
     """Lift a tensor to the device ``base``."""
-    return x if x._device is base else new_tensor(Tensor, base, primitive_on(api, x, base))
+    return x if x._device is base else tensor_of(base, primitive_on(api, x, base))
 
 
 def leaf_of(level: Any, primitive: Float) -> Tracked:
@@ -202,21 +203,26 @@ def apply_vjp(
     cotangents: Sequence[Tensor[Any]],
     *,
     retain_graph: bool,
+    users: bool = True,
 ) -> list[Tensor[Any]]:
     """Compute the gradients of the leaves from cotangents of the roots; zeros for a leaf that is not reached.
+
+    Both are a user's if complex, see `burnpy.autodiff.conjugation`, unless ``users`` is False.
 
     The cotangents may be on a level above ``base``, when they are differentiated themselves: the backward pass then
     runs on that level, and the saved tensors are lifted to it.
     """
     device = common_device(api, [base, *[c._device for c in cotangents]])
     seeds: Any = [
-        (root.node, primitive_on(api, c, device))
+        (root.node, conjugate(device, primitive_on(api, c, device)) if users else primitive_on(api, c, device))
         for root, c in zip(roots, cotangents, strict=True)
         if root.node is not None
     ]
     gradients = walked(device, base, seeds, retain_graph)
+    if users:
+        gradients = conjugated(device, gradients)
     return [
-        new_tensor(Tensor, device, gradients[leaf] if leaf in gradients else device.full(x.shape, 0.0, x.dtype))
+        tensor_of(device, gradients[leaf] if leaf in gradients else device.full(x.shape, 0.0, x.dtype))
         for leaf, x in zip(leaves, inputs, strict=True)
     ]
 
@@ -309,17 +315,14 @@ def apply_jvp(
             else level.dual(primitive_on(api, x, base), primitive_on(api, t, base))
             for x, t in zip(chosen.leaves, tangents, strict=True)
         ]
-        args = chosen.replaced([new_tensor(Tensor, level, d) for d in duals])
+        args = chosen.replaced([tensor_of(level, d) for d in duals])
         output, aux = outputs_of(api, f(*args, **kwargs), has_aux)
         outputs, structure = flat_output(api, output, (chosen.args, kwargs))
         pushed = [primitive_on(api, out, level) for out in outputs]
         aux = map_tree(lambda leaf: lowered(leaf, level), aux)
     return PushedFunction(
-        [new_tensor(Tensor, base, p.value) for p in pushed],
-        [
-            new_tensor(Tensor, base, base.full(p.shape, 0.0, p.dtype) if p.tangent is None else p.tangent)
-            for p in pushed
-        ],
+        [tensor_of(base, p.value) for p in pushed],
+        [tensor_of(base, base.full(p.shape, 0.0, p.dtype) if p.tangent is None else p.tangent) for p in pushed],
         structure,
         aux,
     )

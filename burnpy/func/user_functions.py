@@ -14,7 +14,7 @@ from typing import Any, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar, overl
 from burnpy.autodiff.tools.user_code import probable_cause
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.func.pytree import LEAF, MismatchError, Structure, describe_tree, flatten, holds_none
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B, T, U
 
@@ -83,7 +83,7 @@ def select_arguments(api: str, args: tuple[Any, ...], argnums: Argnums) -> Chose
 
 
 def _need_float(api: str, leaf: Any) -> None:
-    if isinstance(leaf, Tensor):
+    if isinstance(leaf, DIFFERENTIABLE):
         return
     by_number = api in ("grad", "value_and_grad", "jacobian", "jacrev", "jacfwd", "hessian")
     where = " of argnums" if by_number else " and let the function close over it"
@@ -118,15 +118,20 @@ def flat_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]], S
     """
     leaves, structure = flatten(output)
     missing = not leaves or (holds_none(structure) and not holds_none(flatten(given)[1]))
-    if missing or not all(isinstance(leaf, Tensor) for leaf in leaves):
+    if missing or not all(isinstance(leaf, DIFFERENTIABLE) for leaf in leaves):
         _refuse_output(api, "float tensors", output)
     return leaves, structure
 
 
 def single_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]], Structure]:
     """Flatten a function's output, which must be a float tensor with one element, as a gradient requires."""
-    if not isinstance(output, Tensor):
+    if not isinstance(output, DIFFERENTIABLE):
         _refuse_output(api, "a float tensor of one element", output)
+    if output.kind == "complex":
+        raise KindError(
+            f"{api}() takes a function that returns a real loss, and it returned a ComplexTensor; return its .real or "
+            ".abs(), or use vjp() or jacobian()"
+        )
     if output.numel() != 1:
         raise ShapeError(
             f"{api}() takes a function that returns one element, and it returned a tensor of shape {output.shape}; "
@@ -141,7 +146,7 @@ _WITH_AUX = ("grad", "value_and_grad", "vjp", "jvp", "jacobian", "jacrev", "jacf
 def _refuse_output(api: str, expected: str, output: Any) -> NoReturn:
     """Raise an error that describes what a function returned, and the probable cause."""
     leaves, structure = flatten(output)
-    wrong = [leaf for leaf in leaves if not isinstance(leaf, Tensor)]
+    wrong = [leaf for leaf in leaves if not isinstance(leaf, DIFFERENTIABLE)]
     if wrong or holds_none(structure):
         cause = probable_cause(wrong[0] if wrong else None)
     else:
@@ -172,7 +177,7 @@ def matching(api: str, what: str, structure: Structure, tree: Any, like: Any, of
             "they must be nested in the same way"
         ) from None
     for k, (leaf, original) in enumerate(zip(leaves, structure.leaves_of(like), strict=True)):
-        if not isinstance(leaf, Tensor):
+        if not isinstance(leaf, DIFFERENTIABLE):
             raise KindError(f"{api}() got {what} {describe_tree(tree)}; leaf {k} is not a float tensor")
         if (leaf.shape, leaf.dtype) != (original.shape, original.dtype):
             raise ShapeError(

@@ -12,6 +12,7 @@ import numpy as np
 
 from burnpy.autodiff.tools.user_code import probable_cause
 from burnpy.backend.errors import ArgumentError, BatchedError, KindError, ShapeError, a
+from burnpy.backend.primitives import INEXACT
 from burnpy.batching.batch_methods import BatchedValue
 from burnpy.batching.batched import Batched, Randomness
 from burnpy.func.derivative_levels import Level, base_for, primitive_on
@@ -180,7 +181,7 @@ class BatchCall:
             if dim is None:
                 results.append(column[0])
                 continue
-            owner = self.base if column[0].kind == "float" else self.base.discrete
+            owner = self.base if column[0].kind in INEXACT else self.base.discrete
             whole = column[0]._like(owner.cat([x._primitive for x in column], 0))
             results.append(batch_at(whole, self.base, dim))
         return structure.unflatten(results)
@@ -281,7 +282,7 @@ def batch_at(x: TensorBase[Any], base: Any, dim: int) -> TensorBase[Any]:
 
 
 def _permuted(x: TensorBase[Any], base: Any, order: tuple[int, ...]) -> TensorBase[Any]:
-    return x._like((base if x.kind == "float" else base.discrete).permute(x._primitive, order))
+    return x._like((base if x.kind in INEXACT else base.discrete).permute(x._primitive, order))
 
 
 def batch_of(args: tuple[Any, ...], in_dims: BatchDims) -> Batch:
@@ -430,8 +431,8 @@ def _stacked(column: list[Any]) -> Any:
                 f"stack_models() got tensors of shapes {first.shape} and {leaf.shape}, dtypes {first.dtype} and "
                 f"{leaf.dtype}, at the same place; the models must have equal shapes and dtypes"
             )
-    joined: Any = stack([constant(leaf) if leaf.kind == "float" else leaf for leaf in column], dim=0)
-    is_leaf = first.kind == "float" and first.is_require_grad() and not joined.is_require_grad()
+    joined: Any = stack([constant(leaf) if leaf.kind in INEXACT else leaf for leaf in column], dim=0)
+    is_leaf = first.kind in INEXACT and first.is_require_grad() and not joined.is_require_grad()
     return joined.require_grad() if is_leaf else joined
 
 

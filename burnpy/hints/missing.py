@@ -286,15 +286,15 @@ def _of_package(package: str, name: str) -> str:
     return f"; did you mean {suggestion}?" if suggestion else ""
 
 
-def _kinds() -> tuple[Any, Any, Any]:
+def _kinds() -> tuple[Any, ...]:
     tensor: Any = import_module("burnpy.tensor")
-    return tensor.Tensor, tensor.IntTensor, tensor.BoolTensor
+    return tensor.Tensor, tensor.IntTensor, tensor.BoolTensor, tensor.ComplexTensor
 
 
 def _method(name: str) -> str:
     """Return the suggestion for a function that is a method of tensors here; an empty string if it is not one."""
     row = row_of(name)
-    for cls, x in zip(_kinds(), "xib", strict=True):
+    for cls, x in zip(_kinds(), "xibz", strict=True):
         attribute: Any = getattr(cls, name, None)
         if isinstance(attribute, property):
             return f", which is an attribute: {x}.{name}"

@@ -34,7 +34,7 @@ array_equal | bool((x == y).all())
 invert | ~i
 left_shift | i.bitwise_left_shift(j) | also `i << j`
 right_shift | i.bitwise_right_shift(j) | also `i >> j`
-iscomplex | – | complex tensors are `burnpy.fft.ComplexTensor`
+iscomplex | z.imag != 0.0 | of complex numbers
 pad | burnpy.nn.functional.pad(x, (1, 1)) | a pair for each dimension, the last one's first
 random | Tensor.uniform(shape, device=device) | `burnpy.Generator(0)` is a generator of your own
 tobytes | x.to_numpy().tobytes()

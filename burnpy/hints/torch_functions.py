@@ -22,7 +22,7 @@ positive | +x
 abs | x.abs()
 absolute | x.abs()
 sign | x.sign()
-sgn | x.sign()
+sgn | z.sgn() | of complex numbers; of floats `x.sign()`
 square | x.square()
 reciprocal | x.reciprocal()
 maximum | x.maximum(y)
@@ -110,26 +110,26 @@ threshold | burnpy.nn.functional.threshold(x, low, value)
 softmax | x.softmax(dim=1)
 log_softmax | x.log_softmax(dim=1)
 dropout | burnpy.nn.functional.dropout(x, 0.5)
-angle | burnpy.fft.ComplexTensor(x).angle() | of a ComplexTensor
-real | x | float tensors have no imaginary part
-imag | x.zeros_like() | float tensors have no imaginary part
-isreal | x.ones_like() == 1.0 | always: float tensors have no imaginary part
-conj | x | float tensors have no imaginary part
-conj_physical | x | float tensors have no imaginary part
-resolve_conj | x | float tensors have no imaginary part
-is_conj | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
-is_neg | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
-resolve_neg | x | float tensors have no imaginary part
-cdouble | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
-cfloat | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
-chalf | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
-complex | burnpy.fft.ComplexTensor(x, y) | a pair of float tensors
-complex32 | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
-complex64 | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
-complex128 | – | complex numbers are a pair of float tensors, `burnpy.fft.ComplexTensor`
-polar | burnpy.fft.polar(x, y)
-view_as_complex | burnpy.fft.view_as_complex(x.mT)
-view_as_real | burnpy.fft.view_as_real(burnpy.fft.fft(x))
+angle | z.angle() | of complex numbers
+real | z.real | of complex numbers
+imag | z.imag | of complex numbers
+isreal | z.imag == 0.0 | of complex numbers
+conj | z.conj() | of complex numbers
+conj_physical | z.conj() | of complex numbers
+resolve_conj | z | conj() computes at once
+is_conj | – | conj() computes at once
+is_neg | – | neg() computes at once
+resolve_neg | x | neg() computes at once
+cdouble | x.complex("complex128")
+cfloat | x.complex("complex64")
+chalf | x.complex("complex64") | the narrowest
+complex | burnpy.complex(x, x)
+complex32 | x.complex("complex64") | the narrowest
+complex64 | burnpy.complex64
+complex128 | burnpy.complex128
+polar | burnpy.polar(x, x)
+view_as_complex | burnpy.view_as_complex(x[:, :2])
+view_as_real | burnpy.view_as_real(z)
 
 # Comparisons and logic
 eq | x.eq(y) | also `x == y`
@@ -245,9 +245,9 @@ einsum | burnpy.einsum("ij,jk->ik", x, m)
 cdist | burnpy.cdist(x, y)
 pdist | burnpy.pdist(x)
 trace | m.trace()
-adjoint | x.mT | float tensors have no imaginary part
-H | x.T | float tensors have no imaginary part
-mH | x.mT | float tensors have no imaginary part
+adjoint | x.mT | of complex numbers `z.mH`
+H | x.T | of complex numbers `z.mH`
+mH | z.mH | of complex numbers
 bilinear | burnpy.nn.functional.bilinear(x, y, m.expand((4, 3, 3)))
 cosine_similarity | burnpy.cosine_similarity(x, y)
 pairwise_distance | burnpy.pairwise_distance(x, y)

@@ -82,7 +82,7 @@ device | x.device | the backend that computes
 get_device | x.device
 is_floating_point | x.kind == "float"
 is_signed | x.dtype.kind != "u"
-is_complex | x.kind == "complex" | never: complex tensors are `burnpy.fft.ComplexTensor`
+is_complex | x.kind == "complex"
 is_tensor | isinstance(x, Tensor)
 is_same_size | x.shape == y.shape
 is_nonzero | bool(x[0, 0]) | of one element
@@ -183,7 +183,7 @@ get_num_threads | – | set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS before NumP
 set_num_threads | – | set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS before NumPy is imported
 use_deterministic_algorithms | – | on the CPU every result is the same each time
 linalg | from burnpy import linalg
-fft | from burnpy import fft | spectra are `fft.ComplexTensor`, pairs of float tensors
+fft | from burnpy import fft | spectra are `ComplexTensor`
 special | from burnpy import special
 utils | – | checkpoints are in `burnpy.autodiff`, clipping is in `burnpy.optim`
 """

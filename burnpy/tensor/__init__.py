@@ -1,4 +1,4 @@
-"""Tensors of three kinds, generic over their backend, and functions of several tensors."""
+"""Tensors of four kinds, generic over their backend, and functions of several tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from burnpy.tensor.tensor_base import explain_missing_methods
 
 _NAMES = {
     "burnpy.tensor.joining": "broadcast_tensors cat maximum minimum stack where",
-    "burnpy.tensor.tensor": "BoolTensor IntTensor Tensor",
+    "burnpy.tensor.tensor": "BoolTensor ComplexTensor IntTensor Tensor",
     "burnpy.tensor.calculus": "cumulative_trapezoid trapezoid",
     "burnpy.tensor.statistics": "std_mean var_mean",
     "burnpy.tensor.ordering": "bucketize searchsorted",
@@ -22,7 +22,7 @@ _NAMES = {
 
 __getattr__, __dir__, __all__ = attached(__name__, _NAMES, now=("burnpy.tensor.joining", "burnpy.tensor.tensor"))
 
-explain_missing_methods()  # only now are all three classes defined
+explain_missing_methods()  # only now are all classes defined
 
 
 class _Package(ModuleType):

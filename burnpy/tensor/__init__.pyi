@@ -6,10 +6,11 @@ from burnpy.tensor.joining import broadcast_tensors, cat, maximum, minimum, stac
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 from burnpy.tensor.ordering import bucketize, searchsorted
 from burnpy.tensor.statistics import std_mean, var_mean
-from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor import BoolTensor, ComplexTensor, IntTensor, Tensor
 
 __all__ = [
     "BoolTensor",
+    "ComplexTensor",
     "Generator",
     "IntTensor",
     "Tensor",

@@ -1,4 +1,4 @@
-"""Arithmetic and the matrix product: the operators of float and int tensors.
+"""Arithmetic and the matrix product: the operators of tensors of numbers.
 
 A body of ``...`` is not what runs: the decorator above it copies a function of `burnpy.tensor.template`, ``@binary``
 the function ``_binary``, with the method's name in place of ``OPERATION``.
@@ -48,8 +48,8 @@ def _is_one(alpha: Any) -> bool:
     return alpha.__class__ is int and alpha == 1
 
 
-class Arithmetic(TensorBase[B], Generic[B, S]):
-    """Elementwise arithmetic. Operands broadcast, promote as in ``torch.result_type``, and may be Python numbers.
+class NumberArithmetic(TensorBase[B], Generic[B, S]):
+    """Sums, products and powers. Operands broadcast, promote as in ``torch.result_type``, and may be Python numbers.
 
     Every operation raises `ShapeError` if the shapes do not broadcast, `KindError` if the kinds differ and
     `DeviceError` if the devices differ.
@@ -81,6 +81,54 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         """Return the elementwise power; also ``x ** y``. For an int tensor the exponents must not be negative."""
         ...
 
+    @unary
+    def neg(self) -> Self:
+        """Return the elementwise negative; also ``-x``."""
+        ...
+
+    @unary
+    def square(self) -> Self:
+        """Return the elementwise square, x · x."""
+        ...
+
+    def _add_with(self, other: Self | S, alpha: S) -> Self:
+        return self.add(other if _is_one(alpha) else times(alpha, self, other, "add"))
+
+    def _sub_with(self, other: Self | S, alpha: S) -> Self:
+        return self.sub(other if _is_one(alpha) else times(alpha, self, other, "sub"))
+
+    def _filled(self, value: S, operation: str) -> Self:
+        """Return ``value`` as a 0-d tensor of this one's dtype, for operators whose first operand is a number."""
+        return self._like(self._backend.full((), number(self, value, operation), self.dtype))
+
+    def __rsub__(self, other: S) -> Self:
+        return self.neg().add(other)  # exactly other - x, signed zeros included
+
+    def __rpow__(self, other: S) -> Self:
+        return self._filled(other, "pow").pow(self)
+
+    def __pos__(self) -> Self:
+        return self
+
+    if TYPE_CHECKING:  # operators take no option
+
+        def __add__(self, other: Self | S) -> Self: ...
+        def __sub__(self, other: Self | S) -> Self: ...
+
+        __radd__ = __add__
+    else:
+        __add__ = __radd__ = add
+        __sub__ = sub
+    __mul__ = __rmul__ = mul
+    __pow__ = pow
+    __neg__ = neg
+
+
+class Arithmetic(NumberArithmetic[B, S]):
+    """Arithmetic of numbers that have an order."""
+
+    __slots__ = ()
+
     @binary
     def floor_divide(self, other: Self | S) -> Self:
         """Return the elementwise quotient rounded toward minus infinity; also ``x // y``."""
@@ -102,11 +150,6 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         ...
 
     @unary
-    def neg(self) -> Self:
-        """Return the elementwise negative; also ``-x``."""
-        ...
-
-    @unary
     def abs(self) -> Self:
         """Return the elementwise absolute value; also ``abs(x)``. Its gradient at 0 is 0."""
         ...
@@ -114,11 +157,6 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
     @unary
     def sign(self) -> Self:
         """Return the sign of each element: -1, 0 or 1, and NaN for NaN. Its gradient is 0."""
-        ...
-
-    @unary
-    def square(self) -> Self:
-        """Return the elementwise square, x · x."""
         ...
 
     def clamp(self, min: Self | S | None = None, max: Self | S | None = None) -> Self:
@@ -173,45 +211,14 @@ class Arithmetic(TensorBase[B], Generic[B, S]):
         out: Self = first._like(backend.clamp_between(*values))
         return out
 
-    def _add_with(self, other: Self | S, alpha: S) -> Self:
-        return self.add(other if _is_one(alpha) else times(alpha, self, other, "add"))
-
-    def _sub_with(self, other: Self | S, alpha: S) -> Self:
-        return self.sub(other if _is_one(alpha) else times(alpha, self, other, "sub"))
-
-    def _filled(self, value: S, operation: str) -> Self:
-        """Return ``value`` as a 0-d tensor of this one's dtype, for operators whose first operand is a number."""
-        return self._like(self._backend.full((), number(self, value, operation), self.dtype))
-
-    def __rsub__(self, other: S) -> Self:
-        return self.neg().add(other)  # exactly other - x, signed zeros included
-
-    def __rpow__(self, other: S) -> Self:
-        return self._filled(other, "pow").pow(self)
-
     def __rfloordiv__(self, other: S) -> Self:
         return self._filled(other, "floor_divide").floor_divide(self)
 
     def __rmod__(self, other: S) -> Self:
         return self._filled(other, "remainder").remainder(self)
 
-    def __pos__(self) -> Self:
-        return self
-
-    if TYPE_CHECKING:  # operators take no option
-
-        def __add__(self, other: Self | S) -> Self: ...
-        def __sub__(self, other: Self | S) -> Self: ...
-
-        __radd__ = __add__
-    else:
-        __add__ = __radd__ = add
-        __sub__ = sub
-    __mul__ = __rmul__ = mul
-    __pow__ = pow
     __floordiv__ = floor_divide
     __mod__ = remainder
-    __neg__ = neg
     __abs__ = abs
 
 
@@ -220,8 +227,6 @@ def _product(self: Any, other: Any, out: Any = None) -> Any:
         refuse_option(self, "OPERATION", out=out)
     if other.__class__ is not self.__class__ or other._device is not self._device:
         _refuse_number(other)
-        if (reflected := getattr(other.__class__, "_reflected", None)) is not None:  # a complex tensor
-            return reflected(other, "OPERATION", self)
         self, right = operands(self, other, "OPERATION")
     else:
         right = other._primitive
@@ -237,7 +242,7 @@ def _product(self: Any, other: Any, out: Any = None) -> Any:
 
 
 class MatrixProduct(TensorBase[B]):
-    """The matrix product of float and int tensors."""
+    """The matrix product of tensors of numbers."""
 
     __slots__ = ()
 
@@ -271,7 +276,7 @@ class MatrixProduct(TensorBase[B]):
 
 
 def _refuse_number(other: object) -> None:
-    if isinstance(other, (int, float)):
+    if isinstance(other, (int, float, complex)):
         raise KindError(
             f"matmul() got a tensor and the number {describe(other)}; to scale it write x * {describe(other)}"
         )

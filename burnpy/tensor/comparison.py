@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import BoolTensor
 
 
-class Comparison(TensorBase[B], Generic[B, S]):
-    """Elementwise comparisons. Operands broadcast, promote and may be Python numbers."""
+class Equality(TensorBase[B], Generic[B, S]):
+    """Elementwise tests of equality. Operands broadcast, promote and may be Python numbers."""
 
     __slots__ = ()
 
@@ -37,6 +37,21 @@ class Comparison(TensorBase[B], Generic[B, S]):
     def ne(self, other: Self | S) -> BoolTensor[B]:
         """Return a `BoolTensor` that is True where the elements are not equal; also ``x != y``."""
         ...
+
+    if TYPE_CHECKING:
+        # Wider argument types would be sound, but type checkers would not know the type of ``x == y``.
+        def __eq__(self, other: Self | S) -> BoolTensor[B]: ...  # type: ignore[override]
+        def __ne__(self, other: Self | S) -> BoolTensor[B]: ...  # type: ignore[override]
+    else:
+        __eq__ = eq
+        __ne__ = ne
+    __hash__ = TensorBase.__hash__
+
+
+class Comparison(Equality[B, S]):
+    """Elementwise comparisons of numbers that have an order."""
+
+    __slots__ = ()
 
     @comparison
     def lt(self, other: Self | S) -> BoolTensor[B]:
@@ -62,39 +77,6 @@ class Comparison(TensorBase[B], Generic[B, S]):
     __le__ = le
     __gt__ = gt
     __ge__ = ge
-    if TYPE_CHECKING:
-        # Wider argument types would be sound, but type checkers would not know the type of ``x == y``.
-        def __eq__(self, other: Self | S) -> BoolTensor[B]: ...  # type: ignore[override]
-        def __ne__(self, other: Self | S) -> BoolTensor[B]: ...  # type: ignore[override]
-    else:
-        __eq__ = eq
-        __ne__ = ne
-    __hash__ = TensorBase.__hash__
-
-
-class Equality(TensorBase[B]):
-    """Comparisons of bool tensors."""
-
-    __slots__ = ()
-
-    @comparison
-    def eq(self, other: Self | bool) -> BoolTensor[B]:
-        """Return a `BoolTensor` that is True where the elements are equal; also ``x == y``."""
-        ...
-
-    @comparison
-    def ne(self, other: Self | bool) -> BoolTensor[B]:
-        """Return a `BoolTensor` that is True where the elements are not equal; also ``x != y``."""
-        ...
-
-    if TYPE_CHECKING:
-        # Wider argument types would be sound, but type checkers would not know the type of ``x == y``.
-        def __eq__(self, other: Self | bool) -> BoolTensor[B]: ...  # type: ignore[override]
-        def __ne__(self, other: Self | bool) -> BoolTensor[B]: ...  # type: ignore[override]
-    else:
-        __eq__ = eq
-        __ne__ = ne
-    __hash__ = TensorBase.__hash__
 
 
 class Logic(TensorBase[B], Generic[B, S]):
@@ -236,13 +218,13 @@ class Closeness(TensorBase[B], Generic[B, S]):
 
 
 def _close(operation: str, x: Any, other: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
-    """Implement `Combining.isclose`."""
+    """Implement `Closeness.isclose`."""
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if not isinstance(tolerance, (int, float)) or not tolerance >= 0:
             raise ArgumentError(f"{operation}() got {name}={tolerance!r:.80}; give a number that is not negative")
     x, other = combined(operation, x, other)
     close: Any = x.eq(other)
-    many = not isinstance(other, (int, float))
+    many = isinstance(other, TensorBase)
     a: Any = x.detach()
     b: Any = other.detach() if many else other
     if x.kind == "int":
@@ -252,8 +234,8 @@ def _close(operation: str, x: Any, other: Any, rtol: Any, atol: Any, equal_nan: 
         close = close | (a.isnan() & (b.isnan() if many else b != b))
     if not rtol and not atol:
         return close
-    error, scaled = (a - b).abs(), b * rtol
-    return close | (error.isfinite() & (error <= abs(scaled) + atol))
+    error, size = (a - b).abs(), abs(b)
+    return close | (error.isfinite() & (error <= size * rtol + atol))
 
 
 def _doubles(x: Any) -> Any:

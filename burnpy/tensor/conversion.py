@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 
 from burnpy.backend.devices import device_of
-from burnpy.backend.dtypes import bool_, dtype_of, float16, float32, float64, int64, kind_of
+from burnpy.backend.dtypes import bool_, complex_dtype, dtype_of, float16, float32, float64, int64, kind_of, part_dtype
 from burnpy.backend.errors import (
     ArgumentError,
     BurnpyError,
@@ -21,6 +21,7 @@ from burnpy.backend.errors import (
     ShapeError,
     a,
 )
+from burnpy.backend.primitives import INEXACT
 from burnpy.tensor.host_data import DTypeLike, notify, readonly, watches
 from burnpy.tensor.levels import lifted_to, plain_device
 from burnpy.tensor.operands import explain_memory
@@ -30,7 +31,7 @@ from burnpy.typevars import B
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+    from burnpy.tensor.tensor import BoolTensor, ComplexTensor, IntTensor, Tensor
 
 
 class Size(int):
@@ -44,8 +45,8 @@ class Size(int):
         raise CallError(f"x.size({asked}) was called, but x.size is the number of elements, {self}; write {ours}")
 
 
-class Conversion(TensorBase[B]):
-    """Conversions that tensors of all kinds have."""
+class RealConversion(TensorBase[B]):
+    """Conversions to other kinds of numbers, which complex tensors do not have."""
 
     __slots__ = ()
 
@@ -60,7 +61,7 @@ class Conversion(TensorBase[B]):
         """
         target = dtype_of(dtype, "float")
         if self.kind == "float":
-            return self._cast(target)  # type: ignore[return-value]  # a float tensor is a Tensor
+            return cast(self, target)  # type: ignore[no-any-return]  # a float tensor is a Tensor
         return self._float(self._device.to_float(self._primitive, target))
 
     def int(self, dtype: DTypeLike = int64) -> IntTensor[B]:
@@ -74,8 +75,30 @@ class Conversion(TensorBase[B]):
         """
         target = dtype_of(dtype, "int")
         if self.kind == "int":
-            return self._cast(target)  # type: ignore[return-value]  # an int tensor is an IntTensor
+            return cast(self, target)  # type: ignore[no-any-return]  # an int tensor is an IntTensor
         return self._int(self._backend.to_int(self._primitive, target))
+
+    def complex(self, dtype: DTypeLike | None = None) -> ComplexTensor[B]:
+        """Return the values as complex numbers, whose imaginary parts are 0.
+
+        Args:
+            dtype: complex64 or complex128; by default complex128 for float64, else complex64.
+
+        Raises:
+            DTypeError: ``dtype`` is not a complex dtype, or the backend has no complex arrays.
+
+        >>> Tensor[NumPy].from_data([1.0, 2.0]).complex().tolist()
+        [(1+0j), (2+0j)]
+        """
+        target = complex_dtype(self.dtype) if dtype is None else dtype_of(dtype, "complex")
+        real = self.float(part_dtype(target))
+        return self._complex(self._device.complex(real._primitive, real._device.full(real.shape, 0.0, real.dtype)))
+
+
+class Conversion(TensorBase[B]):
+    """Conversions that tensors of all kinds have."""
+
+    __slots__ = ()
 
     def bool(self) -> BoolTensor[B]:
         """Return a `BoolTensor` that is True where the value is not zero; NaN becomes True.
@@ -107,11 +130,7 @@ class Conversion(TensorBase[B]):
         return self._cast(target)
 
     def _cast(self, dtype: Any) -> Self:
-        try:
-            return self if dtype == self.dtype else self._like(self._backend.cast(self._primitive, dtype))
-        except MemoryError as error:
-            explain_memory(error, "to_dtype", self)
-            raise
+        return cast(self, dtype)  # type: ignore[no-any-return]  # of this class
 
     def to_numpy(self) -> NDArray[Any]:
         """Return the values as a read-only NumPy array, which shares the tensor's memory if that is on the CPU.
@@ -169,6 +188,15 @@ class Conversion(TensorBase[B]):
         return value
 
 
+def cast(x: Any, dtype: Any) -> Any:
+    """Return a tensor in another dtype of its kind."""
+    try:
+        return x if dtype == x.dtype else x._like(x._backend.cast(x._primitive, dtype))
+    except MemoryError as error:
+        explain_memory(error, "to_dtype", x)
+        raise
+
+
 class FloatConversion(Conversion[B]):
     """Conversions that only float tensors have."""
 
@@ -213,12 +241,12 @@ def moved(x: TensorBase[Any], device: Any, stream: Any = None) -> Any:
     if target is x._device:
         return x
     source, primitive = x._backend, x._primitive
-    if x.kind == "float" and source.is_require_grad(primitive):
+    if x.kind in INEXACT and source.is_require_grad(primitive):
         raise NotTrackedError(
             f"to_device({target}) got a tracked tensor of shape {x.shape} on {x.device}, and graphs do "
             "not cross devices; call x.detach() first, and .require_grad() on the result for a leaf there"
         )
-    backend = target if x.kind == "float" else target.discrete
+    backend = target if x.kind in INEXACT else target.discrete
     while source.inner is not None and not source.records:
         if source.stands_for is target:
             return new_tensor(type(x), source, primitive)

@@ -1,4 +1,4 @@
-"""The implementation of the factories of the three tensor classes: finding the device, checking shapes, and filling.
+"""The implementation of the factories of the tensor classes: finding the device, checking shapes, and filling.
 
 A factory is a classmethod of the class or of an alias of it: ``Tensor[NumPy].zeros((2, 3))`` calls the functions here
 with the alias as ``cls``, ``Tensor.zeros((2, 3), device=NumPy)`` with the class itself.
@@ -14,8 +14,8 @@ import numpy as np
 
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of
-from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, a
-from burnpy.backend.primitives import KindName, Shape
+from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, a, no_complex_arrays
+from burnpy.backend.primitives import INEXACT, KindName, Shape
 from burnpy.tensor import dims
 from burnpy.tensor.conversion import DLPACK_CPU, imported
 from burnpy.tensor.host_data import DTypeLike, array_of, dtype_of_typed, fitting, frozen, refuse_tracked, writer
@@ -37,9 +37,11 @@ class Factory:
         self.kind: KindName = self.cls.kind
         self.factory = f"{self.cls.__name__}.{factory}"
         self.device: Any = device_of(_backend_argument(self.cls, cls, factory) if device is None else device)
+        if self.kind == "complex" and not self.device.complex_arrays:
+            raise no_complex_arrays(self.device)
         if draws:
             self.device = drawing_device(self.device)
-        self.backend: Any = self.device if self.kind == "float" else self.device.discrete
+        self.backend: Any = self.device if self.kind in INEXACT else self.device.discrete
 
     def wrap(self, primitive: Any) -> Any:
         """Return a tensor of the class and on the device that holds ``primitive``."""
@@ -70,7 +72,7 @@ def _backend_argument(cls: type[Any], alias: Any, factory: str) -> Any:
 
 
 def from_data(cls: Any, data: Any, dtype: Any, device: Any, copy: bool) -> Any:
-    """Implement ``from_data`` of the three classes."""
+    """Implement ``from_data`` of the tensor classes."""
     target = Factory(cls, device, "from_data")
     if copy and hasattr(data, "__dlpack_device__"):
         refuse_tracked(data, target.kind)
@@ -88,7 +90,7 @@ def from_data(cls: Any, data: Any, dtype: Any, device: Any, copy: bool) -> Any:
 
 
 def from_dlpack(cls: Any, source: Any, device: Any) -> Any:
-    """Implement ``from_dlpack`` of the three classes."""
+    """Implement ``from_dlpack`` of the tensor classes."""
     target = Factory(cls, device, "from_dlpack")
     primitive = target.backend.imported(source) if hasattr(source, "__dlpack_device__") else None
     if primitive is not None:
@@ -111,7 +113,7 @@ def _converted(target: Factory, data: Any, primitive: Any, dtype: Any) -> Any:
 
 
 def full(cls: Any, shape: Size, value: Any, dtype: Any, device: Any, factory: str = "full") -> Any:
-    """Implement ``full``, ``zeros`` and ``ones`` of the three classes."""
+    """Implement ``full``, ``zeros`` and ``ones`` of the tensor classes."""
     target = Factory(cls, device, factory)
     target_dtype = target.dtype(dtype)
     return target.wrap(
@@ -191,7 +193,7 @@ def lifted(cls: Any, x: Any, backend: Any) -> Any:
                 f"{origin.__name__}[{device}].from_inner() got a tensor on {x.device}, which is not the inner "
                 f"backend of {device}; write {origin.__name__}.from_inner(x) for Autodiff[{x.device}]"
             )
-    return new_tensor(origin, device, device.lift(x._primitive) if origin.kind == "float" else x._primitive)
+    return new_tensor(origin, device, device.lift(x._primitive) if origin.kind in INEXACT else x._primitive)
 
 
 def factory_shape(shape: Size, factory: str) -> Shape:

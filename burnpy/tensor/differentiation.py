@@ -77,8 +77,10 @@ class _ReadByCall:
         raise ImmutableError("x.grad cannot be assigned to; each loss.backward() returns new gradients: x.grad(grads)")
 
 
-class Differentiation(TensorBase[B]):
-    """The differentiation methods of float tensors.
+class Tracking(TensorBase[B]):
+    """The differentiation methods of float and complex tensors.
+
+    The gradient of a complex tensor is ∂L/∂Re + i ∂L/∂Im, as in PyTorch: the direction in which L grows fastest.
 
     On a plain backend `require_grad`, `set_require_grad` and `detach` do nothing, and `is_require_grad` is False.
     """
@@ -121,9 +123,7 @@ class Differentiation(TensorBase[B]):
         """
         return self._like(self._backend.retain_grad(self._primitive))
 
-    def register_hook(
-        self: ThisOnAutodiff[I, T], hook: Callable[[Tensor[I]], Tensor[I] | None]
-    ) -> tuple[T, HookHandle]:
+    def register_hook(self: ThisOnAutodiff[I, T], hook: Callable[[Any], Any]) -> tuple[T, HookHandle]:
         """Return the same tensor with a hook on its gradient, and a handle that removes the hook.
 
         Compute with the tensor returned: gradients through the original do not call the hook. The hook is called once
@@ -150,8 +150,8 @@ class Differentiation(TensorBase[B]):
     def register_node_hook(
         self: ThisOnAutodiff[I, T],
         *,
-        before: Callable[[tuple[Tensor[I]]], tuple[Tensor[I]] | None] | None = None,
-        after: Callable[[tuple[Tensor[I], ...], tuple[Tensor[I]]], tuple[Tensor[I] | None, ...] | None] | None = None,
+        before: Callable[[tuple[Any]], tuple[Any] | None] | None = None,
+        after: Callable[[tuple[Any, ...], tuple[Any]], tuple[Any | None, ...] | None] | None = None,
     ) -> tuple[T, HookHandle]:
         """Return the same tensor with hooks before and after the vjp of the operation that created it, and a handle.
 
@@ -193,7 +193,7 @@ class Differentiation(TensorBase[B]):
 
         return grad_fn_of(self)
 
-    def inner(self: OnAutodiff[I]) -> Tensor[I]:
+    def inner(self: OnAutodiff[I]) -> Any:
         """Return the same values on the inner backend, where nothing is recorded; the result shares memory.
 
         Raises:
@@ -206,7 +206,30 @@ class Differentiation(TensorBase[B]):
         device = inner_of(x, "inner()")
         if watches:
             notify(x, "inner()")
-        return new_tensor(type(x), device, x._device.lower(x._primitive))  # type: ignore[no-any-return]  # of that class
+        return new_tensor(type(x), device, x._device.lower(x._primitive))
+
+    if not TYPE_CHECKING:  # without the gradients, which PyTorch stores in tensors, the error says where to get them
+
+        @_ReadByCall
+        def grad(self, grads=None):
+            """Return the gradient of this leaf, a tensor on the inner backend; None if the backward pass did not reach
+            it.
+
+            Raises:
+                NotTrackedError: the tensor is not a leaf (use ``retain_grad`` for the gradient of a non-leaf).
+                DeviceError: the gradients are of another level or device.
+            """
+            return _gradients("grad", self, grads)._found(self)
+
+        def grad_remove(self, grads=None):
+            """Return the gradient of this leaf, or None, and a new `Gradients` without it."""
+            return _gradients("grad_remove", self, grads).remove(self)
+
+
+class Differentiation(Tracking[B]):
+    """The differentiation methods of float tensors."""
+
+    __slots__ = ()
 
     def backward(
         self: OnAutodiff[I],
@@ -248,45 +271,35 @@ class Differentiation(TensorBase[B]):
         root: Any = self
         seed, device = seed_of(root, gradient, "backward"), root._device
         if on_ready is None:
-            return _gradients_class()(device, device.gradients([(root._primitive, seed)], retain_graph=retain_graph))
+            found = device.gradients([(root._primitive, seed)], retain_graph=retain_graph)
+            return _gradients_class().found(device, found)  # type: ignore[no-any-return]  # of that class
         from burnpy.tensor.autodiff_tools import reporting
 
         ready = reporting("backward", device, on_ready)
         values = device.gradients([(root._primitive, seed)], retain_graph=retain_graph, ready=ready)
-        return _gradients_class()(device, values)
+        return _gradients_class().found(device, values)  # type: ignore[no-any-return]  # of that class
 
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # the types of `Tracking`'s methods
 
-        def grad(self: OnAutodiff[I], grads: Gradients[I]) -> Tensor[I] | None:
-            """Return the gradient of this leaf, a tensor on the inner backend; None if the backward pass did not reach
-            it.
-            """
-            ...
-
-        def grad_remove(self: OnAutodiff[I], grads: Gradients[I]) -> tuple[Tensor[I] | None, Gradients[I]]:
-            """Return the gradient of this leaf, or None, and a new `Gradients` without it."""
-            ...
-
-    else:  # without the gradients, which PyTorch stores in tensors, the error says where to get them
-
-        @_ReadByCall
-        def grad(self, grads=None):
-            """Return the gradient of this leaf, a tensor on the inner backend; None if the backward pass did not reach
-            it.
-
-            Raises:
-                NotTrackedError: the tensor is not a leaf (use ``retain_grad`` for the gradient of a non-leaf).
-                DeviceError: the gradients are of another level or device.
-            """
-            return _gradients("grad", self, grads)._found(self)
-
-        def grad_remove(self, grads=None):
-            """Return the gradient of this leaf, or None, and a new `Gradients` without it."""
-            return _gradients("grad_remove", self, grads).remove(self)
+        def register_hook(  # noqa: D102
+            self: ThisOnAutodiff[I, T], hook: Callable[[Tensor[I]], Tensor[I] | None]
+        ) -> tuple[T, HookHandle]: ...
+        def register_node_hook(  # noqa: D102
+            self: ThisOnAutodiff[I, T],
+            *,
+            before: Callable[[tuple[Tensor[I]]], tuple[Tensor[I]] | None] | None = None,
+            after: Callable[[tuple[Tensor[I], ...], tuple[Tensor[I]]], tuple[Tensor[I] | None, ...] | None]
+            | None = None,
+        ) -> tuple[T, HookHandle]: ...
+        def inner(self: OnAutodiff[I]) -> Tensor[I]: ...  # noqa: D102
+        def grad(self: OnAutodiff[I], grads: Gradients[I]) -> Tensor[I] | None: ...  # noqa: D102
+        def grad_remove(  # noqa: D102
+            self: OnAutodiff[I], grads: Gradients[I]
+        ) -> tuple[Tensor[I] | None, Gradients[I]]: ...
 
 
 @cache
-def _gradients_class() -> type[Gradients[Any]]:
+def _gradients_class() -> Any:
     """Return `Gradients`, imported by the first pass: an import statement in each takes a seventh of the smallest."""
     from burnpy.tensor.gradients import Gradients
 
@@ -346,14 +359,21 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: s
             "call require_grad() on the tensors to differentiate by, before computing it"
         )
     if gradient is None:
+        if dtype.kind == "c":
+            raise KindError(
+                f"{operation}() got a ComplexTensor of shape {shape}, which is no loss: differentiate z.real or "
+                f"z.abs(), or pass the gradient to start from as {argument}="
+            )
         if math.prod(shape) != 1:
             raise ShapeError(
                 f"{operation}() got a tensor of shape {shape}; reduce it to one element, as with .sum(), "
                 f"or pass the gradient to start from, of that shape, as {argument}="
             )
         return inner.seed(shape, dtype)
-    if not isinstance(gradient, TensorBase) or gradient.kind != "float":
-        raise KindError(f"{operation}() starts from a Tensor on {inner} as {argument}, not from {gradient!r:.80}")
+    if type(gradient) is not type(root):
+        raise KindError(
+            f"{operation}() starts from {a(type(root).__name__)} on {inner} as {argument}, not from {gradient!r:.80}"
+        )
     if gradient.device is not inner:
         raise DeviceError(
             f"{operation}() of a tensor on {device} starts from a gradient on {inner}, not on {gradient.device}; "
@@ -364,4 +384,4 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: s
             f"{operation}() got a gradient with shape {gradient.shape} and dtype {gradient.dtype}, expected the "
             f"tensor's shape {shape} and dtype {dtype}"
         )
-    return gradient._primitive
+    return inner.conj(gradient._primitive) if dtype.kind == "c" else gradient._primitive

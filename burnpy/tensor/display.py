@@ -22,7 +22,7 @@ from burnpy.backend import html
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import BatchedError
 from burnpy.backend.html import FAINT
-from burnpy.backend.primitives import Float, Key
+from burnpy.backend.primitives import INEXACT, Float, Key
 from burnpy.tensor.tensor_base import TensorBase
 
 THRESHOLD = 1000
@@ -72,7 +72,7 @@ def html_of_gradients(grads: Any, named: Mapping[str, Float]) -> str:
 
 
 def _tracked(x: TensorBase[Any]) -> list[str]:
-    return ["tracked"] * (x.kind == "float" and x._backend.is_require_grad(x._primitive))
+    return ["tracked"] * (x.kind in INEXACT and x._backend.is_require_grad(x._primitive))
 
 
 def _values(x: TensorBase[Any], prefix: str) -> str:
@@ -101,7 +101,7 @@ def _read(x: TensorBase[Any], key: Key = ()) -> NDArray[Any]:
     backend: Any = x._backend
     kept = x._primitive
     if key:
-        kept = backend.slice(backend.detach(kept) if x.kind == "float" else kept, key)
+        kept = backend.slice(backend.detach(kept) if x.kind in INEXACT else kept, key)
     array: NDArray[Any] = backend.to_numpy(kept)
     return array.astype(float32) if array.dtype.kind == "V" else array
 

@@ -21,7 +21,7 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import distinct, integer
 from burnpy.tensor.linalg import alike
 from burnpy.tensor.operands import together
-from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
@@ -48,6 +48,8 @@ class ContractionPath(NamedTuple):
 def einsum(equation: str, *operands: Tensor[B]) -> Tensor[B]: ...
 
 
+@overload
+def einsum(equation: str, *operands: ComplexTensor[B]) -> ComplexTensor[B]: ...
 @overload
 def einsum(equation: str, *operands: IntTensor[B]) -> IntTensor[B]: ...
 
@@ -78,9 +80,9 @@ def einsum(equation: str, *operands: Any) -> Any:
     if len(members) == 1 and isinstance(members[0], (list, tuple)):
         members = tuple(members[0])
     for x in members:
-        if x.__class__ is not members[0].__class__ or not isinstance(x, (Tensor, IntTensor)):
+        if x.__class__ is not members[0].__class__ or not isinstance(x, (Tensor, IntTensor, ComplexTensor)):
             given = ", ".join(map(describe, members))
-            raise KindError(f"einsum() takes tensors of floats, or of ints, after the equation, got {given}")
+            raise KindError(f"einsum() takes tensors of numbers of one kind after the equation, got {given}")
     if not isinstance(equation, str):
         raise ArgumentError(f'einsum() takes an equation such as "ij,jk->ik", got {describe(equation)}')
     if not members:
@@ -100,6 +102,10 @@ def einsum(equation: str, *operands: Any) -> Any:
 def tensordot(x: Tensor[B], y: Tensor[B], dims: int | Sequence[Sequence[int]] = 2) -> Tensor[B]: ...
 
 
+@overload
+def tensordot(
+    x: ComplexTensor[B], y: ComplexTensor[B], dims: int | Sequence[Sequence[int]] = 2
+) -> ComplexTensor[B]: ...
 @overload
 def tensordot(x: IntTensor[B], y: IntTensor[B], dims: int | Sequence[Sequence[int]] = 2) -> IntTensor[B]: ...
 
@@ -124,8 +130,8 @@ def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
     [[3.0, 3.0], [3.0, 3.0]]
     """
     for each in (x, y):
-        if each.__class__ is not x.__class__ or not isinstance(each, (Tensor, IntTensor)):
-            raise KindError(f"tensordot() takes two tensors of floats, or of ints, got {describe(each)}")
+        if each.__class__ is not x.__class__ or not isinstance(each, (Tensor, IntTensor, ComplexTensor)):
+            raise KindError(f"tensordot() takes two tensors of numbers of one kind, got {describe(each)}")
     if isinstance(dims, (list, tuple)):
         if len(dims) != 2:
             raise ArgumentError(f"tensordot() got dims={dims!r:.80}; expected a number, or two lists")

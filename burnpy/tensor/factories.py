@@ -1,4 +1,4 @@
-"""The factories of the three tensor classes: classmethods that create tensors.
+"""The factories of the tensor classes: classmethods that create tensors.
 
 Each is written once here, for all the kinds that have it. Type checkers read ``factories.pyi`` instead, in which every
 kind has its own factories with two overloads each: without ``device``, the result is on the backend of the class that
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from burnpy.tensor.host_data import DTypeLike
 
     Number = Any
-    """A Python number of the kind: float for `Tensor`, int for `IntTensor`, bool for `BoolTensor`."""
+    """A Python number of the kind: float for `Tensor`, complex for `ComplexTensor`, int for `IntTensor`, bool for
+    `BoolTensor`."""
     OnInner = Any
     """A tensor of the kind on the inner backend of the result's."""
 
@@ -144,6 +145,17 @@ class NumberFactories(Factories[B]):
         ([0.0, 1.0, 2.0], [4, 2])
         """
         return creation.arange(cls, start, end, step, dtype, device)
+
+
+class ComplexTensorFactories(Factories[B]):
+    """The factories of `ComplexTensor`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: Any = None) -> Any:
+        """Return a matrix with ones on the diagonal and zeros elsewhere; by default with as many columns as rows."""
+        return creation.eye(cls, rows, columns, dtype, device)
 
 
 class TensorFactories(NumberFactories[B], RandomFactories[B], DistributionFactories[B]):

@@ -8,7 +8,7 @@ from burnpy.autodiff.autodiff import Autodiff
 from burnpy.tensor.creation import Size
 from burnpy.tensor.generator import Generator
 from burnpy.tensor.host_data import DTypeLike
-from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor import BoolTensor, ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B2, B, I
 
@@ -348,6 +348,56 @@ class TensorFactories(TensorBase[B]):
     def linspace(
         cls, start: float, end: float, steps: int, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
     ) -> Tensor[B2]: ...
+
+class ComplexTensorFactories(TensorBase[B]):
+    @overload
+    @classmethod
+    def from_data(cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True) -> Self: ...
+    @overload
+    @classmethod
+    def from_data(
+        cls, data: ArrayLike, *, dtype: DTypeLike | None = None, copy: bool = True, device: B2 | type[B2]
+    ) -> ComplexTensor[B2]: ...
+    @overload
+    @classmethod
+    def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self: ...
+    @overload
+    @classmethod
+    def zeros(cls, shape: Size, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> ComplexTensor[B2]: ...
+    @overload
+    @classmethod
+    def ones(cls, shape: Size, *, dtype: DTypeLike | None = None) -> Self: ...
+    @overload
+    @classmethod
+    def ones(cls, shape: Size, *, dtype: DTypeLike | None = None, device: B2 | type[B2]) -> ComplexTensor[B2]: ...
+    @overload
+    @classmethod
+    def full(cls, shape: Size, value: complex, *, dtype: DTypeLike | None = None) -> Self: ...
+    @overload
+    @classmethod
+    def full(
+        cls, shape: Size, value: complex, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> ComplexTensor[B2]: ...
+    @overload
+    @classmethod
+    def from_dlpack(cls, source: Any) -> Self: ...
+    @overload
+    @classmethod
+    def from_dlpack(cls, source: Any, *, device: B2 | type[B2]) -> ComplexTensor[B2]: ...
+    @overload
+    @classmethod
+    def from_inner(cls, x: ComplexTensor[I]) -> ComplexTensor[Autodiff[I]]: ...
+    @overload
+    @classmethod
+    def from_inner(cls, x: ComplexTensor[Any], *, device: B2 | type[B2]) -> ComplexTensor[B2]: ...
+    @overload
+    @classmethod
+    def eye(cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None) -> Self: ...
+    @overload
+    @classmethod
+    def eye(
+        cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> ComplexTensor[B2]: ...
 
 class IntTensorFactories(TensorBase[B]):
     @overload

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, final
 
+from burnpy.autodiff.conjugation import conjugated
 from burnpy.autodiff.graph import Leaf, untracked
 from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import (
@@ -17,9 +18,9 @@ from burnpy.backend.errors import (
     NotTrackedError,
     a,
 )
-from burnpy.backend.primitives import Float
+from burnpy.backend.primitives import INEXACT, Float, Inexact
 from burnpy.tensor.operands import MOST_FLOAT
-from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, describe, tensor_of
 from burnpy.typevars import I
 
 if TYPE_CHECKING:
@@ -64,6 +65,11 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         object.__setattr__(self, "_device", device)
         object.__setattr__(self, "_updates", own_updates)
         object.__setattr__(self, "_values", own_values)
+
+    @classmethod
+    def found(cls, device: Autodiff[I], values: dict[Leaf, Inexact]) -> Gradients[I]:
+        """Return the gradients that a backward pass has found, those of complex numbers conjugated for users."""
+        return cls(device, conjugated(device.inner, values))
 
     def __setattr__(self, name: str, value: object = None) -> NoReturn:
         raise ImmutableError(f"Gradients are immutable: {name} cannot be set or deleted; grads.map(f) makes new ones")
@@ -131,7 +137,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
 
     def __contains__(self, leaf: object) -> bool:
         try:
-            return _is_float(leaf) and self.key(leaf) in self._values
+            return _has_gradient(leaf) and self.key(leaf) in self._values
         except (DeviceError, NotTrackedError):  # no leaf
             return False
 
@@ -139,7 +145,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         for leaf in self._values:
             tracked = untracked(leaf.value)
             tracked.node = leaf
-            yield new_tensor(TensorBase.kinds["float"], self._device, tracked)
+            yield tensor_of(self._device, tracked)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -181,7 +187,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         for leaf, value in self._values.items():
             result: Any = f(self._tensor(value))
             if (
-                not _is_float(result)
+                not _has_gradient(result)
                 or result.device is not self.device
                 or (result.shape, result.dtype) != (value.shape, value.dtype)
             ):
@@ -237,11 +243,11 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         return Gradients(self._device, dict(zip(self._values, values, strict=True)), self._updates)
 
     def _tensor(self, value: Float) -> Tensor[I]:
-        return new_tensor(TensorBase.kinds["float"], self._device.inner, value)  # type: ignore[no-any-return]  # of that class
+        return tensor_of(self._device.inner, value)  # type: ignore[no-any-return]  # of that class
 
     def key(self, leaf: Any) -> Leaf:
         """Return the leaf node of a tensor: the key under which its gradient is stored."""
-        if not (isinstance(leaf, TensorBase) and leaf.kind == "float"):
+        if not _has_gradient(leaf):
             hint = "give its .value" if hasattr(leaf, "value") else "only float tensors have any"
             if hasattr(leaf, "with_values"):  # a model
                 hint = "GradientsParams.from_grads(grads, model) has those of all parameters"
@@ -277,7 +283,7 @@ def is_one(x: object, grads: Any) -> bool:
     """Return whether x is a number, or a tensor of one on the device of gradients, by which all can be multiplied."""
     if type(x) is int:
         return abs(x) <= MOST_FLOAT  # the product of a tensor and a larger one explains that it does not fit
-    return type(x) is float or (_is_float(x) and x.shape == () and x.device is grads.device)  # type: ignore[attr-defined]  # of a tensor
+    return type(x) is float or (_has_gradient(x) and x.shape == () and x.device is grads.device)  # type: ignore[attr-defined]  # of a tensor
 
 
 def primitive_of(x: Any) -> Any:
@@ -285,5 +291,5 @@ def primitive_of(x: Any) -> Any:
     return x._primitive if isinstance(x, TensorBase) else x
 
 
-def _is_float(x: object) -> bool:
-    return isinstance(x, TensorBase) and x.kind == "float"
+def _has_gradient(x: object) -> bool:
+    return isinstance(x, TensorBase) and x.kind in INEXACT

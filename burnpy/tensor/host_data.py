@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy import asarray
 
-from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of
+from burnpy.backend.dtypes import DEFAULT, OWNERS, complex_dtype, dtype_of, kind_of
 from burnpy.backend.errors import (
     ArgumentError,
     BurnpyError,
@@ -26,7 +26,7 @@ from burnpy.backend.errors import (
     a,
     raised_by_other_code,
 )
-from burnpy.backend.primitives import DType, KindName
+from burnpy.backend.primitives import INEXACT, DType, KindName
 from burnpy.tensor.tensor_base import TensorBase, class_name, describe
 
 if TYPE_CHECKING:
@@ -39,8 +39,14 @@ if TYPE_CHECKING:
 DTypeLike: TypeAlias = "DType | str | type[Any]"
 """A dtype or a name of one: ``burnpy.float64``, ``"float64"``, ``np.float64``, ``float``."""
 
-_RANK: dict[KindName, int] = {"bool": 0, "int": 1, "float": 2}
-_OWNER: dict[KindName, str] = {"float": "Tensor", "int": "IntTensor", "bool": "BoolTensor"}
+_RANK: dict[KindName, int] = {"bool": 0, "int": 1, "float": 2, "complex": 3}
+_ACCEPTED: dict[KindName, tuple[type, ...]] = {
+    "float": (float, int),
+    "int": (int,),
+    "bool": (bool,),
+    "complex": (complex, float, int),
+}
+"""The Python numbers of each kind."""
 _DEEPEST = 64  # NumPy's limit of dimensions
 
 
@@ -53,13 +59,13 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
             refuse_tracked(leaf, kind)
     if hasattr(data, "mask") and hasattr(data, "filled"):
         raise ArgumentError(
-            f"{_OWNER[kind]}.from_data() got {describe(data)}, and tensors have no missing elements; "
+            f"{OWNERS[kind]}.from_data() got {describe(data)}, and tensors have no missing elements; "
             "fill them first, as with array.filled(0)"
         )
     if not isinstance(data, (np.ndarray, list, tuple, int, float, TensorBase)):
         from burnpy.tensor.dataframes import frame_array  # rare, and imports stay cheap
 
-        table = frame_array(data, f"{_OWNER[kind]}.from_data() got")
+        table = frame_array(data, f"{OWNERS[kind]}.from_data() got")
         if table is not None:
             data = first = table
     try:
@@ -117,8 +123,7 @@ def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
     """Return ``value`` as a Python number that fits a tensor of ``kind`` and ``dtype``."""
     if isinstance(value, np.generic):
         value = value.item()
-    accepted: dict[KindName, Any] = {"float": (float, int), "int": int, "bool": bool}
-    if not isinstance(value, accepted[kind]):
+    if not isinstance(value, _ACCEPTED[kind]):
         raise DTypeError(f"{operation}() got {describe(value)}; expected a Python {kind}" + _class_for(value, kind))
     if kind == "int":
         info = np.iinfo(dtype)
@@ -126,7 +131,7 @@ def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
             raise _overflow(value, dtype)
         return int(value)
     try:
-        return bool(value) if kind == "bool" else float(value)
+        return {"bool": bool, "float": float, "complex": complex}[kind](value)
     except OverflowError:
         raise _overflow(value, dtype) from None
 
@@ -149,9 +154,9 @@ def _leaves(data: Any) -> Iterator[Any]:
 
 def refuse_tracked(leaf: Any, kind: KindName) -> None:
     """Raise an error if ``leaf`` is a tracked tensor."""
-    if isinstance(leaf, TensorBase) and leaf.kind == "float" and leaf._backend.is_require_grad(leaf._primitive):
+    if isinstance(leaf, TensorBase) and leaf.kind in INEXACT and leaf._backend.is_require_grad(leaf._primitive):
         raise NotTrackedError(
-            f"{_OWNER[kind]}.from_data() got a tracked tensor of shape {leaf.shape}, whose graph it would drop; "
+            f"{OWNERS[kind]}.from_data() got a tracked tensor of shape {leaf.shape}, whose graph it would drop; "
             "join tensors with burnpy.stack([...]) or burnpy.cat([...]), or call x.detach() first"
         )
 
@@ -163,41 +168,42 @@ def dtype_of_typed(data: Any, array: NDArray[Any], kind: KindName, target_dtype:
         return target_dtype or array.dtype
     if target_dtype is not None and _RANK[found_kind] < _RANK[kind]:
         return target_dtype
+    if kind == "complex":
+        return complex_dtype(array.dtype)
     if isinstance(data, TensorBase):
-        raise KindError(f"{_OWNER[kind]}.from_data() got {describe(data)}; convert it with x.{kind}()")
+        raise KindError(f"{OWNERS[kind]}.from_data() got {describe(data)}; convert it with x.{kind}()")
     raise DTypeError(
-        f"{_OWNER[kind]}.from_data() got an array of shape {array.shape} and dtype {array.dtype}; "
-        f"use {_OWNER[found_kind]}.from_data(array), or convert it with array.astype({str(DEFAULT[kind])!r})"
+        f"{OWNERS[kind]}.from_data() got an array of shape {array.shape} and dtype {array.dtype}; "
+        f"use {OWNERS[found_kind]}.from_data(array), or convert it with array.astype({str(DEFAULT[kind])!r})"
     )
 
 
 def _numbers(data: Any, array: NDArray[Any], kind: KindName) -> NDArray[Any]:
     """Return the array that NumPy read from Python numbers after checking that they are numbers of ``kind``."""
-    if array.size == 0 and array.dtype.kind in "fiub":
+    if array.size == 0 and array.dtype.kind in "fiubc":
         return array
-    if array.dtype.kind in "fiub" and _RANK[kind_of(array.dtype)] <= _RANK[kind]:
+    if array.dtype.kind in "fiubc" and _RANK[kind_of(array.dtype)] <= _RANK[kind]:
         return array
-    accepted: Any = {"float": (float, int), "int": int, "bool": bool}[kind]
     for leaf in _leaves(data):
         number = leaf.item() if isinstance(leaf, np.generic) else leaf
-        if not isinstance(number, accepted):
+        if not isinstance(number, _ACCEPTED[kind]):
             raise _bad_leaf(leaf, kind)
     # All are numbers of the kind, but NumPy read an array of objects: ints that fit neither int64 nor uint64.
-    if kind == "float":
+    if kind in INEXACT:
         try:
-            return np.array(data, np.float64)
+            return np.array(data, np.float64 if kind == "float" else np.complex128)
         except OverflowError:
-            raise DTypeError("Tensor.from_data() got an int that is too large for every float dtype") from None
+            raise DTypeError(f"{OWNERS[kind]}.from_data() got an int that is too large for every dtype") from None
     raise _overflow(max(_leaves(data), key=abs), DEFAULT[kind])
 
 
 def _bad_leaf(leaf: Any, kind: KindName) -> BurnpyError:
     if isinstance(leaf, (bool, int, float, complex, np.generic)):
         return DTypeError(
-            f"{_OWNER[kind]}.from_data() got {describe(leaf)}, but holds {kind} values only" + _class_for(leaf, kind)
+            f"{OWNERS[kind]}.from_data() got {describe(leaf)}, but holds {kind} values only" + _class_for(leaf, kind)
         )
     return ArgumentError(
-        f"{_OWNER[kind]}.from_data() got {describe(leaf)} of type {type(leaf).__name__}; expected numbers, "
+        f"{OWNERS[kind]}.from_data() got {describe(leaf)} of type {type(leaf).__name__}; expected numbers, "
         "nested lists of numbers, arrays or tensors"
     )
 
@@ -210,19 +216,19 @@ def _unreadable(data: Any, kind: KindName, error: Exception) -> BurnpyError:
         if not lists:
             break
         if len(lists) < len(level):
-            return ShapeError(f"{_OWNER[kind]}.from_data() got a list that mixes numbers and lists at depth {depth}")
+            return ShapeError(f"{OWNERS[kind]}.from_data() got a list that mixes numbers and lists at depth {depth}")
         lengths = sorted({len(part) for part in lists})
         if len(lengths) > 1:
             return ShapeError(
-                f"{_OWNER[kind]}.from_data() got a ragged list: at depth {depth} there are lists of length "
+                f"{OWNERS[kind]}.from_data() got a ragged list: at depth {depth} there are lists of length "
                 f"{lengths[0]} and {lengths[-1]}; give all the same length"
             )
         level = [part for whole in lists for part in whole]
     shapes = sorted({np.shape(part) for part in level if hasattr(part, "shape")})
     if len(shapes) > 1:
-        return ShapeError(f"{_OWNER[kind]}.from_data() got a list of arrays of shapes {shapes[0]} and {shapes[-1]}")
+        return ShapeError(f"{OWNERS[kind]}.from_data() got a list of arrays of shapes {shapes[0]} and {shapes[-1]}")
     return ArgumentError(
-        f"{_OWNER[kind]}.from_data() cannot import {a(class_name(data))} ({error}); "
+        f"{OWNERS[kind]}.from_data() cannot import {a(class_name(data))} ({error}); "
         "it takes numbers, nested lists of them, arrays and tensors"
     )
 
@@ -241,9 +247,17 @@ def _overflow(value: int, dtype: DType) -> DTypeError:
 
 def _class_for(value: Any, kind: KindName) -> str:
     """Return the end of an error message: the tensor class for a value that ``kind`` does not accept."""
-    for other in ("bool", "int", "float"):
-        if other != kind and isinstance(value, {"bool": bool, "int": int, "float": (float, np.floating)}[other]):  # type: ignore[arg-type]  # classes
-            return f"; use {_OWNER[other]}, or convert it with {kind}(...)"
+    classes: dict[KindName, Any] = {
+        "bool": bool,
+        "int": int,
+        "float": (float, np.floating),
+        "complex": (complex, np.complexfloating),
+    }
+    for other, numbers in classes.items():
+        if other != kind and isinstance(value, numbers):
+            if other == "complex":
+                return "; use ComplexTensor, or take its .real"
+            return f"; use {OWNERS[other]}, or convert it with {kind}(...)"
     return ""
 
 

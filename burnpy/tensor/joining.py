@@ -16,7 +16,7 @@ from burnpy.tensor.tensor_base import TensorBase, TensorMeta, describe, new_tens
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+    from burnpy.tensor.tensor import BoolTensor, ComplexTensor, IntTensor, Tensor
     from burnpy.tensor.tensor_types import Bools
 
 _CLASS: Any = TensorMeta
@@ -27,6 +27,8 @@ __all__ = ["broadcast_tensors", "cat", "maximum", "minimum", "stack", "where"]
 
 @overload
 def cat(tensors: Sequence[Tensor[B]], dim: int = 0) -> Tensor[B]: ...
+@overload
+def cat(tensors: Sequence[ComplexTensor[B]], dim: int = 0) -> ComplexTensor[B]: ...
 @overload
 def cat(tensors: Sequence[IntTensor[B]], dim: int = 0) -> IntTensor[B]: ...
 @overload
@@ -53,6 +55,8 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
 
 @overload
 def stack(tensors: Sequence[Tensor[B]], dim: int = 0) -> Tensor[B]: ...
+@overload
+def stack(tensors: Sequence[ComplexTensor[B]], dim: int = 0) -> ComplexTensor[B]: ...
 @overload
 def stack(tensors: Sequence[IntTensor[B]], dim: int = 0) -> IntTensor[B]: ...
 @overload
@@ -103,6 +107,10 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
 def where(condition: Bools[B], x: Tensor[B], y: Tensor[B] | float) -> Tensor[B]: ...
 @overload
 def where(condition: Bools[B], x: float, y: Tensor[B]) -> Tensor[B]: ...
+@overload
+def where(condition: Bools[B], x: ComplexTensor[B], y: ComplexTensor[B] | complex) -> ComplexTensor[B]: ...
+@overload
+def where(condition: Bools[B], x: complex, y: ComplexTensor[B]) -> ComplexTensor[B]: ...
 @overload
 def where(condition: Bools[B], x: IntTensor[B], y: IntTensor[B] | int) -> IntTensor[B]: ...
 @overload
@@ -168,6 +176,8 @@ def minimum(x: Any, y: Any) -> Any:
 @overload
 def broadcast_tensors(*tensors: Tensor[B]) -> list[Tensor[B]]: ...
 @overload
+def broadcast_tensors(*tensors: ComplexTensor[B]) -> list[ComplexTensor[B]]: ...
+@overload
 def broadcast_tensors(*tensors: IntTensor[B]) -> list[IntTensor[B]]: ...
 @overload
 def broadcast_tensors(*tensors: BoolTensor[B]) -> list[BoolTensor[B]]: ...
@@ -203,8 +213,7 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
         x, y = together("where", x, y)
     tensor = x if isinstance(x, TensorBase) else y
     if not isinstance(tensor, TensorBase):
-        way_out = by_parts("where", x) or "; one of them must be a tensor"
-        raise KindError(f"where() cannot choose between {describe(x)} and {describe(y)}{way_out}")
+        raise KindError(f"where() cannot choose between {describe(x)} and {describe(y)}; one of them must be a tensor")
     mask = condition_of(tensor, condition, "where")
     backend: Any = tensor._backend
     if tensor is x:
@@ -214,7 +223,11 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
     else:
         first, second = y._primitive, number(y, x, "where")
         mask = condition._backend.bitwise_not(mask)
-    shapes = [mask.shape, first.shape] if isinstance(second, (int, float)) else [mask.shape, first.shape, second.shape]
+    shapes = (
+        [mask.shape, first.shape]
+        if isinstance(second, (int, float, complex))
+        else [mask.shape, first.shape, second.shape]
+    )
     if broadcast_shape(*shapes) is None:
         raise ShapeError(f"where() got shapes {', '.join(map(str, shapes))}, which do not broadcast")
     return tensor._like(backend.where(mask, first, second))
@@ -286,13 +299,6 @@ def _checked_dim(operation: str, values: Sequence[Value], dim: int) -> int:
     return resolved
 
 
-def by_parts(operation: str, x: Any) -> str:
-    """Return the advice for a complex tensor, whose parts an operation takes; empty for anything else."""
-    if not hasattr(x, "_tree_parts"):
-        return ""
-    return f"; call {operation}() on the real and on the imaginary parts, and make ComplexTensor(real, imag) of both"
-
-
 def with_common_dtype(operation: str, tensors: Sequence[Any]) -> tuple[Any, list[Value]]:
     """Return the first tensor and the primitives of all, cast to their common dtype."""
     sequence = tensors if isinstance(tensors, (list, tuple)) else ()
@@ -303,7 +309,6 @@ def with_common_dtype(operation: str, tensors: Sequence[Any]) -> tuple[Any, list
         if not isinstance(x, TensorBase):
             raise ArgumentError(
                 f"{operation}() takes a list or tuple of tensors, at least one, got {describe(x)} as number {k + 1}"
-                f"{by_parts(operation, x)}"
             )
     tensors = together(operation, *sequence)
     first = tensors[0]

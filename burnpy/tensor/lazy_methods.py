@@ -20,18 +20,20 @@ if TYPE_CHECKING:
     from burnpy.tensor.histograms import Histograms, IntCounting
     from burnpy.tensor.linalg import Matrices, Products, ProductSums
     from burnpy.tensor.ordering import Ordering, Ranking
-    from burnpy.tensor.pointwise_declared import FloatFunctions, IntFunctions, NumberFunctions
+    from burnpy.tensor.pointwise_declared import AnalyticFunctions, FloatFunctions, IntFunctions, NumberFunctions
     from burnpy.tensor.pointwise_lazy import Combining, Elementary
     from burnpy.tensor.random import RandomFactories, RandomIntFactories, RandomLike
     from burnpy.tensor.sampling import DistributionFactories, Random
     from burnpy.tensor.scattering import Scattering
     from burnpy.tensor.shape_lazy import Rearranging, Repeating
-    from burnpy.tensor.statistics import Counting, FloatStatistics, NumberStatistics
+    from burnpy.tensor.statistics import Counting, CumulativeProducts, FloatStatistics, NumberStatistics
     from burnpy.tensor.unique import Unique
 
 __all__ = [
+    "AnalyticFunctions",
     "Combining",
     "Counting",
+    "CumulativeProducts",
     "Diagonals",
     "Differences",
     "DistributionFactories",
@@ -75,8 +77,11 @@ METHODS = {
     "ordering.Ordering": "aminmax argsort cummax cummin mode msort sort",
     "ordering.Ranking": "_middle kthvalue median nanmedian topk",
     "pointwise_declared.FloatFunctions": (
-        "acos acosh asin asinh atan atan2 atanh copysign cosh digamma erfc erfinv exp2 expm1 hypot i0 igamma igammac "
-        "lgamma log10 log1p log2 logaddexp logaddexp2 nextafter sinc sinh tan trunc xlogy"
+        "atan2 copysign digamma erfc erfinv hypot i0 igamma igammac lgamma logaddexp logaddexp2 nextafter sinc trunc "
+        "xlogy"
+    ),
+    "pointwise_declared.AnalyticFunctions": (
+        "acos acosh asin asinh atan atanh cosh exp2 expm1 log10 log1p log2 sinh tan"
     ),
     "pointwise_declared.NumberFunctions": "fmax fmin fmod signbit",
     "pointwise_declared.IntFunctions": "gcd lcm",
@@ -99,7 +104,8 @@ METHODS = {
     ),
     "shape_lazy.Repeating": "_interleaved _repeated repeat repeat_interleave tile",
     "statistics.Counting": "count_nonzero",
-    "statistics.NumberStatistics": "corrcoef cov cumprod nansum",
+    "statistics.CumulativeProducts": "cumprod",
+    "statistics.NumberStatistics": "corrcoef cov nansum",
     "statistics.FloatStatistics": "logcumsumexp nanmean nanquantile quantile",
     "unique.Unique": "unique unique_consecutive",
 }

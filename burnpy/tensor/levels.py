@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from typing import Any, NoReturn, TypeVar
 
 from burnpy.backend.errors import DeviceError, RecordingError
+from burnpy.backend.primitives import INEXACT
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 T = TypeVar("T", bound=TensorBase[Any])
@@ -276,7 +277,7 @@ def raised(x: TensorBase[Any], device: Any) -> TensorBase[Any]:
         return x
     primitive = x._primitive
     for level in reversed(levels_between(device, x._device) or []):
-        if x.kind == "float" or level.lifts_discrete:
+        if x.kind in INEXACT or level.lifts_discrete:
             primitive = level.lift(primitive)
     return new_tensor(type(x), device, primitive)  # type: ignore[no-any-return]  # of that class
 

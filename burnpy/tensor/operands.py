@@ -20,7 +20,7 @@ from burnpy.backend.errors import (
     a,
     raised_by_other_code,
 )
-from burnpy.backend.primitives import Bool, DType, Int, Scalar, Shape, below, value_range
+from burnpy.backend.primitives import INEXACT, Bool, DType, Int, Scalar, Shape, below, value_range
 from burnpy.tensor.dims import MOST
 from burnpy.tensor.levels import OutsideError, common_device, raised, refuse_mixed
 from burnpy.tensor.tensor_base import TensorBase, X, class_name, describe
@@ -29,7 +29,7 @@ _MOST_INT = (1 << 63) - 1
 """The largest int64."""
 MOST_FLOAT = int(np.finfo(np.float64).max)
 """The largest int that is a Python float; a larger one raises an `OverflowError` wherever it is converted."""
-_FROM_NARROW = ("bool", "int", "float")
+_FROM_NARROW = ("bool", "int", "float", "complex")
 
 
 def operands(tensor: X, other: Any, operation: str) -> tuple[X, Any]:
@@ -55,7 +55,7 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
     """
     if isinstance(other, np.generic):
         other = other.item()
-    fits = {"float": (float, int), "int": (int,), "bool": (bool,)}
+    fits = {"float": (float, int), "int": (int,), "bool": (bool,), "complex": (float, int, complex)}
     if isinstance(other, fits[tensor.kind]):
         if tensor.kind == "int" and not 0 <= other <= 127:
             info = np.iinfo(tensor.dtype)
@@ -64,10 +64,11 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
         elif isinstance(other, int) and abs(other) > MOST_FLOAT:
             raise too_large(operation, tensor, other)
         return other
-    if isinstance(other, (bool, int, float)):
+    if isinstance(other, (bool, int, float, complex)):
+        way = "complex" if isinstance(other, complex) else "float" if isinstance(other, float) else "int"
         raise KindError(
             f"{operation}() got {describe(tensor)} and the {type(other).__name__} {describe(other)}; "
-            f"convert the tensor first, as in x.{'float' if isinstance(other, float) else 'int'}()"
+            f"convert the tensor first, as in x.{way}()"
         )
     if isinstance(other, TensorBase) and other.kind != tensor.kind:
         raise mixed_kinds(operation, tensor, other)
@@ -86,7 +87,9 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
 def mixed_kinds(operation: str, x: TensorBase[Any], y: TensorBase[Any]) -> KindError:
     """Return the error for tensors of two kinds: the narrower one is to be converted, which loses no value."""
     narrow, wide = sorted((x, y), key=lambda tensor: _FROM_NARROW.index(tensor.kind))
-    if hasattr(type(narrow), operation) and not hasattr(type(wide), operation):  # such as bitwise_and
+    if wide.kind == "complex" and not hasattr(type(wide), operation):  # such as maximum
+        hint = f"complex numbers have no {operation}(): take z.real, z.imag, z.abs() or z.angle() of the ComplexTensor"
+    elif hasattr(type(narrow), operation) and not hasattr(type(wide), operation):  # such as bitwise_and
         hint = f"{operation}() takes no floats: make a mask of the {type(wide).__name__}, as in x != 0"
     else:
         hint = f"convert the {type(narrow).__name__} with .{wide.kind}()"
@@ -143,8 +146,8 @@ def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
     device = tensors[0]._device
     for x in tensors:
         if x._device is not device:
-            floats = [x._device for x in tensors if x.kind == "float"]
-            device = common_device(operation, floats, [x._device for x in tensors if x.kind != "float"])
+            floats = [x._device for x in tensors if x.kind in INEXACT]
+            device = common_device(operation, floats, [x._device for x in tensors if x.kind not in INEXACT])
             return tuple([raised(x, device) for x in tensors])
     if hasattr(device, "refuse"):
         device.refuse(operation)

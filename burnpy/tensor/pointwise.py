@@ -1,4 +1,4 @@
-"""Elementwise functions of float tensors; `burnpy.tensor.pointwise_lazy` has those that few programs call.
+"""Elementwise functions of float and complex tensors; `burnpy.tensor.pointwise_lazy` has those that few programs call.
 
 A body of ``...`` is not what runs: the decorator above it copies a function of `burnpy.tensor.template`, ``@binary``
 the function ``_binary``, with the method's name in place of ``OPERATION``.
@@ -6,7 +6,7 @@ the function ``_binary``, with the method's name in place of ``OPERATION``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Generic, Literal, Self
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.arithmetic import is_floor
 from burnpy.tensor.dims import integer
 from burnpy.tensor.operands import number
-from burnpy.tensor.template import binary, predicate, unary
+from burnpy.tensor.template import S, binary, predicate, unary
 from burnpy.tensor.tensor_base import TensorBase, blank, describe, owned
 from burnpy.typevars import B
 
@@ -24,7 +24,81 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import BoolTensor
 
 
-class Pointwise(TensorBase[B]):
+class Analytic(TensorBase[B], Generic[B, S]):
+    """Elementwise functions of floats and complex numbers. Results have the shape and dtype of x.
+
+    No function warns: log(0) is -inf and sqrt(-1) is NaN, as in IEEE 754.
+    """
+
+    __slots__ = ()
+
+    @unary
+    def exp(self) -> Self:
+        """Return the exponential function, e to the power x."""
+        ...
+
+    @unary
+    def log(self) -> Self:
+        """Return the natural logarithm; -inf at 0, NaN below; of complex numbers log |z| + i angle(z)."""
+        ...
+
+    @unary
+    def sqrt(self) -> Self:
+        """Return the square root; NaN below 0, of complex numbers the one whose real part is not negative.
+
+        Its gradient at 0 is inf.
+        """
+        ...
+
+    @unary
+    def rsqrt(self) -> Self:
+        """Return the reciprocal of the square root, 1 / sqrt(x)."""
+        ...
+
+    @unary
+    def reciprocal(self) -> Self:
+        """Return the reciprocal, 1 / x."""
+        ...
+
+    @unary
+    def sin(self) -> Self:
+        """Return the sine of x radians."""
+        ...
+
+    @unary
+    def cos(self) -> Self:
+        """Return the cosine of x radians."""
+        ...
+
+    @unary
+    def tanh(self) -> Self:
+        """Return the hyperbolic tangent."""
+        ...
+
+    @predicate
+    def isnan(self) -> BoolTensor[B]:
+        """Return a `BoolTensor` that is True where x, or a part of a complex x, is NaN."""
+        ...
+
+    @predicate
+    def isinf(self) -> BoolTensor[B]:
+        """Return a `BoolTensor` that is True where x, or a part of a complex x, is infinite."""
+        ...
+
+    @predicate
+    def isfinite(self) -> BoolTensor[B]:
+        """Return a `BoolTensor` that is True where x is neither infinite nor NaN.
+
+        >>> Tensor[NumPy].from_data([1.0, float("inf"), float("nan")]).isfinite().tolist()
+        [True, False, False]
+        """
+        ...
+
+    def __rtruediv__(self, other: S) -> Self:
+        return self._like(self._backend.full((), number(self, other, "div"), self.dtype)).div(self)  # type: ignore[attr-defined, no-any-return]  # of the kind
+
+
+class Pointwise(Analytic[B, float]):
     """Elementwise functions that only float tensors have. Results have the shape and dtype of x.
 
     No function warns: log(0) is -inf and sqrt(-1) is NaN, as in IEEE 754.
@@ -61,46 +135,6 @@ class Pointwise(TensorBase[B]):
         def __truediv__(self, other: Self | float) -> Self: ...
     else:
         __truediv__ = div
-
-    @unary
-    def exp(self) -> Self:
-        """Return the exponential function, e to the power x."""
-        ...
-
-    @unary
-    def log(self) -> Self:
-        """Return the natural logarithm; -inf at 0, NaN below."""
-        ...
-
-    @unary
-    def sqrt(self) -> Self:
-        """Return the square root; NaN below 0. Its gradient at 0 is inf."""
-        ...
-
-    @unary
-    def rsqrt(self) -> Self:
-        """Return the reciprocal of the square root, 1 / sqrt(x)."""
-        ...
-
-    @unary
-    def reciprocal(self) -> Self:
-        """Return the reciprocal, 1 / x."""
-        ...
-
-    @unary
-    def sin(self) -> Self:
-        """Return the sine of x radians."""
-        ...
-
-    @unary
-    def cos(self) -> Self:
-        """Return the cosine of x radians."""
-        ...
-
-    @unary
-    def tanh(self) -> Self:
-        """Return the hyperbolic tangent."""
-        ...
 
     @unary
     def erf(self) -> Self:
@@ -192,28 +226,6 @@ class Pointwise(TensorBase[B]):
         if number(self, beta, "softplus") == 0:
             raise ArgumentError("softplus() got beta=0, which would divide by zero; pass a positive number")
         return self._like(self._backend.softplus(self._primitive, beta))
-
-    @predicate
-    def isnan(self) -> BoolTensor[B]:
-        """Return a `BoolTensor` that is True where x is NaN."""
-        ...
-
-    @predicate
-    def isinf(self) -> BoolTensor[B]:
-        """Return a `BoolTensor` that is True where x is plus or minus infinity."""
-        ...
-
-    @predicate
-    def isfinite(self) -> BoolTensor[B]:
-        """Return a `BoolTensor` that is True where x is neither infinite nor NaN.
-
-        >>> Tensor[NumPy].from_data([1.0, float("inf"), float("nan")]).isfinite().tolist()
-        [True, False, False]
-        """
-        ...
-
-    def __rtruediv__(self, other: float) -> Self:
-        return self._like(self._backend.full((), number(self, other, "div"), self.dtype)).div(self)
 
     def __round__(self, ndigits: int | None = None) -> Self:
         return self.round(decimals=ndigits or 0)

@@ -26,70 +26,6 @@ class FloatFunctions(TensorBase[B]):
     __slots__ = ()
 
     @unary
-    def tan(self) -> Self:
-        """Compute the tangent of x radians."""
-        ...
-
-    @unary
-    def asin(self) -> Self:
-        """Compute the inverse sine in radians, from -π/2 to π/2; NaN outside of [-1, 1]. The gradient at ±1 is inf."""
-        ...
-
-    @unary
-    def acos(self) -> Self:
-        """Compute the inverse cosine in radians, from 0 to π; NaN outside of [-1, 1]. The gradient at ±1 is -inf."""
-        ...
-
-    @unary
-    def atan(self) -> Self:
-        """Compute the inverse tangent in radians, from -π/2 to π/2."""
-        ...
-
-    @unary
-    def sinh(self) -> Self:
-        """Compute the hyperbolic sine."""
-        ...
-
-    @unary
-    def cosh(self) -> Self:
-        """Compute the hyperbolic cosine."""
-        ...
-
-    @unary
-    def asinh(self) -> Self:
-        """Compute the inverse hyperbolic sine, without overflow."""
-        ...
-
-    @unary
-    def acosh(self) -> Self:
-        """Compute the inverse hyperbolic cosine, which is not negative; NaN below 1. The gradient at 1 is inf."""
-        ...
-
-    @unary
-    def atanh(self) -> Self:
-        """Compute the inverse hyperbolic tangent; ±inf at ±1, NaN beyond."""
-        ...
-
-    @unary
-    def exp2(self) -> Self:
-        """Compute the power of two, 2ˣ."""
-        ...
-
-    @unary
-    def log2(self) -> Self:
-        """Compute the logarithm to base 2; -inf at 0, NaN below.
-
-        >>> Tensor[NumPy].from_data([1.0, 8.0]).log2().tolist()
-        [0.0, 3.0]
-        """
-        ...
-
-    @unary
-    def log10(self) -> Self:
-        """Compute the logarithm to base 10; -inf at 0, NaN below."""
-        ...
-
-    @unary
     def trunc(self) -> Self:
         """Round toward 0. The gradient is 0.
 
@@ -150,16 +86,6 @@ class FloatFunctions(TensorBase[B]):
     @binary
     def xlogy(self, other: Self | float) -> Self:
         """Compute x · log(other), which is 0 at x = 0 unless ``other`` is NaN."""
-        ...
-
-    @unary
-    def expm1(self) -> Self:
-        """Compute exp(x) - 1, accurate near 0."""
-        ...
-
-    @unary
-    def log1p(self) -> Self:
-        """Compute log(1 + x), accurate near 0; -inf at -1, NaN below."""
         ...
 
     @unary
@@ -235,6 +161,89 @@ class FloatFunctions(TensorBase[B]):
         >>> f"{Tensor[NumPy].from_data(2.0).igammac(50.0).item():.6g}"
         '9.83662e-21'
         """
+        ...
+
+
+class AnalyticFunctions(TensorBase[B]):
+    """Elementwise functions of floats or complex numbers; nothing warns, as in IEEE 754.
+
+    Of complex numbers they are the principal values.
+    """
+
+    __slots__ = ()
+
+    @unary
+    def tan(self) -> Self:
+        """Compute the tangent of x radians."""
+        ...
+
+    @unary
+    def asin(self) -> Self:
+        """Compute the inverse sine in radians, from -π/2 to π/2; NaN outside of [-1, 1]. The gradient at ±1 is inf."""
+        ...
+
+    @unary
+    def acos(self) -> Self:
+        """Compute the inverse cosine in radians, from 0 to π; NaN outside of [-1, 1]. The gradient at ±1 is -inf."""
+        ...
+
+    @unary
+    def atan(self) -> Self:
+        """Compute the inverse tangent in radians, from -π/2 to π/2."""
+        ...
+
+    @unary
+    def sinh(self) -> Self:
+        """Compute the hyperbolic sine."""
+        ...
+
+    @unary
+    def cosh(self) -> Self:
+        """Compute the hyperbolic cosine."""
+        ...
+
+    @unary
+    def asinh(self) -> Self:
+        """Compute the inverse hyperbolic sine, without overflow."""
+        ...
+
+    @unary
+    def acosh(self) -> Self:
+        """Compute the inverse hyperbolic cosine, which is not negative; NaN below 1. The gradient at 1 is inf."""
+        ...
+
+    @unary
+    def atanh(self) -> Self:
+        """Compute the inverse hyperbolic tangent; ±inf at ±1, NaN beyond."""
+        ...
+
+    @unary
+    def exp2(self) -> Self:
+        """Compute the power of two, 2ˣ."""
+        ...
+
+    @unary
+    def log2(self) -> Self:
+        """Compute the logarithm to base 2; -inf at 0, NaN below.
+
+        >>> Tensor[NumPy].from_data([1.0, 8.0]).log2().tolist()
+        [0.0, 3.0]
+        """
+        ...
+
+    @unary
+    def log10(self) -> Self:
+        """Compute the logarithm to base 10; -inf at 0, NaN below."""
+        ...
+
+    @unary
+    def expm1(self) -> Self:
+        """Compute exp(x) - 1, accurate near 0."""
+        ...
+
+    @unary
+    def log1p(self) -> Self:
+        """Compute log(1 + x), accurate near 0; -inf at -1, NaN below."""
         ...
 
 

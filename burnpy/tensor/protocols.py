@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from burnpy.backend.errors import KindError, ScalarError, ShapeError, a
+from burnpy.backend.primitives import INEXACT
 from burnpy.tensor.conversion import Conversion
 from burnpy.tensor.dims import WHOLE
 from burnpy.tensor.host_data import writer
@@ -131,7 +132,7 @@ def tracked_levels(x: Any) -> tuple[bool, ...]:
 
 def relifted(cls: type[Any], device: Any, primitive: Any, flags: tuple[bool, ...]) -> Any:
     """Return a tensor from a primitive of the innermost backend; a leaf on the levels whose flag is True."""
-    backend = device if cls.kind == "float" else device.discrete
+    backend = device if cls.kind in INEXACT else device.discrete
     for level, flag in zip(reversed(levels_of(backend)), reversed(flags), strict=True):
         primitive = level.lift(primitive)
         if flag:

@@ -29,8 +29,8 @@ class Selection(NamedTuple, Generic[V, U]):
     """Their indices along the dimension."""
 
 
-class NumberReductions(TensorBase[B]):
-    """Reductions of numbers.
+class Sums(TensorBase[B]):
+    """Sums and products of numbers.
 
     ``dim`` is an int, a tuple of ints, or None for all dimensions; negative dims count from the end, and () reduces
     nothing. With ``keepdim=True`` reduced dimensions stay, with size 1. Every reduction raises `DimError` for a
@@ -67,6 +67,52 @@ class NumberReductions(TensorBase[B]):
         Ints are multiplied in int64. Gradients are exact where elements are 0. ``dtype`` is as for `sum`.
         """
         ...
+
+    def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
+        """Return the cumulative sum along ``dim``. Ints are summed in int64; ``dtype`` is as for `sum`.
+
+        >>> IntTensor[NumPy].from_data([[1, 2, 3], [4, 5, 6]]).cumsum(dim=1).tolist()
+        [[1, 3, 6], [4, 9, 15]]
+        """
+        wide = None if dtype is None else dtype_of(dtype, self.kind)
+        backend, primitive = self._backend, self._primitive
+        if wide is not None:
+            primitive = backend.cast(primitive, wide)
+        if primitive.shape:
+            out = backend.cumsum(primitive, dim_of(dim, len(primitive.shape), "cumsum"))
+        else:
+            scalar_dim(dim, "cumsum")
+            out = backend.sum(primitive, (), False)
+        return self._like(out if wide is None else backend.cast(out, wide))
+
+    def any(self, dim: DimsLike = None, keepdim: bool = False) -> BoolTensor[B]:
+        """Return a `BoolTensor` that is True if any element over ``dim`` is not 0."""
+        return self._bool(self._backend.to_bool(self._primitive)).any(dim, keepdim)
+
+    def all(self, dim: DimsLike = None, keepdim: bool = False) -> BoolTensor[B]:
+        """Return a `BoolTensor` that is True if no element over ``dim`` is 0."""
+        return self._bool(self._backend.to_bool(self._primitive)).all(dim, keepdim)
+
+
+class Means(Sums[B]):
+    """Means of floats and complex numbers."""
+
+    __slots__ = ()
+
+    @accumulation
+    def mean(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
+        """Return the mean over ``dim``; NaN if there are no elements. ``dtype`` is as for `sum`.
+
+        >>> Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 6.0]]).mean(dim=1).tolist()
+        [1.5, 4.5]
+        """
+        ...
+
+
+class NumberReductions(Sums[B]):
+    """Reductions of numbers that have an order; ``dim`` and ``keepdim`` are as in `Sums`."""
+
+    __slots__ = ()
 
     def amax(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
         """Return the maximum over ``dim``; NaN if an element is NaN. The gradient is split evenly among ties.
@@ -164,31 +210,6 @@ class NumberReductions(TensorBase[B]):
         """
         return self._int(self._position("argmin", dim, keepdim))
 
-    def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
-        """Return the cumulative sum along ``dim``. Ints are summed in int64; ``dtype`` is as for `sum`.
-
-        >>> IntTensor[NumPy].from_data([[1, 2, 3], [4, 5, 6]]).cumsum(dim=1).tolist()
-        [[1, 3, 6], [4, 9, 15]]
-        """
-        wide = None if dtype is None else dtype_of(dtype, self.kind)
-        backend, primitive = self._backend, self._primitive
-        if wide is not None:
-            primitive = backend.cast(primitive, wide)
-        if primitive.shape:
-            out = backend.cumsum(primitive, dim_of(dim, len(primitive.shape), "cumsum"))
-        else:
-            scalar_dim(dim, "cumsum")
-            out = backend.sum(primitive, (), False)
-        return self._like(out if wide is None else backend.cast(out, wide))
-
-    def any(self, dim: DimsLike = None, keepdim: bool = False) -> BoolTensor[B]:
-        """Return a `BoolTensor` that is True if any element over ``dim`` is not 0."""
-        return self._bool(self._backend.to_bool(self._primitive)).any(dim, keepdim)
-
-    def all(self, dim: DimsLike = None, keepdim: bool = False) -> BoolTensor[B]:
-        """Return a `BoolTensor` that is True if no element over ``dim`` is 0."""
-        return self._bool(self._backend.to_bool(self._primitive)).all(dim, keepdim)
-
     def _position(self, operation: str, dim: int | None, keepdim: bool) -> Any:
         shape = self.shape
         backend = self._backend
@@ -221,7 +242,7 @@ class NumberReductions(TensorBase[B]):
 
 
 class BoolReductions(TensorBase[B]):
-    """Reductions of bool tensors; ``dim`` and ``keepdim`` are as in `NumberReductions`."""
+    """Reductions of bool tensors; ``dim`` and ``keepdim`` are as in `Sums`."""
 
     __slots__ = ()
 
@@ -247,19 +268,10 @@ class BoolReductions(TensorBase[B]):
         return self._int(total if wide == int64 else self._backend.cast(total, wide))
 
 
-class FloatReductions(NumberReductions[B]):
-    """Reductions of floats; ``dim`` and ``keepdim`` are as in `NumberReductions`."""
+class FloatReductions(Means[B], NumberReductions[B]):
+    """Reductions of floats; ``dim`` and ``keepdim`` are as in `Sums`."""
 
     __slots__ = ()
-
-    @accumulation
-    def mean(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """Return the mean over ``dim``; NaN if there are no elements. ``dtype`` is as for `sum`.
-
-        >>> Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 6.0]]).mean(dim=1).tolist()
-        [1.5, 4.5]
-        """
-        ...
 
     def var(self, dim: DimsLike = None, keepdim: bool = False, *, correction: float = 1) -> Self:
         """Return the variance over ``dim``: the sum of squared deviations from the mean, divided by (count -

@@ -36,6 +36,25 @@ class Counting(TensorBase[B]):
         return self._int(self._device.discrete.sum(truth, dims, False))
 
 
+class CumulativeProducts(TensorBase[B]):
+    """Products of the elements up to each."""
+
+    __slots__ = ()
+
+    def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
+        """Return the cumulative product along ``dim``. Ints are multiplied in int64; ``dtype`` is as for `sum`.
+
+        Gradients are exact where elements are 0.
+
+        >>> Tensor[NumPy].from_data([2.0, 3.0, 4.0]).cumprod(0).tolist()
+        [2.0, 6.0, 24.0]
+        """
+        x = self if dtype is None else self.to_dtype(dtype)  # type: ignore[attr-defined]  # a method of both kinds
+        a = along(x, dim, "cumprod")
+        out = self._like(shaped(self._backend, self._backend.cumprod(a.primitive, a.dim), self.shape))
+        return out if dtype is None else out.to_dtype(dtype)  # type: ignore[attr-defined]  # as above
+
+
 class NumberStatistics(TensorBase[B]):
     """Statistics of floats and ints; ``dim`` and ``keepdim`` are as in `NumberReductions`."""
 
@@ -54,19 +73,6 @@ class NumberStatistics(TensorBase[B]):
         dims = dims_of(dim, x.ndim, "nansum")
         need_bool(keepdim, "nansum")
         return x._like(x._backend.nansum(x._primitive, dims, keepdim))  # type: ignore[no-any-return]  # of this class
-
-    def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
-        """Return the cumulative product along ``dim``. Ints are multiplied in int64; ``dtype`` is as for `sum`.
-
-        Gradients are exact where elements are 0.
-
-        >>> Tensor[NumPy].from_data([2.0, 3.0, 4.0]).cumprod(0).tolist()
-        [2.0, 6.0, 24.0]
-        """
-        x = self if dtype is None else self.to_dtype(dtype)  # type: ignore[attr-defined]  # a method of both kinds
-        a = along(x, dim, "cumprod")
-        out = self._like(shaped(self._backend, self._backend.cumprod(a.primitive, a.dim), self.shape))
-        return out if dtype is None else out.to_dtype(dtype)  # type: ignore[attr-defined]  # as above
 
     def cov(
         self, *, correction: int = 1, fweights: Ints[B] | None = None, aweights: Tensor[B] | None = None

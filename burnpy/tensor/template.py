@@ -110,7 +110,7 @@ def _binary(self: Any, other: Any, out: Any = None) -> Any:
         value = other._primitive
     elif other.__class__ in self.numbers:
         value = other
-    elif (reflected := getattr(other.__class__, "_reflected", None)) is not None:  # a complex tensor
+    elif (reflected := getattr(other.__class__, "_reflected", None)) is not None:  # a method in a tensor's place
         return reflected(other, "OPERATION", self)
     else:
         self, value = operands(self, other, "OPERATION")

@@ -1,19 +1,22 @@
-"""The tensor classes, one for each kind: `BoolTensor`, `IntTensor` and `Tensor`, made of the methods that each has."""
+"""The tensor classes, one for each kind, made of the methods that each has."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
-from burnpy.tensor.arithmetic import Arithmetic, Integers, MatrixProduct
+from burnpy.tensor.arithmetic import Arithmetic, Integers, MatrixProduct, NumberArithmetic
 from burnpy.tensor.comparison import Closeness, Comparison, Equality, Logic, Shifts
-from burnpy.tensor.conversion import Exchange, FloatConversion, moved
+from burnpy.tensor.complex_numbers import ComplexNumbers, refuse_order, refuse_real
+from burnpy.tensor.conversion import Exchange, FloatConversion, RealConversion, moved
 from burnpy.tensor.creation import Filling
-from burnpy.tensor.differentiation import Differentiation, DiscreteDifferentiation, inner_of
-from burnpy.tensor.factories import BoolTensorFactories, IntTensorFactories, TensorFactories
+from burnpy.tensor.differentiation import Differentiation, DiscreteDifferentiation, Tracking, inner_of
+from burnpy.tensor.factories import BoolTensorFactories, ComplexTensorFactories, IntTensorFactories, TensorFactories
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.lazy_methods import (
+    AnalyticFunctions,
     Combining,
     Counting,
+    CumulativeProducts,
     Diagonals,
     Differences,
     Elementary,
@@ -42,12 +45,13 @@ from burnpy.tensor.lazy_methods import (
 from burnpy.tensor.operands import refuse_arithmetic, refuse_bits, refuse_index
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.protocols import Protocols
-from burnpy.tensor.reduction import BoolReductions, FloatReductions, NumberReductions
+from burnpy.tensor.reduction import BoolReductions, FloatReductions, Means, NumberReductions
 from burnpy.tensor.shape import Shaping
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import B2, B, I
 
 if TYPE_CHECKING:
+    from burnpy.tensor.gradients import Gradients
     from burnpy.tensor.tensor_types import Above, BoolOperand, IntOperand, OnAutodiff  # noqa: F401  # in the bases, as text
 
 
@@ -55,7 +59,7 @@ if TYPE_CHECKING:
 class BoolTensor(
     BoolTensorFactories[B],
     Logic[B, "BoolOperand[B]"],
-    Equality[B],
+    Equality[B, bool],
     BoolReductions[B],
     Rearranging[B],
     Shaping[B],
@@ -72,6 +76,7 @@ class BoolTensor(
     Ordering[B],
     Unique[B],
     Protocols[B],
+    RealConversion[B],
     Exchange[B],
 ):
     """A tensor of truth values: masks, and the results of comparisons. It carries no gradient.
@@ -149,7 +154,9 @@ class IntTensor(
     Unique[B],
     IntCounting[B],
     NumberStatistics[B],
+    CumulativeProducts[B],
     Protocols[B],
+    RealConversion[B],
     Exchange[B],
 ):
     """A tensor of integers: labels, indices, counts. It carries no gradient.
@@ -197,6 +204,72 @@ class IntTensor(
 
 
 @final
+class ComplexTensor(
+    ComplexTensorFactories[B],
+    ComplexNumbers[B],
+    NumberArithmetic[B, complex],
+    Equality[B, complex],
+    Closeness[B, complex],
+    AnalyticFunctions[B],
+    MatrixProduct[B],
+    Means[B],
+    CumulativeProducts[B],
+    Rearranging[B],
+    Shaping[B],
+    Indexing[B],
+    Gathering[B],
+    Scattering[B],
+    SliceUpdates[B],
+    Repeating[B],
+    Diagonals[B],
+    Tracking[B],
+    ProductSums[B, complex],
+    Filling[B],
+    Products[B],
+    Counting[B],
+    Differences[B],
+    Protocols[B],
+    Exchange[B],
+):
+    """An immutable tensor of complex numbers, complex64 or complex128, which can be differentiated.
+
+    Kinds do not mix: beside a `Tensor` x write ``x.complex()``. A loss is real, such as ``z.abs().sum()``; its gradient
+    by z is ∂L/∂Re + i ∂L/∂Im, as in PyTorch.
+
+    >>> z = ComplexTensor[NumPy].from_data([1 + 2j, -1j])
+    >>> z * z.conj()
+    ComplexTensor([5.+0.j, 1.+0.j], shape=(2,), dtype=complex64, device=NumPy)
+    >>> (2 * z + 1).tolist(), abs(z)[1].item()
+    ([(3+4j), (1-2j)], 1.0)
+    """
+
+    __slots__ = ()
+    _backend = vars(TensorBase)["_device"]  # as of `Tensor`
+    kind = "complex"
+    numbers = frozenset({complex, float, int})
+    if not TYPE_CHECKING:  # type checkers reject them
+        __lt__ = __le__ = __gt__ = __ge__ = __floordiv__ = __mod__ = __rfloordiv__ = __rmod__ = refuse_order
+        __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __invert__ = refuse_bits
+        __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = refuse_bits
+        __index__ = __float__ = __int__ = refuse_real
+
+    if TYPE_CHECKING:
+
+        def inner(self: OnAutodiff[I]) -> ComplexTensor[I]: ...  # noqa: D102
+        def grad(self: OnAutodiff[I], grads: Gradients[I]) -> ComplexTensor[I] | None: ...  # noqa: D102
+
+    def to_device(self, device: B2 | type[B2], *, stream: None = None) -> ComplexTensor[B2]:
+        """Return the tensor on another device (a backend class, an alias or a device); itself if it is there already.
+
+        Raises:
+            DeviceError: ``device`` is not a backend.
+            ArgumentError: ``stream``, a parameter of the array API standard, is not None.
+            NotTrackedError: the tensor is tracked; call ``detach()`` first.
+        """
+        return moved(self, device, stream)  # type: ignore[no-any-return]  # of that class
+
+
+@final
 class Tensor(
     TensorFactories[B],
     Arithmetic[B, float],
@@ -208,6 +281,7 @@ class Tensor(
     Norms[B],
     Histograms[B],
     NumberStatistics[B],
+    CumulativeProducts[B],
     Ranking[B],
     FloatReductions[B],
     Rearranging[B],
@@ -220,6 +294,7 @@ class Tensor(
     Diagonals[B],
     Differentiation[B],
     FloatFunctions[B],
+    AnalyticFunctions[B],
     NumberFunctions[B, float],
     Elementary[B],
     Combining[B, float],
@@ -233,6 +308,7 @@ class Tensor(
     Unique[B],
     Random[B],
     RandomLike[B],
+    RealConversion[B],
     FloatConversion[B],
     Protocols[B],
     Exchange[B],
@@ -268,3 +344,7 @@ class Tensor(
             NotTrackedError: the tensor is tracked; call ``detach()`` first.
         """
         return moved(self, device, stream)  # type: ignore[no-any-return]  # of that class
+
+
+DIFFERENTIABLE = (Tensor, ComplexTensor)
+"""The classes of the tensors that carry gradients."""

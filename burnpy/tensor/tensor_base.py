@@ -1,8 +1,8 @@
-"""`TensorBase`: the base class of `Tensor`, `IntTensor` and `BoolTensor`, and the functions that create tensors.
+"""`TensorBase`: the base class of the tensor classes, and the functions that create tensors.
 
-A tensor consists of a device and a primitive. Operations on floats run on the device itself, those on ints and bools
-on ``device.discrete``. Tensor methods check their arguments, explain mistakes and call the backend. Tensors are
-immutable.
+A tensor consists of a device and a primitive. Operations on floats and complex numbers run on the device itself, those
+on ints and bools on ``device.discrete``. Tensor methods check their arguments, explain mistakes and call the backend.
+Tensors are immutable.
 
 Each kind has its own copies of the methods, so that errors name its class. Placeholders stand for methods that are not
 loaded or do not exist: a `LazyMethod` imports its module at the first use, so that `import burnpy` loads no method that
@@ -29,7 +29,7 @@ from burnpy.tensor.call_errors import copy_method, inherit_method
 from burnpy.typevars import B, F
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+    from burnpy.tensor.tensor import BoolTensor, ComplexTensor, IntTensor, Tensor
 
 new = object.__new__
 
@@ -81,7 +81,10 @@ class TensorMeta(type):
     def __call__(cls, *args: object, **kwargs: object) -> NoReturn:
         """Raise an error that says how tensors are created."""
         name = cls.__name__
-        raise KindError(f"{name}(...) makes no tensor; write {name}[NumPy].from_data(values), .zeros(shape) or such")
+        parts = " or burnpy.complex(real, imag)" if name == "ComplexTensor" else ""
+        raise KindError(
+            f"{name}(...) makes no tensor; write {name}[NumPy].from_data(values), .zeros(shape) or such{parts}"
+        )
 
 
 class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
@@ -98,7 +101,8 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
     _device: B
     _primitive: Value
     _backend = property(attrgetter("_device.discrete"))
-    """The backend that runs operations on this kind: for floats the device itself, else ``device.discrete``."""
+    """The backend that runs operations on this kind: for floats and complex numbers the device itself, for others
+    ``device.discrete``."""
 
     __hash__ = object.__hash__
 
@@ -122,6 +126,10 @@ class TensorBase(Subscriptable, Generic[B], metaclass=TensorMeta):
     def _int(self, primitive: Value) -> IntTensor[B]:
         """Return an int tensor on this one's device that holds ``primitive``."""
         return new_tensor(TensorBase.kinds["int"], self._device, primitive)  # type: ignore[no-any-return]  # as above
+
+    def _complex(self, primitive: Value) -> ComplexTensor[B]:
+        """Return a complex tensor on this one's device that holds ``primitive``."""
+        return new_tensor(TensorBase.kinds["complex"], self._device, primitive)  # type: ignore[no-any-return]  # as above
 
     def _bool(self, primitive: Value) -> BoolTensor[B]:
         """Return a bool tensor on this one's device that holds ``primitive``."""
@@ -165,6 +173,11 @@ def new_tensor(cls: type[Any], device: Any, primitive: Value) -> Any:
     out._device = device
     out._primitive = primitive
     return out
+
+
+def tensor_of(device: Any, primitive: Value) -> Any:
+    """Return a tensor of floats or complex numbers from a device and a primitive, without checks."""
+    return new_tensor(TensorBase.kinds["complex" if primitive.dtype.kind == "c" else "float"], device, primitive)
 
 
 def _give_own_methods(cls: type[Any]) -> None:
@@ -276,9 +289,9 @@ def lazy_classes(package: str, table: Mapping[str, str]) -> dict[str, type[Any]]
     return classes
 
 
-_OWNERS: tuple[KindName, ...] = ("int", "bool", "float")
+_OWNERS: tuple[KindName, ...] = ("complex", "int", "bool", "float")
 """The kinds to convert to, the preferred last: a float becomes a mask, since .int() would round it towards 0."""
-_ARTICLE = {"float": "a float", "int": "an int", "bool": "a bool"}
+_ARTICLE = {"float": "a float", "int": "an int", "bool": "a bool", "complex": "a complex"}
 
 
 class MissingMethodError(KindError, MissingNameError):
@@ -309,6 +322,11 @@ class Lacking(Missing):
                 f"write {theirs.__name__}[NumPy].{self.name}(...)"
             )
         call = "" if isinstance(value, property) else "()"
+        if cls.kind == "complex":
+            return (
+                f"complex numbers have no {self.name}{call}; take z.real, z.imag, z.abs() or z.angle() of this tensor"
+                f"{dtype}"
+            )
         needed, calls = _ARTICLE[self.owner], f"x.{self.owner}().{self.name}{call}"
         if cls.kind == "bool" and self.owner == "float" and not isinstance(self._of(TensorBase.kinds["int"]), Lacking):
             needed, calls = "an int or a float", f"x.int().{self.name}{call} or {calls}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from burnpy.autodiff.autodiff import Autodiff
+from burnpy.backend.primitives import INEXACT
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 
@@ -20,7 +21,7 @@ def transfer(x: TensorBase[Any], target: Any) -> Any:
         lower_device = lower_device.inner
     if lower_device is source:
         primitive = x._primitive
-        if x.kind == "float":
+        if x.kind in INEXACT:
             for level in reversed(levels):
                 primitive = level.lift(primitive)
         return new_tensor(type(x), target, primitive)

@@ -9,14 +9,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.autodiff import Forward
-from burnpy.backend.dtypes import FLOATS, INTS, dtype_of, float32, kind_of, promote_types
+from burnpy.backend.dtypes import (
+    COMPLEXES,
+    FLOATS,
+    INTS,
+    complex_dtype,
+    dtype_of,
+    float32,
+    is_inexact,
+    kind_of,
+    part_dtype,
+    promote_types,
+)
 from burnpy.testing.cases import ROWS, Row
 from burnpy.testing.cases.samples import CASE, LAYOUTS, ByDType, ByKind, Sample, arranged, laid_out
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType
 
-ALL_DTYPES = (*FLOATS, *INTS, "bool")
+ALL_DTYPES = (*FLOATS, *INTS, "bool", *COMPLEXES)
 
 
 class Arguments:
@@ -35,7 +46,7 @@ class Arguments:
                 return [primitive(member) for member in a]
             if not isinstance(a, np.ndarray):
                 return a
-            if kind_of(a.dtype) != "float":
+            if not is_inexact(a.dtype):
                 return laid_out(device.discrete, a, self.layout)
             x = laid_out(device, a, self.layout)
             if tracked and isinstance(device, Forward):
@@ -51,8 +62,8 @@ class Arguments:
         if key not in _EXPECTED:
             with np.errstate(all="ignore"):
                 returned = self.row.reference(*map(_to_float64, self.given))
-            flat = [(k, np.asarray(r)) for k, r in self.row.flat_results(returned)]
-            _EXPECTED[key] = tuple(r.astype(self._dtype(k, r.dtype)) for k, r in flat)
+                flat = [(k, np.asarray(r)) for k, r in self.row.flat_results(returned)]
+                _EXPECTED[key] = tuple(r.astype(self._dtype(k, r.dtype)) for k, r in flat)
             for r in _EXPECTED[key]:
                 r.flags.writeable = False
         return _EXPECTED[key]
@@ -68,14 +79,18 @@ class Arguments:
             return np.dtype(np.bool_ if op.results[k] == "Bool" else np.int64)
         if self.row.widened:
             return promote_types(self.dtype, float32)
-        return self.dtype if kind_of(self.dtype) == "float" else reference
+        if op.results[k] in ("Float", "Complex") and is_inexact(self.dtype):
+            return part_dtype(self.dtype) if op.results[k] == "Float" else complex_dtype(self.dtype)
+        return self.dtype if is_inexact(self.dtype) else reference
 
 
 def _to_float64(a: Any) -> Any:
-    """Convert floats to float64, in which the reference computes."""
+    """Convert floats to float64 and complex numbers to complex128, in which the reference computes."""
     if isinstance(a, list):
         return [_to_float64(member) for member in a]
-    return a.astype(np.float64) if isinstance(a, np.ndarray) and kind_of(a.dtype) == "float" else a
+    if not isinstance(a, np.ndarray) or not is_inexact(a.dtype):
+        return a
+    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
 
 
 _EXPECTED: dict[tuple[Any, ...], tuple[Any, ...]] = {}
@@ -123,4 +138,6 @@ def fits(row: Row, dtype: DType) -> bool:
     """Return whether a row is run in a dtype."""
     if row.int64_only:
         return dtype.name == "int64"
+    if dtype.itemsize == 2 and "Complex" in row.operation.results:
+        return False  # complex numbers have parts of 32 or 64 bits
     return kind_of(dtype) in row.kinds

@@ -12,7 +12,7 @@ import numpy as np
 
 from burnpy.autodiff import Autodiff, Forward
 from burnpy.autodiff.recording import new_level
-from burnpy.backend.dtypes import kind_of
+from burnpy.backend.dtypes import is_inexact
 from burnpy.backend.errors import BurnpyError
 from burnpy.backend.rules import Folded
 from burnpy.batching.batched import Batched
@@ -46,7 +46,7 @@ def batched_operations(dtypes: Mapping[str, DType]) -> list[str]:
 
 def batched_dtypes(row: Row, dtypes: Mapping[str, DType]) -> list[DType]:
     """Return the dtypes in which an operation is run on batches: one of each kind, the widest float."""
-    chosen = ("float64" if "float64" in dtypes else "float32", "int64", "bool")
+    chosen = ("float64" if "float64" in dtypes else "float32", "int64", "bool", "complex128")
     return [dtypes[name] for name in chosen if name in dtypes and fits(row, dtypes[name])]
 
 
@@ -146,7 +146,7 @@ def _variants(sample: Any, given: Any, place: int, sorts: bool) -> list[Any] | N
 
 
 def _on(device: Any, x: Any) -> Any:
-    return device if kind_of(x.dtype) == "float" else device.discrete
+    return device if is_inexact(x.dtype) else device.discrete
 
 
 def _primitives(device: Any, a: Any) -> Any:
@@ -204,7 +204,7 @@ def _outcome(device: Any, row: Row, args: list[Any], derivatives: bool) -> list[
     def tracked(x: Any) -> Any:
         if isinstance(x, list):
             return [tracked(member) for member in x]
-        if not hasattr(x, "dtype") or kind_of(x.dtype) != "float":
+        if not hasattr(x, "dtype") or not is_inexact(x.dtype):
             return x
         leaf = reverse.require_grad(reverse.lift(forward.dual(x, device.sin(device.mul(x, 3.0)))))
         leaves.append(leaf)

@@ -10,12 +10,13 @@ import numpy as np
 
 from burnpy.autodiff import Autodiff, Forward
 from burnpy.backend.backend import operations
-from burnpy.backend.dtypes import bool_, epsilon, float64, kind_of, promote_types
+from burnpy.backend.dtypes import bool_, epsilon, float64, is_inexact, kind_of, promote_types
 from burnpy.backend.errors import DTypeError
+from burnpy.backend.primitives import INEXACT
 from burnpy.backend.schema import Algebra
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor import IntTensor, Tensor
-from burnpy.tensor.tensor_base import new_tensor
+from burnpy.tensor.tensor_base import tensor_of
 from burnpy.testing.arguments import arguments_of
 from burnpy.testing.cases.samples import Sample
 from burnpy.testing.gradcheck import check_briefly, gradcheck, gradgradcheck
@@ -43,7 +44,7 @@ def check_values(device: Any, level: str, row: Row, example: str, dtype: DType, 
     on, arguments = device_at(level, device), arguments_of(row.operation.name, example, dtype, layout)
     where = f"{arguments.where}, {level}{', tracked' if tracked else ''}"
     primitives, reused = arguments.primitives(on, tracked), row.consumes
-    computes = on if kind_of(dtype) == "float" or row.operation.results == ("Float",) else on.discrete
+    computes = on if is_inexact(dtype) or row.operation.results == ("Float",) else on.discrete
     placed = _primitives(primitives)
     storages = [_storage(on, a) for k, a in placed if k not in reused] if row.fresh else []
     results = row.flat_results(getattr(computes, row.operation.name)(*primitives))
@@ -73,13 +74,16 @@ def difference(actual: Any, expected: Any, loose: float) -> str | None:
     """Describe the elements where two arrays differ by more than rounding; None if there are none. NaN equals NaN."""
     if actual.tobytes() == expected.tobytes():
         return None
-    if kind_of(expected.dtype) != "float":
+    if not is_inexact(expected.dtype):
         differs = actual != expected
     else:
-        a, b = actual.astype(np.float64), expected.astype(np.float64)
+        wide: Any = np.complex128 if expected.dtype.kind == "c" else np.float64
+        a, b = actual.astype(wide), expected.astype(wide)
         tolerance = ROUNDING * loose * epsilon(expected.dtype)
         with np.errstate(invalid="ignore"):
             differs = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= tolerance * (1 + np.abs(b))))
+            if expected.dtype.kind == "c":  # where an infinity is multiplied, either part may be NaN
+                differs &= np.isfinite(a) | np.isfinite(b)
     if not differs.any():
         return None
     first = tuple(int(n) for n in np.argwhere(differs)[0])
@@ -105,7 +109,7 @@ def _primitives(args: list[Any]) -> list[tuple[int, Any]]:
 
 def _arrays(device: Any, placed: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
     """Return primitives as NumPy arrays, with their positions."""
-    return [(k, (device if kind_of(p.dtype) == "float" else device.discrete).to_numpy(p)) for k, p in placed]
+    return [(k, (device if is_inexact(p.dtype) else device.discrete).to_numpy(p)) for k, p in placed]
 
 
 def _storage(device: Any, x: Any) -> Any:
@@ -120,12 +124,14 @@ def _innermost(x: Any) -> Any:
     return x
 
 
-def check_derivatives(device: Any, row: Row, example: str, layout: str, order: int, brief: bool = False) -> None:
+def check_derivatives(
+    device: Any, row: Row, example: str, dtype: DType, layout: str, order: int, brief: bool = False
+) -> None:
     """Check the derivatives of the given order, 1 or 2, by all float arguments, against central differences.
 
     They are checked element by element, or along one random direction if ``brief``.
     """
-    arguments = arguments_of(row.operation.name, example, float64, layout)
+    arguments = arguments_of(row.operation.name, example, dtype, layout)
     template = arguments.primitives(device, tracked=False)
     floats, places = _float_places(template)
     if not floats:
@@ -143,9 +149,9 @@ def check_derivatives(device: Any, row: Row, example: str, layout: str, order: i
             else:
                 args[k][member] = primitive
         results = row.flat_results(getattr(on, row.operation.name)(*args))
-        return [new_tensor(Tensor, on, r) for k, r in results if row.operation.float_results[k]]
+        return [tensor_of(on, r) for k, r in results if row.operation.float_results[k]]
 
-    inputs = [new_tensor(Tensor, device, p) for p in floats]
+    inputs = [tensor_of(device, p) for p in floats]
     try:
         if brief:
             check_briefly(f, inputs, order)
@@ -163,7 +169,7 @@ def _float_places(given: list[Any]) -> tuple[list[Any], list[tuple[int, int | No
     places: list[tuple[int, int | None]] = []
     for k, a in enumerate(given):
         for member, p in enumerate(a if isinstance(a, list) else [a]):
-            if hasattr(p, "dtype") and kind_of(p.dtype) == "float":
+            if hasattr(p, "dtype") and is_inexact(p.dtype):
                 floats.append(p)
                 places.append((k, member if isinstance(a, list) else None))
     return floats, places
@@ -197,7 +203,7 @@ def check_promotion(
     shapes = [((2, 2), (2, 2))] if name in PRODUCTS else list(product(SHAPES, SHAPES))
     for left_dtype, right_dtype in product(dtypes.values(), dtypes.values()):
         kind = kind_of(left_dtype)
-        if kind != kind_of(right_dtype) or kind not in row.kinds or (level != "plain" and kind != "float"):
+        if kind != kind_of(right_dtype) or kind not in row.kinds or (level != "plain" and kind not in INEXACT):
             continue
         if one_of is not None and left_dtype.name not in one_of and right_dtype.name not in one_of:
             continue
@@ -224,12 +230,12 @@ def _check(on: Any, level: str, row: Row, left: Any, right: Any) -> None:
         x = on.dual(x.value, on.inner.full(x.shape, 1.0, x.dtype))
     x = on.require_grad(x)
     out = getattr(on, name)(x, y)
-    wide: Any = np.float64 if kind_of(common) == "float" else common
+    wide: Any = {"float": np.float64, "complex": np.complex128}.get(kind_of(common), common)
     expected = np.asarray(row.reference(left.astype(wide), right.astype(wide)))
     dtype = np.dtype(np.bool_) if op.results == ("Bool",) else common
     assert out.dtype == dtype, f"{where}: the dtype is {out.dtype}, not {dtype}"
     assert out.shape == expected.shape, f"{where}: the shape is {out.shape}, not {expected.shape}"
-    owner = on if kind_of(dtype) == "float" else on.discrete
+    owner = on if is_inexact(dtype) else on.discrete
     wrong = difference(np.asarray(owner.to_numpy(out)), expected.astype(dtype), 1.0)
     assert wrong is None, f"{where}: {wrong}"
     if op.algebra is Algebra.NONDIFFERENTIABLE:

@@ -20,7 +20,7 @@ import numpy as np
 from burnpy.autodiff.rule_table import RULES
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import device_of
-from burnpy.backend.dtypes import dtype_of, float64, kind_of
+from burnpy.backend.dtypes import complex128, dtype_of, float64, is_inexact, kind_of
 from burnpy.backend.errors import DTypeError
 from burnpy.testing.arguments import ALL_DTYPES, fits
 from burnpy.testing.batches import batched_dtypes, batched_operations, check_batches, has_own_rule
@@ -75,7 +75,7 @@ class Extent:
     def values(self, row: Row, dtype: DType) -> Iterator[tuple[str, tuple[str, ...], tuple[bool, ...]]]:
         """Yield the levels at which to try values, each with the layouts, and whether floats are tracked."""
         yield LEVELS[0], self.layouts.get(dtype.name, self.layouts[OTHERS]), (False,)
-        if kind_of(dtype) == "float" or row.operation.results == ("Float",):
+        if is_inexact(dtype) or row.operation.results == ("Float",):
             for level, tracked in self.decorated.get(dtype.name, self.decorated[OTHERS]):
                 yield level, LAYOUTS[:1], tracked
 
@@ -99,7 +99,7 @@ class Extent:
             return
         for n, (example, given) in enumerate(examples if self.thorough(device, row) else examples[:1]):
             yield example, False
-            if dtype == float64 and row.smooth(given) and (self.second == 1 or n % 3 == 0):
+            if dtype in (float64, complex128) and row.smooth(given) and (self.second == 1 or n % 3 == 0):
                 yield example, True
 
 
@@ -167,6 +167,12 @@ def every_case() -> Generator[Case, None, None]:
         raise AssertionError(_summary(failures, count)) from failures[0][1]
 
 
+def is_complex(row: Row, dtype: DType) -> bool:
+    """Return whether an operation in a dtype takes or returns complex numbers."""
+    op = row.operation
+    return kind_of(dtype) == "complex" or "Complex" in (*op.results, *[a.kind for a in op.arguments])
+
+
 def _summary(failures: list[tuple[str, BaseException]], count: int) -> str:
     lines = [f"{len(failures)} of {count} cases failed: {'; '.join(name for name, _ in failures)}"]
     for name, error in failures[:IN_FULL]:
@@ -190,6 +196,7 @@ def conformance_suite(
     Args:
         backend: the backend, as a class, an alias or a device.
         dtypes: the names of the dtypes that the backend supports. It must refuse the others with a `DTypeError`.
+            Complex ones are left out on a backend that has no complex arrays.
         fast_mode: whether to check first derivatives along a random direction, too, second derivatives of every third
             example where the operation has a rule of its own, and values under `Autodiff` and `Forward` in float32 only
             and under nested `Autodiff` not at all, in a third of the time. burnpy's own tests check its rules element
@@ -219,12 +226,18 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
             """Create the device, which must not happen during collection."""
             cls.device = device_of(backend)
 
+        def dtypes(self, row: Row) -> dict[str, DType]:
+            """Return the dtypes to try, without complex numbers on a device that has no complex arrays."""
+            if self.device.complex_arrays:
+                return supported
+            return {name: d for name, d in supported.items() if not is_complex(row, d)}
+
         @pytest.mark.parametrize("name", _named(value_cases(supported, extent)))
         def test_values(self, name: str) -> None:
             """An operation returns the reference's values, and does not change its arguments."""
             row = ROWS[name]
             with every_case() as case:
-                for name_of_dtype, dtype in supported.items():
+                for name_of_dtype, dtype in self.dtypes(row).items():
                     for level, every, tracked in extent.values(row, dtype) if fits(row, dtype) else ():
                         layouts = every if extent.thorough(self.device, row) else every[:1]
                         with case(f"{name_of_dtype}, {level}"):
@@ -237,7 +250,7 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
             """An operation without a reference, such as random sampling, has its documented properties."""
             with every_case() as case:
                 for dtype in supported.values():
-                    if kinds_fit(name, dtype):
+                    if kinds_fit(name, dtype) and (kind_of(dtype) != "complex" or self.device.complex_arrays):
                         with case(dtype.name):
                             PROPERTIES[name][1](self.device, dtype)
 
@@ -246,16 +259,20 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
             """Derivatives in reverse and in forward mode agree with central differences."""
             row = ROWS[name]
             with every_case() as case:
-                for example, layout, order in extent.derivatives(self.device, row):
-                    with case(f"{example}, order {order}"):
-                        check_derivatives(self.device, row, example, layout, order, extent.brief or order == 2)
+                for dtype in (float64, complex128):
+                    if not fits(row, dtype) or (is_complex(row, dtype) and not self.device.complex_arrays):
+                        continue
+                    for example, layout, order in extent.derivatives(self.device, row):
+                        with case(f"{dtype.name}, {example}, order {order}"):
+                            brief = extent.brief or order == 2
+                            check_derivatives(self.device, row, example, dtype, layout, order, brief)
 
         @pytest.mark.parametrize("name", batched_operations(supported))
         def test_batches(self, name: str) -> None:
             """On a batch of examples, as `burnpy.func.vmap` computes it, an operation equals one call for each."""
             row = ROWS[name]
             with every_case() as case:
-                for dtype in batched_dtypes(row, supported):
+                for dtype in batched_dtypes(row, self.dtypes(row)):
                     for example, derivatives in extent.batches(self.device, row, dtype):
                         with case(f"{dtype.name}, {example}{', derivatives' if derivatives else ''}"):
                             for nested in (False, True) if has_own_rule(row) else (False,):
@@ -269,7 +286,7 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
                 for level in LEVELS if extent.composed else LEVELS[:2]:  # the others are alike for all backends
                     with case(level):
                         one_of = plain if level == "plain" else None if extent.mixed else TYPICAL
-                        check_promotion(self.device, level, ROWS[name], supported, one_of)
+                        check_promotion(self.device, level, ROWS[name], self.dtypes(ROWS[name]), one_of)
 
         def test_formulas(self) -> None:
             """A formula of lists has the values of its operations, and changes owned states alone."""

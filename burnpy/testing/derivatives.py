@@ -10,10 +10,10 @@ import numpy as np
 
 from burnpy.autodiff import Autodiff, Forward
 from burnpy.autodiff.tools.user_code import probable_cause
-from burnpy.backend.dtypes import float64
+from burnpy.backend.dtypes import complex128, float64
 from burnpy.backend.errors import DeviceError, DTypeError, KindError
-from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import describe, new_tensor
+from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
+from burnpy.tensor.tensor_base import describe, tensor_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,20 +41,20 @@ def results(f: Function, inputs: Sequence[Tensor[Any]]) -> list[Tensor[Any]]:
     Raises:
         KindError: the result is neither a float tensor nor a tuple or list of them.
         DeviceError: a result is on another device than the inputs.
-        DTypeError: a result is not float64.
+        DTypeError: a result is neither float64 nor complex128.
     """
     returned = f(*inputs)
     outs = list(returned) if isinstance(returned, (tuple, list)) else [returned]
     for k, out in enumerate(outs):
-        if not isinstance(out, Tensor):
+        if not isinstance(out, DIFFERENTIABLE):
             raise KindError(
                 f"gradcheck() takes a function that returns float tensors, and result {k} is {describe(out)}"
                 f"{probable_cause(out)}"
             )
         if out.device is not inputs[0].device:
             raise DeviceError(f"result {k} is on {out.device}, though the inputs were on {inputs[0].device}")
-        if out.dtype != float64:
-            raise DTypeError(f"gradcheck() needs float64, and result {k} of the function is {out.dtype}")
+        if out.dtype not in (float64, complex128):
+            raise DTypeError(f"gradcheck() needs float64 or complex128, and result {k} of the function is {out.dtype}")
     if not outs:
         raise KindError("gradcheck() takes a function that returns float tensors, and this one returned none")
     return outs
@@ -63,7 +63,7 @@ def results(f: Function, inputs: Sequence[Tensor[Any]]) -> list[Tensor[Any]]:
 def by_reverse(problem: Problem, only: int | None = None) -> list[NDArray[Any]]:
     """Compute the gradient of each input by a backward pass from all results, or ``only`` one; zeros if not reached."""
     device: Any = Autodiff(problem.inputs[0].device)
-    leaves = [Tensor.from_inner(x).require_grad() for x in problem.inputs]
+    leaves: list[Any] = [type(x).from_inner(x).require_grad() for x in problem.inputs]
     outs = results(problem.function, leaves)
     roots = [(out._primitive, weight._primitive) for out, weight in zip(outs, problem.weights, strict=True)]
     gradients = device.gradients(roots if only is None else [roots[only]], retain_graph=False)
@@ -84,7 +84,7 @@ def by_forward(problem: Problem, directions: Mapping[int, NDArray[Any]]) -> list
     for j, x in enumerate(problem.inputs):
         tangent = inner.from_numpy(directions[j]) if j in directions else None
         dual = device.lift(x._primitive) if tangent is None else device.dual(x._primitive, tangent)
-        duals.append(new_tensor(Tensor, device, dual))
+        duals.append(tensor_of(device, dual))
     tangents = [(out, out._primitive.tangent) for out in results(problem.function, duals)]
     return [np.zeros(out.shape, out.dtype) if t is None else _array(inner, t) for out, t in tangents]
 
@@ -100,7 +100,7 @@ def by_differences(problem: Problem, directions: Mapping[int, NDArray[Any]]) -> 
         sides.append([out.to_numpy() for out in results(problem.function, moved)])
     # Subtract before summing, since the rounding error of each sum is as large as its largest element's.
     parts = zip(*sides, problem.weights, strict=True)
-    return float(sum(((up - down) * weight.to_numpy()).sum() for up, down, weight in parts) / (2 * problem.eps))
+    return float(sum(((up - down) * weight.to_numpy()).sum().real for up, down, weight in parts) / (2 * problem.eps))
 
 
 def _array(device: Any, primitive: Any) -> NDArray[Any]:

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Never
 import numpy as np
 
 from burnpy.autodiff import Autodiff
-from burnpy.backend.dtypes import float64
+from burnpy.backend.dtypes import complex128, float64
 from burnpy.backend.errors import ArgumentError, BurnpyError, DeviceError, DTypeError, KindError, NotTrackedError
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.testing.derivatives import Function, Problem, by_differences, by_forward, by_reverse, results
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from burnpy.backend.primitives import DType
 
 
 class GradcheckError(BurnpyError, AssertionError):
@@ -64,7 +66,7 @@ def gradcheck(
 
     Args:
         f: a function of as many tensors as there are inputs, on any device, that returns one or several float tensors.
-        inputs: float64 tensors on one device, at points where ``f`` is differentiable. They are not changed.
+        inputs: float64 or complex128 tensors on one device, at points where ``f`` is differentiable; not changed.
         *more: must be empty; the error explains that several inputs are passed as one tuple.
         eps: the step of the central differences.
         atol: the absolute tolerance.
@@ -84,7 +86,7 @@ def gradcheck(
 
     Raises:
         GradcheckError: the check failed; the message names the input, the element or direction and both numbers.
-        DTypeError: an input or a result is not float64; other dtypes are too inexact for differences.
+        DTypeError: an input or a result is neither float64 nor complex128; others are too inexact for differences.
         ArgumentError, KindError, DeviceError: inputs or results are invalid, or both modes are switched off.
 
     >>> x = Tensor[NumPy].from_data([0.3, -0.7], dtype="float64")
@@ -180,7 +182,7 @@ def _gradients_of(problem: Problem) -> Function:
 
 def _backward(f: Function, inputs: Sequence[Tensor[Any]], seeds: Sequence[Tensor[Any]]) -> list[Tensor[Any]]:
     """Compute the gradients of all inputs by one backward pass, on the device of the inputs."""
-    leaves = [Tensor.from_inner(x).require_grad() for x in inputs]
+    leaves: list[Any] = [type(x).from_inner(x).require_grad() for x in inputs]
     roots = [(out._primitive, seed._primitive) for out, seed in zip(results(f, leaves), seeds, strict=True)]
     device: Any = Autodiff(inputs[0].device)
     gradients = device.gradients(roots, retain_graph=False)
@@ -198,7 +200,7 @@ def _like(weights: Sequence[Tensor[Any]], given: Any) -> list[Tensor[Any]]:
     """Check that ``given`` has the number, shapes and dtypes of the results, and return it as a list."""
     seeds: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
     expected = [(w.shape, w.dtype) for w in weights]
-    if not all(isinstance(s, Tensor) for s in seeds) or [(s.shape, s.dtype) for s in seeds] != expected:
+    if not all(isinstance(s, DIFFERENTIABLE) for s in seeds) or [(s.shape, s.dtype) for s in seeds] != expected:
         raise ArgumentError(
             f"gradgradcheck() got grad_outputs={given!r:.80}; expected tensors of shapes "
             f"{', '.join(str(w.shape) for w in weights)} and dtype {weights[0].dtype}, as the results have"
@@ -219,29 +221,30 @@ def _problem(
     if not xs:
         raise ArgumentError(f"{operation}() got no inputs; give at least one float64 tensor")
     for k, x in enumerate(xs):
-        if not isinstance(x, Tensor):
+        if not isinstance(x, DIFFERENTIABLE):
             raise KindError(
                 f"{operation}() takes float tensors, and input {k} is {x!r}; bind other arguments in the function"
             )
         if x.device is not xs[0].device:
             raise DeviceError(f"{operation}() got inputs on {xs[0].device} and {x.device}; all must be on one device")
-        if x.dtype != float64:
+        if x.dtype not in (float64, complex128):
             raise DTypeError(
-                f"{operation}() needs float64, and input {k} is {x.dtype}: with a step of {eps} differences of "
-                f"{x.dtype} are mostly rounding; convert it first, as in x.to_dtype('float64')"
+                f"{operation}() needs float64 or complex128, and input {k} is {x.dtype}: with a step of {eps} "
+                f"differences of {x.dtype} are mostly rounding; convert it first, as in x.to_dtype('float64')"
             )
     xs = tuple(x.detach().set_require_grad(x.is_require_grad()) for x in xs)  # results of operations are points too
     generator = np.random.default_rng(seed)
     before = [x.to_numpy().copy() for x in xs]
     outs = results(f, xs)
-    weights = [out._like(out.device.from_numpy(_direction(generator, out.shape))) for out in outs]
+    weights = [out._like(out.device.from_numpy(_direction(generator, out.shape, out.dtype))) for out in outs]
     before += [weight.to_numpy().copy() for weight in weights]
     return Problem(f, xs, outs, weights, before, eps, generator)
 
 
-def _direction(generator: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+def _direction(generator: np.random.Generator, shape: tuple[int, ...], dtype: DType = float64) -> NDArray[Any]:
     """Sample numbers of magnitude ½ to 1½ with random signs: none is so small that it would hide an error."""
-    return np.asarray(generator.uniform(0.5, 1.5, shape) * generator.choice([-1.0, 1.0], shape))
+    out = np.asarray(generator.uniform(0.5, 1.5, shape) * generator.choice([-1.0, 1.0], shape))
+    return out + 1j * _direction(generator, shape) if dtype.kind == "c" else out
 
 
 def _check(problem: Problem, options: Options) -> None:
@@ -263,15 +266,15 @@ def _check(problem: Problem, options: Options) -> None:
 def _check_each(problem: Problem, gradients: list[NDArray[Any]], options: Options) -> None:
     """Check the derivatives by one input after the other."""
     for k, x in enumerate(problem.inputs):
-        for name, direction in _directions(problem.generator, x.shape, options.elements):
+        for name, direction in _directions(problem.generator, x.shape, x.dtype, options.elements):
             _check_along(problem, {k: direction}, f"input {k}, {name}", gradients, options)
 
 
 def _check_together(problem: Problem, gradients: list[NDArray[Any]], options: Options) -> None:
     """Check the derivatives as all inputs move at once: tangents one by one in one direction, together in another."""
     for d, ways in enumerate(options.together):
-        shapes = [(k, x.shape) for k, x in enumerate(problem.inputs) if 0 not in x.shape]
-        directions = {k: _direction(problem.generator, shape) for k, shape in shapes}
+        moving = [(k, x) for k, x in enumerate(problem.inputs) if 0 not in x.shape]
+        directions = {k: _direction(problem.generator, x.shape, x.dtype) for k, x in moving}
         _check_along(problem, directions, f"all inputs, random direction {d}", gradients, options, ways)
 
 
@@ -289,7 +292,7 @@ def _check_along(
     """
     expected = by_differences(problem, directions)
     if options.backward:
-        actual = sum(float((gradients[k] * direction).sum()) for k, direction in directions.items())
+        actual = sum(float((gradients[k] * direction).sum().real) for k, direction in directions.items())
         _compare("reverse", name, actual, expected, options)
     if options.forward:
         for apart in ways if len(directions) > 1 else ways[:1]:
@@ -338,21 +341,23 @@ def _forward(problem: Problem, name: str, directions: dict[int, NDArray[Any]]) -
                 f"the tangent of result {j}, by {name}, has shape {tangent.shape} and dtype "
                 f"{tangent.dtype}, and the result has {weight.shape} and {weight.dtype}"
             )
-    return sum(float((t * w.to_numpy()).sum()) for t, w in zip(tangents, problem.weights, strict=True))
+    return sum(float((t * w.to_numpy()).sum().real) for t, w in zip(tangents, problem.weights, strict=True))
 
 
 def _directions(
-    generator: np.random.Generator, shape: tuple[int, ...], elements: int
+    generator: np.random.Generator, shape: tuple[int, ...], dtype: DType, elements: int
 ) -> list[tuple[str, NDArray[Any]]]:
-    """Return the directions in which to differentiate by an input of ``shape``, each with its name."""
+    """Return the directions in which to differentiate by an input, each with its name: of both parts if complex."""
     directions = []
     if math.prod(shape) <= elements:  # first, since a failure then names the element
         for position in np.ndindex(shape):
-            unit = np.zeros(shape)
+            unit = np.zeros(shape, dtype)
             unit[position] = 1.0
             directions.append((f"element {position}", unit))
+            if dtype.kind == "c":
+                directions.append((f"element {position}, imaginary part", 1j * unit))
     if 0 not in shape:
-        directions += [(f"random direction {d}", _direction(generator, shape)) for d in range(2)]
+        directions += [(f"random direction {d}", _direction(generator, shape, dtype)) for d in range(2)]
     return directions
 
 

@@ -18,8 +18,8 @@ EVERYBODY_NEEDS = {
     "burnpy.backend.operations": "",
     "burnpy.hints": "other_names torch_names",
     "burnpy.tensor": (
-        "arithmetic call_errors comparison conversion creation differentiation dims factories host_data indexing "
-        "joining lazy_methods levels operands pointwise protocols reduction shape template "
+        "arithmetic call_errors comparison complex_numbers conversion creation differentiation dims factories "
+        "host_data indexing joining lazy_methods levels operands pointwise protocols reduction shape template "
         "tensor tensor_base"
     ),
 }

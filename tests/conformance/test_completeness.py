@@ -13,6 +13,7 @@ from typing import Any
 import burnpy
 from burnpy import fft, linalg, nn, optim, special
 from burnpy.backend import Algebra, NumPy, Operation, Profiled, operations
+from burnpy.backend.primitives import KINDS
 from burnpy.nn import functional
 from burnpy.tensor.tensor_base import TensorBase
 from tests.rows import every_row
@@ -39,6 +40,8 @@ BY_DEFAULT = {
     "max_dim": "its default gathers at the index, whose rule keeps no more",
     "min_dim": "its default gathers at the index, whose rule keeps no more",
     "accumulate": "its default is add",
+    "complex_abs": "its default is hypot of the parts, whose derivatives at 0 are 0",
+    "angle": "its default is atan2 of the parts",
     "eigvalsh": "its default is eigh, whose vectors its derivative needs",
     "svdvals": "its default is svd, whose vectors its derivative needs",
     "accumulate_slice": "its default is slice_scatter of a sum",
@@ -53,6 +56,7 @@ REACHED = {
     "cast": "x.to_dtype('float64')",
     "cholesky_info": "linalg.cholesky_ex(-x @ x.mT)",
     "clamp_between": "x.clamp(x, x)",
+    "complex_abs": "x.complex().abs()",
     "conv2d_bias": "functional.conv2d(image, image[:, :, :1, :1], x[0, :1])",
     "conv3d_bias": "functional.conv3d(image.unsqueeze(2), image[:, :, :1, :1].unsqueeze(2), x[0, :1])",
     "sum_rows": "functional.embedding_bag(x.argsort(0), x, mode='sum')",
@@ -146,18 +150,16 @@ INTERNAL = {
 NOT_OF = {
     **{(name, "BoolTensor"): "true and false have no order" for name in ("lt", "le", "gt", "ge")},
     **{(name, "BoolTensor"): "comparisons of numbers give bools" for name in ("arange", "eye", "linspace")},
+    **{(name, "ComplexTensor"): "they would go along a line" for name in ("arange", "linspace")},
     ("linspace", "IntTensor"): "the steps would be rounded",
 }
 """The classes of tensors that lack a method although the operation takes their kind, and why."""
 
-CLASSES = {"float": burnpy.Tensor, "int": burnpy.IntTensor, "bool": burnpy.BoolTensor}
-KINDS = {
-    "Float": ("float",),
-    "Int": ("int",),
-    "Bool": ("bool",),
-    "Number": ("float", "int"),
-    "Discrete": ("int", "bool"),
-    "Value": ("float", "int", "bool"),
+CLASSES = {
+    "float": burnpy.Tensor,
+    "int": burnpy.IntTensor,
+    "bool": burnpy.BoolTensor,
+    "complex": burnpy.ComplexTensor,
 }
 
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import burnpy
 from burnpy import Autodiff, IntTensor, Tensor, fft
 from burnpy.backend import Checked, NumPy, Profiled
 from burnpy.backend.errors import ArgumentError, DimError, KindError, MissingNameError, ShapeError
@@ -110,7 +111,7 @@ def test_derivatives(name: str) -> None:
     a, b = signal(4, real=True), signal(4, real=True)
 
     def both(*values: Any) -> Any:
-        out = f(values[0] if len(values) == 1 else ComplexTensor(*values))
+        out = f(values[0] if len(values) == 1 else burnpy.complex(*values))
         return (out.real * 2.0 + out.imag) if isinstance(out, ComplexTensor) else out
 
     for arguments in ((a,),) if real else ((a,), (a, b)):
@@ -119,27 +120,15 @@ def test_derivatives(name: str) -> None:
 
 
 @every_row("dtype", ("float16", "bfloat16", "float32", "float64"))
-def test_dtypes_stay(dtype: str) -> None:
+def test_dtypes_are_those_of_spectra(dtype: str) -> None:
+    """16-bit floats are computed in float32."""
     x = signal(2, 8, real=True)
+    bits = 64 if dtype == "float64" else 32
     for f in (fft.fft, fft.rfft, fft.ihfft, fft.irfft, lambda x: fft.stft(x, 4), lambda x: fft.irfft(fft.rfft(x))):
         found, wanted = f(x.to_dtype(dtype)), f(x)
-        assert found.dtype == dtype
+        assert found.dtype == (f"float{bits}" if found.kind == "float" else f"complex{2 * bits}")
         bound = {"float16": 0.01, "bfloat16": 0.1, "float32": 1e-5, "float64": 1e-12}[dtype]
         np.testing.assert_allclose(found.to_numpy().astype(wanted.to_numpy().dtype), wanted.to_numpy(), atol=4 * bound)
-
-
-def test_parts_of_a_spectrum_are_transformed_in_place() -> None:
-    from burnpy_numpy.fourier import complex_of
-
-    spectrum = fft.rfft(signal(3, 8, real=True))
-    for z in (spectrum, spectrum[1:, ::2], spectrum.mT):
-        real, imag = z.real._primitive, z.imag._primitive
-        joined = complex_of(real, imag)
-        assert np.shares_memory(joined, real)
-        np.testing.assert_array_equal(joined, real + 1j * imag)
-        swapped = complex_of(imag, real)
-        assert not np.shares_memory(swapped, real)
-        np.testing.assert_array_equal(swapped, imag + 1j * real)
 
 
 def test_other_backends() -> None:
@@ -248,7 +237,7 @@ def test_quick_sizes() -> None:
 
 
 X: Any = Tensor[NumPy].ones((2, 4))
-Z: Any = ComplexTensor(X)
+Z: Any = burnpy.complex(X)
 INTS: Any = IntTensor[NumPy].ones((4,))
 MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "0-d": (lambda: fft.fft(X[0, 0]), ShapeError, r"fft\(\) got a 0-d tensor"),

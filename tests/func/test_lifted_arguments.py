@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import burnpy
 from burnpy import IntTensor, Tensor, cross_entropy, fft, func, gradient, linalg, nll_loss, stack
 from burnpy.backend import NumPy
 from burnpy.nn import functional
@@ -41,7 +42,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         (ints(0, 2, 1, 1), t(3, 2), ints(0, 0), t(4)),
     ),
     "stft": (lambda x, w: fft.stft(x, 4, window=w), (t(12), t(4))),
-    "istft": (lambda x, y, w: fft.istft(fft.ComplexTensor(x, y), 4, window=w), (t(3, 5), t(3, 5), t(4))),
+    "istft": (lambda x, y, w: fft.istft(burnpy.complex(x, y), 4, window=w), (t(3, 5), t(3, 5), t(4))),
     "gradient": (
         lambda x, a, b: gradient(x, spacing=(a, b)),
         (t(3, 4), t(3).cumsum(0), t(4).cumsum(0)),
@@ -60,7 +61,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 def flat(out: Any) -> list[Any]:
     if isinstance(out, TensorBase):
         return [out]
-    return flat((out.real, out.imag)) if isinstance(out, fft.ComplexTensor) else [x for y in out for x in flat(y)]
+    return flat((out.real, out.imag)) if isinstance(out, burnpy.ComplexTensor) else [x for y in out for x in flat(y)]
 
 
 @pytest.mark.parametrize("name", CALLS)

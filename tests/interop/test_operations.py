@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,11 @@ import numpy as np
 import pytest
 
 from burnpy.backend import NumPy, operations
-from burnpy.backend.dtypes import kind_of
+from burnpy.backend.dtypes import is_inexact, kind_of
 from burnpy.backend.errors import ExportError, RecordingError
 from burnpy.interop import onnx
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
-from burnpy.tensor.tensor_base import new_tensor
+from burnpy.tensor.tensor_base import new_tensor, tensor_of
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from tests.interrupting import LONG
@@ -36,7 +37,11 @@ class Called:
         remaining = iter(xs)
         device = xs[0]._device
         out = getattr(device, self.name)(*[_filled(a, remaining) for a in self.given])
-        return tuple([new_tensor(CLASSES[kind_of(r.dtype)], device, r) for r in _flat(out)])
+        found = [
+            tensor_of(device, r) if is_inexact(r.dtype) else new_tensor(CLASSES[kind_of(r.dtype)], device, r)
+            for r in _flat(out)
+        ]
+        return tuple(chain.from_iterable([(x.real, x.imag) if x.kind == "complex" else (x,) for x in found]))
 
 
 def _arrays(tree: Any) -> list[Any]:

@@ -133,7 +133,7 @@ def flat(results: Any) -> list[Any]:
     if isinstance(results, (list, tuple)):
         return [each for member in results for each in flat(member)]
     complex_there = hasattr(results, "is_complex") and results.is_complex()
-    return [results.real, results.imag] if complex_there or isinstance(results, fft.ComplexTensor) else [results]
+    return [results.real, results.imag] if complex_there or isinstance(results, burnpy.ComplexTensor) else [results]
 
 
 def first(results: Any) -> list[Any]:
@@ -179,7 +179,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "__rpow__": lambda x, y: y**x,
     "__rsub__": lambda x, y: y - x,
     "__rxor__": lambda x, y: y ^ x,
-    "angle": lambda x: fft.ComplexTensor(x).angle(),
+    "angle": lambda x: burnpy.complex(x).angle(),
     "bool": lambda x: x.bool(),
     "byte": lambda x: x.int("uint8"),
     "char": lambda x: x.int("int8"),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import burnpy
 from burnpy import Autodiff, Tensor, fft
 from burnpy.backend import NumPy
 from burnpy.fft import ComplexTensor
@@ -37,7 +38,7 @@ def flat(z: Any) -> Any:
 def compare(f: Any, shape: tuple[int, ...], real: bool) -> None:
     """Compare f(room, x) of both libraries, and its gradient by all parts."""
     (a, b), (a_, b_) = pair(*shape)
-    found = flat(f(fft, a if real else ComplexTensor(a, b)))
+    found = flat(f(fft, a if real else burnpy.complex(a, b)))
     wanted = flat(f(torch.fft, a_ if real else torch.complex(a_, b_)))
     assert_close(found.detach(), wanted.detach())
     weights = rng.normal(size=tuple(wanted.shape))
@@ -154,7 +155,7 @@ def test_complex_functions() -> None:
 
 def test_gradients_at_0_are_0() -> None:
     a, b = (Tensor[Train].zeros((2,), dtype="float64").require_grad() for _ in range(2))
-    grads = ComplexTensor(a, b).abs().sum().backward()
+    grads = burnpy.complex(a, b).abs().sum().backward()
     z = torch.zeros(2, dtype=torch.complex128, requires_grad=True)
     z.abs().sum().backward()
     assert grads[a].tolist() == z.grad.real.tolist() == [0.0, 0.0]

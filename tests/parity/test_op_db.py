@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import burnpy
 from burnpy import Autodiff, Tensor
 from burnpy.backend import NumPy
 from burnpy.errors import BurnpyError, DTypeError, KindError
-from burnpy.fft import ComplexTensor
 from tests.parity.op_calls import AFTER, CALLS, CLASSES, FACTORIES, call_of, class_of, flat
 from tests.parity.op_entries import KINDS, OUT, REFUSED, SKIPPED, by_heading, names
 from tests.rows import every_row
@@ -43,7 +43,7 @@ def converted(argument: Any, device: Any, leaves: list[Any]) -> Any:
     """An argument for this library; the float tensors that PyTorch differentiates by are added to ``leaves``."""
     if isinstance(argument, torch.Tensor):
         if argument.is_complex():
-            return ComplexTensor(*(converted(part, device, leaves) for part in (argument.real, argument.imag)))
+            return burnpy.complex(*(converted(part, device, leaves) for part in (argument.real, argument.imag)))
         x = CLASSES[kind_of(argument.dtype)].from_data(argument.numpy(force=True).copy(), device=device)
         if argument.requires_grad and kind_of(argument.dtype) == "float":
             x = x.require_grad()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar, assert_type
 
+import burnpy
 from burnpy import Autodiff, BoolTensor, Tensor, fft
 from burnpy.backend import Backend, NumPy
 from burnpy.fft import ComplexTensor
@@ -42,7 +43,7 @@ assert_type(x.reshape(2, 2) @ z.reshape(2, 2), ComplexTensor[NumPy])
 assert_type([w for w in z], list[ComplexTensor[NumPy]])  # noqa: C416  # the type of the loop's variable
 
 # Making and moving.
-assert_type(ComplexTensor(x, x), ComplexTensor[NumPy])
+assert_type(burnpy.complex(x, x), ComplexTensor[NumPy])
 assert_type(ComplexTensor[NumPy].from_data([1j]), ComplexTensor[NumPy])
 assert_type(ComplexTensor.from_data([1j], device=Autodiff[NumPy]), ComplexTensor[Autodiff[NumPy]])
 assert_type(fft.fft(on_graph).inner(), ComplexTensor[NumPy])

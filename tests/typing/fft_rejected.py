@@ -7,9 +7,9 @@ error.
 
 from __future__ import annotations
 
+import burnpy
 from burnpy import Autodiff, IntTensor, Tensor, fft
 from burnpy.backend import NumPy
-from burnpy.fft import ComplexTensor
 
 x = Tensor[NumPy].from_data([1.0, 2.0, 3.0, 4.0])
 ints = IntTensor[NumPy].from_data([1, 2, 3, 4])
@@ -43,7 +43,7 @@ def complex_numbers_in_order() -> None:
 
 def parts_on_two_devices() -> None:
     """NumPy"""
-    ComplexTensor(x, Tensor[Autodiff[NumPy]].from_data([1.0]))  # E
+    burnpy.complex(x, Tensor[Autodiff[NumPy]].from_data([1.0]))  # E
 
 
 def a_window_by_its_name() -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, overload
 
+from burnpy.autodiff.conjugation import conjugate, conjugated
 from burnpy.autodiff.engine import propagate, propagate_watched
 from burnpy.autodiff.graph import Leaf, is_array, untracked
 from burnpy.autodiff.recording import Watcher, current_mode
 from burnpy.autodiff.tools.saved_tensors import opened
 from burnpy.autodiff.tools.user_code import call_user_code, probable_cause
-from burnpy.backend.dtypes import kind_of
+from burnpy.backend.dtypes import is_inexact
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float, Value
 from burnpy.backend.rules import Vjp
@@ -22,8 +23,8 @@ from burnpy.tensor.differentiation import inner_of, refuse_arguments, seed_of
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_between
 from burnpy.tensor.operands import same_device
-from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
+from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
+from burnpy.tensor.tensor_base import TensorBase, describe, tensor_of
 from burnpy.typevars import I
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def backward(
         empty: Gradients[Any] = Gradients(device, {})
         targets = [empty.key(leaf) for leaf in leaves]
     ready = None if on_ready is None else reporting("backward", device, on_ready)
-    return Gradients(device, device.gradients(roots, retain_graph=retain_graph, targets=targets, ready=ready))
+    found = device.gradients(roots, retain_graph=retain_graph, targets=targets, ready=ready)
+    return Gradients.found(device, found)
 
 
 @overload
@@ -159,6 +161,7 @@ def grad(
 
     allowed = allow_unused or materialize_grads
     grads = device.gradients(roots, retain_graph=retain_graph, targets=keys, unused=None if allowed else refuse)
+    grads = conjugated(device.inner, grads)
     absent = [(k, source) for k, (source, key) in enumerate(zip(sources, keys, strict=True)) if key not in grads]
     if absent and not allowed:
         _refuse_unused(absent, "for which each backward() on the way returned None")
@@ -181,7 +184,7 @@ def reporting(operation: str, device: Any, on_ready: Any) -> Ready:
             return
         primitive = untracked(leaf.value)
         primitive.node = leaf
-        x, grad = new_tensor(Tensor, device, primitive), new_tensor(Tensor, device.inner, gradient)
+        x, grad = tensor_of(device, primitive), tensor_of(device.inner, conjugate(device.inner, gradient))
         result = call_user_code(who, "a leaf and its gradient", on_ready, device.inner, x, grad)
         if result is not None:
             raise ArgumentError(
@@ -196,8 +199,8 @@ def float_tensors(operation: str, argument: str, tensors: Any) -> list[Tensor[An
     """Return an argument that is one or several float tensors on `Autodiff` as a list."""
     sequence = [tensors] if isinstance(tensors, TensorBase) else tensors
     members: list[Any] = list(sequence) if isinstance(sequence, Iterable) else []
-    if not members or not all(isinstance(t, Tensor) for t in members):
-        wrong = next((t for t in members if not isinstance(t, Tensor)), tensors)
+    if not members or not all(isinstance(t, DIFFERENTIABLE) for t in members):
+        wrong = next((t for t in members if not isinstance(t, DIFFERENTIABLE)), tensors)
         raise KindError(
             f"{operation}({argument}=…) takes a float tensor or a sequence of some, not {describe(tensors)}"
             f"{probable_cause(wrong)}"
@@ -248,7 +251,7 @@ def _result(source: Tensor[Any], value: Any, materialize: bool) -> Any:
         if not materialize:
             return None
         value = inner.full(source.shape, 0.0, source.dtype)
-    return new_tensor(Tensor, inner, value)
+    return tensor_of(inner, value)
 
 
 def walked(device: Any, base: Any, seeds: list[tuple[Any, Float]], retain_graph: bool) -> dict[Any, Float]:
@@ -268,7 +271,7 @@ def _lifting(levels: list[Any]) -> Watcher:
 
     def lifted(saved: Value) -> Value:
         if is_array(saved):
-            is_float = kind_of(saved.dtype) == "float"
+            is_float = is_inexact(saved.dtype)
             for level in reversed(levels):
                 if is_float or level.lifts_discrete:
                     saved = level.lift(saved)

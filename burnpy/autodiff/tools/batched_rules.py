@@ -21,12 +21,12 @@ from burnpy.autodiff.tools.function_calls import (
 )
 from burnpy.autodiff.tools.user_code import call_user_code, is_differentiated, map_members, tensors_in
 from burnpy.autodiff.tools.user_values import TensorSpec, lowered_tensor, parts_of, results_of, spec_of, spec_of_tensor
+from burnpy.backend.primitives import INEXACT
 from burnpy.batching.batch_methods import BatchedValue
 from burnpy.batching.batched import Batched
 from burnpy.tensor.levels import Door, levels_between, raised, working_on
 from burnpy.tensor.operands import together
-from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import TensorBase, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor, tensor_of
 
 
 def differentiated_beneath(device: Any, arguments: Sequence[object]) -> bool:
@@ -34,7 +34,7 @@ def differentiated_beneath(device: Any, arguments: Sequence[object]) -> bool:
     return (
         device is not None
         and device.lifts_discrete
-        and any(isinstance(x, TensorBase) and x.kind == "float" and is_differentiated(x) for x in arguments)
+        and any(isinstance(x, TensorBase) and x.kind in INEXACT and is_differentiated(x) for x in arguments)
     )
 
 
@@ -94,7 +94,7 @@ class Batch:
             if part is None:
                 gradients.append(None)
                 continue
-            each: Any = new_tensor(Tensor, level.inner, level.spread(level.own(part)))
+            each: Any = tensor_of(level.inner, level.spread(level.own(part)))
             gradients.append(each if differs else each.sum(0))
         return tuple(gradients)
 
@@ -104,7 +104,7 @@ class Batch:
 
 
 def _inner_of(level: Any, x: Any) -> Any:
-    return level.inner if x.kind == "float" else level.inner.discrete
+    return level.inner if x.kind in INEXACT else level.inner.discrete
 
 
 def device_under(arguments: Sequence[Any]) -> Any:
@@ -140,7 +140,7 @@ class BatchedCall(Batch):
                 for x, (pool, _) in zip(saved, self.saved, strict=True)
             ]
             self.differentiable = differentiable_flags(name, outs, self.context._marked)
-            if any(x is not None and x.kind == "float" and is_differentiated(x) for x in self.constants):
+            if any(x is not None and x.kind in INEXACT and is_differentiated(x) for x in self.constants):
                 self.lost = SAVED_INTERMEDIATE
         ctx.save_for_backward(
             *[
@@ -148,7 +148,7 @@ class BatchedCall(Batch):
                 for c, (pool, place) in enumerate(self.saved)
             ]
         )
-        marked = [x for x, flag in zip(whole, self.differentiable, strict=True) if not flag and x.kind == "float"]
+        marked = [x for x, flag in zip(whole, self.differentiable, strict=True) if not flag and x.kind in INEXACT]
         if marked:
             ctx.mark_non_differentiable(*marked)
         ctx.set_materialize_grads(self.context._materialize)
@@ -177,7 +177,7 @@ class BatchedCall(Batch):
                 return None, *self.summed(parts_of(who, "gradient", returned, specs, level), level)
             outs = [spec_of_tensor(x) for x in results_of(who, self.returned, self.returned_device)]
             parts = parts_of(who, "tangent", returned, outs, level)
-            return tuple([None if p is None else self.whole(level, new_tensor(Tensor, level, p)) for p in parts])
+            return tuple([None if p is None else self.whole(level, tensor_of(level, p)) for p in parts])
 
     def constants_on_level(self) -> list[Any]:
         """Return the saved tensors that are constants on the call's level."""

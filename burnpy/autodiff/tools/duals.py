@@ -7,8 +7,8 @@ from typing import Any, Generic, NamedTuple
 from burnpy.autodiff.forward import Forward
 from burnpy.backend.errors import KindError, NotTrackedError, ShapeError
 from burnpy.tensor.operands import together
-from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import new_tensor
+from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
+from burnpy.tensor.tensor_base import tensor_of
 from burnpy.typevars import B
 
 
@@ -38,7 +38,7 @@ def make_dual(x: Tensor[B], tangent: Tensor[B]) -> Tensor[Forward[B]]:
     6.0
     """
     for argument in (x, tangent):
-        if not isinstance(argument, Tensor):
+        if not isinstance(argument, DIFFERENTIABLE):
             raise KindError(f"make_dual() takes two float tensors, got {argument!r}")
     x, tangent = together("make_dual", x, tangent)
     if (x.shape, x.dtype) != (tangent.shape, tangent.dtype):
@@ -47,7 +47,7 @@ def make_dual(x: Tensor[B], tangent: Tensor[B]) -> Tensor[Forward[B]]:
             f"{tangent.shape} and dtype {tangent.dtype}; the tangent must be of the same"
         )
     device = Forward(x.device)
-    return new_tensor(Tensor, device, device.dual(x._primitive, tangent._primitive))  # type: ignore[no-any-return]  # of that class
+    return tensor_of(device, device.dual(x._primitive, tangent._primitive))  # type: ignore[no-any-return]  # of that class
 
 
 def unpack_dual(x: Tensor[Forward[B]]) -> Unpacked[B]:
@@ -60,8 +60,8 @@ def unpack_dual(x: Tensor[Forward[B]]) -> Unpacked[B]:
     True
     """
     dual: Any = x
-    if not isinstance(dual, Tensor) or not isinstance(dual.device, Forward):
+    if not isinstance(dual, DIFFERENTIABLE) or not isinstance(dual.device, Forward):
         raise NotTrackedError(f"unpack_dual() takes a Tensor on Forward, which make_dual() gives, got {dual!r}")
     inner: Any = dual.device.inner
     value, tangent = dual._primitive.value, dual._primitive.tangent
-    return Unpacked(new_tensor(Tensor, inner, value), None if tangent is None else new_tensor(Tensor, inner, tangent))
+    return Unpacked(tensor_of(inner, value), None if tangent is None else tensor_of(inner, tangent))

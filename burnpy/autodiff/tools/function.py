@@ -58,7 +58,7 @@ from burnpy.autodiff.tools.user_values import (
     zero_like,
 )
 from burnpy.backend.errors import KindError, NotTrackedError
-from burnpy.backend.primitives import Float
+from burnpy.backend.primitives import INEXACT, Float
 from burnpy.backend.rules import PartialGrad
 from burnpy.tensor.host_data import watching
 from burnpy.tensor.levels import Door
@@ -243,7 +243,7 @@ def _run(function: type[FunctionBase], ctx: Context, plain: Any, on_plain: tuple
     if watch is not None:
         others = [s for s, (pool, _) in zip(saved, sources, strict=True) if pool == 2]
         lost = watch.lost((*arguments, *outs), others)
-        if lost is None and any(s is not None and s.kind == "float" and is_differentiated(s) for s in others):
+        if lost is None and any(s is not None and s.kind in INEXACT and is_differentiated(s) for s in others):
             lost = SAVED_INTERMEDIATE
 
         def under(x: Any) -> Any:
@@ -257,7 +257,7 @@ def _run(function: type[FunctionBase], ctx: Context, plain: Any, on_plain: tuple
 
 def _followed(x: Any, level: Any) -> Any:
     """Return a tensor as a leaf of a level; a plain value, an int or a bool as it is."""
-    if not isinstance(x, TensorBase) or x.kind != "float":
+    if not isinstance(x, TensorBase) or x.kind not in INEXACT:
         return x
     leaf = untracked(x._primitive)
     leaf.node = Leaf(leaf.value)

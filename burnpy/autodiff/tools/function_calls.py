@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, final
 from burnpy.autodiff.joint_nodes import opaque_class
 from burnpy.autodiff.tools.user_values import TensorSpec, brought, primitives, tensor, tensors, zero_like
 from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, ImmutableError, KindError
+from burnpy.backend.primitives import INEXACT
 from burnpy.backend.rules import PartialGrad
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import F
@@ -236,14 +237,14 @@ def differentiable_flags(
 ) -> tuple[bool, ...]:
     """Return for each result whether it has a derivative: a float tensor that forward() did not mark otherwise."""
     if not marked:
-        return tuple([out.kind == "float" for out in outs])
+        return tuple([out.kind in INEXACT for out in outs])
     for k, x in enumerate(marked):
         if not any(x is out for out in outs):
             raise ArgumentError(
                 f"ctx.mark_non_differentiable() of {name}: argument {k} is not a result of forward(); pass the tensors "
                 "that forward() returns"
             )
-    return tuple([out.kind == "float" and not any(x is out for x in marked) for out in outs])
+    return tuple([out.kind in INEXACT and not any(x is out for x in marked) for out in outs])
 
 
 def source_of(saved: object, c: int, arguments: Sequence[Any], outs: Sequence[Any]) -> tuple[int, int]:

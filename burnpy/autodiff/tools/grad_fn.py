@@ -12,7 +12,7 @@ from burnpy.autodiff.tools.saved_tensors import Stored, array_of
 from burnpy.backend.call_origin import Line, lines_of
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import GraphError, NotTrackedError
-from burnpy.tensor.tensor_base import TensorBase, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor, tensor_of
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType, Shape
@@ -113,7 +113,7 @@ class GradFn:
             )
         tracked = untracked(node.value)
         tracked.node = node
-        return new_tensor(TensorBase.kinds["float"], self._device, tracked)  # type: ignore[no-any-return]  # of that class
+        return tensor_of(self._device, tracked)  # type: ignore[no-any-return]  # of that class
 
     @property
     def metadata(self) -> dict[str, Any]:

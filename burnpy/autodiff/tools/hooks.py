@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, final, overload
 
+from burnpy.autodiff.conjugation import conjugate
 from burnpy.autodiff.graph import Leaf, Node, Relay, Retained, Tracked, kept_of, new_node, next_seq, untracked
 from burnpy.autodiff.joint_nodes import put_gradient, record_outputs, result_vjp
 from burnpy.autodiff.tools.user_code import call_user_code
@@ -15,8 +16,8 @@ from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad, Vjp, identity
 from burnpy.tensor.differentiation import inner_of
 from burnpy.tensor.operands import same_device
-from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
+from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
+from burnpy.tensor.tensor_base import TensorBase, describe, tensor_of
 from burnpy.typevars import I, T
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _hooked(node: Node | Leaf, hooks: tuple[Hook, ...]) -> Node:
 def _hooked_vjp(inner: Any, grad: Float, *hooks: Hook) -> Float:
     """Return the gradient, replaced by each hook that returns another: the vjp of tensor hooks."""
     for hook in hooks:
-        result = hook.call(inner, new_tensor(Tensor, inner, grad))
+        result = hook.call(inner, _shown(inner, grad))
         if result is not None:
             grad = replacement(hook, result, grad, inner)
     return grad
@@ -161,10 +162,15 @@ def _hooked_vjp(inner: Any, grad: Float, *hooks: Hook) -> Float:
 
 def replacement(hook: Hook, returned: object, grad: Float, inner: Any, position: str = "") -> Float:
     """Return the primitive of the gradient that a hook returned, after checking it against the original gradient."""
-    error = misfit(returned, TensorSpec(Tensor, grad.shape, grad.dtype, True), inner)
+    error = misfit(returned, TensorSpec(type(_shown(inner, grad)), grad.shape, grad.dtype, True), inner)
     if error is not None:
         raise type(error)(f"the {hook.name} returned{position} {error}; a hook may return None to leave the gradient")
-    return returned._primitive  # type: ignore[attr-defined]  # misfit checked that it is a tensor
+    return conjugate(inner, returned._primitive)  # type: ignore[attr-defined]  # misfit checked that it is a tensor
+
+
+def _shown(inner: Any, grad: Float) -> Any:
+    """Return a gradient as the tensor that a hook gets."""
+    return tensor_of(inner, conjugate(inner, grad))
 
 
 def tracked(x: Tensor[Any], operation: str) -> Node | Leaf:
@@ -267,7 +273,7 @@ def register_multi_grad_hook(
     name = "register_multi_grad_hook"
     if mode not in ("all", "any"):
         raise ArgumentError(f'{name}() takes mode="all" or mode="any", not {mode!r}')
-    if isinstance(tensors, TensorBase) or not tensors or not all(isinstance(x, Tensor) for x in tensors):
+    if isinstance(tensors, TensorBase) or not tensors or not all(isinstance(x, DIFFERENTIABLE) for x in tensors):
         raise KindError(f"{name}() takes a sequence of float tensors, at least one, not {tensors!r:.80}")
     nodes = [tracked(x, name) for x in tensors]
     same_device(name, *tensors)
@@ -289,7 +295,7 @@ def register_multi_grad_hook(
 
 def _all_vjp(inner: Any, grads: Sequence[Float | None], hook: Hook) -> None:
     """Call the hook of a group of mode "all": the pass has visited all members that it reaches."""
-    _call_group(hook, inner, [None if grad is None else new_tensor(Tensor, inner, grad) for grad in grads])
+    _call_group(hook, inner, [None if grad is None else _shown(inner, grad) for grad in grads])
 
 
 def _any_vjp(inner: Any, grads: object, hook: Hook) -> None:
@@ -299,7 +305,7 @@ def _any_vjp(inner: Any, grads: object, hook: Hook) -> None:
 def _put_and_call(hook: Hook, inner: Any, total: list[Any] | None, count: int, k: int, grad: Float) -> list[Any]:
     """Add a gradient to a group of mode "any"; the first one of a pass calls the hook."""
     if total is None:
-        _call_group(hook, inner, new_tensor(Tensor, inner, grad))
+        _call_group(hook, inner, _shown(inner, grad))
     return put_gradient(inner, total, count, k, grad)
 
 
@@ -413,7 +419,7 @@ def _append_parts(inner: Any, grad: Any, edges: tuple[_HookedEdge, ...], kept: l
 
 
 def _tensors(inner: Any, parts: Sequence[Float]) -> tuple[Any, ...]:
-    return tuple(new_tensor(Tensor, inner, part) for part in parts)
+    return tuple(_shown(inner, part) for part in parts)
 
 
 def _replaced(hook: Hook, returned: object, parts: Sequence[Float], inner: Any) -> list[Float]:

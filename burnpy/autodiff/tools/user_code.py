@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, DeviceError
 from burnpy.backend.functions import signature
+from burnpy.backend.primitives import INEXACT
 from burnpy.tensor.host_data import watching
 from burnpy.tensor.levels import is_followed, open_levels, values_beneath, working_on
 from burnpy.tensor.tensor_base import TensorBase
@@ -68,7 +69,7 @@ def refuse_signature(who: str, expected: str, function: Callable[..., Any], args
 def refuse_attributes(error: DeviceError, ctx: Any = None, *args: object) -> None:
     """Raise an error that names a tensor kept as an attribute of ``ctx``, which is of the level of forward()."""
     for name, value in getattr(ctx, "__dict__", {}).items():
-        if isinstance(value, TensorBase) and value.kind == "float":
+        if isinstance(value, TensorBase) and value.kind in INEXACT:
             raise DeviceError(
                 f"{str(error).partition(';')[0]}; ctx.{name} stays on the device of forward(): keep tensors with "
                 "ctx.save_for_backward(), and read ctx.saved_tensors"
@@ -159,7 +160,7 @@ class RuleReads:
 
     def __call__(self, x: TensorBase[Any], method: str) -> None:
         """Record that ``method`` read the values of ``x``."""
-        if self.method is None and x.kind == "float" and is_differentiated(x):
+        if self.method is None and x.kind in INEXACT and is_differentiated(x):
             self.method = method
 
     def message(self, who: str) -> str:
@@ -181,7 +182,7 @@ class ForwardReads:
 
     def __call__(self, x: TensorBase[Any], method: str) -> None:
         """Record that ``method`` read the values of ``x``."""
-        if self.method is None and x.kind == "float":
+        if self.method is None and x.kind in INEXACT:
             self.method, self.before = method, dict(self.ctx.__dict__)
 
     def lost(self, known: Sequence[object], others: Sequence[Any]) -> str | None:
@@ -227,6 +228,6 @@ def holds_floats(value: Any, known: Sequence[object]) -> bool:
     if isinstance(value, dict):
         return any(holds_floats(member, known) for member in value.values())
     if isinstance(value, TensorBase):
-        return value.kind == "float"
+        return value.kind in INEXACT
     dtype = getattr(value, "dtype", None)  # an array, or a NumPy scalar
     return isinstance(value, (float, complex)) if dtype is None else dtype.kind in "fcV"

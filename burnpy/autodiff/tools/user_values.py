@@ -11,12 +11,12 @@ from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.graph import absent
 from burnpy.autodiff.tools.user_code import map_members, probable_cause, tensors_in
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, ShapeError, a
-from burnpy.backend.primitives import DType, Float, Shape, Value
+from burnpy.backend.primitives import INEXACT, DType, Float, Shape, Value
 from burnpy.backend.rules import PartialGrad
 from burnpy.tensor.levels import levels_between, raised
 from burnpy.tensor.operands import together
-from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import TensorBase, new_tensor
+from burnpy.tensor.tensor import DIFFERENTIABLE
+from burnpy.tensor.tensor_base import TensorBase, new_tensor, tensor_of
 
 
 class TensorSpec(NamedTuple):
@@ -36,7 +36,7 @@ def spec_of(x: object) -> TensorSpec | None:
 def spec_of_tensor(x: TensorBase[Any]) -> TensorSpec:
     """Return the `TensorSpec` of a tensor."""
     primitive = x._primitive
-    return TensorSpec(x.__class__, primitive.shape, primitive.dtype, x.kind == "float")
+    return TensorSpec(x.__class__, primitive.shape, primitive.dtype, x.kind in INEXACT)
 
 
 def devices_of(device: Any) -> list[Any]:
@@ -93,7 +93,7 @@ def lowered(device: Any, specs: Sequence[TensorSpec | None], values: Sequence[An
 
 def lowered_tensor(x: TensorBase[Any], level: Any) -> Any:
     """Return a tensor of a level on the device beneath it."""
-    return new_tensor(type(x), level.inner, level.lower(x._primitive) if x.kind == "float" else x._primitive)
+    return new_tensor(type(x), level.inner, level.lower(x._primitive) if x.kind in INEXACT else x._primitive)
 
 
 def lifted(device: Any, specs: Sequence[TensorSpec | None], values: Sequence[Any]) -> list[Any]:
@@ -152,7 +152,7 @@ def misfit(returned: object, spec: TensorSpec, device: Any) -> Exception | None:
 
     The error's message is the end of a sentence that begins with the name of the function.
     """
-    if not isinstance(returned, Tensor):
+    if not isinstance(returned, DIFFERENTIABLE):
         shown = (
             a(type(returned).__name__)
             if isinstance(returned, TensorBase)
@@ -232,7 +232,7 @@ def parts_of(
 
 def zero_like(spec: TensorSpec, device: Any) -> Any:
     """Return a float tensor of zeros with the shape and dtype of ``spec``."""
-    return new_tensor(Tensor, device, device.full(spec.shape, 0.0, spec.dtype))
+    return tensor_of(device, device.full(spec.shape, 0.0, spec.dtype))
 
 
 def results_of(who: str, returned: object, device: Any) -> tuple[TensorBase[Any], ...]:

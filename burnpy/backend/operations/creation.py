@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.primitives import Bool, Discrete, DType, Float, Int, Scalar, Shape, Value
+from burnpy.backend.primitives import Bool, Discrete, DType, Float, Int, Ordered, Scalar, Shape, Value
 from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import LINEAR, NONDIFFERENTIABLE, derived, required
 
@@ -63,7 +63,7 @@ class Creation(OperationsBase):
         return self.discrete.cast(x, dtype)
 
     @derived(NONDIFFERENTIABLE, elementwise=True, flops=0, onnx="elementwise.cast")
-    def to_int(self, x: Value, dtype: DType) -> Int:
+    def to_int(self, x: Ordered, dtype: DType) -> Int:
         """Convert floats, truncated toward zero, or bools to an int dtype."""
         return self.cast(x, dtype)
 

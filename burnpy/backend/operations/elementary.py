@@ -11,7 +11,7 @@ from typing import Any
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.pointwise import one_minus, operand, pair, zero_vjp
-from burnpy.backend.primitives import Bool, Float, Number, Scalar
+from burnpy.backend.primitives import Bool, Float, Inexact, Real, Scalar
 from burnpy.backend.rules import identity
 from burnpy.backend.schema import NONDIFFERENTIABLE, POINTWISE, derived
 
@@ -21,47 +21,52 @@ def asin_vjp(i: Any, g: Float, x: Float) -> Float:
     return i.div(g, i.sqrt(i.mul(one_minus(i, x), i.add(x, 1.0))))
 
 
+def asinh_vjp(i: Any, g: Inexact, x: Inexact) -> Inexact:
+    """g / √(1 + x²), for floats without overflow."""
+    return i.div(g, i.sqrt(i.add(i.mul(x, x), 1.0)) if x.dtype.kind == "c" else i.hypot(x, 1.0))
+
+
 class Elementary(OperationsBase):
     """Elementary functions of one argument that few backends must write."""
 
     @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, out: i.mul(g, i.add(i.mul(out, out), 1.0)), onnx="Tan")
-    def tan(self, x: Float) -> Float:
+    def tan(self, x: Inexact) -> Inexact:
         """Compute the tangent of x radians."""
         return self.div(self.sin(x), self.cos(x))
 
     @derived(POINTWISE, method=True, flops=3, vjp=asin_vjp, onnx="Asin")
-    def asin(self, x: Float) -> Float:
+    def asin(self, x: Inexact) -> Inexact:
         """Compute the inverse sine in radians, from -π/2 to π/2; NaN outside of [-1, 1]. The gradient at ±1 is inf."""
         return self.atan(self.div(x, self.sqrt(_one_minus_square(self, x))))
 
     @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.neg(asin_vjp(i, g, x)), onnx="Acos")
-    def acos(self, x: Float) -> Float:
+    def acos(self, x: Inexact) -> Inexact:
         """Compute the inverse cosine in radians, from 0 to π; NaN outside of [-1, 1]. The gradient at ±1 is -inf."""
         ratio = self.div(self.add(self.neg(x), 1.0), self.add(x, 1.0))
         return self.mul(self.atan(self.sqrt(ratio)), 2.0)
 
     @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.add(i.mul(x, x), 1.0)), onnx="Atan")
-    def atan(self, x: Float) -> Float:
+    def atan(self, x: Inexact) -> Inexact:
         """Compute the inverse tangent in radians, from -π/2 to π/2."""
         from burnpy.backend.numerics.special import atan
 
         return atan(self, x)
 
     @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.mul(g, i.cosh(x)), onnx="Sinh")
-    def sinh(self, x: Float) -> Float:
+    def sinh(self, x: Inexact) -> Inexact:
         """Compute the hyperbolic sine."""
         near = self.mul(self.sub(self.expm1(x), self.expm1(self.neg(x))), 0.5)
         size = self.abs(x)
         return self.where(self.gt(size, _FAR), self.copysign(_half_exp(self, size), x), near)
 
     @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.mul(g, i.sinh(x)), onnx="Cosh")
-    def cosh(self, x: Float) -> Float:
+    def cosh(self, x: Inexact) -> Inexact:
         """Compute the hyperbolic cosine."""
         near, size = self.mul(self.add(self.exp(x), self.exp(self.neg(x))), 0.5), self.abs(x)
         return self.where(self.gt(size, _FAR), _half_exp(self, size), near)
 
-    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.hypot(x, 1.0)))
-    def asinh(self, x: Float) -> Float:
+    @derived(POINTWISE, method=True, flops=3, vjp=asinh_vjp)
+    def asinh(self, x: Inexact) -> Inexact:
         """Compute the inverse hyperbolic sine, without overflow."""
         size = self.abs(x)
         inverse = self.reciprocal(size)
@@ -75,25 +80,25 @@ class Elementary(OperationsBase):
         flops=3,
         vjp=lambda i, g, x: i.div(i.div(g, i.sqrt(i.add(x, -1.0))), i.sqrt(i.add(x, 1.0))),
     )
-    def acosh(self, x: Float) -> Float:
+    def acosh(self, x: Inexact) -> Inexact:
         """Compute the inverse hyperbolic cosine, which is not negative; NaN below 1. The gradient at 1 is inf."""
         t = self.add(x, -1.0)  # log1p(t + √t · √(t + 2))
         return _log_of_double(self, t, self.add(t, self.mul(self.sqrt(t), self.sqrt(self.add(t, 2.0)))))
 
     @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(i.div(g, one_minus(i, x)), i.add(x, 1.0)))
-    def atanh(self, x: Float) -> Float:
+    def atanh(self, x: Inexact) -> Inexact:
         """Compute the inverse hyperbolic tangent; ±inf at ±1, NaN beyond."""
         size = self.abs(x)
         ratio = self.div(self.mul(size, 2.0), self.add(self.neg(size), 1.0))
         return self.copysign(self.mul(self.log1p(ratio), 0.5), x)  # log1p(2x / (1 - x)) / 2
 
     @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, out: i.mul(g, i.mul(out, math.log(2.0))))
-    def exp2(self, x: Float) -> Float:
+    def exp2(self, x: Inexact) -> Inexact:
         """Compute the power of two, 2ˣ."""
         return self.pow(self.full((), 2.0, x.dtype), x)
 
     @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.mul(x, math.log(2.0))))
-    def log2(self, x: Float) -> Float:
+    def log2(self, x: Inexact) -> Inexact:
         """Compute the logarithm to base 2; -inf at 0, NaN below.
 
         >>> Tensor[NumPy].from_data([1.0, 8.0]).log2().tolist()
@@ -102,7 +107,7 @@ class Elementary(OperationsBase):
         return self.div(self.log(x), math.log(2.0))
 
     @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.mul(x, math.log(10.0))))
-    def log10(self, x: Float) -> Float:
+    def log10(self, x: Inexact) -> Inexact:
         """Compute the logarithm to base 10; -inf at 0, NaN below."""
         return self.div(self.log(x), math.log(10.0))
 
@@ -283,14 +288,14 @@ class Binary(OperationsBase):
         return self.where(self.signbit(y), self.neg(size), size)
 
     @derived(NONDIFFERENTIABLE, method=True, elementwise=True)
-    def signbit(self, x: Number) -> Bool:
+    def signbit(self, x: Real) -> Bool:
         """Test elementwise for a negative sign, which -0.0 has too; of a NaN the result is not specified."""
         if kind_of(x.dtype) == "int":
             return self.lt(x, 0)
         return self.lt(self.where(self.eq(x, 0.0), self.reciprocal(x), x), 0.0)
 
     @derived(POINTWISE, method=True, flops=100, vjp=(identity, fmod_y_vjp))
-    def fmod(self, x: Number, y: Number | Scalar) -> Number:
+    def fmod(self, x: Real, y: Real | Scalar) -> Real:
         """Compute the remainder of division rounded toward 0, with the sign of x, as C's ``fmod``.
 
         Raises:
@@ -313,7 +318,7 @@ class Binary(OperationsBase):
             lambda i, g, x, y: i.where(i.discrete.bitwise_not(fmax_takes_x(i, x, y)), g, 0.0),
         ),
     )
-    def fmax(self, x: Number, y: Number | Scalar) -> Number:
+    def fmax(self, x: Real, y: Real | Scalar) -> Real:
         """Return the elementwise maximum, or the operand that is not NaN. The gradient of equal operands goes to x."""
         if kind_of(x.dtype) == "int":
             return self.maximum(x, y)
@@ -328,7 +333,7 @@ class Binary(OperationsBase):
             lambda i, g, x, y: i.where(i.discrete.bitwise_not(fmin_takes_x(i, x, y)), g, 0.0),
         ),
     )
-    def fmin(self, x: Number, y: Number | Scalar) -> Number:
+    def fmin(self, x: Real, y: Real | Scalar) -> Real:
         """Return the elementwise minimum, or the operand that is not NaN. The gradient of equal operands goes to x."""
         if kind_of(x.dtype) == "int":
             return self.minimum(x, y)

@@ -1,11 +1,11 @@
 """Discrete Fourier transforms, and the frames of signals.
 
-A complex array is a pair of float arrays of one shape and dtype, its real and its imaginary part; there is no complex
-dtype. Transforms are linear, so each one's gradient is another one. The transposes of a transform of norm "backward",
-which does not scale, have norm "forward", which does not scale the inverse, and conversely.
+Transforms are linear, so each one's gradient is another one; the gradient of half a spectrum goes in the other
+direction. Then norm "backward", which does not scale, becomes "forward", which does not scale the inverse, and
+conversely.
 
-The defaults copy to the host, compute there by `burnpy.backend.numerics.fourier`, and copy back. float16 and bfloat16
-are computed in float32.
+The defaults copy to the host, compute there by `burnpy.backend.numerics.fourier`, and copy back. Floats are float32 or
+float64.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations import OperationsBase, by_host
-from burnpy.backend.primitives import Dims, DType, Float, Shape, Value
+from burnpy.backend.primitives import Complex, Dims, DType, Float, Inexact, Shape, Value
 from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import GENERAL, LINEAR, STRUCTURAL, derived
 
 TRANSPOSED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
-"""For each norm of a transform the norm of its transpose, which goes in the other direction with the same factor."""
+"""For each norm of a transform the norm with which the other direction has the same factor."""
 
 _WHOLE = slice(None, None, 1)
 
@@ -43,52 +43,21 @@ def _inner_factor(size: int, factor: float, dtype: DType) -> Any:
     return values.astype(dtype)
 
 
-def inner_scaled(i: Any, x: Float, dim: int, size: int, factor: float) -> Float:
+def inner_scaled(i: Any, x: Complex, dim: int, size: int, factor: float) -> Complex:
     """Half a spectrum of ``size`` along ``dim``, times ``factor`` at the frequencies that stand for two."""
     values = _inner_factor(size, factor, x.dtype).reshape((-1, *(1,) * (len(x.shape) - 1 - dim)))
     return i.mul(x, i.from_numpy(values))
 
 
-def both_parts(i: Any, parts: Any) -> tuple[Float, Float]:
-    """Return the parts of a complex gradient or tangent, zeros for a missing one."""
-    real, imag = parts
-    if real is None:
-        real = i.full(imag.shape, 0.0, imag.dtype)
-    return real, i.full(real.shape, 0.0, real.dtype) if imag is None else imag
-
-
-def transformed(i: Any, parts: Any, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
-    """Return the transform of a complex array, whose one part may be missing: i F(y) is the transform of i y."""
-    real, imag = parts
-    if imag is None:
-        return i.fft_real(real, dims, inverse, norm)  # type: ignore[no-any-return]  # a pair
-    if real is None:
-        by_imag, by_real = i.fft_real(imag, dims, inverse, norm)
-        return i.neg(by_real), by_imag
-    return i.fft(real, imag, dims, inverse, norm)  # type: ignore[no-any-return]  # a pair
-
-
-def fft_vjp(i: Any, grads: Any, needs: Any, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
-    """Return the transform in the other direction."""
-    return transformed(i, grads, dims, not inverse, TRANSPOSED[norm])
-
-
-def fft_real_vjp(i: Any, grads: Any, needs: Any, dims: Dims, inverse: bool, norm: str) -> tuple[Float]:
-    """Return the real part of the transform in the other direction."""
-    return (transformed(i, grads, dims, not inverse, TRANSPOSED[norm])[0],)
-
-
-def rfft_vjp(i: Any, grads: Any, needs: Any, x_shape: Shape, dims: Dims, norm: str) -> tuple[Float]:
-    """Return the inverse transform of the gradient, with half of the frequencies that it would count twice."""
+def rfft_vjp(i: Any, g: Complex, x_shape: Shape, dims: Dims, norm: str) -> Float:
+    """Return the inverse transform of the conjugate, with half of the frequencies that it would count twice."""
     size = x_shape[dims[-1]]
-    real, imag = [inner_scaled(i, g, dims[-1], size, 0.5) for g in both_parts(i, grads)]
-    return (i.irfft(real, imag, dims, size, TRANSPOSED[norm]),)
+    return i.irfft(inner_scaled(i, i.conj(g), dims[-1], size, 0.5), dims, size, TRANSPOSED[norm])
 
 
-def irfft_vjp(i: Any, grads: Any, needs: Any, dims: Dims, size: int, norm: str) -> tuple[Float, Float]:
-    """Return the transform of the gradient, twice at the frequencies that stand for two."""
-    real, imag = i.rfft(grads[0], dims, TRANSPOSED[norm])
-    return inner_scaled(i, real, dims[-1], size, 2.0), inner_scaled(i, imag, dims[-1], size, 2.0)
+def irfft_vjp(i: Any, g: Float, dims: Dims, size: int, norm: str) -> Complex:
+    """Return the conjugate of the transform of the gradient, twice at the frequencies that stand for two."""
+    return inner_scaled(i, i.conj(i.rfft(g, dims, TRANSPOSED[norm])), dims[-1], size, 2.0)
 
 
 class Fourier(OperationsBase):
@@ -102,64 +71,48 @@ class Fourier(OperationsBase):
 
     @derived(
         LINEAR,
-        like="real",
-        flops=lambda real: flops_of(real),
-        joint=fft_vjp,
-        joint_jvp=lambda i, tangents, dims, inverse, norm: transformed(i, tangents, dims, inverse, norm),
+        like="z",
+        flops=lambda z: flops_of(z),
+        vjp=lambda i, g, dims, inverse, norm: i.fft(g, dims, inverse, norm),
         batch=SHIFTED,
         onnx="signals.fft",
     )
-    def fft(self, real: Float, imag: Float, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
-        """Real and imaginary part of the transform of a complex array, or of its ``inverse``."""
+    def fft(self, z: Complex, dims: Dims, inverse: bool, norm: str) -> Complex:
+        """Return the transform, or its ``inverse``; as matrices, both are symmetric."""
         from burnpy.backend.numerics.fourier import fft
 
-        return by_host(self, fft, real, imag, dims, inverse, norm)  # type: ignore[no-any-return]  # a pair
+        return by_host(self, fft, z, dims, inverse, norm)
 
     @derived(
         LINEAR,
         like="x",
         flops=lambda x: flops_of(x),
-        joint=fft_real_vjp,
-        joint_jvp=lambda i, tangents, dims, inverse, norm: i.fft_real(tangents[0], dims, inverse, norm),
+        vjp=lambda i, g, dims, inverse, norm: i.real(i.fft(g, dims, inverse, norm)),
         batch=SHIFTED,
         onnx="signals.fft_real",
     )
-    def fft_real(self, x: Float, dims: Dims, inverse: bool, norm: str) -> tuple[Float, Float]:
-        """Real and imaginary part of the transform of a real array, with all frequencies, or of its ``inverse``."""
-        from burnpy.backend.numerics.fourier import fft_real
+    def fft_real(self, x: Float, dims: Dims, inverse: bool, norm: str) -> Complex:
+        """Return the transform of a real array, with all frequencies, or its ``inverse``."""
+        from burnpy.backend.numerics.fourier import fft
 
-        return by_host(self, fft_real, x, dims, inverse, norm)  # type: ignore[no-any-return]  # a pair
+        return by_host(self, fft, x, dims, inverse, norm)
 
-    @derived(
-        LINEAR,
-        flops=lambda x: flops_of(x) // 2,
-        joint=rfft_vjp,
-        joint_jvp=lambda i, tangents, dims, norm: i.rfft(tangents[0], dims, norm),
-        batch=SHIFTED,
-        onnx="signals.rfft",
-    )
-    def rfft(self, x: Float, dims: Dims, norm: str) -> tuple[Float, Float]:
-        """Real and imaginary part of half the spectrum of a real array."""
+    @derived(LINEAR, flops=lambda x: flops_of(x) // 2, vjp=rfft_vjp, batch=SHIFTED, onnx="signals.rfft")
+    def rfft(self, x: Float, dims: Dims, norm: str) -> Complex:
+        """Return half the spectrum of a real array."""
         from burnpy.backend.numerics.fourier import rfft
 
-        return by_host(self, rfft, x, dims, norm)  # type: ignore[no-any-return]  # a pair
+        return by_host(self, rfft, x, dims, norm)
 
-    @derived(
-        LINEAR,
-        flops=lambda out: flops_of(out) // 2,
-        joint=irfft_vjp,
-        joint_jvp=lambda i, tangents, dims, size, norm: (i.irfft(*both_parts(i, tangents), dims, size, norm),),
-        batch=SHIFTED,
-        onnx="signals.irfft",
-    )
-    def irfft(self, real: Float, imag: Float, dims: Dims, size: int, norm: str) -> Float:
+    @derived(LINEAR, flops=lambda out: flops_of(out) // 2, vjp=irfft_vjp, batch=SHIFTED, onnx="signals.irfft")
+    def irfft(self, z: Complex, dims: Dims, size: int, norm: str) -> Float:
         """Compute the real array of ``size`` along the last of ``dims`` from half its spectrum, the inverse of `rfft`.
 
         Imaginary parts that a real array does not have, as at frequency 0, are ignored.
         """
         from burnpy.backend.numerics.fourier import irfft
 
-        return by_host(self, irfft, real, imag, dims, size, norm)
+        return by_host(self, irfft, z, dims, size, norm)
 
     @derived(STRUCTURAL, view="x", vjp=lambda i, g, x_shape, size, step: i.overlap_add(g, x_shape[-1], step))
     def frames(self, x: Value, size: int, step: int) -> Value:
@@ -174,7 +127,7 @@ class Fourier(OperationsBase):
         return self.reshape(self.index_select(x, len(shape) - 1, index), (*shape[:-1], count, size))
 
     @derived(LINEAR, flops=lambda x: prod(x), vjp=lambda i, g, x_shape, step: i.frames(g, x_shape[-1], step))
-    def overlap_add(self, x: Float, length: int, step: int) -> Float:
+    def overlap_add(self, x: Inexact, length: int, step: int) -> Inexact:
         """Sum of frames, each at its place in ``length`` elements: (…, count, size) to (…, length).
 
         No more than ``count`` frames fit in ``length``.
@@ -191,7 +144,7 @@ class Fourier(OperationsBase):
         return self.slice(self.reshape(total, (*batch, rows * step)), (*lead, slice(0, length, 1)))
 
     @derived(GENERAL, flops=lambda out: flops_of(out))
-    def frame_spectra(self, x: Float, window: Float, step: int, norm: str) -> tuple[Float, Float]:
+    def frame_spectra(self, x: Float, window: Float, step: int, norm: str) -> Complex:
         """Half the spectra of all `frames` of x as long as the window, times the window: (…, count, size // 2 + 1)."""
         weighted = self.mul(self.frames(x, window.shape[0], step), window)
         return self.rfft(weighted, (len(weighted.shape) - 1,), norm)

@@ -11,7 +11,7 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import BatchedError
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.scans import others
-from burnpy.backend.primitives import Bool, Dim, Float, Int, Key, Number, Shape, Value
+from burnpy.backend.primitives import Bool, Dim, Float, Inexact, Int, Key, Real, Shape, Value
 from burnpy.backend.rules import BATCH_SLICE, SHIFTED, PartialGrad, fold, identity, unfold
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, STRUCTURAL, derived, required
 
@@ -285,7 +285,7 @@ class Indexing(OperationsBase):
         vjp=(index_reduce_x_vjp, index_reduce_src_vjp),
         jvp=(index_reduce_x_vjp, index_reduce_src_jvp),
     )
-    def index_reduce(self, x: Number, dim: Dim, index: Int, src: Number, reduce: str) -> Number:
+    def index_reduce(self, x: Real, dim: Dim, index: Int, src: Real, reduce: str) -> Real:
         """Return a copy of x with src reduced ("prod", "amin", "amax") into the slices at a 1-d ``index`` of ``dim``.
 
         Duplicates are reduced together; NaN propagates. The default sorts by index, and copies no values to the CPU.
@@ -342,7 +342,7 @@ class Indexing(OperationsBase):
         return self.minimum(self.maximum(index, low), high)
 
     @derived(LINEAR, like="total", consumes="total", flops=1, batch=accumulate_batch)
-    def accumulate(self, total: Float, grad: Float) -> Float:
+    def accumulate(self, total: Inexact, grad: Inexact) -> Inexact:
         """Compute total + grad, of the same shape and dtype; may reuse the memory of ``total``."""
         return self.add(total, grad)
 
@@ -354,7 +354,7 @@ class Indexing(OperationsBase):
         flops=lambda grad: prod(grad),
         batch=accumulate_slice_batch,
     )
-    def accumulate_slice(self, total: Float, key: Key, grad: Float) -> Float:
+    def accumulate_slice(self, total: Inexact, key: Key, grad: Inexact) -> Inexact:
         """Add grad to ``total[key]`` and return total; may reuse the memory of ``total``."""
         return self.slice_scatter(total, key, self.add(self.slice(total, key), grad))
 
@@ -366,7 +366,7 @@ class Indexing(OperationsBase):
         flops=lambda grad: prod(grad),
         batch=accumulate_index_batch,
     )
-    def accumulate_index(self, total: Float, dim: Dim, index: Int, grad: Float) -> Float:
+    def accumulate_index(self, total: Inexact, dim: Dim, index: Int, grad: Inexact) -> Inexact:
         """Compute ``index_add(total, dim, index, grad)``; may reuse the memory of ``total``."""
         return self.index_add(total, dim, index, grad)
 

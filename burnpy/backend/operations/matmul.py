@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.primitives import DType, Float, Number, Shape
+from burnpy.backend.primitives import DType, Float, Inexact, Number, Shape
 from burnpy.backend.rules import Matrices
 from burnpy.backend.schema import BILINEAR, GENERAL, derived, required
 
@@ -184,11 +184,11 @@ class MatrixProducts(OperationsBase):
         ),
         batch=linear_batch,
     )
-    def linear(self, x: Float, weight: Float, bias: Float) -> Float:
+    def linear(self, x: Inexact, weight: Inexact, bias: Inexact) -> Inexact:
         """Linear map x @ weight + bias: x (…, in), weight (in, out), bias (out,), all of the same dtype."""
         return self.add(self.matmul(x, weight), bias)
 
     @derived(GENERAL, product=True, flops=lambda grad, x: prod(grad) * (2 * x[-1] + 1))
-    def linear_backward(self, grad: Float, x: Float) -> tuple[Float, Float]:
+    def linear_backward(self, grad: Inexact, x: Inexact) -> tuple[Inexact, Inexact]:
         """Gradients of `linear` with respect to weight and bias: xᵀ grad and the sum of grad, over all rows."""
         return linear_weight_vjp(self, grad, x), linear_bias_vjp(self, grad)

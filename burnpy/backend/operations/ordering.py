@@ -9,7 +9,7 @@ from typing import Any
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.scans import part
-from burnpy.backend.primitives import Bool, Dim, Int, Number
+from burnpy.backend.primitives import Bool, Dim, Int, Real
 from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived, required
 
@@ -25,23 +25,23 @@ class Ordering(OperationsBase):
         batch=SHIFTED,
         onnx="reductions.argsort",
     )
-    def argsort(self, x: Number, dim: Dim, descending: bool) -> Int:
+    def argsort(self, x: Real, dim: Dim, descending: bool) -> Int:
         """Return indices that sort x along ``dim``, int64: equal elements keep their order, NaN is the largest."""
         ...
 
     @derived(GENERAL, flops=lambda x: prod(x) * max(x, default=1).bit_length(), batch=SHIFTED)
-    def sort(self, x: Number, dim: Dim, descending: bool) -> tuple[Number, Int]:
+    def sort(self, x: Real, dim: Dim, descending: bool) -> tuple[Real, Int]:
         """Elements of x sorted along ``dim``, and their indices: see `argsort`."""
         index = self.argsort(x, dim, descending)
         return self.gather(x, dim, index), index
 
     @derived(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED)
-    def topk_index(self, x: Number, dim: Dim, k: int, largest: bool) -> Int:
+    def topk_index(self, x: Real, dim: Dim, k: int, largest: bool) -> Int:
         """Return indices of the ``k`` largest or smallest elements along ``dim``, in order; of equal ones the first."""
         return part(self.discrete, self.argsort(x, dim, largest), dim, 0, k)
 
     @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED, onnx="reductions.topk")
-    def topk(self, x: Number, dim: Dim, k: int, largest: bool) -> tuple[Number, Int]:
+    def topk(self, x: Real, dim: Dim, k: int, largest: bool) -> tuple[Real, Int]:
         """Return the ``k`` largest or smallest elements along ``dim``, in order, and their indices: see
         `topk_index`.
         """
@@ -49,14 +49,14 @@ class Ordering(OperationsBase):
         return self.gather(x, dim, index), index
 
     @derived(GENERAL, flops=lambda x: prod(x) * max(x, default=1).bit_length(), batch=SHIFTED)
-    def kthvalue(self, x: Number, dim: Dim, k: int, keepdim: bool) -> tuple[Number, Int]:
+    def kthvalue(self, x: Real, dim: Dim, k: int, keepdim: bool) -> tuple[Real, Int]:
         """Return the ``k``-th smallest element along ``dim``, counted from 1, and its index."""
         index = part(self.discrete, self.argsort(x, dim, False), dim, k - 1, k)
-        chosen: tuple[Number, Int] = self._picked(x, dim, keepdim, index)
+        chosen: tuple[Real, Int] = self._picked(x, dim, keepdim, index)
         return chosen
 
     @derived(NONDIFFERENTIABLE, like="values", flops=lambda values: 4 * prod(values))
-    def searchsorted(self, sequence: Number, values: Number, right: bool) -> Int:
+    def searchsorted(self, sequence: Real, values: Real, right: bool) -> Int:
         """Positions at which ``values`` keep the ascending ``sequence`` sorted: before or after equal elements.
 
         Both have the same sizes before the last dimension, along which the sequences lie. The default is a binary
@@ -72,7 +72,7 @@ class Ordering(OperationsBase):
         return position
 
 
-def _before(b: Any, x: Number, y: Number) -> Bool:
+def _before(b: Any, x: Real, y: Real) -> Bool:
     """Test whether x comes before y in sorted order: it is smaller, or y alone is NaN."""
     d = b.discrete
     return d.bitwise_or(b.lt(x, y), d.bitwise_and(b.ne(y, y), b.eq(x, x)))

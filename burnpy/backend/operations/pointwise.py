@@ -6,14 +6,15 @@ import math
 from typing import Any
 
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.primitives import Bool, Discrete, Float, Int, Number, Scalar, Value
+from burnpy.backend.operations.complex_numbers import magnitude
+from burnpy.backend.primitives import Bool, Discrete, Float, Inexact, Int, Number, Ordered, Real, Scalar, Value
 from burnpy.backend.rules import identity
 from burnpy.backend.schema import BILINEAR, LINEAR, NONDIFFERENTIABLE, POINTWISE, derived, required
 
 
 def operand(i: Any, x: Any, y: Any) -> Any:
     """Return the second operand as a primitive."""
-    return i.full((), y, x.dtype) if isinstance(y, (int, float)) else y
+    return i.full((), y, x.dtype) if isinstance(y, (int, float, complex)) else y
 
 
 def pair(b: Any, x: Any, y: Any) -> Any:
@@ -29,8 +30,11 @@ def pow_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
 
     Where `pow_y_vjp` is 0 whatever x and y, this does not depend on y, so that second derivatives are symmetric.
     """
-    if isinstance(y, (int, float)):
+    if isinstance(y, (int, float, complex)):
         return zero_vjp(i, g) if y == 0 else i.mul(g, i.mul(i.pow(x, y - 1), y))
+    if x.dtype.kind == "c":
+        some = i.ne(y, 0.0)
+        return i.mul(g, i.where(some, i.mul(y, i.pow(x, i.sub(i.where(some, y, 1.0), 1.0))), 0.0))
     d = i.discrete
     constant = i.detach(x)
     usual = d.bitwise_and(i.isfinite(constant), i.isfinite(i.reciprocal(constant)))
@@ -46,8 +50,10 @@ def pow_y_vjp(i: Any, g: Float, x: Float, y: Float, out: Float) -> Float:
     return i.mul(g, i.mul(out, i.log(i.where(i.discrete.bitwise_not(pow_ignores_y(i, x, y)), x, 1.0))))
 
 
-def pow_ignores_y(i: Any, x: Float, y: Float) -> Bool:
+def pow_ignores_y(i: Any, x: Inexact, y: Inexact) -> Bool:
     """Return a mask of the elements where x^y is taken not to depend on y."""
+    if x.dtype.kind == "c":
+        return i.eq(i.add(x, i.mul(y, 0.0)), 0.0)
     return i.discrete.bitwise_and(i.eq(x, 0.0), i.ge(y, 0.0))
 
 
@@ -114,7 +120,7 @@ class Arithmetic(OperationsBase):
     @required(
         POINTWISE, vjp=(lambda i, g, y: i.div(g, y), lambda i, g, y, out: i.neg(i.div(i.mul(g, out), y))), onnx="Div"
     )
-    def div(self, x: Float, y: Float | Scalar) -> Float:
+    def div(self, x: Inexact, y: Inexact | Scalar) -> Inexact:
         """Divide elementwise: x / y."""
         ...
 
@@ -124,31 +130,31 @@ class Arithmetic(OperationsBase):
         ...
 
     @required(POINTWISE, vjp=(maximum_vjp, lambda i, g, x, y: maximum_vjp(i, g, y, x)), onnx="Max")
-    def maximum(self, x: Number, y: Number | Scalar) -> Number:
+    def maximum(self, x: Real, y: Real | Scalar) -> Real:
         """Elementwise maximum of x and y; NaN where either is NaN."""
         ...
 
     @required(POINTWISE, vjp=(minimum_vjp, lambda i, g, x, y: minimum_vjp(i, g, y, x)), onnx="Min")
-    def minimum(self, x: Number, y: Number | Scalar) -> Number:
+    def minimum(self, x: Real, y: Real | Scalar) -> Real:
         """Elementwise minimum of x and y; NaN where either is NaN."""
         ...
 
     @derived(
         POINTWISE, vjp=(lambda i, g, x, y: i.where(i.ge(x, y), g, 0.0), lambda i, g, x, y: i.where(i.lt(x, y), g, 0.0))
     )
-    def clamp_min(self, x: Number, y: Number | Scalar) -> Number:
+    def clamp_min(self, x: Real, y: Real | Scalar) -> Real:
         """Elementwise maximum of x and a lower bound y; where they are equal, the gradient goes to x."""
         return self.maximum(x, y)
 
     @derived(
         POINTWISE, vjp=(lambda i, g, x, y: i.where(i.le(x, y), g, 0.0), lambda i, g, x, y: i.where(i.gt(x, y), g, 0.0))
     )
-    def clamp_max(self, x: Number, y: Number | Scalar) -> Number:
+    def clamp_max(self, x: Real, y: Real | Scalar) -> Real:
         """Elementwise minimum of x and an upper bound y; where they are equal, the gradient goes to x."""
         return self.minimum(x, y)
 
     @derived(POINTWISE, flops=2, vjp=(clamp_between_x_vjp, clamp_between_low_vjp, clamp_between_high_vjp))
-    def clamp_between(self, x: Number, low: Number, high: Number) -> Number:
+    def clamp_between(self, x: Real, low: Real, high: Real) -> Real:
         """Clamp x to [low, high]: min(max(x, low), high); all three broadcast and have the same dtype.
 
         Where x equals a bound, the gradient goes to x; where the bounds are equal, low has none.
@@ -156,7 +162,7 @@ class Arithmetic(OperationsBase):
         return self.minimum(self.maximum(x, low), high)
 
     @required(POINTWISE, flops=_FMOD, vjp=(zero_vjp, lambda i, g: zero_vjp(i, g)), onnx="elementwise.floor_divide")
-    def floor_divide(self, x: Number, y: Number | Scalar) -> Number:
+    def floor_divide(self, x: Real, y: Real | Scalar) -> Real:
         """Divide and round toward minus infinity: floor(x / y). The gradient is 0."""
         ...
 
@@ -166,7 +172,7 @@ class Arithmetic(OperationsBase):
         vjp=(identity, lambda i, g, x, y: i.neg(i.mul(g, i.floor_divide(x, y)))),
         onnx="elementwise.remainder",
     )
-    def remainder(self, x: Number, y: Number | Scalar) -> Number:
+    def remainder(self, x: Real, y: Real | Scalar) -> Real:
         """Remainder of floor division, x - y · floor(x / y), with the sign of y, as Python's ``%``."""
         ...
 
@@ -185,22 +191,22 @@ class Comparison(OperationsBase):
         ...
 
     @required(NONDIFFERENTIABLE, elementwise=True, onnx="elementwise.less")
-    def lt(self, x: Value, y: Value | Scalar) -> Bool:
+    def lt(self, x: Ordered, y: Ordered | Scalar) -> Bool:
         """Compare elementwise: x < y."""
         ...
 
     @required(NONDIFFERENTIABLE, elementwise=True, onnx="elementwise.less_equal")
-    def le(self, x: Value, y: Value | Scalar) -> Bool:
+    def le(self, x: Ordered, y: Ordered | Scalar) -> Bool:
         """Compare elementwise: x <= y."""
         ...
 
     @required(NONDIFFERENTIABLE, elementwise=True, onnx="elementwise.greater")
-    def gt(self, x: Value, y: Value | Scalar) -> Bool:
+    def gt(self, x: Ordered, y: Ordered | Scalar) -> Bool:
         """Compare elementwise: x > y."""
         ...
 
     @required(NONDIFFERENTIABLE, elementwise=True, onnx="elementwise.greater_equal")
-    def ge(self, x: Value, y: Value | Scalar) -> Bool:
+    def ge(self, x: Ordered, y: Ordered | Scalar) -> Bool:
         """Compare elementwise: x >= y."""
         ...
 
@@ -225,19 +231,19 @@ class Comparison(OperationsBase):
         ...
 
     @derived(NONDIFFERENTIABLE, elementwise=True, onnx="IsNaN")
-    def isnan(self, x: Float) -> Bool:
+    def isnan(self, x: Inexact) -> Bool:
         """Test elementwise for NaN."""
         return self.ne(x, x)
 
     @derived(NONDIFFERENTIABLE, elementwise=True, onnx="IsInf")
-    def isinf(self, x: Float) -> Bool:
-        """Test elementwise for plus or minus infinity."""
-        return self.eq(self.abs(x), math.inf)
+    def isinf(self, x: Inexact) -> Bool:
+        """Test elementwise for infinities: of a complex number, in a part."""
+        return self.eq(magnitude(self, x), math.inf)
 
     @derived(NONDIFFERENTIABLE, elementwise=True)
-    def isfinite(self, x: Float) -> Bool:
+    def isfinite(self, x: Inexact) -> Bool:
         """Test elementwise for finite values: neither infinite nor NaN."""
-        return self.lt(self.abs(x), math.inf)
+        return self.lt(magnitude(self, x), math.inf)
 
     @required(
         LINEAR,
@@ -262,12 +268,12 @@ class Unary(OperationsBase):
         ...
 
     @required(POINTWISE, vjp=lambda i, g, x: i.mul(g, i.sign(x)), onnx="Abs")
-    def abs(self, x: Number) -> Number:
+    def abs(self, x: Real) -> Real:
         """Absolute value, elementwise."""
         ...
 
     @required(POINTWISE, vjp=zero_vjp, onnx="Sign")
-    def sign(self, x: Number) -> Number:
+    def sign(self, x: Real) -> Real:
         """Sign of x: -1, 0 or 1; NaN for NaN. The gradient is 0."""
         ...
 
@@ -287,42 +293,42 @@ class Unary(OperationsBase):
         ...
 
     @required(POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, out), onnx="Exp")
-    def exp(self, x: Float) -> Float:
+    def exp(self, x: Inexact) -> Inexact:
         """Exponential function, eˣ."""
         ...
 
     @required(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.mul(g, i.exp(x)), onnx="elementwise.expm1")
-    def expm1(self, x: Float) -> Float:
+    def expm1(self, x: Inexact) -> Inexact:
         """Compute exp(x) - 1, accurate near 0."""
         ...
 
     @required(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, x), onnx="Log")
-    def log(self, x: Float) -> Float:
+    def log(self, x: Inexact) -> Inexact:
         """Natural logarithm; -inf at 0, NaN below 0."""
         ...
 
     @required(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.add(x, 1.0)), onnx="elementwise.log1p")
-    def log1p(self, x: Float) -> Float:
+    def log1p(self, x: Inexact) -> Inexact:
         """Compute log(1 + x), accurate near 0; -inf at -1, NaN below."""
         ...
 
     @required(POINTWISE, vjp=lambda i, g, out: i.div(i.mul(g, 0.5), out), onnx="Sqrt")
-    def sqrt(self, x: Float) -> Float:
+    def sqrt(self, x: Inexact) -> Inexact:
         """Square root; NaN below 0."""
         ...
 
     @required(POINTWISE, flops=3, vjp=lambda i, g, x: i.mul(g, i.cos(x)), onnx="Sin")
-    def sin(self, x: Float) -> Float:
+    def sin(self, x: Inexact) -> Inexact:
         """Sine of x, in radians."""
         ...
 
     @required(POINTWISE, flops=3, vjp=lambda i, g, x: i.neg(i.mul(g, i.sin(x))), onnx="Cos")
-    def cos(self, x: Float) -> Float:
+    def cos(self, x: Inexact) -> Inexact:
         """Cosine of x, in radians."""
         ...
 
     @required(POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, one_minus(i, i.mul(out, out))), onnx="Tanh")
-    def tanh(self, x: Float) -> Float:
+    def tanh(self, x: Inexact) -> Inexact:
         """Hyperbolic tangent."""
         ...
 
@@ -332,12 +338,12 @@ class Unary(OperationsBase):
         return self.mul(x, x)
 
     @derived(POINTWISE, vjp=lambda i, g, out: i.neg(i.mul(i.mul(g, out), out)), onnx="Reciprocal")
-    def reciprocal(self, x: Float) -> Float:
+    def reciprocal(self, x: Inexact) -> Inexact:
         """Reciprocal: 1 / x."""
         return self.div(self.full((), 1.0, x.dtype), x)
 
     @derived(POINTWISE, vjp=lambda i, g, out: i.mul(i.mul(i.mul(i.mul(g, -0.5), out), out), out))
-    def rsqrt(self, x: Float) -> Float:
+    def rsqrt(self, x: Inexact) -> Inexact:
         """Reciprocal of the square root: 1 / √x."""
         return self.reciprocal(self.sqrt(x))
 
@@ -360,7 +366,7 @@ class Unary(OperationsBase):
         return erf(self, x)
 
     @derived(POINTWISE, flops=2, vjp=clamp_vjp, onnx="elementwise.clamp")
-    def clamp(self, x: Number, low: Scalar | None, high: Scalar | None) -> Number:
+    def clamp(self, x: Real, low: Scalar | None, high: Scalar | None) -> Real:
         """Clamp x to [low, high], where None is no bound; the gradient at a bound is 1."""
         raised = x if low is None else self.maximum(x, low)
         return raised if high is None else self.minimum(raised, high)

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.primitives import Bool, Dim, Dims, Float, Int, Number, Shape, Value
+from burnpy.backend.primitives import Bool, Dim, Dims, Float, Inexact, Int, Number, Real, Shape, Value
 from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived, required
 
@@ -165,27 +165,27 @@ class Reduction(OperationsBase):
         ...
 
     @derived(GENERAL, like="x", flops=lambda x: 4 * prod(x), batch=SHIFTED)
-    def prod_backward(self, grad: Float, x: Float, dims: Dims) -> Float:
+    def prod_backward(self, grad: Inexact, x: Inexact, dims: Dims) -> Inexact:
         """Gradient of `prod`: grad, whose ``dims`` have size 1, times the product of the other elements."""
         return self.mul(grad, product_of_others(self, x, dims))
 
     @required(GENERAL, flops=lambda x: prod(x), vjp=amax_vjp, jvp=amax_jvp, batch=SHIFTED, onnx="reductions.reduce_max")
-    def amax(self, x: Number, dims: Dims, keepdim: bool) -> Number:
+    def amax(self, x: Real, dims: Dims, keepdim: bool) -> Real:
         """Maximum over ``dims``, which must not be empty; NaN if any element is NaN."""
         ...
 
     @required(GENERAL, flops=lambda x: prod(x), vjp=amax_vjp, jvp=amax_jvp, batch=SHIFTED, onnx="reductions.reduce_min")
-    def amin(self, x: Number, dims: Dims, keepdim: bool) -> Number:
+    def amin(self, x: Real, dims: Dims, keepdim: bool) -> Real:
         """Minimum over ``dims``, which must not be empty; NaN if any element is NaN."""
         ...
 
     @required(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED, onnx="reductions.argmax")
-    def argmax(self, x: Number, dim: Dim, keepdim: bool) -> Int:
+    def argmax(self, x: Real, dim: Dim, keepdim: bool) -> Int:
         """Index of the first maximum along ``dim``, int64; NaN counts as the largest value."""
         ...
 
     @required(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED, onnx="reductions.argmin")
-    def argmin(self, x: Number, dim: Dim, keepdim: bool) -> Int:
+    def argmin(self, x: Real, dim: Dim, keepdim: bool) -> Int:
         """Index of the first minimum along ``dim``, int64; NaN counts as the smallest value."""
         ...
 
@@ -212,14 +212,14 @@ class Reduction(OperationsBase):
         ...
 
     @derived(LINEAR, flops=lambda x: prod(x), vjp=mean_vjp, batch=SHIFTED, onnx="reductions.reduce_mean")
-    def mean(self, x: Float, dims: Dims, keepdim: bool) -> Float:
+    def mean(self, x: Inexact, dims: Dims, keepdim: bool) -> Inexact:
         """Mean over ``dims``; NaN for no elements."""
         count = math.prod(x.shape[d] for d in dims)
         total = self.sum(x, dims, keepdim)
         return self.mul(total, 1 / count) if count else self.mul(total, math.nan)
 
     @derived(LINEAR, like="x", flops=lambda x: 2 * prod(x), vjp=lambda i, g, dims: i.center(g, dims), batch=SHIFTED)
-    def center(self, x: Float, dims: Dims) -> Float:
+    def center(self, x: Inexact, dims: Dims) -> Inexact:
         """Subtract the mean over ``dims``: x - mean(x).
 
         The result is exactly 0 where all elements are equal and finite, even if the mean is rounded.
@@ -309,16 +309,16 @@ class Reduction(OperationsBase):
         return self.sub(grad, self.mul(self.exp(out), self.sum(grad, (dim,), True)))
 
     @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED)
-    def max_dim(self, x: Number, dim: Dim, keepdim: bool) -> tuple[Number, Int]:
+    def max_dim(self, x: Real, dim: Dim, keepdim: bool) -> tuple[Real, Int]:
         """Maximum along ``dim`` and the index of its first occurrence."""
         return self._picked(x, dim, keepdim, self.argmax(x, dim, True))
 
     @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED)
-    def min_dim(self, x: Number, dim: Dim, keepdim: bool) -> tuple[Number, Int]:
+    def min_dim(self, x: Real, dim: Dim, keepdim: bool) -> tuple[Real, Int]:
         """Minimum along ``dim`` and the index of its first occurrence."""
         return self._picked(x, dim, keepdim, self.argmin(x, dim, True))
 
-    def _picked(self, x: Number, dim: int, keepdim: bool, index: Int) -> tuple[Number, Int]:
+    def _picked(self, x: Real, dim: int, keepdim: bool, index: Int) -> tuple[Real, Int]:
         values = self.gather(x, dim, index)
         if keepdim:
             return values, index

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import int64, kind_of
+from burnpy.backend.dtypes import int64, is_inexact
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.primitives import Dim, Float, Int, Number
+from burnpy.backend.primitives import Dim, Float, Inexact, Int, Number, Real
 from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, derived
 
@@ -167,7 +167,7 @@ class Scans(OperationsBase):
     @derived(GENERAL, like="x", flops=lambda x: prod(x), vjp=cumprod_vjp, jvp=cumprod_jvp, batch=SHIFTED)
     def cumprod(self, x: Number, dim: Dim) -> Number:
         """Cumulative product along ``dim``; int64 for ints."""
-        return prefix(self, self.mul, x if kind_of(x.dtype) == "float" else self.cast(x, int64), dim)
+        return prefix(self, self.mul, x if is_inexact(x.dtype) else self.cast(x, int64), dim)
 
     @derived(GENERAL, like="x", flops=lambda x: 9 * prod(x), vjp=logcumsumexp_vjp, jvp=logcumsumexp_jvp, batch=SHIFTED)
     def logcumsumexp(self, x: Float, dim: Dim) -> Float:
@@ -175,23 +175,23 @@ class Scans(OperationsBase):
         return prefix(self, lambda x, y: _log_of_sum(self, x, y), x, dim)
 
     @derived(NONDIFFERENTIABLE, like="x", flops=lambda x: prod(x), batch=SHIFTED)
-    def cummax_index(self, x: Number, dim: Dim) -> Int:
+    def cummax_index(self, x: Real, dim: Dim) -> Int:
         """Index of the largest element along ``dim`` up to each element; of equal ones, and of NaNs, the last."""
         return _last_equal(self, x, prefix(self, self.maximum, x, dim), dim)
 
     @derived(NONDIFFERENTIABLE, like="x", flops=lambda x: prod(x), batch=SHIFTED)
-    def cummin_index(self, x: Number, dim: Dim) -> Int:
+    def cummin_index(self, x: Real, dim: Dim) -> Int:
         """Index of the smallest element along ``dim`` up to each element; of equal ones, and of NaNs, the last."""
         return _last_equal(self, x, prefix(self, self.minimum, x, dim), dim)
 
     @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED)
-    def cummax(self, x: Number, dim: Dim) -> tuple[Number, Int]:
+    def cummax(self, x: Real, dim: Dim) -> tuple[Real, Int]:
         """Return the largest element along ``dim`` up to each element, and its index: see `cummax_index`."""
         index = self.cummax_index(x, dim)
         return self.gather(x, dim, index), index
 
     @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED)
-    def cummin(self, x: Number, dim: Dim) -> tuple[Number, Int]:
+    def cummin(self, x: Real, dim: Dim) -> tuple[Real, Int]:
         """Return the smallest element along ``dim`` up to each element, and its index: see `cummin_index`."""
         index = self.cummin_index(x, dim)
         return self.gather(x, dim, index), index
@@ -207,7 +207,7 @@ class Scans(OperationsBase):
         ),
         batch=SHIFTED,
     )
-    def recurrence(self, factor: Float, x: Float, dim: Dim) -> Float:
+    def recurrence(self, factor: Inexact, x: Inexact, dim: Dim) -> Inexact:
         """Solve ``y[k] = x[k] + factor[k] · y[k - 1]`` along ``dim``, from 0; the first factor is not used.
 
         ``factor`` has the shape and dtype of x. Two steps of the recurrence are one of the same form, so that the
@@ -235,7 +235,7 @@ class Scans(OperationsBase):
         jvp=(reverse_recurrence_factor_jvp, lambda i, t, factor, dim: i.reverse_recurrence(factor, t, dim)),
         batch=SHIFTED,
     )
-    def reverse_recurrence(self, factor: Float, x: Float, dim: Dim) -> Float:
+    def reverse_recurrence(self, factor: Inexact, x: Inexact, dim: Dim) -> Inexact:
         """Solve ``y[k] = x[k] + factor[k + 1] · y[k + 1]`` along ``dim``, from the end; the first factor is not used.
 
         ``factor`` has the shape and dtype of x.

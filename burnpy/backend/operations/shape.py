@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.scans import part
-from burnpy.backend.primitives import Bool, Dim, Dims, Float, Key, Scalar, Shape, Value
+from burnpy.backend.primitives import Bool, Dim, Dims, Float, Inexact, Key, Scalar, Shape, Value
 from burnpy.backend.rules import BATCH_SLICE, SHIFTED, PartialGrad, selected_ndim
 from burnpy.backend.schema import LINEAR, STRUCTURAL, derived, required
 
@@ -160,7 +160,7 @@ class Padding(OperationsBase):
         return x
 
     @derived(LINEAR, flops=1, vjp=lambda i, g, pairs, how: i.pad_ends(g, pairs, how))
-    def pad_ends_backward(self, grad: Float, shape: Shape, pairs: Pairs, how: str) -> Float:
+    def pad_ends_backward(self, grad: Inexact, shape: Shape, pairs: Pairs, how: str) -> Inexact:
         """Gradient of `pad_ends` by x, of ``shape``."""
         for dim, (low, high) in enumerate(pairs):
             if low or high:

@@ -27,12 +27,13 @@ from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.backend.plans.plan import Plan
 from burnpy.backend.plans.recording import DefaultGenerator, alike
 from burnpy.backend.plans.source import Source
+from burnpy.backend.primitives import INEXACT
 from burnpy.func.compiling.places import Captured
 from burnpy.func.pytree import Structure, flatten, leaves_like
 from burnpy.tensor.generator import Generator, default_generator, recorders
 from burnpy.tensor.levels import levels_of, lifted_to
-from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import TensorBase, new_tensor
+from burnpy.tensor.tensor import DIFFERENTIABLE
+from burnpy.tensor.tensor_base import TensorBase, new_tensor, tensor_of
 
 ArgumentGuard: TypeAlias = Callable[[Sequence[Any]], "list[Any] | None"]
 """A function of the leaves of a call's arguments: the inputs of the plan, or None if the leaves are of another kind."""
@@ -68,7 +69,7 @@ class Call:
                 self.inline = True
             primitive = leaf._primitive
             tracked = False
-            if leaf.kind == "float" and device.differentiates:
+            if leaf.kind in INEXACT and device.differentiates:
                 tracked = device.is_require_grad(primitive)
             return (leaf.__class__, device, primitive.shape, primitive.dtype, tracked)
         kind = leaf.__class__
@@ -92,7 +93,7 @@ class OutputLeaf:
     def __init__(self, cls: type[Any], device: Any, leaf: bool, position: int, given: int | None) -> None:
         self.cls, self.device, self.leaf, self.position = cls, device, leaf, position
         self.input = given  #: the number of the argument that it is, if the function returned one
-        self.levels: list[Any] = levels_of(device)[::-1] if cls.kind == "float" else []
+        self.levels: list[Any] = levels_of(device)[::-1] if cls.kind in INEXACT else []
 
     def tensor(self, primitive: Any) -> Any:
         """Return the tensor that holds a primitive of the plain device."""
@@ -183,7 +184,7 @@ def primitive_of(leaf: Any, device: Any) -> Any:
     if leaf.__class__ is Generator:
         return leaf._numpy
     device, primitive = leaf._device, leaf._primitive
-    if leaf.kind == "float":
+    if leaf.kind in INEXACT:
         while device.differentiates:
             primitive = device.lower(primitive)
             device = device.inner
@@ -227,7 +228,7 @@ def _disturbed(leaf: Any) -> Any:
     """Return an argument with other values, if it has floats."""
     if leaf.__class__ is float:
         return leaf * 1.25 + 0.5
-    if not isinstance(leaf, Tensor):
+    if not isinstance(leaf, DIFFERENTIABLE):
         return leaf
     changed = leaf.detach() * 1.25 + 0.5
     return changed.require_grad() if leaf.is_require_grad() else changed
@@ -296,10 +297,10 @@ def _input(devices: RecordedDevices, leaf: Any) -> Any:
     recorder = devices.recorder
     if leaf.__class__ is float:
         numbers = recorder.numbers or recorder.with_numbers()
-        return new_tensor(Tensor, numbers, numbers.input(recorder.inner.host_number(leaf)))
+        return tensor_of(numbers, numbers.input(recorder.inner.host_number(leaf)))
     device = devices.of(leaf._device)
     primitive: Any = recorder.input(primitive_of(leaf, recorder.inner))
-    if leaf.kind == "float":
+    if leaf.kind in INEXACT:
         outer = leaf._device
         if outer.differentiates and outer.is_require_grad(leaf._primitive):
             if leaf._primitive.node.target.__class__ is not Leaf:
@@ -320,7 +321,7 @@ def _result(recorder: Any, leaf: Any, given: dict[int, int]) -> Any:
     if device.stands_for is None:
         return leaf
     primitive, is_leaf = leaf._primitive, False
-    if leaf.kind == "float":
+    if leaf.kind in INEXACT:
         outer = device
         while outer.differentiates:
             node = getattr(primitive, "node", None)
@@ -403,7 +404,7 @@ def _tensor(source: Source, name: str, cls: str, leaf: TensorBase[Any]) -> str |
     _refuse(source, f"{name}.__class__ is not {cls} or {name}._device is not {source.bind(device)}")
     primitive, array = f"p{name}", leaf._primitive
     source.write(f"{primitive} = {name}._primitive")
-    if leaf.kind == "float" and device.differentiates:
+    if leaf.kind in INEXACT and device.differentiates:
         if device.__class__ is not Autodiff or device.computing is not device.inner or device.inner.differentiates:
             return None
         _refuse(source, f"({primitive}.node is not None) is not {array.node is not None}")

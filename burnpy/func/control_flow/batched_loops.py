@@ -8,7 +8,7 @@ from typing import Any
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward import Forward
-from burnpy.backend.primitives import Value
+from burnpy.backend.primitives import INEXACT, Value
 from burnpy.batching.batch_methods import BatchedValue
 from burnpy.batching.batched import Batched
 from burnpy.func.control_flow.recorded_branches import recorded_while
@@ -18,8 +18,8 @@ from burnpy.func.pytree import Structure
 from burnpy.func.vectorization import batch_at, batch_first
 from burnpy.tensor.joining import where
 from burnpy.tensor.levels import differs_between_examples, levels_of, raised, working_on
-from burnpy.tensor.tensor import BoolTensor, Tensor
-from burnpy.tensor.tensor_base import TensorBase, new_tensor
+from burnpy.tensor.tensor import DIFFERENTIABLE, BoolTensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor, tensor_of
 
 
 def looped_while(condition: Callable[..., Any], step: Callable[..., list[Any]], state: list[Any]) -> list[Any]:
@@ -104,7 +104,7 @@ def _enter(own: Any, level: Any, primitive: BatchedValue) -> BatchedValue:
     """Return a primitive of the level outside, over which a function closes, on the level that stands for it."""
     value: Value = primitive.value
     if primitive.dtype.kind not in "iub":
-        value = raised(new_tensor(Tensor, level.inner, value), own.inner)._primitive
+        value = raised(tensor_of(level.inner, value), own.inner)._primitive
     return BatchedValue(own, value, primitive.batched)
 
 
@@ -190,7 +190,7 @@ class _Tangents:
     def __init__(self, level: Any, leaves: Sequence[Any]) -> None:
         self.level, self.classes = level, [type(x) for x in leaves]
         self.pushes = isinstance(level, Forward) and not _is_silent(level)
-        self.moved = [k for k, x in enumerate(leaves) if self.pushes and x.kind == "float"]
+        self.moved = [k for k, x in enumerate(leaves) if self.pushes and x.kind in INEXACT]
 
     def apart(self, level: Any, leaves: Sequence[Any]) -> list[Any]:
         """Return the values, and then the tangents, of leaves on a level."""
@@ -199,7 +199,7 @@ class _Tangents:
         return [value for value, _ in pairs] + zeros
 
     def _tangent(self, level: Any, value: Any, tangent: Any) -> Any:
-        return value.zeros_like() if tangent is None else new_tensor(Tensor, level.inner, tangent)
+        return value.zeros_like() if tangent is None else tensor_of(level.inner, tangent)
 
     def inside(self, leaves: Sequence[Any], f: Callable[[Any, list[Any]], Any]) -> Any:
         """Call ``f`` with a level that stands for the one outside in a nested recording, and the leaves on it."""
@@ -209,7 +209,7 @@ class _Tangents:
             own.stands_for, own.entry = self.level, partial(_enter_derivative, own, self.pushes)
             if not self.pushes:
                 own.level = self.level.level  # so that it records nothing, either
-            raised_leaves = [raised(x, own.inner) if x.kind == "float" else x for x in leaves]
+            raised_leaves = [raised(x, own.inner) if x.kind in INEXACT else x for x in leaves]
             return f(own, self._on(own, raised_leaves[:count], raised_leaves[count:]))
 
     def joined(self, leaves: Sequence[Any]) -> list[Any]:
@@ -219,7 +219,7 @@ class _Tangents:
     def _on(self, level: Any, values: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         found = dict(zip(self.moved, tangents, strict=True))
         return [
-            new_tensor(cls, level, x._primitive) if cls.kind != "float"
+            new_tensor(cls, level, x._primitive) if cls.kind not in INEXACT
             else new_tensor(cls, level, level.dual(x._primitive, found[k]._primitive)) if k in found
             else new_tensor(cls, level, level.lift(x._primitive))
             for k, (cls, x) in enumerate(zip(self.classes, values, strict=True))
@@ -229,16 +229,16 @@ class _Tangents:
 def _lowered(x: Any, level: Any) -> tuple[Any, Any]:
     """Return a tensor of the device beneath a level, and the primitive of its tangent, None if it has none."""
     primitive = raised(x, level)._primitive
-    if x.kind != "float":
+    if x.kind not in INEXACT:
         return new_tensor(type(x), level.inner, primitive), None
-    return new_tensor(Tensor, level.inner, primitive.value), getattr(primitive, "tangent", None)
+    return tensor_of(level.inner, primitive.value), getattr(primitive, "tangent", None)
 
 
 def _enter_derivative(own: Any, pushes: bool, level: Any, primitive: Any) -> Any:
     """Return a primitive of the level outside, over which a function closes, on the level that stands for it."""
 
     def beneath(value: Value) -> Value:
-        return raised(new_tensor(Tensor, level.inner, value), own.inner)._primitive
+        return raised(tensor_of(level.inner, value), own.inner)._primitive
 
     tangent = getattr(primitive, "tangent", None)
     if pushes and tangent is not None:
@@ -301,7 +301,7 @@ def _constant_unless(chosen: Any, x: Any) -> Any:
 
     So their gradients are 0 even where what they do not choose has none, as the root of a negative number.
     """
-    if not isinstance(x, Tensor) or _is_plain(x._device):
+    if not isinstance(x, DIFFERENTIABLE) or _is_plain(x._device):
         return x
     return where(chosen, x, x.detach())
 

@@ -18,6 +18,7 @@ from burnpy.autodiff.recording import new_level
 from burnpy.backend.decorators.recorded import Recorded, Traced
 from burnpy.backend.errors import RecordingError
 from burnpy.backend.plans.recording import Ref, refs_in
+from burnpy.backend.primitives import INEXACT
 from burnpy.tensor.generator import recorders
 from burnpy.tensor.levels import levels_of, lifted_to, raised
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
@@ -140,7 +141,7 @@ class NestedCall:
             sample = value.value
             return self.recorder.input(self.recorder.inner.slice(sample, (0,)) if sliced else sample)  # type: ignore[no-any-return]  # as declared
 
-        if x.kind != "float":
+        if x.kind not in INEXACT:
             self.entered.append(Entered(self._traced(x._primitive), inside := enter(self._traced(x._primitive))))
             return new_tensor(type(x), self.device, inside)
         primitive = self._lifted(self.outside, x._primitive, enter, forced)
@@ -222,7 +223,7 @@ class NestedCall:
         """Return a result as the recording and the level know it."""
         primitive = raised(x, self.device)._primitive
         root = tangent = None
-        if x.kind == "float":
+        if x.kind in INEXACT:
             device = self.device
             while device.differentiates:
                 if isinstance(device, Autodiff):
@@ -281,7 +282,7 @@ def outputs_on(
         return x
 
     return [
-        new_tensor(out.cls, device, lifted(k, x) if out.cls.kind == "float" else x)
+        new_tensor(out.cls, device, lifted(k, x) if out.cls.kind in INEXACT else x)
         for k, (x, out) in enumerate(zip(results, left, strict=True))
     ]
 

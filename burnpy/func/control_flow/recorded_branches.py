@@ -12,6 +12,7 @@ from burnpy.backend.errors import RecordingError
 from burnpy.backend.plans.blocks import Choice, WhileGradient, WhileLoop
 from burnpy.backend.plans.graph import part
 from burnpy.backend.plans.recording import Ref
+from burnpy.backend.primitives import INEXACT
 from burnpy.func.control_flow.nested_calls import (
     Entered,
     Left,
@@ -208,7 +209,7 @@ class _Repeated:
     def __init__(self, device: Any, condition: Any, step: Any, state: list[Any], forced: set[int], level: Any) -> None:
         self.device = device
         call = self.call = NestedCall(device, level)
-        inside = [call.tensor(x, forced=k in forced and x.kind == "float") for k, x in enumerate(state)]
+        inside = [call.tensor(x, forced=k in forced and x.kind in INEXACT) for k, x in enumerate(state)]
         self.entered = list(call.entered)
         *self.carry, self.answer = call.call(lambda *xs: [*step(list(xs)), condition(list(xs))], inside)
 

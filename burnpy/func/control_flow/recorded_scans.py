@@ -11,6 +11,7 @@ from burnpy.backend.decorators.recorded import Traced
 from burnpy.backend.plans.blocks import Loop
 from burnpy.backend.plans.graph import part, split
 from burnpy.backend.plans.recording import Ref
+from burnpy.backend.primitives import INEXACT
 from burnpy.func.control_flow.nested_calls import (
     Entered,
     Left,
@@ -77,7 +78,7 @@ class _Step:
         call = self.call = NestedCall(device, level)
         self.device, self.carried = device, carried
         inside = [
-            call.tensor(x, sliced=k >= carried, forced=k in forced and x.kind == "float")
+            call.tensor(x, sliced=k >= carried, forced=k in forced and x.kind in INEXACT)
             for k, x in enumerate(operands)
         ]
         self.entered = list(call.entered)

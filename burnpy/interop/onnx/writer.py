@@ -10,12 +10,15 @@ import numpy as np
 
 from burnpy.backend.backend import operations
 from burnpy.backend.call_origin import format_lines, lines_of
+from burnpy.backend.dtypes import part_dtype
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ExportError
 from burnpy.backend.plans.recording import Node, Recording, Ref, refs_in
 from burnpy.backend.primitives import DType
+from burnpy.backend.schema import Algebra
 from burnpy.interop.onnx.graph import names_read, rename
 from burnpy.interop.onnx.operators.control_flow import blocks_written
+from burnpy.interop.onnx.operators.signals import write_complex, write_imag, write_real
 from burnpy.interop.onnx.operators.table import Conditional, Operand, common_dtype
 from burnpy.interop.onnx.sizes import DifferError, Size, Varying, expression_of, merged, merged_size, power_of
 from burnpy.interop.onnx.tracing import Trace
@@ -181,6 +184,8 @@ class Writer:
     def _constant_array(self, array: Any) -> str:
         """Add a constant: floats as a node, since initializers of floats are parameters."""
         name = self._name("constant")
+        if array.dtype.kind == "c":
+            array = np.stack([array.real, array.imag], -1)
         if array.dtype.kind not in "fV":
             return self._initializer(name, array)
         value = self._onnx.numpy_helper.from_array(array, name)
@@ -335,6 +340,9 @@ class Writer:
         rule = None if op is None else rule_of(op)
         if op is None or rule is None or rule == REFUSED:
             raise self.error(f"it calls {name}(), which ONNX cannot express")
+        of_pairs = "Complex" in [a.kind for a in op.arguments]  # by a rule for pairs
+        if not of_pairs and any(x.dtype.kind == "c" for x in args if isinstance(x, Operand)):
+            return self._by_parts(op, args)
         write = rule.write if isinstance(rule, Conditional) else rule
         if isinstance(write, str):
             operands = [x for x, argument in zip(args, op.arguments, strict=True) if argument.kind is not None]
@@ -349,6 +357,26 @@ class Writer:
             ) from None
         alone = isinstance(results, (str, Operand))
         return (results,) if alone else results
+
+    def _by_parts(self, op: Operation, args: list[Any]) -> Sequence[Any]:
+        """Write an operation of complex numbers, which are pairs, on both parts, if it is linear."""
+        if op.algebra not in (Algebra.LINEAR, Algebra.STRUCTURAL):
+            raise self.error(
+                f"it calls {op.name}() of complex numbers, which ONNX cannot express; compute with z.real and z.imag"
+            )
+        parts = []
+        for part, take in (("real", write_real), ("imag", write_imag)):
+
+            def of(x: Any, scalar: bool, part: str = part, take: Any = take) -> Any:
+                if isinstance(x, Operand) and x.dtype.kind == "c":
+                    return Operand(take(self, x), x.shape, part_dtype(x.dtype))
+                if isinstance(x, (list, tuple)) and x and isinstance(x[0], Operand):
+                    return [of(member, False) for member in x]
+                return float(getattr(complex(x), part)) if scalar and isinstance(x, (int, float, complex)) else x
+
+            given = [of(x, a.scalar) for x, a in zip(args, op.arguments, strict=True)]
+            parts += self._written(op, op.name, given)
+        return (write_complex(self, *parts),)
 
     def _elementwise(self, kind: str, operands: Sequence[Any]) -> str:
         """Write an operator of operands, cast to one dtype; arithmetic of small ints is done in int64, and wraps."""
@@ -394,6 +422,8 @@ class Writer:
 
     def info(self, name: str, shape: tuple[Any, ...], dtype: DType, symbols: Callable[[Any], Any]) -> Any:
         """Return the description of an input or output."""
+        if dtype.kind == "c":
+            raise self.error("it takes or returns complex numbers, which ONNX has not; pass z.real and z.imag")
         sizes = [symbols(size) if isinstance(size, Size) else size for size in shape]
         return self._onnx.helper.make_tensor_value_info(name, self._onnx.helper.np_dtype_to_tensor_dtype(dtype), sizes)
 

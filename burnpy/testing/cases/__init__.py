@@ -5,6 +5,7 @@ from __future__ import annotations
 from burnpy.testing.cases import (
     activation,
     attention,
+    complex_numbers,
     convolution,
     creation,
     distances,
@@ -39,6 +40,7 @@ __all__ = [
     "Row",
     "activation",
     "attention",
+    "complex_numbers",
     "convolution",
     "creation",
     "distances",

@@ -14,7 +14,7 @@ from burnpy.testing.cases.table import row
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType
 
-_ALL: Any = ("float", "int", "bool")
+_ALL: Any = ("float", "int", "bool", "complex")
 _SOME = [x(2, 3), x(), x(0, 3), x(3, 1, 2)]
 
 
@@ -49,6 +49,7 @@ row(
         for a in [*_SOME, Values((1.0, -1.0, float("inf"), float("nan")))]
         for d in (ByKind(float32, int32, bool_), ByKind(float64, int64, bool_))
     ],
+    kinds=("float", "int", "bool"),
 )
 row("to_float", _converted, [(a, d) for a in _SOME for d in (float32, float64)])
 row("to_int", _converted, [(a, d) for a in [*_SOME, Values((1.5, -1.5, 2.0, -0.5))] for d in (int32, int64)])
@@ -96,9 +97,9 @@ def to_numpy(device: Any, dtype: DType) -> None:
 
 
 PROPERTIES: dict[str, tuple[frozenset[str], Property]] = {
-    "from_numpy": (frozenset({"float", "int", "bool"}), from_numpy),
-    "adopt_numpy": (frozenset({"float", "int", "bool"}), adopt_numpy),
-    "to_numpy": (frozenset({"float", "int", "bool"}), to_numpy),
+    "from_numpy": (frozenset(_ALL), from_numpy),
+    "adopt_numpy": (frozenset(_ALL), adopt_numpy),
+    "to_numpy": (frozenset(_ALL), to_numpy),
 }
 """The check of each operation, and the kinds of dtypes in which it runs; those that draw are in the file ``random``."""
 

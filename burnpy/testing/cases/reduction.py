@@ -66,7 +66,7 @@ def _accumulated(f: Any) -> Any:
     """Wrap f so that it computes ints and bools in int64, as the operation is specified to."""
 
     def reference(x: Any, *arguments: Any) -> Any:
-        return f(x if x.dtype.kind == "f" else x.astype(int64), *arguments)
+        return f(x if x.dtype.kind in "fc" else x.astype(int64), *arguments)
 
     return reference
 

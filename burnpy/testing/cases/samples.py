@@ -53,6 +53,8 @@ class Array(Sample):
         kind = kind_of(dtype)
         if kind == "float":
             return _uniform(self, seed).astype(dtype)
+        if kind == "complex":
+            return np.asarray(_uniform(self, seed) + 1j * _uniform(self, seed + 1000)).astype(dtype)
         generator = _generator(self, seed)
         if kind == "bool":
             return np.asarray(generator.integers(0, 2, self.shape).astype(dtype))
@@ -92,7 +94,10 @@ class Values(Sample):
         return "special values"
 
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
-        """Return the values, replaced by 1 where an int or bool dtype cannot represent them."""
+        """Return the values; 1 where an int or bool dtype cannot represent them, or a complex number is not finite."""
+        if kind_of(dtype) == "complex":
+            fitting = [complex(v, 0.5 * v) if math.isfinite(v) else 1.0 for v in self.values]
+            return np.array(fitting, dtype).reshape(self.shape)
         if kind_of(dtype) == "float":
             return np.asarray(np.array(self.values).astype(dtype)).reshape(self.shape)
         limits = np.iinfo(dtype) if kind_of(dtype) == "int" else None
@@ -157,7 +162,8 @@ class ByKind:
 
     def of(self, dtype: DType) -> Any:
         """Return the value for the kind of ``dtype``."""
-        return {"float": self.of_float, "int": self.of_int, "bool": self.of_bool}[kind_of(dtype)]
+        kinds = {"float": self.of_float, "complex": self.of_float, "int": self.of_int, "bool": self.of_bool}
+        return kinds[kind_of(dtype)]
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ _LARGE = [(Large((12, 30, 25)), dim) for dim in (0, 1, 2)]
 
 
 def _product(x: Any, dim: int) -> Any:
-    return np.cumprod(x, dim, dtype=x.dtype if x.dtype.kind == "f" else int64)
+    return np.cumprod(x, dim, dtype=x.dtype if x.dtype.kind in "fc" else int64)
 
 
 def _logarithm(x: Any, dim: int) -> Any:
@@ -80,7 +80,7 @@ def _reverse_recurrence(factor: Any, x: Any, dim: int) -> Any:
 
 
 def _sum(x: Any, dim: int) -> Any:
-    return np.cumsum(x, dim, dtype=x.dtype if x.dtype.kind == "f" else int64)
+    return np.cumsum(x, dim, dtype=x.dtype if x.dtype.kind in "fc" else int64)
 
 
 _EXTREMES = [*_ALONG, *_SPECIAL, *_TIES, (Large((6, 40)), 0), (Large((6, 40)), 1)]

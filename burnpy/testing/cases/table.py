@@ -18,7 +18,7 @@ import numpy as np
 from burnpy.backend.backend import operations
 from burnpy.backend.dtypes import float32
 from burnpy.backend.entries import Operation
-from burnpy.backend.primitives import KindName
+from burnpy.backend.primitives import KINDS, KindName
 from burnpy.backend.schema import Algebra
 from burnpy.testing.cases.samples import Array, ByKind, Large, Mask, Sample, Values
 
@@ -30,15 +30,6 @@ Example: TypeAlias = tuple[Any, ...]
 """The arguments of one call, in the operation's order: samples for primitives, other values unchanged."""
 Reference: TypeAlias = Callable[..., Any]
 """The operation in NumPy, a function of arrays (floats in float64) that returns an array or a tuple of arrays."""
-
-_KINDS: dict[str, tuple[KindName, ...]] = {
-    "Float": ("float",),
-    "Number": ("float", "int"),
-    "Discrete": ("int", "bool"),
-    "Value": ("float", "int", "bool"),
-    "Int": ("int",),
-    "Bool": ("bool",),
-}
 
 
 @dataclass(frozen=True)
@@ -107,7 +98,7 @@ def row(
     op = operations()[name]
     if kinds is None:
         given = [a.kind for a in op.arguments if a.kind]
-        kinds = _KINDS[next((kind for kind in given if kind != "Bool"), given[0] if given else "Value")]
+        kinds = KINDS[next((kind for kind in given if kind != "Bool"), given[0] if given else "Value")]
     smooth = op.algebra is not Algebra.NONDIFFERENTIABLE and any(op.float_results)
     ROWS[name] = Row(
         op,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from burnpy.backend.dtypes import float64
+from burnpy.backend.primitives import INEXACT
 from burnpy.func import grad, hvp, jvp
 from burnpy.tensor.generator import manual_seed
 from burnpy.tensor.tensor import Tensor
@@ -62,7 +63,7 @@ class Case:
         ]
         self._kept: dict[Any, Arrays] = {}
         out = flat(self.run(self.f, self.tensors()))
-        self.float_results = [k for k, x in enumerate(out) if x.kind == "float"]
+        self.float_results = [k for k, x in enumerate(out) if x.kind in INEXACT]
         self.weights = [self.rng.uniform(0.5, 1.5, out[k].shape) for k in self.float_results]
 
     def arrays(self, variant: int = 0) -> Arrays:

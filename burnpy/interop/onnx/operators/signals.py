@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import int64
+from burnpy.backend.dtypes import int64, part_dtype
 from burnpy.fft import transforms
-from burnpy.fft.complex_tensor import ComplexTensor
 from burnpy.interop.onnx.operators.table import (
     HOST,
     GraphWriter,
@@ -23,6 +22,7 @@ from burnpy.interop.onnx.operators.table import (
     operator,
     tensor,
 )
+from burnpy.tensor.complex_parts import complex as join
 from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor import Tensor
 
@@ -46,16 +46,12 @@ def dft(
     imag = x[..., 1] if x.shape[-1] == 2 else None
     size = length[0] if length else 2 * (x.shape[dim] - 1) if inverse and onesided else x.shape[dim]
     if inverse and onesided:
-        signal = transforms.irfft(_complex(real, imag), n=size, dim=dim)
+        signal = transforms.irfft(join(real, imag), n=size, dim=dim)
         return signal.unsqueeze(-1)
     f: Any = transforms.ifft if inverse else transforms.fft
-    spectrum = f(_complex(real, imag), n=size, dim=dim)
+    spectrum = f(join(real, imag), n=size, dim=dim)
     out = stack([spectrum.real, spectrum.imag], dim=-1)
     return out.narrow(dim, 0, size // 2 + 1) if onesided else out
-
-
-def _complex(real: Value, imag: Value) -> Any:
-    return ComplexTensor(real, real.zeros_like() if imag is None else imag)
 
 
 @operator("STFT")
@@ -167,20 +163,37 @@ def multinomial(x: Value, *, dtype: int = 6, sample_size: int = 1, seed: float =
     return cast(x.softmax(dim=-1).multinomial(sample_size, replacement=True), onnx_dtype(dtype))
 
 
+def write_complex(g: GraphWriter, real: Operand | str, imag: Operand | str) -> str:
+    """Join the parts of complex numbers along a last dimension: in ONNX, complex numbers are pairs."""
+    return g.node("Concat", *[g.node("Unsqueeze", x, g.sizes((-1,))) for x in (real, imag)], axis=-1)  # type: ignore[no-any-return]  # a name
+
+
+def write_real(g: GraphWriter, z: Operand) -> str:
+    """Take the real part of pairs."""
+    return g.node("Gather", z, g.constant(0, int64), axis=-1)  # type: ignore[no-any-return]  # a name
+
+
+def write_imag(g: GraphWriter, z: Operand) -> str:
+    """Take the imaginary part of pairs."""
+    return g.node("Gather", z, g.constant(1, int64), axis=-1)  # type: ignore[no-any-return]  # a name
+
+
+def write_complex_abs(g: GraphWriter, z: Operand) -> str:
+    """Compute the length of pairs."""
+    return g.node("ReduceL2", z, g.sizes((-1,)), keepdims=0)  # type: ignore[no-any-return]  # a name
+
+
 @only(since=20)
-def write_fft(g: GraphWriter, real: Operand, imag: Operand, dims: Any, inverse: bool, norm: str) -> Any:
+def write_fft(g: GraphWriter, z: Operand, dims: Any, inverse: bool, norm: str) -> Any:
     """Write a DFT along each dimension of a complex array."""
-    pair = [g.node("Unsqueeze", part, g.sizes((len(real.shape),))) for part in (real, imag)]
-    factor = _factor(math.prod(real.shape[d] for d in dims), inverse, norm)
-    return _parts(g, _dft(g, g.node("Concat", *pair, axis=len(real.shape)), dims, inverse), real, factor)
+    return _scaled(g, _dft(g, z, dims, inverse), z, _factor(math.prod(z.shape[d] for d in dims), inverse, norm))
 
 
 @only(since=20)
 def write_fft_real(g: GraphWriter, x: Operand, dims: Any, inverse: bool, norm: str) -> Any:
     """Write a DFT along each dimension of a real array."""
     whole = g.node("Unsqueeze", x, g.sizes((len(x.shape),)))
-    factor = _factor(math.prod(x.shape[d] for d in dims), inverse, norm)
-    return _parts(g, _dft(g, whole, dims, inverse), x, factor)
+    return _scaled(g, _dft(g, whole, dims, inverse), x, _factor(math.prod(x.shape[d] for d in dims), inverse, norm))
 
 
 @only(since=20)
@@ -188,23 +201,21 @@ def write_rfft(g: GraphWriter, x: Operand, dims: Any, norm: str) -> Any:
     """Write a DFT to half the spectrum along the last of ``dims``, and others along the rest."""
     half = g.node("Unsqueeze", x, g.sizes((len(x.shape),)))
     half = g.node("DFT", half, None, g.constant(dims[-1], int64), onesided=1)
-    factor = _factor(math.prod(x.shape[d] for d in dims), False, norm)
-    return _parts(g, _dft(g, half, dims[:-1], False), x, factor)
+    return _scaled(g, _dft(g, half, dims[:-1], False), x, _factor(math.prod(x.shape[d] for d in dims), False, norm))
 
 
 @only(since=20)
-def write_irfft(g: GraphWriter, real: Operand, imag: Operand, dims: Any, size: int, norm: str) -> Any:
+def write_irfft(g: GraphWriter, z: Operand, dims: Any, size: int, norm: str) -> Any:
     """Write an inverse DFT of the whole spectrum along the last of ``dims``, after those along the others."""
-    last, half = dims[-1], real.shape[dims[-1]]
-    pair = [g.node("Unsqueeze", part, g.sizes((len(real.shape),))) for part in (real, imag)]
-    spectrum = _dft(g, g.node("Concat", *pair, axis=len(real.shape)), dims[:-1], True)
-    sign = g.node("Concat", *[g.node("Unsqueeze", g.constant(k, real.dtype), g.sizes((0,))) for k in (1, -1)], axis=0)
+    last, half, dtype = dims[-1], z.shape[dims[-1]], part_dtype(z.dtype)
+    spectrum = _dft(g, z, dims[:-1], True)
+    sign = g.node("Concat", *[g.node("Unsqueeze", g.constant(k, dtype), g.sizes((0,))) for k in (1, -1)], axis=0)
     ends = g.sizes((size - half,)), g.sizes((0,)), g.sizes((last,)), g.sizes((-1,))
     mirrored = g.node("Mul", g.node("Slice", spectrum, *ends), sign)
     kept = g.node("Slice", spectrum, g.sizes((0,)), g.sizes((min(half, size // 2 + 1),)), g.sizes((last,)))
     whole = g.node("Concat", kept, mirrored, axis=last)
-    count = math.prod(real.shape[d] for d in dims[:-1]) * size
-    return _parts(g, _dft(g, whole, (last,), True), real, _factor(count, True, norm))[0]
+    count = math.prod(z.shape[d] for d in dims[:-1]) * size
+    return write_real(g, _scaled(g, _dft(g, whole, (last,), True), z, _factor(count, True, norm)))
 
 
 def _dft(g: GraphWriter, x: str, dims: Any, inverse: bool) -> str:
@@ -219,8 +230,6 @@ def _factor(count: int, inverse: bool, norm: str) -> float:
     return float(count**power if inverse else count**-power)
 
 
-def _parts(g: GraphWriter, pair: str, like: Operand, factor: float) -> tuple[str, str]:
-    """Return the real and the imaginary part, times a factor."""
-    scaled = pair if factor == 1.0 else g.node("Mul", pair, g.constant(factor, like.dtype))
-    real, imag = [g.node("Gather", scaled, g.constant(k, int64), axis=-1) for k in (0, 1)]
-    return real, imag
+def _scaled(g: GraphWriter, pair: Any, like: Operand, factor: float) -> Any:
+    """Return pairs times a factor."""
+    return pair if factor == 1.0 else g.node("Mul", pair, g.constant(factor, part_dtype(like.dtype)))

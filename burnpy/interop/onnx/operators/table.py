@@ -176,7 +176,7 @@ def cast(x: Value, dtype: Any) -> Value:
     return (x if isinstance(x, Tensor) else x.float()).to_dtype(target)
 
 
-DTYPES = {row.onnx: name for name, row in dtypes.DTYPES.items()}
+DTYPES = {row.onnx: name for name, row in dtypes.DTYPES.items() if row.kind != "complex"}
 """The dtypes by their numbers in ``TensorProto.DataType``."""
 
 

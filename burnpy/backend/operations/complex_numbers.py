@@ -1,0 +1,98 @@
+"""Complex numbers, their parts, and the functions of them that are not holomorphic.
+
+Inside of `Autodiff` and `Forward` a gradient pairs with a tangent as Re(Σ g · t), without a conjugate, so that the
+rules of holomorphic operations are those of floats. Whoever hands gradients in or out conjugates them
+(`burnpy.autodiff.conjugation`), since users expect ∂L/∂Re + i ∂L/∂Im.
+Source: JAX, ``jax/_src/lax/lax.py``; K. Kreutz-Delgado, The Complex Gradient Operator and the CR-Calculus, 2009.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burnpy.backend.dtypes import part_dtype
+from burnpy.backend.errors import no_complex_arrays
+from burnpy.backend.operations import OperationsBase
+from burnpy.backend.primitives import Complex, Float, Inexact
+from burnpy.backend.rules import SHIFTED
+from burnpy.backend.schema import GENERAL, LINEAR, derived
+
+
+def magnitude(b: Any, x: Inexact) -> Float:
+    """Return the absolute values of floats or of complex numbers."""
+    return b.complex_abs(x) if x.dtype.kind == "c" else b.abs(x)
+
+
+def zeros_like(b: Any, x: Float) -> Float:
+    """Return zeros of the shape and dtype of x."""
+    return b.full(x.shape, 0.0, x.dtype)
+
+
+class ComplexNumbers(OperationsBase):
+    """Complex primitives and their parts; the parts of complex64 are float32, those of complex128 float64.
+
+    A backend with complex arrays sets `Backend.complex_arrays` and writes `complex`, `real` and `imag`.
+    """
+
+    @derived(
+        LINEAR,
+        like="real",
+        flops=0,
+        vjp=(lambda i, g: i.real(g), lambda i, g: i.neg(i.imag(g))),
+        batch=SHIFTED,
+        onnx="signals.complex",
+    )
+    def complex(self, real: Float, imag: Float) -> Complex:
+        """Return real + i imag, of two floats of one shape and one dtype of 32 or 64 bits."""
+        raise no_complex_arrays(self)
+
+    @derived(
+        LINEAR,
+        like="z",
+        view="z",
+        flops=0,
+        vjp=lambda i, g: i.complex(g, zeros_like(i, g)),
+        batch=SHIFTED,
+        onnx="signals.real",
+    )
+    def real(self, z: Complex) -> Float:
+        """Return the real part."""
+        raise no_complex_arrays(self)
+
+    @derived(
+        LINEAR,
+        like="z",
+        view="z",
+        flops=0,
+        vjp=lambda i, g: i.complex(zeros_like(i, g), i.neg(g)),
+        batch=SHIFTED,
+        onnx="signals.imag",
+    )
+    def imag(self, z: Complex) -> Float:
+        """Return the imaginary part."""
+        raise no_complex_arrays(self)
+
+    @derived(LINEAR, elementwise=True, vjp=lambda i, g: i.conj(g))
+    def conj(self, z: Complex) -> Complex:
+        """Return the complex conjugate."""
+        return self.complex(self.real(z), self.neg(self.imag(z)))
+
+    @derived(GENERAL, like="z", flops=4, batch=SHIFTED, onnx="signals.complex_abs")
+    def complex_abs(self, z: Complex) -> Float:
+        """Return the magnitude √(a² + b²), without overflow; at 0 its derivatives of all orders are 0."""
+        return self.hypot(self.real(z), self.imag(z))
+
+    @derived(GENERAL, like="z", flops=6, batch=SHIFTED)
+    def angle(self, z: Complex) -> Float:
+        """Return the angle in radians, from -π to π; at 0 its derivatives are 0."""
+        return self.atan2(self.imag(z), self.real(z))
+
+
+def unit(b: Any, z: Inexact) -> Inexact:
+    """Return the numbers of magnitude 1 in the same direction, and 0 for 0."""
+    if z.dtype.kind != "c":
+        return b.sign(z)
+    size = b.complex_abs(z)
+    none = b.eq(size, 0.0)
+    size = b.where(none, b.full((), 1.0, part_dtype(z.dtype)), size)
+    return b.where(b.discrete.bitwise_not(none), b.div(z, b.complex(size, zeros_like(b, size))), 0.0)
