@@ -35,6 +35,7 @@ LAYERS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "many members": (lambda dtype: layer(32, 32, padding=1, dtype=dtype), (20, 32, 4, 4)),
     "groups": (lambda dtype: layer(80, 80, groups=2, padding=1, dtype=dtype), (2, 80, 6, 5)),
     "depthwise": (lambda dtype: layer(24, 24, groups=24, padding=1, dtype=dtype), (8, 24, 7, 7)),
+    "one column": (lambda dtype: layer(9, 7, (5, 3), padding=(2, 1), dtype=dtype), (2, 9, 150, 1)),
     "no bias": (lambda dtype: layer(40, 33, padding=1, bias=False, dtype=dtype), (2, 40, 7, 7)),
 }
 FOLLOWING: dict[str, Any] = {

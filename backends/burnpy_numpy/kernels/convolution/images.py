@@ -32,7 +32,17 @@ from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.convolution.channel_blocks import Epilogue, add_products, computed, others_of, parameters_of
 from burnpy_numpy.kernels.convolution.channel_lanes import convolve_lanes, uses_lanes, weight_gradient_lanes
-from burnpy_numpy.kernels.convolution.tiles import Tables, Where, Windows, windows
+from burnpy_numpy.kernels.convolution.tiles import (
+    SWAP_CHANNELS,
+    Swap,
+    Tables,
+    Where,
+    Windows,
+    pairs_swapped,
+    swap_of,
+    swapped,
+    windows,
+)
 from burnpy_numpy.kernels.kernel import kernels_enabled, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 
@@ -164,6 +174,11 @@ def convolve(
     if not _suits(x, weight, shape, counts) or (bias is not None and bias.dtype is not x.dtype):
         return None
     result = (len(x), shape[0], *counts)
+    swap = swap_of(x.shape, result, shape, x.itemsize, uses_lanes(x, result, where, groups, False))
+    if swap is Swap.VIEWS or (swap is not None and out is None):
+        memory = None if out is None else out.reshape(result).swapaxes(2, 3)
+        turned = convolve(b, swapped(x), swapped(weight), bias, pairs_swapped(where), groups, memory, epilogue)
+        return None if turned is None else swapped(turned)
     by_lanes = convolve_lanes(b, x, weight, bias, result, where, groups, False, out, epilogue)
     if by_lanes is not None or counts[1] < NARROW:
         return by_lanes
@@ -180,8 +195,11 @@ def has_kernel(x: Any, weight: Any, where: Where, groups: int) -> bool:
     """Return whether `convolve` has a kernel for arrays of the shapes and dtype of these, if all is finite."""
     counts = window_counts(x.shape, (weight.shape[2], weight.shape[3]), *where)
     shape = (len(x), weight.shape[0], *counts)
-    suits = _suits(x, weight, weight.shape, counts)
-    return suits and (counts[1] >= NARROW or uses_lanes(x, shape, where, groups, False))
+    if not _suits(x, weight, weight.shape, counts):
+        return False
+    lanes = uses_lanes(x, shape, where, groups, False)
+    swap = swap_of(x.shape, shape, weight.shape, x.itemsize, lanes)
+    return swap is Swap.VIEWS or (swap is None and (lanes or counts[1] >= NARROW))
 
 
 def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where: Where, groups: int) -> Any:
@@ -197,7 +215,12 @@ def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where:
     """
     if not _suits(grad, x, shape, grad.shape[2:]):
         return None
-    out = weight_gradient_lanes(b, grad, x, shape, where, groups)
+    swap = swap_of(x.shape, grad.shape, shape, x.itemsize, False)
+    out = None if swap is Swap.VIEWS else weight_gradient_lanes(b, grad, x, shape, where, groups)
+    if out is None and swap is not None:
+        turned = (*shape[:2], *shape[:1:-1])
+        by_weight = run_weight_gradient(b, swapped(grad), swapped(x), turned, pairs_swapped(where), groups)
+        return None if by_weight is None else swapped(by_weight)
     if out is not None or grad.shape[3] < NARROW:
         return out
     tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
@@ -221,6 +244,11 @@ def input_gradient(b: NumPyConvolution, grad: Any, weight: Any, shape: Shape, wh
     """
     if not _suits(grad, weight, weight.shape, grad.shape[2:]):
         return None
+    lanes = uses_lanes(grad, shape, where, groups, True)
+    if weight.shape[1] >= SWAP_CHANNELS and swap_of(shape, grad.shape, weight.shape, grad.itemsize, lanes):
+        turned = (*shape[:2], *shape[:1:-1])
+        out = input_gradient(b, swapped(grad), swapped(weight), turned, pairs_swapped(where), groups)
+        return None if out is None else swapped(out)
     out = convolve_lanes(b, grad, weight, None, shape, where, groups, True)
     if out is not None or grad.shape[3] < NARROW or not np.isfinite(weight).all():
         return out

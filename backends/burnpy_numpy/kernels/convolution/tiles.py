@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from enum import Enum
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,6 +19,9 @@ Where: TypeAlias = tuple[Pair, Pair, Pair]
 
 _NO_SOURCE = np.iinfo(np.int64).min
 """The source of a pair that a stride leaves out."""
+_SWAP_GAIN, _SWAP_PRODUCTS, SWAP_CHANNELS = 1.25, 32, 8
+"""The gain and the number of products for an element from which images are copied with rows and columns swapped, and
+the number of channels of the input from which the gradient by it is computed with swapped ones."""
 
 
 class Tiles(NamedTuple):
@@ -355,6 +359,43 @@ def row_efficiency(count: int, itemsize: int) -> float:
 def _row_width(count: int, lanes: int) -> int:
     """Return the number of neighbours in a vector, for rows of some length: a power of 2."""
     return min(lanes, 1 << (count.bit_length() - 1))
+
+
+class Swap(Enum):
+    """How rows and columns of images are swapped."""
+
+    VIEWS = "views"
+    COPIES = "copies"
+
+
+def swap_of(source: Shape, result: Shape, weight: Shape, itemsize: int, lanes: bool) -> Swap | None:
+    """Return how to swap rows and columns, so that rows are long; None where that is no faster.
+
+    Args:
+        source: the shape of the input.
+        result: the shape of the result.
+        weight: the shape of the weight.
+        itemsize: the size of an element in bytes.
+        lanes: whether vectors of channels take less time as long as nothing is swapped.
+    """
+    rows, row = result[2:]
+    if row >= rows:
+        return None
+    if source[3] == row == 1:
+        return Swap.VIEWS
+    gains = row <= 2 if lanes else row_efficiency(rows, itemsize) > _SWAP_GAIN * row_efficiency(row, itemsize)
+    return Swap.COPIES if gains and math.prod(weight[1:]) >= _SWAP_PRODUCTS else None
+
+
+def swapped(x: Any) -> Any:
+    """Return images or a weight with rows and columns swapped."""
+    return np.ascontiguousarray(x.swapaxes(2, 3))
+
+
+def pairs_swapped(where: Where) -> Where:
+    """Return stride, padding and dilation with those of rows and columns swapped."""
+    stride, padding, dilation = [(right, down) for down, right in where]
+    return stride, padding, dilation
 
 
 @lru_cache(maxsize=256)
