@@ -7,6 +7,7 @@ is laid out anew but the elements that a stride selects.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +27,9 @@ _MIN_CHANNELS = 12
 """The number of channels from which this is faster."""
 _COLUMNS = 1 << 19 if COUNT == 1 else 1 << 21
 """The size of a block's columns in bytes; `cpu_threads.BLOCK` explains why it is larger with several threads."""
+_FEW_WINDOWS, _FEW_PRODUCTS, _TINY_PRODUCTS = 32, 1 << 21, 1 << 16
+"""The numbers of windows and of products up to which the weight of a convolution stays as it lies; and the number of
+products for more windows."""
 _SMALL_PLANE = 256
 """The number of pixels up to which a convolution of one element has one product for the gradient by its weight."""
 _TINY = 1 << 12
@@ -41,12 +45,16 @@ class NumPyConvolution(ArrayBackend):
     _columns_bytes = 1 << 18 if COUNT == 1 else 1 << 20
 
     def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
+        if has_few_windows(x, weight, (stride, padding, dilation), groups):
+            return self._call(_few_windows, x, weight, None, (stride, padding, dilation))
         out = self._kernel_conv2d(x, weight, None, stride, padding, dilation, groups)
         return self._conv2d_by_products(x, weight, stride, padding, dilation, groups) if out is None else out
 
     def conv2d_bias(
         self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
+        if has_few_windows(x, weight, (stride, padding, dilation), groups):
+            return self._call(_few_windows, x, weight, bias, (stride, padding, dilation))
         out = self._kernel_conv2d(x, weight, bias, stride, padding, dilation, groups)
         if out is not None:
             return out
@@ -121,6 +129,14 @@ def _pointwise(x: Any, weight: Shape, padding: Pair, groups: int) -> bool:
 def fits(x: Any, groups: int) -> bool:
     """Return whether x has many channels (its second dimension), one group, and a dtype that BLAS multiplies."""
     return groups == 1 and x.shape[1] >= _MIN_CHANNELS and (x.dtype is float32 or x.dtype is float64)
+
+
+def has_few_windows(x: Any, weight: Any, where: tuple[Pair, Pair, Pair], groups: int) -> bool:
+    """Return whether a convolution has so few windows that a weight is not laid out anew for it."""
+    windows = len(x) * math.prod(window_counts(x.shape, weight.shape[2:], *where))
+    most = _FEW_PRODUCTS if windows <= _FEW_WINDOWS else _TINY_PRODUCTS
+    usual = groups == 1 and (x.dtype is float32 or x.dtype is float64) and weight.dtype is x.dtype
+    return usual and 0 < windows * weight.size <= most
 
 
 def all_finite(weight: Any) -> bool:
@@ -210,6 +226,24 @@ def _forward(x: Any, weight: Any, bias: Any, where: tuple[Pair, Pair, Pair]) -> 
 
     shared(work, shape[0], positions * matrix.shape[0], products=True)
     return out.reshape((shape[0], o, *counts))
+
+
+def _few_windows(x: Any, weight: Any, bias: Any, where: tuple[Pair, Pair, Pair]) -> Any:
+    """Return a convolution as products of the weight as it lies and matrices with a column for each window."""
+    size, (stride, padding, dilation) = weight.shape[2:], where
+    counts = window_counts(x.shape, size, *where)
+    if padding != (0, 0):
+        whole = np.zeros(padded_shape(x.shape, size, *where, counts), x.dtype)
+        whole[:, :, padding[0] : padding[0] + x.shape[2], padding[1] : padding[1] + x.shape[3]] = x
+        x = whole
+    member, channel, down, across = x.strides
+    steps = down * dilation[0], across * dilation[1], down * stride[0], across * stride[1]
+    under = as_strided(x, (*x.shape[:2], *size, *counts), (member, channel, *steps))
+    columns = under.reshape((len(x), -1, counts[0] * counts[1]))
+    out = np.matmul(weight.reshape((len(weight), -1)), columns)
+    if bias is not None:
+        np.add(out, bias[:, None], out)
+    return out.reshape((len(x), len(weight), *counts))
 
 
 def _by_input(grad: Any, weight: Any, shape: Shape, where: tuple[Pair, Pair, Pair]) -> Any:

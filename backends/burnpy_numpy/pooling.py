@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.operations.convolution import Pair, window_counts
+from burnpy.backend.operations.convolution import Pair, inside, padded_shape, window_counts
 from burnpy.backend.operations.pooling import adaptive_windows
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
@@ -20,7 +20,7 @@ _MAXIMUM: Any = np.maximum
 
 
 class NumPyPooling(ArrayBackend):
-    """Pooling by kernels, else max pooling without padding (and, for the gradient, without overlap) in blocks.
+    """Pooling by kernels, else max pooling (its gradient without padding and overlap) in blocks.
 
     Other cases use the implementation of `burnpy_array`. Adaptive averages are matrix products, in which an infinity or
     NaN would be multiplied by the zeros of other windows: if the result is not finite, it is computed again by that
@@ -33,13 +33,14 @@ class NumPyPooling(ArrayBackend):
             out = kernels.run_max_pool(x, counts, kernel, stride, padding, dilation)
             if out is not None:
                 return out
-        if (
-            x.size
-            and padding == (0, 0)
-            and all(_rest(x.shape, counts, kernel, stride, dilation, n) >= 0 for n in (0, 1))
-        ):
-            return self._call(_forward, x, counts, kernel, stride, dilation)
-        return super().max_pool2d(x, kernel, stride, padding, dilation, ceil_mode)
+        if 0 in (x.size, *counts):
+            return super().max_pool2d(x, kernel, stride, padding, dilation, ceil_mode)
+        whole = padded_shape(x.shape, kernel, stride, padding, dilation, counts)
+        if whole != x.shape:
+            padded = np.full(whole, -math.inf, x.dtype)
+            padded[inside(x.shape, padding)] = x
+            x = padded
+        return self._call(_forward, x, counts, kernel, stride, dilation)
 
     def max_pool2d_indices(
         self, x: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool

@@ -13,7 +13,7 @@ from burnpy.backend.backend import operations as schema
 from burnpy.backend.plans.recording import Node, Recording, Ref, mapped, refs_in
 
 operations = cache(schema)
-_REPEATED = ("accumulate", "accumulate_slice", "accumulate_index", "foreach", "full")
+REPEATED = ("accumulate", "accumulate_slice", "accumulate_index", "foreach", "full")
 """Operations whose results may be overwritten later, so that two equal ones are not computed as one."""
 
 
@@ -32,7 +32,7 @@ def simplified(recording: Recording) -> tuple[list[Node], list[Ref]]:
     for node in recording.nodes:
         args = mapped(node.args, current)
         new = Node(node.name, args, node.results, node.effect, node.line)
-        if not node.effect and node.name not in _REPEATED:
+        if not node.effect and node.name not in REPEATED:
             earlier = seen.setdefault((node.name, _key(args)), new)
             if earlier is not new:
                 for ref, same in zip(refs_in(node.results), refs_in(earlier.results), strict=True):

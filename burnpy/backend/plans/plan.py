@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from time import perf_counter
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.plans.explain import PlanExplanation, parts_of
 from burnpy.backend.plans.graph import simplified
 from burnpy.backend.plans.loops import StepLoop, unrolled
 from burnpy.backend.plans.recording import Recording
-from burnpy.backend.plans.rewriting import activated, divided, folded, rewritten, turned, unbiased
+from burnpy.backend.plans.rewriting import activated, divided, folded, prepared, rewritten, turned, unbiased
 from burnpy.backend.plans.writer import Writer, numbers_in
 from burnpy.backend.primitives import Value
 
@@ -28,6 +29,8 @@ class Plan:
             operations give.
         donated: the positions of inputs whose memory outputs may take.
         unroll: whether operations on few elements are computed one number at a time, see `unrolled`.
+        fixed: the primitives of inputs that are the same in each replay, by their positions. What depends on them and
+            on constants alone is computed once.
 
     >>> from burnpy.backend.decorators.recorded import Recorded
     >>> recorder, one = Recorded.unregistered(NumPy()), NumPy().full((2,), 1.0, NumPy().full((), 0.0, "float32").dtype)
@@ -44,12 +47,17 @@ class Plan:
         fuse: bool = True,
         donated: Set[int] = frozenset(),
         unroll: bool = False,
+        fixed: Mapping[int, Any] = MappingProxyType({}),
     ) -> None:
         start = perf_counter()
         self.recording = recording
         self.device = device
         nodes, outputs = simplified(recording)
         constants = dict(recording.constants)
+        if fixed:
+            known = constants | {recording.inputs[k].number: x for k, x in fixed.items()}
+            nodes, once = prepared(nodes, outputs, known, device)
+            constants |= once
         executor = device.executor() if fuse else None
         if executor is not None:
             nodes = divided(turned(nodes, recording), recording)

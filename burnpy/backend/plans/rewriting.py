@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Container, Sequence, Set
+from collections.abc import Container, Mapping, Sequence, Set
 from typing import Any
 
 from burnpy.backend.plans.executor import Executor
 from burnpy.backend.plans.fusing import DTYPES, LONGEST
-from burnpy.backend.plans.graph import operations
+from burnpy.backend.plans.graph import REPEATED, operations
 from burnpy.backend.plans.recording import Node, Recording, Ref, mapped, refs_in
 from burnpy.backend.primitives import Dims, Key, Shape
 
@@ -162,6 +162,48 @@ def folded(nodes: Sequence[Node], outputs: Sequence[Ref], device: Any) -> tuple[
         else:
             kept.append(node)
     return kept, known
+
+
+def prepared(
+    nodes: Sequence[Node], outputs: Sequence[Ref], fixed: Mapping[int, Any], device: Any
+) -> tuple[list[Node], dict[int, Any]]:
+    """Return the nodes without those that depend on fixed values alone, and the primitives of these, such as weights
+    in another order.
+
+    Results that take more memory than what they are computed from are left to each replay.
+
+    Args:
+        nodes: the nodes.
+        outputs: the outputs, which must be new memory and are left.
+        fixed: the primitives that are the same in each replay, by the numbers of their values.
+        device: the device that computes.
+    """
+    known, made, kept = dict(fixed), dict[int, Any](), list[Node]()
+    returned = {ref.number for ref in outputs}
+    for node in nodes:
+        ref = node.results
+        if ref.__class__ is Ref and ref.number not in returned and _once(node, ref, known):
+            args = mapped(node.args, lambda x: known[x.number])
+            known[ref.number] = made[ref.number] = getattr(device, node.name)(*args)
+        else:
+            kept.append(node)
+    return kept, made
+
+
+def _once(node: Node, ref: Ref, known: Container[int]) -> bool:
+    """Return whether a node may be computed once from known values."""
+    op, given = operations().get(node.name), refs_in(node.args)
+    if op is None or node.effect or node.draws or op.consumes or node.name in REPEATED or not given:
+        return False
+    return all(x.number in known for x in given) and _bytes(ref) <= max(sum(map(_bytes, given)), _SMALL)
+
+
+_SMALL = 1 << 12
+"""The size in bytes up to which a result is computed once even if it is larger than its arguments."""
+
+
+def _bytes(ref: Ref) -> int:
+    return math.prod(ref.shape) * ref.dtype.itemsize
 
 
 def _constant(node: Node, known: Container[int]) -> bool:

@@ -18,7 +18,7 @@ from burnpy.backend.plans.explain import PlanExplanation
 from burnpy.func.compiling.captured import captured
 from burnpy.func.compiling.places import Captured
 from burnpy.func.compiling.recorded_calls import Call, RecordedCall, compare, recorded
-from burnpy.func.pytree import Structure, describe_tree, is_registered, paths
+from burnpy.func.pytree import Structure, describe_tree, flatten, is_registered, paths
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.levels import open_levels
 from burnpy.tensor.tensor_base import TensorBase
@@ -113,13 +113,13 @@ class Compiled(Generic[P, T]):
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Return the call with these arguments; a call of a module gets the module itself as its first one."""
-        if self._module is not None:
-            args = (self._module, *args)
-        return Call(args, kwargs, self._donated)
+        if self._module is None:
+            return Call(args, kwargs, self._donated)
+        return Call((self._module, *args), kwargs, self._donated, len(flatten(self._module, whole=True)[0]))
 
     def _plan(self, call: Call) -> RecordedCall:
         """Return the plan for a call; recorded if there is none."""
-        key = (call.key, current_mode())
+        key = (call.key, current_mode(), call.identities)
         found = _matching(self._known.get(key, ()), call)
         if found is None:
             f: Any = _called if self._module is not None else self._f
@@ -150,7 +150,7 @@ class Compiled(Generic[P, T]):
             self._warned = True
             warnings.warn(
                 f"{self!r} has {count} plans, of at most {self._max_plans} that it keeps; "
-                f"{self._changed((call.key, current_mode()), call)}",
+                f"{self._changed((call.key, current_mode(), call.identities), call)}",
                 RuntimeWarning,
                 stacklevel=4,
             )

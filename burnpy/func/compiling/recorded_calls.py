@@ -46,16 +46,22 @@ _RETURNED = (*_STATIC, float, complex, type, enum.Enum, np.dtype, np.generic, Ba
 class Call:
     """The arguments of one call: the leaves of their trees, and what distinguishes plans."""
 
-    __slots__ = ("args", "donated", "inline", "key", "kwargs", "leaves", "structure")
+    __slots__ = ("args", "donated", "identities", "inline", "key", "kwargs", "leaves", "own", "structure")
 
     def __init__(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], donated: Mapping[str, int] = MappingProxyType({})
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        donated: Mapping[str, int] = MappingProxyType({}),
+        own: int = 0,
     ) -> None:
         self.args, self.kwargs = args, kwargs
         self.leaves, self.structure = flatten((args, kwargs), whole=True)
         self.inline = False
         self.key = tuple([self._key(leaf) for leaf in self.leaves])
         self.donated = donated  #: the names and positions of the parameters whose arguments are donated
+        self.own = own  #: the number of the first leaves that are a compiled module's own
+        self.identities = tuple([id(leaf._primitive) for leaf in self.leaves[:own] if isinstance(leaf, TensorBase)])
 
     def values(self, inputs: Sequence[int], device: Any) -> list[Any]:
         """Return the primitives of the plain device in the leaves that are inputs."""
@@ -127,7 +133,7 @@ class RecordedCall:
         kept = {leaf.input for leaf in results if leaf.__class__ is OutputLeaf}
         self._donated = sorted(donated - kept)  # the arguments that are tensors, are donated and are no results
         self._free = [k for k, number in enumerate(inputs) if number in self._donated]
-        self._guard = of_arguments(call.leaves, inputs, plan.device)
+        self._guard = of_arguments(call.leaves, inputs, plan.device, call.own)
 
     def inputs_of(self, arguments: Any) -> tuple[list[Any], list[Any]] | None:
         """Return the leaves of the arguments of a call and the inputs of the plan; None if they are of another kind."""
@@ -199,7 +205,9 @@ def recorded(f: Callable[..., Any], call: Call) -> RecordedCall:
     given = _donated_leaves(call.structure, call.donated)
     donated = {number for number in given if isinstance(call.leaves[number], TensorBase)}
     free = {k for k, number in enumerate(inputs) if number in donated}
-    plan = Plan(recorder.recording, recorder.inner, donated=free)
+    own = {k: call.leaves[number] for k, number in enumerate(inputs) if number < call.own}
+    fixed = {k: primitive_of(leaf, recorder.inner) for k, leaf in own.items() if isinstance(leaf, TensorBase)}
+    plan = Plan(recorder.recording, recorder.inner, donated=free, fixed=fixed)
     plan.seconds = perf_counter() - start
     return RecordedCall(plan, name, call, inputs, results, structure, donated)
 
@@ -366,13 +374,14 @@ _ALONE = (lambda arrays, position: sys.getrefcount(arrays[position]))(_one, 0)
 """The count of references to an object that only a list holds, as `unshared` sees it."""
 
 
-def of_arguments(leaves: Sequence[Any], inputs: Sequence[int], device: Any) -> ArgumentGuard | None:
+def of_arguments(leaves: Sequence[Any], inputs: Sequence[int], device: Any, own: int) -> ArgumentGuard | None:
     """Return the guard of a plan; None if a leaf is on a device of several levels.
 
     Args:
         leaves: the leaves that the plan was made for.
         inputs: the numbers of those that are inputs of the plan.
         device: the device that computes, which makes primitives of numbers.
+        own: the number of the first leaves whose tensors must be those of the plan.
     """
     source = Source()
     values: dict[int, str] = {}
@@ -380,6 +389,8 @@ def of_arguments(leaves: Sequence[Any], inputs: Sequence[int], device: Any) -> A
         name = f"x{k}"
         cls = source.bind(leaf.__class__)
         if isinstance(leaf, TensorBase):
+            if k < own:
+                _refuse(source, f"{name}._primitive is not {source.bind(leaf._primitive)}")
             value = _tensor(source, name, cls, leaf)
             if value is None:
                 return None

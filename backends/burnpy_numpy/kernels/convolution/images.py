@@ -27,6 +27,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.convolution import window_counts
 from burnpy.backend.primitives import Shape
+from burnpy_numpy.convolution import has_few_windows
 from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
@@ -195,7 +196,7 @@ def has_kernel(x: Any, weight: Any, where: Where, groups: int) -> bool:
     """Return whether `convolve` has a kernel for arrays of the shapes and dtype of these, if all is finite."""
     counts = window_counts(x.shape, (weight.shape[2], weight.shape[3]), *where)
     shape = (len(x), weight.shape[0], *counts)
-    if not _suits(x, weight, weight.shape, counts):
+    if not _suits(x, weight, weight.shape, counts) or has_few_windows(x, weight, where, groups):
         return False
     lanes = uses_lanes(x, shape, where, groups, False)
     swap = swap_of(x.shape, shape, weight.shape, x.itemsize, lanes)

@@ -7,10 +7,14 @@ from typing import Any
 
 from burnpy.interop.onnx.operators.elementwise import gated
 from burnpy.interop.onnx.operators.table import GraphWriter, Operand, Value, arange, cast, like, only, operator
-from burnpy.tensor.joining import stack, where
+from burnpy.tensor.joining import cat, stack, where
 
 DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 """The activations of one direction."""
+
+
+GATES = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 3, 1)}
+"""The place among ONNX's gates of each of burnpy's."""
 
 
 class Direction:
@@ -23,10 +27,47 @@ class Direction:
         self.activations = activations
         w, r, b, self.peepholes = weights
         self.size = r.shape[-1]
-        self.input_weight, self.weight = w.T, r.T
         gates = w.shape[0]
-        self.input_bias: Any = 0.0 if b is None else b[:gates]
-        self.bias: Any = 0.0 if b is None else b[gates:]
+        by_input, by_state = (0.0, 0.0) if b is None else (b[:gates], b[gates:])
+        self.name = self._operation()
+        if self.name is None:
+            self.input_weight, self.weight, self.input_bias, self.bias = w.T, r.T, by_input, by_state
+        else:
+            self.input_weight, self.weight = [self._ordered(part.T) for part in (w, r)]
+            self.input_bias, self.bias = (
+                [0.0, 0.0] if b is None else [self._ordered(part) for part in (by_input, by_state)]
+            )
+
+    def _operation(self) -> str | None:
+        """Return the operation that computes all steps; None for other activations and settings."""
+        settings, names = self.settings, tuple([name for name, *_ in self.activations])
+        if settings["clip"] is not None or settings["input_forget"] or self.peepholes is not None:
+            return None
+        if self.kind == "RNN":
+            return "rnn" if names in (("Tanh",), ("Relu",)) else None
+        usual = names == DEFAULTS[self.kind] and (self.kind == "LSTM" or settings["linear_before_reset"])
+        return self.kind.lower() if usual else None
+
+    def _ordered(self, x: Value) -> Value:
+        """Return a weight or bias with the gates of its last dimension in burnpy's order."""
+        parts = self.parts(x)
+        return cat([parts[k] for k in GATES[self.kind]], dim=-1)
+
+    def states(self, sums: Value, state: Value, cell: Value, lengths: Value, reverse: bool) -> tuple[Value, Value]:
+        """Return the states and cells after each step, (steps, N, size), by the operation."""
+        counts = None if lengths is None else cast(lengths, "int64")._primitive
+        device, x, hidden, weight = sums.device, sums.transpose(0, 1), state._primitive, self.weight._primitive
+        if self.name == "lstm":
+            sequence = x + self.bias
+            states, cells, _ = device.lstm(sequence._primitive, hidden, cell._primitive, weight, counts, reverse)
+            return sums._like(states).transpose(0, 1), sums._like(cells).transpose(0, 1)
+        if self.name == "gru":
+            bias = like(sums, (3 * self.size,), 0.0) if isinstance(self.bias, float) else self.bias
+            states, _ = device.gru(x._primitive, hidden, weight, bias._primitive, counts, reverse)
+        else:
+            sequence, relu = x + self.bias, self.activations[0][0] == "Relu"
+            states = device.rnn(sequence._primitive, hidden, weight, counts, reverse, relu)
+        return sums._like(states).transpose(0, 1), cell
 
     def activated(self, k: int, x: Value) -> Value:
         """Return the k-th activation of x, after clipping."""
@@ -137,6 +178,11 @@ def _run(way: Direction, x: Value, lengths: Value, reverse: bool, begin: Sequenc
     inside = None
     if lengths is not None:
         inside = arange(steps, x.device).unsqueeze(1) < cast(lengths, "int64").unsqueeze(0)
+    if way.name is not None and steps and n:
+        states, cells = way.states(sums, state, cell, lengths, reverse)
+        end = 0 if reverse else steps - 1
+        last_cell = cells[end] if way.kind == "LSTM" else cell
+        return states if inside is None else where(inside.unsqueeze(2), states, 0.0), states[end], last_cell
     outs: list[Value] = [zeros] * steps
     for t in range(steps)[::-1] if reverse else range(steps):
         new, new_cell = way.step(sums[t], state, cell)

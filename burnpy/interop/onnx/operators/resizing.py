@@ -17,6 +17,9 @@ from burnpy.tensor.tensor import Tensor
 
 Array = NDArray[np.float64]
 
+MOST_COPIES = 8
+"""The factor up to which an enlarged tensor is a stack of copies."""
+
 NEAREST: dict[str, Callable[[Array], Array]] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
@@ -106,14 +109,14 @@ def resize(
     nearest_mode: str = "round_prefer_floor",
     opset: int,
 ) -> Value:
-    """Resize along axes, one after another."""
+    """Resize along axes, one after another; the last one first, whose elements lie together."""
     if opset < 11:
         return upsample(x, scales if roi is None else roi, mode=mode)
     dims = [axis % x.ndim for axis in (range(x.ndim) if axes is None else axes)]
     factors, targets = _scales(x, dims, scales, sizes, keep_aspect_ratio_policy)
     regions = [0.0] * len(dims) + [1.0] * len(dims) if roi is None or roi.size == 0 else roi.tolist()
     outside: Value = None
-    for k, dim in enumerate(dims):
+    for k, dim in reversed([*enumerate(dims)]):
         region = (regions[k], regions[len(dims) + k])
         size, target, scale = x.shape[dim], targets[k], factors[k]
         if size == target and scale == 1.0 and region == (0.0, 1.0):
@@ -125,7 +128,7 @@ def resize(
             outside = mask if outside is None else outside | mask
         if mode == "nearest":
             index = np.clip(NEAREST[nearest_mode](places), 0, size - 1).astype(np.int64)
-            x = x.index_select(dim, tensor(index, x.device))
+            x = _taken(x, dim, index)
             continue
         kernel, reach = (_linear, 1) if mode == "linear" else (_cubic(cubic_coeff_a), 2)
         matrix = weights(places, size, kernel, reach, min(scale, 1.0) if antialias else 1.0, bool(exclude_outside))
@@ -136,6 +139,14 @@ def resize(
     if outside is None:
         return x
     return x.masked_fill(outside.expand(*x.shape), extrapolation_value)
+
+
+def _taken(x: Value, dim: int, index: NDArray[np.int64]) -> Value:
+    """Return the elements of x along a dim, which are copies of all of x in many cases."""
+    factor = len(index) // max(1, x.shape[dim])
+    if 1 < factor <= MOST_COPIES and np.array_equal(index, np.arange(x.shape[dim]).repeat(factor)):
+        return stack([x] * factor, dim=dim + 1).flatten(dim, dim + 1)
+    return x.index_select(dim, tensor(index, x.device))
 
 
 def _scales(x: Value, dims: list[int], scales: Any, sizes: Ints | None, policy: str) -> tuple[list[float], list[int]]:

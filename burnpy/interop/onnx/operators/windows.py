@@ -46,6 +46,11 @@ class Windows:
         """All pads, as ONNX orders them."""
         return (*self.low, *self.high)
 
+    @property
+    def halves(self) -> bool:
+        """Whether padding is the same on both sides and at most half of the windows, as `max_pool2d` takes it."""
+        return self.low == self.high and all(0 <= 2 * p <= k for p, k in zip(self.low, self.kernel, strict=True))
+
     def padded(self, x: Value, value: float = 0.0) -> Value:
         """Return x with its padding."""
         n = len(self.kernel)
@@ -133,6 +138,8 @@ def max_pool(
     w = Windows(x, kernel_shape, strides, dilations, pads, auto_pad)
     floats = x if isinstance(x, Tensor) else cast(x, "float64")
     cut = _counts(w, x.shape[2:], bool(ceil_mode))
+    if outputs == 1 and w.halves and cut == _counts(w, x.shape[2:], False):
+        return cast(w.call("max_pool", floats, w.one(w.kernel), padding=w.one(w.low)), x.dtype)
     whole = _fitted(w, floats, cut, -math.inf)
     if outputs == 1:
         return cast(w.call("max_pool", whole, w.one(w.kernel)), x.dtype)
