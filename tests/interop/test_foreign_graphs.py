@@ -236,3 +236,27 @@ def test_half_pixels_of_tensorflow() -> None:
     assert out.reshape(-1).tolist() == [0.0, 1.0, 1.0, 2.0, 3.0, 3.0]
     with pytest.raises((LoadingError, ArgumentError)):
         resize(x, None, np.array([1, 1, 1, 1.5]), coordinate_transformation_mode="other", opset=13)
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_recurrent_networks_with_all_inputs_and_with_few(tmp_path: Path, kind: str, direction: str, full: bool) -> None:
+    """Whole sequences are one operation, with lengths as well."""
+    ways, size, gates = 1 + (direction == "bidirectional"), 5, {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
+    shapes: dict[str, tuple[int, ...]] = {"x": (6, 4, 3), "w": (ways, gates * size, 3), "r": (ways, gates * size, size)}
+    if full:
+        shapes |= {"b": (ways, 2 * gates * size), "n": (4,), "h": (ways, 4, size), "c": (ways, 4, size)}
+    if kind != "LSTM":
+        shapes.pop("c", None)
+    rng, settings = np.random.default_rng(0), {"linear_before_reset": 1} if kind == "GRU" else {}
+    arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    if full:
+        arrays["n"] = np.array([6, 2, 1, 4], np.int32)
+    outputs = ["y", "last", "cells"][: 3 if kind == "LSTM" else 2]
+    network = node(kind, [*shapes], outputs, hidden_size=size, direction=direction, **settings)
+    inputs = [info(name, 6 if name == "n" else FLOAT, shape) for name, shape in shapes.items()]
+    whole = graph([network], inputs, [info(name, FLOAT) for name in outputs])
+    model = agree(written(tmp_path / "a.onnx", whole, 21), *arrays.values(), loops=not full)
+    plan = burnpy.compiled(model).explain(*map(tensor, arrays.values()))
+    assert [part.name for part in plan.parts].count(kind.lower()) == ways

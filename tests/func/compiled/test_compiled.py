@@ -21,7 +21,7 @@ import pytest
 from burnpy import Autodiff, BoolTensor, Generator, IntTensor, Tensor, compiled, errors, func, manual_seed
 from burnpy.autodiff import Balanced, Function, no_grad
 from burnpy.backend import Checked, Mixed, NumPy, Profiled
-from burnpy.nn import BatchNorm, Dropout, Gelu, Linear, Module, Relu, Sequential, Tanh
+from burnpy.nn import BatchNorm, Dropout, Gelu, Linear, Module, Param, Relu, Sequential, Tanh
 from burnpy.nn.functional import linear
 from burnpy.optim import Adam
 from burnpy.tensor.host_data import readonly
@@ -168,6 +168,39 @@ class TestPlans:
         np.testing.assert_allclose(net(x).to_numpy(), net.layer(x).relu().to_numpy(), rtol=1e-6)
         other = net.map(lambda w: w * 2.0)  # the weights are inputs
         np.testing.assert_allclose(other(x).to_numpy(), other.layer(x).relu().to_numpy(), rtol=1e-6)
+
+    def test_what_depends_on_a_modules_weights_alone_is_computed_once(self) -> None:
+        """The tensors of the module are those of the plan; other ones, of a class that can change, make another."""
+
+        class Scaled(Module[Any]):
+            def __init__(self) -> None:
+                self.weight, self.bias = [Param(Tensor[NumPy].normal(shape)) for shape in ((3, 4), (4,))]
+
+            def forward(self, x: Any) -> Any:
+                return x @ (self.weight.value * 2.0).softmax(-1) + self.bias.value.sum()
+
+        model, x = Scaled(), Tensor.ones((5, 3), device=NumPy)
+        run: Any = compiled(model)
+        np.testing.assert_allclose(run(x).to_numpy(), model(x).to_numpy(), rtol=1e-6)
+        assert [part.operations for part in run.explain(x).programs] == [("add",)]
+        step: Any = compiled(lambda model: model.map(lambda w: w * 3.0), donate=("model",))
+        before, changed = run(x), step(model.map(lambda w: w))
+        np.testing.assert_allclose(compiled(changed)(x).to_numpy(), changed(x).to_numpy(), rtol=1e-6)
+        np.testing.assert_array_equal(run(x).to_numpy(), before.to_numpy())
+
+        class Line:  # which can change
+            def __init__(self, slope: Any) -> None:
+                self.slope = slope
+
+            def __call__(self, x: Any) -> Any:
+                return x * self.slope.exp()
+
+        func.register_tree(Line, lambda line: ((line.slope,), None), lambda children, rest: Line(*children))
+        line = Line(Tensor.ones((3,), device=NumPy))
+        run = compiled(line)
+        assert run(x)[0, 0].item() == pytest.approx(np.e)
+        line.slope = line.slope * 2.0
+        assert run(x)[0, 0].item() == pytest.approx(np.e**2)
 
 
 class TestTrees:
