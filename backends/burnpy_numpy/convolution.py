@@ -27,9 +27,10 @@ _MIN_CHANNELS = 12
 """The number of channels from which this is faster."""
 _COLUMNS = 1 << 19 if COUNT == 1 else 1 << 21
 """The size of a block's columns in bytes; `cpu_threads.BLOCK` explains why it is larger with several threads."""
-_FEW_WINDOWS, _FEW_PRODUCTS, _TINY_PRODUCTS = 32, 1 << 21, 1 << 16
-"""The numbers of windows and of products up to which the weight of a convolution stays as it lies; and the number of
-products for more windows."""
+_FEW_WINDOWS = 32
+"""The number of windows that are few."""
+FEW_PRODUCTS = 1 << 21, 1 << 16
+"""The numbers of products up to which the weight stays as it lies: with few windows, and with more."""
 _SMALL_PLANE = 256
 """The number of pixels up to which a convolution of one element has one product for the gradient by its weight."""
 _TINY = 1 << 12
@@ -134,7 +135,7 @@ def fits(x: Any, groups: int) -> bool:
 def has_few_windows(x: Any, weight: Any, where: tuple[Pair, Pair, Pair], groups: int) -> bool:
     """Return whether a convolution has so few windows that a weight is not laid out anew for it."""
     windows = len(x) * math.prod(window_counts(x.shape, weight.shape[2:], *where))
-    most = _FEW_PRODUCTS if windows <= _FEW_WINDOWS else _TINY_PRODUCTS
+    most = FEW_PRODUCTS[windows > _FEW_WINDOWS]
     usual = groups == 1 and (x.dtype is float32 or x.dtype is float64) and weight.dtype is x.dtype
     return usual and 0 < windows * weight.size <= most
 

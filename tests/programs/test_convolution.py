@@ -12,6 +12,7 @@ from burnpy.testing.cases import table
 
 pytest.importorskip("llvmlite")
 
+from burnpy_numpy import convolution
 from burnpy_numpy.kernels.convolution import images
 from tests.programs.switched import without_kernels
 
@@ -53,6 +54,7 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, pa
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "MIN_PRODUCTS", 1)
+    monkeypatch.setattr(convolution, "FEW_PRODUCTS", (0, 0))
 
 
 def drawn(*shape: int) -> Any:
@@ -94,6 +96,17 @@ def test_kernels_agree_with_float64(case: str, dtype: str, noted: list[Any]) -> 
     sparse = ("stride beyond the window", "stride with a rest", "elements after the last window")
     if case not in sparse:  # whose parts have one element: matrix products
         assert "convolution" in names[3:]
+
+
+@pytest.mark.parametrize("case", GEOMETRIES)
+def test_few_windows_leave_the_weight_as_it_lies(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight, bias, _, where = made(case)
+    monkeypatch.setattr(convolution, "FEW_PRODUCTS", (1 << 30, 1 << 30))
+    monkeypatch.setattr(images, "convolve", None)
+    if where[3] == 1:
+        for name, *rest in (("conv2d",), ("conv2d_bias", bias)):
+            found = getattr(D, name)(np.asfortranarray(x), weight, *rest, *where)
+            np.testing.assert_allclose(found, reference(name, x, weight, *rest, *where), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("case", ["rows that no vectors divide", "groups", "a batch of one", "stride"])
