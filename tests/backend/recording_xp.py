@@ -18,7 +18,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from scipy.special import erf, erfc, erfinv
 
 from burnpy.backend import CuPy, operations
 from burnpy_array import ArrayBackend
@@ -233,6 +232,7 @@ def stand_ins(
     version: str = "14.2.0",
 ) -> dict[str, Any]:
     """Modules to put into ``sys.modules`` for cupy's: of so many GPUs, a CUDA that fails, or one without a library."""
+    from scipy.special import erf, erfc, erfinv
 
     def device_count() -> int:
         if status is not None:

@@ -7,9 +7,19 @@ from typing import Any, NamedTuple
 
 import mpmath as mp
 import numpy as np
-from scipy import stats
 
 from burnpy import distributions as d
+
+
+def frozen(name: str) -> Callable[..., Any]:
+    """Return the function that makes a distribution of SciPy, which is imported then: it takes a second."""
+
+    def make(*parameters: Any, **options: Any) -> Any:
+        from scipy import stats
+
+        return getattr(stats, name)(*parameters, **options)
+
+    return make
 
 
 class Family(NamedTuple):
@@ -43,7 +53,7 @@ class Laplace:
     """SciPy's Laplace distribution, with a logarithm of the density that does not underflow."""
 
     def __init__(self, loc: Any, scale: Any) -> None:
-        self._loc, self._scale, self._rest = loc, scale, stats.laplace(loc, scale)
+        self._loc, self._scale, self._rest = loc, scale, frozen("laplace")(loc, scale)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._rest, name)
@@ -157,15 +167,15 @@ LOC_SCALE = ((0.0, 1.0), (1.5, 0.3), (-20.0, 50.0))
 UNIT = (-0.5, 0.0, 1e-30, 1e-8, 0.01, 0.2, 0.5, 0.75, 0.999, 1.0, 1.5)
 
 FAMILIES = (
-    Family("normal", d.Normal, stats.norm, LOC_SCALE, REAL, ((0.2, -1.0), (1.5, 0.4)), (0.3, -2.0, 2.2)),
+    Family("normal", d.Normal, frozen("norm"), LOC_SCALE, REAL, ((0.2, -1.0), (1.5, 0.4)), (0.3, -2.0, 2.2)),
     Family("laplace", d.Laplace, Laplace, LOC_SCALE, REAL, ((0.2, -1.0), (1.5, 0.4)), (0.3, -2.0, 2.2)),
-    Family("cauchy", d.Cauchy, stats.cauchy, LOC_SCALE, REAL, ((0.2, -1.0), (1.5, 0.4)), (0.3, -2.0, 2.2)),
-    Family("gumbel", d.Gumbel, stats.gumbel_r, LOC_SCALE, REAL, ((0.2, -1.0), (1.5, 0.4)), (0.3, -2.0, 2.2)),
-    Family("logistic", d.Logistic, stats.logistic, LOC_SCALE, REAL, ((0.2, -1.0), (1.5, 0.4)), (0.3, -2.0, 2.2)),
+    Family("cauchy", d.Cauchy, frozen("cauchy"), LOC_SCALE, REAL, ((0.2, -1.0), (1.5, 0.4)), (0.3, -2.0, 2.2)),
+    Family("gumbel", d.Gumbel, frozen("gumbel_r"), LOC_SCALE, REAL, ((0.2, -1.0), (1.5, 0.4)), (0.3, -2.0, 2.2)),
+    Family("logistic", d.Logistic, frozen("logistic"), LOC_SCALE, REAL, ((0.2, -1.0), (1.5, 0.4)), (0.3, -2.0, 2.2)),
     Family(
         "uniform",
         d.Uniform,
-        lambda a, b: stats.uniform(a, b - a),
+        lambda a, b: frozen("uniform")(a, b - a),
         ((0.0, 1.0), (-3.0, 2.75)),
         (-5.0, -3.0, -1.0, 0.0, 0.25, 1.5, 9.0),
         ((0.2, -1.0), (3.5, 2.4)),
@@ -174,7 +184,7 @@ FAMILIES = (
     Family(
         "exponential",
         d.Exponential,
-        lambda r: stats.expon(scale=1 / r),
+        lambda r: frozen("expon")(scale=1 / r),
         ((1.0,), (1e-3,), (40.0,)),
         POSITIVE,
         ((0.4, 2.0),),
@@ -183,7 +193,7 @@ FAMILIES = (
     Family(
         "weibull",
         d.Weibull,
-        lambda s, k: stats.weibull_min(k, scale=s),
+        lambda s, k: frozen("weibull_min")(k, scale=s),
         ((1.0, 1.0), (2.0, 0.4), (0.5, 3.0)),
         POSITIVE,
         ((0.4, 2.0), (1.4, 0.6)),
@@ -192,7 +202,7 @@ FAMILIES = (
     Family(
         "gamma",
         d.Gamma,
-        lambda a, r: stats.gamma(a, scale=1 / r),
+        lambda a, r: frozen("gamma")(a, scale=1 / r),
         ((1.0, 1.0), (0.2, 3.0), (3.5, 0.5), (12.0, 2.0), (1000.0, 130.0)),
         POSITIVE,
         ((0.4, 12.0), (1.5, 3.0)),
@@ -201,7 +211,7 @@ FAMILIES = (
     Family(
         "bernoulli",
         d.Bernoulli,
-        stats.bernoulli,
+        frozen("bernoulli"),
         ((0.0,), (1.0,), (0.3,), (1e-12,)),
         (-1.0, 0.0, 0.5, 1.0, 2.0),
         ((0.3, 0.8),),
@@ -210,7 +220,7 @@ FAMILIES = (
     Family(
         "geometric",
         d.Geometric,
-        lambda p: stats.geom(p, loc=-1),
+        lambda p: frozen("geom")(p, loc=-1),
         ((0.5,), (1e-6,), (1.0,)),
         COUNTS,
         ((0.3, 0.8),),
@@ -219,7 +229,7 @@ FAMILIES = (
     Family(
         "binomial",
         d.Binomial,
-        stats.binom,
+        frozen("binom"),
         ((0.0, 0.5), (1.0, 0.25), (20.0, 0.3), (20.0, 0.0), (20.0, 1.0), (1000.0, 1e-9), (10000.0, 0.6)),
         COUNTS,
         ((5.0, 30.0), (0.3, 0.8)),
@@ -228,7 +238,7 @@ FAMILIES = (
     Family(
         "negative binomial",
         d.NegativeBinomial,
-        lambda n, p: stats.nbinom(n, 1 - p),
+        lambda n, p: frozen("nbinom")(n, 1 - p),
         ((1.0, 0.5), (0.1, 0.9), (30.0, 0.25), (1e4, 0.1)),
         COUNTS,
         ((4.0, 30.5), (0.3, 0.8)),
@@ -237,7 +247,7 @@ FAMILIES = (
     Family(
         "poisson",
         d.Poisson,
-        stats.poisson,
+        frozen("poisson"),
         ((0.0,), (1.0,), (0.01,), (25.0,), (900.0,)),
         COUNTS,
         ((3.0, 9.5),),
@@ -246,7 +256,7 @@ FAMILIES = (
     Family(
         "log-normal",
         d.LogNormal,
-        lambda m, s: stats.lognorm(s, scale=np.exp(m)),
+        lambda m, s: frozen("lognorm")(s, scale=np.exp(m)),
         LOC_SCALE[:2],
         POSITIVE,
         ((0.2, -1.0), (1.5, 0.4)),
@@ -255,7 +265,7 @@ FAMILIES = (
     Family(
         "beta",
         d.Beta,
-        stats.beta,
+        frozen("beta"),
         ((1.0, 1.0), (0.2, 3.0), (2.0, 0.5), (30.0, 40.0), (1000.0, 130.0)),
         UNIT,
         ((0.4, 12.0), (1.5, 3.0)),
@@ -264,7 +274,7 @@ FAMILIES = (
     Family(
         "student's t",
         d.StudentT,
-        stats.t,
+        frozen("t"),
         ((1.0, 0.0, 1.0), (0.3, 1.0, 2.0), (5.0, 0.0, 0.5), (2.5, 0.0, 1.0), (300.0, 1.0, 1.0)),
         (0.0, *REAL),
         ((1.5, 30.0), (0.2, -1.0), (1.5, 0.4)),
@@ -273,7 +283,7 @@ FAMILIES = (
     Family(
         "von Mises",
         d.VonMises,
-        lambda m, k: stats.vonmises(k, loc=m),
+        lambda m, k: frozen("vonmises")(k, loc=m),
         ((0.0, 1.0), (0.0, 0.01), (0.0, 30.0), (-2.0, 400.0)),
         (-3.0, -2.1, -1.0, 0.0, 0.5, 1.0, 3.1),
         ((0.4, 1.0), (0.7, 3.0)),
@@ -282,7 +292,7 @@ FAMILIES = (
     Family(
         "half-normal",
         d.HalfNormal,
-        lambda s: stats.halfnorm(scale=s),
+        lambda s: frozen("halfnorm")(scale=s),
         ((1.0,), (0.3,), (50.0,)),
         POSITIVE,
         ((1.5, 0.4),),
@@ -291,7 +301,7 @@ FAMILIES = (
     Family(
         "half-Cauchy",
         d.HalfCauchy,
-        lambda s: stats.halfcauchy(scale=s),
+        lambda s: frozen("halfcauchy")(scale=s),
         ((1.0,), (0.3,), (50.0,)),
         POSITIVE,
         ((1.5, 0.4),),
@@ -300,17 +310,17 @@ FAMILIES = (
     Family(
         "Pareto",
         d.Pareto,
-        lambda s, a: stats.pareto(a, scale=s),
+        lambda s, a: frozen("pareto")(a, scale=s),
         ((1.0, 1.0), (0.3, 2.5), (5.0, 30.0)),
         POSITIVE,
         ((0.2, 0.3), (2.0, 0.4)),
         (0.4, 1.3, 4.0),
     ),
-    Family("chi-squared", d.Chi2, stats.chi2, ((2.0,), (0.3,), (40.0,)), POSITIVE, ((1.5, 12.0),), (0.3, 1.3, 4.0)),
+    Family("chi-squared", d.Chi2, frozen("chi2"), ((2.0,), (0.3,), (40.0,)), POSITIVE, ((1.5, 12.0),), (0.3, 1.3, 4.0)),
     Family(
         "inverse gamma",
         d.InverseGamma,
-        lambda a, r: stats.invgamma(a, scale=r),
+        lambda a, r: frozen("invgamma")(a, scale=r),
         ((1.0, 1.0), (0.4, 3.0), (3.5, 0.5), (12.0, 2.0), (1000.0, 130.0)),
         POSITIVE,
         ((0.4, 12.0), (1.5, 3.0)),
@@ -319,7 +329,7 @@ FAMILIES = (
     Family(
         "F",
         d.FisherSnedecor,
-        stats.f,
+        frozen("f"),
         ((2.0, 3.0), (0.6, 7.0), (30.0, 40.0), (5.0, 1000.0)),
         (-1.0, 0.0, *POSITIVE[3:]),
         ((1.5, 12.0), (4.5, 30.0)),
