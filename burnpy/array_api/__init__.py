@@ -55,7 +55,7 @@ _NAMES = {
 
 
 def _missing(name: str) -> Any:
-    from burnpy.array_api.arguments import missing_from
+    from burnpy.array_api.data_types import missing_from
 
     return missing_from(__name__)(name)
 

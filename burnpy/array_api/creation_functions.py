@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from burnpy.array_api.arguments import array, arrays
-from burnpy.array_api.data_types import COMPLEX, astype, dtype_from, number_kind, standard
+from burnpy.array_api.data_types import COMPLEX, array, arrays, astype, dtype_from, number_kind, standard
 from burnpy.array_api.updates import copied
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import DEFAULT, float32, kind_of

@@ -7,8 +7,19 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar
 
-from burnpy.array_api.arguments import ALL, BITS, BOOL, FLOAT, INTEGERS, NUMERIC, Kinds, array, arrays
-from burnpy.array_api.data_types import COMPLEX, standard
+from burnpy.array_api.data_types import (
+    ALL,
+    BITS,
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    INTEGERS,
+    NUMERIC,
+    Kinds,
+    array,
+    arrays,
+    standard,
+)
 from burnpy.backend.dtypes import bool_
 from burnpy.backend.errors import KindError
 from burnpy.tensor.tensor import BoolTensor

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import burnpy.linalg as linalg
-from burnpy.array_api.arguments import FLOAT, NUMERIC, array, arrays, missing_from
-from burnpy.array_api.data_types import standard
+from burnpy.array_api.data_types import FLOAT, NUMERIC, array, arrays, missing_from, standard
 from burnpy.array_api.manipulation_functions import Axes, broadcast_shapes
 from burnpy.array_api.statistical_functions import sum as total
 from burnpy.backend.errors import ShapeError

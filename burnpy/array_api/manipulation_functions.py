@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from burnpy.array_api.arguments import array
-from burnpy.array_api.arguments import arrays as promoted
-from burnpy.array_api.data_types import standard
+from burnpy.array_api.data_types import array, standard
+from burnpy.array_api.data_types import arrays as promoted
 from burnpy.backend.errors import ArgumentError, DimError, ShapeError
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.dims import dim_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from burnpy.array_api.arguments import ALL, NUMERIC, array, arrays
-from burnpy.array_api.data_types import standard
+from burnpy.array_api.data_types import ALL, NUMERIC, array, arrays, standard
 from burnpy.array_api.manipulation_functions import Axes
 from burnpy.backend.errors import ShapeError
 from burnpy.tensor.joining import where as chosen

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 import burnpy.special as functions
-from burnpy.array_api.arguments import NUMERIC, arrays, missing_from
-from burnpy.array_api.data_types import astype, standard
+from burnpy.array_api.data_types import NUMERIC, arrays, astype, missing_from, standard
 from burnpy.backend.dtypes import DEFAULT
 
 __all__ = [

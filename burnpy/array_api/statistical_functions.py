@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from burnpy.array_api.arguments import FLOAT, NUMERIC, array, arrays
-from burnpy.array_api.data_types import astype, dtype_from, standard
+from burnpy.array_api.data_types import FLOAT, NUMERIC, array, arrays, astype, dtype_from, standard
 from burnpy.array_api.manipulation_functions import Axes
 from burnpy.backend.dtypes import int64, uint64
 from burnpy.backend.errors import ArgumentError

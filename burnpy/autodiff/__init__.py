@@ -18,13 +18,13 @@ _NAMES = {
     "burnpy.autodiff.tools.checkpoint": "checkpoint checkpoint_sequential",
     "burnpy.autodiff.tools.custom_derivatives": "custom_jvp custom_vjp",
     "burnpy.autodiff.tools.drawing": "to_dot to_mermaid to_svg",
-    "burnpy.autodiff.tools.duals": "Unpacked make_dual unpack_dual",
+    "burnpy.autodiff.tools.forward_mode": "Unpacked make_dual unpack_dual",
     "burnpy.autodiff.tools.function": "Function",
     "burnpy.autodiff.tools.function_calls": "Context once_differentiable",
     "burnpy.autodiff.tools.grad_fn": "GradFn",
     "burnpy.autodiff.tools.memory_report": "MemoryReport memory_report",
     "burnpy.autodiff.tools.hooks": "HookHandle register_multi_grad_hook",
-    "burnpy.autodiff.tools.saved_tensors": ("disable_saved_tensors_hooks save_on_cpu save_to_disk saved_tensors_hooks"),
+    "burnpy.autodiff.tools.saved_tensors": "disable_saved_tensors_hooks save_on_cpu save_to_disk saved_tensors_hooks",
     "burnpy.tensor.gradients": "Gradients",
 }
 """The public names by module, which ``make generated`` writes into the stub for type checkers."""

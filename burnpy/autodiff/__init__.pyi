@@ -22,7 +22,7 @@ from burnpy.autodiff.tools.backward import backward, grad
 from burnpy.autodiff.tools.checkpoint import checkpoint, checkpoint_sequential
 from burnpy.autodiff.tools.custom_derivatives import custom_jvp, custom_vjp
 from burnpy.autodiff.tools.drawing import to_dot, to_mermaid, to_svg
-from burnpy.autodiff.tools.duals import Unpacked, make_dual, unpack_dual
+from burnpy.autodiff.tools.forward_mode import Unpacked, make_dual, unpack_dual
 from burnpy.autodiff.tools.function import Function
 from burnpy.autodiff.tools.function_calls import Context, once_differentiable
 from burnpy.autodiff.tools.grad_fn import GradFn

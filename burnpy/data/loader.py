@@ -13,8 +13,8 @@ from burnpy.backend.errors import ArgumentError, CallError
 from burnpy.data.batch import Batch, Indexable, SampleSource
 from burnpy.data.collate import Collator, FunctionCollator
 from burnpy.data.dataset import Dataset, SequenceDataset, refuse_unindexable
+from burnpy.data.engines.child_processes import Kept
 from burnpy.data.engines.in_process import BatchEngine, Work
-from burnpy.data.engines.kept_processes import Kept
 from burnpy.data.epochs import BatchTask, Epoch, MakeBatch, Share
 from burnpy.data.randomness import ORDER, checked_seed, philox
 from burnpy.data.samplers import InOrder, Plan, Sampler, Shuffled, batches_of

@@ -276,7 +276,7 @@ def _engine(name: object, address: str | None, count: int, limit: float) -> Work
         raise ArgumentError(
             f"Workers() got address={address!r:.80} for processes of this machine; other machines need engine='ray'"
         )
-    from burnpy.distributed.engines.local_processes import Processes
+    from burnpy.distributed.engines.worker_engine import Processes
 
     return Processes()
 

@@ -1,4 +1,8 @@
-"""The names that PyTorch and NumPy have for burnpy's public names, from the tables of `burnpy.hints`."""
+"""The names that other libraries have for burnpy's public names and for the operations of a backend.
+
+PyTorch's are found in the lists of its names; NumPy's are functions of NumPy of the same name, and Burn's are listed.
+Where a name differs from the operation's, it is in a table.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,198 @@ import numpy as np
 
 from burnpy.backend.backend import operations
 from burnpy.docs.migrating import theirs
-from burnpy.docs.operation_names import in_numpy, in_pytorch
 from burnpy.hints import torch_names
 from burnpy.hints.missing import rows
+
+_PLACES = {
+    "torch": torch_names.TORCH,
+    "torch.linalg": torch_names.LINALG,
+    "torch.fft": torch_names.FFT,
+    "F": torch_names.FUNCTIONAL,
+    "x": torch_names.TENSOR,
+    "torch.special": torch_names.SPECIAL,
+}
+
+_PYTORCH = """
+normalize –
+cast x.to
+to_float x.float
+to_int x.int
+to_bool x.bool
+to_numpy x.numpy
+clamp_between torch.clamp
+accumulate x.add_
+slice x[...]
+max_dim torch.max
+min_dim torch.min
+one_hot F.one_hot
+attention F.scaled_dot_product_attention
+resample F.interpolate
+random_uniform torch.rand
+random_normal torch.randn
+random_integers torch.randint
+random_permutation torch.randperm
+random_exponential x.exponential_
+random_poisson torch.poisson
+random_binomial torch.binomial
+random_gamma torch._standard_gamma
+vector_norm torch.linalg.vector_norm
+fft_real torch.fft.fft
+frames x.unfold
+foreach_mul torch._foreach_mul
+foreach_div torch._foreach_div
+foreach_add torch._foreach_add
+foreach_lerp torch._foreach_lerp
+foreach_cast –
+foreach_norm torch._foreach_norm
+total_norm torch.nn.utils.get_total_norm
+"""
+
+_NUMPY = """
+from_numpy –
+to_numpy –
+nonzero argwhere
+normalize –
+sub subtract
+mul multiply
+div divide
+pow power
+neg negative
+eq equal
+ne not_equal
+lt less
+le less_equal
+gt greater
+ge greater_equal
+clamp_between clip
+clamp_min maximum
+clamp_max minimum
+cast astype
+asin arcsin
+acos arccos
+atan arctan
+asinh arcsinh
+acosh arccosh
+atanh arctanh
+atan2 arctan2
+permute transpose
+expand broadcast_to
+cat concatenate
+slice x[...]
+index_select take
+gather take_along_axis
+scatter put_along_axis
+index_add add.at
+index_put put_along_axis
+topk_index argpartition
+max_dim max
+min_dim min
+inv linalg.inv
+vector_norm linalg.vector_norm
+random_uniform random.uniform
+random_normal random.normal
+random_integers random.randint
+random_permutation random.permutation
+random_exponential random.exponential
+random_poisson random.poisson
+random_binomial random.binomial
+random_gamma random.gamma
+"""
+
+_BURN = """
+from_numpy from_data
+to_numpy to_data
+to_float float
+to_int int
+to_bool bool
+pow powf
+maximum max_pair
+minimum min_pair
+clamp_between clamp
+floor_divide –
+eq equal
+ne not_equal
+lt lower
+le lower_equal
+gt greater
+ge greater_equal
+isnan is_nan
+isinf is_inf
+isfinite is_finite
+where mask_where
+reciprocal recip
+rsqrt –
+amax max_dims
+amin min_dims
+slice_scatter slice_assign
+index_select select
+index_add select_assign
+scatter_add scatter
+hardswish hard_swish
+resample interpolate
+random_uniform random
+random_normal random
+random_permutation –
+max_dim max_dim_with_indices
+min_dim min_dim_with_indices
+sort sort_with_indices
+topk topk_with_indices
+nonzero argwhere
+conv2d_weight conv2d_weight_backward
+"""
+
+_SAME_IN_BURN = """
+abs acos acosh adaptive_avg_pool2d add all any arange argmax argmin argsort asin asinh atan atan2 atanh attention
+avg_pool2d avg_pool2d_backward bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor
+cast cat ceil clamp clamp_max clamp_min conv2d cos cosh cummax cummin cumprod cumsum det detach div elu embedding erf
+exp expand eye flip floor fmod full gather gelu hardtanh hypot leaky_relu linear log log1p log_softmax matmul
+max_pool2d mean mish mul neg one_hot permute prod qr relu remainder reshape round scatter sigmoid sign silu sin sinh
+slice softmax softplus sqrt square sub sum tan tanh tril triu trunc var vector_norm
+"""
+
+
+def _table(text: str) -> dict[str, str]:
+    pairs = (line.split(" ") for line in text.strip().splitlines())
+    return {name: "" if other == "–" else other for name, other in pairs}
+
+
+_RENAMED = {"PyTorch": _table(_PYTORCH), "NumPy": _table(_NUMPY), "Burn": _table(_BURN)}
+
+
+def in_pytorch(operation: str) -> str:
+    """Return PyTorch's name of an operation, ``F`` being ``torch.nn.functional`` and ``x`` a tensor.
+
+    >>> in_pytorch("matmul"), in_pytorch("solve_triangular"), in_pytorch("cast"), in_pytorch("matmul_nt")
+    ('torch.matmul', 'torch.linalg.solve_triangular', 'x.to', '')
+    """
+    known = _RENAMED["PyTorch"].get(operation)
+    if known is not None:
+        return known
+    return next((f"{place}.{operation}" for place, names in _PLACES.items() if operation in names.split()), "")
+
+
+def in_numpy(operation: str) -> str:
+    """Return NumPy's name of an operation.
+
+    >>> in_numpy("add"), in_numpy("asin"), in_numpy("svdvals"), in_numpy("gelu")
+    ('np.add', 'np.arcsin', 'np.linalg.svdvals', '')
+    """
+    known = _RENAMED["NumPy"].get(operation)
+    if known is not None:
+        return known if known.startswith("x") or not known else f"np.{known}"
+    places = (("np", np), ("np.linalg", np.linalg), ("np.fft", np.fft))
+    return next((f"{place}.{operation}" for place, module in places if callable(getattr(module, operation, None))), "")
+
+
+def in_burn(operation: str) -> str:
+    """Return the name that Burn has for an operation: a method of its tensors, or a function of its modules.
+
+    >>> in_burn("matmul"), in_burn("lt"), in_burn("eigh")
+    ('matmul', 'lower', '')
+    """
+    known = _RENAMED["Burn"].get(operation)
+    return known if known is not None else operation if operation in _SAME_IN_BURN.split() else ""
+
 
 _CALL = re.compile(r"(?:\w+\.)*(\w+)(?:\((?:[^()]|\([^()]*\))*\))?")
 _DEFAULTS = re.compile(r"(torch|x)\.([gs]et_|.*_$)")
@@ -31,7 +224,7 @@ _PACKAGES = {
     "burnpy.optim": ("torch.optim", torch_names.OPTIM),
     "burnpy.special": ("torch.special", torch_names.SPECIAL),
 }
-_NUMPY = {"burnpy": np, "burnpy.fft": np.fft, "burnpy.linalg": np.linalg}
+_NUMPY_PACKAGES = {"burnpy": np, "burnpy.fft": np.fft, "burnpy.linalg": np.linalg}
 
 
 class Names(NamedTuple):
@@ -86,7 +279,7 @@ def of_function(package: str, name: str) -> Names:
     """
     place, known = _PACKAGES.get(package, ("", ""))
     pytorch = [f"{place}.{each}" for each in known.split() if _plain(each) == _plain(name)]
-    module = _NUMPY.get(package)
+    module = _NUMPY_PACKAGES.get(package)
     numpy = [f"np.{package[7:]}{'.' * (package != 'burnpy')}{name}"] if callable(getattr(module, name, None)) else []
     return Names(pytorch, numpy)
 

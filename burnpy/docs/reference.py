@@ -8,7 +8,7 @@ from burnpy.autodiff.rule_table import RULES
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.entries import EMPTY, Argument, Operation
 from burnpy.backend.schema import Algebra, declarations
-from burnpy.docs.operation_names import in_burn, in_numpy, in_pytorch
+from burnpy.docs.names_elsewhere import in_burn, in_numpy, in_pytorch
 from burnpy.testing.cases.table import ROWS
 
 PAGE = Path(__file__).with_name("operations.md")

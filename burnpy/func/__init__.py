@@ -26,12 +26,11 @@ _NAMES = {
     "burnpy.func.control_flow.scans": "scan",
     "burnpy.func.control_flow.branches": "cond while_loop",
     "burnpy.func.solvers.conjugate_gradients": "cg",
-    "burnpy.func.solvers.fixed_points": "fixed_point",
+    "burnpy.func.solvers.roots": "fixed_point root",
     "burnpy.func.solvers.least_squares": "least_squares",
     "burnpy.func.solvers.minima": "Minimum minimize",
     "burnpy.func.solvers.odeint": "OdeSolution odeint",
     "burnpy.func.solvers.problems": "Solution",
-    "burnpy.func.solvers.roots": "root",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 

@@ -9,12 +9,11 @@ from burnpy.func.jacobians import jacfwd, jacobian, jacrev
 from burnpy.func.products import jvp, linearize, vjp
 from burnpy.func.pytree import register_tree
 from burnpy.func.solvers.conjugate_gradients import cg
-from burnpy.func.solvers.fixed_points import fixed_point
 from burnpy.func.solvers.least_squares import least_squares
 from burnpy.func.solvers.minima import Minimum, minimize
 from burnpy.func.solvers.odeint import OdeSolution, odeint
 from burnpy.func.solvers.problems import Solution
-from burnpy.func.solvers.roots import root
+from burnpy.func.solvers.roots import fixed_point, root
 from burnpy.func.vectorization import stack_models, vmap
 
 __all__ = [

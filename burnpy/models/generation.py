@@ -16,9 +16,9 @@ from burnpy.models.decoder import Caches, Decoder
 from burnpy.nn.argument_checks import above_zero, positive_int
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
+from burnpy.tensor.levels import in_training_mode
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
-from burnpy.tensor.transfer import in_training_mode
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

@@ -27,11 +27,10 @@ from typing import (
 
 from burnpy.backend.errors import ArgumentError, RecordError, RecordNotFoundError, a, path_shown
 from burnpy.backend.lazy import needed
-from burnpy.backend.storage import inside, is_file, local_copy, make_folder, opened
-from burnpy.nn.empty_weights import init_empty_weights
+from burnpy.backend.storage import inside, is_file, local_copy, make_folder, opened, path_of, replace
+from burnpy.nn.init import init_empty_weights
 from burnpy.nn.layers.activation import mish
 from burnpy.nn.module import Module
-from burnpy.record.atomic_write import path_of, replace
 from burnpy.record.safetensors_file import write
 from burnpy.record.torch_weights import from_torch, to_torch, torch_names
 from burnpy.tensor.call_errors import explained

@@ -13,8 +13,7 @@ from burnpy.backend.lazy import attached
 
 _NAMES = {
     "burnpy.nn": "functional init",
-    "burnpy.nn.init": "Initializer",
-    "burnpy.nn.empty_weights": "init_empty_weights",
+    "burnpy.nn.init": "Initializer init_empty_weights",
     "burnpy.nn.buffer_updates": "BufferUpdate record_update stepped",
     "burnpy.nn.layers.activation": (
         "Celu Elu Gelu Glu LeakyRelu LogSigmoid Mish PRelu Relu Selu Sigmoid Silu Softplus Softsign SwiGlu Tanh"
@@ -43,7 +42,7 @@ _NAMES = {
     ),
     "burnpy.nn.layers.sequential": "Flatten Identity Sequential",
     "burnpy.nn.layers.parametrizations": "SpectralNorm WeightNorm",
-    "burnpy.nn.layers.interpolation": "Upsample",
+    "burnpy.nn.layers.resampling": "Upsample",
     "burnpy.nn.layers.pixel_shuffle": "ChannelShuffle PixelShuffle PixelUnshuffle",
     "burnpy.nn.layers.quantization": "QuantizationError QuantizedLinear quantization_error",
     "burnpy.nn.layers.lstm": "Lstm LstmCell LstmState",
@@ -63,7 +62,7 @@ _NAMES = {
     "burnpy.nn.layers.transformer": "TransformerEncoder TransformerEncoderLayer",
     "burnpy.nn.layers.transformer_decoder": "DecoderCache TransformerDecoder TransformerDecoderLayer",
     "burnpy.nn.module": "Module Stateless rebound",
-    "burnpy.nn.module_paths": "Where",
+    "burnpy.nn.transform": "Where",
     "burnpy.nn.module_state": "Entry State StateReport",
     "burnpy.nn.param": "BoolBuffer Buffer IntBuffer Param",
 }

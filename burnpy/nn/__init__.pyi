@@ -2,8 +2,7 @@
 
 from burnpy.nn import functional, init
 from burnpy.nn.buffer_updates import BufferUpdate, record_update, stepped
-from burnpy.nn.empty_weights import init_empty_weights
-from burnpy.nn.init import Initializer
+from burnpy.nn.init import Initializer, init_empty_weights
 from burnpy.nn.layers.activation import (
     Celu,
     Elu,
@@ -56,7 +55,6 @@ from burnpy.nn.layers.hard_activation import (
     Tanhshrink,
     Threshold,
 )
-from burnpy.nn.layers.interpolation import Upsample
 from burnpy.nn.layers.key_value_cache import KeyValueCache
 from burnpy.nn.layers.linear import Bilinear, Linear
 from burnpy.nn.layers.lora import Lora, add_lora, merge_lora
@@ -86,6 +84,7 @@ from burnpy.nn.layers.positional_encoding import (
     YarnScaling,
 )
 from burnpy.nn.layers.quantization import QuantizationError, QuantizedLinear, quantization_error
+from burnpy.nn.layers.resampling import Upsample
 from burnpy.nn.layers.rnn import Gru, GruCell, Rnn, RnnCell
 from burnpy.nn.layers.sequential import Flatten, Identity, Sequential
 from burnpy.nn.layers.softmax import LogSoftmax, Softmax, Softmin
@@ -95,9 +94,9 @@ from burnpy.nn.layers.transposed_convolution import ConvTranspose1d, ConvTranspo
 from burnpy.nn.layers.unfold import Fold, Unfold
 from burnpy.nn.layers.unpooling import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
 from burnpy.nn.module import Module, Stateless, rebound
-from burnpy.nn.module_paths import Where
 from burnpy.nn.module_state import Entry, State, StateReport
 from burnpy.nn.param import BoolBuffer, Buffer, IntBuffer, Param
+from burnpy.nn.transform import Where
 
 __all__ = [
     "AdaptiveAvgPool1d",

@@ -1,20 +1,25 @@
-"""Checks of the arguments of layers and of their functions: numbers, float tensors and their dimensions."""
+"""Checks of the arguments of layers and functions: numbers, float tensors, windows of convolutions and pooling."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import index
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
+from burnpy.backend.operations.convolution import window_counts
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.operands import MOST_FLOAT, refuse_wider, together
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, class_name, describe
+from burnpy.typevars import B
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 QuantizedDType: TypeAlias = Literal["int8", "int4"]
 """The size of the ints of quantized weights."""
@@ -162,3 +167,221 @@ def probability(operation: str, p: float) -> float:
     if not isinstance(argument, (int, float, np.number)) or not 0.0 <= p <= 1.0:
         raise ArgumentError(f"{operation}() got p={describe(p)}; expected a probability, from 0 to 1")
     return float(p)
+
+
+Pair: TypeAlias = int | Sequence[int]
+"""A size for height and width: one number for both, or two."""
+Triple: TypeAlias = int | Sequence[int]
+"""A size for depth, height and width: one number for all, or three."""
+Single: TypeAlias = int | Sequence[int]
+"""A size for the length of sequences: a number, or a sequence of one."""
+OutputSize: TypeAlias = int | Sequence[int | None] | None
+"""The size of an output: one number for all dimensions, or one for each; None keeps the size of the input."""
+Size: TypeAlias = Single | Pair | Triple
+"""A size of a layer that is for sequences, images or volumes."""
+
+
+def pair(operation: str, name: str, value: Pair, least: int = 1) -> tuple[int, int]:
+    """Convert a size for height and width to two ints of at least ``least``.
+
+    >>> pair("max_pool2d", "kernel_size", 2), pair("max_pool2d", "stride", (1, 2))
+    ((2, 2), (1, 2))
+    """
+    sizes: Any = (value, value) if value.__class__ is int else value
+    if sizes.__class__ is tuple and len(sizes) == 2:
+        high, wide = sizes
+        if high.__class__ is int and wide.__class__ is int and least <= high < _MOST and least <= wide < _MOST:
+            return high, wide
+    return _checked_sizes(operation, name, value, least, 2)  # type: ignore[return-value]  # two ints
+
+
+def triple(operation: str, name: str, value: Triple, least: int = 1) -> tuple[int, int, int]:
+    """Convert a size for depth, height and width to three ints of at least ``least``.
+
+    >>> triple("max_pool3d", "kernel_size", 2), triple("max_pool3d", "stride", (1, 2, 2))
+    ((2, 2, 2), (1, 2, 2))
+    """
+    return _checked_sizes(operation, name, value, least, 3)  # type: ignore[return-value]  # three ints
+
+
+def output_sizes(operation: str, value: OutputSize, dims: int) -> tuple[int | None, ...]:
+    """Convert ``output_size`` to a positive int for each dimension, or None for the size of the input.
+
+    >>> output_sizes("adaptive_avg_pool2d", 2, 2), output_sizes("adaptive_avg_pool2d", (None, 2), 2)
+    ((2, 2), (None, 2))
+    """
+    each: tuple[int | None, ...] = tuple(value) if isinstance(value, Sequence) else (value,) * dims
+    if len(each) == dims and None in each:
+        return tuple(None if n is None else single(operation, "output_size", n) for n in each)
+    size: Any = value
+    if dims == 1:
+        return (single(operation, "output_size", size),)
+    return pair(operation, "output_size", size) if dims == 2 else triple(operation, "output_size", size)
+
+
+def single(operation: str, name: str, value: Single, least: int = 1) -> int:
+    """Convert a size for the length of sequences to an int of at least ``least``.
+
+    >>> single("max_pool1d", "kernel_size", 2), single("max_pool1d", "stride", (3,))
+    (2, 3)
+    """
+    size: Any = value[0] if isinstance(value, Sequence) and len(value) == 1 else value
+    number = _int(size)
+    if number is None or number < least:
+        raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected an int of at least {least}")
+    return number
+
+
+def row(operation: str, name: str, value: Single, least: int = 1) -> tuple[int, int]:
+    """Convert a size for the length of sequences to the sizes for images of height 1.
+
+    >>> row("max_pool1d", "kernel_size", 2), row("max_pool1d", "padding", (3,), 0)
+    ((1, 2), (0, 3))
+    """
+    return least, single(operation, name, value, least)
+
+
+_NAMES = {2: ("two", "(height, width)"), 3: ("three", "(depth, height, width)")}
+"""The numbers of sizes, and what they are for."""
+
+
+def _checked_sizes(operation: str, name: str, value: Any, least: int, count: int) -> tuple[int, ...]:
+    """Convert a size to ``count`` ints, from any sequence and any kind of integers."""
+    size = _int(value)
+    sizes = (size,) * count if size is not None else tuple(map(_int, value)) if isinstance(value, Sequence) else ()
+    if len(sizes) != count or any(n is None or n < least for n in sizes):
+        word, form = _NAMES[count]
+        raise ArgumentError(
+            f"{operation}() got {name}={describe(value)}; expected an int of at least {least}, or {word} of them: "
+            f"{form}"
+        )
+    return sizes  # type: ignore[return-value]  # ints
+
+
+def divisor_of(operation: str, divisor: int | None) -> int | None:
+    """Return a validated ``divisor_override``; None stays None."""
+    if divisor is None:
+        return None
+    number = whole(operation, "divisor_override", divisor)
+    if number == 0:
+        raise ArgumentError(f"{operation}() got divisor_override=0; expected another number")
+    return number
+
+
+Pooled = TypeVar("Pooled", bound="TensorBase[Any]")
+
+_FORMS = {1: ("length", "sequence"), 2: ("height, width", "image"), 3: ("depth, height, width", "volume")}
+"""The sizes of sequences, of one dimension, of images, of two, and of volumes, of three."""
+_SIZES: dict[str, Callable[..., tuple[int, ...]]] = {"1d": row, "2d": pair, "3d": triple}
+"""The functions that validate sizes for sequences, images and volumes, by the end of an operation's name."""
+
+
+def dims_of(operation: str) -> int:
+    """Return the number of dimensions that windows have, which the end of the operation's name says: 1, 2 or 3."""
+    return int(operation[-2])
+
+
+def form_of(dims: int) -> str:
+    """Return the names of the sizes of sequences (``dims`` 1), images (2) or volumes (3)."""
+    return _FORMS[dims][0]
+
+
+def sizes_of(operation: str, name: str, value: Any, least: int = 1) -> tuple[int, ...]:
+    """Convert a size to ints for images, sequences being images of height 1, or for volumes.
+
+    >>> sizes_of("max_pool1d", "stride", 2), sizes_of("max_pool2d", "stride", 2), sizes_of("max_pool3d", "stride", 2)
+    ((1, 2), (2, 2), (2, 2, 2))
+    """
+    return _SIZES[operation[-2:]](operation, name, value, least)
+
+
+def check_form(operation: str, shape: Shape, dims: int, channels: str = "channels") -> None:
+    """Check that a shape describes a batch of sequences (``dims`` 1), images (2) or volumes (3), or one without N."""
+    if len(shape) not in (dims + 1, dims + 2):
+        sizes, word = _FORMS[dims]
+        raise ShapeError(
+            f"{operation}() got x of shape {shape}, expected (N, {channels}, {sizes}), or ({channels}, {sizes}) for "
+            f"one {word}"
+        )
+
+
+def channels_first(shape: Shape, channels: int, batched: bool) -> str:
+    """Return the end of an error message for x with another number of channels: what moves them, if they are last."""
+    if len(shape) < 3 or shape[-1] != channels:
+        return ""
+    first = (0,) if batched else ()
+    order = (*first, len(shape) - 1, *range(len(first), len(shape) - 1))
+    return f"; the channels come before the sizes here: x.permute{order}"
+
+
+def batch_of(x: Tensor[B], dims: int) -> Tensor[B]:
+    """Return images (``dims`` 2) or volumes (3) as a batch, adding N = 1 to a single one."""
+    return x.unsqueeze(0) if x.ndim == dims + 1 else x
+
+
+def check_kernel(
+    operation: str,
+    shape: Shape,
+    kernel: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    ceil_mode: bool = False,
+) -> None:
+    """Check that the kernel fits into padded images or volumes of a shape."""
+    if min(window_counts(shape, kernel, stride, padding, dilation, ceil_mode)) < 1:
+        if operation.endswith("1d"):
+            long = shape[-1] + 2 * padding[1]
+            raise ShapeError(
+                f"{operation}() got sequences of length {shape[-1]}, padded {long}, and its kernel covers "
+                f"{dilation[1] * (kernel[1] - 1) + 1}; take a smaller kernel or more padding"
+            )
+        sizes = shape[-len(kernel) :]
+        wide = tuple(size + 2 * pad for size, pad in zip(sizes, padding, strict=True))
+        reach = tuple(gap * (size - 1) + 1 for gap, size in zip(dilation, kernel, strict=True))
+        raise ShapeError(
+            f"{operation}() got {_FORMS[len(kernel)][1]}s of {by(sizes)}, padded {by(wide)}, and its kernel covers "
+            f"{by(reach)}; take a smaller kernel or more padding"
+        )
+
+
+def by(sizes: Shape) -> str:
+    """Return sizes as they are written: 2 × 3."""
+    return " × ".join(map(str, sizes))
+
+
+def as_batch(operation: str, x: Tensor[B]) -> Tensor[B]:
+    """Return sequences or images as a batch of images, and volumes as a batch; the operation says which it is."""
+    (x,) = floats(operation, 1, x=x)
+    dims = dims_of(operation)
+    check_form(operation, x._primitive.shape, dims)
+    return batch_of(x, 3) if dims == 3 else batch_of(x.unsqueeze(-2) if dims == 1 else x, 2)
+
+
+def as_given(operation: str, x: Tensor[Any], pooled: Pooled) -> Pooled:
+    """Return a batch of pooled images or volumes in the form of x: as sequences, or without N, if x has that form."""
+    dims = dims_of(operation)
+    out: Any = pooled.squeeze(-2) if dims == 1 else pooled  # type: ignore[attr-defined]  # every tensor has it
+    return out if x.ndim == dims + 2 else out.squeeze(0)  # type: ignore[no-any-return]  # of its class
+
+
+def checked_windows(
+    operation: str,
+    batch: Tensor[Any],
+    kernel_size: Size,
+    stride: Size | None,
+    padding: Size,
+    dilation: Size,
+    ceil_mode: bool,
+) -> tuple[Shape, Shape, Shape, Shape]:
+    """Return kernel size, stride, padding and dilation for each dimension, after a check that the windows fit."""
+    kernel = sizes_of(operation, "kernel_size", kernel_size)
+    strides = kernel if stride is None else sizes_of(operation, "stride", stride)
+    pads, gaps = sizes_of(operation, "padding", padding, 0), sizes_of(operation, "dilation", dilation)
+    if any(2 * pad > size for pad, size in zip(pads, kernel, strict=True)):
+        pad, window = (pads[1], kernel[1]) if dims_of(operation) == 1 else (pads, kernel)
+        raise ArgumentError(
+            f"{operation}() got padding={pad} for a window of {window}; expected at most half of the window"
+        )
+    check_kernel(operation, batch.shape, kernel, strides, pads, gaps, bool(ceil_mode))
+    return kernel, strides, pads, gaps

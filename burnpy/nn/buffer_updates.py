@@ -21,9 +21,8 @@ from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_tree import own_variables, walk
 from burnpy.nn.param import Variable
 from burnpy.nn.transform import Transforms
-from burnpy.tensor.levels import differs_between_examples
+from burnpy.tensor.levels import differs_between_examples, transfer
 from burnpy.tensor.tensor_base import TensorBase
-from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from burnpy.backend.devices import innermost
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, DeviceError, a
 from burnpy.nn.module_tree import Rebuild, joined, new_module
+from burnpy.tensor.levels import transfer
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
-from burnpy.tensor.transfer import transfer
 
 if TYPE_CHECKING:
     from burnpy.nn.module_base import ModuleBase

@@ -1,35 +1,32 @@
-"""Initializers: distributions of the initial values of parameters.
-
-An initializer is a plain value, passed to a layer (``Linear(2, 3, device=NumPy, initializer=XavierNormal())``) or
-called with a shape. Some depend on the fans: fan_in is the number of inputs that each output element depends on,
-fan_out the number of outputs that each input element affects. Layers pass their own; otherwise `fans` derives them
-from the shape.
-"""
+"""Initializers: distributions of the initial values of parameters; and models without initial values."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import dtype_of, float32, float64
-from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.backend.errors import ArgumentError, ShapeError, StateError
 from burnpy.backend.lazy import missing
-from burnpy.nn.empty_weights import unfilled, without_values
 from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.host_data import fitting
+from burnpy.tensor.levels import beneath_levels
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.backend.primitives import Shape
+    from burnpy.backend.primitives import DType, Shape
     from burnpy.tensor.host_data import DTypeLike
+    from burnpy.tensor.tensor_base import TensorBase
 
 __all__ = [
     "Constant",
@@ -333,3 +330,65 @@ if not TYPE_CHECKING:  # type checkers see only the names above
     def __getattr__(name: str) -> object:
         """Raise an error for an unknown name, with a hint if it is one of PyTorch's."""
         return missing(__name__, name)
+
+
+without_values: ContextVar[bool] = ContextVar("burnpy_without_values", default=False)
+"""Whether `init_empty_weights` is active."""
+
+
+class Unfilled:
+    """The primitive of a parameter that has no value yet: any use of it but of its shape and dtype raises an error."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Shape, dtype: DType) -> None:
+        self.shape, self.dtype = shape, dtype
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise self._error()
+
+    def __array__(self, *args: Any, **keywords: Any) -> NoReturn:
+        raise self._error()
+
+    def __array_ufunc__(self, *args: Any, **keywords: Any) -> NoReturn:
+        raise self._error()
+
+    def _error(self) -> StateError:
+        return StateError(
+            f"a parameter of shape {self.shape} has no value yet, as the model was made within init_empty_weights(); "
+            "load weights into all of it, as with record.from_torch(model, path)"
+        )
+
+
+@contextmanager
+def init_empty_weights() -> Iterator[None]:
+    """Return a context manager in which layers get parameters without values, for a model that is filled from a file.
+
+    The parameters have shapes and dtypes alone. What a layer does not draw by an initializer, such as a bias of zeros,
+    has its value.
+
+    >>> from burnpy.nn import Linear
+    >>> from burnpy.record import from_torch
+    >>> with init_empty_weights():
+    ...     model = Linear(2, 1, device=NumPy)
+    >>> model = from_torch(model, {"weight": np.array([[1.0, 2.0]]), "bias": np.array([3.0])})
+    >>> model.weight.value.tolist()
+    [[1.0], [2.0]]
+    """
+    token = without_values.set(True)
+    try:
+        yield
+    finally:
+        without_values.reset(token)
+
+
+def unfilled(shape: Shape, dtype: DType, device: Any) -> Any:
+    """Return an untracked primitive of a device that has no value yet."""
+    if device.differentiates:
+        return device.lift(unfilled(shape, dtype, device.inner))
+    return Unfilled(shape, dtype)
+
+
+def is_filled(x: TensorBase[Any]) -> bool:
+    """Return whether an untracked tensor has a value."""
+    return type(beneath_levels(x._device, x._primitive)) is not Unfilled

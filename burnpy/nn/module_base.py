@@ -29,8 +29,8 @@ from burnpy.nn.module_tree import (
 )
 from burnpy.nn.param import Param, Variable
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.levels import in_training_mode
 from burnpy.tensor.tensor_base import TensorBase
-from burnpy.tensor.transfer import in_training_mode
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

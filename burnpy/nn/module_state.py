@@ -19,9 +19,8 @@ from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_tree import Rebuild, Recipe, walk
 from burnpy.nn.param import Variable, level_above
 from burnpy.tensor.host_data import readonly, writer
-from burnpy.tensor.levels import constant
+from burnpy.tensor.levels import constant, transfer
 from burnpy.tensor.tensor_base import TensorBase
-from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
 from burnpy.backend.primitives import KindName
 from burnpy.nn.module_errors import missing_attribute
 from burnpy.tensor.call_errors import inherit_methods
-from burnpy.tensor.levels import constant, levels_between
+from burnpy.tensor.levels import constant, levels_between, transfer
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
-from burnpy.tensor.transfer import transfer
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from burnpy.optim.gradients.layout import Layout
 from burnpy.optim.lr_schedule import ConstantLr, LrSchedule, ProductLr, ReduceOnPlateau, SequentialLr, WarmUpLr
 from burnpy.optim.memory import OptimizerRecord, ParamState
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.optimizers.adafactor import Adafactor
-from burnpy.optim.optimizers.adagrad import AdaDelta, AdaGrad, RmsProp
+from burnpy.optim.optimizers.adagrad import AdaDelta, Adafactor, AdaGrad, RmsProp
 from burnpy.optim.optimizers.adam import Adam, Adamax, AdamW, Lamb, NAdam, RAdam
 from burnpy.optim.optimizers.lbfgs import LBfgs
 from burnpy.optim.optimizers.muon import Muon

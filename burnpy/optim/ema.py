@@ -10,10 +10,9 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
 from burnpy.func.pytree import register_tree
 from burnpy.nn.module_base import ModuleBase
-from burnpy.tensor.levels import plain_device
+from burnpy.tensor.levels import plain_device, transfer
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import new_tensor
-from burnpy.tensor.transfer import transfer
 from burnpy.typevars import M
 
 

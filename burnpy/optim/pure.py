@@ -19,10 +19,9 @@ from burnpy.optim.settings import at_least_zero, number_or_tensor, options_of
 from burnpy.optim.step import stepped_model
 from burnpy.optim.update_step import UpdateCount
 from burnpy.tensor.gradients import Gradients
-from burnpy.tensor.levels import beneath_levels, plain_device
+from burnpy.tensor.levels import beneath_levels, plain_device, transfer
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import new_tensor
-from burnpy.tensor.transfer import transfer
 
 if TYPE_CHECKING:
     from burnpy.optim.optimizer import Optimizer

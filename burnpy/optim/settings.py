@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, a
-from burnpy.nn.module_paths import Where, selected
 from burnpy.nn.param import Param
+from burnpy.nn.transform import Where, selected
 from burnpy.tensor.levels import beneath_levels, plain_device
 from burnpy.tensor.operands import MOST_FLOAT
 from burnpy.tensor.tensor import Tensor

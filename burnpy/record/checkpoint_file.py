@@ -22,9 +22,9 @@ from burnpy.backend.errors import (
     path_shown,
     raised_by_other_code,
 )
+from burnpy.backend.storage import path_of
 from burnpy.nn.module_state import Entry
 from burnpy.nn.module_tree import joined
-from burnpy.record.atomic_write import path_of
 from burnpy.record.record import Record
 from burnpy.record.safetensors_file import DIGEST, METADATA, brief, damaged, read, write
 from burnpy.tensor.generator import Generator

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, RecordError, StateError, path_shown
-from burnpy.backend.storage import inside, make_folder, opened
+from burnpy.backend.storage import inside, make_folder, opened, path_of, replace
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.lora import Lora
 from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module
 from burnpy.nn.module_tree import Rebuild, joined
 from burnpy.nn.transform import divided
-from burnpy.record.atomic_write import path_of, replace
 from burnpy.record.record import refuse_no_model
 from burnpy.record.safetensors_file import read, refuse_read, write
 from burnpy.record.torch_weights import assembled, to_torch, torch_names

@@ -19,7 +19,7 @@ from burnpy.backend.errors import (
     path_shown,
     raised_by_other_code,
 )
-from burnpy.nn.empty_weights import unfilled
+from burnpy.nn.init import unfilled
 from burnpy.nn.module import Module
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_state import Entry, State, StateReport

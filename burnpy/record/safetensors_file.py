@@ -22,8 +22,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import DTYPES, dtype_of
 from burnpy.backend.errors import RecordError, RecordFileError, RecordNotFoundError, a, path_shown, raised_by_other_code
-from burnpy.backend.storage import local_copy
-from burnpy.record.atomic_write import replace
+from burnpy.backend.storage import local_copy, replace
 from burnpy.tensor.host_data import readonly
 
 if TYPE_CHECKING:
@@ -233,7 +232,7 @@ def write(
     *,
     digest: bool = True,
 ) -> None:
-    """Write a safetensors file, replacing an existing one atomically: see `burnpy.record.atomic_write`.
+    """Write a safetensors file, replacing an existing one atomically: see `burnpy.backend.storage`.
 
     With ``digest``, its metadata have the SHA-256 of the file; a file without one can be mapped into memory.
 

@@ -31,8 +31,7 @@ from burnpy.backend.errors import (
     path_shown,
     raised_by_other_code,
 )
-from burnpy.backend.storage import beside, inside, is_folder, local_copy, names_in, opened
-from burnpy.record.atomic_write import path_of
+from burnpy.backend.storage import beside, inside, is_folder, local_copy, names_in, opened, path_of
 from burnpy.record.checkpoint_file import MARK
 from burnpy.record.safetensors_file import (
     LARGEST,

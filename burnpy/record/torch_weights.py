@@ -24,12 +24,12 @@ import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import StateError, a
+from burnpy.backend.storage import path_of
 from burnpy.nn.layers.embedding import Embedding
 from burnpy.nn.module import Module
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_tree import joined, walk
 from burnpy.nn.param import Variable
-from burnpy.record.atomic_write import path_of
 from burnpy.record.record import DTypePolicy, Remap, fitted, refuse_no_model, remapped
 from burnpy.record.safetensors_file import write
 from burnpy.record.torch_file import TorchSource, state_of

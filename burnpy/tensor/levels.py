@@ -1,9 +1,10 @@
 """Levels: the nested devices that `burnpy.func` creates, one for each derivative that is being computed.
 
 A tensor on a device beneath a level is a constant to that level, and is lifted when it is combined with a tensor of the
-level. Singleton devices, such as ``Autodiff(NumPy())``, are not levels: mixing their float tensors with those of the
-device beneath is an error. Ints and bools carry no gradient, and mix with tensors of any device above. A level whose
-function has returned is closed, and has a method ``refuse`` that raises an error.
+level; `transfer` moves tensors between them without a copy. Singleton devices, such as ``Autodiff(NumPy())``, are not
+levels: mixing their float tensors with those of the device beneath is an error. Ints and bools carry no gradient, and
+mix with tensors of any device above. A level whose function has returned is closed, and has a method ``refuse`` that
+raises an error.
 """
 
 from __future__ import annotations
@@ -320,4 +321,42 @@ def differs_between_examples(x: TensorBase[Any]) -> bool:
         if getattr(primitive, "batched", False):
             return True
         primitive = primitive.value
+    return False
+
+
+def transfer(x: TensorBase[Any], target: Any) -> Any:
+    """Return an untracked tensor on another device; it shares memory if one device is nested on the other."""
+    source = x.device
+    if target is source:
+        return x
+    levels = []
+    lower_device = target
+    while lower_device is not source and lower_device.differentiates:
+        levels.append(lower_device)
+        lower_device = lower_device.inner
+    if lower_device is source:
+        primitive = x._primitive
+        if x.kind in INEXACT:
+            for level in reversed(levels):
+                primitive = level.lift(primitive)
+        return new_tensor(type(x), target, primitive)
+    current: Any = x
+    while current.device.differentiates:
+        current = current.inner()
+        if current.device is target:
+            return current
+    return current.to_device(target) if current.device is source else transfer(current, target)
+
+
+def in_training_mode(device: Any) -> bool:
+    """Return True if code on a device is in training mode: the device, or one beneath it, is a plain `Autodiff`.
+
+    Levels of `burnpy.func` do not count: a derivative of a function must not change its mode.
+    """
+    from burnpy.autodiff.autodiff import Autodiff  # at the top, it would load with burnpy
+
+    while device is not None:
+        if isinstance(device, Autodiff) and not device.level:
+            return True
+        device = device.inner
     return False

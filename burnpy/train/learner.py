@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError, a
-from burnpy.backend.plans.explain import PlanExplanation
+from burnpy.backend.plans.plan import PlanExplanation
 from burnpy.data.loader import checked_count
 from burnpy.nn.module import Module
 from burnpy.optim.gradients.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
@@ -18,11 +18,10 @@ from burnpy.optim.lr_schedule import ConstantLr, LrSchedule
 from burnpy.optim.optimizer import Optimizer
 from burnpy.tensor.call_errors import explained
 from burnpy.train.callback import EACH_EPOCH, Callback, Every, callbacks_of, check_every
-from burnpy.train.compiled_steps import CompiledSteps
 from burnpy.train.events import Event, FitEnd, Result
 from burnpy.train.loop import run
 from burnpy.train.strategy import Batches, OneDevice, Strategy, checked_strategy
-from burnpy.train.train_step import Step
+from burnpy.train.train_step import CompiledSteps, Step
 from burnpy.typevars import M, T
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from burnpy.record.checkpoint_file import load
 from burnpy.record.record import Record
 from burnpy.tensor.tensor import Tensor
 from burnpy.train.callback import Checkpoints, Replace, Save, Stop, decided, names_of
-from burnpy.train.compiled_steps import CompiledOptimizer, check_batch
 from burnpy.train.displays.loggers import values_of
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
 from burnpy.train.run_file import Position, Writer, parts_of, restored
@@ -40,7 +39,16 @@ from burnpy.train.strategy import (
     shared,
     summed,
 )
-from burnpy.train.train_step import Measured, Running, added, batch_size, checked_step, finite_loss
+from burnpy.train.train_step import (
+    CompiledOptimizer,
+    Measured,
+    Running,
+    added,
+    batch_size,
+    check_batch,
+    checked_step,
+    finite_loss,
+)
 from burnpy.typevars import M
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ import pytest
 from burnpy import Autodiff
 from burnpy.backend import NumPy
 from burnpy.data import ArrayDataset, Batch, BatchRandom, Loader, Stream, StreamLoader, collate
-from burnpy.data.engines import batch_process, shared_memory
-from burnpy.data.engines.batch_process import WorkerTraceback
+from burnpy.data.engines import child_processes, shared_memory
+from burnpy.data.engines.child_processes import WorkerTraceback
 from burnpy.data.engines.processes import ProcessEngine
 from burnpy.data.engines.shared_memory import Packed
 from burnpy.errors import LoadingError, OutOfMemoryError, WorkerError
@@ -120,7 +120,7 @@ def test_a_result_that_waits_for_memory_comes_before_the_next_task() -> None:
 
     def serve() -> None:
         with suppress(EOFError):
-            batch_process._serve(there)
+            child_processes._serve(there)
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -129,14 +129,14 @@ def test_a_result_that_waits_for_memory_comes_before_the_next_task() -> None:
     packed.write(shared_memory.mapped(os.dup(descriptor)))
     try:
         here.send(packed.sizes)
-        batch_process.send_file(here, descriptor)
+        child_processes.send_file(here, descriptor)
         for number in range(2):
             here.send(("task", number, number, None))
         assert here.recv() == ("ready",)
         assert here.recv()[:2] == ("small", 0)
         assert not here.poll(0.3)  # it waits
         here.send(("slot", 0, None, 7))
-        batch_process.send_file(here, descriptor)
+        child_processes.send_file(here, descriptor)
         assert here.recv()[:3] == ("done", 0, 7)
         assert here.recv()[:2] == ("small", 1)
     finally:

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from burnpy.backend.backend import operations
-from burnpy.docs import operation_names
-from burnpy.docs.operation_names import in_burn, in_numpy, in_pytorch
+from burnpy.docs import names_elsewhere
+from burnpy.docs.names_elsewhere import in_burn, in_numpy, in_pytorch
 
 
 def test_what_is_listed_is_an_operation() -> None:
-    listed = {name for table in operation_names._RENAMED.values() for name in table}
-    listed |= set(operation_names._SAME_IN_BURN.split())
+    listed = {name for table in names_elsewhere._RENAMED.values() for name in table}
+    listed |= set(names_elsewhere._SAME_IN_BURN.split())
     assert sorted(listed - operations().keys()) == []
 
 
 def test_no_name_is_listed_twice() -> None:
-    same = operation_names._SAME_IN_BURN.split()
-    assert len(same) == len({*same, *operation_names._RENAMED["Burn"]}) - len(operation_names._RENAMED["Burn"])
+    same = names_elsewhere._SAME_IN_BURN.split()
+    assert len(same) == len({*same, *names_elsewhere._RENAMED["Burn"]}) - len(names_elsewhere._RENAMED["Burn"])
 
 
 def test_numpy_has_the_names() -> None:

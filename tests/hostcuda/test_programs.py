@@ -10,7 +10,7 @@ import pytest
 from burnpy.backend import Backend, CuPy, NumPy, explain
 from burnpy.backend.dtypes import dtype_of, int64
 from burnpy.backend.programs import Extent, Input, ProgramError, trace
-from burnpy.backend.programs.execute import execute
+from burnpy.backend.programs.program import execute
 from tests.hostcuda import simulator
 
 simulator.require()

@@ -13,7 +13,7 @@ import pytest
 
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
-from burnpy.backend.programs.execute import execute
+from burnpy.backend.programs.program import execute
 
 pytest.importorskip("llvmlite")
 

@@ -12,7 +12,7 @@ from burnpy.autodiff import Autodiff
 from burnpy.backend import Backend, Checked, NumPy
 from burnpy.backend.dtypes import int64
 from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
-from burnpy.backend.programs.execute import execute
+from burnpy.backend.programs.program import execute
 
 FULL, ROW, COLUMN = Input(Extent.FULL, "float64"), Input(Extent.ROW, "float64"), Input(Extent.COLUMN, "float64")
 NUMBER = Input(Extent.SCALAR, "float64")

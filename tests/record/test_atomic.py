@@ -94,9 +94,9 @@ def failing(monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException) ->
         if step == "write":
             patched.setattr("burnpy.record.safetensors_file._write_all", fail)
         elif step == "FileIO":
-            patched.setattr("burnpy.record.atomic_write.FileIO", fail)
+            patched.setattr("burnpy.backend.storage.FileIO", fail)
         else:
-            patched.setattr(f"burnpy.record.atomic_write.os.{step}", fail)
+            patched.setattr(f"burnpy.backend.storage.os.{step}", fail)
         yield
 
 

@@ -61,7 +61,7 @@ def open_files() -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("existing", [True, False])
 def test_saving_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, existing: bool) -> None:
-    monkeypatch.setattr("burnpy.record.atomic_write.os.fsync", int)  # the disk takes longer than all the rest
+    monkeypatch.setattr("burnpy.backend.storage.os.fsync", int)  # the disk takes longer than all the rest
     path = tmp_path / "a"
     x = np.arange(3)
     old = (tmp_path / "old", tmp_path / "new")
@@ -95,7 +95,7 @@ def test_saving_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.slow
 @pytest.mark.parametrize("which", range(len(ERRORS)))
 def test_an_error_of_the_users_own_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: int) -> None:
-    monkeypatch.setattr("burnpy.record.atomic_write.os.fsync", int)
+    monkeypatch.setattr("burnpy.backend.storage.os.fsync", int)
     model, error = mlp(2), ERRORS[which]("late")
     save(tmp_path / "a", model=model, step=1)
     linear = Linear(3, 4, device=NumPy)

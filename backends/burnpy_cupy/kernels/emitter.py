@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from burnpy.backend.dtypes import DTYPES, FLOATS
 from burnpy.backend.programs import Extent, Instruction, Program, ProgramError
-from burnpy.backend.programs.schedule import Schedule
+from burnpy.backend.programs.program import Schedule
 
 MEMORY = {name: DTYPES[name].c for name in (*FLOATS, "bool", "int64", "int32")}
 """The types of arrays by their dtype; the 16-bit ones are classes of CuPy's headers."""

@@ -14,8 +14,8 @@ from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
 from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
 from burnpy.autodiff.tools.batched_rules import Batch, batched_bwd, batched_code, batched_jvp, differentiated_beneath
+from burnpy.autodiff.tools.forward_mode import tangent_parts, traced, transposed
 from burnpy.autodiff.tools.function import refused, refused_tensors
-from burnpy.autodiff.tools.transpose import tangent_parts, traced, transposed
 from burnpy.autodiff.tools.user_code import RuleReads, call_user_code, positional, tensors_in
 from burnpy.autodiff.tools.user_values import (
     TensorSpec,

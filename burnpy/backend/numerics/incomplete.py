@@ -30,7 +30,7 @@ from burnpy.backend.numerics.arithmetic import (
     two_quotient,
     two_sum,
 )
-from burnpy.backend.numerics.dual_numbers import slope_of
+from burnpy.backend.numerics.quantile_slopes import slope_of
 from burnpy.backend.numerics.special import BERNOULLI, log_gamma_near_one, scaled_erfc, stirling_rest
 from burnpy.backend.primitives import Bool, Float
 

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from burnpy.backend.numerics.arithmetic import polynomial, power
-from burnpy.backend.numerics.dual_numbers import slope_of
+from burnpy.backend.numerics.quantile_slopes import slope_of
 from burnpy.backend.primitives import Float
 
 _SMALL = (

@@ -25,7 +25,7 @@ class Programs(OperationsBase):
         The primitives have the shapes that the program says, of any common numbers of rows and columns. The default
         executes the instructions one by one with the operations of the backend, which are differentiable.
         """
-        from burnpy.backend.programs.execute import execute
+        from burnpy.backend.programs.program import execute
 
         return list(execute(self, program, xs, numbers))
 

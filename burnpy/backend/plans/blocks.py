@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.plans.graph import Sharing, part, simplified
 from burnpy.backend.plans.loops import MOST_ELEMENTS, StepLoop
 from burnpy.backend.plans.plan import Plan
-from burnpy.backend.plans.recording import Recording, alike, refs_in
+from burnpy.backend.plans.recording import Recording, Sharing, alike, part, refs_in, simplified
 from burnpy.backend.primitives import Value
 
 if TYPE_CHECKING:

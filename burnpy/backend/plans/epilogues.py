@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from burnpy.backend.plans.executor import Executor, Launch, NodeLaunch
-from burnpy.backend.plans.graph import operations
 from burnpy.backend.plans.grouping import Group, Single
-from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.plans.recording import Node, Ref, operations, refs_in
 from burnpy.backend.plans.signature import Signature
 
 

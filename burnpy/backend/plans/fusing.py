@@ -12,11 +12,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from burnpy.backend.dtypes import bool_, float32, float64, kind_of
-from burnpy.backend.plans.graph import operations
-from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.plans.recording import Node, Ref, operations, refs_in
 from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Extent, Input, Program, ProgramError
-from burnpy.backend.programs.schedule import Schedule
+from burnpy.backend.programs.program import Schedule
 from burnpy.backend.programs.trace import Symbol, Tracer
 from burnpy.backend.schema import Algebra
 

@@ -14,8 +14,7 @@ from operator import attrgetter
 from typing import Any
 
 from burnpy.backend.plans.executor import Executor, Joined
-from burnpy.backend.plans.graph import Sharing
-from burnpy.backend.plans.recording import Ref
+from burnpy.backend.plans.recording import Ref, Sharing
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Shape
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from burnpy.backend.plans.executor import Executor
 from burnpy.backend.plans.fusing import DTYPES, LONGEST
-from burnpy.backend.plans.graph import REPEATED, operations
-from burnpy.backend.plans.recording import Node, Recording, Ref, mapped, refs_in
+from burnpy.backend.plans.recording import REPEATED, Node, Recording, Ref, mapped, operations, refs_in
 from burnpy.backend.primitives import Dims, Key, Shape
 
 PLACED = "placed_slice"

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.errors import WorkerError
-from burnpy.data.engines import batch_process as program
+from burnpy.data.engines import child_processes as program
+from burnpy.data.engines.child_processes import Idle, Kept, context_for, ended, ending, refuse_unable, unguarded
 from burnpy.data.engines.in_process import BatchEngine, Work
-from burnpy.data.engines.kept_processes import Idle, Kept, context_for, ended, ending, refuse_unable, unguarded
 from burnpy.data.engines.shared_memory import Packed, anonymous_file, mapped, packed_for_processes, unpacked
 
 _HELD = 4

@@ -14,7 +14,7 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar,
 from burnpy.autodiff.recording import current_mode
 from burnpy.backend.errors import ArgumentError, KindError, RecordingError
 from burnpy.backend.functions import signature
-from burnpy.backend.plans.explain import PlanExplanation
+from burnpy.backend.plans.plan import PlanExplanation
 from burnpy.func.compiling.captured import captured
 from burnpy.func.compiling.places import Captured
 from burnpy.func.compiling.recorded_calls import Call, RecordedCall, compare, recorded

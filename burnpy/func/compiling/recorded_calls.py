@@ -23,8 +23,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import format_lines, lines_of
 from burnpy.backend.decorators.recorded import RecordedDevices, Traced
 from burnpy.backend.errors import KindError, RecordingError, StateError, a
-from burnpy.backend.plans.explain import PlanExplanation
-from burnpy.backend.plans.plan import Plan
+from burnpy.backend.plans.plan import Plan, PlanExplanation
 from burnpy.backend.plans.recording import DefaultGenerator, alike
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import INEXACT

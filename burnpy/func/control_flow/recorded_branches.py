@@ -10,8 +10,7 @@ from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
 from burnpy.backend.decorators.recorded import Traced
 from burnpy.backend.errors import RecordingError
 from burnpy.backend.plans.blocks import Choice, WhileGradient, WhileLoop
-from burnpy.backend.plans.graph import part
-from burnpy.backend.plans.recording import Ref
+from burnpy.backend.plans.recording import Ref, part
 from burnpy.backend.primitives import INEXACT
 from burnpy.func.control_flow.nested_calls import (
     Entered,

@@ -11,8 +11,7 @@ import numpy as np
 from burnpy.func.control_flow.branches import while_loop
 from burnpy.func.jacobians import jacfwd
 from burnpy.func.products import jvp
-from burnpy.func.solvers.implicit import Factors, is_tracked
-from burnpy.func.solvers.problems import is_chosen_by_where, select
+from burnpy.func.solvers.problems import Factors, is_chosen_by_where, is_tracked, select
 from burnpy.tensor.joining import where
 from burnpy.tensor.tensor import Tensor
 

@@ -9,7 +9,6 @@ from burnpy.autodiff.modes import no_grad
 from burnpy.backend.errors import ShapeError
 from burnpy.func.control_flow.branches import while_loop
 from burnpy.func.pytree import describe_tree, loop_function
-from burnpy.func.solvers.implicit import implicit
 from burnpy.func.solvers.problems import (
     NON_FINITE,
     STALLED,
@@ -17,6 +16,7 @@ from burnpy.func.solvers.problems import (
     FlatTree,
     Solution,
     count,
+    implicit,
     largest,
     positive,
     refuse_failure,

@@ -10,7 +10,6 @@ from burnpy.backend.errors import DTypeError
 from burnpy.func.control_flow.branches import while_loop
 from burnpy.func.jacobians import jacfwd
 from burnpy.func.pytree import loop_function
-from burnpy.func.solvers.implicit import implicit
 from burnpy.func.solvers.minima import Minimum
 from burnpy.func.solvers.problems import (
     NON_FINITE,
@@ -18,6 +17,7 @@ from burnpy.func.solvers.problems import (
     TOO_MANY,
     FlatTree,
     count,
+    implicit,
     largest,
     positive,
     refuse_failure,

@@ -11,13 +11,13 @@ from burnpy.func.control_flow.branches import while_loop
 from burnpy.func.gradients import grad, value_and_grad
 from burnpy.func.products import jvp
 from burnpy.func.pytree import describe_tree, loop_function
-from burnpy.func.solvers.implicit import implicit
 from burnpy.func.solvers.problems import (
     NON_FINITE,
     STALLED,
     TOO_MANY,
     FlatTree,
     count,
+    implicit,
     largest,
     positive,
     refuse_failure,

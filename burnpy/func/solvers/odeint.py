@@ -19,8 +19,7 @@ from burnpy.func.solvers.adaptive_steps import (
     rk4_step,
     rodas4_step,
 )
-from burnpy.func.solvers.implicit import derivative_order
-from burnpy.func.solvers.problems import FlatTree, count, positive, refuse_failure
+from burnpy.func.solvers.problems import FlatTree, count, derivative_order, positive, refuse_failure
 from burnpy.tensor.dims import need_flag
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.levels import differs_between_examples

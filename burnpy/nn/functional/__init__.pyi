@@ -24,9 +24,7 @@ from burnpy.nn.layers.convolution import conv1d, conv2d, conv3d
 from burnpy.nn.layers.ctc_loss import ctc_loss
 from burnpy.nn.layers.dropout import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
 from burnpy.nn.layers.embedding import embedding, embedding_bag
-from burnpy.nn.layers.grid_sample import affine_grid, grid_sample
 from burnpy.nn.layers.hard_activation import hardsigmoid, hardswish, hardtanh, relu6, softshrink, tanhshrink, threshold
-from burnpy.nn.layers.interpolation import interpolate
 from burnpy.nn.layers.linear import bilinear, linear
 from burnpy.nn.layers.losses import gaussian_nll_loss, huber_loss, l1_loss, poisson_nll_loss, smooth_l1_loss
 from burnpy.nn.layers.margin_losses import (
@@ -43,6 +41,7 @@ from burnpy.nn.layers.padding import pad
 from burnpy.nn.layers.pixel_shuffle import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from burnpy.nn.layers.positional_encoding import positional_encoding, rotary_encoding
 from burnpy.nn.layers.quantization import dequantize, quantize, quantized_linear
+from burnpy.nn.layers.resampling import affine_grid, grid_sample, interpolate
 from burnpy.nn.layers.softmax import gumbel_softmax, softmin
 from burnpy.nn.layers.transposed_convolution import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from burnpy.nn.layers.unfold import fold, unfold

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from burnpy.backend.errors import ShapeError
+from burnpy.nn.argument_checks import OutputSize, as_batch, as_given, dims_of, output_sizes, sizes_of
 from burnpy.nn.layers.max_pooling import MaxPooling, Pooling
-from burnpy.nn.window_checks import OutputSize, as_batch, as_given, dims_of, output_sizes, sizes_of
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
 

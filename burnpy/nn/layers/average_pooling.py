@@ -6,23 +6,24 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.dtypes import epsilon, largest
-from burnpy.nn.argument_checks import above_zero, floats
-from burnpy.nn.layers.max_pooling import WindowPooling, in_two_passes, max_pool1d, max_pool2d, max_pool3d
-from burnpy.nn.window_checks import (
+from burnpy.nn.argument_checks import (
     Pair,
     Single,
     Size,
     Triple,
+    above_zero,
     as_batch,
     as_given,
     checked_windows,
     dims_of,
     divisor_of,
+    floats,
     pair,
     single,
     sizes_of,
     triple,
 )
+from burnpy.nn.layers.max_pooling import WindowPooling, in_two_passes, max_pool1d, max_pool2d, max_pool3d
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
 

@@ -10,26 +10,29 @@ from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.argument_checks import check_choice, floats, grouped, whole
-from burnpy.nn.init import Initializer, around_zero
-from burnpy.nn.layers.padding import Padding, Sides, pad, padding_setting, padding_sides, same_sides
-from burnpy.nn.module import Module, rebound
-from burnpy.nn.param import Param
-from burnpy.nn.window_checks import (
+from burnpy.nn.argument_checks import (
     Pair,
     Single,
     Size,
     Triple,
     channels_first,
+    check_choice,
     check_form,
     check_kernel,
     dims_of,
+    floats,
     form_of,
+    grouped,
     pair,
     single,
     sizes_of,
     triple,
+    whole,
 )
+from burnpy.nn.init import Initializer, around_zero
+from burnpy.nn.layers.padding import Padding, Sides, pad, padding_setting, padding_sides, same_sides
+from burnpy.nn.module import Module, rebound
+from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor

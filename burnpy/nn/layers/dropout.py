@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from burnpy.nn.argument_checks import dims_at_least, floats, probability
+from burnpy.nn.argument_checks import check_form, dims_at_least, dims_of, floats, probability
 from burnpy.nn.module import FunctionLayer, Stateless
-from burnpy.nn.window_checks import check_form, dims_of
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.generator import drawn_from
 from burnpy.tensor.levels import drawing

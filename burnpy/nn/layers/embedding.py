@@ -9,8 +9,7 @@ import numpy as np
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import check_choice, exact_dims, floats, positive
-from burnpy.nn.empty_weights import is_filled
-from burnpy.nn.init import Initializer, Normal
+from burnpy.nn.init import Initializer, Normal, is_filled
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained

@@ -11,10 +11,9 @@ from burnpy.nn.layers.dropout import dropout as dropped
 from burnpy.nn.layers.linear import Linear, linear_of
 from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module, rebound
-from burnpy.nn.module_paths import Where
 from burnpy.nn.module_tree import Rebuild
 from burnpy.nn.param import Param
-from burnpy.nn.transform import divided, own_paths
+from burnpy.nn.transform import Where, divided, own_paths
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I, M

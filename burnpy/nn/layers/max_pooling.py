@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
-from burnpy.nn.module import FunctionLayer, Stateless
-from burnpy.nn.window_checks import (
+from burnpy.nn.argument_checks import (
     Pair,
     Single,
     Size,
@@ -17,6 +16,7 @@ from burnpy.nn.window_checks import (
     single,
     triple,
 )
+from burnpy.nn.module import FunctionLayer, Stateless
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.dtypes import epsilon, float32
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.argument_checks import dims_at_least, floats, last_dims, positive, positive_int
+from burnpy.nn.argument_checks import channels_first, dims_at_least, floats, last_dims, positive, positive_int
 from burnpy.nn.module import FunctionLayer, Module, Stateless, rebound
 from burnpy.nn.param import Param
-from burnpy.nn.window_checks import channels_first
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import ALL
 from burnpy.tensor.operands import number

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Scalar, Shape, Value
-from burnpy.nn.argument_checks import check_choice
+from burnpy.nn.argument_checks import check_choice, form_of, pair
 from burnpy.nn.module import Stateless
-from burnpy.nn.window_checks import form_of, pair
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import addressable, integers
 from burnpy.tensor.operands import number

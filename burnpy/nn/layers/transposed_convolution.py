@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.nn.argument_checks import Pair, Single, Size, Triple, batch_of, by, dims_of, pair, single, sizes_of, triple
 from burnpy.nn.init import Initializer
 from burnpy.nn.layers.convolution import Convolution, operands
 from burnpy.nn.module import rebound
-from burnpy.nn.window_checks import Pair, Single, Size, Triple, batch_of, by, dims_of, pair, single, sizes_of, triple
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor

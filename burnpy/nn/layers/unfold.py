@@ -6,9 +6,8 @@ from typing import Any
 
 from burnpy.backend.errors import ShapeError
 from burnpy.backend.operations.convolution import inside, padded, padded_shape, window_counts, window_keys
-from burnpy.nn.argument_checks import floats
+from burnpy.nn.argument_checks import Pair, batch_of, check_form, check_kernel, floats, pair
 from burnpy.nn.module import FunctionLayer, Stateless
-from burnpy.nn.window_checks import Pair, batch_of, check_form, check_kernel, pair
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B

@@ -6,9 +6,22 @@ from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.argument_checks import floats, whole
+from burnpy.nn.argument_checks import (
+    Pair,
+    Single,
+    Size,
+    Triple,
+    by,
+    check_form,
+    dims_of,
+    floats,
+    pair,
+    single,
+    sizes_of,
+    triple,
+    whole,
+)
 from burnpy.nn.module import FunctionLayer
-from burnpy.nn.window_checks import Pair, Single, Size, Triple, by, check_form, dims_of, pair, single, sizes_of, triple
 from burnpy.tensor.call_errors import explained, inherit_methods
 from burnpy.tensor.operands import in_range, index_of
 from burnpy.tensor.tensor_base import describe

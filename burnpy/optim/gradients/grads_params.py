@@ -10,8 +10,8 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import ArgumentError, DeviceError, ImmutableError, KindError, MissingGradientError, a
 from burnpy.func.pytree import register_tree
-from burnpy.nn.module_paths import meets, suggestion
 from burnpy.nn.param import Param
+from burnpy.nn.transform import meets, suggestion
 from burnpy.optim.gradients.layout import BUCKET_BYTES, Layout
 from burnpy.optim.gradients.matching import absent, added, device_in, gradient_device, matched, norm_of, taken_from
 from burnpy.tensor.gradients import Gradients, is_one, primitive_of

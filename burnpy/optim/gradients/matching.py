@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, KindError, ShapeError, a
 from burnpy.nn.module_base import ModuleBase
-from burnpy.nn.module_paths import suggestion
 from burnpy.nn.param import Param
+from burnpy.nn.transform import suggestion
 from burnpy.optim.settings import number
 from burnpy.tensor.gradients import Gradients
+from burnpy.tensor.levels import transfer
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
-from burnpy.tensor.transfer import transfer
 
 if TYPE_CHECKING:
     Tensors: TypeAlias = dict[str, Tensor[Any]]

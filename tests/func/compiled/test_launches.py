@@ -13,8 +13,8 @@ import burnpy
 from burnpy import Autodiff, IntTensor, Tensor, compiled, func
 from burnpy.backend import NumPy
 from burnpy.backend.decorators.recorded import Recorded
-from burnpy.backend.plans.graph import simplified
 from burnpy.backend.plans.grouping import Grouping
+from burnpy.backend.plans.recording import simplified
 from burnpy.func.pytree import flatten
 from burnpy.nn import BatchNorm, GroupNorm, InstanceNorm, Linear, Sequential, Tanh, functional
 from burnpy.optim import Adam, GradientsParams, Sgd

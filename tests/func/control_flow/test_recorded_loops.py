@@ -13,7 +13,7 @@ from burnpy import Autodiff, IntTensor, Tensor, cat, compiled, manual_seed, stac
 from burnpy.autodiff import custom_vjp
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, RecordingError, ShapeError
-from burnpy.backend.plans.explain import OperationPart
+from burnpy.backend.plans.plan import OperationPart
 from burnpy.func import cond, scan, while_loop
 from burnpy.func.pytree import flatten
 from burnpy.nn import Linear

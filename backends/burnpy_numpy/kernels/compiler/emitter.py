@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from burnpy.backend.programs import Extent, Instruction, Program
-from burnpy.backend.programs.schedule import Schedule
+from burnpy.backend.programs.program import Schedule
 from burnpy_numpy.kernels.compiler.entry import program_entry
 from burnpy_numpy.kernels.compiler.instructions import FUNCTIONS, applied, definition
 from burnpy_numpy.kernels.compiler.vectors import Vector, Writer
