@@ -1,38 +1,32 @@
-"""Products of large matrices on burnpy's threads, if OpenBLAS would not use more of its own: see `cpu_threads.alone`.
-
-Linear layers are kernels, where these are on.
-"""
+"""Products of matrices by a kernel of burnpy or by OpenBLAS, on burnpy's threads unless OpenBLAS would use more."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import float32, float64
 from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.kernel import family_kernels
+from burnpy_numpy.kernels.kernel import family_kernels, lookup
 from burnpy_numpy.numpy_calls import quietly, run
-from burnpy_numpy.openblas import cblas_gemm, gemm, openblas
+from burnpy_numpy.openblas import gemm, openblas
 
 MAX_SINGLE_THREADED = 1 << 18
 """The number of multiplications up to which OpenBLAS uses one thread by itself."""
 
+LEAST = 1 << 20
+"""The number of multiplications below which a product without a bias takes less time by NumPy."""
+
 MIN_BIAS_FIRST = 1 << 17
 """The number of elements from which `biased_product` takes less time than a product and a sum."""
-
-MIN_BIAS_FIRST_COMPILED = 1 << 10
-"""The same where a compiled kernel calls OpenBLAS."""
 
 MULTIPLICATIONS_PER_ELEMENT = 16
 """The number of multiplications that count as one element in `burnpy_numpy.cpu_threads.shared`."""
 
 MIN_OUTER = 1 << 12
 """The number of elements from which outer products take less time as a kernel."""
-
-if TYPE_CHECKING:
-    from burnpy_numpy.kernels.launch import TemplateKernel
 
 _dot: Any = np.ndarray.dot
 
@@ -54,18 +48,19 @@ class NumPyMatmul(ArrayBackend):
             out = kernels.run_outer_products(x, y)
             if out is not None:
                 return out
+        elif x.ndim > 1 < y.ndim and x.size * y.shape[-1] >= LEAST and (dtype is float32 or dtype is float64):
+            out = kernel_product(x, y)
+            if out is not None:
+                return out
         return super().matmul(x, y)
 
     def linear(self, x: Any, weight: Any, bias: Any) -> Any:
         dtype, columns = x.dtype, weight.shape[1]
-        if (
-            (dtype is float32 or dtype is float64)
-            and weight.dtype is dtype is bias.dtype
-            and x.size * columns >= MIN_BIAS_FIRST_COMPILED * x.shape[-1] > 0
-            and (x.ndim > 2 or x.flags.c_contiguous)
-        ):
+        if (dtype is float32 or dtype is float64) and weight.dtype is dtype is bias.dtype and x.ndim > 1 and x.size:
             rows = x.reshape((-1, x.shape[-1]))
-            out = self._call(biased_product, np.ascontiguousarray(rows), weight, bias)
+            out = kernel_product(rows, weight, np.ascontiguousarray(bias))
+            if out is None and len(rows) * columns >= MIN_BIAS_FIRST:
+                out = self._call(biased_product, np.ascontiguousarray(rows), weight, bias)
             if out is not None:
                 return out.reshape((*x.shape[:-1], columns))
         return super().linear(x, weight, bias)
@@ -89,10 +84,44 @@ def _are_outer(x: Any, y: Any) -> bool:
     )
 
 
+_products: dict[tuple[Any, ...], Any] = lookup()
+_MOST_KNOWN = 1 << 12
+"""The number of descriptions of products from which they are made anew."""
+
+
+def kernel_product(x: Any, y: Any, bias: Any = None) -> Any:
+    """Return the product of arrays of matrices whose sizes fit together; None if no kernel computes it.
+
+    Args:
+        x: the first array, of float32 or float64.
+        y: the second one.
+        bias: a row of the same dtype to add.
+    """
+    key = (x.dtype, y.dtype, x.shape, x.strides, y.shape, y.strides, bias is None)
+    try:
+        found = _products[key]
+    except KeyError:
+        if len(_products) >= _MOST_KNOWN:
+            _products.clear()
+        kernels = family_kernels("products.products") if key[0] is key[1] else None
+        found = _products[key] = None if kernels is None else kernels.product_of(x, y, bias is not None)
+    if found is None:
+        return None
+    if not found.in_place:  # neither rows nor columns lie together
+        return kernel_product(np.ascontiguousarray(x), np.ascontiguousarray(y), bias)
+    out = np.empty(found.shape, key[0])
+    found.run(x, y, out, bias)
+    return out
+
+
 def product(x: Any, y: Any) -> Any:
     """Return the product of two matrices of float32 or float64."""
     rows, inner = x.shape
     columns = y.shape[1]
+    if rows * inner * columns >= LEAST and inner == y.shape[0]:
+        out = kernel_product(x, y)
+        if out is not None:
+            return out
     if (
         rows * inner * columns <= MAX_SINGLE_THREADED
         or x.dtype is not y.dtype
@@ -124,33 +153,20 @@ def product_into(x: Any, y: Any, out: Any) -> None:
 def biased_product(x: Any, weight: Any, bias: Any) -> Any:
     """Return x @ weight + bias for C-contiguous matrices x and a row ``bias`` of one dtype; None without OpenBLAS.
 
-    The rows are filled with the bias, to which the product is added: OpenBLAS would fill them with zeros. By a kernel,
-    or else, if there are many elements, by calls of Python.
+    The rows are filled with the bias, to which the product is added: OpenBLAS would fill them with zeros.
     """
-    (rows, inner), columns, single = x.shape, weight.shape[1], x.dtype is float32
+    (rows, inner), columns = x.shape, weight.shape[1]
     transposed = not weight.flags.c_contiguous
-    blas, own = cblas_gemm(single), shares_products()
-    if blas is None or (transposed and not weight.flags.f_contiguous) or (own and rows < columns):
+    own = shares_products()
+    if gemm(x.dtype) is None or (transposed and not weight.flags.f_contiguous) or (own and rows < columns):
         return None
-    kernels, out = family_kernels("matmul"), np.empty((rows, columns), x.dtype)
-    work: threads.Work | None = None if kernels is None else kernels.affine_rows(x, weight, bias, out, blas.long)
-    if work is None and rows * columns < MIN_BIAS_FIRST:
-        return None
-    work = work or _filled_and_added(x, weight, bias, out, transposed)
+    out = np.empty((rows, columns), x.dtype)
+    work = _filled_and_added(x, weight, bias, out, transposed)
     if own:
         threads.shared(work, rows, inner * columns / MULTIPLICATIONS_PER_ELEMENT, products=True)
     else:
         work(0, rows)
     return out
-
-
-def linear_kernel(dtype: Any) -> TemplateKernel | None:
-    """Return the kernel of a linear layer of C-contiguous arrays; None without OpenBLAS, or if kernels are off."""
-    blas, kernels = cblas_gemm(dtype == float32), family_kernels("matmul")
-    if blas is None or kernels is None:
-        return None
-    kernel: TemplateKernel | None = kernels.affine_kernel(dtype, False, blas.long)
-    return kernel
 
 
 def _filled_and_added(x: Any, weight: Any, bias: Any, out: Any, transposed: bool) -> threads.Work:

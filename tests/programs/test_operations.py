@@ -171,8 +171,8 @@ def _max_pool(
 
 
 CASES |= {
-    "linear": ("linear", (x(70, 90), x(90, 37), x(37)), ("affine",)),
-    "linear, transposed weight": ("linear", (x(5, 14, 90), x(37, 90).T, x(37)), ("affine",)),
+    "linear": ("linear", (x(70, 90), x(90, 37), x(37)), ("product",)),
+    "linear, transposed weight": ("linear", (x(5, 14, 90), x(37, 90).T, x(37)), ("product",)),
     "outer products": ("matmul", (x(3, 5, 21, 1), x(3, 5, 1, 37)), ("outer_products",)),
     "outer products of short rows": ("matmul", (x(400, 1, 9).swapaxes(1, 2), x(400, 1, 3)), ("outer_products",)),
 }

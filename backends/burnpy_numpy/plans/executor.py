@@ -17,14 +17,14 @@ from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
 from burnpy_numpy.allocator import return_freed_memory
 from burnpy_numpy.kernels.kernel import family_kernels, program_kernel
-from burnpy_numpy.matmul import MAX_SINGLE_THREADED, linear_kernel, shares_products
+from burnpy_numpy.matmul import MAX_SINGLE_THREADED, shares_products
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.plans.convolution_launch import CONVOLUTIONS, finished_convolution
 from burnpy_numpy.plans.launches import (
-    LinearLaunch,
     ListsLaunch,
     MaxPoolLaunch,
     PlanesLaunch,
+    ProductKernelLaunch,
     ProductLaunch,
     ProgramLaunch,
     RowsLaunch,
@@ -51,12 +51,19 @@ def _product(node: Node) -> NodeLaunch | None:
     usual = all(ref.dtype == dtype for ref in refs_in(node.args)) and dtype in (float32, float64)
     if not usual or 0 in (*x.shape, *y.shape) or not _with_matrix(node.name, *shapes):
         return None
-    rows, columns = math.prod(node.results.shape[:-1]), node.results.shape[-1:]
-    large = math.prod(x.shape) * math.prod(columns) > MAX_SINGLE_THREADED and shares_products()
-    if node.name != "linear":
-        return ProductLaunch(node, large)
-    kernel = None if large and rows < math.prod(columns) else linear_kernel(dtype)
-    return None if kernel is None else LinearLaunch(node, large, kernel)
+    left, right, biased = node.name == "matmul_tn", node.name == "matmul_nt", node.name == "linear"
+    inner, columns = y.shape if len(y.shape) == 2 else (*y.shape, 1)
+    if right:
+        inner, columns = columns, inner
+    sizes = rows, _, _ = math.prod(node.results.shape) // columns, inner, columns
+    kernels = family_kernels("products.products")
+    product = None
+    if kernels is not None and (not biased or node.args[2].shape == (columns,)):
+        product = kernels.contiguous_product(dtype_of(dtype.name), sizes, (left, right), biased)
+    if product is not None:
+        return ProductKernelLaunch(node, product)
+    large = rows * inner * columns > MAX_SINGLE_THREADED and shares_products()
+    return None if biased else ProductLaunch(node, sizes, large)
 
 
 def _rows(node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Extent
-from burnpy_numpy.matmul import MULTIPLICATIONS_PER_ELEMENT, product_into
+from burnpy_numpy.matmul import product_into
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.openblas import cblas
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from burnpy_numpy.kernels.normalization import PlaneGroups
     from burnpy_numpy.kernels.plans.sequence import KernelCall
     from burnpy_numpy.kernels.pooling.windows import Pool
+    from burnpy_numpy.kernels.products.products import Product
 
 _SHARED = 1 << 18
 """The number of elements from which a kernel runs on several threads."""
@@ -223,25 +224,17 @@ class MaxPoolLaunch(NumPyLaunch):
         source.write(f"{run}({kernel}, {', '.join(arrays)})")
 
 
-class _ProductLaunch(NumPyLaunch):
-    """A product of C-contiguous arrays, into memory; a large one is shared by threads."""
+class ProductLaunch(NumPyLaunch):
+    """A product of C-contiguous matrices, or of a matrix and a vector, into memory: by OpenBLAS."""
 
-    def __init__(self, node: Node, large: bool) -> None:
+    def __init__(self, node: Node, sizes: tuple[int, int, int], large: bool) -> None:
         self.operands = refs_in(node.args)
-        x, y = node.args[:2]
         self._name, self._dtype, self._large = node.name, node.results.dtype, large
-        self._inner, self._columns = y.shape if len(y.shape) == 2 else (*y.shape, 1)
-        if node.name == "matmul_nt":
-            self._inner, self._columns = self._columns, self._inner
-        self._rows = math.prod(node.results.shape) // self._columns
-        self._vectors = len(x.shape) == 1 or len(y.shape) == 1
+        self._rows, self._inner, self._columns = sizes
+        self._vectors = any(len(ref.shape) == 1 for ref in node.args[:2])
 
     def _work(self) -> float:
         return math.inf if self._large else 0.0
-
-
-class ProductLaunch(_ProductLaunch):
-    """A product of matrices, or of a matrix and a vector."""
 
     def _calls(
         self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
@@ -276,24 +269,27 @@ class ProductLaunch(_ProductLaunch):
         source.write(f"{function}({left}, {right}, {out}.reshape({rows}, {columns}))")
 
 
-class LinearLaunch(_ProductLaunch):
-    """A linear layer, by a kernel."""
+class ProductKernelLaunch(NumPyLaunch):
+    """A product of C-contiguous matrices, with a bias if there is one, by the kernel of products."""
 
-    def __init__(self, node: Node, large: bool, kernel: TemplateKernel) -> None:
-        super().__init__(node, large)
-        self._kernel = kernel
+    def __init__(self, node: Node, product: Product) -> None:
+        self.operands, self._product = refs_in(node.args), product
+        self.scratch = [((-(-product.room // 8),), float64)]
+
+    def _work(self) -> float:
+        return math.inf if self._product.parts > 1 else 0.0
 
     def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
         from burnpy_numpy.kernels.plans.sequence import template_call
 
-        rows, columns, inner = self._rows, self._columns, self._inner
-        return [template_call(self._kernel.function, arrays, (inner, columns), 0, rows, rows * columns * inner / 16)]
+        x, y, *bias, out = arrays
+        table, sizes = self._product.call(x, y, out, bias[0] if bias else None, scratch[0])
+        return [template_call(self._product.kernel.function, table, sizes, 0, 1, self._product.each)]
 
     def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
         """Write the call of the threads that share it."""
-        function, given = source.bind(self._kernel.function, "f"), ", ".join(arrays)
-        sizes = f"{self._rows}, {self._inner}, {self._columns}"
-        source.write(f"{source.bind(shared_linear, 'f')}({function}, {sizes}, {given})")
+        x, y, *bias, out = arrays
+        source.write(f"{source.bind(self._product.run, 'f')}({', '.join((x, y, out, *bias))})")
 
 
 class UnrolledLaunch(NumPyLaunch):
@@ -318,17 +314,6 @@ class UnrolledLaunch(NumPyLaunch):
     def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Any:
         """Write the call of the kernel."""
         source.write(f"{source.bind(self._function, 'f')}(0, 1, {len(arrays)}, {', '.join(arrays)})")
-
-
-def shared_linear(
-    function: Callable[..., Any], rows: int, inner: int, columns: int, x: Any, weight: Any, bias: Any, out: Any
-) -> None:
-    """Write a linear layer into memory, on several threads."""
-
-    def work(start: int, stop: int) -> None:
-        function(start, stop, 4, x, weight, bias, out, inner, columns)
-
-    threads.shared(work, rows, inner * columns / MULTIPLICATIONS_PER_ELEMENT, products=True)
 
 
 def dot(x: Any, y: Any, out: Any) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 
 from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, SYMBOLS, Entry, builtin
 from burnpy_numpy.kernels.compiler.target import Outdated, Target, Unsupported, target
-from burnpy_numpy.openblas import cblas_gemm
 
 _engines: list[Any] = []
 """The engines that hold the loaded code until the process ends."""
@@ -65,10 +64,6 @@ def llvm() -> Any:
     binding.initialize_native_asmprinter()
     for name, function in functions_of_c(sys.platform).items():
         binding.add_symbol(name, _address_in_c(function))
-    for dtype in ("float32", "float64"):
-        blas = cblas_gemm(dtype == "float32")
-        if blas is not None:
-            binding.add_symbol(f"burnpy_gemm_{dtype}", ctypes.cast(blas.function, ctypes.c_void_p).value)
     for name in SYMBOLS:
         binding.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
     binding.add_symbol(ARRAY_TYPE, id(np.ndarray))

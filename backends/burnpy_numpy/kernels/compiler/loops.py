@@ -33,12 +33,15 @@ class Loops(Writer):
         at = self.assign(f"getelementptr i64, ptr {source}, i64 {position}")
         return self.assign(f"load {kind}, ptr {at}, align 8")
 
-    def function(self) -> str:
-        """Return the text of the module. Nothing can be added after it."""
-        arguments = "ptr %table, ptr %sizes, i64 %begin, i64 %end"
+    def function(self, *others: str) -> str:
+        """Return the text of the module, with the texts of other functions. Nothing can be added after it."""
+        kernel = self.body("void @kernel(ptr %table, ptr %sizes, i64 %begin, i64 %end)")
         functions = [definition(name, dtype, self.width, self.declared) for name, dtype in sorted(self._called)]
-        first = [*sorted(self.declared), *functions, f"define void @kernel({arguments}) {{", "entry:"]
-        return "\n".join([*first, *self._variables, *self.lines, "  ret void", "}", ""])
+        return "\n".join([*sorted(self.declared), *functions, *others, kernel])
+
+    def body(self, head: str) -> str:
+        """Return the text of the function alone, with a head such as ``void @name(i64 %count)``."""
+        return "\n".join([f"define {head} {{", "entry:", *self._variables, *self.lines, "  ret void", "}", ""])
 
     def variable(self, start: Vector) -> str:
         """Return the address of a new variable that is set to a vector, for `get` and `set`."""

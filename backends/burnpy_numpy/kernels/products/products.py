@@ -1,0 +1,236 @@
+"""Matrix products by a kernel of burnpy: which products it computes, in which parts, and the calls."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from threading import local
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import burnpy_numpy.cpu_threads as threads
+from burnpy.backend.primitives import Shape
+from burnpy_numpy.kernels.compiler.target import target
+from burnpy_numpy.kernels.kernel import template_kernel
+from burnpy_numpy.kernels.launch import TemplateKernel
+from burnpy_numpy.kernels.products.text import (
+    CHUNK_BYTES,
+    COLUMNS,
+    IN_PLACE,
+    ROWS,
+    STRIPE_BYTES,
+    VECTORS,
+    product,
+    stripe_heights,
+)
+
+MULTIPLICATIONS_PER_ELEMENT = 16
+"""The number of multiplications that count as one element in `burnpy_numpy.cpu_threads.shared`."""
+_LEAST = 1 << 20
+"""The number of multiplications below which NumPy's product takes less time, if no bias is added."""
+_SMALL = 1 << 18
+"""The bytes of a matrix B up to which one row is multiplied by it, with a bias."""
+_MANY_ROWS = 96
+"""The number of rows from which blocks of B are copied although they could be read in place."""
+_IN_FIRST_CACHE = 1 << 15
+"""The bytes of a matrix B that is read in place, however many rows there are."""
+_SECOND_CACHE = 1 << 20, 1 << 19
+"""The most memory of a block of B for all threads' caches, and the size of the second cache if it is unknown."""
+
+
+def serves(rows: int, inner: int, columns: int, itemsize: int, biased: bool = False) -> bool:
+    """Return whether the kernel computes products of matrices of these sizes; NumPy takes less time for others."""
+    chosen = target()
+    width = chosen.vector // itemsize
+    if not _enabled() or (chosen.vector == 16 and chosen.registers == 16):  # no fused multiplication
+        return False
+    if biased:
+        return 2 * columns >= width and (rows > 1 or inner * columns * itemsize <= _SMALL) and rows * inner > 0
+    return 2 * columns >= 3 * width and rows > 1 and rows * inner * columns >= _LEAST
+
+
+@cache
+def _enabled() -> bool:
+    """Return whether products are computed here and not by OpenBLAS, which ``BURNPY_PRODUCTS=blas`` selects."""
+    return os.environ.get("BURNPY_PRODUCTS") != "blas"
+
+
+class Product(NamedTuple):
+    """The description of products of matrices A and B for the kernel."""
+
+    kernel: TemplateKernel
+    shape: Shape  #: of the result
+    places: tuple[Any, Any, Any]  #: the first elements of A, B and C of each member of a batch
+    sizes: tuple[int, ...]
+    parts: int
+    each: float  #: the number of elements of a part, for `burnpy_numpy.cpu_threads.shared`
+    room: int  #: the bytes of memory for copies that a thread needs
+
+    in_place = True  # a class attribute, no field
+
+    def call(self, a: Any, b: Any, c: Any, bias: Any, memory: Any) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+        """Return the table and the sizes with which the kernel computes the products, in parts.
+
+        Args:
+            a: A.
+            b: B.
+            c: C-contiguous memory for the products.
+            bias: a row that is added to each, or None.
+            memory: memory for copies, of at least `room` bytes.
+        """
+        start, spread = (_ZEROS, 0) if bias is None else (bias, 1)
+        return (a, b, c, start, memory, *self.places), (*self.sizes, spread)
+
+    def run(self, a: Any, b: Any, c: Any, bias: Any = None) -> None:
+        """Write the products into memory, on several threads if there is much to do; see `call`."""
+        function, parts = self.kernel.function, self.parts
+        table, sizes = self.call(a, b, c, bias, workspace())
+        if parts == 1:
+            function(0, 1, 8, *table, *sizes)
+        else:
+            before, after = table[:4], table[5:]
+
+            def work(begin: int, end: int) -> None:
+                function(begin, end, 8, *before, workspace(), *after, *sizes)
+
+            threads.shared(work, parts, self.each)
+        self.kernel.note()
+
+
+class Copied(NamedTuple):
+    """Stands for a product of arrays that must be copied first, as neither rows nor columns of one lie together."""
+
+    in_place = False
+
+
+_ZEROS = np.zeros(64)
+_ZEROS.flags.writeable = False
+
+
+_own = local()
+
+
+def workspace() -> Any:
+    """Return this thread's memory for copies, of `workspace_size` bytes."""
+    try:
+        return _own.memory
+    except AttributeError:
+        memory = np.empty(workspace_size() + 64, np.uint8)
+        _own.memory = memory[-memory.ctypes.data % 64 :]
+        return _own.memory
+
+
+def workspace_size() -> int:
+    """Return the bytes of memory for copies that one thread needs."""
+    return STRIPE_BYTES + max(_block_bytes(), 1 << 16)
+
+
+@cache
+def _block_bytes() -> int:
+    """Return the memory of a block of B: half of the processor's second cache."""
+    most, usual = _SECOND_CACHE
+    try:
+        text = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
+        size = int(text[:-1]) << {"K": 10, "M": 20}[text[-1]]
+    except (OSError, ValueError, KeyError, IndexError):
+        size = usual
+    return min(size, most) // 2
+
+
+def product_of(a: Any, b: Any, biased: bool = False) -> Product | Copied | None:
+    """Return the description of the product of arrays of one dtype; None if the kernel does not compute it."""
+    dtype, size = a.dtype, a.itemsize
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    if 0 in (*a.shape, *b.shape) or k != b.shape[-2] or not serves(m, k, n, size, biased):
+        return None
+    a_steps, b_steps = ([stride / size for stride in x.strides] for x in (a, b))
+    a_line, b_line = _line(a.shape, a_steps), _line(b.shape, b_steps)
+    if a_line is None or b_line is None or not all(map(float.is_integer, (*a_steps, *b_steps))):
+        return Copied()
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    places = _places(batch, a.shape, a_steps), _places(batch, b.shape, b_steps), np.arange(math.prod(batch)) * (m * n)
+    return _planned(dtype, (*batch, m, n), k, a_line, b_line, places)
+
+
+def contiguous_product(
+    dtype: Any, sizes: tuple[int, int, int], transposed: tuple[bool, bool], biased: bool = False
+) -> Product | None:
+    """Return the description of the product of two C-contiguous matrices, either of them stored transposed.
+
+    Args:
+        dtype: float32 or float64.
+        sizes: rows, inner dimension and columns.
+        transposed: whether A and B are stored transposed.
+        biased: whether a row is added.
+    """
+    m, k, n = sizes
+    if not serves(m, k, n, dtype.itemsize, biased):
+        return None
+    left, right = transposed
+    places = (np.zeros(1, np.int64),) * 3
+    return _planned(dtype, (m, n), k, (m if left else k, left), (k if right else n, right), places)
+
+
+def _line(shape: Shape, steps: Sequence[float]) -> tuple[int, bool] | None:
+    """Return the distance of lines that lie together, and whether they are columns; None if no lines do."""
+    (rows, columns), (row, column) = shape[-2:], steps[-2:]
+    if column == 1 or columns == 1:
+        return int(row), False
+    return (int(column), True) if row == 1 or rows == 1 else None
+
+
+def _places(batch: Shape, shape: Shape, steps: Sequence[float]) -> Any:
+    """Return the place of the first element of each matrix of a batch to which an array is broadcast."""
+    places = np.zeros(batch, np.int64)
+    own = zip(shape[-3::-1], steps[-3::-1], strict=True) if len(shape) > 2 else ()
+    for dim, (length, step) in enumerate(own):
+        if length > 1:
+            places += (np.arange(length) * int(step)).reshape((-1,) + (1,) * dim)
+    return np.ascontiguousarray(places.reshape(-1))
+
+
+def _planned(
+    dtype: Any, shape: Shape, k: int, a_line: tuple[int, bool], b_line: tuple[int, bool], places: tuple[Any, Any, Any]
+) -> Product | None:
+    """Return the description of products whose lines have these distances; see `_line`."""
+    (m, n), size, chosen = shape[-2:], dtype.itemsize, target()
+    width, count = chosen.vector // size, len(places[2])
+    kernel = template_kernel(product, dtype, width, chosen.registers, a_line[1])
+    if kernel is None:
+        return None
+    lanes, height = VECTORS * width, stripe_heights(chosen.registers)[0]
+    chunk = chunk_of(k, size)
+    block = max(1, _block_bytes() // (chunk * size * lanes)) * lanes
+    how = COLUMNS if b_line[1] else ROWS if m >= _MANY_ROWS and k * n * size > _IN_FIRST_CACHE else IN_PLACE
+    work = m * n * k / MULTIPLICATIONS_PER_ELEMENT
+    team = min(threads.COUNT, int(count * work) // threads.LEAST)
+    high, wide = _part(m, n, -(-team // count), height, lanes)
+    down, across = -(-m // high), -(-n // wide)
+    b_row, b_column = (1, b_line[0]) if b_line[1] else (b_line[0], 1)
+    block = min(block, -(-n // lanes) * lanes)
+    sizes = (m, n, k, a_line[0], b_row, b_column, chunk, block, high, wide, down, across, how)
+    parts = count * down * across
+    room = STRIPE_BYTES + block * chunk * size
+    return Product(kernel, shape, places, sizes, parts, count * work / parts, room)
+
+
+def chunk_of(k: int, size: int) -> int:
+    """Return the length of the chunks of a sum of ``k`` products of elements of a size: by these alone, so that the
+    sum's bits depend on nothing else."""
+    count = -(-k * size // CHUNK_BYTES)
+    return -(-k // max(count, 1))
+
+
+def _part(m: int, n: int, team: int, height: int, lanes: int) -> tuple[int, int]:
+    """Return the rows and columns of the part that each of a team of threads computes."""
+    if team <= 1:
+        return m, n
+    choices = []
+    for down in range(1, team + 1):
+        high, wide = (-(-m // (down * height)) * height, -(-n // (team // down * lanes)) * lanes)
+        choices.append(((high + height) * (wide + lanes // 4), high, wide))  # copying counts, too
+    return min(choices)[1:]

@@ -1,0 +1,178 @@
+"""Matrix products by the kernel: values in all layouts, bits that depend on the inner dimension alone, and memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy_numpy.cpu_threads as threads
+import burnpy_numpy.matmul as matmul
+from burnpy.backend import NumPy
+from burnpy_numpy.kernels.kernel import kernels_enabled
+from burnpy_numpy.matmul import kernel_product
+
+pytest.importorskip("llvmlite")
+from burnpy_numpy.kernels.products import products
+
+D = NumPy()
+pytestmark = pytest.mark.skipif(not kernels_enabled(), reason="kernels are off")
+DTYPES = [np.float32, np.float64]
+
+
+@pytest.fixture(autouse=True)
+def all_sizes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Compute products of all sizes by the kernel."""
+    matmul._products.clear()
+    monkeypatch.setattr(products, "serves", lambda *sizes: True)
+    monkeypatch.setattr(matmul, "LEAST", 1)
+    yield
+    matmul._products.clear()
+
+
+def drawn(rng: np.random.Generator, dtype: Any, *shape: int) -> Any:
+    return rng.normal(size=shape).astype(dtype)
+
+
+def layouts(x: Any) -> list[Any]:
+    """Return equal arrays of matrices: contiguous, transposed, part of a wider one, reversed, in steps."""
+    *outer, rows, columns = x.shape
+    part = np.zeros((*outer, rows + 1, columns + 3), x.dtype)[..., 1:, 2 : 2 + columns]
+    steps = np.zeros((*outer, rows, 2 * columns), x.dtype)[..., ::2]
+    part[...] = steps[...] = x
+    return [x, part, x.swapaxes(-1, -2).copy().swapaxes(-1, -2), x[..., ::-1, :].copy()[..., ::-1, :], steps]
+
+
+def check(x: Any, y: Any, found: Any, bias: Any = 0.0) -> None:
+    """Compare with the product in float64, to a few roundings of the sum of the absolute products."""
+    exact = np.matmul(x.astype(np.float64), y.astype(np.float64)) + bias
+    scale = np.matmul(abs(x.astype(np.float64)), abs(y.astype(np.float64))) + abs(bias)
+    assert found.dtype == x.dtype
+    assert found.shape == exact.shape
+    assert (abs(found - exact) <= 20 * np.finfo(x.dtype).eps * scale + 1e-30).all(), (x.shape, x.strides, y.strides)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", [1, 4, 7, 12, 29])
+def test_products_in_all_layouts(rows: int, dtype: Any) -> None:
+    rng = np.random.default_rng(rows)
+    for inner, columns in [(1, 1), (3, 8), (17, 15), (64, 33), (401, 47), (810, 100)]:
+        x, y, bias = (drawn(rng, dtype, *s) for s in ((rows, inner), (inner, columns), (columns,)))
+        for a, b in [*((a, y) for a in layouts(x)), *((x, b) for b in layouts(y)), (layouts(x)[2], layouts(y)[2])]:
+            check(x, y, kernel_product(a, b))
+        check(x, y, D.linear(x, y, bias), bias)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products_of_many_rows_and_of_blocks_of_columns(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panels are copied where there are many rows, and columns come in blocks that fit into a small cache."""
+    monkeypatch.setattr(products, "_block_bytes", lambda: 1 << 16)
+    rng = np.random.default_rng(0)
+    x, y = drawn(rng, dtype, 130, 410), drawn(rng, dtype, 410, 203)
+    for a in layouts(x)[:3]:
+        for b in layouts(y)[:3]:
+            check(x, y, kernel_product(a, b))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products_of_batches_that_broadcast(dtype: Any) -> None:
+    rng = np.random.default_rng(1)
+    for left, right in [((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2, 3)), ((0,), (0,))]:
+        x, y = drawn(rng, dtype, *left, 13, 21), drawn(rng, dtype, *right, 21, 34)
+        for a in layouts(x):
+            check(x, y, D.matmul(a, y))
+        check(x, y, D.matmul_nt(x, y.swapaxes(-1, -2).copy()))
+        check(x, y, D.matmul_tn(x.swapaxes(-1, -2).copy(), y))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_bits_of_a_row_depend_on_the_inner_dimension_alone(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    for inner in (5, 400, 1000):
+        x, y, bias = (drawn(rng, dtype, *s) for s in ((700, inner), (inner, 150), (150,)))
+        whole, added = kernel_product(x, y), kernel_product(x, y, bias)
+        for a in layouts(x):
+            for b in layouts(y):
+                np.testing.assert_array_equal(kernel_product(a, b), whole)
+        for rows, columns in ((1, 150), (5, 33), (100, 1)):
+            np.testing.assert_array_equal(kernel_product(x[:rows], y[:, :columns]), whole[:rows, :columns])
+            some = kernel_product(x[:rows], y[:, :columns], bias[:columns])
+            np.testing.assert_array_equal(some, added[:rows, :columns])
+        np.testing.assert_array_equal(kernel_product(x.reshape(7, 100, inner), y).reshape(700, 150), whole)
+        for count in (2, 3, 8):
+            matmul._products.clear()
+            monkeypatch.setattr(threads, "COUNT", count)
+            monkeypatch.setattr(threads, "LEAST", 1)
+            np.testing.assert_array_equal(kernel_product(x, y), whole)
+            np.testing.assert_array_equal(D.linear(x, y, bias), added)
+        monkeypatch.setattr(threads, "COUNT", 1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_infinities_and_nan_stay_in_their_rows_and_columns(dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    x, y = drawn(rng, dtype, 29, 50), drawn(rng, dtype, 50, 70)
+    x[3, 49], x[28, 0], y[7, 69], y[8, 33] = np.nan, np.inf, -np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        found, wanted = kernel_product(x, y), np.matmul(x, y)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+    np.testing.assert_array_equal(np.where(np.isinf(found), found, 0.0), np.where(np.isinf(wanted), wanted, 0.0))
+
+
+def test_nothing_is_read_beyond_an_array() -> None:
+    """Each operand, and the result, ends where a page begins that cannot be read: that would end the process."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("pages are protected by Linux's mprotect")
+    subprocess.run([sys.executable, "-c", GUARDED], check=True)
+
+
+GUARDED = """
+import ctypes, mmap
+import numpy as np
+from burnpy_numpy.kernels.products.products import product_of
+from burnpy_numpy.kernels.products import products
+products.serves = lambda *sizes: True
+kept = []
+def guarded(shape, dtype):
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    pages = -(-size // 4096) * 4096
+    memory = mmap.mmap(-1, pages + 4096)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + pages), 4096, 0) == 0
+    kept.append(memory)
+    x = np.frombuffer(memory, dtype, size // np.dtype(dtype).itemsize, pages - size).reshape(shape)
+    x[...] = 1.0
+    return x
+for dtype in ("float32", "float64"):
+    for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (12, 401, 32), (100, 50, 49)]:
+        for a in (guarded((m, k), dtype), guarded((k, m), dtype).T):
+            for b in (guarded((k, n), dtype), guarded((n, k), dtype).T):
+                out = guarded((m, n), dtype)
+                product_of(a, b).run(a, b, out, guarded((n,), dtype))
+                assert (out == k + 1).all()
+"""
+
+
+def test_openblas_multiplies_where_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    for value, expected in (("blas", False), ("", True)):
+        monkeypatch.setenv("BURNPY_PRODUCTS", value)
+        products._enabled.cache_clear()
+        assert products.serves(256, 256, 256, 4) is expected
+    monkeypatch.undo()
+    products._enabled.cache_clear()
+
+
+@pytest.mark.long
+def test_random_products() -> None:
+    rng = np.random.default_rng()
+    sizes = [1, 2, 3, 5, 8, 11, 12, 13, 16, 17, 31, 32, 33, 48, 64, 65, 100, 128, 200, 400, 401, 801]
+    for number in range(20_000):
+        m, k, n = (int(s) for s in rng.choice(sizes, 3))
+        if m * k * n <= 4e6:
+            x, y = drawn(rng, DTYPES[number % 2], m, k), drawn(rng, DTYPES[number % 2], k, n)
+            check(x, y, kernel_product(layouts(x)[rng.integers(5)], layouts(y)[rng.integers(5)]))
