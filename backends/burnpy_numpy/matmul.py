@@ -107,7 +107,7 @@ def kernel_product(x: Any, y: Any, bias: Any = None) -> Any:
         found = _products[key] = None if kernels is None else kernels.product_of(x, y, bias is not None)
     if found is None:
         return None
-    if not found.in_place:  # neither rows nor columns lie together
+    if found == "copy":
         return kernel_product(np.ascontiguousarray(x), np.ascontiguousarray(y), bias)
     out = np.empty(found.shape, key[0])
     found.run(x, y, out, bias)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from threading import local
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -70,8 +70,6 @@ class Product(NamedTuple):
     each: float  #: the number of elements of a part, for `burnpy_numpy.cpu_threads.shared`
     room: int  #: the bytes of memory for copies that a thread needs
 
-    in_place = True  # a class attribute, no field
-
     def call(self, a: Any, b: Any, c: Any, bias: Any, memory: Any) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         """Return the table and the sizes with which the kernel computes the products, in parts.
 
@@ -99,12 +97,6 @@ class Product(NamedTuple):
 
             threads.shared(work, parts, self.each)
         self.kernel.note()
-
-
-class Copied(NamedTuple):
-    """Stands for a product of arrays that must be copied first, as neither rows nor columns of one lie together."""
-
-    in_place = False
 
 
 _ZEROS = np.zeros(64)
@@ -141,8 +133,11 @@ def _block_bytes() -> int:
     return min(size, most) // 2
 
 
-def product_of(a: Any, b: Any, biased: bool = False) -> Product | Copied | None:
-    """Return the description of the product of arrays of one dtype; None if the kernel does not compute it."""
+def product_of(a: Any, b: Any, biased: bool = False) -> Product | Literal["copy"] | None:
+    """Return the description of the product of arrays of one dtype; None if the kernel does not compute it.
+
+    It is "copy" where neither rows nor columns of an array lie together: C-contiguous copies are multiplied then.
+    """
     dtype, size = a.dtype, a.itemsize
     (m, k), n = a.shape[-2:], b.shape[-1]
     if 0 in (*a.shape, *b.shape) or k != b.shape[-2] or not serves(m, k, n, size, biased):
@@ -150,7 +145,7 @@ def product_of(a: Any, b: Any, biased: bool = False) -> Product | Copied | None:
     a_steps, b_steps = ([stride / size for stride in x.strides] for x in (a, b))
     a_line, b_line = _line(a.shape, a_steps), _line(b.shape, b_steps)
     if a_line is None or b_line is None or not all(map(float.is_integer, (*a_steps, *b_steps))):
-        return Copied()
+        return "copy"
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     places = _places(batch, a.shape, a_steps), _places(batch, b.shape, b_steps), np.arange(math.prod(batch)) * (m * n)
     return _planned(dtype, (*batch, m, n), k, a_line, b_line, places)
