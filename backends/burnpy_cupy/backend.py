@@ -29,12 +29,12 @@ from burnpy_cupy.kernels.activation import CuPyActivation
 from burnpy_cupy.kernels.attention import CuPyAttention
 from burnpy_cupy.kernels.attention_kernels import ATTENTION
 from burnpy_cupy.kernels.convolution import CONVOLUTION, CuPyConvolution
+from burnpy_cupy.kernels.convolution_tiles import TILES
 from burnpy_cupy.kernels.foreach import CuPyForeach
 from burnpy_cupy.kernels.indexing import INDEXING, CuPyIndexing
 from burnpy_cupy.kernels.launch import kernels_enabled
 from burnpy_cupy.kernels.library import Kernels
 from burnpy_cupy.kernels.losses import CROSS_ENTROPY, CuPyLosses
-from burnpy_cupy.kernels.matmul import MATMUL
 from burnpy_cupy.kernels.normalization import NORMALIZATION, CuPyNormalization
 from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyPointwise
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
@@ -46,10 +46,8 @@ from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
 from burnpy_cupy.plans import CuPyExecutor
 from burnpy_cupy.replays import Replay
 
-ELEMENTWISE = (
-    CHECKS | CONVOLUTION | MATMUL | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
-)
-RAW = ATTENTION | CROSS_ENTROPY | QUANTIZATION | RANDOM
+ELEMENTWISE = CHECKS | CONVOLUTION | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
+RAW = ATTENTION | TILES | CROSS_ENTROPY | QUANTIZATION | RANDOM
 
 
 class CuPy(
@@ -84,7 +82,6 @@ class CuPy(
 
     eager_checks = False
 
-    _columns_bytes = 1 << 28  # a GPU is fastest with large blocks
     _scores_bytes = 1 << 28
 
     def __init__(self, index: int = 0) -> None:

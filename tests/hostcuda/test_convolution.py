@@ -1,4 +1,4 @@
-"""Convolution and pooling on the real CuPy: how many launches they take, in blocks and in 64-bit indices, and ties."""
+"""Convolution and pooling on the real CuPy: launches, views, parts of a batch, 64-bit indices, and ties."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import pytest
 
 from burnpy.backend import CuPy, Mixed, NumPy
 from burnpy.backend.dtypes import dtype_of, float32
-from burnpy_cupy.kernels import elementwise
-from burnpy_cupy.kernels.convolution import CONVOLUTION
+from burnpy_cupy.kernels import convolution, elementwise
 from burnpy_cupy.kernels.library import Kernels
-from burnpy_cupy.kernels.matmul import MATMUL
 from tests.hostcuda import simulator
 
 simulator.require()
 
-GEMM, BATCHED = "cublasGemmEx", "cublasGemmStridedBatchedEx"
+PACK, TILES = "burnpy_conv_pack", "burnpy_conv"
 WHERE = ((2, 1), (1, 2), (1, 2))
 
 
@@ -46,44 +44,64 @@ def examples(groups: int) -> dict[str, tuple[Any, ...]]:
 
 
 LAUNCHES = {
-    ("conv2d", 1): ["burnpy_im2col", BATCHED],
-    ("conv2d_bias", 1): ["burnpy_im2col", BATCHED, "burnpy_bias"],
-    ("conv2d_input", 1): [BATCHED, "burnpy_col2im"],
-    ("conv2d_weight", 1): ["burnpy_im2col_and_turn", GEMM],
-    ("conv2d", 2): ["burnpy_im2col", BATCHED, "cupy_copy"],
-    ("conv2d_bias", 2): ["burnpy_im2col", BATCHED, "burnpy_bias"],
-    ("conv2d_input", 2): ["cupy_copy", BATCHED, "burnpy_col2im"],
-    ("conv2d_weight", 2): ["burnpy_im2col_and_turn", BATCHED],
+    "conv2d": [PACK, TILES],
+    "conv2d_bias": [PACK, TILES],
+    "conv2d_input": [PACK, TILES] * 2,  # by the remainder of a row divided by the stride
+    "conv2d_weight": [f"{TILES}_weight"],
 }
 
 
-@pytest.mark.parametrize(("name", "groups"), LAUNCHES)
-def test_a_convolution_takes_two_or_three_launches(name: str, groups: int) -> None:
+@pytest.mark.parametrize("name", LAUNCHES)
+@pytest.mark.parametrize("groups", [1, 2])
+def test_tiles_are_gathered_in_one_launch(name: str, groups: int) -> None:
     args = examples(groups)[name]
     out, launches = called(name, *args)
     np.testing.assert_allclose(out, getattr(NumPy(), name)(*args), rtol=1e-4, atol=1e-5)
-    assert launches == LAUNCHES[name, groups]
+    assert launches == LAUNCHES[name]
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_large_batches_are_divided(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among launches that count pixels in 32 bits."""
+    args = examples(1)[name]
+    monkeypatch.setattr(convolution, "_MOST_PIXELS", 1)
+    out, launches = called(name, *args)
+    np.testing.assert_allclose(out, getattr(NumPy(), name)(*args), rtol=1e-4, atol=1e-5)
+    assert sum(launch.startswith(TILES) and launch != PACK for launch in launches) == 3 * (1 + (name == "conv2d_input"))
+
+
+def test_sums_of_many_pixels_are_divided_in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution, "_SHORTEST", 32)
+    convolution._weight_launch.cache_clear()
+    x, grad, where = drawn((3, 5, 9, 8)), drawn((3, 7, 9, 8), 1), ((1, 1), (1, 1), (1, 1))
+    out, launches = called("conv2d_weight", grad, x, (7, 5, 3, 3), *where, 1)
+    convolution._weight_launch.cache_clear()
+    np.testing.assert_allclose(out, NumPy().conv2d_weight(grad, x, (7, 5, 3, 3), *where, 1), rtol=1e-4, atol=1e-4)
+    assert len(launches) == 2
+
+
+def test_views_are_gathered_where_they_lie() -> None:
+    """A batch whose channels are last in memory, every other column of images, and transposed weights."""
+    x, weight, where = drawn((2, 6, 12, 20)), drawn((20, 5, 3, 3), 1), ((1, 2), (1, 0), (2, 1))
+    device = CuPy()
+    image = device.from_numpy(x).transpose(0, 3, 2, 1)[:, :, ::2, :]
+    turned = device.from_numpy(weight).transpose(1, 0, 2, 3)
+    host, flipped = x.transpose(0, 3, 2, 1)[:, :, ::2, :], weight.transpose(1, 0, 2, 3)
+    out, grad = device.conv2d(image, turned, *where, 1), NumPy().conv2d(host, flipped, *where, 1)
+    np.testing.assert_allclose(device.to_numpy(out), grad, rtol=1e-4, atol=1e-4)
+    moved = device.from_numpy(np.ascontiguousarray(grad.transpose(2, 3, 1, 0))).transpose(3, 2, 0, 1)
+    by_weight = device.conv2d_weight(moved, image, flipped.shape, *where, 1)
+    by_input = device.conv2d_input(moved, turned, host.shape, *where, 1)
+    want = NumPy().conv2d_weight(grad, host, flipped.shape, *where, 1)
+    np.testing.assert_allclose(device.to_numpy(by_weight), want, rtol=1e-4, atol=1e-3)
+    want = NumPy().conv2d_input(grad, flipped, host.shape, *where, 1)
+    np.testing.assert_allclose(device.to_numpy(by_input), want, rtol=1e-4, atol=1e-3)
 
 
 def count_in_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have kernels take all arrays for large ones."""
     monkeypatch.setattr(elementwise, "_MANY", 1)
-    monkeypatch.setattr(
-        CuPy(), "_kernels", Kernels(CuPy().xp, CONVOLUTION | MATMUL, {})
-    )  # without the launches of before
-
-
-@pytest.mark.parametrize(("name", "groups"), LAUNCHES)
-def test_large_batches_go_in_blocks_and_large_arrays_in_64_bits(
-    name: str, groups: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    args = examples(groups)[name]
-    monkeypatch.setattr(CuPy, "_columns_bytes", 1)
-    count_in_64_bits(monkeypatch)
-    out, launches = called(name, *args)
-    np.testing.assert_allclose(out, getattr(NumPy(), name)(*args), rtol=1e-4, atol=1e-5)
-    assert sum(launch.startswith("cublas") for launch in launches) == 3, "one member of the batch at a time"
-    assert all(launch.endswith("_many") for launch in launches if "2im" in launch or "im2" in launch)
+    monkeypatch.setattr(CuPy(), "_kernels", Kernels(CuPy().xp, convolution.CONVOLUTION, {}))  # without earlier launches
 
 
 @pytest.mark.parametrize("many", [False, True], ids=["32 bits", "64 bits"])
@@ -119,13 +137,13 @@ def test_mixed_convolution_has_results_of_float32(name: str) -> None:
     assert not [name for name in launches if name.startswith("cupy_copy__")], "the result is not converted"
 
 
-def test_a_kernel_of_one_element_needs_no_columns() -> None:
-    x, weight = drawn((2, 3, 4, 5)), drawn((6, 3, 1, 1), 1)
+def test_weights_that_lie_as_tiles_are_not_packed() -> None:
+    x, weight = drawn((2, 32, 4, 5)), drawn((66, 32, 1, 1), 1)
     where = ((1, 1), (0, 0), (1, 1))
     out, launches = called("conv2d", x, weight, *where, 1)
-    assert launches == [BATCHED]
+    assert launches == [TILES]
     back, launches = called("conv2d_input", out, weight, x.shape, *where, 1)
-    assert launches == [BATCHED]
+    assert launches == [PACK, TILES]
     np.testing.assert_allclose(out, NumPy().conv2d(x, weight, *where, 1), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(back, NumPy().conv2d_input(out, weight, x.shape, *where, 1), rtol=1e-4, atol=1e-5)
 

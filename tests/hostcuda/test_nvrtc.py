@@ -33,6 +33,7 @@ simulator.require()
 from burnpy_cupy import cuda_graphs  # noqa: E402
 from burnpy_cupy.kernels.attention import tiling  # noqa: E402
 from burnpy_cupy.kernels.attention_kernels import ATTENTION  # noqa: E402
+from burnpy_cupy.kernels.convolution_tiles import TILES  # noqa: E402
 from burnpy_cupy.kernels.elementwise import C_NAMES  # noqa: E402
 from burnpy_cupy.kernels.emitter import emit  # noqa: E402
 from burnpy_cupy.kernels.reduction import reduction_source  # noqa: E402
@@ -75,7 +76,7 @@ def sources(dtypes: tuple[str, ...] = ALL_DTYPES) -> dict[str, str]:
             CuPy().cat([CuPy().full((2,), 1.0, float32)] * size, 0)
     found: dict[str, str] = {}
     for text, _ in kernels.noted.values():
-        names = re.findall(r'extern "C" __global__ (?:__launch_bounds__\(\d+\) )?void (\w+)', text)
+        names = re.findall(r'extern "C" __global__ (?:__launch_bounds__\([\d, ]+\) )?void (\w+)', text)
         key = " ".join([*names, *sorted(set(re.findall(r"typedef [^;]+;", text)))])
         if len(text) > len(found.get(key, "")):
             found[key] = text
@@ -207,3 +208,24 @@ def test_attention_of_every_tiling_fits(architecture: int, dtype: str) -> None:
     check_launches(found)
     # The compiler may leave a few values without registers, for another block on a multiprocessor.
     assert all(kernel.stack <= 32 for kernel in found), found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "tf32", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize(
+    "architecture", [90, *[pytest.param(other, marks=pytest.mark.long) for other in (75, 80, 86, 89, 100, 120)]]
+)
+def test_convolution_of_every_tile_fits(architecture: int, dtype: str) -> None:
+    """Two blocks in the registers and shared memory of a multiprocessor; GPUs without tensor cores have others."""
+    texts, cores = list[str](), architecture >= 80 and dtype in ("tf32", "float16", "bfloat16")
+    dtype = dtype.replace("tf", "float")
+    sums = "double" if dtype == "float64" else "float"
+    types = {"T": C_NAMES.get(dtype, dtype), "S": sums, "O": C_NAMES.get(dtype, dtype)}
+    constants = {"TENSOR_CORES": 32 // np.dtype(dtype_of(dtype)).itemsize if cores else 0}
+    for name, raw in TILES.items():
+        for rows, columns in ((64, 64), (64, 128), (128, 64 if name == "burnpy_conv_weight" else 128)):
+            if rows == 64 or cores:
+                sizes = {"ROWS": rows, "COLUMNS": columns, "FLAT": int(rows == columns), "HAS_BIAS": 1}
+                texts.append(raw.typed(constants | sizes, types))
+    found = compiled(texts, architecture)
+    check_launches(found)
+    assert all(kernel.registers <= 128 and kernel.stack <= 32 for kernel in found), found

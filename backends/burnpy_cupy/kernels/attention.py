@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import DType, Shape
-from burnpy_cupy import gemm
 from burnpy_cupy.kernels.attention_kernels import ARRAYS, SIZES
 from burnpy_cupy.kernels.elementwise import in_order_of
 from burnpy_cupy.kernels.launcher import Launch, launcher
@@ -26,8 +25,6 @@ _LARGEST_ROW = 1024
 """The bytes of a row of shared memory, from which on attention is computed from all scores of a few heads."""
 _STEP = 32
 """The numbers in a row are a multiple of this: zeros fill it."""
-_TENSOR_CORES = 80
-"""The compute capability, times 10, from which on tensor cores multiply both 16-bit floats and TF32."""
 
 
 class Tiling(NamedTuple):
@@ -129,20 +126,13 @@ class CuPyAttention(CuPyMatmul):
 
     def _tiling(self, q: Any, v: Any, forward: bool) -> Tiling | None:
         """Return how tiles lie on this GPU, or None if they have no place in its shared memory."""
-        capability, shared = self._limits
-        itemsize, sizes = q.dtype.itemsize, (q.shape[-1], v.shape[-1])
-        if capability >= _TENSOR_CORES and (itemsize == 2 or (q.dtype is float32 and gemm.uses_tf32())):
+        itemsize, sizes, shared = q.dtype.itemsize, (q.shape[-1], v.shape[-1]), self._limits[1]
+        if self.multiplies_in_tensor_cores(q.dtype):
             tiles = tiling(*sizes, itemsize, True, forward)
             if tiles is not None and shared >= tiles.SHARED:
                 return tiles
         tiles = tiling(*sizes, max(itemsize, 4), False, forward)
         return tiles if tiles is not None and shared >= tiles.SHARED else None
-
-    @cached_property
-    def _limits(self) -> tuple[int, int]:
-        """The GPU's compute capability, times 10, and the bytes of shared memory that a block can ask for."""
-        device = self.xp.cuda.Device(self.index)
-        return int(device.compute_capability), device.attributes["MaxSharedMemoryPerBlockOptin"]
 
 
 def _sums(dtype: DType) -> DType:

@@ -93,7 +93,7 @@ __device__ void weigh(S (&sums)[ROWS][COUNT], const S (&weights)[ROWS][EACH], co
 }
 """
 
-_INSTRUCTIONS = """
+INSTRUCTIONS = """
 #ifdef __CUDACC_RTC__
 __device__ void burnpy_load_matrices(unsigned (&parts)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -197,7 +197,7 @@ __device__ void weigh(S (&sums)[ROWS][COUNT], const S (&weights)[ROWS][EACH], co
 
 TILES = f"""
 #if TENSOR_CORES
-{_INSTRUCTIONS}
+{INSTRUCTIONS}
 #endif
 {_LAYOUT}
 #if TENSOR_CORES

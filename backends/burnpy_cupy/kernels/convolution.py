@@ -1,33 +1,28 @@
-"""Convolution and its gradients: one kernel that gathers and one matrix product, for as many members of the batch at
-once as a limit of memory allows.
-
-Kernels of convolution: the windows of a batch as the columns of a matrix, and the sums of such columns.
+"""Convolution and its gradients by products of gathered tiles, see `convolution_tiles`, or by sums of few products.
 
 With ``h = y · stride - padding + r · dilation``, and ``w`` likewise::
 
-    columns[c, r, s, n, y, x] = image[n, c, h, w], or 0 outside of the image             (im2col)
-    image[n, c, h, w] = Σ over r, s, y, x that lead to h, w of columns[c, r, s, n, y, x]   (col2im)
-
-Where few products add up to an element, as with one channel to a group, they are added up at once, without columns::
-
     result[n, o, y, x] = Σ over the group's c, and r, s of image[n, c, h, w] · weight[o, c, r, s]
     image[n, c, h, w] = Σ over the group's o, and r, s, y, x that lead to h, w of grad[n, o, y, x] · weight[o, c, r, s]
+    weight[o, c, r, s] = Σ over n, y, x of grad[n, o, y, x] · image[n, c, h, w]
 
-Source: Chellapilla, Puri and Simard, High Performance Convolutional Neural Networks for Document Processing, 2006.
+A thread adds the products of an element where these are few, as with one channel to a group; tiles would be empty.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import struct
 from functools import lru_cache
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.convolution import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
-from burnpy_cupy.gemm import multiply
+from burnpy_cupy.kernels.convolution_tiles import PACK, SIZES
 from burnpy_cupy.kernels.elementwise import INDEX, Elementwise
+from burnpy_cupy.kernels.launcher import Launch, launcher
 from burnpy_cupy.kernels.library import SUM, SUM_TYPE
 from burnpy_cupy.kernels.matmul import CuPyMatmul
 
@@ -36,60 +31,6 @@ _GEOMETRY = (
     "int32 stride_y, int32 stride_x, int32 padding_y, int32 padding_x, int32 dilation_y, int32 dilation_x"
 )
 """Sizes: of the batch, the image, the results (high, wide) and the kernel (rows, columns)."""
-
-_WINDOW = """
-index_t rest = static_cast<index_t>(i);
-const index_t x = rest % wide; rest /= wide;
-const index_t y = rest % high; rest /= high;
-const index_t n = rest % members, c = rest / members;
-const index_t length = members * high * wide, column = static_cast<index_t>(i) - c * length;
-const index_t top = y * stride_y - padding_y, left = x * stride_x - padding_x;
-"""
-"""The channel c and the window (n, y, x) of a thread."""
-
-_IM2COL = """
-for (index_t r = 0; r < rows; r++) {
-  const index_t h = top + r * dilation_y;
-  for (index_t s = 0; s < columns; s++) {
-    const index_t w = left + s * dilation_x;
-    T value = T(0);
-    if (h >= 0 && h < height && w >= 0 && w < width) {
-      const ptrdiff_t at[] = {n, c, h, w};
-      value = image[at];
-    }
-    matrix[static_cast<ptrdiff_t>((c * rows + r) * columns + s) * length + column] = value;
-  }
-}
-"""
-"""One thread for each channel and window, which writes that part of a column: no two write one place."""
-
-_TURNED = """
-if (c < outputs) {
-  const ptrdiff_t at[] = {n, c, y * wide + x};
-  turned[static_cast<ptrdiff_t>(c) * length + column] = grad[at];
-}
-"""
-"""The gradient (members, outputs, positions) in the order of the columns, in the same launch."""
-
-_COL2IM = """
-index_t rest = static_cast<index_t>(i);
-const index_t w = rest % width + padding_x; rest /= width;
-const index_t h = rest % height + padding_y; rest /= height;
-const index_t c = rest % channels, n = rest / channels;
-const ptrdiff_t length = static_cast<ptrdiff_t>(members) * high * wide;
-F total = F(0);
-for (index_t r = 0; r < rows; r++) {
-  const index_t below = h - r * dilation_y, y = below / stride_y;
-  if (below < 0 || y >= high || y * stride_y != below) continue;
-  for (index_t s = 0; s < columns; s++) {
-    const index_t right = w - s * dilation_x, x = right / stride_x;
-    if (right < 0 || x >= wide || x * stride_x != right) continue;
-    total += matrix[((c * rows + r) * columns + s) * length + (n * high + y) * wide + x];
-  }
-}
-image = static_cast<T>(total);
-"""
-"""One thread for each element of the image, which gathers its terms in one order: no two write one place."""
 
 _DIRECT = """
 index_t rest = static_cast<index_t>(i);
@@ -151,14 +92,7 @@ CONVOLUTION = {
     "burnpy_conv_direct_input": Elementwise(
         f"raw T grad, raw T weight, {_GROUPS}", "Q image", SUM_TYPE + _DIRECT_INPUT, INDEX + SUM
     ),
-    "burnpy_im2col": Elementwise(f"raw T image, {_GEOMETRY}", "raw T matrix", _WINDOW + _IM2COL, INDEX),
-    "burnpy_im2col_and_turn": Elementwise(
-        f"raw T image, {_GEOMETRY}, raw T grad, int32 outputs",
-        "raw T matrix, raw T turned",
-        f"{_WINDOW}if (c < channels) {{{_IM2COL}}}{_TURNED}",
-        INDEX,
-    ),
-    "burnpy_col2im": Elementwise(f"raw F matrix, {_GEOMETRY}", "T image", _COL2IM, INDEX),
+    "burnpy_conv_pack": PACK,
 }
 
 Where = tuple[Pair, Pair, Pair]
@@ -166,15 +100,17 @@ Where = tuple[Pair, Pair, Pair]
 
 _FEW, _SEVERAL, _SHARING = 16, 64, 4
 """The limits of `_is_direct`. They were not measured on a GPU."""
-
-_TRIVIAL: Where = ((1, 1), (0, 0), (1, 1))
+_THREADS = 256
+_BLOCKS = 264
+"""The number of blocks from which on a GPU is busy, as far as tiles can be smaller and sums divided."""
+_SHORTEST = 2048
+"""The least number of pixels whose products a block adds up."""
+_MOST_PIXELS = (1 << 31) - (1 << 16)
+"""The most pixels of a launch, which counts them in 32 bits."""
 
 
 class CuPyConvolution(CuPyMatmul):
-    """Convolution; 16-bit floats are accumulated in float32.
-
-    With a kernel of 1 × 1 that moves by 1, the image itself is the matrix of columns, and one product is all.
-    """
+    """Convolution; 16-bit floats are accumulated in float32."""
 
     def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
         return self._conv2d_as(x, weight, stride, padding, dilation, groups, x.dtype)
@@ -223,81 +159,35 @@ class CuPyConvolution(CuPyMatmul):
         return self._call(_by_weight, self, grad, x, shape, (stride, padding, dilation), groups, dtype)
 
 
-class _Windows:
-    """The windows of a batch of images, as the columns of a matrix: of the elements of a window (c · area), the members
-    of a block, and the positions of the windows.
+class _Axis(NamedTuple):
+    """The pixels and taps along a dimension: pixel p has its tap t at ``p · step + first + t · tap`` of the image."""
 
-    Args:
-        b: the backend.
-        shape: the shape of the images, (N, C, H, W).
-        kernel: height and width of the kernel.
-        where: stride, padding and dilation.
-        itemsize: the size of an element of the matrix in bytes.
-        most: the most bytes of a matrix.
-    """
-
-    def __init__(self, b: CuPyConvolution, shape: Shape, kernel: Shape, where: Where, itemsize: int, most: int) -> None:
-        self._kernels, self._xp = b._kernels, b.xp
-        self._image = shape
-        self.counts = window_counts(shape, (kernel[0], kernel[1]), *where)
-        stride, padding, dilation = where
-        self._sizes = (*shape[1:], *self.counts, *kernel, *stride, *padding, *dilation)
-        self.positions = self.counts[0] * self.counts[1]
-        self.rows = shape[1] * kernel[0] * kernel[1]
-        self._block = max(1, most // max(1, self.rows * self.positions * itemsize))
-
-    def blocks(self, *arrays: Any) -> Iterator[tuple[Any, ...]]:
-        """Yield the parts of arrays for each block of the batch."""
-        if 0 < self._image[0] <= self._block:
-            yield arrays
-            return
-        for start in range(0, self._image[0], self._block):
-            stop = min(start + self._block, self._image[0])
-            yield tuple([x[start:stop] for x in arrays])
-
-    def lay_out(self, images: Any) -> Any:
-        """Return the columns (rows, members, positions) of a block of images."""
-        matrix = self.memory(images.shape[0], images.dtype)
-        kernel = self._kernels["burnpy_im2col"]
-        kernel(images, self._geometry(len(images)), matrix, size=images.shape[1] * len(images) * self.positions)
-        return matrix
-
-    def lay_out_with(self, images: Any, grads: Any) -> tuple[Any, Any]:
-        """Return the columns of a block of images, and gradients (members, o, positions) as (o, members, positions)."""
-        members, outputs, _ = grads.shape
-        matrix = self.memory(members, images.dtype)
-        turned = self._xp.ndarray((outputs, members, self.positions), grads.dtype)
-        kernel = self._kernels["burnpy_im2col_and_turn"]
-        size = max(images.shape[1], outputs) * members * self.positions
-        kernel(images, self._geometry(members), grads, outputs, matrix, turned, size=size)
-        return matrix, turned
-
-    def memory(self, members: int, dtype: DType) -> Any:
-        """Allocate memory for the columns of a block."""
-        return self._xp.ndarray((self.rows, members, self.positions), dtype)
-
-    def add_up(self, matrix: Any, images: Any) -> None:
-        """Write the sums of the columns to a block of images."""
-        self._kernels["burnpy_col2im"](matrix, self._geometry(images.shape[0]), images)
-
-    def direct(self, images: Any, weight: Any, bias: Any, out: Any, groups: int) -> Any:
-        """Write the convolution of all images to ``out`` without columns; return it."""
-        name, given = ("burnpy_conv_direct", ()) if bias is None else ("burnpy_conv_direct_bias", (bias,))
-        kernel = self._kernels[name]
-        kernel(images, weight, *given, self._geometry(len(images), out.shape[1], groups), out)
-        return out
-
-    def direct_input(self, grad: Any, weight: Any, out: Any, groups: int) -> Any:
-        """Write the gradient by all images to ``out`` without columns; return it."""
-        kernel = self._kernels["burnpy_conv_direct_input"]
-        kernel(grad, weight, self._geometry(len(grad), grad.shape[1], groups), out)
-        return out
-
-    def _geometry(self, members: int, *more: int) -> tuple[int, ...]:
-        return (members, *self._sizes, *more)
+    pixels: int
+    step: int
+    first: int
+    taps: int
+    tap: int
+    out_first: int  #: where the result of pixel 0 lies
+    out_step: int
+    first_tap: int = 0  #: of the kernel, tap 0
+    tap_step: int = 1
 
 
-_windows = lru_cache(1024)(_Windows)
+def _axis(count: int, kernel: int, stride: int, padding: int, dilation: int) -> _Axis:
+    """Return the windows along a dimension."""
+    return _Axis(count, stride, -padding, kernel, dilation, 0, 1)
+
+
+def _phases(size: int, kernel: int, stride: int, padding: int, dilation: int) -> list[_Axis]:
+    """Return the elements of a dimension as pixels of the gradient by it, for each remainder that has some."""
+    found, apart = [], stride // math.gcd(stride, dilation)
+    for first in range(min(stride, size)):
+        taps = [r for r in range(kernel) if (first + padding - r * dilation) % stride == 0]
+        r = taps[0] if taps else 0
+        moved = (first + padding - r * dilation) // stride
+        axis = _Axis(-(-(size - first) // stride), 1, moved, len(taps), -(apart * dilation // stride), first, stride)
+        found.append(axis._replace(first_tap=r, tap_step=apart))
+    return found
 
 
 def _is_direct(terms: int, sharing: int) -> bool:
@@ -311,98 +201,208 @@ def _is_direct(terms: int, sharing: int) -> bool:
     return terms <= _FEW or (terms <= _SEVERAL and sharing <= _SHARING)
 
 
-def _is_trivial(kernel: Shape, where: Where, groups: int) -> bool:
-    """Return whether the windows of an image are its elements, so that the image is the matrix of their columns."""
-    return tuple(kernel) == (1, 1) and where == _TRIVIAL and groups == 1
+def _direct(b: CuPyConvolution, name: str, arrays: tuple[Any, ...], out: Any, sizes: tuple[Any, ...]) -> Any:
+    """Write the sums of few products to ``out``; return it."""
+    shape, kernel, where, counts, outputs, groups = sizes
+    stride, padding, dilation = where
+    geometry = (*shape, *counts, *kernel, *stride, *padding, *dilation, outputs, groups)
+    b._kernels[name](*arrays, geometry, out)
+    return out
 
 
 def _forward(b: CuPyConvolution, x: Any, weight: Any, bias: Any, where: Where, groups: int, dtype: DType) -> Any:
-    xp, n, o = b.xp, x.shape[0], weight.shape[0]
-    w = _windows(b, x.shape, weight.shape[2:], where, x.itemsize, b._columns_bytes)
-    if not _is_trivial(weight.shape[2:], where, groups) and _is_direct(w.rows // groups, o // groups):
-        return w.direct(x, weight, bias, xp.ndarray((n, o, *w.counts), dtype), groups)
-    rows = _matrices(weight, groups)
-    out = xp.ndarray((n, o, w.positions), dtype)
-    wide = float32 if dtype.itemsize == 2 else dtype
-    added = None if bias is None else bias.reshape((1, o, 1))
-    product = out if added is None or wide is dtype else None  # else rounded once, with the bias
-    if _is_trivial(weight.shape[2:], where, groups):
-        product = xp.ndarray(out.shape, wide) if product is None else product
-        multiply(xp, rows, x.reshape((n, x.shape[1], w.positions)), product)
-        if added is not None:
-            b._kernels["burnpy_bias"](product, added, out)
-        return out.reshape((n, o, *w.counts))
-    for images, part in w.blocks(x, out):
-        columns, count = w.lay_out(images), part.shape[0]
-        if groups == 1:
-            target = part if product is out else xp.ndarray(part.shape, wide)
-            multiply(xp, rows, columns.transpose(1, 0, 2), target)
-            if added is not None:
-                b._kernels["burnpy_bias"](target, added, part)
-            continue
-        grouped = columns.reshape((groups, w.rows // groups, count * w.positions))
-        flat = multiply(xp, rows, grouped, xp.ndarray((groups, o // groups, grouped.shape[2]), wide))
-        ordered = flat.reshape((o, count, w.positions)).transpose(1, 0, 2)
-        if added is None:
-            part[...] = ordered
-        else:
-            b._kernels["burnpy_bias"](ordered, added, part)
-    return out.reshape((n, o, *w.counts))
+    n, o, kernel = x.shape[0], weight.shape[0], weight.shape[2:]
+    counts = window_counts(x.shape, kernel, *where)
+    out = b.xp.ndarray((n, o, *counts), dtype)
+    if not out.size:
+        return out
+    if _is_direct(weight.shape[1] * math.prod(kernel), o // groups):
+        name, given = ("burnpy_conv_direct", ()) if bias is None else ("burnpy_conv_direct_bias", (bias,))
+        return _direct(b, name, (x, weight, *given), out, (x.shape, kernel, where, counts, o, groups))
+    axes = [_axis(*each) for each in zip(counts, kernel, *where, strict=True)]
+    bias = bias if bias is None or bias._c_contiguous else b.xp.ascontiguousarray(bias)
+    _convolve(b, weight, x, bias, out, (axes[0], axes[1]), groups, by_image=False)
+    return out
 
 
 def _by_input(b: CuPyConvolution, grad: Any, weight: Any, shape: Shape, where: Where, groups: int, dtype: DType) -> Any:
-    xp, (n, o) = b.xp, grad.shape[:2]
-    wide = float32 if dtype.itemsize == 2 else dtype
-    w = _windows(b, shape, weight.shape[2:], where, wide.itemsize, b._columns_bytes)
-    if not _is_trivial(weight.shape[2:], where, groups) and _is_direct(
-        o // groups * math.prod(weight.shape[2:]), weight.shape[1]
-    ):
-        return w.direct_input(grad, weight, xp.ndarray(shape, dtype), groups)
-    rows = _matrices(weight, groups).swapaxes(-1, -2)
-    grads = grad.reshape((n, o, w.positions))
-    out = xp.ndarray(shape, dtype)
-    if _is_trivial(weight.shape[2:], where, groups):
-        multiply(xp, rows, grads, out.reshape((n, shape[1], w.positions)))
+    o, kernel, out = grad.shape[1], weight.shape[2:], b.xp.ndarray(shape, dtype)
+    if not out.size:
         return out
-    for part, images in w.blocks(grads, out):
-        count = part.shape[0]
-        matrix = w.memory(count, wide)
-        if groups == 1:
-            multiply(xp, rows, part, matrix.transpose(1, 0, 2))
-        else:
-            grouped = matrix.reshape((groups, w.rows // groups, count * w.positions))
-            multiply(xp, rows, _channels_first(part, groups), grouped)
-        w.add_up(matrix, images)
+    if _is_direct(o // groups * math.prod(kernel), weight.shape[1]):
+        sizes = (shape, kernel, where, grad.shape[2:], o, groups)
+        return _direct(b, "burnpy_conv_direct_input", (grad, weight), out, sizes)
+    phases = [_phases(*each) for each in zip(shape[2:], kernel, *where, strict=True)]
+    for y, x in product(*phases):
+        _convolve(b, weight, grad, None, out, (y, x), groups, by_image=True)
     return out
 
 
 def _by_weight(b: CuPyConvolution, grad: Any, x: Any, shape: Shape, where: Where, groups: int, dtype: DType) -> Any:
-    xp, (n, o) = b.xp, grad.shape[:2]
-    w = _windows(b, x.shape, shape[2:], where, x.itemsize, b._columns_bytes)
-    grads = grad.reshape((n, o, w.positions))
-    blocks = list(w.blocks(x, grads))
-    wide = dtype if dtype.itemsize > 2 or len(blocks) == 1 else float32
-    total = None
-    for images, part_of_grads in blocks:
-        columns, turned = w.lay_out_with(images, part_of_grads)
-        length = columns.shape[1] * w.positions
-        columns = columns.reshape((groups, w.rows // groups, length))
-        part = xp.ndarray((groups, o // groups, w.rows // groups), wide)
-        multiply(xp, turned.reshape((groups, o // groups, length)), columns.swapaxes(1, 2), part)
-        total = part if total is None else xp.add(total, part, total)
-    if total is None:
-        return xp.zeros(shape, dtype)
-    total = total.reshape(shape)
-    return total if wide is dtype else total.astype(dtype)
+    most = max(1, _MOST_PIXELS // max(1, math.prod(grad.shape[2:])))
+    if len(grad) > most:
+        parts = [(grad[k : k + most], x[k : k + most]) for k in range(0, len(grad), most)]
+        wide = float32 if dtype.itemsize == 2 else dtype
+        return b.cast(sum(_by_weight(b, *part, shape, where, groups, wide) for part in parts), dtype)
+    out = b.xp.ndarray(shape, dtype)
+    if not out.size or not grad.size or not x.size:
+        out.fill(0)
+        return out
+    axes = [_axis(*each) for each in zip(grad.shape[2:], shape[2:], *where, strict=True)]
+    given = (axes[0], axes[1]), x.shape, x.strides, grad.shape, grad.strides, groups, x.dtype, dtype
+    launch, splits = _weight_launch(b, *given, b.multiplies_in_tensor_cores(x.dtype))
+    if splits == 1:
+        launch(grad.data.ptr, x.data.ptr, out.data.ptr)
+        return out
+    parts = b.xp.ndarray((splits, out.size), float32 if dtype.itemsize == 2 else dtype)
+    launch(grad.data.ptr, x.data.ptr, parts.data.ptr)
+    return b._reduced("sum", parts, (0,), False, dtype).reshape(shape)
 
 
-def _channels_first(grads: Any, groups: int) -> Any:
-    """Return gradients (members, o, positions) as one matrix per group, with one row per channel."""
-    members, o, positions = grads.shape
-    return grads.transpose(1, 0, 2).reshape((groups, o // groups, members * positions))
+def _convolve(
+    b: CuPyConvolution,
+    weight: Any,
+    image: Any,
+    bias: Any,
+    out: Any,
+    axes: tuple[_Axis, _Axis],
+    groups: int,
+    *,
+    by_image: bool,
+) -> None:
+    """Write the sums over the channels of a group of ``image``, and over taps, to the pixels of ``out``."""
+    most = max(1, _MOST_PIXELS // max(1, axes[0].pixels * axes[1].pixels))
+    if len(image) > most:
+        for k in range(0, len(image), most):
+            part = slice(k, k + most)
+            _convolve(b, weight, image[part], bias, out[part], axes, groups, by_image=by_image)
+        return
+    cores, packed = b.multiplies_in_tensor_cores(image.dtype), weight
+    given = axes, image.shape, image.strides, image.dtype, out.shape, out.dtype, groups, bias is not None, cores
+    launch, length, depth = _launch(b, *given)
+    rows, channels = out.shape[1] // groups, image.shape[1] // groups
+    is_packed = not by_image and weight._c_contiguous and length == channels == math.prod(weight.shape[1:])
+    if length and not (is_packed and weight.data.ptr % 16 == 0):
+        packed = b.xp.ndarray((groups, rows, length), weight.dtype)
+        y, x = axes
+        numbers = (y.taps, x.taps, y.first_tap, x.first_tap, y.tap_step, x.tap_step)
+        b._kernels["burnpy_conv_pack"](weight, (rows, channels, length, depth, int(by_image), *numbers), packed)
+    launch(packed.data.ptr, image.data.ptr, 0 if bias is None else bias.data.ptr, out.data.ptr)
 
 
-def _matrices(weight: Any, groups: int) -> Any:
-    """Return the weight as a matrix, or one per group, with one row per output channel."""
-    o, c, high, wide = weight.shape
-    return weight.reshape((o, c * high * wide) if groups == 1 else (groups, o // groups, c * high * wide))
+@lru_cache(2048)
+def _launch(
+    b: CuPyConvolution,
+    axes: tuple[_Axis, _Axis],
+    shape: Shape,
+    strides: Shape,
+    dtype: DType,
+    out_shape: Shape,
+    out_dtype: DType,
+    groups: int,
+    has_bias: bool,
+    cores: bool,
+) -> tuple[Launch, int, int]:
+    """Return the launch, the number of packed weights of a row, and how many channels of a tap lie side by side."""
+    y, x = axes
+    rows, channels, taps = out_shape[1] // groups, shape[1] // groups, y.taps * x.taps
+    pixels, depth = shape[0] * y.pixels * x.pixels, 64 // _width(dtype, cores)
+    is_flat = taps > 1 and 2 * channels <= depth * -(-channels // depth)
+    steps = -(-channels * taps // depth) if is_flat else -(-channels // depth) * taps
+    tile = _tile(rows, pixels, groups, cores)
+    channel = math.prod(out_shape[2:])
+    sizes = {
+        "rows": rows,
+        "steps": steps,
+        "out_first": y.out_first * out_shape[3] + x.out_first,
+        "out_member": out_shape[1] * channel,
+        "out_channel": channel,
+        "out_row": y.out_step * out_shape[3],
+        "out_column": x.out_step,
+    }
+    constants = {"FLAT": int(is_flat), "HAS_BIAS": int(has_bias)}
+    blocks = -(-rows // tile[0]) * -(-pixels // tile[1]), groups
+    geometry = _geometry(axes, shape, strides, dtype, groups, sizes)
+    launch = _prepared(b, "burnpy_conv", cores, tile, constants, blocks, "4Q", geometry, dtype, out_dtype)
+    return launch, steps * depth, 0 if is_flat else depth
+
+
+@lru_cache(1024)
+def _weight_launch(
+    b: CuPyConvolution,
+    axes: tuple[_Axis, _Axis],
+    shape: Shape,
+    strides: Shape,
+    grad_shape: Shape,
+    grad_strides: Shape,
+    groups: int,
+    dtype: DType,
+    out_dtype: DType,
+    cores: bool,
+) -> tuple[Launch, int]:
+    """Return the launch of the gradient by the weight, and the number of parts of its sums."""
+    y, x = axes
+    rows, channels, taps = grad_shape[1] // groups, shape[1] // groups, y.taps * x.taps
+    columns, pixels = channels * taps, shape[0] * y.pixels * x.pixels
+    names = ("grad_member", "grad_channel", "grad_row", "grad_column")
+    sizes = {"rows": rows, **dict(zip(names, [step // dtype.itemsize for step in grad_strides], strict=True))}
+    if rows * channels <= _SHARING:
+        geometry, cores, tile = _geometry(axes, shape, strides, dtype, groups, sizes), False, (64, 64)
+        blocks = groups * rows * columns, 1
+        name, splits = "burnpy_conv_direct_weight", 1
+    else:
+        tile = (128, 64) if cores and rows > 64 else (64, 64 if columns <= 64 else 128)
+        tiles, depth = -(-rows // tile[0]) * -(-columns // tile[1]), 64 // _width(dtype, cores)
+        parts = max(1, min(_BLOCKS // (tiles * groups), pixels // _SHORTEST))
+        length = -(-pixels // (parts * depth)) * depth
+        splits = -(-pixels // length)
+        geometry = _geometry(axes, shape, strides, dtype, groups, sizes | {"splits": splits, "length": length})
+        name, blocks = "burnpy_conv_weight", (tiles, groups * splits)
+    into = out_dtype if splits == 1 or out_dtype.itemsize > 2 else float32
+    return _prepared(b, name, cores, tile, {}, blocks, "3Q", geometry, dtype, into), splits
+
+
+def _width(dtype: DType, cores: bool) -> int:
+    """Return the bytes of a number in shared memory."""
+    return dtype.itemsize if cores or dtype.itemsize > 2 else 4
+
+
+def _tile(rows: int, pixels: int, groups: int, cores: bool) -> tuple[int, int]:
+    """Return the rows and columns of a tile: the largest that leaves a GPU enough blocks, and has registers."""
+    for high, wide in ((128, 128), (64, 128)):
+        fits = high == 64 or (cores and rows > 64)
+        if fits and groups * -(-rows // high) * -(-pixels // wide) >= _BLOCKS:
+            return high, wide
+    return 64, 64
+
+
+def _geometry(
+    axes: tuple[_Axis, _Axis], shape: Shape, strides: Shape, dtype: DType, groups: int, sizes: dict[str, int]
+) -> bytes:
+    """Return the structure `Geometry` of the kernels."""
+    names = ("image_member", "image_channel", "image_row", "image_column")
+    found = dict(zip(names, [step // dtype.itemsize for step in strides], strict=True)) | sizes
+    found |= {"channels": shape[1] // groups, "height": shape[2], "width": shape[3]}
+    found |= {"pixels": shape[0] * axes[0].pixels * axes[1].pixels, "high": axes[0].pixels, "wide": axes[1].pixels}
+    for d, axis in zip("yx", axes, strict=True):
+        found |= {f"taps_{d}": axis.taps, f"step_{d}": axis.step, f"first_{d}": axis.first, f"tap_{d}": axis.tap}
+    return struct.pack(f"={len(SIZES)}q", *[found.get(name, 0) for name in SIZES])
+
+
+def _prepared(
+    b: CuPyConvolution,
+    name: str,
+    cores: bool,
+    tile: tuple[int, int],
+    constants: dict[str, int],
+    blocks: tuple[int, int],
+    given: str,
+    geometry: bytes,
+    dtype: DType,
+    out_dtype: DType,
+) -> Launch:
+    of_cores = 32 // dtype.itemsize if cores else 0
+    constants = {"TENSOR_CORES": of_cores, "ROWS": tile[0], "COLUMNS": tile[1], **constants}
+    sums = float32 if dtype.itemsize == 2 else dtype
+    kernel = b._kernels.typed(name, constants, T=dtype, S=sums, O=out_dtype)
+    return launcher(b.xp, kernel, blocks, (_THREADS, 1), given, geometry)

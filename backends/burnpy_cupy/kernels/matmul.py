@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from burnpy.backend.dtypes import float32, kind_of
@@ -13,15 +13,12 @@ from burnpy.backend.operations.matmul import rows
 from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Extent, Input, Program, trace
 from burnpy_cupy import epilogues, gemm
-from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.kernel import CuPyPrograms
 from burnpy_cupy.kernels.library import Kernels
 from burnpy_cupy.kernels.row_geometry import matrix
 
-MATMUL = {
-    "burnpy_bias": Elementwise("P product, T bias", "Q out", "out = static_cast<Q>(product + static_cast<P>(bias))"),
-}
-"""For biases of other dimensions than the last."""
+_TENSOR_CORES = 80
+"""The compute capability, times 10, from which on tensor cores multiply both 16-bit floats and TF32."""
 
 
 @cache
@@ -61,6 +58,16 @@ class CuPyMatmul(CuPyPrograms):
                 grads = loss(model(x)).backward()
         """
         return gemm.tf32(enabled)
+
+    @cached_property
+    def _limits(self) -> tuple[int, int]:
+        """The GPU's compute capability, times 10, and the bytes of shared memory that a block can ask for."""
+        device = self.xp.cuda.Device(self.index)
+        return int(device.compute_capability), device.attributes["MaxSharedMemoryPerBlockOptin"]
+
+    def multiplies_in_tensor_cores(self, dtype: DType) -> bool:
+        """Return whether kernels of ours multiply a dtype in tensor cores, in this context."""
+        return self._limits[0] >= _TENSOR_CORES and (dtype.itemsize == 2 or (dtype is float32 and gemm.uses_tf32()))
 
     def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
         method = getattr(self, f"_{op.name}_as", None)
