@@ -89,7 +89,7 @@ def sections(effort: Effort) -> list[Section]:
 
 
 def _line(name: str, runs: dict[str, Any], least: float, effort: Effort) -> Line:
-    times = measured(runs, effort)
+    times = measured(name, runs, effort)
     over = times.over("burnpy", least)
     share = None if over is None else Spread(1 / over.middle, 1 / over.high, 1 / over.low)
     cells = {column: times.cell(column, 1e3) for column in runs}

@@ -60,6 +60,6 @@ def sections(effort: Effort) -> list[Section]:
 
 
 def _line(name: str, runs: dict[str, Any], effort: Effort) -> Line:
-    times = measured(runs, effort)
+    times = measured(name, runs, effort)
     cells = {column: times.cell(column, 1e6) for column in runs}
     return Line(name, cells, times.ratio("burnpy", "torch"), BUDGET)

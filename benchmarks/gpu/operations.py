@@ -34,6 +34,12 @@ CASES: dict[str, Case] = {
         [(2, 2, 6, 6), (2, 2, 1, 1)],
         False,
     ),
+    "conv2d, 3 × 3, 256 to 256 channels of 28 × 28, batch 64": (
+        lambda f, x, w: f.conv2d(x, w, padding=1),
+        [(64, 256, 28, 28), (256, 256, 3, 3)],
+        [(2, 2, 6, 6), (2, 2, 3, 3)],
+        False,
+    ),
     "max_pool2d, 2 × 2, of 64 × 64 channels of 56 × 56": (
         lambda f, x: f.max_pool2d(x, 2),
         [(64, 64, 56, 56)],
@@ -99,5 +105,5 @@ def _lines(name: str, case: Case, effort: Effort) -> list[Line]:
 
 
 def _line(name: str, runs: dict[str, Any], effort: Effort) -> Line:
-    times = measured(runs, effort)
+    times = measured(name, runs, effort)
     return Line(name, {column: times.cell(column, 1e3) for column in runs}, times.ratio("burnpy", "torch"), None)

@@ -24,7 +24,7 @@ def copy_seconds(effort: Effort) -> float:
     count = 1 << 10 if effort.small else COPIED
     module = cupy()
     source, target = module.zeros(count, "float32"), module.empty(count, "float32")
-    times = measured({"copy": (lambda: module.copyto(target, source), wait)}, effort)
+    times = measured("copy", {"copy": (lambda: module.copyto(target, source), wait)}, effort)
     return min(times.rounds["copy"]) / (8 * count)
 
 
@@ -59,7 +59,7 @@ def _product(precision: str, side: int, columns: list[str], effort: Effort) -> L
         torch_precision(precision)
         runs["torch"] = (lambda: theirs @ theirs, wait)
     with context():
-        times = measured(runs, effort)
+        times = measured(precision, runs, effort)
     cells: dict[str, Cell] = {column: _rate(times, column, 2 * side**3) for column in columns}
     return Line(precision, cells, times.ratio("burnpy", "torch"), BUDGET)
 

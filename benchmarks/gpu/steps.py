@@ -1,5 +1,5 @@
-"""Training steps in float32, TF32 and bfloat16, and compiled: of small models, where launches dominate, and of a wide
-one, where products do.
+"""Training steps in float32, TF32 and bfloat16, and compiled: of models at the size at which they are used, where
+products dominate, and of small ones, where launches do.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.full_size import full_task
 from benchmarks.gpu.libraries import PRECISIONS, is_rehearsal, torch, torch_device, torch_precision, wait, why_no_torch
 from benchmarks.gpu.timing import Effort, measured
 from benchmarks.measure import Spread
@@ -38,11 +39,27 @@ def wide_mlp(small: bool) -> Task:
     return Task("MLP", {"sizes": sizes}, weights, images, rng.integers(0, CLASSES, images.shape[:2]))
 
 
+def gpt2(small: bool) -> Task:
+    """GPT-2 of 124 million parameters: 12 layers of size 768, 8 windows of 1,024 tokens."""
+    alphabet, length, size, layers = (96, 4, 8, 1) if small else (50257, 1024, 768, 12)
+    sizes = {
+        "alphabet": alphabet,
+        "length": length,
+        "size": size,
+        "heads": size // (4 if small else 64),
+        "layers": layers,
+    }
+    text = np.random.default_rng(0).integers(0, alphabet, (1, 8, length + 1))
+    return Task("mini-GPT", sizes, {}, text[..., :-1], text[..., 1:], "AdamW", 1e-4)
+
+
 MODELS: dict[str, tuple[Callable[[bool], Task], float]] = {
+    "MLP, 4,096 wide": (wide_mlp, PRODUCTS),
+    "ResNet-50, batch 64": (lambda small: full_task("ResNet-50, 224 × 224", 64, small=small), PRODUCTS),
+    "GPT-2, batch 8": (gpt2, PRODUCTS),
     "MLP": (lambda small: task("MLP", "float32", small=small), LAUNCHES),
     "CNN": (lambda small: task("CNN", "float32", small=small), LAUNCHES),
     "mini-GPT": (lambda small: task("mini-GPT", "float32", small=small), LAUNCHES),
-    "MLP, 4,096 wide": (wide_mlp, PRODUCTS),
 }
 """The task of a model, and the budget of its step."""
 
@@ -102,7 +119,7 @@ def _step(
     runs: dict[str, Any] = {"burnpy": (our_step(), wait)}
     if torch() is not None:
         runs["torch"] = (their_step(), wait)
-    times = measured(runs, effort)
+    times = measured(work, runs, effort)
     cells = {column: times.cell(column, 1e3) for column in runs}
     line = Line(work, cells, times.ratio("burnpy", "torch"), budget)
     return line, our_step, their_step if torch() is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from statistics import median
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -49,10 +50,11 @@ class Times:
         return Spread.of(a / seconds for a in self.rounds.get(column, []))
 
 
-def measured(runs: Mapping[str, tuple[Run, Run]], effort: Effort) -> Times:
-    """Measure runs in turns.
+def measured(work: str, runs: Mapping[str, tuple[Run, Run]], effort: Effort) -> Times:
+    """Measure runs in turns, and print the times at once, so that they are known if the process is ended.
 
     Args:
+        work: what runs.
         runs: for each column what runs, and what waits for the device.
         effort: the amount of measuring.
     """
@@ -71,6 +73,10 @@ def measured(runs: Mapping[str, tuple[Run, Run]], effort: Effort) -> Times:
         for column, count in counts.items():
             run, wait = runs[column]
             rounds[column].append(_timed(run, wait, count) / count)
+    told = [f"{column} {1e3 * median(times):.4g} ms" for column, times in rounds.items() if times]
+    print(
+        f"{work}: {', '.join([*told, *[f'{column} fails: {error}' for column, error in errors.items()]])}", flush=True
+    )
     return Times(rounds, errors)
 
 

@@ -1,126 +1,250 @@
-"""What to run first on a machine with an NVIDIA GPU: ``make test-gpu``, some ten minutes.
+"""What to run first on a machine with an NVIDIA GPU: ``make test-gpu``, nine minutes at most.
 
-One gradient; streams, memory and exchange; the conformance suite with CuPy's own reductions and with CUB's, which are
-what CuPy takes by default; 10,000 steps; examples; and the kernels that scatter under compute-sanitizer, where that is
-installed. It has not been run on a GPU yet. ``--rehearse`` runs the steps on the CPU, the suite in a small part.
+    PYTHONPATH=.:backends python -m tests.hostcuda.gpu [--out FOLDER] [--only WORD] [--rehearse]
+
+It installs nothing, and says what it finds: CuPy, PyTorch, pytest and compute-sanitizer. The steps that tell most come
+first. Each is a process that is ended after its time, with all that it started. Every outcome is written to
+``results.txt`` in the folder at once, and what a step prints to a file of its own. ``--rehearse`` runs the same on the
+CPU, with tiny sizes and the conformance suite in a small part.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from typing import NamedTuple
+import zlib
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
 
+LIMIT = 540.0
+"""The seconds after which nothing runs any more."""
+PROCESSES = 14
+"""The processes of the conformance suite."""
+PART = "BURNPY_PART"
+"""The environment variable that names the part of the tests that a process runs, as in 3/14."""
+
+LOADED = "import tests.hostcuda.simulator as s; s.load()\n"
 SMOKE = """
 from burnpy import Autodiff, Tensor
 from burnpy.backend import CuPy
 x = Tensor.from_data([[1.0, 2.0], [3.0, 4.0]], device=Autodiff[CuPy]).require_grad()
-print(x.grad((x @ x).relu().sum().backward()), CuPy().memory())
+found = x.grad((x @ x).relu().sum().backward())
+print(found, CuPy().memory())
+assert found.tolist() == [[7.0, 11.0], [9.0, 13.0]]
 """
-GPT = """
-import sys
-sys.path.insert(0, "examples")
-from burnpy import Autodiff
-from burnpy.backend import CuPy
-from char_gpt import train
-train(Autodiff[CuPy], steps={}, seed=0, length={})
-"""
-REHEARSED = "import tests.hostcuda.simulator as s; s.load()\n"
-CONFORMANCE = ["-m", "pytest", "-q", "--tb=line", "tests/conformance/test_cupy.py"]
-CHECKS = ["-m", "tests.hostcuda.gpu_checks"]
 
 
 class Step(NamedTuple):
-    """A step: what it is called, the seconds that it may take, and what Python is given."""
+    """A step."""
 
     name: str
-    seconds: int
-    arguments: list[str]
-    rehearsal: list[str] | None  #: what Python is given in a rehearsal; None to leave it out
+    seconds: float  #: that it may take
+    arguments: list[str]  #: of Python
     environment: dict[str, str] = {}  # noqa: RUF012  # never changed
-    under: str = ""  #: the program that Python runs under, left out where it is not installed
+    under: tuple[str, ...] = ()  #: the program that Python runs under, with its arguments
+    processes: int = 1  #: that each run a part of the tests
+    needs: str = ""  #: a package without which it is left out
 
 
+def checks(seconds: float, *names: str) -> list[Step]:
+    """Return a step for each of these functions of `gpu_checks`."""
+    return [Step(name.replace("_", " "), seconds, ["-m", "tests.hostcuda.gpu_checks", name]) for name in names]
+
+
+def sanitized(tool: str) -> Step:
+    """Return the kernels that share memory under a tool of compute-sanitizer."""
+    under = ("compute-sanitizer", "--tool", tool, "--error-exitcode", "9")
+    return Step(tool, 25, ["-m", "tests.hostcuda.gpu_checks", "shared_memory"], under=under)
+
+
+def measured(part: str, seconds: float) -> Step:
+    """Return a part of the benchmarks, which print each line at once."""
+    return Step(f"times of {part}", seconds, ["-m", "benchmarks.gpu", "--part", part, "--out", f"{{out}}/{part}.json"])
+
+
+CONFORMANCE = ["-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider", "-p", "tests.hostcuda.gpu"]
 STEPS = [
-    Step("one gradient", 60, ["-c", SMOKE], ["-c", REHEARSED + SMOKE]),
-    *(
-        Step(name.replace("_", " "), 60, [*CHECKS, name], [*CHECKS, name, "--rehearse"])
-        for name in (
-            "streams",
-            "order",
-            "loading",
-            "late_checks",
-            "full_memory",
-            "dlpack",
-            "graphs",
-            "tiles",
-            "epilogues",
-        )
-    ),
+    Step("one gradient", 40, ["-c", SMOKE]),
+    *checks(30, "reused_thread", "epilogues", "graphs", "draws", "tiles", "convolutions", "late_checks", "streams"),
+    sanitized("racecheck"),
+    sanitized("synccheck"),
     Step(
-        "values, CuPy's own reductions",
-        120,
-        [*CONFORMANCE, "-n", "8", "-k", "test_values"],
-        None,
-        {"CUPY_ACCELERATORS": ""},
+        "conformance",
+        150,
+        [*CONFORMANCE, "tests/conformance/test_cupy.py"],
+        {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        processes=PROCESSES,
+        needs="pytest",
     ),
-    Step(
-        "everything, gradients by differences too, CuPy's defaults",
-        240,
-        [*CONFORMANCE, "-n", "8"],
-        [*CONFORMANCE, "-p", "tests.hostcuda.plugin", "-n", "0", "-k", "maximum"],
-    ),
-    Step("10,000 steps with flat memory", 120, [*CHECKS, "flat_memory"], [*CHECKS, "flat_memory", "--rehearse"]),
-    Step(
-        "scatters under compute-sanitizer",
-        120,
-        [*CHECKS, "scatters"],
-        [*CHECKS, "scatters", "--rehearse"],
-        under="compute-sanitizer",
-    ),
-    Step("training a CNN", 60, ["examples/digits.py", "--backend", "cupy", "--epochs", "5"], None),
-    Step("training a GPT", 60, ["-c", GPT.format(120, 30)], ["-c", REHEARSED + GPT.format(1, 1)]),
+    measured("roofline", 30),
+    measured("steps", 110),
+    measured("operations", 40),
+    *checks(30, "order", "loading", "full_memory", "dlpack", "scatters", "flat_memory"),
 ]
 
 
-def main(rehearse: bool) -> int:
-    """Run every step, also after one that fails, but for the first; 1 where one failed."""
-    failed = []
-    for step in STEPS:
-        arguments = step.rehearsal if rehearse else step.arguments
-        if arguments is None:
-            print(f"== {step.name}: left out of the rehearsal", flush=True)
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Keep one part of the tests, where this module is a plugin of pytest."""
+    part, parts = map(int, os.environ.get(PART, "0/1").split("/"))
+    items[:] = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts == part]
+
+
+class Report:
+    """The file of results, in which each line stands as soon as it is known."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = (folder / "results.txt").open("w", encoding="utf-8")
+        self.begin = time.monotonic()
+
+    def tell(self, line: str) -> None:
+        """Write a line, with the seconds since the beginning."""
+        line = f"{time.monotonic() - self.begin:5.0f} s  {line}"
+        print(line, flush=True)
+        print(line, file=self._file, flush=True)
+        os.fsync(self._file.fileno())
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left."""
+        return LIMIT - (time.monotonic() - self.begin)
+
+
+def main(arguments: list[str]) -> int:
+    """Run every step, also after one that fails, but for the first; return 1 if one failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.hostcuda.gpu", description="Run CuPy's checks on a GPU.")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/gpu"), help="the folder of results (default: %(default)s)"
+    )
+    parser.add_argument("--only", default="", help="the steps whose names contain this word")
+    parser.add_argument("--rehearse", action="store_true", help="on the CPU, with tiny sizes")
+    options = parser.parse_args(arguments)
+    report, failed = Report(options.out), list[str]()
+    for line in found():
+        report.tell(line)
+    for number, step in enumerate(STEPS):
+        if options.only not in step.name:
             continue
-        command = [sys.executable, *arguments]
-        if step.under and not rehearse:
-            program = shutil.which(step.under)
-            if program is None:
-                print(f"== {step.name}: left out, as {step.under} is not installed", flush=True)
-                continue
-            command = [program, "--error-exitcode", "9", *command]
-        print(f"== {step.name}", flush=True)
-        begin = time.perf_counter()
-        outcome = run(command, {**os.environ, **step.environment}, step.seconds * (10 if rehearse else 1))
-        if outcome != "passed":
+        outcome = run(number, step, options.out, report.left, options.rehearse)
+        report.tell(f"{step.name}: {outcome}")
+        if not outcome.startswith(("passed", "left out")):
             failed.append(step.name)
-        print(f"== {step.name}: {outcome}, {time.perf_counter() - begin:.0f} s", flush=True)
         if failed == [STEPS[0].name]:
             break
-    print("all passed" if not failed else f"failed: {', '.join(failed)}")
+    report.tell("all passed" if not failed else f"failed: {', '.join(failed)}")
     return int(bool(failed))
 
 
-def run(command: list[str], environment: dict[str, str], seconds: int) -> str:
-    """Run a command, and return how it ended."""
+def found() -> list[str]:
+    """Return what this machine has, in sentences."""
+    lines = [f"Python {sys.version.split()[0]}"]
+    packages = ("cupy-cuda13x", "cupy-cuda12x", "cupy", "torch", "numpy", "ml_dtypes", "pytest", "jax")
+    for name in packages:
+        try:
+            lines.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            lines.append(f"{name} is not installed")
+    for program in ("nvidia-smi", "compute-sanitizer"):
+        lines.append(f"{program}: {shutil.which(program) or 'not found'}")
+    if shutil.which("nvidia-smi"):
+        query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+        try:
+            lines.append(subprocess.run(query, capture_output=True, text=True, timeout=15, check=False).stdout.strip())
+        except subprocess.TimeoutExpired:
+            lines.append("nvidia-smi hangs")
+    return lines
+
+
+def run(number: int, step: Step, out: Path, left: float, rehearse: bool) -> str:
+    """Run a step, and return how it ended."""
+    if step.needs and not _is_installed(step.needs):
+        return f"left out, as {step.needs} is not installed"
+    under = list(step.under)
+    if under and not rehearse:
+        program = shutil.which(under[0])
+        if program is None:
+            return f"left out, as {under[0]} is not found"
+        under[0] = program
+    seconds = min(step.seconds * (6 if rehearse else 1), left - 5 if not rehearse else step.seconds * 6)
+    if seconds <= 0:
+        return "left out, as no time is left"
+    command = [argument.format(out=out) if "{out}" in argument else argument for argument in step.arguments]
+    if rehearse:
+        command, under = rehearsal(command), []
+    processes, begin = [], time.monotonic()
+    parts = 2 if rehearse and step.processes > 1 else step.processes
+    for part in range(parts):
+        name = f"{number:02d}-{step.name.replace(' ', '-')}{f'-{part}' if parts > 1 else ''}.log"
+        log = (out / name).open("w", encoding="utf-8")
+        environment = {**os.environ, **step.environment, "PYTHONUNBUFFERED": "1", PART: f"{part}/{parts}"}
+        started = [*under, sys.executable, *command]
+        running = subprocess.Popen(
+            started, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+        )
+        processes.append((running, out / name))
+    outcomes = [_ended(running, log, begin + seconds) for running, log in processes]
+    worst = next((each for each in outcomes if each != "passed"), "passed")
+    taken = f"{worst}, {time.monotonic() - begin:.0f} s"
+    logs = [log.read_text(encoding="utf-8", errors="replace") for _, log in processes]
+    return f"{taken}\n{_tests(logs) if step.processes > 1 else _last_lines(logs[0])}"
+
+
+def rehearsal(command: list[str]) -> list[str]:
+    """Return the arguments of Python for the same on the CPU."""
+    if command[0] == "-c":
+        return ["-c", LOADED + command[1]]
+    if "pytest" in command:
+        return [*command, "-p", "tests.hostcuda.plugin", "-p", "no:xdist", "-k", "maximum"]
+    return [*command, "--rehearse"]
+
+
+def _is_installed(package: str) -> bool:
     try:
-        done = subprocess.run(command, env=environment, timeout=seconds, check=False)
+        return bool(version(package))
+    except PackageNotFoundError:
+        return False
+
+
+def _ended(running: subprocess.Popen[bytes], log: Path, deadline: float) -> str:
+    """Wait for a process, end it with all that it started once its time is over, and return how it ended."""
+    try:
+        status = running.wait(max(deadline - time.monotonic(), 0.0))
     except subprocess.TimeoutExpired:
-        return f"was not done after {seconds} s"
-    return "passed" if done.returncode == 0 else "failed"
+        os.killpg(running.pid, signal.SIGKILL)
+        try:
+            running.wait(3)
+        except subprocess.TimeoutExpired:  # in a call of the driver that cannot be interrupted
+            return f"hangs, and cannot be killed, see {log}"
+        return f"was not done in time, see {log}"
+    return "passed" if status == 0 else f"failed with status {status}, see {log}"
+
+
+def _last_lines(log: str) -> str:
+    return "\n".join(f"         {line[:200]}" for line in log.splitlines()[-6:])
+
+
+def _tests(logs: list[str]) -> str:
+    """Return the number of tests that passed, and the names of those that failed or did not end."""
+    passed, lines = 0, list[str]()
+    for log in logs:
+        outcomes = re.findall(r"^(\S+::.*?) (?:<- \S+ )?(PASSED|FAILED|ERROR|SKIPPED)?(?= |$)", log, re.MULTILINE)
+        passed += sum(outcome == "PASSED" for _, outcome in outcomes)
+        lines += [
+            f"         {outcome or 'did not end'}: {name}"
+            for name, outcome in outcomes
+            if outcome in ("FAILED", "ERROR", "")
+        ]
+        if "::" not in log:
+            lines.append(_last_lines(log))
+    return "\n".join([f"         {passed} passed", *lines[:60]])
 
 
 if __name__ == "__main__":
-    sys.exit(main("--rehearse" in sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))
