@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
+import time
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
 
 import pytest
 
@@ -98,10 +102,31 @@ def named(item: pytest.Item, config: pytest.Config) -> bool:
     return any("::" in argument and item.nodeid.startswith(argument) for argument in config.args)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker whether bytecode is missing, before any worker writes some."""
+    folder = Path(__file__).parent / ("parity" if node.config.option.markexpr == "parity" else "tensor")
+    node.workerinput["bytecode"] = sys.dont_write_bytecode or any(folder.glob("__pycache__/test_*.pyc"))
+
+
+def first_has_collected(config: pytest.Config) -> Path | None:
+    """Return the file by which the first worker says that it has collected; None if the others need not wait for it."""
+    given = getattr(config, "workerinput", {"bytecode": True})
+    return None if given["bytecode"] else Path(gettempdir(), f"burnpy-tests-{given['testrunuid']}")
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection() -> None:
-    """Turn the garbage collector off, which would look through thousands of new tests that all stay."""
+def pytest_collection(session: pytest.Session) -> None:
+    """Turn the garbage collector off, which would look through thousands of new tests that all stay.
+
+    Where bytecode is missing, the first worker compiles all modules, and the others wait for it.
+    """
     gc.disable()
+    file = first_has_collected(session.config)
+    if file is not None and os.environ["PYTEST_XDIST_WORKER"] != "gw0":
+        end = time.monotonic() + 180.0
+        while not file.exists() and time.monotonic() < end:
+            time.sleep(0.1)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -109,6 +134,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     them again and again."""
     modules = {module for item in session.items if (module := module_of(item))}
     session.config.stash[GENERATORS] = Generators(modules)
+    if (file := first_has_collected(session.config)) and os.environ["PYTEST_XDIST_WORKER"] == "gw0":
+        file.touch()
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -118,6 +145,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> None:
     """Restore the generators that a test may draw from."""
     item.config.stash[GENERATORS].restore(module_of(item))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the file of the first worker."""
+    if file := first_has_collected(config):
+        file.unlink(missing_ok=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

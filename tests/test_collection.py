@@ -61,7 +61,7 @@ def test_what_is_left_out_is_counted_by_reason_above_the_failures(tmp_path: Path
     assert "2 failed, 3 skipped" in lines[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_a_long_test_runs_where_it_is_named_or_chosen(tmp_path: Path) -> None:
     (tmp_path / "beside.py").touch()
     (project := tmp_path / "project").mkdir()

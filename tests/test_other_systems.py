@@ -121,7 +121,7 @@ def facts(system: str) -> Any:
     return {**json.loads(last), "lines": len(lines)}
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.skipif(sys.platform != "linux", reason="takes away what Linux has")
 def test_burnpy_works_with_what_other_systems_have() -> None:
     linux, macos, windows = (facts(system) for system in SYSTEMS)

@@ -13,7 +13,7 @@ pytest.importorskip("hatchling")
 from tests.packages import MOST_BYTES, ROOT, TYPED, built
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_the_packages(tmp_path: Path) -> None:
     wheel, sdist = built(tmp_path)
     with ZipFile(wheel) as file:

@@ -216,6 +216,12 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
     supported = {name: dtype_of(name) for name in ALL_DTYPES if name in names}
     refused = [name for name in ALL_DTYPES if name not in names]
 
+    def tried(device: Any, row: Row) -> dict[str, DType]:
+        """Return the dtypes to try, without complex numbers on a device that has no complex arrays."""
+        if device.complex_arrays:
+            return supported
+        return {name: d for name, d in supported.items() if not is_complex(row, d)}
+
     class Conformance:
         """The tests of one backend."""
 
@@ -226,18 +232,12 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
             """Create the device, which must not happen during collection."""
             cls.device = device_of(backend)
 
-        def dtypes(self, row: Row) -> dict[str, DType]:
-            """Return the dtypes to try, without complex numbers on a device that has no complex arrays."""
-            if self.device.complex_arrays:
-                return supported
-            return {name: d for name, d in supported.items() if not is_complex(row, d)}
-
         @pytest.mark.parametrize("name", _named(value_cases(supported, extent)))
         def test_values(self, name: str) -> None:
             """An operation returns the reference's values, and does not change its arguments."""
             row = ROWS[name]
             with every_case() as case:
-                for name_of_dtype, dtype in self.dtypes(row).items():
+                for name_of_dtype, dtype in tried(self.device, row).items():
                     for level, every, tracked in extent.values(row, dtype) if fits(row, dtype) else ():
                         layouts = every if extent.thorough(self.device, row) else every[:1]
                         with case(f"{name_of_dtype}, {level}"):
@@ -272,7 +272,7 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
             """On a batch of examples, as `burnpy.func.vmap` computes it, an operation equals one call for each."""
             row = ROWS[name]
             with every_case() as case:
-                for dtype in batched_dtypes(row, self.dtypes(row)):
+                for dtype in batched_dtypes(row, tried(self.device, row)):
                     for example, derivatives in extent.batches(self.device, row, dtype):
                         with case(f"{dtype.name}, {example}{', derivatives' if derivatives else ''}"):
                             for nested in (False, True) if has_own_rule(row) else (False,):
@@ -286,7 +286,7 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
                 for level in LEVELS if extent.composed else LEVELS[:2]:  # the others are alike for all backends
                     with case(level):
                         one_of = plain if level == "plain" else None if extent.mixed else TYPICAL
-                        check_promotion(self.device, level, ROWS[name], self.dtypes(ROWS[name]), one_of)
+                        check_promotion(self.device, level, ROWS[name], tried(self.device, ROWS[name]), one_of)
 
         def test_formulas(self) -> None:
             """A formula of lists has the values of its operations, and changes owned states alone."""

@@ -341,7 +341,7 @@ print(alarms, wrong)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
 @pytest.mark.parametrize("how", ["once", "repeated"])
 def test_alarms_amid_threaded_work(how: str) -> None:

@@ -14,10 +14,29 @@ from tests.conformance.suites import LARGE, restrict
 
 pytestmark = pytest.mark.slow
 
+FIRST = ("float32", "bfloat16", "complex64", "int64", "bool")
+"""The dtypes of each kind whose values `make test` tries."""
+
+
+def suite_of_values(dtypes: tuple[str, ...]) -> Any:
+    """Return the part of the suite that compares values, in some dtypes."""
+    suite: Any = suite_of(NumPy, dtypes, USUAL)
+    for name in dir(suite):
+        if name.startswith("test_") and name != "test_values":
+            setattr(suite, name, None)
+    restrict(suite.test_values, lambda name: name not in LARGE)
+    return suite
+
+
 TestNumPy: Any = suite_of(NumPy, ALL_DTYPES, USUAL)
-for _test in (TestNumPy.test_values, TestNumPy.test_derivatives, TestNumPy.test_batches, TestNumPy.test_promotion):
+TestNumPy.test_values = None  # the two classes below
+for _test in (TestNumPy.test_derivatives, TestNumPy.test_batches, TestNumPy.test_promotion):
     restrict(_test, lambda name: name not in LARGE)
 TestNumPy.test_batches = pytest.mark.slowest(TestNumPy.test_batches)
+TestValues: Any = suite_of_values(FIRST)
+TestValuesInOtherDtypes: Any = pytest.mark.slowest(
+    suite_of_values(tuple(name for name in ALL_DTYPES if name not in FIRST))
+)
 
 BRIEF = replace(USUAL, layouts={OTHERS: ()}, decorated={OTHERS: (("Autodiff", (True,)),)}, second=9, composed=9)
 """Each example has another layout, and the first one second derivatives."""

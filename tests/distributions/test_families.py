@@ -74,6 +74,7 @@ def test_moments_and_entropies(family: Family) -> None:
             close(ours.entropy(), np.where(certain, 0.0, expected), 1e-8, 1e-12)
 
 
+@pytest.mark.slowest
 @every_row("family", FAMILIES, ids=lambda family: family.name)
 def test_samples(family: Family) -> None:
     ours, _ = of_family(family, "float64")

@@ -153,7 +153,7 @@ def test_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(without.to_numpy(), with_scipy.to_numpy(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_any_number_of_threads_gives_the_same_bits() -> None:
     code = (
         "import hashlib, numpy as np; from burnpy import Tensor, fft; from burnpy.backend import NumPy;"

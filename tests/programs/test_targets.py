@@ -69,7 +69,7 @@ def families(*arguments: str, **environment: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("name", ["baseline", *(pytest.param(name, marks=pytest.mark.long) for name in WIDER)])
 def test_kernels_of_every_family_agree_with_references(name: str) -> None:
     able, native = executed(name), executed("native")

@@ -76,7 +76,7 @@ def samples(name: str, dtype: Any) -> Any:
     return x[x > -1] if name == "log1p" else x
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", NAMES)
 def test_functions_are_within_few_units_in_the_last_place(name: str, dtype: str) -> None:

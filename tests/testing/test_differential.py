@@ -18,8 +18,9 @@ from tests.interrupting import LONG
 
 
 @pytest.mark.slow
-def test_a_fixed_set_of_samples_agrees() -> None:
-    differential(NumPy, seed=0, count=300, plans=0.0, each=2)
+@pytest.mark.parametrize("count", [50, pytest.param(300, marks=pytest.mark.slowest)])
+def test_a_fixed_set_of_samples_agrees(count: int) -> None:
+    differential(NumPy, seed=0, count=count, plans=0.0, each=2)
 
 
 @pytest.mark.slow

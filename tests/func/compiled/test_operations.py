@@ -93,7 +93,7 @@ DTYPES = ("float32", *(("float64",) if LONG else ()), "bfloat16", "int64", "bool
 """The dtypes of the calls. Gradients are in float64."""
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("name", [named(name) for name in ROWS if name not in READS])
 def test_operation(name: str) -> None:
     with every_case() as case:

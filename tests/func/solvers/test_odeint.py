@@ -86,7 +86,7 @@ def test_orders_of_the_methods() -> None:
         assert errors[0] / errors[1] > 2 ** (order - 0.5), (method, errors)
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("method", ["dopri5", "rk4", pytest.param("rodas4", marks=pytest.mark.long)])
 def test_derivatives_to_second_order(method: str) -> None:
     """By parameters, the first state and the times, in both modes, alone and in a batch, against differences."""
