@@ -22,7 +22,7 @@ class ArrayBase(Backend):
     """
 
     xp: Any
-    complex_arrays = True  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # constant here
+    complex_arrays = True  # pyright: ignore[reportAssignmentType]  # constant here
 
     def storage_of(self, x: Any) -> tuple[Hashable, int]:
         size = int(x.nbytes)

@@ -220,7 +220,7 @@ def jacobian_by(
     @functools.wraps(f)
     def derivative(*args: Any, **kwargs: Any) -> Any:
         chosen = select_arguments(api, args, argnums)
-        if api == "hessian" and any(x.kind == "complex" for x in chosen.leaves):
+        if api == "hessian" and any(x.dtype.kind == "c" for x in chosen.leaves):
             raise KindError(
                 "hessian() got an argument with complex numbers, whose Hessian is one by their parts; take the real "
                 "and the imaginary part as two arguments, or use hvp()"
@@ -264,13 +264,13 @@ def blocks_by_rows(
                 part.append(rows_of_chunk)
         row = []
         for part, x in zip(parts, inputs, strict=True):
-            if out.kind == "complex" and x.kind == "float":
+            if out.dtype.kind == "c" and x.dtype.kind != "c":
                 raise KindError(
                     f"{api}() cannot differentiate complex numbers by floats in reverse mode; use jacfwd(), or return "
                     "z.real and z.imag"
                 )
             block = _joined(base, part, out.shape + x.shape, x.dtype)
-            holomorphic = out.kind == x.kind
+            holomorphic = (out.dtype.kind == "c") is (x.dtype.kind == "c")
             row.append(block if holomorphic else block._like(base.conj(block._primitive)))
         rows.append(row)
     return Blocks(rows, recording.structure, recording.aux)
@@ -339,7 +339,7 @@ def blocks_by_columns(
     for j, out in enumerate(first.outputs):
         row = []
         for x, parts in zip(inputs, by_input, strict=True):
-            if x.kind == "complex" and out.kind == "float":
+            if x.dtype.kind == "c" and out.dtype.kind != "c":
                 raise KindError(
                     f"{api}() cannot differentiate floats by complex numbers in forward mode; use jacrev(), or take "
                     "the real and the imaginary part as two arguments"

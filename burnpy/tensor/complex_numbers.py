@@ -71,7 +71,7 @@ class ComplexNumbers(Analytic[B, complex], Conversion[B]):
 
     def complex(self, dtype: DTypeLike | None = None) -> Self:
         """Return the tensor itself, or in another complex dtype."""
-        return self if dtype is None else cast(self, dtype_of(dtype, "complex"))  # type: ignore[no-any-return]  # of this class
+        return self if dtype is None else cast(self, dtype_of(dtype, "complex"))
 
     def norm(self, p: float | str | None = "fro", dim: DimsLike = None, keepdim: bool = False) -> Tensor[B]:
         """Return the p-norm of the magnitudes over ``dim``: see `Tensor.norm`."""

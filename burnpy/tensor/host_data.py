@@ -123,7 +123,8 @@ def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
     """Return ``value`` as a Python number that fits a tensor of ``kind`` and ``dtype``."""
     if isinstance(value, np.generic):
         value = value.item()
-    if not isinstance(value, _ACCEPTED[kind]):
+    accepted: Any = _ACCEPTED[kind]
+    if not isinstance(value, accepted):
         raise DTypeError(f"{operation}() got {describe(value)}; expected a Python {kind}" + _class_for(value, kind))
     if kind == "int":
         info = np.iinfo(dtype)

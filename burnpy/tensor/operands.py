@@ -20,7 +20,7 @@ from burnpy.backend.errors import (
     a,
     raised_by_other_code,
 )
-from burnpy.backend.primitives import INEXACT, Bool, DType, Int, Scalar, Shape, below, value_range
+from burnpy.backend.primitives import INEXACT, Bool, DType, Int, KindName, Scalar, Shape, below, value_range
 from burnpy.tensor.dims import MOST
 from burnpy.tensor.levels import OutsideError, common_device, raised, refuse_mixed
 from burnpy.tensor.tensor_base import TensorBase, X, class_name, describe
@@ -55,7 +55,12 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
     """
     if isinstance(other, np.generic):
         other = other.item()
-    fits = {"float": (float, int), "int": (int,), "bool": (bool,), "complex": (float, int, complex)}
+    fits: dict[KindName, Any] = {
+        "float": (float, int),
+        "int": (int,),
+        "bool": (bool,),
+        "complex": (float, int, complex),
+    }
     if isinstance(other, fits[tensor.kind]):
         if tensor.kind == "int" and not 0 <= other <= 127:
             info = np.iinfo(tensor.dtype)

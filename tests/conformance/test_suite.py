@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import burnpy
+from burnpy import ComplexTensor, Tensor, fft
 from burnpy.backend import Backend, NumPy, errors, operations
+from burnpy.backend.errors import DTypeError
 from burnpy.testing import conformance_suite
 from burnpy.testing.arguments import ALL_DTYPES, COMPLEXES, FLOATS
 from burnpy.testing.cases import PROPERTIES, ROWS
@@ -238,7 +242,7 @@ def test_rows_have_no_and_empty_dimensions() -> None:
 
 
 def test_every_operation_is_run_in_every_dtype_of_its_kinds() -> None:
-    from burnpy.backend.dtypes import dtype_of
+    from burnpy.backend.dtypes import COMPLEXES, FLOATS, dtype_of
 
     cases = {(name, dtype) for name, dtype, _ in value_cases({d: dtype_of(d) for d in ALL_DTYPES})}
     for name, dtypes in (("add", set(ALL_DTYPES) - {"bool"}), ("eq", set(ALL_DTYPES)), ("exp", {*FLOATS, *COMPLEXES})):
@@ -259,3 +263,27 @@ def test_an_incomplete_backend_is_refused() -> None:
     suite: Any = conformance_suite(Empty)
     with pytest.raises(errors.DeviceError, match="required operations"):
         suite.setup_class()
+
+
+def test_a_backend_without_complex_arrays_says_so_and_passes() -> None:
+    class RealNumbers(NumPy):
+        complex_arrays = False
+
+        complex, real, imag = Backend.complex, Backend.real, Backend.imag
+
+    suite: Any = conformance_suite(RealNumbers, fast_mode=True)
+    suite.setup_class()
+    for name in ("complex", "add", "rfft", "sum"):
+        suite().test_values(name=name)
+        suite().test_derivatives(name=name)
+        suite().test_batches(name=name)
+    x: Any = Tensor[RealNumbers].ones((2,))
+    calls: list[Callable[[], Any]] = [
+        x.complex,
+        lambda: ComplexTensor[RealNumbers].zeros((2,)),
+        lambda: fft.rfft(x),
+        lambda: burnpy.complex(x, x),
+    ]
+    for call in calls:
+        with pytest.raises(DTypeError, match=r"^RealNumbers has no complex arrays; compute with"):
+            call()

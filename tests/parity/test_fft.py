@@ -79,7 +79,7 @@ def test_narrow_dtypes(dtype: str) -> None:
     bound = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 4e-2}[dtype]
     for name in ("fft", "rfft", "irfft"):
         found, wanted = getattr(fft, name)(x), getattr(torch.fft, name)(x_.float())  # which takes no 16-bit floats
-        assert found.dtype == dtype
+        assert found.dtype == ("float32" if name == "irfft" else "complex64")
         difference = np.abs(found.to_numpy().astype(np.complex64) - wanted.numpy()).max()
         assert difference <= bound * np.abs(wanted.numpy()).max()
 

@@ -30,8 +30,8 @@ assert_type(fft.fftconvolve(z, x, "valid"), ComplexTensor[NumPy])
 
 # Arithmetic of complex and float tensors, and of numbers.
 assert_type(z.real, Tensor[NumPy])
-assert_type(z * z + x - 2.0, ComplexTensor[NumPy])
-assert_type(x * z, ComplexTensor[NumPy])
+assert_type(z * z + x.complex() - 2.0, ComplexTensor[NumPy])
+assert_type(x.complex() * z, ComplexTensor[NumPy])
 assert_type(1j * z / (1 + 2j), ComplexTensor[NumPy])
 assert_type(2 / z, ComplexTensor[NumPy])
 assert_type(abs(z), Tensor[NumPy])
@@ -39,7 +39,7 @@ assert_type(z.exp().conj().angle(), Tensor[NumPy])
 assert_type(z == z, BoolTensor[NumPy])
 assert_type(z[0].item(), complex)
 assert_type(z.reshape(2, 2) @ z.reshape(2, 2).mH, ComplexTensor[NumPy])
-assert_type(x.reshape(2, 2) @ z.reshape(2, 2), ComplexTensor[NumPy])
+assert_type(x.complex().reshape(2, 2) @ z.reshape(2, 2), ComplexTensor[NumPy])
 assert_type([w for w in z], list[ComplexTensor[NumPy]])  # noqa: C416  # the type of the loop's variable
 
 # Making and moving.

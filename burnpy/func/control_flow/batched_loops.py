@@ -303,7 +303,8 @@ def _constant_unless(chosen: Any, x: Any) -> Any:
     """
     if not isinstance(x, DIFFERENTIABLE) or _is_plain(x._device):
         return x
-    return where(chosen, x, x.detach())
+    given: Any = x
+    return where(chosen, given, given.detach())
 
 
 def _is_plain(device: Any) -> bool:

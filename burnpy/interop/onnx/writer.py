@@ -364,7 +364,7 @@ class Writer:
             raise self.error(
                 f"it calls {op.name}() of complex numbers, which ONNX cannot express; compute with z.real and z.imag"
             )
-        parts = []
+        parts: list[Any] = []
         for part, take in (("real", write_real), ("imag", write_imag)):
 
             def of(x: Any, scalar: bool, part: str = part, take: Any = take) -> Any:

@@ -14,6 +14,8 @@ import numpy as np
 
 from burnpy.backend.backend import operations
 from burnpy.backend.dtypes import dtype_of, float64, kind_of
+from burnpy.tensor.complex_parts import complex as complex_of
+from burnpy.tensor.complex_parts import view_as_real
 from burnpy.tensor.levels import common_device, raised
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
@@ -50,8 +52,9 @@ def call(name: str, *args: Any) -> Any:
     tensors = [x for x in _members(args) if isinstance(x, TensorBase)]
     dtype = next((x.dtype for x in tensors if x.kind == "float"), float64)
     given = [_resolved(rounded(a), dtype) for a in args]  # each use of a value has an error of its own
+    given = [_complex(a) if d.kind == "Complex" else a for a, d in zip(given, op.arguments, strict=False)]
     if op.elementwise and isinstance(given[0], TensorBase) and hasattr(given[0], name) and len(op.results) == 1:
-        return rounded(getattr(given[0], name)(*given[1:]))
+        return rounded(_real(getattr(given[0], name)(*given[1:])))
     floats = [x.device for x in tensors if x.kind == "float"]
     top: Any = common_device(name, floats, [x.device for x in tensors if x.kind != "float"])
     kinds = {x.kind for x in tensors}
@@ -68,8 +71,18 @@ def call(name: str, *args: Any) -> Any:
     results = getattr(on, name)(
         *[primitive(a, d.name in op.consumes) for a, d in zip(given, op.arguments, strict=False)]
     )
-    found = [rounded(new_tensor(CLASSES[kind_of(r.dtype)], top, r)) for r in _members(results)]
+    found = [rounded(_real(new_tensor(TensorBase.kinds[kind_of(r.dtype)], top, r))) for r in _members(results)]
     return tuple(found) if isinstance(results, (tuple, list)) else found[0]
+
+
+def _complex(x: Any) -> Any:
+    """Return complex numbers made of floats, for an operation that takes such: samples have floats alone."""
+    return complex_of(x, x.sin()) if isinstance(x, Tensor) and x.dtype.itemsize > 2 else x.complex()
+
+
+def _real(x: Any) -> Any:
+    """Return the parts of complex numbers as floats, along a new last dimension."""
+    return view_as_real(x) if x.kind == "complex" else x
 
 
 def block(name: str, *args: Any) -> Any:

@@ -218,7 +218,7 @@ def write_irfft(g: GraphWriter, z: Operand, dims: Any, size: int, norm: str) -> 
     return write_real(g, _scaled(g, _dft(g, whole, (last,), True), z, _factor(count, True, norm)))
 
 
-def _dft(g: GraphWriter, x: str, dims: Any, inverse: bool) -> str:
+def _dft(g: GraphWriter, x: Operand | str, dims: Any, inverse: bool) -> Operand | str:
     for dim in dims:
         x = g.node("DFT", x, None, g.constant(dim, int64), inverse=int(inverse))
     return x
