@@ -11,7 +11,7 @@ from burnpy.autodiff import Balanced
 from burnpy.backend import Checked, NumPy, Profiled
 from burnpy.backend.dtypes import dtype_of
 from burnpy.testing import conformance_suite
-from burnpy.testing.arguments import ALL_DTYPES
+from burnpy.testing.arguments import ALL_DTYPES, fits
 from burnpy.testing.batches import batched_operations
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
@@ -60,6 +60,7 @@ def test_second_derivatives_element_by_element() -> None:
         for operation in DIFFERENTIABLE:
             row = ROWS[operation]
             for k, (example, arguments) in enumerate(row.examples.items()):
-                if row.smooth(arguments):
-                    with case(f"{operation}, {example}"):
-                        check_derivatives(NumPy(), row, example, dtype_of("float64"), LAYOUTS[k % 2], 2)
+                for dtype in map(dtype_of, ("float64", "complex128")):
+                    if row.smooth(arguments) and fits(row, dtype):
+                        with case(f"{operation}, {dtype}, {example}"):
+                            check_derivatives(NumPy(), row, example, dtype, LAYOUTS[k % 2], 2)

@@ -284,13 +284,15 @@ def test_protocols() -> None:
 
 Z: Any = ComplexTensor[NumPy].from_data([1j, 2.0])
 X: Any = Tensor[NumPy].from_data([1.0, 2.0])
+CLASS: Any = ComplexTensor
+ON_GRAPH: Any = ComplexTensor[Train].from_data([1j])
 INTS: Any = IntTensor[NumPy].from_data([1, 2])
 MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "floats": (lambda: Z + X, KindError, r"kinds do not mix.*convert the Tensor with .complex\(\)"),
     "floats left": (lambda: X * Z, KindError, r"kinds do not mix.*convert the Tensor with .complex\(\)"),
     "ints": (lambda: Z + INTS, KindError, r"convert the IntTensor with .complex\(\)"),
     "a complex number": (lambda: X + 1j, KindError, r"the complex 1j.*x.complex\(\)"),
-    "a loss": (lambda: ComplexTensor[Train].from_data([1j]).backward, AttributeError, r"no backward.*z.real.*z.abs"),
+    "a loss": (lambda: ON_GRAPH.backward(), AttributeError, r"no backward.*z.real.*z.abs"),
     "a gradient": (lambda: func.grad(lambda z: z.sum())(Z), KindError, r"real loss.*\.real or \.abs\(\)"),
     "backward": (
         lambda: burnpy.autodiff.backward(ComplexTensor[Train].from_data(1j).require_grad()),
@@ -299,7 +301,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "parts": (lambda: burnpy.complex(INTS, INTS), KindError, r"an IntTensor; convert it with x.float\(\)"),
     "shapes": (lambda: burnpy.complex(X, X[:1]), ShapeError, r"real part of shape \(2,\).*shape \(1,\).*expand"),
-    "a call": (lambda: ComplexTensor.__call__(X, X), KindError, r"burnpy.complex\(real, imag\)"),
+    "a call": (lambda: CLASS(X, X), KindError, r"burnpy.complex\(real, imag\)"),
     "text": (lambda: ComplexTensor[NumPy].from_data("a"), ArgumentError, "expected numbers"),
     "a float dtype": (lambda: ComplexTensor[NumPy].from_data([1j], dtype="float32"), DTypeError, "use Tensor"),
     "a complex dtype": (lambda: Tensor[NumPy].from_data([1.0], dtype="complex64"), DTypeError, "use ComplexTensor"),

@@ -14,6 +14,7 @@ from burnpy.backend import NumPy
 x = Tensor[NumPy].from_data([1.0, 2.0, 3.0, 4.0])
 ints = IntTensor[NumPy].from_data([1, 2, 3, 4])
 z = fft.fft(x)
+on_graph = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
 
 
 def the_spectrum_of_ints() -> None:
@@ -32,12 +33,32 @@ def a_real_signal_of_no_spectrum() -> None:
 
 
 def complex_numbers_and_ints() -> None:
-    """convert it with x.float()"""
+    """convert the IntTensor with .complex()"""
     z + ints  # E
 
 
+def complex_numbers_and_floats() -> None:
+    """convert the Tensor with .complex()"""
+    z + x  # E
+
+
+def floats_and_complex_numbers() -> None:
+    """convert the Tensor with .complex()"""
+    x * z  # E
+
+
+def a_float_tensor_and_a_complex_number() -> None:
+    """as in x.complex()"""
+    x + 1j  # E
+
+
+def a_complex_loss() -> None:
+    """complex numbers have no backward()"""
+    fft.fft(on_graph).sum().backward()  # E
+
+
 def complex_numbers_in_order() -> None:
-    """complex numbers have no order; compare z.abs()"""
+    """complex numbers have no order"""
     bool(z < z)  # E
 
 
