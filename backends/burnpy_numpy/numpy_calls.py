@@ -49,7 +49,7 @@ known: dict[DType, dict[Scalar | str, Any]] = {}
 """The cached numbers, by dtype. Zeros have their strings as keys: 0.0 and -0.0 are equal but distinct numbers."""
 
 
-def constant(y: Scalar, dtype: DType) -> Any:
+def constant(y: Any, dtype: DType) -> Any:
     """Return ``y`` as a 0-d array of ``dtype``, or unchanged if the dtype cannot hold it, for NumPy to handle."""
     try:
         if type(y) is not complex:
@@ -74,7 +74,7 @@ def constant(y: Scalar, dtype: DType) -> Any:
     return array
 
 
-def _holds(dtype: DType, y: Scalar) -> bool:
+def _holds(dtype: DType, y: Any) -> bool:
     kind = kind_of(dtype)
     return (
         kind == "complex"

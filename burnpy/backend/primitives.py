@@ -32,8 +32,8 @@ Ordered: TypeAlias = Any
 Value: TypeAlias = Any
 """A primitive of any kind; all `Value`s of one signature have the same kind."""
 
-Scalar: TypeAlias = bool | int | float | complex
-"""A Python number, complex ones beside complex primitives only. It does not take part in type promotion."""
+Scalar: TypeAlias = bool | int | float
+"""A Python number; a complex one, too, beside complex primitives. It does not take part in type promotion."""
 Shape: TypeAlias = tuple[int, ...]
 Dim: TypeAlias = int
 """A dimension, in ``0 <= dim < ndim``."""

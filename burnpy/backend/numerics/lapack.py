@@ -41,7 +41,7 @@ def cholesky(xp: Any, x: Array) -> Array:
 def cholesky_info(xp: Any, x: Array) -> Array:
     """Return for each matrix the size of its first leading block that is not positive definite; 0 if there is none."""
     batch = x.shape[:-2]
-    matrices = x.astype(float64).reshape((math.prod(batch), *x.shape[-2:]))
+    matrices = x.astype(np.result_type(x.dtype, float64)).reshape((math.prod(batch), *x.shape[-2:]))
     info = xp.zeros(len(matrices), int64)
     try:
         xp.linalg.cholesky(matrices)
@@ -120,6 +120,11 @@ def adjugate(xp: Any, x: Array) -> Array:
     return _run(xp, "svd", lambda x: _adjugate(xp, x), x)
 
 
+def _adjoint(x: Array) -> Array:
+    """Return the conjugate transposes."""
+    return x.swapaxes(-1, -2).conj()
+
+
 def _adjugate(xp: Any, x: Array) -> Array:
     if not x.size:
         return x.copy()
@@ -136,8 +141,9 @@ def _adjugate(xp: Any, x: Array) -> Array:
         factor = s[..., k : k + 1].repeat(x.shape[-1], -1)
         factor[..., k] = 1
         others *= factor
-    others *= xp.rint(xp.linalg.det(u) * xp.linalg.det(vh))[..., None]
-    return xp.matmul(vh.swapaxes(-1, -2) * others[..., None, :], u.swapaxes(-1, -2))
+    turn = xp.linalg.det(u) * xp.linalg.det(vh)
+    others = others * (turn if x.dtype.kind == "c" else xp.rint(turn))[..., None]
+    return xp.matmul(_adjoint(vh) * others[..., None, :], _adjoint(u))
 
 
 def solve_triangular(xp: Any, a: Array, b: Array, upper: bool, unitriangular: bool) -> Array:
@@ -209,11 +215,11 @@ def pinv(xp: Any, x: Array, atol: float, rtol: float) -> Array:
 
 def _pinv(xp: Any, x: Array, atol: float, rtol: float) -> Array:
     if 0 in x.shape[-2:]:
-        return x.swapaxes(-1, -2).copy()
+        return _adjoint(x).copy()
     u, s, vh = xp.linalg.svd(x, False)
     counts = s > xp.maximum(s[..., :1] * rtol, atol)
     inverse = xp.where(counts, 1 / xp.where(counts, s, 1), 0)
-    return xp.matmul(vh.swapaxes(-1, -2) * inverse[..., None, :], u.swapaxes(-1, -2))
+    return xp.matmul(_adjoint(vh) * inverse[..., None, :], _adjoint(u))
 
 
 _PADE = (

@@ -8,8 +8,17 @@ from typing import Any
 from burnpy.backend.dtypes import epsilon
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.operations import OperationsBase, by_host
+from burnpy.backend.operations.adjoints import (
+    adjoint_joint,
+    adjoint_joint_jvp,
+    adjoint_jvp,
+    adjoint_vjp,
+    conjugated,
+    imaginary_diagonal,
+    real_part,
+)
 from burnpy.backend.operations.linalg import column, row, symmetric_part
-from burnpy.backend.primitives import Float, Int, Shape
+from burnpy.backend.primitives import Float, Inexact, Int, Shape
 from burnpy.backend.rules import SHIFTED, precise
 from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived
 
@@ -160,7 +169,7 @@ def eigh_vjp(i: Any, grads: Any, needs: Any, out: Float, out1: Float) -> tuple[F
 def eigh_jvp(i: Any, tangents: Any, out: Float, out1: Float) -> tuple[Float, Float]:
     """Return the diagonal of vᵀ t v, and v ((vᵀ t v) ∘ 1 / gaps)."""
     moved = i.matmul(symmetric_part(i, tangents[0]), out1)
-    by_values = i.sum(i.mul(out1, moved), (len(out1.shape) - 2,), False)
+    by_values = real_part(i, i.sum(i.mul(conjugated(i, out1), moved), (len(out1.shape) - 2,), False))
     return by_values, i.matmul(out1, turned(i, i.matmul_tn(out1, moved), out))
 
 
@@ -250,7 +259,7 @@ def svd_jvp(
     right = i.matmul_nt(t, vh)
     p = i.matmul_tn(u, right)
     noise, largest = i.full((), 0.0, s.dtype), largest_of(i, s)
-    by_s = i.sum(i.mul(u, right), (len(u.shape) - 2,), False)
+    by_s = real_part(i, i.sum(i.mul(conjugated(i, u), right), (len(u.shape) - 2,), False))
     d = turned(i, symmetric_part(i, p), s)
     c = quotient(i, i.mul(skew(i, p), 0.5), i.add(row(i, s), column(i, s)), noise, largest)
     by_u, by_vh = i.matmul(u, i.add(d, c)), i.matmul(i.sub(c, d), vh)
@@ -290,7 +299,9 @@ def qr_vjp(i: Any, grads: Any, needs: Any, x: Float, out: Float, out1: Float, co
     if by_q is not None:
         part = i.matmul_tn(by_q, q)
         middle = i.neg(part) if middle is None else i.sub(middle, part)
-    total = i.matmul(q, i.add(i.tril(middle, 0), i.mT(i.tril(middle, -1))))
+    mirrored = i.add(i.tril(middle, 0), i.mT(i.tril(middle, -1)))
+    turn = imaginary_diagonal(i, middle)
+    total = i.matmul(q, mirrored if turn is None else i.sub(mirrored, turn))
     total = total if by_q is None else i.add(total, by_q)
     total = i.mT(i.solve_triangular(r, i.mT(total), True, False))
     if columns > rows:
@@ -308,7 +319,8 @@ def qr_jvp(i: Any, tangents: Any, x: Float, out: Float, out1: Float, complete: b
     r, first = (out1, t) if columns <= rows else (thin(i, out1, last, rows), thin(i, t, last, rows))
     solved = right_solved(i, first, r)
     m = i.matmul_tn(q, solved)
-    upper = i.sub(m, skew(i, i.tril(m, -1)))
+    upper, turn = i.sub(m, skew(i, i.tril(m, -1))), imaginary_diagonal(i, m)
+    upper = upper if turn is None else i.sub(upper, turn)
     by_q, by_r = i.sub(solved, i.matmul(q, upper)), i.matmul(upper, r)
     if columns > rows:
         beside = i.add(
@@ -330,19 +342,19 @@ class Decompositions(OperationsBase):
         GENERAL,
         like="x",
         flops=lambda x: prod(x) * x[-1] // 3,
-        vjp=precise(cholesky_vjp),
-        jvp=precise(cholesky_jvp),
+        vjp=precise(adjoint_vjp(cholesky_vjp)),
+        jvp=precise(adjoint_jvp(cholesky_jvp)),
         batch=SHIFTED,
         onnx="refused",
     )
-    def cholesky(self, x: Float) -> Float:
+    def cholesky(self, x: Inexact) -> Inexact:
         """Lower triangular L with L Lᵀ = x, for symmetric positive definite x; only its lower triangle is read."""
         from burnpy.backend.numerics.lapack import cholesky
 
         return by_host(self, cholesky, x)
 
     @derived(NONDIFFERENTIABLE, flops=lambda x: prod(x) * x[-1] // 3, batch=SHIFTED, onnx="refused")
-    def cholesky_info(self, x: Float) -> Int:
+    def cholesky_info(self, x: Inexact) -> Int:
         """Size of the first leading block that is not positive definite, of each matrix, int64; 0 if there is none."""
         from burnpy.backend.numerics.lapack import cholesky_info
 
@@ -351,12 +363,12 @@ class Decompositions(OperationsBase):
     @derived(
         GENERAL,
         flops=lambda x: 9 * prod(x) * x[-1],
-        joint=precise(eigh_vjp),
-        joint_jvp=precise(eigh_jvp),
+        joint=precise(adjoint_joint(eigh_vjp)),
+        joint_jvp=precise(adjoint_joint_jvp(eigh_jvp)),
         batch=SHIFTED,
         onnx="refused",
     )
-    def eigh(self, x: Float) -> tuple[Float, Float]:
+    def eigh(self, x: Inexact) -> tuple[Float, Inexact]:
         """Eigenvalues, ascending, (…, n), and eigenvectors, the columns of (…, n, n), of symmetric matrices.
 
         The lower triangle of x is read.
@@ -366,19 +378,19 @@ class Decompositions(OperationsBase):
         return by_host(self, eigh, x)  # type: ignore[no-any-return]  # a pair
 
     @derived(GENERAL, flops=lambda x: 4 * prod(x) * x[-1] // 3, batch=SHIFTED, onnx="refused")
-    def eigvalsh(self, x: Float) -> Float:
+    def eigvalsh(self, x: Inexact) -> Float:
         """Eigenvalues of symmetric matrices, ascending."""
         return self.eigh(x)[0]
 
     @derived(
         GENERAL,
         flops=lambda x: 6 * prod(x) * min(x[-1], x[-2]),
-        joint=precise(svd_vjp),
-        joint_jvp=precise(svd_jvp),
+        joint=precise(adjoint_joint(svd_vjp)),
+        joint_jvp=precise(adjoint_joint_jvp(svd_jvp)),
         batch=SHIFTED,
         onnx="refused",
     )
-    def svd(self, x: Float, full_matrices: bool) -> tuple[Float, Float, Float]:
+    def svd(self, x: Inexact, full_matrices: bool) -> tuple[Inexact, Float, Inexact]:
         """Singular value decomposition x = u @ diag(s) @ vh, with s descending.
 
         For x of shape (…, m, n) and k = min(m, n), the shapes are (…, m, k), (…, k), (…, k, n), or, with
@@ -389,19 +401,19 @@ class Decompositions(OperationsBase):
         return by_host(self, svd, x, full_matrices)  # type: ignore[no-any-return]  # a triple
 
     @derived(GENERAL, flops=lambda x: 3 * prod(x) * min(x[-1], x[-2]), batch=SHIFTED, onnx="refused")
-    def svdvals(self, x: Float) -> Float:
+    def svdvals(self, x: Inexact) -> Float:
         """Singular values, descending."""
         return self.svd(x, False)[1]
 
     @derived(
         GENERAL,
         flops=lambda x: 4 * prod(x) * min(x[-1], x[-2]),
-        joint=precise(qr_vjp),
-        joint_jvp=precise(qr_jvp),
+        joint=precise(adjoint_joint(qr_vjp)),
+        joint_jvp=precise(adjoint_joint_jvp(qr_jvp)),
         batch=SHIFTED,
         onnx="refused",
     )
-    def qr(self, x: Float, complete: bool) -> tuple[Float, Float]:
+    def qr(self, x: Inexact, complete: bool) -> tuple[Inexact, Inexact]:
         """QR decomposition: orthonormal columns q, (…, m, k), and upper triangular r, (…, k, n); x = q @ r.
 
         k is min(m, n), or m if ``complete``.
@@ -418,7 +430,7 @@ class Decompositions(OperationsBase):
         batch=SHIFTED,
         onnx="refused",
     )
-    def lu_factor(self, x: Float) -> tuple[Float, Int, Int]:
+    def lu_factor(self, x: Inexact) -> tuple[Inexact, Int, Int]:
         """LU decomposition with partial pivoting, of x (…, m, n): the factors, the pivots and the permutation.
 
         The factors are in one matrix of x's shape, without the ones on the diagonal of L. ``pivots`` are LAPACK's:

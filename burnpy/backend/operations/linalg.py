@@ -12,7 +12,9 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations import OperationsBase, by_host
-from burnpy.backend.primitives import Float
+from burnpy.backend.operations.adjoints import adjoint_jvp, adjoint_vjp, conjugated
+from burnpy.backend.operations.complex_numbers import zeros_like
+from burnpy.backend.primitives import Float, Inexact
 from burnpy.backend.rules import SHIFTED, precise
 from burnpy.backend.schema import GENERAL, derived
 
@@ -91,12 +93,17 @@ def adjugate_derivative(i: Any, e: Float, x: Float) -> Float:
         return i.cast(adjugate_derivative(i, i.cast(e, float32), i.cast(x, float32)), x.dtype)
     n = x.shape[-1]
     u, s, vh = i.svd(x, False)
-    inside = i.matmul_nt(i.matmul_tn(u, e), vh)
+    left, right = conjugated(i, u), conjugated(i, vh)
+    inside = i.matmul_nt(i.matmul_tn(left, e), right)
     eye = i.eye(n, n, x.dtype)
     others = but_two(i, s)
+    if x.dtype.kind == "c":
+        others = i.complex(others, zeros_like(i, others))
     along = i.sum(i.mul(inside, eye), (len(x.shape) - 1,), False)
     diagonal = i.mul(i.matmul(others, column(i, along)), eye)
-    out = i.matmul_nt(i.matmul(i.mT(vh), i.sub(diagonal, i.mul(others, inside))), u)
+    out = i.matmul_nt(i.matmul(i.mT(right), i.sub(diagonal, i.mul(others, inside))), left)
+    if x.dtype.kind == "c":  # whose determinant turns with x
+        return i.mul(out, number(i, i.det(i.matmul(u, vh))))
     return i.mul(out, number(i, i.det(i.matmul(i.detach(u), i.detach(vh)))))
 
 
@@ -117,18 +124,28 @@ def adjugate_vjp(i: Any, g: Float, x: Float) -> Float:
     return i.mT(adjugate_derivative(i, i.mT(g), x))
 
 
-def slogdet_vjp(i: Any, grads: Any, needs: Any, x: Float) -> tuple[Float]:
-    """g x⁻ᵀ; the sign has no derivative."""
-    by_log = grads[1]
-    if by_log is None:
+def slogdet_vjp(i: Any, grads: Any, needs: Any, x: Inexact, out: Inexact) -> tuple[Inexact]:
+    """g x⁻ᵀ; the sign of floats has no derivative, of complex numbers by its angle."""
+    by_sign, by_log = grads
+    if x.dtype.kind == "c":
+        by_angle = None if by_sign is None else i.imag(i.mul(by_sign, out))
+        if by_log is None:
+            by_log = zeros_like(i, by_angle)
+        factor = i.complex(by_log, zeros_like(i, by_log) if by_angle is None else by_angle)
+    elif by_log is None:
         return (i.full(x.shape, 0.0, x.dtype),)
-    return (i.mul(i.mT(i.inv(x)), number(i, by_log)),)
+    else:
+        factor = by_log
+    return (i.mul(i.mT(i.inv(x)), number(i, factor)),)
 
 
-def slogdet_jvp(i: Any, tangents: Any, x: Float, out: Float) -> tuple[Float, Float]:
-    """Return the trace of x⁻¹ t."""
-    by_log = trace_of_product(i, i.inv(x), tangents[0])
-    return i.full(out.shape, 0.0, x.dtype), by_log
+def slogdet_jvp(i: Any, tangents: Any, x: Inexact, out: Inexact) -> tuple[Inexact, Float]:
+    """Return the trace of x⁻¹ t: its real part moves the logarithm, its imaginary part the sign's angle."""
+    moved = trace_of_product(i, i.inv(x), tangents[0])
+    if x.dtype.kind != "c":
+        return i.full(out.shape, 0.0, x.dtype), moved
+    turn = i.imag(moved)
+    return i.mul(out, i.complex(zeros_like(i, turn), turn)), i.real(moved)
 
 
 def pinv_vjp(i: Any, g: Float, x: Float, out: Float) -> Float:
@@ -178,7 +195,7 @@ class LinearAlgebra(OperationsBase):
         batch=SHIFTED,
         onnx="refused",
     )
-    def solve_triangular(self, a: Float, b: Float, upper: bool, unitriangular: bool) -> Float:
+    def solve_triangular(self, a: Inexact, b: Inexact, upper: bool, unitriangular: bool) -> Inexact:
         """Solve a x = b, where of a, (…, n, n), one triangle is read, with ones as its diagonal if unitriangular.
 
         b has shape (…, n, k). Division by a 0 on the diagonal gives inf or NaN.
@@ -196,7 +213,7 @@ class LinearAlgebra(OperationsBase):
         batch=SHIFTED,
         onnx="refused",
     )
-    def solve(self, a: Float, b: Float) -> Float:
+    def solve(self, a: Inexact, b: Inexact) -> Inexact:
         """Solve a x = b for invertible a of shape (…, n, n) and b of shape (…, n, k)."""
         from burnpy.backend.numerics.lapack import solve
 
@@ -211,7 +228,7 @@ class LinearAlgebra(OperationsBase):
         batch=SHIFTED,
         onnx="refused",
     )
-    def inv(self, x: Float) -> Float:
+    def inv(self, x: Inexact) -> Inexact:
         """Inverse of invertible matrices."""
         from burnpy.backend.numerics.lapack import inv
 
@@ -225,7 +242,7 @@ class LinearAlgebra(OperationsBase):
         batch=SHIFTED,
         onnx="products.det",
     )
-    def det(self, x: Float) -> Float:
+    def det(self, x: Inexact) -> Inexact:
         """Return the determinant of square matrices, of the shape of the batch."""
         from burnpy.backend.numerics.lapack import det
 
@@ -240,7 +257,7 @@ class LinearAlgebra(OperationsBase):
         batch=SHIFTED,
         onnx="refused",
     )
-    def adjugate(self, x: Float) -> Float:
+    def adjugate(self, x: Inexact) -> Inexact:
         """Adjugate of square matrices: det(x) x⁻¹, which exists at singular x too; its transpose is det's gradient."""
         from burnpy.backend.numerics.lapack import adjugate
 
@@ -254,8 +271,8 @@ class LinearAlgebra(OperationsBase):
         batch=SHIFTED,
         onnx="refused",
     )
-    def slogdet(self, x: Float) -> tuple[Float, Float]:
-        """Sign (-1, 0 or 1) and logarithm of the magnitude of the determinant, which may overflow where they do not."""
+    def slogdet(self, x: Inexact) -> tuple[Inexact, Float]:
+        """Sign (-1, 0 or 1; a complex one has magnitude 1) and logarithm of the magnitude of the determinant."""
         from burnpy.backend.numerics.lapack import slogdet
 
         return by_host(self, slogdet, x)  # type: ignore[no-any-return]  # a pair
@@ -263,12 +280,12 @@ class LinearAlgebra(OperationsBase):
     @derived(
         GENERAL,
         flops=lambda x: 12 * prod(x) * min(x[-1], x[-2]),
-        vjp=precise(pinv_vjp),
-        jvp=precise(pinv_jvp),
+        vjp=precise(adjoint_vjp(pinv_vjp)),
+        jvp=precise(adjoint_jvp(pinv_jvp)),
         batch=SHIFTED,
         onnx="refused",
     )
-    def pinv(self, x: Float, atol: float, rtol: float) -> Float:
+    def pinv(self, x: Inexact, atol: float, rtol: float) -> Inexact:
         """Pseudoinverse of Moore and Penrose, (…, n, m) for x of (…, m, n).
 
         Singular values up to max(atol, rtol · the largest) count as 0.
@@ -286,7 +303,7 @@ class LinearAlgebra(OperationsBase):
         batch=SHIFTED,
         onnx="refused",
     )
-    def matrix_exp(self, x: Float) -> Float:
+    def matrix_exp(self, x: Inexact) -> Inexact:
         """Matrix exponential of square matrices, Σ xᵏ / k!."""
         from burnpy.backend.numerics.lapack import matrix_exp
 

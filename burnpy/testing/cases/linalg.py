@@ -19,13 +19,18 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import DType
 
 
+def wide(dtype: DType) -> Any:
+    """Return the dtype in which values are made."""
+    return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+
+
 @dataclass(frozen=True)
 class Regular(Array):
     """Square matrices that are far from singular, with random elements and a diagonal of at least their sum."""
 
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
         """Return random values, and ``n`` more on the diagonal, whose signs alternate."""
-        values, n = super().array(np.dtype(np.float64), seed), self.shape[-1]
+        values, n = super().array(wide(dtype), seed), self.shape[-1]
         return np.asarray(values + np.diag((n + 2.0) * (-1.0) ** np.arange(n))).astype(dtype)
 
 
@@ -35,13 +40,14 @@ class Spread(Array):
 
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
         """Return random symmetric values with different large numbers on the diagonal."""
-        values, n = super().array(np.dtype(np.float64), seed), self.shape[-1]
-        both = (values + values.swapaxes(-1, -2)) / 4
+        values, n = super().array(wide(dtype), seed), self.shape[-1]
+        both = (values + values.swapaxes(-1, -2).conj()) / 4
         return np.asarray(both + np.diag(3.0 + 4.0 * np.arange(n))).astype(dtype)
 
     def varied(self, device: Any, primitive: Any) -> Any:
         """Return the symmetric part, as operations read one triangle of matrices that they take to be symmetric."""
-        return device.mul(device.add(primitive, device.mT(primitive)), 0.5)
+        other = device.mT(primitive)
+        return device.mul(device.add(primitive, device.conj(other) if other.dtype.kind == "c" else other), 0.5)
 
 
 def regular(*shape: int) -> Regular:
@@ -83,7 +89,7 @@ def _matrix_exp(x: Any) -> Any:
 
 
 def _pinv(x: Any, atol: float, rtol: float) -> Any:
-    return np.linalg.pinv(x, rcond=rtol) if x.size else x.swapaxes(-1, -2)
+    return np.linalg.pinv(x, rcond=rtol) if x.size else x.swapaxes(-1, -2).conj()
 
 
 row(
