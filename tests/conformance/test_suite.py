@@ -13,7 +13,7 @@ from burnpy import ComplexTensor, Tensor, fft
 from burnpy.backend import Backend, NumPy, errors, operations
 from burnpy.backend.errors import DTypeError
 from burnpy.testing import conformance_suite
-from burnpy.testing.arguments import ALL_DTYPES, COMPLEXES, FLOATS
+from burnpy.testing.arguments import ALL_DTYPES
 from burnpy.testing.cases import PROPERTIES, ROWS
 from burnpy.testing.conformance import DECORATED, FAST, FULL, LIGHT, USUAL, Extent, suite_of, value_cases
 from burnpy_numpy.foreach import NumPyForeachBlocks
