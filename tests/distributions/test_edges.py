@@ -310,7 +310,7 @@ def value_and_slope(make: Callable[..., Any], x: Any, *parameters: Any) -> Any:
     return func.value_and_grad(lambda p: make(p, *parameters[1:]).log_prob(x).sum())(parameters[0])
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @every_row("name", DENSITIES)
 def test_rows_of_a_batch_at_the_ends(name: str) -> None:
     density = DENSITIES[name]
@@ -465,7 +465,10 @@ OPEN: dict[str, Callable[[Any], Any]] = {
 
 
 @every_row("name", OPEN)
-@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow), "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "dtype",
+    ["float32", *(pytest.param(name, marks=pytest.mark.slowest) for name in ("float64", "float16", "bfloat16"))],
+)
 def test_draws_stay_inside_of_open_supports(name: str, dtype: str) -> None:
     distribution = OPEN[name](T.zeros((), dtype=dtype))
     with np.errstate(all="ignore"):

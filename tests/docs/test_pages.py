@@ -23,7 +23,7 @@ HEAVY = {
 """The pages whose code needs what is heavy to install."""
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("page", [pytest.param(page, marks=HEAVY.get(page.name, ()), id=page.name) for page in PAGES])
 def test_code_on_the_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the code of a page; a comment after a statement, or below it, is its output."""

@@ -59,7 +59,7 @@ class Default:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slowest)])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_kernels_agree_with_the_default(shape: tuple[Any, ...], dtype: str, noted: list[Any]) -> None:
     *inputs, grad = drawn(shape, dtype)

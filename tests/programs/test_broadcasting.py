@@ -55,7 +55,7 @@ def equal(found: Any, wanted: Any, signs: bool = True) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slowest)])
 def test_values_are_those_of_numpy(dtype: str, noted: list[Any]) -> None:
     for (shapes, name), swapped in product(product([*KERNELS, *NUMPY], FUNCTIONS), (False, True)):
         x, y = (drawn(k, shape, dtype) for k, shape in enumerate(shapes[::-1] if swapped else shapes))

@@ -238,7 +238,7 @@ def test_every_elementwise_kernel_is_in_the_table() -> None:
     assert not missing, f"{sorted(missing)} have no example: give them rows in tests/programs/test_operations.py"
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slowest)])
 @pytest.mark.parametrize(
     "case",
     [
