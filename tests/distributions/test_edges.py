@@ -267,6 +267,7 @@ def slopes(f: Callable[..., Any], at: list[Any], k: int) -> Iterator[float]:
             yield float((other - value) / step)
 
 
+@pytest.mark.slow
 @every_row("name", DENSITIES)
 @pytest.mark.parametrize(
     ("dtype", "rtol"), [("float64", 1e-9), pytest.param("float32", 2e-4, marks=pytest.mark.slowest)]
@@ -337,6 +338,7 @@ def test_kernels_at_the_ends(name: str) -> None:
         np.testing.assert_allclose(found.to_numpy(), slope.to_numpy(), 1e-9, 1e-12)
 
 
+@pytest.mark.slow
 @every_row("family", FAMILIES, ids=lambda family: family.name)
 def test_distribution_functions_at_the_ends(family: Family) -> None:
     """At infinities, ends of the support, probabilities 0, 1 and beyond; slopes by parameters are finite."""

@@ -59,6 +59,7 @@ def outcome(f: Any, x: Any, weights: Any) -> tuple[Any, Any]:
     return out.to_numpy(), grads[leaf].to_numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 @EXAMPLES
 @given(st.data())
