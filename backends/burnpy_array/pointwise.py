@@ -9,7 +9,7 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32, float64, kind_of
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.functions import copy_function
-from burnpy.backend.operations.foreach import Formula
+from burnpy.backend.operations.programs import Formula
 from burnpy_array.array_base import NUMBERS, ArrayBase, is_half
 
 UNARY = {

@@ -15,10 +15,8 @@ from burnpy_numpy.attention import NumPyAttention
 from burnpy_numpy.convolution import NumPyConvolution, NumPyVolumes
 from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.distances import NumPyDistances
-from burnpy_numpy.embedding import NumPyEmbedding
-from burnpy_numpy.foreach import NumPyForeach
 from burnpy_numpy.fourier import NumPyFourier
-from burnpy_numpy.indexing import NumPyIndexing
+from burnpy_numpy.indexing import NumPyEmbedding, NumPyIndexing
 from burnpy_numpy.linalg import NumPyLinalg
 from burnpy_numpy.losses import NumPyLosses
 from burnpy_numpy.matmul import NumPyMatmul
@@ -27,7 +25,7 @@ from burnpy_numpy.numpy_calls import constant, quietly, run
 from burnpy_numpy.ordering import NumPyOrdering
 from burnpy_numpy.pointwise import NumPyPointwise, fast_methods
 from burnpy_numpy.pooling import NumPyPooling
-from burnpy_numpy.programs import NumPyPrograms
+from burnpy_numpy.programs import NumPyForeach, NumPyPrograms
 from burnpy_numpy.quantization import NumPyQuantization
 from burnpy_numpy.random import NumPyRandom
 from burnpy_numpy.recurrence import NumPyRecurrence

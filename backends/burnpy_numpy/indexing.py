@@ -1,4 +1,4 @@
-"""Gathering, and accumulating at indices and in place."""
+"""Gathering, accumulating at indices and in place, and weighted sums of rows at indices."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from numpy import ndarray
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.errors import raised_by_other_code
 from burnpy.backend.operations.indexing import out_of_bounds
-from burnpy.backend.primitives import Key, value_range
+from burnpy.backend.primitives import Key, below, value_range
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
-from burnpy_numpy.kernels.kernel import family_kernels
+from burnpy_numpy.kernels.kernel import MANY, family_kernels
 from burnpy_numpy.numpy_calls import run
 
 _add = np.add
@@ -189,3 +189,19 @@ def order_of(index: Any, size: int) -> Any:
     for bits in range(16, max(size - 1, 0).bit_length(), 16):
         order = order[(index[order] >> bits).astype(np.uint16).argsort(kind="stable")]
     return order
+
+
+class NumPyEmbedding(ArrayBackend):
+    """Sums of rows by a kernel; few elements, and what has no kernel, as by default."""
+
+    def sum_rows(self, x: Any, source: Any, target: Any, scale: Any, count: int) -> Any:
+        if (
+            len(source) * x.shape[1] >= MANY
+            and below(source, len(x))
+            and below(target, count)
+            and (kernels := family_kernels("indexing"))
+        ):
+            out = kernels.rows_summed(x, source, target, scale, count)
+            if out is not None:
+                return out
+        return super().sum_rows(x, source, target, scale, count)

@@ -12,7 +12,7 @@ from burnpy.autodiff.recording import current_mode
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import NotTrackedError
-from burnpy.backend.operations.foreach import Formula
+from burnpy.backend.operations.programs import Formula
 from burnpy.backend.primitives import Float, Int, Value
 from burnpy.backend.rules import identity
 from burnpy.backend.schema import declarations

@@ -20,7 +20,7 @@ from typing import Any
 
 from burnpy.autodiff.graph import Leaf, Node, Relay, Tracked, next_seq, node_class, untracked
 from burnpy.autodiff.recording import new_level
-from burnpy.backend.operations.foreach import Formula
+from burnpy.backend.operations.programs import Formula
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad, identity
 

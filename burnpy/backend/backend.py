@@ -11,14 +11,11 @@ from burnpy.backend.operations.activation import Activation
 from burnpy.backend.operations.attention import Attention
 from burnpy.backend.operations.complex_numbers import ComplexNumbers
 from burnpy.backend.operations.convolution import Convolution, VolumeConvolution
-from burnpy.backend.operations.creation import Creation
 from burnpy.backend.operations.decompositions import Decompositions
 from burnpy.backend.operations.distances import Distances, Norms
 from burnpy.backend.operations.elementary import Binary, Elementary
-from burnpy.backend.operations.embedding import Embedding
-from burnpy.backend.operations.foreach import Lists
 from burnpy.backend.operations.fourier import Fourier
-from burnpy.backend.operations.indexing import Indexing
+from burnpy.backend.operations.indexing import Embedding, Indexing
 from burnpy.backend.operations.linalg import LinearAlgebra
 from burnpy.backend.operations.losses import CtcLoss, Losses
 from burnpy.backend.operations.matmul import MatrixProducts
@@ -26,14 +23,14 @@ from burnpy.backend.operations.normalization import Normalization
 from burnpy.backend.operations.ordering import Ordering
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Integers, Unary
 from burnpy.backend.operations.pooling import Pooling
-from burnpy.backend.operations.programs import Programs
+from burnpy.backend.operations.programs import Lists, Programs
 from burnpy.backend.operations.quantization import Quantization
 from burnpy.backend.operations.random import Dropout, Random
 from burnpy.backend.operations.recurrence import Recurrence
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.resampling import Resampling
 from burnpy.backend.operations.scans import Scans
-from burnpy.backend.operations.shape import Padding, Shaping
+from burnpy.backend.operations.shape import Creation, Padding, Shaping
 from burnpy.backend.operations.special import (
     Bessel,
     IncompleteBeta,

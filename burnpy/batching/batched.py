@@ -11,7 +11,7 @@ from burnpy.autodiff.autodiff import MethodAtFirstUse
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import Itself, Subscriptable, device_of
 from burnpy.backend.errors import BatchedError
-from burnpy.backend.operations.foreach import Formula
+from burnpy.backend.operations.programs import Formula
 from burnpy.backend.primitives import Float, Value
 from burnpy.backend.schema import declarations
 from burnpy.batching.batch_methods import BatchedValue, batch_method

@@ -14,24 +14,23 @@ _NAMES = {
     "burnpy.distributions": "bijections",
     "burnpy.distributions.bernoulli": "Bernoulli Geometric RelaxedBernoulli",
     "burnpy.distributions.beta": "Beta Dirichlet Kumaraswamy",
-    "burnpy.distributions.binomial": "Binomial Multinomial NegativeBinomial",
-    "burnpy.distributions.categorical": "Categorical OneHotCategorical OneHotCategoricalStraightThrough "
-    "RelaxedOneHotCategorical",
-    "burnpy.distributions.distribution": "Distribution Independent IndependentReparametrized Reparametrized "
-    "register_kl",
+    "burnpy.distributions.counts": "Binomial Multinomial NegativeBinomial Poisson",
+    "burnpy.distributions.categorical": (
+        "Categorical OneHotCategorical OneHotCategoricalStraightThrough RelaxedOneHotCategorical"
+    ),
+    "burnpy.distributions.distribution": (
+        "Distribution Independent IndependentReparametrized Reparametrized register_kl"
+    ),
     "burnpy.distributions.divergences": "kl",
     "burnpy.distributions.exponential": "Exponential Pareto Weibull",
     "burnpy.distributions.gamma": "Chi2 Gamma InverseGamma",
     "burnpy.distributions.location_scale": "Cauchy Gumbel HalfCauchy Laplace Logistic",
-    "burnpy.distributions.mixture": "Mixture",
+    "burnpy.distributions.transformed": "Mixture Transformed",
     "burnpy.distributions.multivariate_normal": "LowRankMultivariateNormal MultivariateNormal",
-    "burnpy.distributions.normal": "HalfNormal LogNormal LogisticNormal Normal",
+    "burnpy.distributions.normal": "HalfNormal LogNormal LogisticNormal Normal VonMises",
     "burnpy.distributions.parameters": "Constrained",
-    "burnpy.distributions.poisson": "Poisson",
     "burnpy.distributions.student_t": "FisherSnedecor StudentT",
-    "burnpy.distributions.transformed": "Transformed",
     "burnpy.distributions.uniform": "ContinuousBernoulli Uniform",
-    "burnpy.distributions.von_mises": "VonMises",
     "burnpy.distributions.wishart": "LKJCholesky Wishart",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""

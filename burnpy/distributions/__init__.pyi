@@ -3,13 +3,13 @@
 from burnpy.distributions import bijections
 from burnpy.distributions.bernoulli import Bernoulli, Geometric, RelaxedBernoulli
 from burnpy.distributions.beta import Beta, Dirichlet, Kumaraswamy
-from burnpy.distributions.binomial import Binomial, Multinomial, NegativeBinomial
 from burnpy.distributions.categorical import (
     Categorical,
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
     RelaxedOneHotCategorical,
 )
+from burnpy.distributions.counts import Binomial, Multinomial, NegativeBinomial, Poisson
 from burnpy.distributions.distribution import (
     Distribution,
     Independent,
@@ -21,15 +21,12 @@ from burnpy.distributions.divergences import kl
 from burnpy.distributions.exponential import Exponential, Pareto, Weibull
 from burnpy.distributions.gamma import Chi2, Gamma, InverseGamma
 from burnpy.distributions.location_scale import Cauchy, Gumbel, HalfCauchy, Laplace, Logistic
-from burnpy.distributions.mixture import Mixture
 from burnpy.distributions.multivariate_normal import LowRankMultivariateNormal, MultivariateNormal
-from burnpy.distributions.normal import HalfNormal, LogisticNormal, LogNormal, Normal
+from burnpy.distributions.normal import HalfNormal, LogisticNormal, LogNormal, Normal, VonMises
 from burnpy.distributions.parameters import Constrained
-from burnpy.distributions.poisson import Poisson
 from burnpy.distributions.student_t import FisherSnedecor, StudentT
-from burnpy.distributions.transformed import Transformed
+from burnpy.distributions.transformed import Mixture, Transformed
 from burnpy.distributions.uniform import ContinuousBernoulli, Uniform
-from burnpy.distributions.von_mises import VonMises
 from burnpy.distributions.wishart import LKJCholesky, Wishart
 
 __all__ = [

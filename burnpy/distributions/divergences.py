@@ -14,14 +14,13 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.distributions.bernoulli import Bernoulli
 from burnpy.distributions.beta import Beta
 from burnpy.distributions.bijections import Bijection
-from burnpy.distributions.binomial import Binomial
+from burnpy.distributions.counts import Binomial, Poisson
 from burnpy.distributions.distribution import DIVERGENCES, Distribution, Independent, register_kl
 from burnpy.distributions.exponential import Exponential, Pareto
 from burnpy.distributions.formulas import EULER, computed, log_of
 from burnpy.distributions.gamma import Gamma
 from burnpy.distributions.location_scale import Gumbel, Laplace
 from burnpy.distributions.normal import Normal
-from burnpy.distributions.poisson import Poisson
 from burnpy.distributions.transformed import Transformed
 from burnpy.distributions.uniform import ContinuousBernoulli, Uniform
 from burnpy.special.functions import erf, xlogy

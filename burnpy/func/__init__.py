@@ -2,7 +2,7 @@
 
 Arguments and results are plain tensors, and a function to differentiate is written, and typed, as a function of plain
 tensors. The transforms nest to any depth, and functions may close over tensors of enclosing functions
-(`burnpy.func.derivative_levels`). ``no_grad`` around a call has no effect; inside the function, values computed under
+(`burnpy.func.user_functions`). ``no_grad`` around a call has no effect; inside the function, values computed under
 ``no_grad`` are constant.
 
 >>> from burnpy.func import grad

@@ -20,7 +20,6 @@ from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.backend.primitives import DType, Float, Shape, Value
 from burnpy.batching.batch_methods import BatchedValue
 from burnpy.batching.batched import Batched
-from burnpy.func.derivative_levels import Level, base_for, lowered
 from burnpy.func.products import PushedFunction, RecordedFunction, apply_jvp, on_base, record
 from burnpy.func.pytree import Structure, map_tree, tensors_in
 from burnpy.func.user_functions import (
@@ -30,7 +29,10 @@ from burnpy.func.user_functions import (
     DerivativeOfTensorsWithAux,
     Lambda,
     LambdaWithAux,
+    Level,
+    base_for,
     checked_function,
+    lowered,
     select_arguments,
 )
 from burnpy.tensor.call_errors import explained

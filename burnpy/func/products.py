@@ -12,14 +12,17 @@ from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.graph import Leaf, Tracked
 from burnpy.autodiff.tools.backward import walked
 from burnpy.backend.primitives import Float
-from burnpy.func.derivative_levels import Level, base_for, lowered, primitive_on
 from burnpy.func.pytree import Structure, map_tree, tensors_in
 from burnpy.func.user_functions import (
     ChosenArguments,
+    Level,
+    base_for,
     checked_function,
     flat_output,
+    lowered,
     matching,
     outputs_of,
+    primitive_on,
     select_arguments,
     several,
 )

@@ -15,9 +15,18 @@ from burnpy.backend.errors import ArgumentError, BatchedError, KindError, ShapeE
 from burnpy.backend.primitives import INEXACT
 from burnpy.batching.batch_methods import BatchedValue
 from burnpy.batching.batched import Batched, Randomness
-from burnpy.func.derivative_levels import Level, base_for, primitive_on
 from burnpy.func.pytree import MismatchError, Structure, describe_tree, flatten, paths, tensors_in
-from burnpy.func.user_functions import Derivative, OfOne, OfOneAndMore, OfTwo, OfTwoAndMore, checked_function
+from burnpy.func.user_functions import (
+    Derivative,
+    Level,
+    OfOne,
+    OfOneAndMore,
+    OfTwo,
+    OfTwoAndMore,
+    base_for,
+    checked_function,
+    primitive_on,
+)
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import stack
 from burnpy.tensor.levels import constant, raised

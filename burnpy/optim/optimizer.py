@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, overload
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.backend.operations.foreach import no_results, one_position, unless
+from burnpy.backend.operations.programs import no_results, one_position, unless
 from burnpy.nn.module import Module
 from burnpy.nn.module_errors import Explaining, missing_attribute
 from burnpy.optim.batch import MASTER

@@ -35,7 +35,7 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.primitives import Bool, Float, Int
 
 if TYPE_CHECKING:
-    from burnpy.backend.operations.foreach import Formula
+    from burnpy.backend.operations.programs import Formula
 
 _SHORTEST = 1024  #: tables are of this length or twice as long as the last, so that few are made
 

@@ -10,7 +10,7 @@ import numpy as np
 from burnpy.backend.dtypes import DTYPES, float16, float32, int32, int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.numerics.arithmetic import largest
-from burnpy.backend.operations.foreach import lerp_each
+from burnpy.backend.operations.programs import lerp_each
 from burnpy.backend.primitives import Float, Int
 from burnpy.tensor.comparison import _doubles
 from burnpy.tensor.dims import integer

@@ -25,8 +25,8 @@ from burnpy.backend.errors import DTypeError
 from burnpy.testing.arguments import ALL_DTYPES, fits
 from burnpy.testing.batches import batched_dtypes, batched_operations, check_batches, has_own_rule
 from burnpy.testing.cases import PROPERTIES, ROWS
-from burnpy.testing.cases.creation import kinds_fit
 from burnpy.testing.cases.samples import LAYOUTS
+from burnpy.testing.cases.shape import kinds_fit
 from burnpy.testing.checks import (
     LEVELS,
     NEGATIVE_DIMS,

@@ -25,9 +25,9 @@ from burnpy.backend.dtypes import float32
 from burnpy.optim import AdamW, Step
 from burnpy_numpy import cpu_threads as threads
 from burnpy_numpy import openblas as openblas_module
-from burnpy_numpy.foreach import NumPyForeachBlocks
 from burnpy_numpy.matmul import product
 from burnpy_numpy.openblas import OneThread, openblas
+from burnpy_numpy.programs import NumPyForeachBlocks
 from tests.interrupting import LONG, Interruption, every_opcode, interrupt
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from burnpy.backend import Backend, NumPy
 from burnpy.optim import Step
-from burnpy_numpy import foreach
-from burnpy_numpy.foreach import NumPyForeachBlocks
+from burnpy_numpy import programs
+from burnpy_numpy.programs import NumPyForeachBlocks
 from tests.optim.updates import UPDATES, lists_of
 from tests.rows import every_row
 
@@ -56,7 +56,7 @@ def test_owned_states_become_the_next(name: str, shape: tuple[int, ...], dtype: 
         assert not any(np.shares_memory(copy, result) for result in wanted)
     new, *found = update(device, name, lists, True)
     # Rprop chooses by comparisons, which are not computed in blocks.
-    in_place = type(device) is NumPy or (new.size > foreach._BLOCK and name != "rprop")
+    in_place = type(device) is NumPy or (new.size > programs._BLOCK and name != "rprop")
     assert all((x is state) is in_place for x, (state,) in zip(found, lists[2:], strict=True))
     assert not any(np.shares_memory(new, x) for (x,) in lists)
     for result, want in zip((new, *found), wanted, strict=True):
@@ -144,7 +144,7 @@ OPERATIONS = ("add", "sub", "mul", "maximum", "neg", "abs")
 @pytest.mark.parametrize("owned", [False, True])
 def test_any_formula_in_blocks_has_the_values_of_whole_arrays(owned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever memory results and temporary values share with states that are read later."""
-    monkeypatch.setattr(foreach, "_BLOCK", 8)
+    monkeypatch.setattr(programs, "_BLOCK", 8)
     in_blocks = 0
     for seed in range(400):
         formula, rng = random_formula(seed), np.random.default_rng(seed)
@@ -156,5 +156,5 @@ def test_any_formula_in_blocks_has_the_values_of_whole_arrays(owned: bool, monke
             np.testing.assert_array_equal(x, want)
         for (x,), (copy,) in zip(lists[: 2 if owned else 3], copies, strict=False):
             np.testing.assert_array_equal(x, copy)
-        in_blocks += foreach._calls(formula, 3, 2, ()) is not None
+        in_blocks += programs._calls(formula, 3, 2, ()) is not None
     assert in_blocks > 100

@@ -16,7 +16,7 @@ from burnpy.testing import conformance_suite
 from burnpy.testing.arguments import ALL_DTYPES
 from burnpy.testing.cases import PROPERTIES, ROWS
 from burnpy.testing.conformance import DECORATED, FAST, FULL, LIGHT, USUAL, Extent, suite_of, value_cases
-from burnpy_numpy.foreach import NumPyForeachBlocks
+from burnpy_numpy.programs import NumPyForeachBlocks
 
 
 class Inexact(NumPy):

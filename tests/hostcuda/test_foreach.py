@@ -11,7 +11,7 @@ import pytest
 from burnpy import Autodiff, Tensor
 from burnpy.backend import CuPy, Mixed, NumPy
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.operations.foreach import mul_each
+from burnpy.backend.operations.programs import mul_each
 from burnpy.nn import Linear, Sequential
 from burnpy.optim import (
     AdaDelta,

@@ -14,7 +14,7 @@ from burnpy.backend import Backend, Checked, Decorator, Mixed, NumPy, Profiled, 
 from burnpy.nn import Linear, Sequential
 from burnpy.optim import Adam, GradientsParams, GradScaler, Step, clip_by_global_norm
 from burnpy.testing.checks import difference
-from burnpy_numpy.foreach import NumPyForeachBlocks
+from burnpy_numpy.programs import NumPyForeachBlocks
 from tests.optim.test_whole_updates import UPDATES as WHOLE
 from tests.optim.updates import STEPS, UPDATES, Update, lists_of
 from tests.rows import every_row

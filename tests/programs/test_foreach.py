@@ -10,8 +10,8 @@ import pytest
 
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.operations.foreach import mul_each
-from burnpy_numpy.foreach import NumPyForeachBlocks
+from burnpy.backend.operations.programs import mul_each
+from burnpy_numpy.programs import NumPyForeachBlocks
 
 D: Any = NumPy()
 bfloat16 = dtype_of("bfloat16")

@@ -10,7 +10,7 @@ import pytest
 from burnpy.backend import Backend, NumPy
 from burnpy.optim import Step
 from burnpy_numpy import foreach
-from burnpy_numpy.foreach import NumPyForeachBlocks
+from burnpy_numpy.programs import NumPyForeachBlocks
 from tests.optim.updates import UPDATES
 
 pytest.importorskip("llvmlite")

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.operations.foreach import Formula, no_results
+from burnpy.backend.operations.programs import Formula, no_results
 from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
 from burnpy_array import ArrayBackend

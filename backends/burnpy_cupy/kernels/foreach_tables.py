@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.dtypes import float64
-from burnpy.backend.operations.foreach import widest
+from burnpy.backend.operations.programs import widest
 from burnpy.backend.primitives import DType
 from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER
 from burnpy_cupy.kernels.launch import OPTIONS

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.operations.foreach import Formula
+from burnpy.backend.operations.programs import Formula
 from burnpy.backend.programs import Program, ProgramError
 from burnpy.backend.programs.trace import formula_program
 from burnpy_array.array_base import NUMBERS, is_half

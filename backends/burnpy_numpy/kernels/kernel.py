@@ -30,7 +30,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.runtime import CompileTimes
 
 if TYPE_CHECKING:
-    from burnpy.backend.operations.foreach import Formula
+    from burnpy.backend.operations.programs import Formula
     from burnpy.backend.programs import Program
     from burnpy_numpy.kernels.compiler.entry import Entry
     from burnpy_numpy.kernels.compiler.target import Unsupported
@@ -211,7 +211,7 @@ def loaded(name: str, key: str, write: Callable[[], str]) -> Entry | None:
         key: what distinguishes its text from others that these sources write for this machine.
         write: a function that returns the text. It is called if the disk does not have the code.
     """
-    from burnpy_numpy.kernels.compiler.undisturbed import undisturbed
+    from burnpy_numpy.kernels.compiler.entry import undisturbed
 
     found = undisturbed(lambda: _built(key, None))
     if found is None:
@@ -274,8 +274,8 @@ def kernels_enabled() -> bool:
 def _setting() -> bool:
     if os.environ.get("BURNPY_COMPILE", "1") == "0":
         return False
+    from burnpy_numpy.kernels.compiler.entry import undisturbed
     from burnpy_numpy.kernels.compiler.target import Outdated
-    from burnpy_numpy.kernels.compiler.undisturbed import undisturbed
 
     obstacle = undisturbed(_obstacle)
     if isinstance(obstacle, Outdated):  # somebody wanted kernels and installed it

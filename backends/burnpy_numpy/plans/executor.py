@@ -173,7 +173,7 @@ class NumPyExecutor(Executor):
         self, program: Program, operands: Sequence[Ref], inputs: Sequence[Place], outputs: Sequence[Place]
     ) -> NodeLaunch | None:
         """Return the launch of a program of numbers; None if kernels are off."""
-        kernels = family_kernels("plans.unrolled")
+        kernels = family_kernels("plans")
         if kernels is None:
             return None
         arrays = len(operands), outputs[-1].array + 1 if outputs else 0
@@ -190,8 +190,7 @@ class NumPyExecutor(Executor):
 
     def joined(self, calls: Sequence[Any], given: Sequence[str]) -> Joined | None:
         """Return calls of launches as one; None if kernels are off."""
-        from burnpy_numpy.kernels.plans.sequence import CallSequence
-        from burnpy_numpy.kernels.plans.sequence_text import sequence_entry
+        from burnpy_numpy.kernels.plans import CallSequence, sequence_entry
 
         entry = sequence_entry()
         return None if entry is None else CallSequence(entry, calls, given)

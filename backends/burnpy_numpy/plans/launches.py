@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from burnpy_numpy.kernels.foreach import ForeachKernel
     from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
     from burnpy_numpy.kernels.normalization import PlaneGroups
-    from burnpy_numpy.kernels.plans.sequence import KernelCall
+    from burnpy_numpy.kernels.plans import KernelCall
     from burnpy_numpy.kernels.pooling.windows import Pool
     from burnpy_numpy.kernels.products.products import Product
 
@@ -77,7 +77,7 @@ class ProgramLaunch(NumPyLaunch):
 
     def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
         """Return the call of the kernel, with the sums over rows before and after it."""
-        from burnpy_numpy.kernels.plans.sequence import program_call, sum_call, zeros_call
+        from burnpy_numpy.kernels.plans import program_call, sum_call, zeros_call
 
         rows, columns = self._rows, self._columns
         given, added, room = self._given(arrays, scratch)
@@ -131,7 +131,7 @@ class ListsLaunch(ListsComputation, NumPyLaunch):
         return float(sum(self._sizes))
 
     def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
-        from burnpy_numpy.kernels.plans.sequence import template_call
+        from burnpy_numpy.kernels.plans import template_call
 
         parts, which, starts, stops, _ = self._kernel.parts(self._sizes)
         count = len(self.lists[0])
@@ -174,7 +174,7 @@ class PlanesLaunch(NumPyLaunch):
 
     def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
         """Return the call of the kernel, and the sums over the members."""
-        from burnpy_numpy.kernels.plans.sequence import sum_call, template_call
+        from burnpy_numpy.kernels.plans import sum_call, template_call
 
         groups = self._groups
         table = [*self._table(arrays, scratch), *groups.tables]
@@ -214,7 +214,7 @@ class MaxPoolLaunch(NumPyLaunch):
         return self._pool.planes * self._pool.elements
 
     def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
-        from burnpy_numpy.kernels.plans.sequence import template_call
+        from burnpy_numpy.kernels.plans import template_call
 
         return [template_call(self._kernel.function, arrays, self._pool.sizes, 0, self._pool.planes, self._work())]
 
@@ -239,7 +239,7 @@ class ProductLaunch(NumPyLaunch):
     def _calls(
         self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
     ) -> Sequence[KernelCall] | None:
-        from burnpy_numpy.kernels.plans.sequence import gemm_call, gemv_call
+        from burnpy_numpy.kernels.plans import gemm_call, gemv_call
 
         rows, columns, inner = self._rows, self._columns, self._inner
         left, right = self._name == "matmul_tn", self._name == "matmul_nt"
@@ -280,7 +280,7 @@ class ProductKernelLaunch(NumPyLaunch):
         return math.inf if self._product.parts > 1 else 0.0
 
     def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
-        from burnpy_numpy.kernels.plans.sequence import template_call
+        from burnpy_numpy.kernels.plans import template_call
 
         x, y, *bias, out = arrays
         table, sizes = self._product.call(x, y, out, bias[0] if bias else None, scratch[0])
@@ -307,7 +307,7 @@ class UnrolledLaunch(NumPyLaunch):
         self._function, self.operands, self._instructions = function, operands, instructions
 
     def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
-        from burnpy_numpy.kernels.plans.sequence import template_call
+        from burnpy_numpy.kernels.plans import template_call
 
         return [template_call(self._function, arrays, (), 0, 1, self._instructions)]
 

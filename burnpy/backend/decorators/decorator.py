@@ -18,7 +18,7 @@ from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.entries import EMPTY, Argument, Operation, operation
 from burnpy.backend.errors import DeviceError
 from burnpy.backend.functions import signature
-from burnpy.backend.operations.foreach import Formula
+from burnpy.backend.operations.programs import Formula
 from burnpy.backend.primitives import Bool, Float, Shape, Value
 from burnpy.backend.schema import Algebra, declarations
 from burnpy.typevars import I_co

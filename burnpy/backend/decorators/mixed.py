@@ -17,7 +17,7 @@ from burnpy.backend.primitives import Bool, DType, Float, Int, Shape
 from burnpy.typevars import I
 
 if TYPE_CHECKING:
-    from burnpy.backend.operations.foreach import Formula
+    from burnpy.backend.operations.programs import Formula
 
 
 @final

@@ -17,7 +17,7 @@ from burnpy.backend.decorators.mixed import Mixed
 from burnpy.backend.devices import Itself
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import DeviceError, EscapedError, RecordingError
-from burnpy.backend.operations.foreach import Formula, one_position
+from burnpy.backend.operations.programs import Formula, one_position
 from burnpy.backend.plans.recording import DefaultGenerator, Node, Recording, Ref, same_call
 from burnpy.backend.primitives import Bool, Float, Int, Value
 from burnpy.typevars import I

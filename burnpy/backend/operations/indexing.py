@@ -1,8 +1,7 @@
-"""Operations that read or write elements at indices. Indices are int64, non-negative and in range."""
+"""Operations that read or write elements at indices, which are int64, non-negative and in range; embeddings."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from math import prod
 from typing import Any
@@ -13,7 +12,7 @@ from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.scans import others
 from burnpy.backend.primitives import Bool, Dim, Float, Inexact, Int, Key, Real, Shape, Value
 from burnpy.backend.rules import BATCH_SLICE, SHIFTED, PartialGrad, fold, identity, unfold
-from burnpy.backend.schema import GENERAL, LINEAR, NONDIFFERENTIABLE, STRUCTURAL, derived, required
+from burnpy.backend.schema import BILINEAR, GENERAL, LINEAR, NONDIFFERENTIABLE, STRUCTURAL, derived, required
 
 
 def add_at_index(i: Any, total: Float | None, shape: Shape, dim: int, index: Int, g: Float) -> Float:
@@ -22,9 +21,7 @@ def add_at_index(i: Any, total: Float | None, shape: Shape, dim: int, index: Int
 
 
 def index_put_src_vjp(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) -> Float:
-    """Return the gradient by the values that ``index_put`` wrote; for duplicate indices only the last one has a
-    gradient.
-    """
+    """Return the gradient by the values that ``index_put`` wrote; of duplicate indices, only the last has one."""
     winners = i.discrete.reshape(
         last_writers(i, index, g.shape[dim]), (index.shape[0], *(1,) * (len(src_shape) - dim - 1))
     )
@@ -32,11 +29,9 @@ def index_put_src_vjp(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) 
 
 
 def scatter_src_vjp(i: Any, g: Float, dim: int, index: Int) -> Float:
-    """Return the gradient by the values that ``scatter`` wrote; for duplicate indices only the last one has a
-    gradient.
-    """
+    """Return the gradient by the values that ``scatter`` wrote; of duplicate indices, only the last has one."""
     d = i.discrete
-    order = d.reshape(d.arange(0, math.prod(index.shape), 1, int64), index.shape)
+    order = d.reshape(d.arange(0, prod(index.shape), 1, int64), index.shape)
     written = d.scatter(d.full(g.shape, -1, int64), dim, index, order)
     return i.where(d.eq(d.gather(written, dim, index), order), i.gather(g, dim, index), 0.0)
 
@@ -50,9 +45,7 @@ def last_writers(i: Any, index: Int, size: int) -> Bool:
 
 
 def ties(i: Any, dim: int, index: Int, x: Float, src: Float, out: Float) -> tuple[Bool, Bool, Float]:
-    """Return the ties of ``index_reduce`` with amax or amin: masks of x and src where they are extreme, and their
-    number.
-    """
+    """Return the ties of ``index_reduce`` with amax or amin: masks of extremes in x and in src, and their number."""
     d = i.discrete
     mine = is_extreme(i, x, out)
     theirs = is_extreme(i, src, i.index_select(out, dim, index))
@@ -81,9 +74,7 @@ def other_factors_of_x(i: Any, dim: int, index: Int, x: Float, src: Float) -> Fl
 
 
 def index_reduce_x_vjp(i: Any, g: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str) -> Float:
-    """Return the gradient by x: g times the product of the others, or g split evenly among the ties; also the
-    jvp by x.
-    """
+    """Return the gradient or the tangent by x: g times the product of the others, or split evenly among the ties."""
     if reduce == "prod":
         return i.mul(g, other_factors_of_x(i, dim, index, x, src))
     mine, _, count = ties(i, dim, index, x, src, out)
@@ -103,9 +94,7 @@ def index_reduce_src_vjp(
 def index_reduce_src_jvp(
     i: Any, t: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str
 ) -> Float:
-    """Return the sum of src's tangents, each times the product of the others, or the share of the ties in their
-    mean.
-    """
+    """Return the sum of src's tangents, each times the product of the others, or the mean over the ties."""
     zeros = i.full(x.shape, 0.0, x.dtype)
     if reduce == "prod":
         return i.index_add(zeros, dim, index, i.mul(t, other_factors_of_src(i, dim, index, x, src)))
@@ -239,9 +228,7 @@ class Indexing(OperationsBase):
 
         ``index`` has as many dimensions as x, and is no larger than x in the dimensions other than ``dim``.
         """
-        picked = self.index_select(
-            self.reshape(x, (math.prod(x.shape),)), 0, flat_index(self.discrete, x.shape, dim, index)
-        )
+        picked = self.index_select(self.reshape(x, (prod(x.shape),)), 0, flat_index(self.discrete, x.shape, dim, index))
         return self.reshape(picked, index.shape)
 
     @derived(
@@ -253,7 +240,7 @@ class Indexing(OperationsBase):
     )
     def scatter(self, x: Value, dim: Dim, index: Int, src: Value) -> Value:
         """Return a copy of x with ``x[index[i][j]][j] = src[i][j]`` (2-d x, dim 0); the last duplicate wins."""
-        flat, count = self.reshape(x, (math.prod(x.shape),)), math.prod(index.shape)
+        flat, count = self.reshape(x, (prod(x.shape),)), prod(index.shape)
         return self.reshape(
             self.index_put(flat, 0, flat_index(self.discrete, x.shape, dim, index), self.reshape(src, (count,))),
             x.shape,
@@ -272,7 +259,7 @@ class Indexing(OperationsBase):
 
         ``src`` has the shape of ``index``.
         """
-        flat, count = self.reshape(x, (math.prod(x.shape),)), math.prod(index.shape)
+        flat, count = self.reshape(x, (prod(x.shape),)), prod(index.shape)
         return self.reshape(
             self.index_add(flat, 0, flat_index(self.discrete, x.shape, dim, index), self.reshape(src, (count,))),
             x.shape,
@@ -378,10 +365,83 @@ def out_of_bounds(least: int, most: int, low: int, high: int, error: Callable[[i
 
 def flat_index(d: OperationsBase, shape: Shape, dim: int, index: Int) -> Int:
     """Return the 1-d row-major offsets, in ``shape``, of the elements that ``index`` selects along ``dim``."""
-    step = math.prod(shape[dim + 1 :])
+    step = prod(shape[dim + 1 :])
     total = index if step == 1 else d.mul(index, step)
     for other, size in enumerate(index.shape):
         if other != dim:
-            offset = d.mul(d.arange(0, size, 1, int64), math.prod(shape[other + 1 :]))
+            offset = d.mul(d.arange(0, size, 1, int64), prod(shape[other + 1 :]))
             total = d.add(total, d.reshape(offset, (size, *(1,) * (len(shape) - other - 1))))
-    return d.reshape(total, (math.prod(index.shape),))
+    return d.reshape(total, (prod(index.shape),))
+
+
+def embedding_jvp(i: Any, t: Float, index: Int, padding: int | None) -> Float:
+    """Return the tangent of an embedding: rows of the weight's tangent, which is 0 at ``padding``."""
+    out = i.embedding(t, index, None)
+    if padding is None:
+        return out
+    return i.where(i.discrete.reshape(i.discrete.ne(index, padding), (*index.shape, 1)), out, 0.0)
+
+
+def embedding_batch(b: Any, weight: Any, index: Any, padding: int | None) -> Any:
+    """One look-up of all indices, if all examples share the weight."""
+    if weight.batched:
+        return Embedding.embedding(b, weight, index, padding)
+    return b.batched(b.inner.embedding(weight.value, index.value, padding))
+
+
+class Embedding(OperationsBase):
+    """Operations on rows of matrices, with int64 indices, which are in range."""
+
+    @derived(
+        GENERAL,
+        indexed="weight",
+        flops=0,
+        vjp=lambda i, g, weight_shape, index, padding: i.embedding_backward(g, index, weight_shape, padding),
+        jvp=embedding_jvp,
+        batch=embedding_batch,
+        onnx="indexing.embedding",
+    )
+    def embedding(self, weight: Float, index: Int, padding: int | None) -> Float:
+        """Look up rows of weight at an int64 ``index`` of any shape; the row ``padding`` has gradient 0."""
+        if padding is not None:
+            column = self.discrete.reshape(
+                self.discrete.arange(0, weight.shape[0], 1, index.dtype), (weight.shape[0], 1)
+            )
+            weight = self.where(self.discrete.ne(column, padding), weight, self.detach(weight))
+        rows = self.index_select(weight, 0, self.discrete.reshape(index, (prod(index.shape),)))
+        return self.reshape(rows, (*index.shape, weight.shape[1]))
+
+    @derived(LINEAR, flops=lambda grad: prod(grad), vjp=embedding_jvp)
+    def embedding_backward(self, grad: Float, index: Int, shape: Shape, padding: int | None) -> Float:
+        """Gradient of `embedding` with respect to the weight of the given shape: rows of grad summed by index."""
+        flat = self.discrete.reshape(index, (prod(index.shape),))
+        rows = self.reshape(grad, (flat.shape[0], shape[1]))
+        if padding is not None:
+            rows = self.where(self.discrete.reshape(self.discrete.ne(flat, padding), (flat.shape[0], 1)), rows, 0.0)
+        return self.index_add(self.full(shape, 0.0, grad.dtype), 0, flat, rows)
+
+    @derived(
+        BILINEAR,
+        flops=lambda x, source: 2 * source[0] * x[1],
+        vjp=(
+            lambda i, g, source, target, scale, x_shape: i.sum_rows(g, target, source, scale, x_shape[0]),
+            lambda i, g, x, source, target: i.dot_rows(x, g, source, target),
+        ),
+    )
+    def sum_rows(self, x: Float, source: Int, target: Int, scale: Float, count: int) -> Float:
+        """Return sums of rows, (count, size): row target[j] is the sum of scale[j] · x[source[j]] over all such j."""
+        rows = self.mul(self.index_select(x, 0, source), self.reshape(scale, (scale.shape[0], 1)))
+        return self.index_add(self.full((count, x.shape[1]), 0.0, x.dtype), 0, target, rows)
+
+    @derived(
+        BILINEAR,
+        flops=lambda x, source: 2 * source[0] * x[1],
+        vjp=(
+            lambda i, g, y, source, target, x_shape: i.sum_rows(y, target, source, g, x_shape[0]),
+            lambda i, g, x, source, target, y_shape: i.sum_rows(x, source, target, g, y_shape[0]),
+        ),
+    )
+    def dot_rows(self, x: Float, y: Float, source: Int, target: Int) -> Float:
+        """Scalar products of rows, one for each index: x[source[j]] · y[target[j]]."""
+        products = self.mul(self.index_select(x, 0, source), self.index_select(y, 0, target))
+        return self.sum(products, (1,), False)

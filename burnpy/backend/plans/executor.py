@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from burnpy.backend.operations.foreach import div_each, mul_each
+from burnpy.backend.operations.programs import div_each, mul_each
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Key, Shape

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import bool_, dtype_of, int64, kind_of
 from burnpy.backend.entries import operation
-from burnpy.backend.operations.foreach import Formula
+from burnpy.backend.operations.programs import Formula
 from burnpy.backend.primitives import Dims, DType, Float, Scalar, Shape
 from burnpy.backend.programs.program import Extent, Input, Instruction, Program, ProgramError
 from burnpy.backend.schema import declarations

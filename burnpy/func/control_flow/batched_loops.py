@@ -13,8 +13,8 @@ from burnpy.batching.batch_methods import BatchedValue
 from burnpy.batching.batched import Batched
 from burnpy.func.control_flow.recorded_branches import recorded_while
 from burnpy.func.control_flow.recorded_scans import recorded_scan
-from burnpy.func.derivative_levels import Level, base_for
 from burnpy.func.pytree import Structure
+from burnpy.func.user_functions import Level, base_for
 from burnpy.func.vectorization import batch_at, batch_first
 from burnpy.tensor.joining import where
 from burnpy.tensor.levels import differs_between_examples, levels_of, raised, working_on

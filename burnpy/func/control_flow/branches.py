@@ -9,8 +9,8 @@ from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeErr
 from burnpy.func.control_flow.batched_loops import chosen_branches, is_under_vmap, looped_while, next_state
 from burnpy.func.control_flow.nested_calls import recorder_of
 from burnpy.func.control_flow.recorded_branches import recorded_cond
-from burnpy.func.derivative_levels import base_for
 from burnpy.func.pytree import Structure, describe_tree, flatten, kept, loop_function, paths, tensor_leaves
+from burnpy.func.user_functions import base_for
 from burnpy.tensor.levels import differs_between_examples
 from burnpy.tensor.tensor import BoolTensor
 from burnpy.tensor.tensor_base import TensorBase

@@ -25,8 +25,8 @@ from burnpy.func.control_flow.nested_calls import (
     settled,
     tangent_of,
 )
-from burnpy.func.derivative_levels import base_for
 from burnpy.func.pytree import Structure
+from burnpy.func.user_functions import base_for
 from burnpy.tensor.levels import lifted_to, raised
 
 _KIND = opaque_class("cond")

@@ -25,7 +25,7 @@ from burnpy.func.control_flow.nested_calls import (
     tangent_of,
     uses_of,
 )
-from burnpy.func.derivative_levels import base_for
+from burnpy.func.user_functions import base_for
 from burnpy.tensor.levels import lifted_to, raised
 from burnpy.tensor.tensor_base import TensorBase
 

@@ -13,9 +13,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from burnpy.autodiff.modes import no_grad
 from burnpy.backend.errors import ArgumentError, ConvergenceError, DTypeError, KindError, ShapeError
 from burnpy.func.control_flow.nested_calls import recorder_of
-from burnpy.func.derivative_levels import base_for
 from burnpy.func.jacobians import jacfwd
 from burnpy.func.pytree import MismatchError, describe_tree, paths, tensor_leaves
+from burnpy.func.user_functions import base_for
 from burnpy.linalg.decompositions import lu
 from burnpy.linalg.equations import solve_triangular
 from burnpy.tensor.joining import cat, where

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.backend.operations.foreach import Formula
+from burnpy.backend.operations.programs import Formula
 from burnpy.backend.operations.resampling import Sampling
 from burnpy.nn.argument_checks import check_choice, floats, whole
 from burnpy.nn.layers.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d

@@ -7,11 +7,8 @@ from burnpy.testing.cases import (
     attention,
     complex_numbers,
     convolution,
-    creation,
     distances,
     elementary,
-    embedding,
-    foreach,
     fourier,
     indexing,
     linalg,
@@ -31,7 +28,7 @@ from burnpy.testing.cases import (
     shape,
     special,
 )
-from burnpy.testing.cases.creation import PROPERTIES
+from burnpy.testing.cases.shape import PROPERTIES
 from burnpy.testing.cases.table import ROWS, Row
 
 __all__ = [
@@ -42,11 +39,8 @@ __all__ = [
     "attention",
     "complex_numbers",
     "convolution",
-    "creation",
     "distances",
     "elementary",
-    "embedding",
-    "foreach",
     "fourier",
     "indexing",
     "linalg",

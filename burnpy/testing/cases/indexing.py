@@ -1,4 +1,4 @@
-"""Examples of operations that read or write elements at indices."""
+"""Examples of operations that read or write elements at indices, and of embeddings."""
 
 from __future__ import annotations
 
@@ -100,7 +100,6 @@ _SCATTERED = [
     (x(4), 0, _TWICE, x(3)),
     (x(3, 4), 1, EmptyIndex((0, 2)), x(0, 2)),
 ]
-
 row("index_select", lambda x, dim, index: np.take(x, index, dim), _PICKED)
 row("index_put", _put, _PLACED)
 row("index_add", _added, _PLACED, kinds=("float", "int"), loose=2)
@@ -140,7 +139,6 @@ row(
     int64_only=True,
     fresh=False,
 )
-
 row("accumulate", np.add, [(x(2, 3), x(2, 3, high=1.9)), (x(), x(high=1.9)), (x(0, 3), x(0, 3))])
 row(
     "accumulate_slice",
@@ -162,3 +160,73 @@ def _sliced(total: Any, key: Any, grad: Any) -> Any:
     out = total.copy()
     out[key] += grad
     return out
+
+
+_WORDS = Index((2, 0, 2))
+_SENTENCES = Index((((0, 1), (2, 2)), ((1, 0), (0, 2))))
+
+
+def _embedding_backward(grad: Any, index: Any, shape: Any, padding: int | None) -> Any:
+    out = np.zeros(shape)
+    np.add.at(out, index, grad)
+    if padding is not None:
+        out[padding] = 0
+    return out
+
+
+row(
+    "embedding",
+    lambda weight, index, padding: weight[index],
+    [
+        (x(4, 3), _WORDS, None),
+        (x(4, 2), _SENTENCES, 3),
+        (x(4, 2), Index(1), None),
+        (x(4, 2), EmptyIndex(), None),
+        (Large((4, 2)), _SENTENCES, 2),
+    ],
+)
+row(
+    "embedding_backward",
+    _embedding_backward,
+    [
+        (x(3, 3), _WORDS, (4, 3), None),
+        (x(2, 2, 2, 2), _SENTENCES, (4, 2), 2),
+        (x(2), Index(1), (4, 2), None),
+        (x(0, 2), EmptyIndex(), (4, 2), None),
+        (Large((30, 20)), Index(tuple(k * 7 % 10 for k in range(30))), (10, 20), 3),
+    ],
+    loose=4,
+)
+
+
+def _sum_rows(x: Any, source: Any, target: Any, scale: Any, count: int) -> Any:
+    out = np.zeros((count, x.shape[1]))
+    for k, (a, b) in enumerate(zip(source, target, strict=True)):
+        out[b] += scale[k] * x[a]
+    return out
+
+
+_SQUARES = tuple(k * k % 7 for k in range(60))
+_ASCENDING = tuple(k // 9 for k in range(60))
+_SOURCE, _TARGET = Index((2, 0, 2, 1, 2)), Index((0, 0, 1, 3, 1))
+row(
+    "sum_rows",
+    _sum_rows,
+    [
+        (x(3, 4), _SOURCE, _TARGET, x(5), 4),
+        (x(3, 1), _SOURCE, Index((1, 1, 1, 1, 1)), x(5), 2),
+        (x(3, 4), EmptyIndex(), EmptyIndex(), x(0), 2),
+        (Large((7, 37)), Index(_SQUARES), Index(_ASCENDING), Large((60,)), 8),
+    ],
+    loose=8,
+)
+row(
+    "dot_rows",
+    lambda x, y, source, target: (x[source] * y[target]).sum(1),
+    [
+        (x(3, 4), x(4, 4), _SOURCE, _TARGET),
+        (x(3, 4), x(2, 4), EmptyIndex(), EmptyIndex()),
+        (Large((7, 37)), Large((7, 37)), Index(_SQUARES), Index(_ASCENDING)),
+    ],
+    loose=16,
+)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.testing.cases.creation import PROPERTIES, SHAPES, Property
 from burnpy.testing.cases.samples import Large, Values, x
+from burnpy.testing.cases.shape import PROPERTIES, SHAPES, Property
 from burnpy.testing.cases.special import polygamma
 from burnpy.testing.cases.table import elementwise, row
 

@@ -18,8 +18,8 @@ from burnpy.backend.plans.recording import simplified
 from burnpy.func.pytree import flatten
 from burnpy.nn import BatchNorm, GroupNorm, InstanceNorm, Linear, Sequential, Tanh, functional
 from burnpy.optim import Adam, GradientsParams, Sgd
+from burnpy_numpy.kernels import plans
 from burnpy_numpy.kernels.kernel import kernels_enabled
-from burnpy_numpy.kernels.plans import sequence_text
 
 Train = Autodiff[NumPy]
 rng = np.random.default_rng(0)
@@ -30,7 +30,7 @@ joins = pytest.mark.skipif(not kernels_enabled(), reason="calls are joined by a 
 def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run calls joined, and one by one."""
     if request.param == "one by one":
-        monkeypatch.setattr(sequence_text, "sequence_entry", lambda: None)
+        monkeypatch.setattr(plans, "sequence_entry", lambda: None)
 
 
 def data(*shape: int, dtype: str = "float32") -> Tensor[NumPy]:

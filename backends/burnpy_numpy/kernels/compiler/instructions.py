@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from burnpy.backend.programs import ProgramError
-from burnpy_numpy.kernels.compiler import error_functions, vector_functions
+from burnpy_numpy.kernels.compiler import vector_functions
 from burnpy_numpy.kernels.compiler.vectors import Vector, Writer
 
 FUNCTIONS: dict[str, Callable[[Writer, Vector], Vector]] = {
@@ -15,9 +15,9 @@ FUNCTIONS: dict[str, Callable[[Writer, Vector], Vector]] = {
     "log1p": vector_functions.log1p,
     "tanh": vector_functions.tanh,
     "sigmoid": vector_functions.sigmoid,
-    "erf": error_functions.erf,
-    "erfc": error_functions.erfc,
-    "erfinv": error_functions.erfinv,
+    "erf": vector_functions.erf,
+    "erfc": vector_functions.erfc,
+    "erfinv": vector_functions.erfinv,
     "sin": vector_functions.sin,
     "cos": vector_functions.cos,
 }

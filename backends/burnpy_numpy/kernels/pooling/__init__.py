@@ -1,4 +1,1 @@
-"""Max and average pooling: `windows` chooses the kernel; `tiled` and `overlapping` are kinds of windows.
-
-`adaptive` has windows of different sizes, `indices` those of maxima.
-"""
+"""Max and average pooling: `windows` chooses the kernel; `overlapping` and `adaptive` are kinds of windows."""

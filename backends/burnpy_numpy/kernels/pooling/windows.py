@@ -20,8 +20,9 @@ from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_width
-from burnpy_numpy.kernels.pooling.overlapping import Gradient, Windows
-from burnpy_numpy.kernels.pooling.tiled import (
+from burnpy_numpy.kernels.pooling.overlapping import (
+    Gradient,
+    Windows,
     tiled_avg_pool,
     tiled_avg_pool_backward,
     tiled_max_pool,

@@ -1,1 +1,0 @@
-"""The kernels of compiled steps: a sequence of calls as one call, and programs of single numbers."""
