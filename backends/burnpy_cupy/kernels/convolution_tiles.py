@@ -38,7 +38,7 @@ SIZES = (
 
 rows, channels: of a group, the rows of the tiles and the channels of the gathered array.
 steps: of ``DEPTH`` products of an element.
-pixels, high, wide: the number of pixels, and of those of a member along y and x.
+pixels, high, wide: the number of pixels, and the pixels of a member along y and x.
 height, width: of the gathered image.
 step_y, first_y, tap_y: the pixel y has its tap t in row ``y · step_y + first_y + t · tap_y`` of the image.
 image_*, out_*, grad_*: strides in elements.

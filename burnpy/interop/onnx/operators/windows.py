@@ -48,7 +48,7 @@ class Windows:
 
     @property
     def halves(self) -> bool:
-        """Whether padding is the same on both sides and at most half of the windows, as `max_pool2d` takes it."""
+        """True if padding is the same on both sides and at most half of the windows, as `max_pool2d` takes it."""
         return self.low == self.high and all(0 <= 2 * p <= k for p, k in zip(self.low, self.kernel, strict=True))
 
     def padded(self, x: Value, value: float = 0.0) -> Value:
