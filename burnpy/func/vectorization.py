@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NoReturn, ParamSpec, TypeAlias, get_args, overload
 
 import numpy as np
@@ -149,7 +149,7 @@ def vmap(
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         batch = batch_of(args, in_dims)
-        base = base_for("vmap", chain(batch.tensors, tensors_in(kwargs) if kwargs else ()))
+        base = base_for("vmap", tensors_in((batch.leaves, kwargs)))
         call = BatchCall(base, f, kwargs, batch.structure, out_dims, randomness)
         if chunk_size is None or chunk_size >= batch.size:
             return call.result(batch.leaves_on(base), batch.size)
@@ -201,13 +201,11 @@ class BatchCall:
         """Return the leaves of the result with the batch first, where it is to be, and their structure."""
         with Level(Batched, "vmap", self.base) as level:
             level.size, level.randomness, level.draws = size, self.randomness, draws
-            args = self.structure.unflatten(
-                [
-                    new_tensor(type(x), level, BatchedValue(level, x._primitive, True)) if batched else x
-                    for x, batched in leaves
-                ]
-            )
-            output = self.f(*args, **self.kwargs)
+            lifted = [
+                new_tensor(type(x), level, BatchedValue(level, x._primitive, True)) if batched else x
+                for x, batched in leaves
+            ]
+            output = self.f(*self.structure.unflatten(lifted), **self.kwargs)
             outputs, structure = flatten(output)
             if not outputs or not all(isinstance(x, TensorBase) for x in outputs):
                 _refuse_output(output, outputs)
@@ -263,11 +261,6 @@ class Batch:
     structure: Structure  #: the structure of the arguments
     size: int  #: the number of examples
 
-    @property
-    def tensors(self) -> list[TensorBase[Any]]:
-        """The tensors among the leaves."""
-        return [leaf for leaf in self.leaves if isinstance(leaf, TensorBase)]
-
     def leaves_on(self, base: Any) -> list[tuple[Any, bool]]:
         """Return the leaves and whether each has the batch, which is then first and a primitive of ``base``."""
         return [
@@ -278,20 +271,20 @@ class Batch:
 
 def batch_first(x: TensorBase[Any], base: Any, dim: int) -> TensorBase[Any]:
     """Return a tensor on ``base`` with dimension ``dim`` as the first."""
-    return x if dim == 0 else _permuted(x, base, (dim, *[k for k in range(len(x.shape)) if k != dim]))
+    return _moved(x, base, dim, 0)
 
 
 def batch_at(x: TensorBase[Any], base: Any, dim: int) -> TensorBase[Any]:
     """Return a tensor on ``base`` with the first dimension as dimension ``dim``; the inverse of `batch_first`."""
-    if dim == 0:
+    return _moved(x, base, 0, dim)
+
+
+def _moved(x: TensorBase[Any], base: Any, dim: int, place: int) -> TensorBase[Any]:
+    if dim == place:
         return x
-    order = list(range(1, len(x.shape)))
-    order.insert(dim, 0)
-    return _permuted(x, base, tuple(order))
-
-
-def _permuted(x: TensorBase[Any], base: Any, order: tuple[int, ...]) -> TensorBase[Any]:
-    return x._like((base if x.kind in INEXACT else base.discrete).permute(x._primitive, order))
+    order = [k for k in range(len(x.shape)) if k != dim]
+    order.insert(place, dim)
+    return x._like((base if x.kind in INEXACT else base.discrete).permute(x._primitive, tuple(order)))
 
 
 def batch_of(args: tuple[Any, ...], in_dims: BatchDims) -> Batch:

@@ -331,9 +331,8 @@ class _Search:
         """Note the classes that are registered with abstract ones, if code may test for a class that is one."""
         if isinstance(cls, ABCMeta) and not self._tests_classes:
             self._tests_classes = True
-            self.places.append(
-                Place("the classes registered with abstract ones", "{0}()", (get_cache_token,), get_cache_token())
-            )
+            label = "the classes registered with abstract ones"
+            self.places.append(Place(label, "{0}()", (get_cache_token,), get_cache_token()))
 
     def class_(self, cls: type) -> frozenset[str]:
         """Search a class; return the names of the attributes that code reads and that it has.
