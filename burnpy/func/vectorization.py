@@ -172,9 +172,8 @@ class BatchCall:
     def result(self, leaves: Sequence[tuple[Any, bool]], size: int) -> Any:
         """Compute all examples at once: ``leaves`` are those of the arguments, and whether each has a batch."""
         outputs, dims, structure = self._outputs(leaves, size, None)
-        return structure.unflatten(
-            [x if dim is None else batch_at(x, self.base, dim) for x, dim in zip(outputs, dims, strict=True)]
-        )
+        placed = zip(outputs, dims, strict=True)
+        return structure.unflatten([x if dim is None else batch_at(x, self.base, dim) for x, dim in placed])
 
     def in_chunks(self, leaves: Sequence[tuple[Any, bool]], size: int, chunk_size: int) -> Any:
         """Compute ``chunk_size`` examples at a time, and concatenate the results."""
