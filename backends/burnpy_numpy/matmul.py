@@ -57,12 +57,12 @@ class NumPyMatmul(ArrayBackend):
     def linear(self, x: Any, weight: Any, bias: Any) -> Any:
         dtype, columns = x.dtype, weight.shape[1]
         if (dtype is float32 or dtype is float64) and weight.dtype is dtype is bias.dtype and x.ndim > 1 and x.size:
-            rows = x.reshape((-1, x.shape[-1]))
-            out = kernel_product(rows, weight, np.ascontiguousarray(bias))
+            rows = x if x.ndim == 2 else x.reshape((-1, x.shape[-1]))
+            out = kernel_product(rows, weight, bias if bias.flags.c_contiguous else np.ascontiguousarray(bias))
             if out is None and len(rows) * columns >= MIN_BIAS_FIRST:
                 out = self._call(biased_product, np.ascontiguousarray(rows), weight, bias)
             if out is not None:
-                return out.reshape((*x.shape[:-1], columns))
+                return out if rows is x else out.reshape((*x.shape[:-1], columns))
         return super().linear(x, weight, bias)
 
     def matmul_nt(self, x: Any, y: Any) -> Any:
@@ -97,19 +97,22 @@ def kernel_product(x: Any, y: Any, bias: Any = None) -> Any:
         y: the second one.
         bias: a row of the same dtype to add.
     """
-    key = (x.dtype, y.dtype, x.shape, x.strides, y.shape, y.strides, bias is None)
+    dtype = x.dtype
+    if y.dtype is not dtype:
+        return None
+    key = (x.itemsize, x.shape, x.strides, y.shape, y.strides, bias is None)  # hashing a dtype takes longer
     try:
         found = _products[key]
     except KeyError:
         if len(_products) >= _MOST_KNOWN:
             _products.clear()
-        kernels = family_kernels("products.products") if key[0] is key[1] else None
+        kernels = family_kernels("products.products")
         found = _products[key] = None if kernels is None else kernels.product_of(x, y, bias is not None)
     if found is None:
         return None
-    if found == "copy":
+    if found.__class__ is str:
         return kernel_product(np.ascontiguousarray(x), np.ascontiguousarray(y), bias)
-    out = np.empty(found.shape, key[0])
+    out = np.empty(found.shape, dtype)
     found.run(x, y, out, bias)
     return out
 

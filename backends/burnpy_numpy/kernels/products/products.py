@@ -14,9 +14,10 @@ import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.primitives import Shape
+from burnpy.backend.programs.explain import executed
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import TemplateKernel
+from burnpy_numpy.kernels.launch import TemplateKernel, ran
 from burnpy_numpy.kernels.products.text import (
     CHUNK_BYTES,
     COLUMNS,
@@ -32,6 +33,8 @@ MULTIPLICATIONS_PER_ELEMENT = 16
 """The number of multiplications that count as one element in `burnpy_numpy.cpu_threads.shared`."""
 _LEAST = 1 << 20
 """The number of multiplications below which NumPy's product takes less time, if no bias is added."""
+_TINY = 1 << 13
+"""The number of multiplications up to which there may be few columns, if a bias is added."""
 _SMALL = 1 << 18
 """The bytes of a matrix B up to which one row is multiplied by it, with a bias."""
 _MANY_ROWS = 96
@@ -49,7 +52,8 @@ def serves(rows: int, inner: int, columns: int, itemsize: int, biased: bool = Fa
     if not _enabled() or (chosen.vector == 16 and chosen.registers == 16):  # no fused multiplication
         return False
     if biased:
-        return 2 * columns >= width and (rows > 1 or inner * columns * itemsize <= _SMALL) and rows * inner > 0
+        wide = 2 * columns >= width or rows * inner * columns <= _TINY
+        return wide and (rows > 1 or inner * columns * itemsize <= _SMALL) and rows * inner > 0
     return 2 * columns >= 3 * width and rows > 1 and rows * inner * columns >= _LEAST
 
 
@@ -85,18 +89,18 @@ class Product(NamedTuple):
 
     def run(self, a: Any, b: Any, c: Any, bias: Any = None) -> None:
         """Write the products into memory, on several threads if there is much to do; see `call`."""
-        function, parts = self.kernel.function, self.parts
-        table, sizes = self.call(a, b, c, bias, workspace())
+        kernel, _, places, sizes, parts, each, _ = self
+        function, start, spread = kernel.function, _ZEROS if bias is None else bias, bias is not None
         if parts == 1:
-            function(0, 1, 8, *table, *sizes)
+            function(0, 1, 8, a, b, c, start, workspace(), *places, *sizes, spread)
         else:
-            before, after = table[:4], table[5:]
 
             def work(begin: int, end: int) -> None:
-                function(begin, end, 8, *before, workspace(), *after, *sizes)
+                function(begin, end, 8, a, b, c, start, workspace(), *places, *sizes, spread)
 
-            threads.shared(work, parts, self.each)
-        self.kernel.note()
+            threads.shared(work, parts, each)
+        if executed:
+            ran(kernel)
 
 
 _ZEROS = np.zeros(64)
