@@ -21,7 +21,7 @@ from burnpy_array import ArrayBackend
 from burnpy_array.array_base import in_order
 from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.kernels.kernel import family_kernels
-from burnpy_numpy.matmul import MULTIPLICATIONS_PER_ELEMENT
+from burnpy_numpy.matmul import MULTIPLICATIONS_PER_ELEMENT, kernel_product
 
 _MIN_CHANNELS = 12
 """The number of channels from which this is faster."""
@@ -295,8 +295,27 @@ def pointwise_convolution(x: Any, weight: Any, bias: Any, stride: Pair) -> Any:
     """Return the convolution of x (N, C, H, W) and weight (O, C, 1, 1) plus a bias (O,), which may be None."""
     matrix = weight.reshape(weight.shape[:2])
     x = x[:, :, :: stride[0], :: stride[1]]
-    members = _planes(x)
-    out = np.empty((len(x), len(matrix), members.shape[2]), x.dtype)
+    out = _by_members(matrix, _planes(x), bias)
+    return out.reshape((*out.shape[:2], *x.shape[2:]))
+
+
+def pointwise_input_gradient(grad: Any, weight: Any, shape: Shape, stride: Pair) -> Any:
+    """Return the gradient by x of a shape."""
+    out = _by_members(weight.reshape(weight.shape[:2]).T, _planes(grad))
+    out = out.reshape((*out.shape[:2], *grad.shape[2:]))
+    if stride == (1, 1):
+        return out
+    total = np.zeros(shape, grad.dtype)
+    total[:, :, :: stride[0], :: stride[1]] = out
+    return total
+
+
+def _by_members(matrix: Any, members: Any, bias: Any = None) -> Any:
+    """Return the products of a matrix and each of some members, plus a column ``bias`` if there is one."""
+    out = kernel_product(matrix, members)
+    if out is not None:
+        return out if bias is None else np.add(out, bias[:, None], out)
+    out = np.empty((len(members), len(matrix), members.shape[2]), members.dtype)
 
     def work(begin: int, end: int) -> None:
         part = out[begin:end]
@@ -305,20 +324,7 @@ def pointwise_convolution(x: Any, weight: Any, bias: Any, stride: Pair) -> Any:
             np.add(part, bias[:, None], part)
 
     _shared(work, out, matrix.shape[1])
-    return out.reshape((*out.shape[:2], *x.shape[2:]))
-
-
-def pointwise_input_gradient(grad: Any, weight: Any, shape: Shape, stride: Pair) -> Any:
-    """Return the gradient by x of a shape."""
-    matrix, grads = weight.reshape(weight.shape[:2]).T, _planes(grad)
-    out = np.empty((len(grad), len(matrix), grads.shape[2]), grad.dtype)
-    _shared(lambda begin, end: np.matmul(matrix, grads[begin:end], out[begin:end]), out, matrix.shape[1])
-    out = out.reshape((*out.shape[:2], *grad.shape[2:]))
-    if stride == (1, 1):
-        return out
-    total = np.zeros(shape, grad.dtype)
-    total[:, :, :: stride[0], :: stride[1]] = out
-    return total
+    return out
 
 
 def pointwise_weight_gradient(grad: Any, x: Any, shape: Shape, stride: Pair) -> Any:
@@ -329,7 +335,13 @@ def pointwise_weight_gradient(grad: Any, x: Any, shape: Shape, stride: Pair) -> 
     def work(begin: int, end: int) -> None:
         g, m = grads[begin:end], members[begin:end]
         if g.shape[2] <= _SMALL_PLANE:  # one product: it takes longer to add up the products of members
-            totals[begin] = _channels_first(g).dot(_channels_first(m).T)
+            left, right = _channels_first(g), _channels_first(m).T
+            out = kernel_product(left, right)
+            totals[begin] = left.dot(right) if out is None else out
+            return
+        out = kernel_product(g, m.swapaxes(1, 2))
+        if out is not None:
+            totals[begin] = np.add.reduce(out)
             return
         total = totals[begin] = np.dot(g[0], m[0].T)
         part = np.empty_like(total)

@@ -39,6 +39,8 @@ _SMALL = 1 << 18
 """The bytes of a matrix B up to which one row is multiplied by it, with a bias."""
 _MANY_ROWS = 96
 """The number of rows from which blocks of B are copied although they could be read in place."""
+_SOME_ROWS, _APART = 24, 1 << 13
+"""The same where the rows of B are so many bytes apart that each is in a page of memory of its own."""
 _IN_FIRST_CACHE = 1 << 15
 """The bytes of a matrix B that is read in place, however many rows there are."""
 _SECOND_CACHE = 1 << 20, 1 << 19
@@ -204,7 +206,8 @@ def _planned(
     lanes, height = VECTORS * width, stripe_heights(chosen.registers)[0]
     chunk = chunk_of(k, size)
     block = max(1, _block_bytes() // (chunk * size * lanes)) * lanes
-    how = COLUMNS if b_line[1] else ROWS if m >= _MANY_ROWS and k * n * size > _IN_FIRST_CACHE else IN_PLACE
+    copies = m >= (_SOME_ROWS if b_line[0] * size >= _APART else _MANY_ROWS) and k * n * size > _IN_FIRST_CACHE
+    how = COLUMNS if b_line[1] else ROWS if copies else IN_PLACE
     work = m * n * k / MULTIPLICATIONS_PER_ELEMENT
     team = min(threads.COUNT, int(count * work) // threads.LEAST)
     high, wide = _part(m, n, -(-team // count), height, lanes)
