@@ -24,6 +24,7 @@ from benchmarks import (
     models,
     networks,
     operations,
+    products,
     results,
     solvers,
     special,
@@ -58,6 +59,7 @@ GROUPS = {
     "vmap": vmap.sections,
     "networks": networks.sections,
     "operations": operations.sections,
+    "products": products.sections,
 }
 EFFORTS = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
 

@@ -25,6 +25,7 @@ from benchmarks import (
     networks,
     operations,
     processes,
+    products,
     roofline,
     solvers,
     special,
@@ -218,6 +219,14 @@ def test_networks(peer: str) -> None:
     networks.work(load(peer), SMOKE, notebook, {})
     assert not notebook.errors
     assert len(notebook.values) == 2 * len(networks.CASES) + 3 * len(networks.LAYERS)
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_products(peer: str) -> None:
+    notebook = Notebook()
+    products.work(load(peer), SMOKE, notebook, {})
+    assert not notebook.errors
+    assert notebook.values.keys() == products.CASES.keys()
 
 
 @pytest.mark.heavy("mpi4py")

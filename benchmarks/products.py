@@ -1,0 +1,87 @@
+"""Benchmark of matrix products of the sizes of training steps: x @ w, x @ w.T and x.T @ w."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import ONE_THREAD, Effort, Notebook
+from benchmarks.networks import best
+from benchmarks.peers import Peer
+from benchmarks.processes import Job, collect
+from benchmarks.report import Line, Section
+
+PEERS = ("burnpy", "torch")
+BUDGET = 1.05
+ROUNDS, REPEATED = 5, 10
+"""The number of measurements of each case in a process, of which the best one counts, and of products in each run."""
+
+CASES: dict[str, tuple[str, int, int, int]] = {
+    "forward, 1024 × 64 × 192": ("x @ w", 1024, 64, 192),
+    "forward, 1024 × 256 × 64": ("x @ w", 1024, 256, 64),
+    "forward, 128 × 784 × 512": ("x @ w", 128, 784, 512),
+    "forward, 128 × 768 × 768": ("x @ w", 128, 768, 768),
+    "forward, 512 × 512 × 512": ("x @ w", 512, 512, 512),
+    "by input, 1024 × 192 × 64": ("x @ w.T", 1024, 192, 64),
+    "by input, 128 × 512 × 512": ("x @ w.T", 128, 512, 512),
+    "by weight, 64 × 1024 × 256": ("x.T @ w", 64, 1024, 256),
+    "by weight, 784 × 128 × 512": ("x.T @ w", 784, 128, 512),
+    "8 rows, 8 × 768 × 3072": ("x @ w", 8, 768, 3072),
+    "8 rows, weight transposed": ("x @ w.T", 8, 768, 3072),
+}
+"""The kind of each product, its rows, inner dimension and columns."""
+
+
+def _operands(kind: str, m: int, k: int, n: int) -> tuple[Any, Any]:
+    """Return the matrices as they are stored."""
+    rng = np.random.default_rng(0)
+    shapes = (k, m) if kind == "x.T @ w" else (m, k), (n, k) if kind == "x @ w.T" else (k, n)
+    return rng.standard_normal(shapes[0]).astype(np.float32), rng.standard_normal(shapes[1]).astype(np.float32)
+
+
+def _product(kind: str, x: Any, w: Any) -> Callable[[], None]:
+    """Return a function that computes a product several times."""
+    if kind == "x.T @ w":
+        x = x.T
+    if kind == "x @ w.T":
+        w = w.T
+
+    def run() -> None:
+        for _ in range(REPEATED):
+            x @ w
+
+    return run
+
+
+def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, Any]) -> None:
+    """Measure a peer, in its own process."""
+    runs: dict[str, Callable[[], None]] = {}
+    for name, (kind, *sizes) in CASES.items():
+        x, w = _operands(kind, *(sizes if effort.seconds else (8, 8, 8)))
+        tensors = peer.untracked({"x": x, "w": w})
+        runs[name] = _product(kind, tensors["x"], tensors["w"])
+    for _ in range(ROUNDS if effort.seconds else 1):
+        for name, run in runs.items():
+            notebook.enter(name, partial(best, run, effort.seconds / 4))
+
+
+def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
+    """Measure both peers."""
+    jobs = {name: Job("products", name, ONE_THREAD, {}) for name in PEERS}
+    figures = collect(jobs, effort, said)
+    how = f"Float32, one thread, processor time of {REPEATED} products, the best of several runs."
+    lines = [
+        Line.of(
+            f"{kind}, {name}",
+            figures,
+            dict.fromkeys(PEERS, name),
+            1e3,
+            figures.ratio(("burnpy", name), ("torch", name)),
+            BUDGET,
+        )
+        for name, (kind, *_) in CASES.items()
+    ]
+    return [Section("Matrix products", how, "ms", list(PEERS), lines)]
