@@ -9,7 +9,7 @@ from burnpy.array_api.creation_functions import default_device
 from burnpy.array_api.data_types import names_of, standard
 from burnpy.backend.dtypes import (
     DEFAULT,
-    FLOATS,
+    HALVES,
     bool_,
     dtype_of,
     float32,
@@ -45,8 +45,8 @@ __all__ = [
     "uint64",
 ]
 
-_OUTSIDE = FLOATS[:2]
-"""Dtypes of burnpy that the standard does not have: bfloat16 and float16."""
+_OUTSIDE = HALVES
+"""Dtypes of burnpy that the standard does not have."""
 
 
 class Info:

@@ -73,6 +73,7 @@ DTYPES = {
 }
 """All dtypes by name."""
 FLOATS = tuple([name for name, row in DTYPES.items() if row.kind == "float"])
+HALVES = tuple([name for name in FLOATS if DTYPES[name].bits == 16])
 COMPLEXES = tuple([name for name, row in DTYPES.items() if row.kind == "complex"])
 INTS = tuple([name for name, row in DTYPES.items() if row.kind == "int"])
 
@@ -181,6 +182,17 @@ def result_type(*xs: Any) -> DType:
 def largest(dtype: DType) -> float:
     """Return the largest finite number of a float dtype."""
     return (2.0 - 2.0**-7) * 2.0**127 if dtype.name == "bfloat16" else float(np.finfo(dtype).max)
+
+
+def tiny(dtype: DType) -> float:
+    """Return the smallest normal number of a float dtype."""
+    row = DTYPES[dtype.name]
+    return 2.0 ** (row.lowest + row.digits - 1)
+
+
+def has_few_exponents(dtype: DType) -> bool:
+    """Return whether a float dtype has fewer exponents than float32, in which its products are exact."""
+    return tiny(dtype) > tiny(float32)
 
 
 def epsilon(dtype: DType) -> float:

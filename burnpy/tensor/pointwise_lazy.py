@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 import numpy as np
 
-from burnpy.backend.dtypes import DTYPES, float16, float32, int32, int64
+from burnpy.backend.dtypes import DTYPES, float32, has_few_exponents, int32, int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.numerics.arithmetic import largest
 from burnpy.backend.operations.programs import lerp_each
@@ -238,8 +238,8 @@ def _scaled(x: Any, exponent: Int) -> Float:
     of float16 are too few for that; its products are exact in float32.
     """
     b, d = x._backend, x._device.discrete
-    if x.dtype == float16:
-        return b.cast(_scaled(x._like(b.cast(x._primitive, float32)), exponent), float16)
+    if has_few_exponents(x.dtype):
+        return b.cast(_scaled(x._like(b.cast(x._primitive, float32)), exponent), x.dtype)
     _, _, bits, lowest, *_ = DTYPES[x.dtype.name]
     most, least = 2 - bits - lowest, lowest + bits - 1
     powers = b.from_numpy(np.ldexp(1.0, np.arange(least, most + 1)).astype(x.dtype))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.backend.dtypes import DEFAULT, float16, float32, float64, result_type
+from burnpy.backend.dtypes import DEFAULT, float64, has_few_exponents, result_type, tiny
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, DType, Float, Shape
 from burnpy.tensor.creation import Factory, Size, factory_shape
@@ -64,8 +64,8 @@ class Bound(NamedTuple):
             low = np.nextafter(low, dtype.type(math.inf))
         if float(high) > self.high or np.isinf(high):
             high = np.nextafter(high, dtype.type(-math.inf))
-        if self.above and self.low == 0.0 and dtype != float16:
-            low = np.finfo(float64 if dtype == float64 else float32).tiny
+        if self.above and self.low == 0.0 and not has_few_exponents(dtype):
+            low = dtype.type(tiny(dtype))
         return float(low), float(high)
 
 

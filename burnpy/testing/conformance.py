@@ -20,7 +20,7 @@ import numpy as np
 from burnpy.autodiff.rule_table import RULES
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import device_of
-from burnpy.backend.dtypes import complex128, dtype_of, float64, is_inexact, kind_of
+from burnpy.backend.dtypes import HALVES, complex128, dtype_of, float64, is_inexact, kind_of
 from burnpy.backend.errors import DTypeError
 from burnpy.testing.arguments import ALL_DTYPES, fits
 from burnpy.testing.batches import batched_dtypes, batched_operations, check_batches, has_own_rule
@@ -108,9 +108,7 @@ FULL = Extent({OTHERS: LAYOUTS}, {OTHERS: tuple((level, BOTH) for level in LEVEL
 
 _FAST = (("Autodiff", BOTH), ("Forward", BOTH))
 _NONE: Tracked = ()
-FAST = Extent(
-    {OTHERS: LAYOUTS}, {"float16": _NONE, "bfloat16": _NONE, "float64": _NONE, OTHERS: _FAST}, True, 3, 0, True, False
-)
+FAST = Extent({OTHERS: LAYOUTS}, {**dict.fromkeys((*HALVES, "float64"), _NONE), OTHERS: _FAST}, True, 3, 0, True, False)
 """The ``fast_mode`` of `burnpy.testing.conformance_suite`."""
 
 _CALLED = (("Autodiff", (True,)),)

@@ -230,7 +230,7 @@ def test_devices_are_singletons_with_names() -> None:
 
 
 def test_mistakes() -> None:
-    with pytest.raises(DTypeError, match='expected "bfloat16" or "float16"'):
+    with pytest.raises(DTypeError, match="expected 'bfloat16' or 'float16'"):
         Mixed(NumPy, "float64")
     with pytest.raises(DeviceError, match=r"write Autodiff\[Mixed\[NumPy\]\]"):
         Mixed(Autodiff(NumPy))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.backend.dtypes import dtype_of, int32, int64
+from burnpy.backend.dtypes import HALVES, dtype_of, int32, int64
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.kernels.launcher import Launch, launcher
 
@@ -285,5 +285,5 @@ def _text(
 
 def with_headers(source: str) -> str:
     """Return a source with the headers of CuPy that it needs; NVRTC takes 25 ms for those of 16-bit floats."""
-    names = ("carray", *[name for name in ("float16", "bfloat16") if re.search(rf"\b{name}\b", source)])
+    names = ("carray", *[name for name in HALVES if re.search(rf"\b{name}\b", source)])
     return "".join([*[f"#include <cupy/{name}.cuh>\n" for name in names], source])

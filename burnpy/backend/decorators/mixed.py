@@ -10,7 +10,7 @@ from weakref import ref
 
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.decorators.decorator import Decorator
-from burnpy.backend.dtypes import dtype_of, float32, kind_of
+from burnpy.backend.dtypes import HALVES, dtype_of, float32, kind_of
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import DTypeError
 from burnpy.backend.primitives import Bool, DType, Float, Int, Shape
@@ -68,8 +68,8 @@ class Mixed(Decorator[I], Generic[I]):
         """Replace the inner backend by its device, and the dtype by its canonical form."""
         device, *rest = super().canonical(inner, *options)
         dtype = dtype_of(rest[0] if rest else "bfloat16", "float")
-        if dtype.name not in ("bfloat16", "float16"):
-            raise DTypeError(f'Mixed() got the dtype {dtype}; expected "bfloat16" or "float16"')
+        if dtype.name not in HALVES:
+            raise DTypeError(f"Mixed() got the dtype {dtype}; expected {' or '.join(map(repr, HALVES))}")
         return (device, dtype)
 
     @property

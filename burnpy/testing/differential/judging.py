@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.dtypes import dtype_of, tiny
 from burnpy.backend.errors import BurnpyError
 from burnpy.testing.differential.calls import Rounding, rounding
 from burnpy.testing.differential.quantities import Arrays, Case, Unsuitable
@@ -164,7 +164,7 @@ def _beyond(
             allowed = TIMES * (spread + 0.02 * spread.max(initial=0.0)) + few * (np.abs(b) + 0.1 * scale) + noise
             wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= allowed)) & ~unsure
             if narrow:
-                small, big = float(np.finfo(np.float32).tiny) if t.dtype != "float16" else 6e-5, largest(t.dtype)
+                small, big = tiny(dtype_of(t.dtype)), largest(t.dtype)
                 if not np.isfinite(a[wrong]).all() or scale > big / 8 or (scale and scale < small / eps):
                     raise Unsuitable("overflow or underflow")
         if wrong.any():
