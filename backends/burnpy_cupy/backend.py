@@ -35,7 +35,7 @@ from burnpy_cupy.kernels.indexing import INDEXING, CuPyIndexing
 from burnpy_cupy.kernels.launch import kernels_enabled
 from burnpy_cupy.kernels.library import Kernels
 from burnpy_cupy.kernels.losses import CROSS_ENTROPY, CuPyLosses
-from burnpy_cupy.kernels.normalization import NORMALIZATION, CuPyNormalization
+from burnpy_cupy.kernels.normalization import BATCH_NORM, NORMALIZATION, CuPyNormalization
 from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyPointwise
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
 from burnpy_cupy.kernels.quantization import QUANTIZATION, CuPyQuantization
@@ -47,7 +47,7 @@ from burnpy_cupy.plans import CuPyExecutor
 from burnpy_cupy.replays import Replay
 
 ELEMENTWISE = CHECKS | CONVOLUTION | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
-RAW = ATTENTION | TILES | CROSS_ENTROPY | QUANTIZATION | RANDOM
+RAW = ATTENTION | BATCH_NORM | TILES | CROSS_ENTROPY | QUANTIZATION | RANDOM
 
 
 class CuPy(

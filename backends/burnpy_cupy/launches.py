@@ -17,7 +17,7 @@ from burnpy_array.array_base import is_half
 from burnpy_cupy import gemm
 from burnpy_cupy.epilogues import FinishedProduct
 from burnpy_cupy.kernels.foreach import ForeachKernel
-from burnpy_cupy.kernels.foreach_tables import THREADS, NormKernels, named_tables
+from burnpy_cupy.kernels.foreach_tables import SUMMED, THREADS, NormKernels, named_tables
 from burnpy_cupy.kernels.launch import Kernel, chunks_of, total_of
 from burnpy_cupy.kernels.row_geometry import Geometry, transposed
 from burnpy_cupy.launch_sequence import Argument, KernelCall, LaunchSequence, Part, ProductCall, Table
@@ -168,7 +168,8 @@ class NormLaunch(_NodeLaunch):
         super().__init__(device, node)
         self._kernels, self._sizes = kernels, [math.prod(x.shape) for x in self.operands]
         self._parts = sum(table.parts for table in named_tables([("",)] * len(self._sizes), self._sizes))
-        self.scratch = [((3 * self._parts,), float64)]
+        self._blocks = -(-self._parts // SUMMED)  # that add up parts, where these are many
+        self.scratch = [((3 * (self._parts + self._blocks),), float64)]
 
     def calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
         """Return the launches of the norms of parts, one for each table of arrays, and of their norm."""
@@ -179,7 +180,12 @@ class NormLaunch(_NodeLaunch):
             arguments: list[Argument] = [part, Table(table.content, table.arrays)]
             calls.append(KernelCall(self._kernels.parts, (table.parts, 1), (THREADS, 1), arguments))
             start += table.parts
-        return [*calls, KernelCall(self._kernels.total, (1, 1), (THREADS, 1), [scratch[0], self._parts, out])]
+        parts, count = Part(scratch[0], 0), self._parts
+        if self._blocks > 1:
+            sums = Part(scratch[0], 3 * count * float64.itemsize)
+            calls.append(KernelCall(self._kernels.sums, (self._blocks, 1), (THREADS, 1), [parts, count, sums]))
+            parts, count = sums, self._blocks
+        return [*calls, KernelCall(self._kernels.total, (1, 1), (THREADS, 1), [parts, count, out])]
 
 
 class NumbersLaunch(_NodeLaunch):

@@ -30,6 +30,7 @@ from burnpy.optim import (
     clip_by_norm,
     clip_by_value,
 )
+from burnpy_cupy.kernels import foreach_tables
 from tests.hostcuda import simulator
 from tests.optim.updates import STEPS, UPDATES
 
@@ -224,3 +225,16 @@ def test_mixed_rounds_new_weights_in_their_update(dtype: str) -> None:
     with simulator.watched() as journal:
         device.product_operand(new[0])
     assert journal.launches == ["burnpy_round_1"]
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, math.inf])
+def test_many_parts_of_a_norm_are_added_up_by_several_blocks(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreach_tables, "SUMMED", 2)
+    rng = np.random.default_rng(0)
+    xs = [rng.standard_normal(size).astype("f") for size in (9000, 3, 5000, 1)]
+    want = np.linalg.norm(np.concatenate(xs).astype("f8"), p)
+    given = [CuPy().from_numpy(x) for x in xs]
+    with simulator.watched() as journal:
+        out = CuPy().total_norm(given, p)
+    assert [*map(str, journal.launches)] == ["burnpy_norm_parts", "burnpy_norm_sums", "burnpy_total_norm"]
+    assert float(CuPy().to_numpy(out)) == pytest.approx(want, rel=1e-6)

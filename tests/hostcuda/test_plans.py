@@ -12,7 +12,8 @@ from burnpy import Autodiff, IntTensor, Tensor, compiled, cross_entropy, errors,
 from burnpy.backend import CuPy, Profiled
 from burnpy.nn import BatchNorm, Dropout, Linear, Relu, Sequential
 from burnpy.optim import Adam, GradientsParams, clip_by_global_norm
-from burnpy_cupy import epilogues
+from burnpy_cupy import epilogues, launches
+from burnpy_cupy.kernels import foreach_tables
 from tests.hostcuda import simulator
 
 simulator.require()
@@ -24,8 +25,11 @@ def drawn(*shape: int) -> Any:
     return Tensor.from_data(np.random.default_rng(0).standard_normal(shape).astype("f"), device=CuPy)
 
 
-def test_a_training_step() -> None:
+@pytest.mark.parametrize("summed", [2048, 2], ids=["", "norms in two steps"])
+def test_a_training_step(summed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batch norm, dropout, an index that is checked, clipping, Adam's counts, a rate that changes, and donation."""
+    for module in (foreach_tables, launches):
+        monkeypatch.setattr(module, "SUMMED", summed)
     optim = Adam()
     manual_seed(0)
     # no bias before the norm: its gradient is a rounding error, and Adam makes whole steps of that

@@ -16,6 +16,7 @@ from tests.hostcuda import simulator
 simulator.require()
 
 from burnpy_cupy.kernels import launch as kernels  # noqa: E402
+from burnpy_cupy.kernels import normalization  # noqa: E402
 from burnpy_cupy.kernels.row_geometry import along, flat, matrix, transposed  # noqa: E402
 
 ULPS = {"float64": 4e-16, "float32": 2.4e-7, "float16": 1e-3, "bfloat16": 8e-3}
@@ -95,6 +96,37 @@ def test_a_batch_norm_is_one_launch_each_way(plane: tuple[int, int]) -> None:
     agree("normalize", x, weight, bias, dims, 1e-5)
     mean, var = x.mean(dims, keepdims=True), x.var(dims, keepdims=True)
     agree("normalize_backward", grad, x, weight, mean, var, dims, 1e-5, factor=30)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("shape", [(5, 3, 33, 31), (150, 2, 7, 7), (4500, 2)])
+def test_a_batch_norm_of_few_long_channels_is_divided(
+    shape: tuple[int, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With means far from 0, of which sums of squares would leave nothing, and in every order of threads."""
+    monkeypatch.setattr(normalization, "_PART", 150)
+    device, dims, channels = CuPy(), (0, *range(2, len(shape))), (shape[1], *[1] * (len(shape) - 2))
+    x, grad = drawn(shape, "float64") + 300.0, drawn(shape, "float64", 1)
+    given = [a.astype(dtype_of(dtype)) for a in (x, drawn(channels, "float64", 2), drawn(channels, "float64", 3), grad)]
+    x, weight, bias, grad = (a.astype(np.float64) for a in given)
+    mean, var = x.mean(dims, keepdims=True), x.var(dims, keepdims=True)
+    moments = [a.astype(dtype_of(dtype)) for a in (mean, var)]
+    want = [*NumPy().normalize(x, weight, bias, dims, 1e-5)]
+    want += NumPy().normalize_backward(grad, x, weight, *[a.astype(np.float64) for a in moments], dims, 1e-5)
+    found = []
+    for order in simulator.ORDERS:
+        xs = [device.from_numpy(a) for a in (*given, *moments)]
+        with simulator.order(order), simulator.watched() as journal:
+            results = [*device.normalize(*xs[:3], dims, 1e-5)]
+            results += device.normalize_backward(xs[3], *xs[:2], *xs[4:], dims, 1e-5)
+        found.append([device.to_numpy(a) for a in results])
+        assert len(journal.launches) == 4
+        assert all(name.startswith("burnpy_batch_norm") for name in journal.launches)
+    close = {"float64": 1e-10, "float32": 1e-4, "bfloat16": 0.02}[dtype]
+    for k, (a, b) in enumerate(zip(found[0], want, strict=True)):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a.astype(np.float64), b, rtol=close, atol=close * np.abs(b).max(), err_msg=str(k))
+        assert all(a.tobytes() == other[k].tobytes() for other in found[1:])
 
 
 def test_special_values_pass_through() -> None:

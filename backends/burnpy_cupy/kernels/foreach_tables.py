@@ -24,6 +24,8 @@ from burnpy_cupy.kernels.launcher import Launch, launcher
 PART = 4096
 """The number of elements of a part of an array, which one block computes."""
 THREADS = 256
+SUMMED = 2048
+"""The number of parts whose sums one block adds up, before one block adds these up."""
 _SIZE, _ADDRESS, _IS_CONTIGUOUS = attrgetter("size"), attrgetter("data.ptr"), attrgetter("_c_contiguous")
 _PARAMETERS = 4000
 """The bytes that a table may take; a kernel has a few numbers besides."""
@@ -215,17 +217,28 @@ extern "C" __global__ __launch_bounds__({THREADS}) void burnpy_norm_parts(
 }}
 """
 _ROOT = f"""
-__device__ void burnpy_norm(const double* const parts, const long long begin, const long long end, R* const out) {{
-  double sums[3] = {{0, 0, 0}};
+__device__ void burnpy_gather(const double* parts, const long long begin, const long long end, double* sums) {{
   for (long long at = begin + threadIdx.x; at < end; at += blockDim.x)
     for (int k = 0; k < 3; k++)
       sums[k] = KIND == 0 ? maximum_of(sums[k], parts[at * 3 + k]) : sums[k] + parts[at * 3 + k];
+}}
+__device__ void burnpy_norm(const double* const parts, const long long begin, const long long end, R* const out) {{
+  double sums[3] = {{0, 0, 0}};
+  burnpy_gather(parts, begin, end, sums);
   burnpy_all(sums);
   if (threadIdx.x) return;
   double norm = KIND == 2 ? sqrt(sums[0]) : sums[0];
   if (sums[1] > 0) norm = sqrt(sums[1] + (norm * {_DOWN}) * (norm * {_DOWN})) / {_DOWN};
   else if (sums[2] > 0 && !(norm > {_SMALL} * 1e8)) norm = sqrt(sums[2] + (norm * {_UP}) * (norm * {_UP})) / {_UP};
   *out = (R)norm;
+}}
+extern "C" __global__ __launch_bounds__({THREADS}) void burnpy_norm_sums(
+  const double* const parts, const long long count, double* const out) {{
+  double sums[3] = {{0, 0, 0}};
+  const long long each = (count + gridDim.x - 1) / gridDim.x, start = blockIdx.x * each;
+  burnpy_gather(parts, start, start + each < count ? start + each : count, sums);
+  burnpy_all(sums);
+  if (threadIdx.x < 3) out[blockIdx.x * 3LL + threadIdx.x] = sums[threadIdx.x];
 }}
 extern "C" __global__ __launch_bounds__({THREADS}) void burnpy_total_norm(
   const double* const parts, const long long count, R* const out) {{
@@ -243,6 +256,7 @@ class NormKernels(NamedTuple):
     """The kernels of norms: of parts of arrays, then of these norms for each array, or for all arrays."""
 
     parts: Any
+    sums: Any  #: of parts, where these are many
     each: Any
     total: Any
 
@@ -267,7 +281,9 @@ def norm_kernels(xp: Any, p: float, dtype: DType, result: DType) -> NormKernels:
         return xp.RawKernel(text, name, OPTIONS)
 
     each, total = kernel(_ROOT, "burnpy_each_norm", result), kernel(_ROOT, "burnpy_total_norm", result)
-    return NormKernels(kernel(_PARTS, "burnpy_norm_parts", dtype), each, total)
+    return NormKernels(
+        kernel(_PARTS, "burnpy_norm_parts", dtype), kernel(_ROOT, "burnpy_norm_sums", result), each, total
+    )
 
 
 def run_norms(xp: Any, xs: Sequence[Any], p: float, each: bool) -> Any:
@@ -299,12 +315,19 @@ def run_norms(xp: Any, xs: Sequence[Any], p: float, each: bool) -> Any:
             by_row = table_launches(xp, kernels.each, "QQ", lists, positions, by_rows=True)
             for begin, (_, launch, addresses) in zip(starts, by_row, strict=True):
                 launch(begin, out.data.ptr, *addresses)
-    if not each:
-        _total(xp, xp.cuda.runtime.getDevice(), of_dtypes[0][0].total)(parts.data.ptr, count, out.data.ptr)
+    if each:
+        return out
+    kernels, device = of_dtypes[0][0], xp.cuda.runtime.getDevice()
+    if count > SUMMED:
+        blocks = -(-count // SUMMED)
+        sums = xp.ndarray((blocks, 3), float64)
+        _adding(xp, device, kernels.sums, blocks)(parts.data.ptr, count, sums.data.ptr)
+        parts, count = sums, blocks
+    _adding(xp, device, kernels.total, 1)(parts.data.ptr, count, out.data.ptr)
     return out
 
 
-@cache
-def _total(xp: Any, device: int, kernel: Any) -> Launch:
-    """Return the launch of the norm of all parts, given them, their number and the result."""
-    return launcher(xp, kernel, (1, 1), (THREADS, 1), "QqQ")
+@lru_cache(256)
+def _adding(xp: Any, device: int, kernel: Any, blocks: int) -> Launch:
+    """Return the launch of blocks that add up parts, given these, their number and the result."""
+    return launcher(xp, kernel, (blocks, 1), (THREADS, 1), "QqQ")

@@ -1,19 +1,28 @@
-"""Normalization, its gradients and running statistics, as programs."""
+"""Normalization, its gradients and running statistics, as programs; a batch norm of few channels is divided.
+
+A program computes each channel by one block, which is few blocks for a batch norm. So where channels are few and long,
+blocks first add up parts of them: means and sums of squared deviations, or the sums that gradients need. Then as many
+blocks combine the parts of their channel, all in the same order, and compute their elements.
+
+Source: Chan, Golub and LeVeque, Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979.
+"""
 
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from burnpy.backend.dtypes import float32
-from burnpy.backend.primitives import Dims, Shape
+from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.kernel import CuPyPrograms
 from burnpy_cupy.kernels.launch import Kernel
-from burnpy_cupy.kernels.library import SUM, SUM_TYPE, Kernels
+from burnpy_cupy.kernels.launcher import Launch, launcher
+from burnpy_cupy.kernels.library import SUM, SUM_TYPE, Kernels, Raw
 from burnpy_cupy.kernels.row_geometry import Geometry, along
 
 _COUNT = "llrint(static_cast<double>(total{}[last]))"
@@ -49,6 +58,132 @@ NORMALIZATION = {
 }
 _FULL, _ROW, _COLUMN = "full", "row", "column"
 
+_THREADS = 256
+_CHANNELS = 264
+"""The number of channels from which on a block for each keeps a GPU busy."""
+_PART = 2048
+"""The least number of elements of a part."""
+_PARTS = 32
+"""The most parts of a channel: a warp combines them."""
+_CHANNEL = f"""
+struct Sizes {{ long long members, channels, plane, length; }};  // of x, and the elements of a part
+
+// Goes through the elements of the part of a channel, which lie in planes.
+struct Elements {{
+  long long at, end, place, skip;
+  int rest, plane, by_plane, by_rest;
+  __device__ Elements(const Sizes& sizes) {{
+    const long long begin = blockIdx.y * sizes.length, count = sizes.members * sizes.plane;
+    end = begin + sizes.length < count ? begin + sizes.length : count;
+    at = begin + threadIdx.x, plane = sizes.plane, skip = sizes.channels * sizes.plane;
+    rest = at % plane, place = at / plane * skip + blockIdx.x * sizes.plane + rest;
+    by_rest = {_THREADS} % plane, by_plane = {_THREADS} / plane;
+  }}
+  __device__ bool more() const {{ return at < end; }}
+  __device__ void next() {{
+    at += {_THREADS}, rest += by_rest, place += by_plane * skip + by_rest;
+    if (rest >= plane) rest -= plane, place += skip - plane;
+  }}
+}};
+
+__device__ S warp_total(S x) {{
+  for (int apart = 16; apart > 0; apart /= 2) x += __shfl_xor_sync(0xffffffff, x, apart);
+  return x;
+}}
+__device__ S block_total(S x) {{
+  __shared__ S warps[{_THREADS} / 32];
+  x = warp_total(x);
+  __syncthreads();  // until the last total is read
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
+  __syncthreads();
+  S sum = 0;
+  for (int k = 0; k < {_THREADS} / 32; k++) sum += warps[k];
+  return sum;
+}}
+// The sum of a number of each part of the channel.
+__device__ S combined(const S* parts, int which) {{
+  const int lane = threadIdx.x % 32;
+  const long long at = (static_cast<long long>(which) * gridDim.x + blockIdx.x) * gridDim.y + lane;
+  return warp_total(lane < gridDim.y ? parts[at] : S(0));
+}}
+__device__ void keep(S* parts, int which, S x) {{
+  if (threadIdx.x == 0) parts[(static_cast<long long>(which) * gridDim.x + blockIdx.x) * gridDim.y + blockIdx.y] = x;
+}}
+"""
+_BOUNDS = f'extern "C" __global__ __launch_bounds__({_THREADS}) void'
+_SUMS = f"""
+{_CHANNEL}
+{_BOUNDS} burnpy_batch_norm_sums(const T* x, S* parts, Sizes sizes) {{
+  S sum = 0, squares = 0;
+  for (Elements e(sizes); e.more(); e.next()) sum += static_cast<S>(x[e.place]);
+  const Elements first(sizes);
+  const S count = static_cast<S>(first.end - blockIdx.y * sizes.length);
+  sum = block_total(sum);
+  const S mean = sum / count;
+  for (Elements e(sizes); e.more(); e.next()) {{
+    const S apart = static_cast<S>(x[e.place]) - mean;
+    squares = fma(apart, apart, squares);
+  }}
+  keep(parts, 0, sum), keep(parts, 1, block_total(squares));
+}}
+"""
+_NORMALIZED = f"""
+{_CHANNEL}
+{_BOUNDS} burnpy_batch_norm(const T* x, const T* weight, const T* bias, const S* parts, T* out, T* mean, T* var,
+                            double eps, Sizes sizes) {{
+  const S count = static_cast<S>(sizes.members * sizes.plane), middle = combined(parts, 0) / count;
+  const int lane = threadIdx.x % 32, channel = blockIdx.x;
+  S apart = 0;  // of the mean of a part from that of all
+  if (lane < gridDim.y) {{
+    const long long left = sizes.members * sizes.plane - lane * sizes.length;
+    const S of_part = static_cast<S>(left < sizes.length ? left : sizes.length);
+    apart = parts[static_cast<long long>(channel) * gridDim.y + lane] / of_part - middle;
+    apart *= apart * of_part;
+  }}
+  const S spread = (combined(parts, 1) + warp_total(apart)) / count;
+  const S scale = S(1) / sqrt(spread + static_cast<S>(eps));
+  const S factor = static_cast<S>(weight[channel]), added = static_cast<S>(bias[channel]);
+  for (Elements e(sizes); e.more(); e.next())
+    out[e.place] = T((static_cast<S>(x[e.place]) - middle) * scale * factor + added);
+  if (blockIdx.y == 0 && threadIdx.x == 0) mean[channel] = T(middle), var[channel] = T(spread);
+}}
+"""
+_GRADIENT_SUMS = f"""
+{_CHANNEL}
+{_BOUNDS} burnpy_batch_norm_gradient_sums(const T* grad, const T* x, const T* mean, S* parts, Sizes sizes) {{
+  const S middle = static_cast<S>(mean[blockIdx.x]);
+  S sum = 0, product = 0;
+  for (Elements e(sizes); e.more(); e.next()) {{
+    const S g = static_cast<S>(grad[e.place]);
+    sum += g, product = fma(g, static_cast<S>(x[e.place]) - middle, product);
+  }}
+  keep(parts, 0, block_total(sum)), keep(parts, 1, block_total(product));
+}}
+"""
+_GRADIENT = f"""
+{_CHANNEL}
+{_BOUNDS} burnpy_batch_norm_gradient(const T* grad, const T* x, const T* weight, const T* mean, const T* var,
+                                     const S* parts, T* by_x, T* by_weight, T* by_bias, double eps, Sizes sizes) {{
+  const int channel = blockIdx.x;
+  const S count = static_cast<S>(sizes.members * sizes.plane), middle = static_cast<S>(mean[channel]);
+  const S scale = S(1) / sqrt(static_cast<S>(var[channel]) + static_cast<S>(eps));
+  const S sum = combined(parts, 0), product = combined(parts, 1) * scale;  // of grad, and of grad · normal
+  const S factor = static_cast<S>(weight[channel]) * scale;
+  for (Elements e(sizes); e.more(); e.next()) {{
+    const S normal = (static_cast<S>(x[e.place]) - middle) * scale;
+    by_x[e.place] = T((static_cast<S>(grad[e.place]) - sum / count - normal * (product / count)) * factor);
+  }}
+  if (blockIdx.y == 0 && threadIdx.x == 0) by_weight[channel] = T(product), by_bias[channel] = T(sum);
+}}
+"""
+BATCH_NORM = {
+    "burnpy_batch_norm_sums": Raw(_SUMS),
+    "burnpy_batch_norm": Raw(_NORMALIZED),
+    "burnpy_batch_norm_gradient_sums": Raw(_GRADIENT_SUMS),
+    "burnpy_batch_norm_gradient": Raw(_GRADIENT),
+}
+"""The two kernels of a batch norm and of its gradient, for arrays of T and sums of S."""
+
 
 class CuPyNormalization(CuPyPrograms):
     """Normalization of rows, or of groups of dimensions, and running statistics."""
@@ -56,6 +191,8 @@ class CuPyNormalization(CuPyPrograms):
     _kernels: Kernels
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
+        if _is_divided(dims, (x,), (weight, bias)):
+            return self._call(_batch_norm, self, x, weight, bias, eps)  # type: ignore[no-any-return]  # as it returns
         chosen = self._normalizing_kernel("normalize", (x,), (weight, bias), (), dims, eps)
         if chosen is None:
             return super().normalize(x, weight, bias, dims, eps)
@@ -66,6 +203,8 @@ class CuPyNormalization(CuPyPrograms):
     def normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
+        if _is_divided(dims, (grad, x), (weight, mean, var)):
+            return self._call(_batch_norm_gradient, self, grad, x, weight, mean, var, eps)  # type: ignore[no-any-return]  # as it returns
         chosen = self._normalizing_kernel("normalize_backward", (grad, x), (weight,), (mean, var), dims, eps)
         if chosen is None:
             return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
@@ -170,3 +309,58 @@ def _layout(
 def _small(shape: Shape, dims: Dims) -> Shape:
     """Return a shape with dims of size 1."""
     return tuple([1 if d in dims else n for d, n in enumerate(shape)])
+
+
+def _is_divided(dims: Dims, full: tuple[Any, ...], channels: tuple[Any, ...]) -> bool:
+    """Return whether a normalization is a batch norm of few, long channels, of arrays that lie in row-major order."""
+    shape, dtype = full[0].shape, full[0].dtype
+    if len(shape) < 2 or dims != (0, *range(2, len(shape))) or not 0 < shape[1] < _CHANNELS:
+        return False
+    if math.prod(shape) < 2 * _PART * shape[1]:
+        return False
+    if any(x.dtype is not dtype or not x._c_contiguous for x in (*full, *channels)):
+        return False
+    of_channels = (shape[1], *(1,) * (len(shape) - 2))
+    return all(x.shape == shape for x in full) and all(x.shape[1 - len(shape) :] == of_channels for x in channels)
+
+
+def _batch_norm(b: CuPyNormalization, x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+    sums, normalized, parts = _divided(
+        b, x.shape, x.dtype, ("burnpy_batch_norm_sums", "burnpy_batch_norm"), "2Q", "7Qd"
+    )
+    held, out = b.xp.ndarray(*parts), b.xp.ndarray(x.shape, x.dtype)
+    shape = (1, x.shape[1], *(1,) * (x.ndim - 2))
+    mean, var = b.xp.ndarray(shape, x.dtype), b.xp.ndarray(shape, x.dtype)
+    sums(x.data.ptr, held.data.ptr)
+    normalized(*[a.data.ptr for a in (x, weight, bias, held, out, mean, var)], eps)
+    return out, mean, var
+
+
+def _batch_norm_gradient(
+    b: CuPyNormalization, grad: Any, x: Any, weight: Any, mean: Any, var: Any, eps: float
+) -> tuple[Any, Any, Any]:
+    names = ("burnpy_batch_norm_gradient_sums", "burnpy_batch_norm_gradient")
+    sums, gradient, parts = _divided(b, x.shape, x.dtype, names, "4Q", "9Qd")
+    held, by_x = b.xp.ndarray(*parts), b.xp.ndarray(x.shape, x.dtype)
+    by_weight, by_bias = b.xp.ndarray(weight.shape, x.dtype), b.xp.ndarray(weight.shape, x.dtype)
+    sums(*[a.data.ptr for a in (grad, x, mean, held)])
+    gradient(*[a.data.ptr for a in (grad, x, weight, mean, var, held, by_x, by_weight, by_bias)], eps)
+    return by_x, by_weight, by_bias
+
+
+@lru_cache(1024)
+def _divided(
+    b: CuPyNormalization, shape: Shape, dtype: DType, names: tuple[str, str], first: str, second: str
+) -> tuple[Launch, Launch, tuple[Shape, DType]]:
+    """Return the launches of two kernels, and the shape and dtype of the memory of the parts' sums."""
+    wide, channels = float32 if is_half(dtype) else dtype, shape[1]
+    count = math.prod(shape) // channels
+    most = min(_PARTS, -(-2 * _CHANNELS // channels), count // _PART)
+    length = -(-count // most)
+    parts = -(-count // length)
+    sizes = struct.pack("=4q", shape[0], channels, math.prod(shape[2:]), length)
+    launches = [
+        launcher(b.xp, b._kernels.typed(name, T=dtype, S=wide), (channels, parts), (_THREADS, 1), given, sizes)
+        for name, given in zip(names, (first, second), strict=True)
+    ]
+    return launches[0], launches[1], ((2, channels, parts), wide)
