@@ -105,14 +105,16 @@ def test_a_batch_norm_of_few_long_channels_is_divided(
 ) -> None:
     """With means far from 0, of which sums of squares would leave nothing, and in every order of threads."""
     monkeypatch.setattr(normalization, "_PART", 150)
-    device, dims, channels = CuPy(), (0, *range(2, len(shape))), (shape[1], *[1] * (len(shape) - 2))
+    dims, channels = (0, *range(2, len(shape))), (shape[1], *[1] * (len(shape) - 2))
+    device: Any = CuPy()
+    host: Any = NumPy()
     x, grad = drawn(shape, "float64") + 300.0, drawn(shape, "float64", 1)
     given = [a.astype(dtype_of(dtype)) for a in (x, drawn(channels, "float64", 2), drawn(channels, "float64", 3), grad)]
     x, weight, bias, grad = (a.astype(np.float64) for a in given)
     mean, var = x.mean(dims, keepdims=True), x.var(dims, keepdims=True)
     moments = [a.astype(dtype_of(dtype)) for a in (mean, var)]
-    want = [*NumPy().normalize(x, weight, bias, dims, 1e-5)]
-    want += NumPy().normalize_backward(grad, x, weight, *[a.astype(np.float64) for a in moments], dims, 1e-5)
+    want = [*host.normalize(x, weight, bias, dims, 1e-5)]
+    want += host.normalize_backward(grad, x, weight, *[a.astype(np.float64) for a in moments], dims, 1e-5)
     found = []
     for order in simulator.ORDERS:
         xs = [device.from_numpy(a) for a in (*given, *moments)]
