@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,9 @@ simulator.require()
 
 from benchmarks.gpu.__main__ import PARTS  # noqa: E402  # they load CuPy
 from benchmarks.gpu.timing import REHEARSAL  # noqa: E402
+from burnpy.backend import CuPy  # noqa: E402
 from burnpy.environment import report  # noqa: E402
+from tests.hostcuda import gpu, roofline  # noqa: E402
 from tests.hostcuda.gpu_checks import CHECKS  # noqa: E402
 from tests.hostcuda.host_time import STEPS, times  # noqa: E402
 
@@ -40,3 +43,21 @@ def test_benchmarks(part: str) -> None:
         reasons = [cell for line in section.lines for cell in line.cells.values() if isinstance(cell, str)]
         assert not reasons, section.title
         assert all(line.cells["burnpy" if "burnpy" in section.columns else "CuPy"] for line in section.lines)
+
+
+def test_the_roofline_of_a_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer of 3 × 3 of a ResNet-50 fills an H100 in all three problems, as far as the model knows."""
+    monkeypatch.setattr(roofline, "LAYERS", ((128, 128, 3, 1, 28),))
+    found = [*roofline.convolutions(CuPy(), "bfloat16")]
+    assert len(found) == 3
+    assert all(0.4 < each.share <= 1.0 and each.resident >= 2 for each in found), found
+
+
+def test_a_step_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
+    program = "import time; print('tests/a.py::test_b ', flush=True); time.sleep(60)"
+    step = gpu.Step("hanging", 2.0, ["-c", program], processes=2)
+    told = gpu.run(0, step, tmp_path, 60.0, rehearse=False)
+    assert told.startswith("was not done in time")
+    assert told.count("did not end: tests/a.py::test_b") == 2
+    assert gpu.run(1, step._replace(needs="absent-package"), tmp_path, 60.0, rehearse=False).startswith("left out")
+    assert gpu.run(2, step, tmp_path, 5.0, rehearse=False) == "left out, as no time is left"

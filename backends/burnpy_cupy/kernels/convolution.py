@@ -101,10 +101,14 @@ Where = tuple[Pair, Pair, Pair]
 _FEW, _SEVERAL, _SHARING = 16, 64, 4
 """The limits of `_is_direct`. They were not measured on a GPU."""
 _THREADS = 256
-_BLOCKS = 264
-"""The number of blocks from which on a GPU is busy, as far as tiles can be smaller and sums divided."""
-_SHORTEST = 2048
-"""The least number of pixels whose products a block adds up."""
+_PROCESSORS = 132
+"""The multiprocessors among which blocks are divided evenly, those of an H100. Sums are divided alike on every GPU."""
+_RATES = {(128, 128): 1.0, (64, 128): 0.9, (64, 64): 0.75}
+"""The tiles, and about how fast they are: the larger they are, the less they read. They were not measured on a GPU."""
+_ALONE = 0.7
+"""About the rate of a multiprocessor with one block in place of two."""
+_SHORTEST, _MOST_PARTS = 512, 256
+"""The least number of pixels whose products a block adds up, and the most parts of such a sum."""
 _MOST_PIXELS = (1 << 31) - (1 << 16)
 """The most pixels of a launch, which counts them in 32 bits."""
 
@@ -353,8 +357,7 @@ def _weight_launch(
     else:
         tile = (128, 64) if cores and rows > 64 else (64, 64 if columns <= 64 else 128)
         tiles, depth = -(-rows // tile[0]) * -(-columns // tile[1]), 64 // _width(dtype, cores)
-        parts = max(1, min(_BLOCKS // (tiles * groups), pixels // _SHORTEST))
-        length = -(-pixels // (parts * depth)) * depth
+        length = -(-pixels // (_parts(tiles * groups, pixels) * depth)) * depth
         splits = -(-pixels // length)
         geometry = _geometry(axes, shape, strides, dtype, groups, sizes | {"splits": splits, "length": length})
         name, blocks = "burnpy_conv_weight", (tiles, groups * splits)
@@ -368,12 +371,24 @@ def _width(dtype: DType, cores: bool) -> int:
 
 
 def _tile(rows: int, pixels: int, groups: int, cores: bool) -> tuple[int, int]:
-    """Return the rows and columns of a tile: the largest that leaves a GPU enough blocks, and has registers."""
-    for high, wide in ((128, 128), (64, 128)):
-        fits = high == 64 or (cores and rows > 64)
-        if fits and groups * -(-rows // high) * -(-pixels // wide) >= _BLOCKS:
-            return high, wide
-    return 64, 64
+    """Return the rows and columns of the tiles that take the least time; larger ones have registers on tensor cores."""
+
+    def time(tile: tuple[int, int]) -> float:
+        blocks = groups * -(-rows // tile[0]) * -(-pixels // tile[1])
+        return -(-blocks // _PROCESSORS) * tile[0] * tile[1] / _RATES[tile]
+
+    return min([tile for tile in _RATES if cores or tile[0] == 64], key=time)
+
+
+def _parts(tiles: int, pixels: int) -> int:
+    """Return in how many parts to add up products of all pixels, for so many tiles."""
+
+    def time(parts: int) -> float:
+        blocks = tiles * parts
+        rate = 1.0 if blocks >= 2 * _PROCESSORS else _ALONE
+        return -(-blocks // _PROCESSORS) / parts / rate * (1 + parts / 1024)  # as parts are written and read
+
+    return min(range(1, max(1, min(_MOST_PARTS, pixels // _SHORTEST)) + 1), key=time)
 
 
 def _geometry(

@@ -355,7 +355,7 @@ def _divided(
     """Return the launches of two kernels, and the shape and dtype of the memory of the parts' sums."""
     wide, channels = float32 if is_half(dtype) else dtype, shape[1]
     count = math.prod(shape) // channels
-    most = min(_PARTS, -(-2 * _CHANNELS // channels), count // _PART)
+    most = min(_PARTS, 2 * _CHANNELS // channels, count // _PART)
     length = -(-count // most)
     parts = -(-count // length)
     sizes = struct.pack("=4q", shape[0], channels, math.prod(shape[2:]), length)

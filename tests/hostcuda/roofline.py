@@ -1,0 +1,198 @@
+"""The share of a GPU's roofline that kernels can reach, from their shapes, registers and occupancy, without a GPU.
+
+    python -m tests.hostcuda.roofline [float32 tf32 bfloat16]
+
+It prints a line for each convolution of a ResNet-50, forward and backward, and for its batch norms. The least time is
+that of the useful floating-point operations at the peak, or of reading all arguments and writing all results once,
+whichever is longer. The model adds what launches lose: tiles that reach beyond the result, channels that do not fill a
+step, multiprocessors that get a block less than others, arguments that are read again, and what ``mma.sync`` lacks to
+the peak. It knows no latency, and of instructions only products: it is an upper bound. The blocks on a multiprocessor,
+which hide latency, are those whose registers and shared memory, as NVRTC's code takes them, fit.
+
+Sources: NVIDIA, H100 Tensor Core GPU Architecture; Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU
+Architecture via Microbenchmarking, 2024, for the rate of ``mma.sync``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import product
+from typing import Any, NamedTuple
+from unittest import mock
+
+from burnpy.backend.dtypes import dtype_of
+from tests.hostcuda import simulator
+from tests.hostcuda.cubin import Resources
+
+MULTIPROCESSORS, ARCHITECTURE, BANDWIDTH = 132, 90, 3.35e12
+REGISTERS, SHARED, THREADS = 1 << 16, 227 << 10, 2048
+"""Of a multiprocessor."""
+PEAKS = {"float32": 67e12, "tf32": 494e12, "bfloat16": 989e12}
+"""The floating-point operations in a second: of ordinary cores for float32, of tensor cores for the others."""
+REACHED = {"float32": 1.0, "tf32": 0.63, "bfloat16": 0.63}
+"""The share of the peak that the instructions reach."""
+BATCH = 64
+LAYERS = (
+    *((3, 64, 7, 2, 224), (64, 64, 1, 1, 56), (64, 64, 3, 1, 56), (64, 256, 1, 1, 56), (256, 128, 1, 1, 56)),
+    *((128, 128, 3, 2, 56), (128, 128, 3, 1, 28), (512, 128, 1, 1, 28), (256, 256, 3, 1, 14), (1024, 256, 1, 1, 14)),
+    *((256, 1024, 1, 1, 14), (512, 512, 3, 1, 7), (512, 2048, 1, 1, 7)),
+)
+"""Convolutions of a ResNet-50: channels, results, the side of the kernel, the stride, and the side of the image."""
+NORMS = ((64, 112), (64, 56), (256, 56))
+"""Its batch norms that are divided among blocks: channels, and the side of the image."""
+
+
+class Prepared(NamedTuple):
+    """A launch: the source of its kernel, its blocks, the threads of a block, and its last argument."""
+
+    source: str
+    blocks: int
+    threads: int
+    rest: bytes
+
+
+class Estimate(NamedTuple):
+    """The times of an operation in seconds, and its first launch."""
+
+    name: str
+    blocks: int
+    resident: int  #: blocks on a multiprocessor
+    registers: int
+    least: float
+    modelled: float
+
+    @property
+    def share(self) -> float:
+        """The share of the roofline."""
+        return self.least / self.modelled
+
+
+def prepared(module: Any, function: Any, *args: Any) -> list[Prepared]:
+    """Return the launches that a function of a module prepares, which are not launched."""
+    found: list[Prepared] = []
+
+    def prepare(xp: Any, kernel: Any, grid: Any, block: Any, given: str, rest: bytes) -> None:
+        found.append(Prepared(kernel.code, grid[0] * grid[1], block[0], rest))
+
+    with mock.patch.object(module, "launcher", prepare):
+        function.__wrapped__(*args)
+    return found
+
+
+@cache
+def resources(source: str) -> Resources:
+    """Return what NVRTC's code of a kernel takes."""
+    command = [sys.executable, "-m", "tests.hostcuda.nvrtc", str(ARCHITECTURE)]
+    done = subprocess.run(command, input=json.dumps([source]), capture_output=True, text=True, check=True)
+    return Resources(*json.loads(done.stdout)[0])
+
+
+def resident(launch: Prepared) -> int:
+    """Return how many blocks a multiprocessor holds."""
+    kernel = resources(launch.source)
+    registers = launch.threads // 32 * -(-32 * kernel.registers // 256) * 256
+    return min(REGISTERS // registers, SHARED // (kernel.shared + 1024), THREADS // launch.threads)
+
+
+def filled(launch: Prepared) -> float:
+    """Return the share of the time in which multiprocessors are busy, if each gets as many blocks as it can."""
+    return launch.blocks / (MULTIPROCESSORS * -(-launch.blocks // MULTIPROCESSORS))
+
+
+def products(launch: Prepared) -> float:
+    """Return the floating-point operations of a convolution's tiles, those that are thrown away included."""
+    from burnpy_cupy.kernels.convolution_tiles import SIZES
+
+    sizes = dict(zip(SIZES, struct.unpack(f"={len(SIZES)}q", launch.rest[-8 * len(SIZES) :]), strict=True))
+    rows, columns = (int(re.findall(rf"#define {name} (\d+)", launch.source)[0]) for name in ("ROWS", "COLUMNS"))
+    depth = 32 if "typedef bfloat16 T" in launch.source else 16
+    return float(2 * launch.blocks * rows * columns * (sizes["length"] or sizes["steps"] * depth))
+
+
+def estimate(
+    name: str, precision: str, launches: list[Prepared], useful: float, least_bytes: float, moved: float
+) -> Estimate:
+    """Return the times of an operation of so many useful operations and bytes, of which the launches move more."""
+    peak = PEAKS[precision]
+    computing = sum([products(each) / (peak * REACHED[precision] * filled(each)) for each in launches if useful])
+    busy = sum([filled(each) / len(launches) for each in launches])
+    first = max(launches, key=lambda each: each.blocks)
+    least = max(useful / peak, least_bytes / BANDWIDTH)
+    modelled = max(computing, moved / (BANDWIDTH * busy))
+    return Estimate(name, first.blocks, resident(first), resources(first.source).registers, least, modelled)
+
+
+def convolutions(device: Any, precision: str) -> Iterator[Estimate]:
+    """Yield the estimates of the convolutions and of both gradients."""
+    from burnpy_cupy.kernels import convolution
+
+    dtype, cores = dtype_of(precision.replace("tf", "float")), precision != "float32"
+    for channels, results, kernel, stride, side in LAYERS:
+        count, padding = -(-side // stride), kernel // 2
+        image, out = (BATCH, channels, side, side), (BATCH, results, count, count)
+        steps = {shape: tuple([dtype.itemsize * math.prod(shape[d:]) for d in range(1, 5)]) for shape in (image, out)}
+        window = convolution._axis(count, kernel, stride, padding, 1)
+        phases = [*product(convolution._phases(side, kernel, stride, padding, 1), repeat=2)]
+        common = dtype, 1, False, cores
+        forward = (device, (window, window), image, steps[image], dtype, out, *common)
+        by_weight = (device, (window, window), image, steps[image], out, steps[out], 1, dtype, dtype, cores)
+        launches: dict[str, list[Prepared]] = {
+            "forward": prepared(convolution, convolution._launch, *forward),
+            "by input": [
+                each
+                for axes in phases
+                for each in prepared(
+                    convolution, convolution._launch, device, axes, out, steps[out], dtype, image, *common
+                )
+            ],
+            "by weight": prepared(convolution, convolution._weight_launch, *by_weight),
+        }
+        useful = 2.0 * math.prod(out) * channels * kernel * kernel
+        least = float(dtype.itemsize) * (math.prod(image) + math.prod(out) + results * channels * kernel * kernel)
+        for problem, found in launches.items():
+            name = f"{channels} to {results}, {kernel} × {kernel} / {stride}, {side} × {side}, {problem}"
+            yield estimate(name, precision, found, useful, least, least)
+
+
+def norms(device: Any, precision: str) -> Iterator[Estimate]:
+    """Yield the estimates of batch norms and their gradients, whose first launches read all that the second ones do."""
+    from burnpy_cupy.kernels import normalization
+
+    dtype = dtype_of(precision.replace("tf", "float"))
+    for channels, side in NORMS:
+        shape = (BATCH, channels, side, side)
+        size, rest = float(dtype.itemsize) * math.prod(shape), f"batch norm of {channels} channels, {side} × {side}"
+        for problem, names, arrays in (("", ("_sums", ""), 2), (", backward", ("_gradient_sums", "_gradient"), 3)):
+            kernels = tuple([f"burnpy_batch_norm{name}" for name in names])
+            found = prepared(normalization, normalization._divided, device, shape, dtype, kernels, "", "")
+            yield estimate(rest + problem, precision, found, 0.0, arrays * size, (2 * arrays - 1) * size)
+
+
+PARTS: tuple[Callable[[Any, str], Iterator[Estimate]], ...] = (convolutions, norms)
+
+
+def main(precisions: list[str]) -> None:
+    """Print a table for each precision."""
+    from burnpy.backend import CuPy
+
+    for precision in precisions or PEAKS:
+        print(
+            f"\n| {precision}, batch {BATCH} | blocks | on a multiprocessor | registers | least µs | model µs | share |"
+        )
+        print("| --- | --- | --- | --- | --- | --- | --- |")
+        for part in PARTS:
+            for each in part(CuPy(), precision):
+                times = f"{1e6 * each.least:.0f} | {1e6 * each.modelled:.0f} | {each.share:.0%}"
+                print(f"| {each.name} | {each.blocks} | {each.resident} | {each.registers} | {times} |", flush=True)
+
+
+if __name__ == "__main__":
+    simulator.load()
+    main(sys.argv[1:])
