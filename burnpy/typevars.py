@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
     from burnpy.nn.module import Module
+    from burnpy.tensor.tensor import ComplexTensor, Tensor
 
 B = TypeVar("B", bound="Backend")
 B2 = TypeVar("B2", bound="Backend")
@@ -29,3 +30,4 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 V = TypeVar("V")
+X = TypeVar("X", bound="Tensor[Any] | ComplexTensor[Any]")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from burnpy.tensor.host_data import DTypeLike
 from burnpy.tensor.linalg import floating
 from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import describe
-from burnpy.typevars import B
+from burnpy.typevars import B, X
 
 Norm: TypeAlias = Literal["backward", "ortho", "forward"]
 """The direction that divides by the number n of elements: the inverse one, each by √n, or the forward one."""
@@ -323,9 +323,6 @@ def transforming(x: Any) -> Any:
     return x._backend
 
 
-SignalT = TypeVar("SignalT", bound=Tensor[Any] | ComplexTensor[Any])
-
-
 @explained
 def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: B | type[B]) -> Tensor[B]:
     """Return the frequencies of `fft`, in cycles per unit of time: 0, 1, …, then the negative ones, over n d.
@@ -360,25 +357,25 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: 
 
 
 @explained
-def fftshift(x: SignalT, dim: int | Sequence[int] | None = None) -> SignalT:
+def fftshift(x: X, dim: int | Sequence[int] | None = None) -> X:
     """Move frequency 0 to the middle of some dimensions, by default of all.
 
     >>> fftshift(fftfreq(4, device=NumPy)).tolist()
     [-0.5, -0.25, 0.0, 0.25]
     """
-    out: SignalT = _shifted("fftshift", x, dim, 0)
+    out: X = _shifted("fftshift", x, dim, 0)
     return out
 
 
 @explained
-def ifftshift(x: SignalT, dim: int | Sequence[int] | None = None) -> SignalT:
+def ifftshift(x: X, dim: int | Sequence[int] | None = None) -> X:
     """Move frequency 0 back from the middle to the beginning: the inverse of `fftshift`.
 
     >>> from burnpy.fft import fftshift
     >>> ifftshift(fftshift(Tensor[NumPy].arange(0.0, 5.0))).tolist()
     [0.0, 1.0, 2.0, 3.0, 4.0]
     """
-    out: SignalT = _shifted("ifftshift", x, dim, 1)
+    out: X = _shifted("ifftshift", x, dim, 1)
     return out
 
 

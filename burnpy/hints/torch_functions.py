@@ -268,7 +268,7 @@ ormqr | burnpy.linalg.qr(x) | not yet in the form of reflectors
 svd | burnpy.linalg.svd(x) | with Vh, the transpose of V
 svd_lowrank | burnpy.linalg.svd(x) | not yet by random projections
 pca_lowrank | burnpy.linalg.svd(x) | not yet by random projections
-eig | burnpy.linalg.eigh(m) | of symmetric matrices; others have complex ones, which are not here yet
+eig | burnpy.linalg.eig(m) | whose results are complex; of symmetric matrices burnpy.linalg.eigh(m) has real ones
 symeig | burnpy.linalg.eigh(m)
 lu | burnpy.linalg.lu_factor(m) | or `burnpy.linalg.lu(m)` for P, L and U
 lu_solve | burnpy.linalg.lu_solve(*burnpy.linalg.lu_factor(m), m)

@@ -314,8 +314,6 @@ GeneralizedPareto | – | not yet
 """
 
 LINALG = """
-eig | eigh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
-eigvals | eigvalsh(x) | of symmetric matrices; of others they are complex, and there are no complex numbers
 ldl_factor | lu_factor(x) | not yet
 ldl_factor_ex | lu_factor(x) | not yet
 ldl_solve | lu_solve(*lu_factor(x), y) | not yet

@@ -1,8 +1,9 @@
 """Linear algebra of matrices (…, n, m) in batches, named as in ``torch.linalg``.
 
-All functions are differentiable twice, in reverse and forward mode. On NumPy LAPACK computes them, SciPy's for
-matrices of many rows where SciPy is installed, on CuPy cuSOLVER and cuBLAS; other backends copy to the host and back,
-unless they override the operation. float16 and bfloat16 are computed in float32. A matrix that is singular or not
+Matrices are floats or complex numbers, whose transposes are conjugate; what is real, such as singular values, is a
+`Tensor`. All functions are differentiable twice, in reverse and forward mode. On NumPy LAPACK computes them, SciPy's
+for matrices of many rows where SciPy is installed, on CuPy cuSOLVER and cuBLAS; other backends copy to the host and
+back, unless they override the operation. float16 and bfloat16 are computed in float32. A matrix that is singular or not
 positive definite where it must not be raises a `LinAlgError`, which names its place in the batch.
 
 >>> from burnpy import linalg
@@ -16,7 +17,9 @@ from burnpy.backend.lazy import attached
 
 _NAMES = {
     "burnpy.backend.errors": "LinAlgError",
-    "burnpy.linalg.decompositions": "LU Eigh LuFactor Qr Svd cholesky eigh eigvalsh lu lu_factor qr svd svdvals",
+    "burnpy.linalg.decompositions": (
+        "LU Eig Eigh LuFactor Qr Svd cholesky eig eigh eigvals eigvalsh lu lu_factor qr svd svdvals"
+    ),
     "burnpy.linalg.equations": (
         "LeastSquares cholesky_inverse cholesky_solve lstsq lu_solve pinv solve solve_triangular tensorinv tensorsolve"
     ),

@@ -3,12 +3,15 @@
 from burnpy.backend.errors import LinAlgError
 from burnpy.linalg.decompositions import (
     LU,
+    Eig,
     Eigh,
     LuFactor,
     Qr,
     Svd,
     cholesky,
+    eig,
     eigh,
+    eigvals,
     eigvalsh,
     lu,
     lu_factor,
@@ -57,6 +60,7 @@ from burnpy.linalg.reported_failures import (
 __all__ = [
     "LU",
     "CholeskyEx",
+    "Eig",
     "Eigh",
     "InvEx",
     "LeastSquares",
@@ -72,7 +76,9 @@ __all__ = [
     "cholesky_solve",
     "cond",
     "det",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "inv",
     "inv_ex",

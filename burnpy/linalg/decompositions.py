@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 from burnpy.backend.errors import ArgumentError
+from burnpy.backend.operations.adjoints import conjugated
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.linalg import matrices
-from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
-from burnpy.typevars import B, V
+from burnpy.typevars import B, R, V, X
 
 I = TypeVar("I")  # noqa: E741  # the ints beside the floats V
 
 
-class Eigh(NamedTuple, Generic[V]):
+class Eigh(NamedTuple, Generic[R, V]):
     """The result of `eigh`."""
 
-    eigenvalues: V
+    eigenvalues: R
     """Ascending, of shape (…, n)."""
     eigenvectors: V
     """The columns, orthonormal, of shape (…, n, n)."""
 
 
-class Svd(NamedTuple, Generic[V]):
+class Eig(NamedTuple, Generic[V]):
+    """The result of `eig`."""
+
+    eigenvalues: V
+    """In no order, of shape (…, n)."""
+    eigenvectors: V
+    """The columns, of length 1, of shape (…, n, n)."""
+
+
+class Svd(NamedTuple, Generic[V, R]):
     """The result of `svd`: x = U diag(S) Vh."""
 
     U: V
     """Orthonormal columns."""
-    S: V
+    S: R
     """The singular values, descending."""
     Vh: V
     """Orthonormal rows."""
@@ -64,12 +74,12 @@ class LuFactor(NamedTuple, Generic[V, I]):
 
 
 @explained
-def cholesky(x: Tensor[B], *, upper: bool = False) -> Tensor[B]:
-    """Compute the lower triangular L with L Lᵀ = x, for symmetric positive definite matrices.
+def cholesky(x: X, *, upper: bool = False) -> X:
+    """Compute the lower triangular L with L Lᵀ = x, for symmetric positive definite matrices; L Lᴴ, for Hermitian ones.
 
     Args:
         x: shape (…, n, n). Only the lower triangle is read; the gradient is symmetric.
-        upper: return Lᵀ.
+        upper: return Lᵀ, or Lᴴ.
 
     Raises:
         LinAlgError: a matrix is not positive definite; the message names which of the batch.
@@ -81,17 +91,21 @@ def cholesky(x: Tensor[B], *, upper: bool = False) -> Tensor[B]:
     [[3.0, 0.0], [1.0, 2.0]]
     """
     x = matrices("cholesky", x, square=True)
-    out = x._backend.cholesky(x._primitive)
-    return x._like(x._backend.mT(out) if upper else out)
+    out = x._like(x._backend.cholesky(x._primitive))
+    return conjugate_transposed(out) if upper else out
 
 
+@overload
+def eigh(x: Tensor[B], UPLO: Literal["L", "U"] = "L") -> Eigh[Tensor[B], Tensor[B]]: ...  # noqa: N803  # as below
+@overload
+def eigh(x: ComplexTensor[B], UPLO: Literal["L", "U"] = "L") -> Eigh[Tensor[B], ComplexTensor[B]]: ...  # noqa: N803  # as below
 @explained
-def eigh(x: Tensor[B], UPLO: Literal["L", "U"] = "L") -> Eigh[Tensor[B]]:  # noqa: N803  # NumPy's and PyTorch's name
-    """Eigenvalues and eigenvectors of symmetric matrices.
+def eigh(x: Any, UPLO: Literal["L", "U"] = "L") -> Eigh[Any, Any]:  # noqa: N803  # NumPy's and PyTorch's name
+    """Eigenvalues and eigenvectors of symmetric matrices, or of complex Hermitian ones, whose eigenvalues are real.
 
-    The sign of an eigenvector, and the basis of the eigenvectors of a repeated eigenvalue, are LAPACK's choice. Within
-    the space of a repeated eigenvalue vectors have derivative 0, by convention; symmetric functions of the eigenvalues
-    have their right gradient.
+    The sign of an eigenvector, of a complex one its factor of magnitude 1, and the basis of the eigenvectors of a
+    repeated eigenvalue, are LAPACK's choice. Within the space of a repeated eigenvalue vectors have derivative 0, by
+    convention; symmetric functions of the eigenvalues have their right gradient.
 
     Args:
         x: shape (…, n, n).
@@ -106,22 +120,59 @@ def eigh(x: Tensor[B], UPLO: Literal["L", "U"] = "L") -> Eigh[Tensor[B]]:  # noq
     """
     x = _lower("eigh", x, UPLO)
     values, vectors = x._backend.eigh(x._primitive)
-    return Eigh(x._like(values), x._like(vectors))
+    return Eigh(x._float(values), x._like(vectors))
 
 
 @explained
-def eigvalsh(x: Tensor[B], UPLO: Literal["L", "U"] = "L") -> Tensor[B]:  # noqa: N803  # as of eigh
-    """Eigenvalues of symmetric matrices, ascending, of shape (…, n); see `eigh`.
+def eigvalsh(x: Tensor[B] | ComplexTensor[B], UPLO: Literal["L", "U"] = "L") -> Tensor[B]:  # noqa: N803  # as of eigh
+    """Eigenvalues of symmetric or Hermitian matrices, ascending, of shape (…, n); see `eigh`.
 
     >>> eigvalsh(Tensor[NumPy].from_data([[3.0, 0.0], [0.0, -1.0]])).tolist()
     [-1.0, 3.0]
     """
     x = _lower("eigvalsh", x, UPLO)
-    return x._like(x._backend.eigvalsh(x._primitive))
+    return x._float(x._backend.eigvalsh(x._primitive))  # type: ignore[no-any-return]  # a Tensor
 
 
 @explained
-def svd(x: Tensor[B], full_matrices: bool = True) -> Svd[Tensor[B]]:
+def eig(x: Tensor[B] | ComplexTensor[B]) -> Eig[ComplexTensor[B]]:
+    """Eigenvalues and eigenvectors of square matrices, which are complex, of real matrices too.
+
+    The order of the eigenvalues, the factors of magnitude 1 of eigenvectors, and their basis for a repeated eigenvalue
+    are LAPACK's choice; what depends on it has no derivative. For symmetric matrices `eigh` is faster and more exact.
+
+    Args:
+        x: shape (…, n, n).
+
+    Raises:
+        LinAlgError: a matrix contains NaN or infinity.
+        ShapeError: the matrices are not square.
+
+    >>> eig(Tensor[NumPy].from_data([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues.imag.abs().tolist()
+    [1.0, 1.0]
+    """
+    z = _complex("eig", x)
+    values, vectors = z._backend.eig(z._primitive)
+    return Eig(z._like(values), z._like(vectors))
+
+
+@explained
+def eigvals(x: Tensor[B] | ComplexTensor[B]) -> ComplexTensor[B]:
+    """Eigenvalues of square matrices, complex, of shape (…, n), in no order; see `eig`.
+
+    >>> eigvals(Tensor[NumPy].from_data([[0.0, 4.0], [-1.0, 0.0]])).imag.abs().tolist()
+    [2.0, 2.0]
+    """
+    z = _complex("eigvals", x)
+    return z._like(z._backend.eigvals(z._primitive))  # type: ignore[no-any-return]  # a ComplexTensor
+
+
+@overload
+def svd(x: Tensor[B], full_matrices: bool = True) -> Svd[Tensor[B], Tensor[B]]: ...
+@overload
+def svd(x: ComplexTensor[B], full_matrices: bool = True) -> Svd[ComplexTensor[B], Tensor[B]]: ...
+@explained
+def svd(x: Any, full_matrices: bool = True) -> Svd[Any, Any]:
     """Compute the singular value decomposition x = U diag(S) Vh.
 
     The signs of singular vectors, and their basis for a repeated singular value, are LAPACK's choice; what depends on
@@ -140,22 +191,22 @@ def svd(x: Tensor[B], full_matrices: bool = True) -> Svd[Tensor[B]]:
     """
     x = matrices("svd", x)
     u, s, vh = x._backend.svd(x._primitive, bool(full_matrices))
-    return Svd(x._like(u), x._like(s), x._like(vh))
+    return Svd(x._like(u), x._float(s), x._like(vh))
 
 
 @explained
-def svdvals(x: Tensor[B]) -> Tensor[B]:
+def svdvals(x: Tensor[B] | ComplexTensor[B]) -> Tensor[B]:
     """Compute the singular values, descending, of shape (…, min(m, n)); see `svd`.
 
     >>> svdvals(Tensor[NumPy].from_data([[0.0, 2.0], [1.0, 0.0]])).tolist()
     [2.0, 1.0]
     """
     x = matrices("svdvals", x)
-    return x._like(x._backend.svdvals(x._primitive))
+    return x._float(x._backend.svdvals(x._primitive))  # type: ignore[no-any-return]  # a Tensor
 
 
 @explained
-def qr(x: Tensor[B], mode: Literal["reduced", "complete", "r"] = "reduced") -> Qr[Tensor[B]]:
+def qr(x: X, mode: Literal["reduced", "complete", "r"] = "reduced") -> Qr[X]:
     """Compute the QR decomposition x = Q R, with orthonormal columns Q and upper triangular R.
 
     Args:
@@ -176,8 +227,12 @@ def qr(x: Tensor[B], mode: Literal["reduced", "complete", "r"] = "reduced") -> Q
     return Qr(x._like(q), x._like(r))
 
 
+@overload
+def lu_factor(x: Tensor[B]) -> LuFactor[Tensor[B], IntTensor[B]]: ...
+@overload
+def lu_factor(x: ComplexTensor[B]) -> LuFactor[ComplexTensor[B], IntTensor[B]]: ...
 @explained
-def lu_factor(x: Tensor[B]) -> LuFactor[Tensor[B], IntTensor[B]]:
+def lu_factor(x: Any) -> LuFactor[Any, Any]:
     """Compute the LU decomposition with partial pivoting, in the form that `lu_solve` takes.
 
     Args:
@@ -195,7 +250,7 @@ def lu_factor(x: Tensor[B]) -> LuFactor[Tensor[B], IntTensor[B]]:
 
 
 @explained
-def lu(x: Tensor[B]) -> LU[Tensor[B]]:
+def lu(x: X) -> LU[X]:
     """Compute the LU decomposition with partial pivoting, x = P L U.
 
     Args:
@@ -217,15 +272,26 @@ def lu(x: Tensor[B]) -> LU[Tensor[B]]:
     places = d.reshape(order, (*order.shape[:-1], 1, rows))
     permutation = d.eq(d.reshape(d.arange(0, rows, 1, order.dtype), (rows, 1)), places)
     return LU(
-        x._like(b.to_float(permutation, x.dtype)),
+        x._like(b.where(permutation, b.full(permutation.shape, 1.0, x.dtype), 0.0)),
         x._like(b.add(b.tril(lower, -1), b.eye(rows, k, x.dtype))),
         x._like(b.triu(upper, 0)),
     )
 
 
-def _lower(operation: str, x: Tensor[B], uplo: str) -> Tensor[B]:
+def conjugate_transposed(x: X) -> X:
+    """Return the transposes of matrices, which of complex ones are conjugate."""
+    b: Any = x._backend
+    return x._like(b.mT(conjugated(b, x._primitive)))
+
+
+def _complex(operation: str, x: Any) -> Any:
+    """Return square matrices as complex ones."""
+    return matrices(operation, x, square=True).complex()
+
+
+def _lower(operation: str, x: Any, uplo: str) -> Any:
     """Return matrices whose lower triangle holds the triangle ``uplo`` of x."""
     x = matrices(operation, x, square=True)
     if uplo not in ("L", "U"):
         raise ArgumentError(f'{operation}() got UPLO={describe(uplo)}; expected "L" or "U"')
-    return x if uplo == "L" else x.mT
+    return x if uplo == "L" else conjugate_transposed(x)

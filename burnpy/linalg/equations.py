@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.operations.adjoints import imaginary_diagonal
+from burnpy.linalg.decompositions import conjugate_transposed
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import distinct, integer
-from burnpy.tensor.linalg import alike, expanded, floating, matrices
+from burnpy.tensor.linalg import alike, expanded, inexact, matrices
 from burnpy.tensor.operands import number, together
-from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
-from burnpy.typevars import B, V
+from burnpy.typevars import B, R, V, X
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor_types import Ints
@@ -24,21 +26,21 @@ if TYPE_CHECKING:
 I = TypeVar("I")  # noqa: E741  # the ints beside the floats V
 
 
-class LeastSquares(NamedTuple, Generic[V, I]):
+class LeastSquares(NamedTuple, Generic[V, R, I]):
     """The result of `lstsq`."""
 
     solution: V
     """The solution x, of shape (…, n, k), or (…, n) for vectors."""
-    residuals: V
-    """The sum of squares of each column of a x - b, (…, k); empty unless m > n."""
+    residuals: R
+    """The sum of squared magnitudes of each column of a x - b, (…, k); empty unless m > n."""
     rank: I
     """The rank of each matrix."""
-    singular_values: V
+    singular_values: R
     """The singular values of a, descending."""
 
 
 @explained
-def solve(a: Tensor[B], b: Tensor[B], *, left: bool = True) -> Tensor[B]:
+def solve(a: X, b: X, *, left: bool = True) -> X:
     """Solve a x = b, for invertible matrices.
 
     Args:
@@ -73,9 +75,7 @@ def solve(a: Tensor[B], b: Tensor[B], *, left: bool = True) -> Tensor[B]:
 
 
 @explained
-def solve_triangular(
-    a: Tensor[B], b: Tensor[B], *, upper: bool, left: bool = True, unitriangular: bool = False
-) -> Tensor[B]:
+def solve_triangular(a: X, b: X, *, upper: bool, left: bool = True, unitriangular: bool = False) -> X:
     """Solve a x = b for triangular matrices a. Where the diagonal is 0, the solution is inf or NaN.
 
     Args:
@@ -104,13 +104,13 @@ def solve_triangular(
 
 
 @explained
-def cholesky_solve(b: Tensor[B], l: Tensor[B], *, upper: bool = False) -> Tensor[B]:  # noqa: E741  # the factor's name
+def cholesky_solve(b: X, l: X, *, upper: bool = False) -> X:  # noqa: E741  # the factor's name
     """Solve a x = b with the Cholesky factor of a.
 
     Args:
         b: shape (…, n, k).
-        l: L with L Lᵀ = a, of shape (…, n, n), from `cholesky`.
-        upper: whether ``l`` is Lᵀ.
+        l: L with L Lᵀ = a, or L Lᴴ of complex matrices, of shape (…, n, n), from `cholesky`.
+        upper: whether ``l`` is Lᵀ or Lᴴ.
 
     Raises:
         ShapeError: the shapes do not match.
@@ -125,18 +125,19 @@ def cholesky_solve(b: Tensor[B], l: Tensor[B], *, upper: bool = False) -> Tensor
     _fitting("cholesky_solve", l, b, True)
     l, b = expanded("cholesky_solve", l, b)  # noqa: E741  # as above
     device: Any = l._backend
-    lower, higher = (device.mT(l._primitive), l._primitive) if upper else (l._primitive, device.mT(l._primitive))
+    turned = conjugate_transposed(l)._primitive
+    lower, higher = (turned, l._primitive) if upper else (l._primitive, turned)
     half = device.solve_triangular(lower, b._primitive, False, False)
     return l._like(device.solve_triangular(higher, half, True, False))
 
 
 @explained
-def cholesky_inverse(l: Tensor[B], *, upper: bool = False) -> Tensor[B]:  # noqa: E741  # the factor's name
+def cholesky_inverse(l: X, *, upper: bool = False) -> X:  # noqa: E741  # the factor's name
     """Compute the inverse of a = L Lᵀ from its Cholesky factor.
 
     Args:
         l: L, of shape (…, n, n), from `cholesky`.
-        upper: whether ``l`` is Lᵀ.
+        upper: whether ``l`` is Lᵀ or Lᴴ.
 
     >>> cholesky_inverse(Tensor[NumPy].from_data([[2.0]])).tolist()
     [[0.25]]
@@ -148,7 +149,7 @@ def cholesky_inverse(l: Tensor[B], *, upper: bool = False) -> Tensor[B]:  # noqa
 
 
 @explained
-def lu_solve(lu: Tensor[B], pivots: Ints[B], b: Tensor[B], *, left: bool = True, adjoint: bool = False) -> Tensor[B]:
+def lu_solve(lu: X, pivots: Ints[Any], b: X, *, left: bool = True, adjoint: bool = False) -> X:
     """Solve a x = b with the LU decomposition of a.
 
     Args:
@@ -156,7 +157,7 @@ def lu_solve(lu: Tensor[B], pivots: Ints[B], b: Tensor[B], *, left: bool = True,
         pivots: likewise, of shape (…, n).
         b: shape (…, n, k).
         left: if False, the solution of x a = b.
-        adjoint: whether to solve with aᵀ.
+        adjoint: whether to solve with aᵀ, or aᴴ of complex matrices.
 
     Raises:
         ShapeError: the shapes do not match.
@@ -175,13 +176,14 @@ def lu_solve(lu: Tensor[B], pivots: Ints[B], b: Tensor[B], *, left: bool = True,
         raise ShapeError(f"lu_solve() got pivots of shape {pivots.shape} for factors of shape {lu.shape}")
     lu, b, rows = together("lu_solve", *alike("lu_solve", lu, b), pivots)
     _fitting("lu_solve", lu, b, left)
-    if not left:
-        return lu_solve(lu, rows, b.mT, adjoint=not adjoint).mT
+    if not left:  # xᴴ solves with aᴴ
+        turned = lu_solve(lu, rows, conjugate_transposed(b), adjoint=not adjoint)
+        return conjugate_transposed(turned)  # type: ignore[no-any-return]  # of b's class
     order: Any = _order(rows).reshape((*rows.shape, 1))
     lu, b = expanded("lu_solve", lu, b)
     device: Any = lu._backend
     factors, places = lu._primitive, device.discrete.expand(order._primitive, b.shape)
-    dim, transposed = b.ndim - 2, device.mT(lu._primitive)
+    dim, transposed = b.ndim - 2, conjugate_transposed(lu)._primitive
     if adjoint:
         half = device.solve_triangular(transposed, b._primitive, False, False)
         half = device.solve_triangular(transposed, half, True, True)
@@ -191,7 +193,7 @@ def lu_solve(lu: Tensor[B], pivots: Ints[B], b: Tensor[B], *, left: bool = True,
 
 
 @explained
-def tensorinv(x: Tensor[B], ind: int = 2) -> Tensor[B]:
+def tensorinv(x: X, ind: int = 2) -> X:
     """Compute the inverse of x as a linear map: the y with ``tensordot(y, x, ind)`` the identity.
 
     Args:
@@ -206,7 +208,7 @@ def tensorinv(x: Tensor[B], ind: int = 2) -> Tensor[B]:
     >>> tensorinv(Tensor[NumPy].eye(6).reshape(6, 2, 3), ind=1).shape
     (2, 3, 6)
     """
-    x = floating("tensorinv", x, "a tensor")
+    x = inexact("tensorinv", x, "a tensor")
     count = integer(ind, "number of dimensions ind", "tensorinv")
     if count < 1:
         raise ArgumentError(f"tensorinv() got ind={count}; give 1 or more")
@@ -219,7 +221,7 @@ def tensorinv(x: Tensor[B], ind: int = 2) -> Tensor[B]:
 
 
 @explained
-def tensorsolve(a: Tensor[B], b: Tensor[B], dims: Sequence[int] | None = None) -> Tensor[B]:
+def tensorsolve(a: X, b: X, dims: Sequence[int] | None = None) -> X:
     """Solve ``tensordot(a, x, x.ndim) = b``.
 
     Args:
@@ -248,14 +250,14 @@ def tensorsolve(a: Tensor[B], b: Tensor[B], dims: Sequence[int] | None = None) -
 
 
 @explained
-def pinv(x: Tensor[B], *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor[B]:
+def pinv(x: X, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> X:
     """Compute the pseudoinverse of Moore and Penrose, of shape (…, n, m) for x of shape (…, m, n).
 
     Args:
         x: shape (…, m, n).
         atol: singular values up to max(atol, rtol · the largest) count as 0; 0 by default.
         rtol: by default max(m, n) times the rounding error of the dtype, or 0 if ``atol`` is given.
-        hermitian: whether to take x as symmetric, and read its lower triangle only.
+        hermitian: whether to take x as symmetric or Hermitian, and read its lower triangle only.
 
     Source of the derivative: Golub and Pereyra, The Differentiation of Pseudo-Inverses, 1973.
 
@@ -266,10 +268,16 @@ def pinv(x: Tensor[B], *, atol: float | None = None, rtol: float | None = None, 
     return x._like(x._backend.pinv(x._primitive, *tolerances("pinv", x, atol, rtol)))
 
 
-@explained
+@overload
 def lstsq(
     a: Tensor[B], b: Tensor[B], rcond: float | None = None, *, driver: str | None = None
-) -> LeastSquares[Tensor[B], IntTensor[B]]:
+) -> LeastSquares[Tensor[B], Tensor[B], IntTensor[B]]: ...
+@overload
+def lstsq(
+    a: ComplexTensor[B], b: ComplexTensor[B], rcond: float | None = None, *, driver: str | None = None
+) -> LeastSquares[ComplexTensor[B], Tensor[B], IntTensor[B]]: ...
+@explained
+def lstsq(a: Any, b: Any, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares[Any, Any, Any]:
     """Find the x of least norm that minimizes ‖a x - b‖, by singular values.
 
     Args:
@@ -299,18 +307,19 @@ def lstsq(
     a, b = expanded("lstsq", a, b)
     atol, rtol = tolerances("lstsq", a, None, rcond)
     solution = a._like(a._backend.pinv(a._primitive, atol, rtol)) @ b
-    values = a._like(a._backend.svdvals(a._primitive))
+    values = a._float(a._backend.svdvals(a._primitive))
     rank = (values > (values[..., :1] * rtol)).sum(-1)
     rows, columns = a.shape[-2:]
-    residuals = a._like(a._backend.full((0,), 0.0, a.dtype))
+    residuals = values._like(a._backend.full((0,), 0.0, values.dtype))
     if rows > columns:
-        residuals = (a @ solution - b).square().sum(-2)
+        rest = a @ solution - b
+        residuals = (rest * rest.conj()).real.sum(-2) if a.kind == "complex" else rest.square().sum(-2)
     if vector:
         solution = solution.squeeze(-1)
     return LeastSquares(solution, residuals, rank, values)
 
 
-def tolerances(operation: str, x: Tensor[Any], atol: float | None, rtol: float | None) -> tuple[float, float]:
+def tolerances(operation: str, x: Any, atol: float | None, rtol: float | None) -> tuple[float, float]:
     """Return ``atol`` and ``rtol``, or their defaults."""
     for name, value in (("atol", atol), ("rtol", rtol)):
         given: Any = value
@@ -322,15 +331,17 @@ def tolerances(operation: str, x: Tensor[Any], atol: float | None, rtol: float |
     return float(number(x, atol or 0.0, operation)), float(number(x, rtol, operation))
 
 
-def mirrored(operation: str, x: Tensor[B]) -> Tensor[B]:
-    """Return the symmetric matrices with the lower triangle of x."""
+def mirrored(operation: str, x: X) -> X:
+    """Return the symmetric, or Hermitian, matrices with the lower triangle of x."""
     x = matrices(operation, x, square=True)
-    return x.tril() + x.tril(-1).mT
+    turn = imaginary_diagonal(x._backend, x._primitive)
+    lower: Any = x.tril() if turn is None else x.tril() - x._like(turn)
+    return lower + conjugate_transposed(x.tril(-1))  # type: ignore[no-any-return]  # of x's class
 
 
-def _fitting(operation: str, a: Tensor[Any], b: Tensor[Any], left: bool) -> None:
+def _fitting(operation: str, a: Any, b: Any, left: bool) -> None:
     """Check that b has as many rows, or columns, as the square matrices a."""
-    floating(operation, b)
+    inexact(operation, b)
     if b.ndim < 2 or b.shape[-2 if left else -1] != a.shape[-1]:
         what = "rows" if left else "columns"
         raise ShapeError(f"{operation}() got shapes {a.shape} and {b.shape}; the second must have {a.shape[-1]} {what}")

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 
 from burnpy.backend.errors import ArgumentError, ShapeError
+from burnpy.linalg.decompositions import svdvals
 from burnpy.linalg.equations import mirrored, tolerances
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import DimsLike, dims_of, distinct, need_bool
 from burnpy.tensor.einsum import product_of
 from burnpy.tensor.joining import where
 from burnpy.tensor.joining_lazy import ascending_powers
-from burnpy.tensor.linalg import SlogDet, floating, matrices
+from burnpy.tensor.linalg import SlogDet, inexact, matrices
 from burnpy.tensor.operands import broadcast_shape, number
-from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
-from burnpy.typevars import B
+from burnpy.typevars import B, X
 
 
 @explained
-def det(x: Tensor[B]) -> Tensor[B]:
+def det(x: X) -> X:
     """Compute the determinants, ``x.det()``; differentiable at singular matrices too.
 
     >>> det(Tensor[NumPy].eye(3)).item()
@@ -30,8 +31,12 @@ def det(x: Tensor[B]) -> Tensor[B]:
     return matrices("det", x, square=True).det()  # type: ignore[no-any-return]  # of a Tensor
 
 
+@overload
+def slogdet(x: Tensor[B]) -> SlogDet[Tensor[B], Tensor[B]]: ...
+@overload
+def slogdet(x: ComplexTensor[B]) -> SlogDet[ComplexTensor[B], Tensor[B]]: ...
 @explained
-def slogdet(x: Tensor[B]) -> SlogDet[Tensor[B]]:
+def slogdet(x: Any) -> SlogDet[Any, Any]:
     """Compute the signs of the determinants and the logarithms of their magnitudes, ``x.slogdet()``.
 
     >>> slogdet(-Tensor[NumPy].eye(3)).sign.item()
@@ -41,7 +46,7 @@ def slogdet(x: Tensor[B]) -> SlogDet[Tensor[B]]:
 
 
 @explained
-def inv(x: Tensor[B]) -> Tensor[B]:
+def inv(x: X) -> X:
     """Compute the inverses, ``x.inverse()``.
 
     Raises:
@@ -56,7 +61,7 @@ def inv(x: Tensor[B]) -> Tensor[B]:
 
 
 @explained
-def matrix_exp(x: Tensor[B]) -> Tensor[B]:
+def matrix_exp(x: X) -> X:
     """Compute the matrix exponentials, ``x.matrix_exp()``.
 
     >>> matrix_exp(Tensor[NumPy].zeros((2, 2))).tolist()
@@ -66,7 +71,7 @@ def matrix_exp(x: Tensor[B]) -> Tensor[B]:
 
 
 @explained
-def matrix_power(x: Tensor[B], n: int) -> Tensor[B]:
+def matrix_power(x: X, n: int) -> X:
     """Compute the n-th powers, ``x.matrix_power(n)``; for negative n, the powers of the inverse.
 
     >>> matrix_power(Tensor[NumPy].from_data([[2.0]]), -2).tolist()
@@ -77,7 +82,7 @@ def matrix_power(x: Tensor[B], n: int) -> Tensor[B]:
 
 @explained
 def matrix_rank(
-    x: Tensor[B],
+    x: Tensor[B] | ComplexTensor[B],
     *,
     atol: float | Tensor[B] | None = None,
     rtol: float | Tensor[B] | None = None,
@@ -112,12 +117,12 @@ def matrix_rank(
     )
     if isinstance(least, Tensor) and rtol is None:
         relative = least.zeros_like().where(least > 0.0, numbers[1])
-    values = x._like(x._backend.svdvals(x._primitive)).detach()
+    values = svdvals(x).detach()
     return (values > (values[..., :1] * relative).maximum(least)).sum(-1)
 
 
 @explained
-def multi_dot(tensors: Sequence[Tensor[B]]) -> Tensor[B]:
+def multi_dot(tensors: Sequence[X]) -> X:
     """Multiply matrices in the order of the fewest multiplications; the first and the last may be vectors.
 
     Raises:
@@ -136,8 +141,10 @@ def multi_dot(tensors: Sequence[Tensor[B]]) -> Tensor[B]:
 
 
 @explained
-def vecdot(x: Tensor[B], y: Tensor[B], *, dim: int = -1) -> Tensor[B]:
+def vecdot(x: X, y: X, *, dim: int = -1) -> X:
     """Compute the inner products of vectors along a dimension; shapes broadcast, and dtypes promote.
+
+    Of complex vectors the first is conjugated.
 
     Raises:
         ShapeError: the shapes do not broadcast.
@@ -146,12 +153,13 @@ def vecdot(x: Tensor[B], y: Tensor[B], *, dim: int = -1) -> Tensor[B]:
     >>> vecdot(x, x).tolist(), vecdot(x, x[0], dim=0).tolist()
     ([5.0, 25.0], [4.0, 12.0])
     """
-    product = floating("vecdot", x, "vectors") * floating("vecdot", y, "vectors")
+    first, second = inexact("vecdot", x, "vectors"), inexact("vecdot", y, "vectors")
+    product = (first.conj() if first.kind == "complex" else first) * second
     return product.sum(dim)  # type: ignore[no-any-return]  # a Tensor
 
 
 @explained
-def vander(x: Tensor[B], *, N: int | None = None) -> Tensor[B]:  # noqa: N803  # PyTorch's name
+def vander(x: X, *, N: int | None = None) -> X:  # noqa: N803  # PyTorch's name
     """Compute the Vandermonde matrices of vectors, whose columns are powers with exponents from 0 to N - 1.
 
     Args:
@@ -164,7 +172,7 @@ def vander(x: Tensor[B], *, N: int | None = None) -> Tensor[B]:  # noqa: N803  #
     >>> vander(Tensor[NumPy].from_data([2.0, 3.0])).tolist()
     [[1.0, 2.0], [1.0, 3.0]]
     """
-    x = floating("vander", x, "vectors")
+    x = inexact("vander", x, "vectors")
     return ascending_powers("vander", x if x.ndim else x.reshape(1), N)  # type: ignore[no-any-return]  # a Tensor
 
 
@@ -172,7 +180,9 @@ Order: TypeAlias = float | Literal["fro", "nuc"]
 
 
 @explained
-def vector_norm(x: Tensor[B], ord: float = 2.0, dim: DimsLike = None, keepdim: bool = False) -> Tensor[B]:
+def vector_norm(
+    x: Tensor[B] | ComplexTensor[B], ord: float = 2.0, dim: DimsLike = None, keepdim: bool = False
+) -> Tensor[B]:
     """Compute the norm (Σ |x|ᵖ)^(1/p) over some dimensions or all. Its gradient at 0 is 0, at every order.
 
     Args:
@@ -187,7 +197,7 @@ def vector_norm(x: Tensor[B], ord: float = 2.0, dim: DimsLike = None, keepdim: b
     >>> vector_norm(Tensor[NumPy].from_data([3.0, -4.0])).item()
     5.0
     """
-    x = floating("vector_norm", x, "vectors")
+    x = _magnitudes("vector_norm", x, "vectors")
     p, dims = _number("vector_norm", x, ord), dims_of(dim, x.ndim, "vector_norm")
     need_bool(keepdim, "vector_norm")
     if (p < 0 or p == math.inf) and any(x.shape[d] == 0 for d in dims):
@@ -196,7 +206,9 @@ def vector_norm(x: Tensor[B], ord: float = 2.0, dim: DimsLike = None, keepdim: b
 
 
 @explained
-def matrix_norm(x: Tensor[B], ord: Order = "fro", dim: tuple[int, int] = (-2, -1), keepdim: bool = False) -> Tensor[B]:
+def matrix_norm(
+    x: Tensor[B] | ComplexTensor[B], ord: Order = "fro", dim: tuple[int, int] = (-2, -1), keepdim: bool = False
+) -> Tensor[B]:
     """Compute the norms of matrices.
 
     Args:
@@ -231,14 +243,17 @@ def matrix_norm(x: Tensor[B], ord: Order = "fro", dim: tuple[int, int] = (-2, -1
         return out if keepdim else out.squeeze((rows, columns))
     others = [d for d in range(x.ndim) if d not in (rows, columns)]
     moved = x.permute(*others, rows, columns)
-    values = moved._like(moved._backend.svdvals(moved._primitive))
+    values = svdvals(moved)
     out = values.sum(-1) if ord == "nuc" else _extreme(x, values, ord, -1).squeeze(-1)
     return out.reshape(*[1 if d in (rows, columns) else n for d, n in enumerate(x.shape)]) if keepdim else out
 
 
 @explained
 def norm(
-    x: Tensor[B], ord: Order | None = None, dim: int | tuple[int, ...] | None = None, keepdim: bool = False
+    x: Tensor[B] | ComplexTensor[B],
+    ord: Order | None = None,
+    dim: int | tuple[int, ...] | None = None,
+    keepdim: bool = False,
 ) -> Tensor[B]:
     """Compute the norms of vectors or of matrices, by the number of dims.
 
@@ -252,7 +267,7 @@ def norm(
     >>> norm(x).item(), norm(x, ord=1, dim=1).tolist(), norm(x, ord=2).item()
     (5.0, [3.0, 4.0], 4.0)
     """
-    x = floating("norm", x, "vectors or matrices")
+    x = inexact("norm", x, "vectors or matrices")
     if ord is None:
         return vector_norm(x, 2.0, dim, keepdim)
     if dim is None:
@@ -267,7 +282,7 @@ def norm(
 
 
 @explained
-def cond(x: Tensor[B], p: Order | None = None) -> Tensor[B]:
+def cond(x: Tensor[B] | ComplexTensor[B], p: Order | None = None) -> Tensor[B]:
     """Compute the condition number of matrices, ‖x‖ · ‖x⁻¹‖; inf for singular matrices.
 
     Args:
@@ -280,9 +295,9 @@ def cond(x: Tensor[B], p: Order | None = None) -> Tensor[B]:
     x = matrices("cond", x, square=p not in (None, 2, -2))
     b: Any = x._backend
     if p in (None, 2, -2):
-        values = x._like(b.svdvals(x._primitive))
+        values = svdvals(x)
         if values.shape[-1] == 0:
-            return x._like(b.full(x.shape[:-2], 0.0, x.dtype))
+            return values._like(b.full(x.shape[:-2], 0.0, values.dtype))
         largest, smallest = values[..., 0], values[..., -1]
         return smallest / largest if p == -2 else largest / smallest
     singular = (x.slogdet().sign == 0.0).detach()
@@ -294,13 +309,19 @@ def cond(x: Tensor[B], p: Order | None = None) -> Tensor[B]:
     return where(singular, math.inf, product)
 
 
-def _extreme(x: Tensor[B], values: Tensor[B], ord: Any, dim: int) -> Tensor[B]:
+def _extreme(x: Any, values: Tensor[B], ord: Any, dim: int) -> Tensor[B]:
     """Return the largest, or for a negative ``ord`` the smallest, of values along ``dim``, which stays with size 1."""
     if ord < 0 and values.shape[dim] == 0:
         raise ShapeError(f"matrix_norm() got ord={ord} for empty matrices, of shape {x.shape}, which have no such norm")
     if ord < 0:
         return values.amin(dim, keepdim=True)
     return values.amax(dim, keepdim=True) if values.shape[dim] else values.sum(dim, keepdim=True)
+
+
+def _magnitudes(operation: str, x: Any, name: str) -> Any:
+    """Return floats as they are, and the magnitudes of complex numbers."""
+    x = inexact(operation, x, name)
+    return x.abs() if x.kind == "complex" else x
 
 
 def _number(operation: str, x: Tensor[Any], ord: Any) -> float:

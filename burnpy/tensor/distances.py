@@ -45,7 +45,7 @@ def cdist(x1: Tensor[B], x2: Tensor[B], p: float = 2.0) -> Tensor[B]:
     >>> cdist(x, x).tolist()
     [[0.0, 5.0], [5.0, 0.0]]
     """
-    x1, x2 = alike("cdist", x1, x2)
+    x1, x2 = alike("cdist", x1, x2, take=floating)
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError(f"cdist() takes shapes (…, n, k) and (…, m, k), got {x1.shape} and {x2.shape}")
     x1, x2 = expanded("cdist", x1, x2)
@@ -94,7 +94,7 @@ def pairwise_distance(
     >>> pairwise_distance(x, x * 0.0, eps=0.0).tolist()
     [5.0]
     """
-    x1, x2 = alike("pairwise_distance", x1, x2)
+    x1, x2 = alike("pairwise_distance", x1, x2, take=floating)
     shape = broadcast_shape(x1.shape, x2.shape)
     if not shape:
         raise ShapeError(
@@ -122,7 +122,7 @@ def cosine_similarity(x1: Tensor[B], x2: Tensor[B], dim: int = 1, eps: float = 1
     >>> cosine_similarity(x, Tensor[NumPy].from_data([[0.0, 1.0], [0.0, 3.0]])).tolist()
     [0.0, 1.0]
     """
-    x1, x2 = alike("cosine_similarity", x1, x2)
+    x1, x2 = alike("cosine_similarity", x1, x2, take=floating)
     shape = broadcast_shape(x1.shape, x2.shape)
     if shape is None:
         raise ShapeError(f"cosine_similarity() got shapes {x1.shape} and {x2.shape}, which do not broadcast")

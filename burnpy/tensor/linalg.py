@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import KindError, ShapeError, a
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.dims import dim_of, integer
-from burnpy.tensor.operands import broadcast_shape, number, operands, together
+from burnpy.tensor.operands import broadcast_shape, mixed_kinds, number, operands, together
 from burnpy.tensor.template import S
 from burnpy.tensor.tensor_base import TensorBase, describe
-from burnpy.typevars import B, V
+from burnpy.typevars import B, R, V
+
+if TYPE_CHECKING:
+    from burnpy.tensor.tensor import Tensor
 
 _FORMS = {"dot": "(n,) and (n,)", "mv": "(n, m) and (m,)", "mm": "(n, k) and (k, m)", "bmm": "(b, n, k) and (b, k, m)"}
 """The shapes that the products take."""
@@ -240,12 +244,12 @@ def _product_shape(operation: str, sizes: Shape, others: Shape) -> Shape | None:
     return product[1:] if operation == "addbmm" else product
 
 
-class SlogDet(NamedTuple, Generic[V]):
+class SlogDet(NamedTuple, Generic[V, R]):
     """The result of ``x.slogdet()``: the determinant is sign · exp(logabsdet)."""
 
     sign: V
-    """-1, 0 or 1."""
-    logabsdet: V
+    """-1, 0 or 1; of complex matrices a number of magnitude 1, or 0."""
+    logabsdet: R
     """The logarithm of the determinant's magnitude; -inf where it is 0."""
 
 
@@ -267,7 +271,7 @@ class Matrices(TensorBase[B]):
         x = matrices("det", self, square=True)
         return self._like(x._backend.det(x._primitive))
 
-    def slogdet(self) -> SlogDet[Self]:
+    def slogdet(self) -> SlogDet[Self, Tensor[B]]:
         """Return the sign and the logarithm of the magnitude of the determinant, which itself may overflow.
 
         >>> sign, logabsdet = (Tensor[NumPy].eye(3) * 10.0).slogdet()
@@ -276,16 +280,18 @@ class Matrices(TensorBase[B]):
         """
         x = matrices("slogdet", self, square=True)
         sign, logabsdet = x._backend.slogdet(x._primitive)
-        return SlogDet(self._like(sign), self._like(logabsdet))
+        return SlogDet(self._like(sign), self._float(logabsdet))
 
     def logdet(self) -> Self:
-        """Return the logarithm of the determinant: -inf where that is 0, and NaN where it is negative.
+        """Return the logarithm of the determinant: -inf where that is 0, and NaN where a real one is negative.
 
         Of positive definite matrices, ``2 * linalg.cholesky(x).diagonal(dim1=-2, dim2=-1).log().sum(-1)`` is faster.
         """
         x = matrices("logdet", self, square=True)
         b: Any = x._backend
         sign, logabsdet = b.slogdet(x._primitive)
+        if x.kind == "complex":
+            return self._like(b.complex(logabsdet, b.angle(sign)))
         return self._like(b.where(b.ge(sign, 0.0), logabsdet, float("nan")))
 
     def inverse(self) -> Self:
@@ -348,9 +354,14 @@ def floating(operation: str, x: Any, name: str = "matrices") -> Any:
     raise KindError(f"{operation}() takes {name} as a float Tensor, got {described}{hint}")
 
 
+def inexact(operation: str, x: Any, name: str = "matrices") -> Any:
+    """Return a float or complex tensor."""
+    return x if isinstance(x, TensorBase) and x.kind == "complex" else floating(operation, x, name)
+
+
 def matrices(operation: str, x: Any, *, square: bool = False) -> Any:
-    """Return a float tensor of matrices (…, n, m), which are square if asked for."""
-    x = floating(operation, x)
+    """Return a float or complex tensor of matrices (…, n, m), which are square if asked for."""
+    x = inexact(operation, x)
     shape = x.shape
     if len(shape) < 2 or (square and shape[-1] != shape[-2]):
         form = "square matrices, of shape (…, n, n)" if square else "matrices, of shape (…, n, m)"
@@ -358,9 +369,12 @@ def matrices(operation: str, x: Any, *, square: bool = False) -> Any:
     return x
 
 
-def alike(operation: str, *tensors: Any) -> list[Any]:
-    """Return float tensors on one device and in the dtype to which theirs promote."""
-    placed = together(operation, *[floating(operation, x) for x in tensors])
+def alike(operation: str, *tensors: Any, take: Callable[[str, Any], Any] = inexact) -> list[Any]:
+    """Return float tensors, or complex ones, on one device and in the dtype to which theirs promote."""
+    placed = together(operation, *[take(operation, x) for x in tensors])
+    for x in placed[1:]:
+        if x.kind != placed[0].kind:
+            raise mixed_kinds(operation, placed[0], x)
     dtype = placed[0].dtype
     for x in placed[1:]:
         dtype = promote_types(dtype, x.dtype)

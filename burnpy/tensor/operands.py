@@ -92,9 +92,10 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
 def mixed_kinds(operation: str, x: TensorBase[Any], y: TensorBase[Any]) -> KindError:
     """Return the error for tensors of two kinds: the narrower one is to be converted, which loses no value."""
     narrow, wide = sorted((x, y), key=lambda tensor: _FROM_NARROW.index(tensor.kind))
-    if wide.kind == "complex" and not hasattr(type(wide), operation):  # such as maximum
+    only_narrow = hasattr(type(narrow), operation) and not hasattr(type(wide), operation)
+    if wide.kind == "complex" and only_narrow:  # such as maximum
         hint = f"complex numbers have no {operation}(): take z.real, z.imag, z.abs() or z.angle() of the ComplexTensor"
-    elif hasattr(type(narrow), operation) and not hasattr(type(wide), operation):  # such as bitwise_and
+    elif only_narrow:  # such as bitwise_and
         hint = f"{operation}() takes no floats: make a mask of the {type(wide).__name__}, as in x != 0"
     else:
         hint = f"convert the {type(narrow).__name__} with .{wide.kind}()"

@@ -225,6 +225,7 @@ class ComplexTensor(
     Tracking[B],
     ProductSums[B, complex],
     Filling[B],
+    Matrices[B],
     Products[B],
     Counting[B],
     Differences[B],

@@ -42,6 +42,7 @@ BY_DEFAULT = {
     "accumulate": "its default is add",
     "complex_abs": "its default is hypot of the parts, whose derivatives at 0 are 0",
     "angle": "its default is atan2 of the parts",
+    "eigvals": "its default is eig, whose vectors its derivative needs",
     "eigvalsh": "its default is eigh, whose vectors its derivative needs",
     "svdvals": "its default is svd, whose vectors its derivative needs",
     "accumulate_slice": "its default is slice_scatter of a sum",

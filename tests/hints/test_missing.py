@@ -148,8 +148,6 @@ def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
         (burnpy, "sum", "which is a method: x.sum(dim=1, keepdim=True)"),
         (burnpy, "clip", "write x.clamp(low, high)"),
         (burnpy, "stft", "write burnpy.fft.stft("),
-        (burnpy.linalg, "eig", "write eigh(x) (of symmetric matrices; of others they are complex"),
-        (burnpy.linalg, "eigvals", "write eigvalsh(x)"),
         (burnpy, "Linear", "use burnpy.nn.Linear"),
         (burnpy, "NumPy", "use burnpy.backend.NumPy"),
         (burnpy, "float", "write burnpy.float32"),

@@ -93,6 +93,11 @@ def eigvalsh(xp: Any, x: Array) -> Array:
     return _run(xp, "eigh", xp.linalg.eigvalsh, x)
 
 
+def eig(xp: Any, x: Array) -> tuple[Array, Array]:
+    """Eigenvalues and eigenvectors of square matrices."""
+    return _run(xp, "eigh", lambda x: tuple(xp.linalg.eig(x)), x)  # type: ignore[no-any-return]  # a pair
+
+
 def svd(xp: Any, x: Array, full_matrices: bool) -> tuple[Array, Array, Array]:
     """Singular value decompositions."""
     out: tuple[Array, Array, Array] = _run(xp, "svd", lambda x: tuple(xp.linalg.svd(x, full_matrices)), x)
@@ -197,7 +202,7 @@ def lu_factor(xp: Any, x: Array) -> tuple[Array, Array, Array]:
     order = xp.broadcast_to(xp.arange(rows, dtype=int64), (out.shape[0], rows)).copy()
     pivots = xp.empty((out.shape[0], count), int64)
     for k in range(count):
-        largest = xp.abs(out[:, k:, k]).argmax(1) + k
+        largest = _sizes(xp, out[:, k:, k]).argmax(1) + k
         pivots[:, k] = largest + 1
         for array in (out, order):
             top, other = array[:, k].copy(), array[each, largest]
@@ -206,6 +211,11 @@ def lu_factor(xp: Any, x: Array) -> tuple[Array, Array, Array]:
         out[:, k + 1 :, k] /= xp.where(pivot == 0, 1, pivot)  # a column of zeros stays so
         out[:, k + 1 :, k + 1 :] -= out[:, k + 1 :, k : k + 1] * out[:, k : k + 1, k + 1 :]
     return out.reshape(x.shape), pivots.reshape((*batch, count)), order.reshape((*batch, rows))
+
+
+def _sizes(xp: Any, x: Array) -> Array:
+    """Return the magnitudes by which LAPACK chooses pivots, of complex numbers the sums of those of their parts."""
+    return xp.abs(x.real) + xp.abs(x.imag) if x.dtype.kind == "c" else xp.abs(x)
 
 
 def pinv(xp: Any, x: Array, atol: float, rtol: float) -> Array:

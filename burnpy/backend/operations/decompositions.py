@@ -18,7 +18,7 @@ from burnpy.backend.operations.adjoints import (
     real_part,
 )
 from burnpy.backend.operations.linalg import column, row, symmetric_part
-from burnpy.backend.primitives import Float, Inexact, Int, Shape
+from burnpy.backend.primitives import Complex, Float, Inexact, Int, Shape
 from burnpy.backend.rules import SHIFTED, precise
 from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived
 
@@ -131,9 +131,10 @@ def lengths(i: Any, x: Float, dim: int) -> Float:
 
 def largest_of(i: Any, values: Float) -> Float:
     """Return the largest magnitude of the values of each matrix, as a matrix of one element."""
+    size = i.abs(i.detach(values))
     if 0 in values.shape:
-        return i.full((*values.shape[:-1], 1, 1), 0.0, values.dtype)
-    return column(i, i.amax(i.abs(i.detach(values)), (len(values.shape) - 1,), True))
+        return i.full((*values.shape[:-1], 1, 1), 0.0, size.dtype)
+    return column(i, i.amax(size, (len(values.shape) - 1,), True))
 
 
 def gaps(i: Any, values: Float) -> Float:
@@ -171,6 +172,31 @@ def eigh_jvp(i: Any, tangents: Any, out: Float, out1: Float) -> tuple[Float, Flo
     moved = i.matmul(symmetric_part(i, tangents[0]), out1)
     by_values = real_part(i, i.sum(i.mul(conjugated(i, out1), moved), (len(out1.shape) - 2,), False))
     return by_values, i.matmul(out1, turned(i, i.matmul_tn(out1, moved), out))
+
+
+def eig_vjp(i: Any, grads: Any, needs: Any, out: Complex, out1: Complex) -> tuple[Complex]:
+    """v⁻ᴴ (diag(g_w) + (vᴴ g_v - vᴴ v diag(Re(vᴴ g_v))) ∘ 1 / conjugate gaps) vᴴ."""
+    by_values, by_vectors = grads
+    adjoint, inside = i.mT(out1), None
+    if by_vectors is not None:
+        stretch = real_part(i, i.sum(i.mul(conjugated(i, out1), by_vectors), (len(out1.shape) - 2,), False))
+        along = i.matmul(adjoint, i.sub(by_vectors, i.mul(out1, row(i, stretch))))  # of vectors of length 1
+        noise = lengths(i, by_vectors, -2)
+        inside = i.matmul(quotient(i, along, conjugated(i, gaps(i, out)), noise, largest_of(i, out)), adjoint)
+    if by_values is not None:
+        scaled = i.mul(column(i, by_values), adjoint)
+        inside = scaled if inside is None else i.add(inside, scaled)
+    return (i.solve(adjoint, inside),)
+
+
+def eig_jvp(i: Any, tangents: Any, out: Complex, out1: Complex) -> tuple[Complex, Complex]:
+    """With p = v⁻¹ t v: its diagonal, and v (p ∘ 1 / gaps), without what changes the lengths of vectors."""
+    moved = i.solve(out1, i.matmul(tangents[0], out1))
+    n = out1.shape[-1]
+    by_values = i.sum(i.mul(moved, i.eye(n, n, out1.dtype)), (len(out1.shape) - 1,), False)
+    by_vectors = i.matmul(out1, turned(i, moved, out))
+    stretch = real_part(i, i.sum(i.mul(conjugated(i, out1), by_vectors), (len(out1.shape) - 2,), False))
+    return by_values, i.sub(by_vectors, i.mul(out1, row(i, stretch)))
 
 
 def thin(i: Any, x: Float, dim: int, count: int) -> Float:
@@ -381,6 +407,25 @@ class Decompositions(OperationsBase):
     def eigvalsh(self, x: Inexact) -> Float:
         """Eigenvalues of symmetric matrices, ascending."""
         return self.eigh(x)[0]
+
+    @derived(
+        GENERAL,
+        flops=lambda x: 25 * prod(x) * x[-1],
+        joint=precise(adjoint_joint(eig_vjp)),
+        joint_jvp=precise(adjoint_joint_jvp(eig_jvp)),
+        batch=SHIFTED,
+        onnx="refused",
+    )
+    def eig(self, x: Complex) -> tuple[Complex, Complex]:
+        """Eigenvalues (…, n), in no order, and eigenvectors of length 1, the columns of (…, n, n)."""
+        from burnpy.backend.numerics.lapack import eig
+
+        return by_host(self, eig, x)  # type: ignore[no-any-return]  # a pair
+
+    @derived(GENERAL, flops=lambda x: 10 * prod(x) * x[-1], batch=SHIFTED, onnx="refused")
+    def eigvals(self, x: Complex) -> Complex:
+        """Eigenvalues, in no order."""
+        return self.eig(x)[0]
 
     @derived(
         GENERAL,

@@ -147,7 +147,7 @@ def _lu_factor(x: Any) -> Any:
     for index in np.ndindex(*batch):
         for k in range(count):
             a, p = factors[index], order[index]
-            largest = k + int(np.abs(a[k:, k]).argmax())
+            largest = k + int((np.abs(a[k:, k].real) + np.abs(a[k:, k].imag)).argmax())  # as LAPACK's
             pivots[(*index, k)] = largest + 1
             a[[k, largest]], p[[k, largest]] = a[[largest, k]], p[[largest, k]]
             a[k + 1 :, k] /= a[k, k]
@@ -159,6 +159,8 @@ row("cholesky", np.linalg.cholesky, _POSITIVE, loose=8)
 row("cholesky_info", lambda x: np.zeros(x.shape[:-2], np.int64), _POSITIVE)
 row("eigh", lambda x: tuple(np.linalg.eigh(x)), _POSITIVE, loose=64, up_to_sign=True)
 row("eigvalsh", np.linalg.eigvalsh, _POSITIVE, loose=16)
+row("eig", lambda x: tuple(np.linalg.eig(x)), _POSITIVE, loose=64, up_to_sign=True)
+row("eigvals", np.linalg.eigvals, _POSITIVE, loose=16)
 row(
     "svd",
     lambda x, full_matrices: tuple(np.linalg.svd(x, full_matrices)),
