@@ -18,15 +18,19 @@ from burnpy.backend import NumPy
 from burnpy.nn import Linear
 from burnpy.optim import LinearLr, Sgd
 from burnpy.tensor.generator import default_generator
-from burnpy.train import BatchEnd, EarlyStopping, mlp
+from burnpy.train import BatchEnd, EarlyStopping
 from tests.rows import every_row
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
 Y = X @ [1.0, -2.0, 0.5]
 NAMES = np.where(Y > 0.5, "high", np.where(Y < -0.5, "low", "middle"))
-SMALL = partial(mlp, hidden=(8,))
 MODEL: Any = Linear(3, 1, device=Autodiff[NumPy])
+
+
+def small(n_features: int, n_outputs: int, *, device: Any, hidden: tuple[int, ...] = (8,)) -> Any:
+    """Make `train.mlp`, which imports scikit-learn, in small."""
+    return train.mlp(n_features, n_outputs, device=device, hidden=hidden)
 
 
 @pytest.mark.slowest
@@ -56,7 +60,7 @@ def test_scikit_learns_own_checks_pass_with_the_defaults(estimator: str) -> None
 @pytest.mark.slow
 @every_row("labels", [NAMES, Y > 0, np.where(Y > 0, 7, -3), np.where(Y > 0, "a", "b").astype(object)])
 def test_labels_are_of_any_type(labels: Any) -> None:
-    classifier = train.Classifier(SMALL, lr=0.05, random_state=0).fit(X, labels)
+    classifier = train.Classifier(small, lr=0.05, random_state=0).fit(X, labels)
     assert classifier.classes_.tolist() == sorted(set(labels.tolist()))
     assert set(classifier.predict(X)) <= set(labels.tolist())
     assert classifier.score(X, labels) > 0.8
@@ -69,14 +73,14 @@ def test_labels_are_of_any_type(labels: Any) -> None:
     "y, shape", [(Y, (60,)), (Y[:, None], (60, 1)), (np.stack([Y, -Y], 1), (60, 2)), (Y.round().astype(int), (60,))]
 )
 def test_targets_keep_their_shape(y: Any, shape: tuple[int, ...]) -> None:
-    regressor = train.Regressor(SMALL, lr=0.03, random_state=0).fit(X, y)
+    regressor = train.Regressor(small, lr=0.03, random_state=0).fit(X, y)
     assert regressor.predict(X).shape == shape
     assert regressor.score(X, y) > 0.8
 
 
 def test_a_seed_determines_a_fit_and_leaves_other_random_numbers_as_they_are() -> None:
     before = default_generator(NumPy).get_state()
-    first, again, other = (train.Regressor(SMALL, epochs=2, random_state=k).fit(X, Y).predict(X) for k in (1, 1, 2))
+    first, again, other = (train.Regressor(small, epochs=2, random_state=k).fit(X, Y).predict(X) for k in (1, 1, 2))
     assert (first == again).all()
     assert (first != other).any()
     assert default_generator(NumPy).get_state() == before
@@ -88,8 +92,8 @@ def test_estimators_work_in_pipelines_and_searches() -> None:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    pipeline = make_pipeline(StandardScaler(), train.Classifier(SMALL, epochs=10, random_state=0))
-    sizes = [partial(mlp, hidden=(4,)), partial(mlp, hidden=())]
+    pipeline = make_pipeline(StandardScaler(), train.Classifier(small, epochs=10, random_state=0))
+    sizes = [partial(small, hidden=(4,)), partial(small, hidden=())]
     search = GridSearchCV(pipeline, {"classifier__model": sizes, "classifier__lr": [0.001, 0.1]}, cv=2).fit(X, NAMES)
     assert search.best_params_["classifier__lr"] == 0.1
     assert cross_val_score(search.best_estimator_, X, NAMES, cv=2).shape == (2,)
@@ -104,8 +108,8 @@ def test_estimators_work_in_estimators() -> None:
     from sklearn.preprocessing import StandardScaler
 
     classifier, regressor = (
-        train.Classifier(SMALL, epochs=3, random_state=0),
-        train.Regressor(SMALL, epochs=3, random_state=0),
+        train.Classifier(small, epochs=3, random_state=0),
+        train.Regressor(small, epochs=3, random_state=0),
     )
     for estimator in (
         VotingClassifier([("a", classifier), ("b", DummyClassifier())], voting="soft"),
@@ -121,7 +125,7 @@ def test_estimators_work_in_estimators() -> None:
 def test_estimators_are_cloned_and_pickled_before_and_after_a_fit() -> None:
     from sklearn.base import clone
 
-    regressor = train.Regressor(SMALL, optim=Sgd(momentum=0.9), device=Autodiff[NumPy], epochs=3, random_state=0)
+    regressor = train.Regressor(small, optim=Sgd(momentum=0.9), device=Autodiff[NumPy], epochs=3, random_state=0)
     assert pickle.loads(pickle.dumps(regressor)).get_params().keys() == regressor.get_params().keys()
     expected = clone(regressor).fit(X, Y).predict(X)
     copied = pickle.loads(pickle.dumps(regressor.fit(X, Y)))
@@ -132,9 +136,9 @@ def test_estimators_are_cloned_and_pickled_before_and_after_a_fit() -> None:
 @pytest.mark.slow
 def test_fits_continue_one_another() -> None:
     rates = LinearLr(0.1, 0.0, 4)
-    warm = train.Regressor(SMALL, lr=rates, epochs=2, warm_start=True, random_state=0).fit(X, Y).fit(X, Y)
+    warm = train.Regressor(small, lr=rates, epochs=2, warm_start=True, random_state=0).fit(X, Y).fit(X, Y)
     np.testing.assert_allclose([values["lr"] for values in warm.history_], [0.1, 0.075, 0.05, 0.025])
-    online = train.Classifier(SMALL, lr=0.03, random_state=0)
+    online = train.Classifier(small, lr=0.03, random_state=0)
     for _ in range(60):
         online.partial_fit(X, NAMES, classes=["high", "low", "middle", "none"])
     assert online.predict_proba(X).shape == (60, 4)
@@ -143,7 +147,7 @@ def test_fits_continue_one_another() -> None:
 
 def test_samples_are_held_out_for_callbacks() -> None:
     classifier = train.Classifier(
-        SMALL, lr=0.0, validation_fraction=0.25, callbacks=[EarlyStopping("valid/accuracy", patience=2)]
+        small, lr=0.0, validation_fraction=0.25, callbacks=[EarlyStopping("valid/accuracy", patience=2)]
     ).fit(X, NAMES)
     assert len(classifier.history_) == 3
     assert {"train/loss", "train/accuracy", "valid/loss", "valid/accuracy"} <= classifier.history_[0].keys()
@@ -151,13 +155,13 @@ def test_samples_are_held_out_for_callbacks() -> None:
 
 def test_models_have_the_dtype_of_the_samples_or_the_chosen_one() -> None:
     for dtype, given, expected in [(None, "f4", "f4"), (None, "f8", "f8"), (None, "i8", "f8"), ("float32", "f8", "f4")]:
-        regressor = train.Regressor(SMALL, epochs=1, dtype=dtype).fit((10 * X).astype(given), Y)
+        regressor = train.Regressor(small, epochs=1, dtype=dtype).fit((10 * X).astype(given), Y)
         assert regressor.predict(X).dtype == expected
 
 
 def test_steps_can_be_compiled() -> None:
     plain, compiled = (
-        train.Classifier(SMALL, epochs=3, compiled=on, random_state=0).fit(X, NAMES, np.arange(60.0))
+        train.Classifier(small, epochs=3, compiled=on, random_state=0).fit(X, NAMES, np.arange(60.0))
         for on in (False, True)
     )
     np.testing.assert_allclose(plain.predict_proba(X), compiled.predict_proba(X), rtol=1e-9)
@@ -171,7 +175,7 @@ def test_ctrl_c_ends_a_search_and_not_one_fit() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
     try:
         with pytest.raises(KeyboardInterrupt):
-            train.Regressor(SMALL, callbacks=[press]).fit(X, Y)
+            train.Regressor(small, callbacks=[press]).fit(X, Y)
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -183,7 +187,7 @@ def test_frames_are_samples_whose_columns_have_names() -> None:
 
     for make in (pd.DataFrame, pl.DataFrame):
         frame = make({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]})
-        regressor = train.Regressor(SMALL, epochs=2, random_state=0).fit(frame, make({"y": Y})["y"])
+        regressor = train.Regressor(small, epochs=2, random_state=0).fit(frame, make({"y": Y})["y"])
         assert regressor.feature_names_in_.tolist() == ["a", "b", "c"]
         with pytest.raises(ValueError, match="feature names should match"):
             regressor.predict(frame[["b", "a", "c"]])
