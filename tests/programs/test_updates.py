@@ -9,7 +9,7 @@ import pytest
 
 from burnpy.backend import Backend, NumPy
 from burnpy.optim import Step
-from burnpy_numpy import foreach
+from burnpy_numpy import programs
 from burnpy_numpy.programs import NumPyForeachBlocks
 from tests.optim.updates import UPDATES
 
@@ -33,7 +33,7 @@ class Composed(NumPy):
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide the larger parameters into several blocks, the last of another size."""
-    monkeypatch.setattr(foreach, "_BLOCK", 500)
+    monkeypatch.setattr(programs, "_BLOCK", 500)
 
 
 ADAM = UPDATES["adam"]
