@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from burnpy_numpy.plans.launches import (
 )
 from burnpy_numpy.programs import row_plan
 
+if TYPE_CHECKING:
+    from burnpy_numpy.kernels.products.products import Product
+
 _contiguous: Any = np.ascontiguousarray
 _array: Any = np.asarray
 _ndarray = np.ndarray
@@ -51,19 +54,50 @@ def _product(node: Node) -> NodeLaunch | None:
     usual = all(ref.dtype == dtype for ref in refs_in(node.args)) and dtype in (float32, float64)
     if not usual or 0 in (*x.shape, *y.shape) or not _with_matrix(node.name, *shapes):
         return None
-    left, right, biased = node.name == "matmul_tn", node.name == "matmul_nt", node.name == "linear"
-    inner, columns = y.shape if len(y.shape) == 2 else (*y.shape, 1)
-    if right:
-        inner, columns = columns, inner
-    sizes = rows, _, _ = math.prod(node.results.shape) // columns, inner, columns
-    kernels = family_kernels("products.products")
-    product = None
-    if kernels is not None and (not biased or node.args[2].shape == (columns,)):
-        product = kernels.contiguous_product(dtype_of(dtype.name), sizes, (left, right), biased)
+    sizes, biased = _sizes(node), node.name == "linear"
+    product = _kernel_product(node, sizes)
     if product is not None:
         return ProductKernelLaunch(node, product)
-    large = rows * inner * columns > MAX_SINGLE_THREADED and shares_products()
+    large = math.prod(sizes) > MAX_SINGLE_THREADED and shares_products()
     return None if biased else ProductLaunch(node, sizes, large)
+
+
+def _sizes(node: Node) -> tuple[int, int, int]:
+    """Return the rows, the inner dimension and the columns of a product with a matrix."""
+    y = node.args[1].shape
+    inner, columns = y if len(y) == 2 else (*y, 1)
+    if node.name == "matmul_nt":
+        inner, columns = columns, inner
+    return math.prod(node.results.shape) // columns, inner, columns
+
+
+def _kernel_product(node: Node, sizes: tuple[int, int, int], rows: bool = False) -> Product | None:
+    """Return the description of a product for the kernel of products; None if that does not compute it."""
+    kernels = family_kernels("products.products")
+    if kernels is None or (node.name == "linear" and node.args[2].shape != sizes[2:]):
+        return None
+    turned = node.name == "matmul_tn", node.name == "matmul_nt"
+    found: Product | None = kernels.contiguous_product(
+        dtype_of(node.results.dtype.name), sizes, turned, node.name == "linear", rows
+    )
+    return found
+
+
+def _finished_product(node: Node, signature: Signature) -> NodeLaunch | None:
+    """Return the launch of a product and the group that follows it; None without a kernel for both."""
+    if not isinstance(_product(node), ProductKernelLaunch) or signature.program is None or signature.repeated:
+        return None
+    sizes, kernel = _sizes(node), program_kernel(signature.program)
+    product = _kernel_product(node, sizes, True)
+    if kernel is None or product is None:
+        return None
+    following = family_kernels("products.products").following(kernel, sizes[0])
+    by_rows = not kernel.layout.flat and signature.group.sizes != (sizes[0], sizes[2])
+    same = signature.outputs[0].dtype == node.results.dtype
+    if following is None or by_rows or not same:
+        return None
+    others = [None if ref.number == node.results.number else ref for ref in signature.arrays]
+    return ProductKernelLaunch(node, product, following, others)
 
 
 def _rows(node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
@@ -181,7 +215,9 @@ class NumPyExecutor(Executor):
         return None if function is None else UnrolledLaunch(function, operands, len(program.instructions))
 
     def finished(self, node: Node, signature: Signature) -> NodeLaunch | None:
-        """Return the launch of a convolution and the group that follows it; None for others."""
+        """Return the launch of a convolution or a product and the group that follows it; None for others."""
+        if node.name in _PRODUCTS:
+            return _finished_product(node, signature)
         return finished_convolution(self._device, node, signature) if node.name in CONVOLUTIONS else None
 
     def activates(self, node: Node) -> bool:

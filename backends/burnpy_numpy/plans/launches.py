@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from burnpy_numpy.kernels.normalization import PlaneGroups
     from burnpy_numpy.kernels.plans import KernelCall
     from burnpy_numpy.kernels.pooling.windows import Pool
-    from burnpy_numpy.kernels.products.products import Product
+    from burnpy_numpy.kernels.products.products import Following, Product
 
 _SHARED = 1 << 18
 """The number of elements from which a kernel runs on several threads."""
@@ -270,10 +270,21 @@ class ProductLaunch(NumPyLaunch):
 
 
 class ProductKernelLaunch(NumPyLaunch):
-    """A product of C-contiguous matrices, with a bias if there is one, by the kernel of products."""
+    """A product of C-contiguous matrices, with a bias if there is one, by the kernel of products.
 
-    def __init__(self, node: Node, product: Product) -> None:
-        self.operands, self._product = refs_in(node.args), product
+    Args:
+        node: the product.
+        product: its description.
+        following: the program that follows it, if one does.
+        others: the arrays of that program, None in the place of the product.
+    """
+
+    def __init__(
+        self, node: Node, product: Product, following: Following | None = None, others: Sequence[Ref | None] = ()
+    ) -> None:
+        given = refs_in(node.args)
+        self.operands, self._count = [*given, *(ref for ref in others if ref is not None)], len(given)
+        self._product, self._following, self._others = product, following, others
         self.scratch = [((-(-product.room // 8),), float64)]
 
     def _work(self) -> float:
@@ -282,14 +293,30 @@ class ProductKernelLaunch(NumPyLaunch):
     def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
         from burnpy_numpy.kernels.plans import template_call
 
-        x, y, *bias, out = arrays
-        table, sizes = self._product.call(x, y, out, bias[0] if bias else None, scratch[0])
-        return [template_call(self._product.kernel.function, table, sizes, 0, 1, self._product.each)]
+        x, y, *bias, out = *arrays[: self._count], arrays[-1]
+        table = self._table(arrays) or 0
+        described = self._product.call(x, y, out, bias[0] if bias else None, scratch[0], self._following, table)
+        return [template_call(self._product.kernel.function, *described, 0, 1, self._product.each)]
+
+    def _table(self, arrays: Sequence[str]) -> tuple[str, ...]:
+        """Return the arrays of the program that follows, the product's and the result's, which are the same, included."""
+        if self._following is None:
+            return ()
+        others, out = iter(arrays[self._count : -1]), arrays[-1]
+        return (*(out if ref is None else next(others) for ref in self._others), out)
 
     def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
         """Write the call of the threads that share it."""
-        x, y, *bias, out = arrays
-        source.write(f"{source.bind(self._product.run, 'f')}({', '.join((x, y, out, *bias))})")
+        x, y, *bias, out = *arrays[: self._count], arrays[-1]
+        given = [x, y, out, *(bias or ["None"])]
+        if self._following is None:
+            source.write(f"{source.bind(self._product.run, 'f')}({', '.join(given)})")
+        else:
+            source.write(f"{source.bind(self._run, 'f')}(({', '.join(given)}), {', '.join(self._table(arrays))})")
+
+    def _run(self, given: Sequence[Any], *arrays: Any) -> None:
+        """Run the kernel with the program that follows it."""
+        self._product.run(*given, self._following, np.array([*map(id, arrays)], np.int64))
 
 
 class UnrolledLaunch(NumPyLaunch):

@@ -15,9 +15,10 @@ import numpy as np
 import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.primitives import Shape
 from burnpy.backend.programs.explain import executed
+from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import TemplateKernel, ran
+from burnpy_numpy.kernels.launch import Kernel, TemplateKernel, ran
 from burnpy_numpy.kernels.products.text import (
     CHUNK_BYTES,
     COLUMNS,
@@ -76,7 +77,9 @@ class Product(NamedTuple):
     each: float  #: the number of elements of a part, for `burnpy_numpy.cpu_threads.shared`
     room: int  #: the bytes of memory for copies that a thread needs
 
-    def call(self, a: Any, b: Any, c: Any, bias: Any, memory: Any) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    def call(
+        self, a: Any, b: Any, c: Any, bias: Any, memory: Any, following: Following | None = None, arrays: Any = 0
+    ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         """Return the table and the sizes with which the kernel computes the products, in parts.
 
         Args:
@@ -85,24 +88,42 @@ class Product(NamedTuple):
             c: C-contiguous memory for the products.
             bias: a row that is added to each, or None.
             memory: memory for copies, of at least `room` bytes.
+            following: a program that is computed of rows of C as soon as they are complete.
+            arrays: the addresses of the program's arrays, as objects: C among them.
         """
         start, spread = (_ZEROS, 0) if bias is None else (bias, 1)
-        return (a, b, c, start, memory, *self.places), (*self.sizes, spread)
+        return (a, b, c, start, memory, *self.places, arrays), (*self.sizes, spread, *(following or (0, 0)))
 
-    def run(self, a: Any, b: Any, c: Any, bias: Any = None) -> None:
+    def run(self, a: Any, b: Any, c: Any, bias: Any = None, following: Following | None = None, arrays: Any = 0) -> None:
         """Write the products into memory, on several threads if there is much to do; see `call`."""
         kernel, _, places, sizes, parts, each, _ = self
         function, start, spread = kernel.function, _ZEROS if bias is None else bias, bias is not None
+        code, length = following or (0, 0)
         if parts == 1:
-            function(0, 1, 8, a, b, c, start, workspace(), *places, *sizes, spread)
+            function(0, 1, 9, a, b, c, start, workspace(), *places, arrays, *sizes, spread, code, length)
         else:
 
             def work(begin: int, end: int) -> None:
-                function(begin, end, 8, a, b, c, start, workspace(), *places, *sizes, spread)
+                function(begin, end, 9, a, b, c, start, workspace(), *places, arrays, *sizes, spread, code, length)
 
             threads.shared(work, parts, each)
         if executed:
             ran(kernel)
+
+
+class Following(NamedTuple):
+    """A program's kernel that follows a product."""
+
+    code: int  #: its address
+    length: int  #: the rows of all products; 0 if the program is elementwise
+
+
+def following(kernel: Kernel, rows: int) -> Following | None:
+    """Return a program's kernel as one that follows products of so many rows; None if it needs memory of its own."""
+    layout = kernel.layout
+    if layout.sums or layout.scratch:
+        return None
+    return Following(code_of(kernel.function), 0 if layout.flat else rows)
 
 
 _ZEROS = np.zeros(64)
@@ -158,7 +179,7 @@ def product_of(a: Any, b: Any, biased: bool = False) -> Product | Literal["copy"
 
 
 def contiguous_product(
-    dtype: Any, sizes: tuple[int, int, int], transposed: tuple[bool, bool], biased: bool = False
+    dtype: Any, sizes: tuple[int, int, int], transposed: tuple[bool, bool], biased: bool = False, rows: bool = False
 ) -> Product | None:
     """Return the description of the product of two C-contiguous matrices, either of them stored transposed.
 
@@ -167,13 +188,14 @@ def contiguous_product(
         sizes: rows, inner dimension and columns.
         transposed: whether A and B are stored transposed.
         biased: whether a row is added.
+        rows: whether the parts are whole rows.
     """
     m, k, n = sizes
     if not serves(m, k, n, dtype.itemsize, biased):
         return None
     left, right = transposed
     places = (np.zeros(1, np.int64),) * 3
-    return _planned(dtype, (m, n), k, (m if left else k, left), (k if right else n, right), places)
+    return _planned(dtype, (m, n), k, (m if left else k, left), (k if right else n, right), places, rows)
 
 
 def _line(shape: Shape, steps: Sequence[float]) -> tuple[int, bool] | None:
@@ -195,7 +217,13 @@ def _places(batch: Shape, shape: Shape, steps: Sequence[float]) -> Any:
 
 
 def _planned(
-    dtype: Any, shape: Shape, k: int, a_line: tuple[int, bool], b_line: tuple[int, bool], places: tuple[Any, Any, Any]
+    dtype: Any,
+    shape: Shape,
+    k: int,
+    a_line: tuple[int, bool],
+    b_line: tuple[int, bool],
+    places: tuple[Any, Any, Any],
+    rows: bool = False,
 ) -> Product | None:
     """Return the description of products whose lines have these distances; see `_line`."""
     (m, n), size, chosen = shape[-2:], dtype.itemsize, target()
@@ -210,7 +238,7 @@ def _planned(
     how = COLUMNS if b_line[1] else ROWS if copies else IN_PLACE
     work = m * n * k / MULTIPLICATIONS_PER_ELEMENT
     team = min(threads.COUNT, int(count * work) // threads.LEAST)
-    high, wide = _part(m, n, -(-team // count), height, lanes)
+    high, wide = _part(m, n, -(-team // count), height, lanes, rows)
     down, across = -(-m // high), -(-n // wide)
     b_row, b_column = (1, b_line[0]) if b_line[1] else (b_line[0], 1)
     block = min(block, -(-n // lanes) * lanes)
@@ -227,12 +255,12 @@ def chunk_of(k: int, size: int) -> int:
     return -(-k // max(count, 1))
 
 
-def _part(m: int, n: int, team: int, height: int, lanes: int) -> tuple[int, int]:
-    """Return the rows and columns of the part that each of a team of threads computes."""
+def _part(m: int, n: int, team: int, height: int, lanes: int, rows: bool) -> tuple[int, int]:
+    """Return the rows and columns of the part that each of a team of threads computes; all columns if ``rows``."""
     if team <= 1:
         return m, n
     choices = []
-    for down in range(1, team + 1):
+    for down in range(team if rows else 1, team + 1):
         high, wide = (-(-m // (down * height)) * height, -(-n // (team // down * lanes)) * lanes)
         choices.append(((high + height) * (wide + lanes // 4), high, wide))  # copying counts, too
     return min(choices)[1:]

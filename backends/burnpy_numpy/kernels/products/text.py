@@ -33,10 +33,12 @@ def product(dtype: str, width: int, registers: int, transposed: bool) -> str:
     """Return the text of the kernel of matrix products.
 
     The table: A, B, C, the row of numbers to which sums are added first, memory for copies, and int64: the places of A,
-    B and C of each member of a batch. The sizes: rows, columns and inner dimension; the distance of rows or columns of
+    B and C of each member of a batch; and the table of a program that follows. The sizes: rows, columns and inner dimension; the distance of rows or columns of
     A; those of rows and columns of B; the length of a chunk; the columns of a block; rows and columns of a part; parts
     along rows and columns; the way in which B is read; and 1 if there is a number to add for each column, 0 if the
-    first ones serve all tiles. ``begin`` and ``end`` are parts, those of a member one after the other.
+    first ones serve all tiles; and the address of the program's kernel, or 0, and the rows of all members, or 0 if the
+    program is elementwise. It computes rows as soon as they are complete, in parts of whole rows. ``begin`` and ``end``
+    are parts, those of a member one after the other.
 
     Args:
         dtype: float32 or float64.
@@ -45,9 +47,10 @@ def product(dtype: str, width: int, registers: int, transposed: bool) -> str:
         transposed: whether the columns of A lie together, not its rows.
     """
     heights, lanes, size = stripe_heights(registers), VECTORS * width, _size(dtype)
-    w = _Lines(dtype, width, 8, 14)
-    a, b, c, start, memory, a_places, b_places, c_places = w.table
-    m, n, k, a_line, b_row, b_column, chunk, block, high, wide, down, across, how, spread = w.sizes
+    w = _Lines(dtype, width, 9, 16)
+    a, b, c, start, memory, a_places, b_places, c_places, arrays = w.table
+    m, n, k, a_line, b_row, b_column, chunk, block, high, wide, down, across, how, spread, code, length = w.sizes
+    follows = w.assign(f"inttoptr i64 {code} to ptr")
     a_row, a_column = ("1", a_line) if transposed else (a_line, "1")
     copies = [_copy_rows(dtype, width), _copy_columns(dtype, width)]
     copies.append(_copy_columns_of_stripe(dtype, width) if transposed else _copy_rows_of_stripe(dtype, width))
@@ -80,8 +83,12 @@ def product(dtype: str, width: int, registers: int, transposed: bool) -> str:
             before_row, before_column = w.either(begins, "0", n, "i64"), w.either(begins, spread, "1", "i64")
             lines = w.at(left, w.times(p, a_column))
 
+            ended = w.assign(f"icmp sge i64 {w.plus(j, block)}, {columns}")
+            ended = w.assign(f"and i1 {ended}, {w.assign(f'icmp sge i64 {w.plus(p, chunk)}, {k}')}")
+            last = w.assign(f"and i1 {ended}, {w.assign(f'icmp ne i64 {code}, 0')}")
+
             def stripe(i: str, count: str, height: int) -> None:
-                """Write the product of a stripe of rows."""
+                """Write the product of a stripe of rows, and the program that follows it."""
                 line = w.at(lines, w.times(i, a_row))
                 w.write(
                     f"call void @copy_stripe(ptr {line}, i64 {depth}, i64 {count}, i64 {height}, i64 {a_line}, "
@@ -93,6 +100,15 @@ def product(dtype: str, width: int, registers: int, transposed: bool) -> str:
                     f"ptr {w.at(before, w.times(i, before_row))}, i64 {before_row}, "
                     f"i64 {before_column}, i64 {count}, i64 {some})"
                 )
+                with w.when(f"ne i1 {last}, 0"):
+                    first = w.plus(w.plus(w.times(member, m), i0), i)
+                    by_rows = w.assign(f"icmp ne i64 {length}, 0")
+                    unit = w.either(by_rows, "1", n, "i64")
+                    beyond, rows = w.times(w.plus(first, count), unit), w.either(by_rows, length, "1", "i64")
+                    w.write(
+                        f"call void {follows}(ptr {arrays}, ptr null, i64 {w.times(first, unit)}, i64 {beyond}, "
+                        f"i64 {rows}, i64 {w.either(by_rows, n, w.times(w.times(m, n), unit), 'i64')})"
+                    )
 
             high_ones, rest = w.divided(rows, str(heights[0]))
             with w.loop("0", high_ones) as s:
