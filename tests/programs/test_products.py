@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ import pytest
 
 import burnpy_numpy.cpu_threads as threads
 import burnpy_numpy.matmul as matmul
+from burnpy import Tensor, compiled
 from burnpy.backend import NumPy
+from burnpy.nn import functional
 from burnpy_numpy.kernels.kernel import kernels_enabled
 from burnpy_numpy.matmul import kernel_product
 
@@ -165,6 +167,44 @@ def test_openblas_multiplies_where_the_environment_says_so(monkeypatch: pytest.M
         assert products.serves(256, 256, 256, 4) is expected
     monkeypatch.undo()
     products._enabled.cache_clear()
+
+
+FOLLOWING: dict[str, tuple[Callable[..., Any], bool]] = {
+    "elementwise": (lambda y, full, row: y * y.sigmoid() - full, True),
+    "values by column": (lambda y, full, row: (full - y * row).relu(), True),
+    "sums of rows": (lambda y, full, row: (y - y.mean(-1, keepdim=True)) * row, True),
+    "no product": (lambda y, full, row: (full + row).relu() @ y.transpose(-1, -2), False),
+    "used outside, too": (lambda y, full, row: (y.relu(), y), False),
+}
+"""What follows a product, and whether its kernel is called by the product's."""
+
+
+@pytest.mark.parametrize("name", FOLLOWING)
+@pytest.mark.parametrize("count", [1, 3])
+def test_programs_follow_products_in_plans(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "COUNT", count)
+    monkeypatch.setattr(threads, "LEAST", 1)
+    rng, (f, expected) = np.random.default_rng(4), FOLLOWING[name]
+    seen: list[Any] = []
+    real = products.following
+    monkeypatch.setattr(products, "following", lambda *given: seen.append(real(*given)) or seen[-1])
+    for shape, inner, columns in (((5, 27), 401, 97), ((9,), 33, 700)):
+        bias, turned = (Tensor[NumPy].from_data(drawn(rng, np.float32, *s)) for s in ((columns,), (columns, inner)))
+        weight = Tensor[NumPy].from_data(drawn(rng, np.float32, inner, columns))
+        for multiply in (
+            lambda x: functional.linear(x, weight, bias),  # noqa: B023  # called at once
+            lambda x: x @ weight,  # noqa: B023
+            lambda x: x @ turned.transpose(0, 1),  # noqa: B023
+        ):
+            plan = compiled(lambda x, full, row: f(multiply(x), full, row))  # noqa: B023
+            seen.clear()
+            for _ in range(2):
+                given = ((*shape, inner), (*shape, columns), (columns,))
+                x, full, row = (Tensor[NumPy].from_data(drawn(rng, np.float32, *s)) for s in given)
+                results, wanted = plan(x, full, row), f(multiply(x), full, row)
+                for got, other in zip(*[r if isinstance(r, tuple) else (r,) for r in (results, wanted)], strict=True):
+                    np.testing.assert_allclose(got.to_numpy(), other.to_numpy(), rtol=2e-4, atol=2e-4)
+            assert (len(seen) > 0 and None not in seen) is expected
 
 
 @pytest.mark.long

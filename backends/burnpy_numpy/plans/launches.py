@@ -299,7 +299,7 @@ class ProductKernelLaunch(NumPyLaunch):
         return [template_call(self._product.kernel.function, *described, 0, 1, self._product.each)]
 
     def _table(self, arrays: Sequence[str]) -> tuple[str, ...]:
-        """Return the arrays of the program that follows, the product's and the result's, which are the same, included."""
+        """Return the arrays of the program that follows; the product has the memory of the result."""
         if self._following is None:
             return ()
         others, out = iter(arrays[self._count : -1]), arrays[-1]

@@ -94,7 +94,9 @@ class Product(NamedTuple):
         start, spread = (_ZEROS, 0) if bias is None else (bias, 1)
         return (a, b, c, start, memory, *self.places, arrays), (*self.sizes, spread, *(following or (0, 0)))
 
-    def run(self, a: Any, b: Any, c: Any, bias: Any = None, following: Following | None = None, arrays: Any = 0) -> None:
+    def run(
+        self, a: Any, b: Any, c: Any, bias: Any = None, following: Following | None = None, arrays: Any = 0
+    ) -> None:
         """Write the products into memory, on several threads if there is much to do; see `call`."""
         kernel, _, places, sizes, parts, each, _ = self
         function, start, spread = kernel.function, _ZEROS if bias is None else bias, bias is not None

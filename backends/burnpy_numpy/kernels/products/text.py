@@ -32,13 +32,13 @@ def stripe_heights(registers: int) -> tuple[int, ...]:
 def product(dtype: str, width: int, registers: int, transposed: bool) -> str:
     """Return the text of the kernel of matrix products.
 
-    The table: A, B, C, the row of numbers to which sums are added first, memory for copies, and int64: the places of A,
-    B and C of each member of a batch; and the table of a program that follows. The sizes: rows, columns and inner dimension; the distance of rows or columns of
-    A; those of rows and columns of B; the length of a chunk; the columns of a block; rows and columns of a part; parts
-    along rows and columns; the way in which B is read; and 1 if there is a number to add for each column, 0 if the
-    first ones serve all tiles; and the address of the program's kernel, or 0, and the rows of all members, or 0 if the
-    program is elementwise. It computes rows as soon as they are complete, in parts of whole rows. ``begin`` and ``end``
-    are parts, those of a member one after the other.
+    The table: A, B, C, the row of numbers to which sums are added first, memory for copies, int64: the places of A, B
+    and C of each member of a batch, and the table of a program that follows. The sizes: rows, columns and inner
+    dimension; the distance of rows or columns of A; those of rows and columns of B; the length of a chunk; the columns
+    of a block; rows and columns of a part; parts along rows and columns; the way in which B is read; 1 if there is a
+    number to add for each column, 0 if the first ones serve all tiles; the address of the kernel of the program that
+    follows, or 0; and the rows of all members, or 0 if that program is elementwise. It computes rows as soon as they
+    are complete, in parts of whole rows. ``begin`` and ``end`` are parts, those of a member one after the other.
 
     Args:
         dtype: float32 or float64.
