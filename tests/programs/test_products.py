@@ -187,7 +187,12 @@ def test_programs_follow_products_in_plans(name: str, count: int, monkeypatch: p
     rng, (f, expected) = np.random.default_rng(4), FOLLOWING[name]
     seen: list[Any] = []
     real = products.following
-    monkeypatch.setattr(products, "following", lambda *given: seen.append(real(*given)) or seen[-1])
+
+    def noted(*given: Any) -> Any:
+        seen.append(real(*given))
+        return seen[-1]
+
+    monkeypatch.setattr(products, "following", noted)
     for shape, inner, columns in (((5, 27), 401, 97), ((9,), 33, 700)):
         bias, turned = (Tensor[NumPy].from_data(drawn(rng, np.float32, *s)) for s in ((columns,), (columns, inner)))
         weight = Tensor[NumPy].from_data(drawn(rng, np.float32, inner, columns))

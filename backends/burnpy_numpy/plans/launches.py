@@ -316,7 +316,8 @@ class ProductKernelLaunch(NumPyLaunch):
 
     def _run(self, given: Sequence[Any], *arrays: Any) -> None:
         """Run the kernel with the program that follows it."""
-        self._product.run(*given, self._following, np.array([*map(id, arrays)], np.int64))
+        x, y, out, bias = given
+        self._product.run(x, y, out, bias, self._following, np.array([*map(id, arrays)], np.int64))
 
 
 class UnrolledLaunch(NumPyLaunch):
