@@ -17,7 +17,7 @@ from benchmarks.report import Line, Section
 PEERS = ("burnpy", "torch")
 BUDGET = 1.05
 ROUNDS, REPEATED = 5, 10
-"""The number of measurements of each case in a process, of which the best one counts, and of products in each run."""
+"""The number of measurements of each case in a process, whose best one counts, and of products in each run."""
 
 CASES: dict[str, tuple[str, int, int, int]] = {
     "forward, 1024 × 64 × 192": ("x @ w", 1024, 64, 192),
