@@ -116,10 +116,11 @@ for file in {files!r}:
 """Calls the tests that tell which file lacks something, but for those that fail wherever nothing is imported."""
 DERIVATIVES = """
 from burnpy.backend import NumPy
+from burnpy.backend.dtypes import float64
 from burnpy.testing.cases import ROWS
 from burnpy.testing.checks import check_derivatives
 for order in (1, 2):
-    check_derivatives(NumPy(), ROWS["cbrt"], "matrix", "contiguous", order)
+    check_derivatives(NumPy(), ROWS["cbrt"], "matrix", float64, "contiguous", order)
 """
 NATIVE = """
 from burnpy.backend import Backend, CuPy, NumPy

@@ -3,7 +3,7 @@
     python -m tests.hostcuda.roofline [float32 tf32 bfloat16]
 
 It prints a line for each convolution of a ResNet-50, forward and backward, and for its batch norms. The least time is
-that of the useful floating-point operations at the peak, or of reading all arguments and writing all results once,
+the time of the useful floating-point operations at the peak, or of reading all arguments and writing all results once,
 whichever is longer. The model adds what launches lose: tiles that reach beyond the result, channels that do not fill a
 step, multiprocessors that get a block less than others, arguments that are read again, and what ``mma.sync`` lacks to
 the peak. It knows no latency, and of instructions only products: it is an upper bound. The blocks on a multiprocessor,
@@ -119,7 +119,7 @@ def products(launch: Prepared) -> float:
 def estimate(
     name: str, precision: str, launches: list[Prepared], useful: float, least_bytes: float, moved: float
 ) -> Estimate:
-    """Return the times of an operation of so many useful operations and bytes, of which the launches move more."""
+    """Return the times of an operation of so many useful operations and bytes; the launches move more bytes."""
     peak = PEAKS[precision]
     computing = sum([products(each) / (peak * REACHED[precision] * filled(each)) for each in launches if useful])
     busy = sum([filled(each) / len(launches) for each in launches])

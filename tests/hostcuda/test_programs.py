@@ -103,7 +103,7 @@ def test_a_batch_norm_is_one_launch_each_way(plane: tuple[int, int]) -> None:
 def test_a_batch_norm_of_few_long_channels_is_divided(
     shape: tuple[int, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With means far from 0, of which sums of squares would leave nothing, and in every order of threads."""
+    """With means far from 0, where sums of squares would leave nothing, and in every order of threads."""
     monkeypatch.setattr(normalization, "_PART", 150)
     dims, channels = (0, *range(2, len(shape))), (shape[1], *[1] * (len(shape) - 2))
     device: Any = CuPy()

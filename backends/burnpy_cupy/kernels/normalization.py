@@ -133,7 +133,7 @@ _NORMALIZED = f"""
                             double eps, Sizes sizes) {{
   const S count = static_cast<S>(sizes.members * sizes.plane), middle = combined(parts, 0) / count;
   const int lane = threadIdx.x % 32, channel = blockIdx.x;
-  S apart = 0;  // of the mean of a part from that of all
+  S apart = 0;  // the mean of a part, from the mean of all
   if (lane < gridDim.y) {{
     const long long left = sizes.members * sizes.plane - lane * sizes.length;
     const S of_part = static_cast<S>(left < sizes.length ? left : sizes.length);

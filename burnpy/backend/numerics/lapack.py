@@ -214,7 +214,7 @@ def lu_factor(xp: Any, x: Array) -> tuple[Array, Array, Array]:
 
 
 def _sizes(xp: Any, x: Array) -> Array:
-    """Return the magnitudes by which LAPACK chooses pivots, of complex numbers the sums of those of their parts."""
+    """Return the magnitudes by which LAPACK chooses pivots: |x|, and |real| + |imag| of complex numbers."""
     return xp.abs(x.real) + xp.abs(x.imag) if x.dtype.kind == "c" else xp.abs(x)
 
 
