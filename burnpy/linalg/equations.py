@@ -61,17 +61,17 @@ def solve(a: X, b: X, *, left: bool = True) -> X:
     a, b = alike("solve", a, b)
     vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
     if vector:
-        b = b.unsqueeze(-1)
+        b = b.unsqueeze(-1)  # type: ignore[assignment]  # of x's class
         if not left:
             raise ShapeError(f"solve() got left=False for vectors of shape {b.shape[:-1]}; give matrices")
     _fitting("solve", a, b, left)
     a, b = expanded("solve", a, b)
     if not left:
-        a, b = a.mT, b.mT
+        a, b = a.mT, b.mT  # type: ignore[assignment]  # of x's class
     out = a._like(a._backend.solve(a._primitive, b._primitive))
     if vector:
-        return out.squeeze(-1)
-    return out if left else out.mT
+        return out.squeeze(-1)  # type: ignore[return-value]  # of x's class
+    return out if left else out.mT  # type: ignore[return-value]  # of x's class
 
 
 @explained
@@ -98,9 +98,9 @@ def solve_triangular(a: X, b: X, *, upper: bool, left: bool = True, unitriangula
     _fitting("solve_triangular", a, b, left)
     a, b = expanded("solve_triangular", a, b)
     if not left:
-        a, b, upper = a.mT, b.mT, not upper
+        a, b, upper = a.mT, b.mT, not upper  # type: ignore[assignment]  # of x's class
     out = a._like(a._backend.solve_triangular(a._primitive, b._primitive, bool(upper), bool(unitriangular)))
-    return out if left else out.mT
+    return out if left else out.mT  # type: ignore[return-value]  # of x's class
 
 
 @explained
@@ -128,7 +128,7 @@ def cholesky_solve(b: X, l: X, *, upper: bool = False) -> X:  # noqa: E741  # th
     turned = conjugate_transposed(l)._primitive
     lower, higher = (turned, l._primitive) if upper else (l._primitive, turned)
     half = device.solve_triangular(lower, b._primitive, False, False)
-    return l._like(device.solve_triangular(higher, half, True, False))
+    return l._like(device.solve_triangular(higher, half, True, False))  # type: ignore[return-value]  # of x's class
 
 
 @explained
@@ -145,7 +145,7 @@ def cholesky_inverse(l: X, *, upper: bool = False) -> X:  # noqa: E741  # the fa
     matrices("cholesky_inverse", l, square=True)
     device: Any = l._backend
     identity = device.expand(device.eye(l.shape[-1], l.shape[-1], l.dtype), l.shape)
-    return cholesky_solve(l._like(identity), l, upper=upper)
+    return cholesky_solve(l._like(identity), l, upper=upper)  # type: ignore[return-value]  # of x's class
 
 
 @explained
@@ -178,7 +178,7 @@ def lu_solve(lu: X, pivots: Ints[Any], b: X, *, left: bool = True, adjoint: bool
     _fitting("lu_solve", lu, b, left)
     if not left:  # xᴴ solves with aᴴ
         turned = lu_solve(lu, rows, conjugate_transposed(b), adjoint=not adjoint)
-        return conjugate_transposed(turned)  # type: ignore[no-any-return]  # of b's class
+        return conjugate_transposed(turned)
     order: Any = _order(rows).reshape((*rows.shape, 1))
     lu, b = expanded("lu_solve", lu, b)
     device: Any = lu._backend
@@ -187,9 +187,9 @@ def lu_solve(lu: X, pivots: Ints[Any], b: X, *, left: bool = True, adjoint: bool
     if adjoint:
         half = device.solve_triangular(transposed, b._primitive, False, False)
         half = device.solve_triangular(transposed, half, True, True)
-        return b._like(device.scatter(device.full(half.shape, 0.0, half.dtype), dim, places, half))
+        return b._like(device.scatter(device.full(half.shape, 0.0, half.dtype), dim, places, half))  # type: ignore[return-value]  # of x's class
     half = device.solve_triangular(factors, device.gather(b._primitive, dim, places), False, True)
-    return b._like(device.solve_triangular(factors, half, True, False))
+    return b._like(device.solve_triangular(factors, half, True, False))  # type: ignore[return-value]  # of x's class
 
 
 @explained
@@ -217,7 +217,7 @@ def tensorinv(x: X, ind: int = 2) -> X:
     if size != math.prod(rest):
         raise ShapeError(f"tensorinv() got ind={count} for shape {x.shape}: {lead} and {rest} have other products")
     inverse = x._backend.inv(x._backend.reshape(x._primitive, (size, size)))
-    return x._like(x._backend.reshape(inverse, (*rest, *lead)))
+    return x._like(x._backend.reshape(inverse, (*rest, *lead)))  # type: ignore[return-value]  # of x's class
 
 
 @explained
@@ -239,14 +239,14 @@ def tensorsolve(a: X, b: X, dims: Sequence[int] | None = None) -> X:
     a, b = alike("tensorsolve", a, b)
     if dims is not None:
         moved = distinct(dims, a.ndim, "tensorsolve")
-        a = a.permute(*[d for d in range(a.ndim) if d not in moved], *moved)
+        a = a.permute(*[d for d in range(a.ndim) if d not in moved], *moved)  # type: ignore[assignment]  # of x's class
     unknowns = a.shape[b.ndim :]
     size = math.prod(b.shape)
     if size != math.prod(unknowns) or math.prod(a.shape) != size * size:
         raise ShapeError(
             f"tensorsolve() got shapes {a.shape} and {b.shape}; expected (*b.shape, *x.shape) as the first"
         )
-    return solve(a.reshape(size, size), b.reshape(size)).reshape(unknowns)
+    return solve(a.reshape(size, size), b.reshape(size)).reshape(unknowns)  # type: ignore[return-value]  # of x's class
 
 
 @explained
@@ -265,7 +265,7 @@ def pinv(x: X, *, atol: float | None = None, rtol: float | None = None, hermitia
     [[0.5, 0.0], [0.0, 0.0]]
     """
     x = mirrored("pinv", x) if hermitian else matrices("pinv", x)
-    return x._like(x._backend.pinv(x._primitive, *tolerances("pinv", x, atol, rtol)))
+    return x._like(x._backend.pinv(x._primitive, *tolerances("pinv", x, atol, rtol)))  # type: ignore[return-value]  # of x's class
 
 
 @overload
@@ -331,12 +331,12 @@ def tolerances(operation: str, x: Any, atol: float | None, rtol: float | None) -
     return float(number(x, atol or 0.0, operation)), float(number(x, rtol, operation))
 
 
-def mirrored(operation: str, x: X) -> X:
+def mirrored(operation: str, x: Any) -> Any:
     """Return the symmetric, or Hermitian, matrices with the lower triangle of x."""
     x = matrices(operation, x, square=True)
     turn = imaginary_diagonal(x._backend, x._primitive)
     lower: Any = x.tril() if turn is None else x.tril() - x._like(turn)
-    return lower + conjugate_transposed(x.tril(-1))  # type: ignore[no-any-return]  # of x's class
+    return lower + conjugate_transposed(x.tril(-1))
 
 
 def _fitting(operation: str, a: Any, b: Any, left: bool) -> None:

@@ -57,7 +57,7 @@ def inv(x: X) -> X:
     [[0.0, 1.0], [0.5, 0.0]]
     """
     x = matrices("inv", x, square=True)
-    return x._like(x._backend.inv(x._primitive))
+    return x._like(x._backend.inv(x._primitive))  # type: ignore[return-value]  # of x's class
 
 
 @explained
@@ -202,7 +202,7 @@ def vector_norm(
     need_bool(keepdim, "vector_norm")
     if (p < 0 or p == math.inf) and any(x.shape[d] == 0 for d in dims):
         raise ShapeError(f"vector_norm() got ord={ord!r:.80} over no elements, of shape {x.shape}; it has none")
-    return x._like(x._backend.vector_norm(x._primitive, p, dims, keepdim))
+    return x._like(x._backend.vector_norm(x._primitive, p, dims, keepdim))  # type: ignore[return-value]  # of x's class
 
 
 @explained
@@ -302,7 +302,7 @@ def cond(x: Tensor[B] | ComplexTensor[B], p: Order | None = None) -> Tensor[B]:
         return smallest / largest if p == -2 else largest / smallest
     singular = (x.slogdet().sign == 0.0).detach()
     wide = singular.reshape(*singular.shape, 1, 1)
-    regular = where(wide, x._like(b.eye(x.shape[-1], x.shape[-1], x.dtype)), x)
+    regular: Any = where(wide, x._like(b.eye(x.shape[-1], x.shape[-1], x.dtype)), x)  # type: ignore[arg-type]  # both of x's class
     inverse = x._like(b.inv(regular._primitive))
     assert p is not None
     product = matrix_norm(x, p) * matrix_norm(inverse, p)
@@ -324,7 +324,7 @@ def _magnitudes(operation: str, x: Any, name: str) -> Any:
     return x.abs() if x.kind == "complex" else x
 
 
-def _number(operation: str, x: Tensor[Any], ord: Any) -> float:
+def _number(operation: str, x: Any, ord: Any) -> float:
     """Return the order of a norm of vectors as a float."""
     if isinstance(ord, bool) or not isinstance(ord, (int, float)):
         raise ArgumentError(f"{operation}() got ord={describe(ord)}; expected a number for vectors")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from burnpy.backend.errors import LinAlgError
 from burnpy.linalg.decompositions import cholesky, lu_factor
@@ -14,9 +14,9 @@ from burnpy.tensor.dims import need_flag
 from burnpy.tensor.joining import where
 from burnpy.tensor.levels import has_values
 from burnpy.tensor.linalg import matrices
-from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
+from burnpy.tensor.tensor import IntTensor
 from burnpy.tensor.tensor_base import new_tensor
-from burnpy.typevars import B, V, X
+from burnpy.typevars import V, X
 
 I = TypeVar("I")  # noqa: E741  # the ints beside the floats V
 
@@ -59,16 +59,8 @@ class LuFactorEx(NamedTuple, Generic[V, I]):
     """For each matrix 0, or k if the k-th element on the diagonal of U is the first that is 0; int32."""
 
 
-@overload
-def cholesky_ex(
-    x: Tensor[B], *, upper: bool = False, check_errors: bool = False
-) -> CholeskyEx[Tensor[B], IntTensor[B]]: ...
-@overload
-def cholesky_ex(
-    x: ComplexTensor[B], *, upper: bool = False, check_errors: bool = False
-) -> CholeskyEx[ComplexTensor[B], IntTensor[B]]: ...
 @explained
-def cholesky_ex(x: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx[Any, Any]:
+def cholesky_ex(x: X, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx[X, IntTensor[Any]]:
     """Compute the Cholesky factors without an error for matrices that are not positive definite; see `cholesky`.
 
     Args:
@@ -97,12 +89,8 @@ def cholesky_ex(x: Any, *, upper: bool = False, check_errors: bool = False) -> C
     return CholeskyEx(_where_good(info, x, lambda regular: cholesky(regular, upper=upper)), info)
 
 
-@overload
-def inv_ex(x: Tensor[B], *, check_errors: bool = False) -> InvEx[Tensor[B], IntTensor[B]]: ...
-@overload
-def inv_ex(x: ComplexTensor[B], *, check_errors: bool = False) -> InvEx[ComplexTensor[B], IntTensor[B]]: ...
 @explained
-def inv_ex(x: Any, *, check_errors: bool = False) -> InvEx[Any, Any]:
+def inv_ex(x: X, *, check_errors: bool = False) -> InvEx[X, IntTensor[Any]]:
     """Compute the inverses without an error for singular matrices; see `inv`.
 
     Args:
@@ -122,16 +110,8 @@ def inv_ex(x: Any, *, check_errors: bool = False) -> InvEx[Any, Any]:
     return InvEx(inv(x) if check_errors else _where_good(info, x, inv), info)
 
 
-@overload
-def solve_ex(
-    a: Tensor[B], b: Tensor[B], *, left: bool = True, check_errors: bool = False
-) -> SolveEx[Tensor[B], IntTensor[B]]: ...
-@overload
-def solve_ex(
-    a: ComplexTensor[B], b: ComplexTensor[B], *, left: bool = True, check_errors: bool = False
-) -> SolveEx[ComplexTensor[B], IntTensor[B]]: ...
 @explained
-def solve_ex(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> SolveEx[Any, Any]:
+def solve_ex(a: X, b: X, *, left: bool = True, check_errors: bool = False) -> SolveEx[X, IntTensor[Any]]:
     """Solve a x = b without an error for singular matrices; see `solve`, whose arguments it takes.
 
     Args:
@@ -158,12 +138,8 @@ def solve_ex(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -
     return SolveEx(where(bad, math.nan, solution), info)
 
 
-@overload
-def lu_factor_ex(x: Tensor[B], *, check_errors: bool = False) -> LuFactorEx[Tensor[B], IntTensor[B]]: ...
-@overload
-def lu_factor_ex(x: ComplexTensor[B], *, check_errors: bool = False) -> LuFactorEx[ComplexTensor[B], IntTensor[B]]: ...
 @explained
-def lu_factor_ex(x: Any, *, check_errors: bool = False) -> LuFactorEx[Any, Any]:
+def lu_factor_ex(x: X, *, check_errors: bool = False) -> LuFactorEx[X, IntTensor[Any]]:
     """Compute the LU decomposition as `lu_factor`, and report where U is singular.
 
     Args:
@@ -184,7 +160,7 @@ def lu_factor_ex(x: Any, *, check_errors: bool = False) -> LuFactorEx[Any, Any]:
     return LuFactorEx(factors, pivots, info)
 
 
-def _first_zero(factors: Any) -> IntTensor[B]:
+def _first_zero(factors: Any) -> Any:
     """Return the number, from 1, of the first 0 on the diagonals of matrices; 0 where there is none."""
     zero = factors.diagonal(0, -2, -1) == 0.0
     size = zero.shape[-1]
@@ -195,14 +171,13 @@ def _first_zero(factors: Any) -> IntTensor[B]:
     return where(zero.any(-1), size + 1 - last, last)
 
 
-def _regular(info: IntTensor[B], x: X) -> X:
+def _regular(info: Any, x: Any) -> Any:
     """Return matrices with the identity in place of those that ``info`` reports."""
     size = x.shape[-1]
     identity = x._like(x._backend.eye(size, size, x.dtype))
     return where((info != 0).reshape(*info.shape, 1, 1), identity, x)
 
 
-def _where_good(info: IntTensor[B], x: X, function: Any) -> X:
+def _where_good(info: Any, x: Any, function: Any) -> Any:
     """Return a function of matrices, NaN of those that ``info`` reports."""
-    out: X = where((info != 0).reshape(*info.shape, 1, 1), math.nan, function(_regular(info, x)))
-    return out
+    return where((info != 0).reshape(*info.shape, 1, 1), math.nan, function(_regular(info, x)))

@@ -68,7 +68,7 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
                 raise too_large(operation, tensor, other)
         elif isinstance(other, int) and abs(other) > MOST_FLOAT:
             raise too_large(operation, tensor, other)
-        return other
+        return other  # type: ignore[no-any-return]  # a number
     if isinstance(other, (bool, int, float, complex)):
         way = "complex" if isinstance(other, complex) else "float" if isinstance(other, float) else "int"
         raise KindError(

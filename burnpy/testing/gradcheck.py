@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Never
+from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeAlias
 
 import numpy as np
 
 from burnpy.autodiff import Autodiff
 from burnpy.backend.dtypes import complex128, float64
 from burnpy.backend.errors import ArgumentError, BurnpyError, DeviceError, DTypeError, KindError, NotTrackedError
-from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
+from burnpy.tensor.tensor import DIFFERENTIABLE, ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.testing.derivatives import Function, Problem, by_differences, by_forward, by_reverse, results
 
@@ -39,9 +39,12 @@ class Options(NamedTuple):
     """For each random direction of all inputs at once: whether forward mode takes the tangents apart, or both ways."""
 
 
+Inputs: TypeAlias = Tensor[Any] | ComplexTensor[Any] | Sequence[Tensor[Any] | ComplexTensor[Any]]
+
+
 def gradcheck(
     f: Function,
-    inputs: Tensor[Any] | Sequence[Tensor[Any]],
+    inputs: Inputs,
     *more: Never,
     eps: float = 1e-6,
     atol: float = 1e-5,
@@ -123,7 +126,7 @@ def gradcheck(
 
 def gradgradcheck(
     f: Function,
-    inputs: Tensor[Any] | Sequence[Tensor[Any]],
+    inputs: Inputs,
     grad_outputs: Tensor[Any] | Sequence[Tensor[Any]] | None = None,
     *,
     eps: float = 1e-6,
@@ -208,9 +211,7 @@ def _like(weights: Sequence[Tensor[Any]], given: Any) -> list[Tensor[Any]]:
     return seeds
 
 
-def _problem(
-    operation: str, f: Function, inputs: Tensor[Any] | Sequence[Tensor[Any]], eps: float, seed: int
-) -> Problem:
+def _problem(operation: str, f: Function, inputs: Inputs, eps: float, seed: int) -> Problem:
     if not callable(f):
         raise KindError(f"{operation}() takes a function and its inputs, not {f!r:.80}")
     if not isinstance(inputs, Iterable):
@@ -235,10 +236,10 @@ def _problem(
     xs = tuple(x.detach().set_require_grad(x.is_require_grad()) for x in xs)  # results of operations are points too
     generator = np.random.default_rng(seed)
     before = [x.to_numpy().copy() for x in xs]
-    outs = results(f, xs)
+    outs = results(f, xs)  # type: ignore[arg-type]  # complex ones too
     weights = [out._like(out.device.from_numpy(_direction(generator, out.shape, out.dtype))) for out in outs]
     before += [weight.to_numpy().copy() for weight in weights]
-    return Problem(f, xs, outs, weights, before, eps, generator)
+    return Problem(f, xs, outs, weights, before, eps, generator)  # type: ignore[arg-type]  # as above
 
 
 def _direction(generator: np.random.Generator, shape: tuple[int, ...], dtype: DType = float64) -> NDArray[Any]:

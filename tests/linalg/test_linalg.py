@@ -283,10 +283,10 @@ def test_mistakes() -> None:
             r"takes square matrices, of shape \(…, n, n\), got shape \(2, 3\)",
         ),
         (lambda: linalg.svd(x[0]), ShapeError, r"takes matrices, of shape \(…, n, m\)"),
-        (lambda: linalg.inv(i), KindError, r"an IntTensor; convert it with x.float\(\)"),  # type: ignore[arg-type]
-        (lambda: linalg.det(2.0), KindError, "float Tensor, got 2.0"),  # type: ignore[arg-type]
+        (lambda: linalg.inv(i), KindError, r"an IntTensor; convert it with x.float\(\)"),  # type: ignore[type-var]
+        (lambda: linalg.det(2.0), KindError, "float Tensor, got 2.0"),  # type: ignore[type-var]
         (lambda: linalg.qr(x, mode="full"), ArgumentError, "reduced"),  # type: ignore[arg-type]
-        (lambda: linalg.eigh(x @ x.mT, UPLO="x"), ArgumentError, "UPLO='x'"),  # type: ignore[arg-type]
+        (lambda: linalg.eigh(x @ x.mT, UPLO="x"), ArgumentError, "UPLO='x'"),  # type: ignore[call-overload]
         (lambda: linalg.solve(x @ x.mT, x.mT), ShapeError, "the second must have 2 rows"),
         (lambda: linalg.solve_triangular(x @ x.mT, x.mT @ x, upper=True), ShapeError, "2 rows"),
         (lambda: linalg.lstsq(x, x.mT), ShapeError, "equal rows"),
@@ -391,7 +391,8 @@ def test_matrices_of_many_rows_are_computed_as_small_ones(dtype: str) -> None:
     near(linalg.lu_solve(*linalg.lu_factor(x), y), np.linalg.solve(a, b))
     near(x.matrix_power(2), a @ a)
     singular = tensor(np.stack([np.eye(n), np.ones((n, n))])).to_dtype(dtype)
-    for f in (linalg.inv, linalg.cholesky, lambda x: linalg.solve(x, y)):
+    failing: list[Callable[[Any], Any]] = [linalg.inv, linalg.cholesky, lambda x: linalg.solve(x, y)]
+    for f in failing:
         with pytest.raises(LinAlgError, match="and matrix 1 is"):
             f(singular)
     assert linalg.slogdet(singular)[1].tolist() == [0.0, -np.inf]

@@ -14,11 +14,11 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 import burnpy
-from burnpy import BoolTensor, IntTensor, Tensor, fft, linalg
+from burnpy import BoolTensor, ComplexTensor, IntTensor, Tensor, fft, linalg
 from burnpy.nn import functional
 
-CLASSES: dict[str, Any] = {"float": Tensor, "int": IntTensor, "bool": BoolTensor}
-KIND_LETTERS = {"f": "float", "V": "float", "i": "int", "u": "int", "b": "bool"}
+CLASSES: dict[str, Any] = {"float": Tensor, "complex": ComplexTensor, "int": IntTensor, "bool": BoolTensor}
+KIND_LETTERS = {"f": "float", "c": "complex", "V": "float", "i": "int", "u": "int", "b": "bool"}
 """Kinds by the letters of NumPy's dtypes; bfloat16's is V."""
 
 
@@ -33,6 +33,8 @@ def result(x: Any, dtype: Any) -> Any:
 def converted(x: Any, dtype: Any) -> Any:
     """x in another dtype, of any kind."""
     kind = KIND_LETTERS[np.dtype(dtype).kind]
+    if kind == "complex":
+        return x.complex(dtype)
     if kind != "float":
         return x.bool() if kind == "bool" else x.int(dtype)
     return (x if x.kind == "float" else x.float()).to_dtype(dtype)
@@ -129,11 +131,10 @@ def split_along(dim: int) -> Callable[..., Any]:
 
 
 def flat(results: Any) -> list[Any]:
-    """The tensors of a result, and other values; of complex tensors both parts."""
+    """The tensors of a result, and other values."""
     if isinstance(results, (list, tuple)):
         return [each for member in results for each in flat(member)]
-    complex_there = hasattr(results, "is_complex") and results.is_complex()
-    return [results.real, results.imag] if complex_there or isinstance(results, burnpy.ComplexTensor) else [results]
+    return [results]
 
 
 def first(results: Any) -> list[Any]:
@@ -147,7 +148,7 @@ def magnitudes(results: Any) -> list[Any]:
 def with_wide_ints(results: Any) -> list[Any]:
     """Pivots and the like are int64 here, and int32 there."""
     return [
-        x if "float" in str(x.dtype) else x.to_dtype("int64") if hasattr(x, "to_dtype") else x.long() for x in results
+        x if "int" not in str(x.dtype) else x.to_dtype("int64") if hasattr(x, "to_dtype") else x.long() for x in results
     ]
 
 
@@ -160,12 +161,16 @@ AFTER: dict[str, Callable[[Any], list[Any]]] = {
 """How the results of an entry, of either library, become the list of tensors that is compared."""
 
 CALLS: dict[str, Callable[..., Any]] = {
-    "H": lambda x: x.mT if x.ndim else x,
-    "mH": lambda x: x.mT,
+    "H": lambda x: adjoint(x) if x.ndim else x,
+    "mH": lambda x: adjoint(x),
     "mT": lambda x: x.mT,
     "T": lambda x: x.T,
     "t": lambda x: x.T if x.ndim > 1 else x,
-    "real": lambda x: x,
+    "real": lambda x: x.real if x.kind == "complex" else x,
+    "cdouble": lambda x: x.complex("complex128"),
+    "cfloat": lambda x: x.complex("complex64"),
+    "conj": lambda x: x.conj() if x.kind == "complex" else x,
+    "conj_physical": lambda x: x.conj() if x.kind == "complex" else x,
     "clone": lambda x: x,
     "positive": lambda x: +x,
     "__getitem__": lambda x, key: x[key],
@@ -179,7 +184,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "__rpow__": lambda x, y: y**x,
     "__rsub__": lambda x, y: y - x,
     "__rxor__": lambda x, y: y ^ x,
-    "angle": lambda x: burnpy.complex(x).angle(),
+    "angle": lambda x: x.complex().angle(),
     "bool": lambda x: x.bool(),
     "byte": lambda x: x.int("uint8"),
     "char": lambda x: x.int("int8"),
@@ -208,7 +213,8 @@ CALLS: dict[str, Callable[..., Any]] = {
     "isnan": lambda x: x.isnan() if x.kind == "float" else x != x,
     "isposinf": lambda x: x == math.inf if x.kind == "float" else x != x,
     "isneginf": lambda x: x == -math.inf if x.kind == "float" else x != x,
-    "isreal": lambda x: x.ones_like() == (True if x.kind == "bool" else 1),
+    "imag": lambda x: x.imag,
+    "isreal": lambda x: x.imag == 0.0 if x.kind == "complex" else x.ones_like() == (True if x.kind == "bool" else 1),
     "linalg.cross": lambda x, y, dim=-1: x.cross(y, dim),
     "linalg.diagonal": lambda x, offset=0, dim1=-2, dim2=-1: x.diagonal(offset, dim1, dim2),
     "linalg.lu_factor": without(linalg.lu_factor, "pivot"),
@@ -279,7 +285,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "pinverse": linalg.pinv,
     "qr": lambda x, some=True: linalg.qr(x, "reduced" if some else "complete"),
     "reshape_as": lambda x, y: x.reshape(y.shape),
-    "sgn": lambda x: x.sign(),
+    "sgn": lambda x: x.sgn() if x.kind == "complex" else x.sign(),
     "std": spread("std"),
     "std_mean": spread("std_mean"),
     "var": spread("var"),
@@ -291,7 +297,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "svd": svd,
     "trapz": burnpy.trapezoid,
     "true_divide": lambda x, y: x / y,
-    "vdot": lambda x, y: x.dot(y),
+    "vdot": lambda x, y: (x.conj() if x.kind == "complex" else x).dot(y),
     "view": lambda x, *shape: x.reshape(*shape),
     "view_as": lambda x, y: x.reshape(y.shape),
     "where": lambda x, condition, y: burnpy.where(condition, x, y),
@@ -314,6 +320,10 @@ FACTORIES: dict[str, Callable[..., Any]] = {
     "triu_indices": lambda cls, on, *args, **kwargs: triangle("triu", on, *args, **kwargs),
 }
 """Entries that make tensors of Python numbers: functions of the class and the device too."""
+
+
+def adjoint(x: Any) -> Any:
+    return x.mH if x.kind == "complex" else x.mT
 
 
 def triangle(name: str, on: Any, rows: int, columns: int, offset: int = 0, dtype: Any = "int64") -> Any:

@@ -29,9 +29,11 @@ transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy
 as_strided as_strided_scatter contiguous empty empty_like empty_permuted empty_strided new_empty new_empty_strided
 resize_ resize_as_ zero_ fill
 
-# complex numbers, which are pairs of float tensors here: fft.ComplexTensor, compared in test_fft.py
-cdouble cfloat chalf complex conj conj_physical imag linalg.eig linalg.eigvals polar resolve_conj resolve_neg
-view_as_complex view_as_real
+# complex numbers of half precision, and memory that is read as if conjugate or negative
+chalf resolve_conj resolve_neg
+
+# eigenvalues in no order: test_complex_linalg.py compares them
+linalg.eig linalg.eigvals
 
 # bounds that are tensors
 linspace_tensor_overload logspace_tensor_overload
@@ -84,6 +86,7 @@ REFUSED = {
     "nn.functional.multi_margin_loss": "multi_margin_loss()",
     "nn.functional.scaled_dot_product_attention": "no offset of the queries among the keys",
     "histogramdd": "edges that do not ascend",
+    "complex": "give both one shape",
     "cat": "cat() got dim 1 for a tensor with 1 dimension",
     "gather": "the index needs as many dimensions",
 }
@@ -134,6 +137,30 @@ __rand__ __ror__ __rxor__ bfloat16 bitwise_and bitwise_not bitwise_or bitwise_xo
 bincount bitwise_left_shift bitwise_right_shift gcd lcm nn.functional.one_hot tril_indices triu_indices
 """
 """The kinds of tensors in which entries are compared; all others are functions of floats."""
+
+
+COMPLEX_TOO = """
+H T __getitem__ __radd__ __rdiv__ __rmatmul__ __rmul__ __rpow__ __rsub__ abs acos acosh add addbmm addmm addmv addr
+all allclose angle any argwhere asin asinh atan atanh atleast_1d atleast_2d atleast_3d baddbmm block_diag bmm bool
+broadcast_tensors broadcast_to cartesian_prod cat cdouble cfloat cholesky_inverse cholesky_solve chunk clone
+column_stack combinations conj conj_physical cos cosh count_nonzero cross cumprod cumsum diag diag_embed diagflat
+diagonal diagonal_scatter diff div dot dsplit dstack einsum eq equal exp exp2 expand expand_as expm1 eye fft.fft
+fft.fft2 fft.fftn fft.fftshift fft.hfft fft.hfft2 fft.hfftn fft.ifft fft.ifft2 fft.ifftn fft.ifftshift fft.irfft
+fft.irfft2 fft.irfftn flatten flip fliplr flipud full full_like gather hsplit hstack imag index_add index_copy
+index_fill index_put index_select inner isclose isfinite isinf isnan isreal item kron linalg.cond linalg.cross
+linalg.det linalg.diagonal linalg.eighh linalg.inv linalg.inv_ex linalg.lstsq
+linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.matrix_norm linalg.matrix_power linalg.matrix_rank
+linalg.multi_dot linalg.norm linalg.pinv linalg.qr linalg.slogdet linalg.solve linalg.solve_ex linalg.solve_triangular
+linalg.svd linalg.svdvals linalg.tensorinv linalg.tensorsolve linalg.vander linalg.vecdot linalg.vector_norm log10
+log1p log2 logdet logical_and logical_not logical_or logical_xor lu lu_solve mH mT masked_fill masked_scatter
+masked_select matmul matrix_exp mean meshgrid mm movedim mul mv narrow ne neg new_full new_ones new_zeros
+nn.functional.pad nonzero ones ones_like outer permute pinverse positive pow prod put qr ravel real reciprocal repeat
+repeat_interleave reshape reshape_as roll rot90 rsqrt scalar_tensor scatter scatter_add select sgn sin sinh split
+split_with_sizes sqrt square squeeze stack sub sum sum_to_size svd t take take_along_dim tan tanh tensor_split
+tensordot tile trace transpose tril triu true_divide unbind unflatten unfold unsqueeze vdot view view_as view_as_real
+vsplit vstack where zeros zeros_like
+"""
+"""Entries that are compared in complex128, too."""
 
 
 def names(text: str) -> set[str]:

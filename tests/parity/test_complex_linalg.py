@@ -146,7 +146,7 @@ def test_derivatives_are_those_of_differences(name: str) -> None:
 def test_mistakes_get_a_sentence() -> None:
     z = ComplexTensor[NumPy].from_data(A)
     with pytest.raises(KindError, match=r"convert the Tensor with .complex\(\)"):
-        linalg.solve(z, z.real)  # type: ignore[type-var]
+        linalg.solve(z, z.real)
     with pytest.raises(LinAlgError, match="is singular"):
         linalg.inv(z * 0)
     with pytest.raises(LinAlgError, match="is not positive definite"):

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import burnpy
-from burnpy import Autodiff, Tensor
+from burnpy import Autodiff
 from burnpy.backend import NumPy
 from burnpy.errors import BurnpyError, DTypeError, KindError
 from tests.parity.op_calls import AFTER, CALLS, CLASSES, FACTORIES, call_of, class_of, flat
-from tests.parity.op_entries import KINDS, OUT, REFUSED, SKIPPED, by_heading, names
+from tests.parity.op_entries import COMPLEX_TOO, KINDS, OUT, REFUSED, SKIPPED, by_heading, names
 from tests.rows import every_row
 
 torch: Any = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
@@ -24,28 +23,34 @@ pytest.importorskip("expecttest", reason="PyTorch's table of operations needs ex
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402  # it needs both
 
 Train = Autodiff[NumPy]
-SAMPLES = {"float64": 8, "float32": 3, "int64": 4, "bool": 4}
+SAMPLES = {"float64": 8, "complex128": 4, "float32": 3, "int64": 4, "bool": 4}
 """How many samples of an entry are compared, evenly spaced among the first `FIRST`."""
 FIRST = 60
 LAYOUT = frozenset(("device", "memory_format", "layout", "requires_grad", "pin_memory", "non_blocking"))
 """Arguments that do not change values."""
-DTYPES = {"float": (torch.float64, torch.float32), "int": (torch.int64,), "bool": (torch.bool,)}
+DTYPES = {
+    "float": (torch.float64, torch.float32),
+    "complex": (torch.complex128,),
+    "int": (torch.int64,),
+    "bool": (torch.bool,),
+}
 KIND_OF = by_heading(KINDS)
+COMPLEX = names(COMPLEX_TOO)
 TRIANGLES = ("cholesky_inverse", "cholesky_solve")
 """Functions of a triangle, whose gradients in PyTorch are of all elements, also of those that are not read."""
 
 
 def kind_of(dtype: Any) -> str:
-    return "bool" if dtype == torch.bool else "float" if dtype.is_floating_point else "int"
+    if dtype == torch.bool:
+        return "bool"
+    return "complex" if dtype.is_complex else "float" if dtype.is_floating_point else "int"
 
 
 def converted(argument: Any, device: Any, leaves: list[Any]) -> Any:
     """An argument for this library; the float tensors that PyTorch differentiates by are added to ``leaves``."""
     if isinstance(argument, torch.Tensor):
-        if argument.is_complex():
-            return burnpy.complex(*(converted(part, device, leaves) for part in (argument.real, argument.imag)))
         x = CLASSES[kind_of(argument.dtype)].from_data(argument.numpy(force=True).copy(), device=device)
-        if argument.requires_grad and kind_of(argument.dtype) == "float":
+        if argument.requires_grad and kind_of(argument.dtype) in ("float", "complex"):
             x = x.require_grad()
             leaves.append((argument, x))
         return x
@@ -65,12 +70,14 @@ def kinds_of(argument: Any) -> set[str]:
         return set().union(*map(kinds_of, argument))
     if isinstance(argument, (torch.Tensor, torch.dtype)):
         return {kind_of(argument.dtype if isinstance(argument, torch.Tensor) else argument)}
+    if isinstance(argument, complex):
+        return {"complex"}
     return {"float"} if isinstance(argument, float) else set()
 
 
 def array(x: Any) -> Any:
     if isinstance(x, torch.Tensor):
-        return (x.float() if x.dtype == torch.bfloat16 else x.detach().resolve_neg()).numpy(force=True)
+        return (x.float() if x.dtype == torch.bfloat16 else x.detach().resolve_neg().resolve_conj()).numpy(force=True)
     x = x.to_numpy() if hasattr(x, "to_numpy") else np.asarray(x)
     return x.astype(np.float32) if x.dtype.name == "bfloat16" else x
 
@@ -79,7 +86,7 @@ def compare(ours: Any, theirs: Any, tolerance: float, what: str) -> None:
     x, y = array(ours), array(theirs)
     assert x.shape == y.shape, f"{what}: shapes {x.shape} and {y.shape}"
     assert x.dtype == y.dtype, f"{what}: dtypes {x.dtype} and {y.dtype}"
-    if y.dtype.kind != "f":
+    if y.dtype.kind not in "fc":
         assert np.array_equal(x, y), f"{what}: ours {x.ravel()[:6]}, PyTorch's {y.ravel()[:6]}"
         return
     size = tolerance * max(1.0, float(np.abs(y[np.isfinite(y)]).max(initial=0.0)))
@@ -87,26 +94,37 @@ def compare(ours: Any, theirs: Any, tolerance: float, what: str) -> None:
     assert close.all(), f"{what}: ours {x[~close].ravel()[:6]}, PyTorch's {y[~close].ravel()[:6]}"
 
 
+def real(x: Any) -> Any:
+    """The real part of a sum of complex numbers."""
+    return x.real if "complex" in str(x.dtype) else x
+
+
+def weights_of(y: Any) -> Any:
+    angles = torch.arange(1, y.numel() + 1, dtype=y.real.dtype).reshape(y.shape)
+    return torch.complex(angles.sin(), angles.cos()) if y.is_complex() else angles.sin()
+
+
 def compare_gradients(name: str, ours: list[Any], theirs: list[Any], leaves: list[Any], tolerance: float) -> None:
     """Compare the gradients of a weighted sum of all differentiable results."""
     pairs = [(x, y) for x, y in zip(ours, theirs, strict=True) if isinstance(y, torch.Tensor) and y.requires_grad]
-    weights = [torch.arange(1, y.numel() + 1, dtype=y.dtype).sin().reshape(y.shape) for _, y in pairs]
+    weights = [weights_of(y) for _, y in pairs]
     if not pairs:
         return
-    total = sum((y * w).sum() for (_, y), w in zip(pairs, weights, strict=True))
+    total = sum(real((y * w).sum()) for (_, y), w in zip(pairs, weights, strict=True))
     wanted = torch.autograd.grad(total, [x for x, _ in leaves], allow_unused=True)
-    losses = [(x * Tensor.from_data(w.numpy(), device=Train)).sum() for (x, _), w in zip(pairs, weights, strict=True)]
+    tensors = [CLASSES[kind_of(w.dtype)].from_data(w.numpy(), device=Train) for w in weights]
+    losses = [real((x * w).sum()) for (x, _), w in zip(pairs, tensors, strict=True)]
     loss = sum(losses[1:], losses[0])
     grads = loss.backward() if loss.is_require_grad() or loss.grad_fn is not None else None
     for (x, leaf), want in zip(leaves, wanted, strict=True):
         got = None if grads is None else leaf.grad(grads)
-        a, b = (np.zeros(x.shape) if each is None else array(each) for each in (got, want))
+        a, b = (np.zeros(x.shape, array(x).dtype) if each is None else array(each) for each in (got, want))
         compare(a, np.where(a != 0, b, 0.0) if name in TRIANGLES else b, tolerance, "gradient")
 
 
 def samples_of(entry: Any, dtype: Any) -> Iterator[Any]:
     torch.manual_seed(0)
-    differentiated = dtype == torch.float64 and entry.supports_autograd
+    differentiated = dtype in (torch.float64, torch.complex128) and entry.supports_autograd
     found = list(itertools.islice(entry.sample_inputs("cpu", dtype, requires_grad=differentiated), FIRST))
     count = SAMPLES[str(dtype).partition(".")[2]]
     places = sorted({round(k) for k in np.linspace(0, len(found) - 1, min(count, len(found)))})
@@ -120,6 +138,7 @@ def name_of(entry: Any) -> str:
 def dtypes_of(entry: Any) -> list[tuple[str, Any]]:
     """The kinds and dtypes in which an entry is compared."""
     kinds = KIND_OF.get(entry.name, "float").split()
+    kinds += ["complex"] if {entry.name, name_of(entry)} & COMPLEX else []
     return [(kind, dtype) for kind in kinds for dtype in DTYPES[kind] if dtype in entry.dtypes]
 
 
@@ -136,7 +155,7 @@ ENTRIES = [e for e in op_db if not {e.name, name_of(e)} & names(OUT) and dtypes_
 def run(entry: Any, sample: Any, dtype: Any, call: Callable[..., Any]) -> None:
     theirs = entry(sample.input, *sample.args, **sample.kwargs)
     leaves: list[Any] = []
-    device = Train if dtype == torch.float64 else NumPy
+    device = Train if dtype in (torch.float64, torch.complex128) else NumPy
     given = converted((sample.input, *sample.args), device, leaves)
     named = converted(sample.kwargs, device, leaves)
     if entry.name in FACTORIES:
@@ -145,7 +164,7 @@ def run(entry: Any, sample: Any, dtype: Any, call: Callable[..., Any]) -> None:
     after = AFTER.get(entry.name, flat)
     ours, theirs = after(ours), after(theirs)
     assert len(ours) == len(theirs), f"{len(ours)} results, PyTorch's are {len(theirs)}"
-    tolerance = 1e-7 if dtype == torch.float64 else 2e-4
+    tolerance = 1e-7 if dtype.itemsize >= 8 else 2e-4
     for x, y in zip(ours, theirs, strict=True):
         compare(x, y, tolerance, "value")
     if leaves and name_of(entry) not in VALUES_ALONE:
