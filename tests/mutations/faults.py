@@ -70,6 +70,27 @@ FAULTS = (
         "own = i.exp(i.sub(x, i.logcumsumexp(x, dim)))",
         "float32",
     ),
+    Fault(
+        "an event's time has derivatives of first order alone",
+        "burnpy/func/solvers/odeint.py",
+        "for _ in range(derivative_order(event(time, state.at(time)))):",
+        "for _ in range(1):",
+        "hvp(f) = differences",
+    ),
+    Fault(
+        "OneHot takes an index modulo the depth",
+        "burnpy/interop/onnx/operators/shapes.py",
+        "chosen = wrapped(index, depth[0]).unsqueeze(-1)",
+        "chosen = (index % depth[0]).unsqueeze(-1)",
+        "f of ONNX",
+    ),
+    Fault(
+        "Split has as many parts as somebody reads",
+        "burnpy/interop/onnx/reading.py",
+        '("outputs", len(proto.output))',
+        '("outputs", sum(map(bool, proto.output)))',
+        "f of ONNX",
+    ),
 )
 """The faults. Their files and places are those of today's code."""
 

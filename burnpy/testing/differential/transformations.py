@@ -176,6 +176,47 @@ def _read_back(case: Case, _quantity: str) -> Arrays:
         return case.compute(onnx.load(path, case.device))
 
 
+def _with_foreign_nodes(case: Case, quantity: str) -> Arrays:
+    """Compute by two files: the function's, and one that returns its results by nodes that `export` does not write."""
+    found = _read_back(case, quantity)
+    rows = [k for k, x in enumerate(found) if x.dtype == float64 and x.ndim and 1 < x.shape[-1] < 10]
+    if not rows:
+        raise Unsuitable("no rows of floats")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.onnx"
+        _write_foreign(path, [found[k].shape for k in rows])
+        xs = [Tensor.from_data(found[k], device=case.device) for k in rows]
+        out = case.compute(lambda *xs: flat(onnx.load(path, case.device)(*xs)), xs)
+    for k, y in zip(rows, out, strict=True):
+        found[k] = y
+    return found
+
+
+def _write_foreign(path: Path, shapes: Sequence[tuple[int, ...]]) -> None:
+    """Write a file that returns its inputs: split into columns, the last one unread, and added to empty one-hots."""
+    import onnx as package
+
+    helper, held = package.helper, package.numpy_helper.from_array
+    nodes, constants, ends = [], [held(np.array([-1]), "last"), held(np.array([0.0, 1.0]), "off and on")], []
+    for k, shape in enumerate(shapes):
+        n, x = shape[-1], f"x{k}"
+        columns = [*[f"{x}c{j}" for j in range(n - 1)], ""]
+        constants += [held(np.array([-n - 1, n, 2 * n]), f"{x}i"), held(np.array(n), f"{x}n")]
+        constants += [held(np.array([n - 1]), f"{x}from"), held(np.array([n]), f"{x}to")]
+        nodes += [
+            helper.make_node("Split", [x], columns, axis=-1),
+            helper.make_node("Slice", [x, f"{x}from", f"{x}to", "last"], [f"{x}rest"]),
+            helper.make_node("Concat", [*columns[:-1], f"{x}rest"], [f"{x}again"], axis=-1),
+            helper.make_node("OneHot", [f"{x}i", f"{x}n", "off and on"], [f"{x}hot"]),
+            helper.make_node("ReduceMax", [f"{x}hot"], [f"{x}none"], axes=[0], keepdims=0),
+            helper.make_node("Add", [f"{x}again", f"{x}none"], [f"y{k}"]),
+        ]
+        ends.append([helper.make_tensor_value_info(name, 11, shape) for name in (x, f"y{k}")])
+    graph = helper.make_graph(nodes, "rows", [x for x, _ in ends], [y for _, y in ends], constants)
+    opset = [helper.make_opsetid("", 13)]
+    package.save(helper.make_model(graph, opset_imports=opset, ir_version=helper.find_min_ir_version_for(opset)), path)
+
+
 def _balanced(case: Case, quantity: str) -> Arrays:
     before, Balanced.smallest = Balanced.smallest, 0
     try:
@@ -342,6 +383,7 @@ _WAYS: tuple[tuple[str, Mapping[str, str], Callable[[Case, str], Arrays], dict[s
     ("bfloat16 {}", _TWO, _narrow("bfloat16"), {"dtype": "bfloat16", "draws": False, "weight": 0.4}),
     ("compiled({}), without kernels", _ALL, _without_kernels, {"weight": 0.15}),
     ("f of ONNX", {"values": ""}, _read_back, {"draws": False, "weight": 0.2}),
+    ("f of ONNX, foreign nodes", {"values": ""}, _with_foreign_nodes, {"draws": False, "weight": 0.2}),
     ("strided {}", _TWO, _strided, {"weight": 0.7}),
     ("Mixed f", {"values": ""}, _narrow("float32", Mixed), {"dtype": "bfloat16", "draws": False, "weight": 0.5}),
     ("{} of checkpoint", _REVERSE, _of(_checkpointed), {}),
