@@ -268,6 +268,13 @@ def _drawn_log_prob(made: Callable[..., Any]) -> Callable[..., Any]:
     return of
 
 
+def _mixed(p: Any, loc: Any, value: Any) -> Any:
+    parts = distributions.Normal(loc, 1.0)
+    return distributions.Mixture(distributions.Categorical(p.softmax(-1)), parts).log_prob(value)
+
+
+_block("Categorical at a class", lambda p: distributions.Categorical(p.softmax(-1)).log_prob(p.argmax(-1)), x(2, 3))
+_block("mixture log_prob", _mixed, (x(2, 3), x(2, 3), x(2)))
 for _name, (_made, _parameters, _at) in _FAMILIES.items():
     if _name != "Poisson":
         _block(f"{_name} entropy", _entropy(_made), _parameters)

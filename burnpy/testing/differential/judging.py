@@ -207,8 +207,9 @@ def _against_differences(case: Case, t: Transformation) -> str | None:
     found = t.way(case, t.quantity)
     for k, (a, b, error, jump, value) in enumerate(zip(found, expected, errors, jumps, base, strict=True)):
         noise = float(np.abs(value).max(initial=0.0)) * 1e-9
-        scale = max(float(np.abs(b).max(initial=0.0)), float(np.abs(a[np.isfinite(a)]).max(initial=0.0)))
-        unsure = ~np.isfinite(b) | (error > 1e-4 * scale + 1e-5) | (jump > 1e-3 * scale + 1e-4)
+        smooth = float(np.abs(b[np.isfinite(b)]).max(initial=0.0))
+        scale = max(smooth, float(np.abs(a[np.isfinite(a)]).max(initial=0.0)))
+        unsure = ~np.isfinite(b) | (error > 1e-4 * scale + 1e-5) | (jump > 1e-3 * smooth + 1e-4)
         with np.errstate(all="ignore"):
             wrong = ~(np.abs(a - b) <= 20 * error + 1e-4 * np.abs(b) + 1e-5 * scale + noise + 1e-6) & ~unsure
         if wrong.any():

@@ -37,9 +37,9 @@ LARGEST = 1500
 COSTLY = 400
 """The operations of an element, as the schema counts them, from which on an operation is chosen less often."""
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 2.0, 1e-3, -30.0, 30.0, -200.0, 1e5, math.inf, -math.inf, math.nan)
-WIDE = (0.0, -0.0, 1e-30, -1e-30, 1e-8, 1.0, 1.0, 8.0, -8.0, 19.5, 30.0, -30.0, 200.0, -200.0, 1e3, -1e3)
+WIDE = (0.0, -0.0, 1e-30, -1e-30, 1e-8, 1.0, 1.0, 8.0, -8.0, 19.5, 30.0, -30.0, 200.0, -200.0, 1e3, 1e3, -1e3, -1e3)
 """Numbers at which functions saturate, underflow and overflow, and ties."""
-MODES = {"smooth": 0.5, "ties": 0.1, "special": 0.08, "graded": 0.1, "offset": 0.08, "wide": 0.14}
+MODES = {"smooth": 0.48, "ties": 0.1, "special": 0.08, "graded": 0.09, "offset": 0.08, "wide": 0.17}
 """The kinds of numbers, with the share of the samples that have them."""
 
 
@@ -109,6 +109,8 @@ class _Making:
                 break
             names = [group for group, _ in self.maker.groups]
             weights = np.array([w for _, w in self.maker.groups])
+            if self.mode == "wide":  # densities, losses and solvers have most to lose
+                weights[[k for k, g in enumerate(names) if g is self.maker.composed]] *= 2.5
             group = names[int(self.rng.choice(len(names), p=weights / weights.sum()))]
             self._take(self._named(group), group)
         read = {n for step in self.steps for n in refs(step.args)}
@@ -301,7 +303,8 @@ class _Making:
             value = Applied("fitted", (ref, *shape))
         if type(a).array is not Array.array and array.shape == shape:
             return Applied("described", (Named(a, source), Applied("near", (array, value))))
-        raw = self.rng.random() < (0.6 if (a.low, a.high) == (-2.0, 2.0) else 0.1)
+        usual = 0.9 if self.mode == "wide" else 0.6
+        raw = self.rng.random() < (usual if (a.low, a.high) == (-2.0, 2.0) else 0.1)
         return value if raw else Applied("within", (value, a.low, a.high))
 
 
