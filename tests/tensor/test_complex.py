@@ -13,6 +13,7 @@ import pytest
 
 import burnpy
 from burnpy import Autodiff, ComplexTensor, IntTensor, Tensor, func
+from burnpy.autodiff import Function, custom_jvp, custom_vjp, once_differentiable
 from burnpy.backend import Checked, NumPy, Profiled
 from burnpy.backend.errors import (
     ArgumentError,
@@ -329,3 +330,60 @@ def test_mistakes_get_a_sentence(name: str) -> None:
     f, error, message = MISTAKES[name]
     with pytest.raises(error, match=message):
         f()
+
+
+class Times(Function):
+    """A product whose gradients are written in the convention of users."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, y: Any) -> Any:
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        x, y = ctx.saved_tensors
+        return grad * y.conj(), grad * x.conj()
+
+    @staticmethod
+    def jvp(ctx: Any, t: Any, s: Any) -> Any:
+        x, y = ctx.saved_tensors
+        return t * y + x * s
+
+
+class TimesOnce(Times):
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Any) -> Any:
+        return Times.backward(ctx, grad)
+
+
+@custom_vjp
+def times(x: Any, y: Any) -> Any:
+    return x * y
+
+
+times.defvjp(lambda x, y: (x * y, (x, y)), lambda saved, g: (g * saved[1].conj(), g * saved[0].conj()))
+
+
+@custom_jvp
+def turned(x: Any) -> Any:
+    return x.conj()
+
+
+turned.defjvp(lambda primals, tangents: (primals[0].conj(), tangents[0].conj()))
+
+
+def test_custom_derivatives_are_in_the_convention_of_users() -> None:
+    z, w = numbers(3), numbers(3)
+    wanted = func.grad(lambda z, w: loss(z * w), (0, 1))(z, w)
+    for f in (Times.apply, TimesOnce.apply, times):
+        for found, right in zip(func.grad(lambda z, w, f=f: loss(f(z, w)), (0, 1))(z, w), wanted, strict=True):
+            close(found, right.to_numpy())
+    for f in (Times.apply, times):
+        gradcheck(lambda z, w, f=f: f(z, w), (z, w), check_forward_ad=f is not times)
+        gradgradcheck(lambda z, w, f=f: f(z, w), (z, w))
+    gradcheck(lambda z: turned(z) * z, z)
+    gradgradcheck(lambda z: turned(z) * z, z)
+    batched = func.vmap(func.grad(lambda z, w: loss(times(z, w))))(numbers(2, 3), numbers(2, 3))
+    assert batched.shape == (2, 3)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
+from burnpy.autodiff.conjugation import conjugate, handed_in
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
 from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
@@ -246,7 +247,7 @@ def _backward_vjp(inner: Any, grads: Sequence[Any], rule: _BackwardRule, *saved:
     remaining = iter(grads)
     incoming = []
     for spec in rule.outputs:
-        grad = next(remaining) if spec.floats else None
+        grad = conjugate(inner, next(remaining)) if spec.floats else None
         zero = zero_like(spec, inner) if spec.floats and grad is None else None
         incoming.append(zero if grad is None else tensor(spec, inner, grad))
     residuals = unpacked(rule.residuals, inner, saved)
@@ -260,7 +261,7 @@ def _backward_vjp(inner: Any, grads: Sequence[Any], rule: _BackwardRule, *saved:
     if reads.method is not None:
         sources = [x for x in (*incoming, *tensors_in(residuals)) if x is not None]
         parts = refused(reads.message(who), inner, parts, rule.arguments, sources)
-    return tuple(part for part, needed in zip(parts, rule.needs, strict=True) if needed)
+    return handed_in(inner, [part for part, needed in zip(parts, rule.needs, strict=True) if needed])
 
 
 class custom_jvp(_Custom[F]):  # noqa: N801  # as above

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.autodiff.autodiff import Autodiff
+from burnpy.autodiff.conjugation import conjugate, handed_in
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
 from burnpy.autodiff.graph import Leaf, untracked
@@ -340,12 +341,12 @@ def function_vjp(
 ) -> tuple[Float, ...]:
     """Call the backward() of a Function and return the gradients of the arguments that need one."""
     remaining = iter(grads)
-    own = [next(remaining) if differentiable else None for differentiable in call.differentiable]
+    own = [conjugate(inner, next(remaining)) if differentiable else None for differentiable in call.differentiable]
     incoming = [_materialized(call, spec, inner, grad) for spec, grad in zip(call.outputs, own, strict=True)]
     if hasattr(call.function.backward, ONCE):
-        return once_vjp(inner, call, needs, incoming, saved)
+        return handed_in(inner, once_vjp(inner, call, needs, incoming, saved))
     parts = call_method(call, "backward", needs, inner, incoming, saved)
-    return tuple(part for part, needed in zip(parts, needs, strict=True) if needed)
+    return handed_in(inner, [part for part, needed in zip(parts, needs, strict=True) if needed])
 
 
 def _materialized(call: FunctionCall, spec: TensorSpec | None, device: Any, part: Any) -> Any:
