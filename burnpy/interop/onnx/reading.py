@@ -31,8 +31,9 @@ WITHOUT_VALUES = ("Shape", "Size")
 """The operators that read no values of their input."""
 
 MODULES = (
-    *("attention", "classical", "control_flow", "elementwise", "indexing", "normalization", "products", "quantization"),
-    *("recurrence", "reductions", "resizing", "shapes", "signals", "windows"),
+    *("attention", "classical", "control_flow", "elementwise", "indexing", "microsoft", "microsoft_attention"),
+    *("microsoft_quantization", "normalization", "products", "quantization", "recurrence", "reductions", "resizing"),
+    *("shapes", "signals", "windows"),
 )
 """The modules of operators."""
 
@@ -129,10 +130,16 @@ def read_as_numbers(graph: Graph, arrays: Iterable[str]) -> set[str]:
     return needed.intersection(arrays)
 
 
+def _scales(node: GraphNode) -> list[str]:
+    """Return the inputs of a node that are scales of quantized numbers, which are constants, and no parameters."""
+    if node.kind.rpartition(".")[2] in ("DequantizeLinear", "QuantizeLinear"):
+        return list(node.inputs[1:])
+    pairs = zip(node.inputs, OPERATORS[node.kind].inputs, strict=False)
+    return [name for name, (parameter, _) in pairs if parameter.endswith("_scale")]
+
+
 UNFOLDED = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 """The operators that give other results in each call."""
-SCALED = ("DequantizeLinear", "QuantizeLinear")
-"""The operators whose scales are constants, and no parameters."""
 LARGER = 8
 """How many times larger than its inputs the result of a node may be that is computed once, when the file is read."""
 
@@ -188,7 +195,7 @@ class _Reader:
         if self.wrong:
             listed = "; ".join(dict.fromkeys(self.wrong[:20])) + ("; …" if len(self.wrong) > 20 else "")
             raise LoadingError(f"load() cannot read {self.shown}: {listed}")
-        scales = {name for node in graph.all_nodes() if node.kind in SCALED for name in node.inputs[1:]}
+        scales = {name for node in graph.all_nodes() for name in _scales(node)}
         numbers = read_as_numbers(graph, self.arrays) | self.computed | scales
         floats = {name: a for name, a in self.arrays.items() if is_float(a.dtype) and name not in numbers}
         constants = {name: tensor(a) for name, a in self.arrays.items() if name not in floats}
@@ -264,18 +271,19 @@ class _Reader:
         self.count += 1
         if self.count > MOST:
             raise LoadingError(f"load() cannot read {self.shown}: it has more than {MOST} nodes")
-        kind = proto.op_type
-        where = f"{kind} ({proto.name or ', '.join(proto.output)})"
-        found = OPERATORS.get(kind) if proto.domain in DOMAINS else None
+        kind = proto.op_type if proto.domain in DOMAINS else f"{proto.domain}.{proto.op_type}"
+        where = f"{proto.op_type} ({proto.name or ', '.join(proto.output)})"
+        found = OPERATORS.get(kind)
         if found is None:
-            near = get_close_matches(kind, OPERATORS, 1, 0.9)
+            near = get_close_matches(proto.op_type, OPERATORS, 1, 0.9)
             domain = f" of the domain {proto.domain}" if proto.domain not in ("", "ai.onnx") else ""
             self.wrong.append(f"the operator {where}{domain} is unknown" + (f" (there is {near[0]})" if near else ""))
             return GraphNode(kind, proto.name, (), (), {}, None)
         self.wrong += [f"the input {n!r} of {where} does not exist" for n in proto.input if n and n not in names]
         if len(proto.input) > len(found.inputs) and not found.variadic:
             self.wrong.append(f"{where} has {len(proto.input)} inputs, and at most {len(found.inputs)} are known")
-        if len(proto.input) < found.needs or not all(proto.input[: found.needs]):
+        given = zip(proto.input, found.inputs[: found.needs], strict=False)
+        if len(proto.input) < found.needs or any(not name and kind != "Maybe" for name, (_, kind) in given):
             self.wrong.append(f"{where} lacks an input: it needs {found.needs}")
         attributes: dict[str, Any] = {}
         for entry in proto.attribute:
@@ -288,7 +296,7 @@ class _Reader:
         types = tuple([self.types.get(name, 0) for name in proto.input])
         for name, value in (("kind", kind), ("opset", self.opset), ("outputs", len(proto.output)), ("types", types)):
             if name in found.attributes:
-                attributes[name] = value
+                attributes.setdefault(name, value)
         if kind == "Cast":
             self.types.update(dict.fromkeys(proto.output, attributes.get("to", 0)))
         nested = any(isinstance(value, Graph) for value in attributes.values())

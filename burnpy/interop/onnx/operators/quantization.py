@@ -188,7 +188,8 @@ def _centred(x: Value, zero: Value, axis: int, terms: int) -> Value:
     return moved if zero is None else moved - cast(aligned(x, zero, axis, 0), moved.dtype)
 
 
-def _product(a: Value, a_zero: Value, b: Value, b_zero: Value) -> Value:
+def centred_product(a: Value, a_zero: Value, b: Value, b_zero: Value) -> Value:
+    """Return the product of matrices of ints, less their zero points, as exact floats."""
     terms = a.shape[-1]
     return _centred(a, a_zero, -2, terms) @ _centred(b, b_zero, -1, terms)
 
@@ -202,7 +203,7 @@ def _convolution(x: Value, x_zero: Value, w: Value, w_zero: Value, bias: Value, 
 @operator("MatMulInteger")
 def matmul_integer(a: Value, b: Value, a_zero: Value = None, b_zero: Value = None) -> Value:
     """Multiply matrices of ints, less their zero points."""
-    return cast(_product(a, a_zero, b, b_zero), "int32")
+    return cast(centred_product(a, a_zero, b, b_zero), "int32")
 
 
 @operator("QLinearMatMul")
@@ -210,7 +211,7 @@ def qlinear_matmul(
     a: Value, a_scale: Value, a_zero: Value, b: Value, b_scale: Value, b_zero: Value, y_scale: Value, y_zero: Value
 ) -> Value:
     """Multiply quantized matrices, and quantize the product."""
-    product = cast(_product(a, a_zero, b, b_zero), "float32")
+    product = cast(centred_product(a, a_zero, b, b_zero), "float32")
     scales = [cast(part, "float32") for part in (aligned(a, a_scale, -2, 0), aligned(b, b_scale, -1, 0), y_scale)]
     return quantize(product * (scales[0] * scales[1]), scales[2], y_zero)
 

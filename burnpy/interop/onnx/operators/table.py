@@ -28,6 +28,8 @@ Numbers: TypeAlias = Any
 """An input whose numbers are read, as an array of NumPy."""
 Kept: TypeAlias = Any
 """An input that stays on its device, so that a constant can be read."""
+Maybe: TypeAlias = Any
+"""An input that may be absent, although others follow that may not."""
 
 READ = ("Ints", "Scalar", "Numbers")
 """The annotations of inputs whose values are read."""
@@ -50,7 +52,11 @@ OPERATORS: dict[str, Operator] = {}
 """The operators by name; the modules of this package add theirs."""
 
 
-def operator(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+MICROSOFT = "com.microsoft"
+"""The domain of onnxruntime's own operators, which have it before their names in `OPERATORS`."""
+
+
+def operator(*names: str, domain: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add a function to the table.
 
     Its positional parameters are the inputs, those after ``*`` the attributes in lower case, with underscores. Among
@@ -66,7 +72,9 @@ def operator(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         attributes = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
         further = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
         for name in names:
-            OPERATORS[name] = Operator(function, inputs, variadic, attributes, further, needs)
+            OPERATORS[f"{domain}.{name}" if domain else name] = Operator(
+                function, inputs, variadic, attributes, further, needs
+            )
         return function
 
     return add

@@ -1,0 +1,151 @@
+"""Operators of the domain com.microsoft: each gives what onnxruntime gives, called and compiled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burnpy
+from burnpy.backend import NumPy
+from burnpy.backend.errors import LoadingError
+from burnpy.interop import onnx
+from burnpy.interop.onnx.operators.table import tensor
+from tests.interop.test_load import package
+
+pytestmark = [pytest.mark.heavy("onnx", "onnxruntime")]
+
+rng = np.random.default_rng(0)
+
+
+def f(*shape: int) -> Any:
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def u(*shape: int) -> Any:
+    return rng.integers(0, 255, shape).astype(np.uint8)
+
+
+def i(values: Any) -> Any:
+    return np.asarray(values, np.int32)
+
+
+def scale(value: float = 0.05) -> Any:
+    return np.float32(value)
+
+
+ZERO, HALF = np.uint8(0), np.uint8(120)
+X, IDS = f(2, 6, 8), i(rng.integers(0, 9, (2, 6)))
+RAW = i([[1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]])
+EMBED = (IDS, i(rng.integers(0, 2, (2, 6))), f(9, 8), f(6, 8), f(2, 8), f(8), f(8))
+PACKED = {"num_heads": 2}
+
+CASES: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {  # operator, inputs, attributes, outputs
+    "gelu": ("Gelu", [X], {}, 1),
+    "fast gelu": ("FastGelu", [X, f(8)], {}, 1),
+    "bias gelu": ("BiasGelu", [X, f(8)], {}, 1),
+    "quick gelu": ("QuickGelu", [X], {"alpha": 1.5}, 1),
+    "matmul": ("FusedMatMul", [f(2, 4, 3), f(2, 5, 4)], {"transA": 1, "transB": 1, "alpha": 0.5}, 1),
+    "matmul of batches": ("FusedMatMul", [f(4, 2, 3), f(2, 3, 5)], {"transBatchA": 1}, 1),
+    "conv": ("FusedConv", [f(2, 3, 7, 7), f(4, 3, 3, 3), f(4)], {"activation": "Relu", "pads": [1, 1, 1, 1]}, 1),
+    "conv, sum": ("FusedConv", [f(1, 3, 5, 5), f(4, 3, 3, 3), f(4), f(1, 4, 3, 3)], {"activation": "Relu"}, 1),
+    "conv, clip": ("FusedConv", [f(1, 3, 5, 5), f(4, 3, 3, 3)],
+                   {"activation": "Clip", "activation_params": [-0.5, 0.5]}, 1),
+    "gemm": ("FusedGemm", [f(2, 3), f(4, 3), f(4)],
+             {"transB": 1, "alpha": 0.5, "activation": "LeakyRelu", "activation_alpha": 0.3}, 1),
+    "skip layer norm": ("SkipLayerNormalization", [X, f(2, 6, 8), f(8), f(8), f(8)], {"epsilon": 1e-5}, 1),
+    "skip rms norm": ("SkipSimplifiedLayerNormalization", [X, f(2, 6, 8), f(8)], {"epsilon": 1e-5}, 1),
+    "skip rms norm, sum": ("SkipSimplifiedLayerNormalization", [X, f(2, 6, 8), f(8)], {}, -4),
+    "embeddings": ("EmbedLayerNormalization", [*EMBED], {}, 2),
+    "embeddings, mask": ("EmbedLayerNormalization", [*EMBED, RAW], {"epsilon": 1e-5}, 3),
+    "embeddings without segments": ("EmbedLayerNormalization", [IDS, None, *EMBED[2:4], None, *EMBED[5:]], {}, 2),
+    "attention": ("Attention", [X, f(8, 24), f(24)], PACKED, 1),
+    "attention, lengths": ("Attention", [X, f(8, 24), f(24), i([4, 6])], PACKED, 1),
+    "attention, ends": ("Attention", [X, f(8, 24), f(24), i([4, 6, 1, 0])], PACKED, 1),
+    "attention, raw mask": ("Attention", [X, f(8, 24), f(24), RAW], PACKED, 1),
+    "attention, mask of pairs": ("Attention", [X, f(8, 24), f(24), np.stack([RAW] * 6, 1)], PACKED, 1),
+    "attention, past": ("Attention", [X, f(8, 24), f(24), None, f(2, 2, 2, 3, 4)], PACKED | {"unidirectional": 1}, 2),
+    "attention, sizes": ("Attention", [X, f(8, 20), f(20), None, None, f(2, 2, 6, 6)],
+                         PACKED | {"qkv_hidden_sizes": [8, 8, 4], "scale": 0.3}, 1),
+    "heads": ("MultiHeadAttention", [X, f(2, 5, 8), f(2, 5, 8), f(24)], PACKED, 1),
+    "heads, mask": ("MultiHeadAttention", [X, f(2, 5, 8), f(2, 5, 8), None, RAW[:, :5]], PACKED, 1),
+    "heads, bias": ("MultiHeadAttention", [X, f(2, 5, 8), f(2, 5, 8), None, None, f(1, 2, 6, 5)], PACKED, 1),
+    "heads of keys": ("MultiHeadAttention", [X, f(2, 2, 5, 4), f(2, 2, 5, 4)], PACKED, 1),
+    "heads, past": ("MultiHeadAttention", [X, X, X, None, None, None, f(2, 2, 3, 4), f(2, 2, 3, 4)],
+                    PACKED | {"unidirectional": 1}, 3),
+    "rotary": ("RotaryEmbedding", [f(2, 6, 16), np.array([3]), f(12, 4), f(12, 4)], {}, 1),
+    "rotary, heads": ("RotaryEmbedding", [f(2, 2, 6, 8), rng.integers(0, 12, (2, 6)), f(12, 4), f(12, 4)],
+                      {"interleaved": 1}, 1),
+    "quantize": ("QuantizeLinear", [X, scale(), HALF], {}, 1),
+    "dequantize": ("DequantizeLinear", [u(3, 4), scale(), HALF], {}, 1),
+    "qadd": ("QLinearAdd", [u(3, 4), scale(), HALF, u(4), scale(0.02), ZERO, scale(0.1), HALF], {}, 1),
+    "qmul": ("QLinearMul", [u(3, 4), scale(), HALF, u(3, 4), scale(0.02), ZERO, scale(0.1), HALF], {}, 1),
+    "qsigmoid": ("QLinearSigmoid", [u(3, 4), scale(), HALF, scale(1 / 256), ZERO], {}, 1),
+    "qleaky": ("QLinearLeakyRelu", [u(3, 4), scale(), HALF, scale(), HALF], {"alpha": 0.2}, 1),
+    "qsoftmax": ("QLinearSoftmax", [u(3, 4), scale(), HALF, scale(1 / 256), ZERO], {"opset": 13, "axis": -1}, 1),
+    "qmean": ("QLinearGlobalAveragePool", [u(2, 3, 5, 5), scale(), HALF, scale(), HALF], {}, 1),
+    "qmean, channels last": ("QLinearGlobalAveragePool", [u(2, 5, 5, 3), scale(), HALF, scale(), HALF],
+                             {"channels_last": 1}, 1),
+    "qpool": ("QLinearAveragePool", [u(2, 3, 6, 6), scale(), HALF, scale(), HALF],
+              {"kernel_shape": [2, 2], "strides": [2, 2]}, 1),
+    "qcat": ("QLinearConcat", [scale(0.1), HALF, u(2, 3), scale(), ZERO, u(2, 4), scale(0.2), HALF], {"axis": 1}, 1),
+    "to float": ("MatMulIntegerToFloat", [u(3, 4), u(4, 5), scale(), f(5), HALF, u(5), f(5)], {}, 1),
+    "dynamic": ("DynamicQuantizeMatMul", [f(3, 4), u(4, 5), scale(), HALF, f(5)], {}, 1),
+    "qgemm": ("QGemm", [u(3, 4), scale(), HALF, u(5, 4), scale(0.02), HALF, i([1, 2, 3, 4, 5]), scale(0.5), HALF],
+              {"transB": 1}, 1),
+    "qgemm to float": ("QGemm", [u(3, 4), scale(), HALF, u(4, 5), scale(0.02), HALF], {}, 1),
+    "qattention": ("QAttention", [u(2, 6, 8), u(8, 24), f(24), scale(), scale(0.01), i([4, 6]), HALF, HALF],
+                   PACKED, 1),
+    "4 bits": ("MatMulNBits", [f(3, 40), u(5, 3, 8), f(5, 3)], {"K": 40, "N": 5, "bits": 4, "block_size": 16}, 1),
+    "4 bits, zeros": ("MatMulNBits", [f(2, 3, 32), u(5, 2, 8), f(5, 2), u(5, 1)],
+                      {"K": 32, "N": 5, "bits": 4, "block_size": 16}, 1),
+}  # fmt: skip
+
+
+def written(path: Path, name: str) -> tuple[Path, dict[str, Any], list[str]]:
+    """Write a file of one node; a negative number of outputs is that of the last one, alone."""
+    helper = package().helper
+    kind, given, attributes, count = CASES[name]
+    feed = {f"x{k}": np.asarray(x) for k, x in enumerate(given) if x is not None}
+    outputs = [f"y{k}" if count > 0 or k + 1 == -count else "" for k in range(abs(count))]
+    if count < 0:
+        outputs[0] = "y0"
+    inputs = ["" if x is None else f"x{k}" for k, x in enumerate(given)]
+    node = helper.make_node(kind, inputs, outputs, domain="com.microsoft", **attributes)
+    kinds = helper.np_dtype_to_tensor_dtype
+    graph = helper.make_graph(
+        [node],
+        "graph",
+        [helper.make_tensor_value_info(name, kinds(x.dtype), x.shape) for name, x in feed.items()],
+        [helper.make_empty_tensor_value_info(name) for name in outputs if name],
+    )
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    package().save(helper.make_model(graph, opset_imports=imports, ir_version=10), path)
+    return path, feed, outputs
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operator(tmp_path: Path, name: str) -> None:
+    import onnxruntime
+
+    path, feed, _ = written(tmp_path / "a.onnx", name)
+    expected = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, feed)
+    model = onnx.load(path, NumPy)
+    for call in (model, burnpy.compiled(model)):
+        results: Any = call(*map(tensor, feed.values()))
+        for found, value in zip(results if isinstance(results, tuple) else (results,), expected, strict=True):
+            assert (found.dtype, found.shape) == (value.dtype, value.shape)
+            np.testing.assert_allclose(found.to_numpy(), value, rtol=1e-4, atol=2e-5 if value.dtype.kind == "f" else 1)
+
+
+def test_operators_that_are_not_read_are_named(tmp_path: Path) -> None:
+    helper = package().helper
+    node = helper.make_node("BeamSearch", ["x"], ["y"], domain="com.microsoft")
+    value = [helper.make_tensor_value_info(name, 1, [2]) for name in ("x", "y")]
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    package().save(helper.make_model(helper.make_graph([node], "g", value[:1], value[1:]), opset_imports=imports),
+                   tmp_path / "a.onnx")  # fmt: skip
+    with pytest.raises(LoadingError, match=r"the operator BeamSearch \(y\) of the domain com.microsoft is unknown"):
+        onnx.load(tmp_path / "a.onnx", NumPy)
