@@ -46,14 +46,16 @@ def written(path: Path, inner: Any, opset: int) -> Path:
 
 
 def agree(path: Path, *inputs: Any, loops: bool = True) -> onnx.OnnxModel[NumPy]:
-    """Compare a file with onnxruntime: called, compiled, and written again."""
+    """Compare a file with onnxruntime: called, compiled, as source, and written again."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     expected = session.run(None, dict(zip([x.name for x in session.get_inputs()], inputs, strict=True)))
     model, given = onnx.load(path, NumPy), tuple(map(tensor, inputs))
     again = path.with_name("again.onnx")
-    callables: list[Any] = [model, burnpy.compiled(model)]
+    names: dict[str, Any] = {"__name__": "written"}
+    exec(compile(onnx.source(path), "written.py", "exec"), names)
+    callables: list[Any] = [model, burnpy.compiled(model), names["Model"](path, NumPy)]
     if loops:
         onnx.export(model, given, again)
         callables.append(onnx.load(again, NumPy))

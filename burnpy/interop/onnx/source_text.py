@@ -6,10 +6,10 @@ import keyword
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from itertools import count
 from typing import Any
 
-from burnpy.backend.errors import LoadingError
 from burnpy.interop.onnx.graph import Graph, GraphNode
 from burnpy.interop.onnx.operators.elementwise import BINARY, METHODS
 from burnpy.interop.onnx.operators.table import OPERATORS, tensor
@@ -39,6 +39,9 @@ HOST = frozenset(("ConstantOfShape", "Range", "Shape", "Size"))
 
 TUPLES = ("CausalConvWithState", "DynamicQuantizeLinear", "LinearAttention", "TopK", "Unique")
 """The operators that give all their results, also those that are not used."""
+
+BLOCKS = ("If", "Loop", "Scan")
+"""The operators of graphs, which give a tuple in any case."""
 
 BUFFERS = {"float": "Buffer", "int": "IntBuffer", "bool": "BoolBuffer"}
 
@@ -75,7 +78,7 @@ def source(path: str | os.PathLike[str], name: str = "Model", *, out: str | os.P
 
     The class reads the weights from a file, ``Model(path, device)``: the ONNX file, or the one that is written with
     ``out``, which does not need the package onnx. Its ``forward`` has one line for each node, in the words of burnpy
-    where it has them.
+    where it has them. Branches and the bodies of loops are functions inside of it.
 
     Args:
         path: of the file.
@@ -83,7 +86,7 @@ def source(path: str | os.PathLike[str], name: str = "Model", *, out: str | os.P
         out: where to write the module; the weights are written beside it, in a file that ends in ``.safetensors``.
 
     Raises:
-        LoadingError: as of `load`; or the file has branches or loops, which `load` computes.
+        LoadingError: as of `load`.
 
     >>> from burnpy import interop
     >>> from burnpy.nn import Linear, Relu, Sequential
@@ -110,7 +113,7 @@ def source(path: str | os.PathLike[str], name: str = "Model", *, out: str | os.P
     fields = [f"        self.{writer.fields[key]} = {kind}(values[{key!r}])" for key, kind in kinds.items()]
     rooms = sorted(writer.rooms)
     imports = [
-        *["import numpy as np\n"] * any("np.array(" in line for line in lines),
+        *["import numpy as np\n"] * any(re.search(r"\bnp\.", line) for line in lines),
         "from burnpy.backend import Backend",
         "from burnpy.interop.onnx import weights",
         *[f"from burnpy.interop.onnx.operators import {', '.join(rooms)}"] * bool(rooms),
@@ -157,18 +160,27 @@ class _Source:
         """Return a new name of Python for a name of the file."""
         name = re.sub(r"\W+", "_", text).strip("_").lower() or "value"
         name = f"v_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
+        numbered = (f"{name}_{k}" for k in count(2))
         while name in self._taken:
-            name += "_"
+            name = next(numbered)
         self._taken.add(name)
         return name
 
     def lines(self) -> Iterator[str]:
         """Yield the lines."""
-        for node in self.graph.nodes:
-            if node.call is None:
-                raise LoadingError(f"source() writes no branches and loops, and the file has {node.kind}; use load()")
+        yield from self._nodes(self.graph)
+        yield f"return {', '.join(self._value(value) for value in self.graph.outputs)}"
+
+    def _nodes(self, graph: Graph) -> Iterator[str]:
+        """Yield the lines of a graph's nodes."""
+        for node in graph.nodes:
             on_host = node.kind in HOST or (bool(node.inputs) and all(not i or i in self._host for i in node.inputs))
-            expression = self._expression(node, on_host)
+            bodies = {}
+            for key, inner in node.attributes.items():
+                if isinstance(inner, Graph):
+                    bodies[key] = yield from self._function(inner, key, on_host or node.kind == "Loop")
+            expression = self._expression(node, on_host, {key: text for key, (text, _) in bodies.items()})
+            on_host = on_host and all(is_host for _, is_host in bodies.values())
             names = []
             for value in node.outputs:
                 self.names[value] = self._named(value or "unused")
@@ -177,8 +189,29 @@ class _Source:
                     self._host.add(value)
             if node.kind in TUPLES or (len(names) == 1 and node.kind == "Split"):
                 names.append("*_")
-            yield f"{', '.join(names)} = {expression}"
-        yield f"return {', '.join(self._value(value) for value in self.graph.outputs)}"
+            target = f"({names[0]},)" if node.kind in BLOCKS and len(names) == 1 else ", ".join(names)
+            yield f"{target} = {expression}"
+
+    def _function(self, graph: Graph, key: str, on_host: bool) -> Generator[str, None, tuple[str, bool]]:
+        """Yield a nested graph as a function; return the expression of it, and whether its results are on the host.
+
+        ``on_host`` says whether its inputs are.
+        """
+        names, host, function = dict(self.names), set(self._host), self._named(key)
+        for value in graph.inputs:
+            self.names[value] = self._named(value)
+        self._host.update(graph.inputs if on_host else ())
+        yield f"def {function}({', '.join(f'{self.names[value]}: Any' for value in graph.inputs)}) -> list[Any]:"
+        for line in self._nodes(graph):
+            yield f"    {line}"
+        yield f"    return [{', '.join(self._value(value) for value in graph.outputs)}]"
+        is_host = all(value in self._host for value in graph.outputs)
+        self.names, self._host = names, host
+        self.rooms.add("control_flow")
+        declared = ", ".join(
+            "None" if entry is None else f"(np.dtype({entry[0].name!r}), {entry[1]})" for entry in graph.declared
+        )
+        return f"control_flow.Body({function}{f', [{declared}]' if any(graph.declared) else ''})", is_host
 
     def _constant(self, array: Any) -> str | None:
         """Return the expression of a small constant of the host; None for another one."""
@@ -202,8 +235,8 @@ class _Source:
         self._values[name] = small
         return small
 
-    def _expression(self, node: GraphNode, on_host: bool) -> str:
-        """Return the expression of a node."""
+    def _expression(self, node: GraphNode, on_host: bool, bodies: Mapping[str, str]) -> str:
+        """Return the expression of a node; ``bodies`` has those of its graphs."""
         operator = OPERATORS[node.kind]
         known = [self._input(node, k, name, on_host) for k, name in enumerate(node.inputs)]
         while known and known[-1] == "None":
@@ -214,7 +247,7 @@ class _Source:
             return f"{known[0]}.{node.kind.lower()}()"
         if node.kind == "Identity":
             return known[0]
-        attributes = [f"{key}={_literal(value)}" for key, value in node.attributes.items()]
+        attributes = [f"{key}={bodies.get(key) or _literal(value)}" for key, value in node.attributes.items()]
         module = operator.function.__module__.rpartition(".")[2]
         self.rooms.add(module)
         return f"{module}.{operator.function.__name__}({', '.join([*known, *attributes])})"
@@ -230,7 +263,7 @@ class _Source:
                 array = self._known_array(name)
                 return reading.format(self._value(name)) if array is None else as_text(array)
         value = self._value(name)
-        if name in self._host and not on_host:
+        if name in self._host and not on_host and not annotation.startswith("Kept"):
             other = next((i for i in node.inputs if i and i not in self._host), None)
             return value if other is None else f"{value}.to_device({self._value(other)}.device)"
         return value

@@ -23,7 +23,7 @@ class Body(NamedTuple):
     function: Callable[..., list[Value]]
     declared: Sequence[
         tuple[Any, tuple[int, ...]] | None
-    ]  #: the dtype and shape of each output, where the file has all
+    ] = ()  #: the dtype and shape of each output, where the file has all
 
     def __call__(self, *inputs: Value) -> list[Value]:
         """Compute the graph."""
