@@ -57,6 +57,7 @@ class CuPyExecutor(Executor):
     """
 
     adds_bias: ClassVar[bool] = False
+    multiplies_pixels: ClassVar[bool] = False
 
     def __init__(self, device: Any) -> None:
         self._device = device

@@ -14,6 +14,7 @@ from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, IndexRangeError, LoadingError
 from burnpy.interop import onnx
 from burnpy.interop.onnx.operators.table import tensor
+from burnpy.interop.onnx.raw_data import without_raw_data
 from tests.interop.test_load import node, package
 
 pytestmark = [pytest.mark.heavy("onnx", "onnxruntime")]
@@ -262,3 +263,37 @@ def test_recurrent_networks_with_all_inputs_and_with_few(tmp_path: Path, kind: s
     model = agree(written(tmp_path / "a.onnx", whole, 21), *arrays.values(), loops=not full)
     plan = burnpy.compiled(model).explain(*map(tensor, arrays.values()))
     assert [part.name for part in plan.parts].count(kind.lower()) == ways
+
+
+def test_large_data_is_read_from_its_place_in_the_file(tmp_path: Path) -> None:
+    """Of initializers, of Constant nodes and within branches; the parser gets the rest alone."""
+    arrays = [np.random.default_rng(k).uniform(0.1, 0.2, (40, 40)).astype(np.float32) for k in range(3)]
+    then = graph([constant("v", arrays[1]), node("Add", ["x", "v"], ["p"])], [], [info("p", FLOAT)])
+    other = graph([node("Identity", ["x"], ["q"])], [], [info("q", FLOAT)])
+    nodes = [constant("c", arrays[0]), node("If", ["go"], ["y"], then_branch=then, else_branch=other),
+             node("MatMul", ["y", "c"], ["z"]), node("MatMul", ["z", "w"], ["out"])]  # fmt: skip
+    whole = graph(nodes, [info("x", FLOAT, [40, 40]), info("go", BOOL, [])], [info("out", FLOAT)],
+                  initializer=[held("w", arrays[2])])  # fmt: skip
+    path = written(tmp_path / "a.onnx", whole, 20)
+    assert len(without_raw_data(path)) < 1000 < path.stat().st_size / 10
+    agree(path, np.eye(40, dtype=np.float32), np.array(True))
+    (tmp_path / "b.onnx").write_bytes(path.read_bytes()[:-5000])
+    with pytest.raises(LoadingError, match="damaged"):
+        onnx.load(tmp_path / "b.onnx", NumPy)
+
+
+@pytest.mark.parametrize("pads", [[0, 0, 1, 2, 0, 0, 1, 2], [0, 0, 0, 0, 0, 0, 1, 1], [0, 1, 1, 1, 0, 0, 1, 1]])
+def test_zeros_around_images_are_padding_of_the_convolution(tmp_path: Path, pads: list[int]) -> None:
+    """Not those of other values, of channels, or that another node reads."""
+    rng = np.random.default_rng(0)
+    x, weight = rng.normal(size=(2, 3, 7, 8)).astype(np.float32), rng.normal(size=(4, 3 + pads[1], 3, 3))
+    for k, (value, unread) in enumerate([(None, True), (0.0, True), (1.0, True), (None, False)]):
+        initializer = [held("pads", np.array(pads)), held("w", weight.astype(np.float32))]
+        initializer += [] if value is None else [held("value", np.float32(value))]
+        nodes = [node("Pad", ["x", "pads"] + ["value"] * (value is not None), ["wide"]),
+                 node("Conv", ["wide", "w"], ["y"], strides=[2, 1], pads=[1, 0, 0, 1])]  # fmt: skip
+        outputs = [info("y", FLOAT)] + [info("wide", FLOAT)] * (not unread)
+        whole = graph(nodes, [info("x", FLOAT, [2, 3, 7, 8])], outputs, initializer=initializer)
+        model = agree(written(tmp_path / f"{k}.onnx", whole, 20), x)
+        joined = unread and not value and not pads[1]
+        assert [entry.kind for entry in model.graph.nodes] == (["Conv"] if joined else ["Pad", "Conv"])

@@ -160,6 +160,8 @@ class Executor(Protocol):
 
     adds_bias: ClassVar[bool]
     """True if `launch` has linear layers; otherwise they are products, and the bias joins what follows."""
+    multiplies_pixels: ClassVar[bool]
+    """True if convolutions of one image by windows of one element are products, and the bias joins what follows."""
 
     def program(self, program: Program, rows: int, columns: int) -> Launch | None:
         """Return the launch of a program for so many rows and columns; None if the backend has no kernel for it."""

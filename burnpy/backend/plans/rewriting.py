@@ -105,6 +105,47 @@ def unbiased(nodes: Sequence[Node], recording: Recording, executor: Executor) ->
     return new
 
 
+def multiplied(nodes: Sequence[Node], recording: Recording, executor: Executor) -> list[Node]:
+    """Return the nodes with convolutions of one image by windows of one element as products of matrices.
+
+    The bias is then added by what follows.
+    """
+    if not executor.multiplies_pixels:
+        return list(nodes)
+    new: list[Node] = []
+
+    def reshaped(x: Ref, shape: Shape, node: Node) -> Ref:
+        result = recording.new(shape, x.dtype)
+        new.append(Node("reshape", (x, shape), result, False, node.line))
+        return result
+
+    for node in nodes:
+        if node.name not in ("conv2d", "conv2d_bias") or not _is_product(node):
+            new.append(node)
+            continue
+        (x, weight, *bias), out = refs_in(node.args), node.results
+        matrix, pixels = (
+            reshaped(weight, weight.shape[:2], node),
+            reshaped(x, (x.shape[1], math.prod(x.shape[2:])), node),
+        )
+        product = recording.new((out.shape[1], math.prod(out.shape[2:])), out.dtype)
+        new.append(Node("matmul", (matrix, pixels), product, False, node.line))
+        if bias:
+            image = reshaped(product, out.shape, node)
+            new.append(Node("add", (image, reshaped(bias[0], (1, out.shape[1], 1, 1), node)), out, False, node.line))
+        else:
+            new.append(Node("reshape", (product, out.shape), out, False, node.line))
+    return new
+
+
+def _is_product(node: Node) -> bool:
+    """Return whether a convolution is a product of matrices as they lie."""
+    (x, weight, *_), (*where, groups) = refs_in(node.args), node.args[-4:]
+    alike = all(ref.dtype == node.results.dtype for ref in refs_in(node.args)) and node.results.dtype in DTYPES
+    usual = weight.shape[2:] == (1, 1) and tuple(map(tuple, where[:2])) == ((1, 1), (0, 0)) and groups == 1
+    return usual and alike and x.shape[0] == 1 and 0 not in x.shape
+
+
 def _rows(x: Ref, recording: Recording, nodes: list[Node]) -> Ref:
     """Return a value as a matrix whose rows are all but the last dimension, by a further node if it is none."""
     if len(x.shape) == 2:

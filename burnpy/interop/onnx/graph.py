@@ -124,6 +124,46 @@ def joined(graph: Graph, arrays: Mapping[str, Any]) -> tuple[GraphNode, ...]:
     return tuple([replaced.get(node.outputs[0], node) for node in kept])
 
 
+def padded(nodes: Sequence[GraphNode], constants: Mapping[str, Any], outputs: Sequence[str]) -> tuple[GraphNode, ...]:
+    """Return nodes with the zeros of a Pad, whose sizes are constants, as padding of the convolution that reads them.
+
+    Args:
+        nodes: the nodes of a graph.
+        constants: its constants.
+        outputs: its outputs.
+    """
+    uses = Counter([name for node in nodes for name in (*node.inputs, *node.results_read)] + list(outputs))
+    zeros = {
+        node.outputs[0]: pads for node in nodes if (pads := _zeros(node, constants)) and uses[node.outputs[0]] == 1
+    }
+    changed, gone = [], set[str]()
+    for node in nodes:
+        pads = zeros.get(node.inputs[0]) if node.kind == "Conv" and node.call is not None else None
+        if pads is None or node.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+            changed.append(node)
+            continue
+        own = node.attributes.get("pads") or (0,) * len(pads)
+        both = tuple([a + b for a, b in zip(own, pads, strict=True)])
+        settings = {**node.attributes, "pads": both, "auto_pad": "NOTSET"}
+        gone.add(node.inputs[0])
+        source = next(made.inputs[0] for made in nodes if node.inputs[0] in made.outputs)
+        inputs = (source, *node.inputs[1:])
+        changed.append(GraphNode(node.kind, node.name, inputs, node.outputs, settings, Bound(node.kind, settings)))
+    return tuple([node for node in changed if gone.isdisjoint(node.outputs)])
+
+
+def _zeros(node: GraphNode, constants: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """Return the numbers of zeros that a Pad adds around images, as a Conv has them; None for other nodes."""
+    name, value, axes = [*node.inputs[1:4], "", "", ""][:3]
+    if node.kind != "Pad" or node.attributes.get("mode", "constant") != "constant" or axes or name not in constants:
+        return None
+    pads = [int(n) for n in constants[name].to_numpy().reshape(-1)]
+    first, last = pads[: len(pads) // 2], pads[len(pads) // 2 :]
+    if min(pads, default=-1) < 0 or any([*first[:2], *last[:2]]) or (value and value not in constants):
+        return None
+    return None if value and constants[value].item() != 0 else (*first[2:], *last[2:])
+
+
 class _Patterns:
     """The patterns of a graph. ``inner`` gets the results of nodes that are part of one."""
 

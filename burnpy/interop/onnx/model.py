@@ -31,7 +31,7 @@ class OnnxModel(Module[B]):
         self.paths = _paths(arrays)
         self.weights: dict[str, Any] = {}
         for name, array in arrays.items():
-            value = Tensor.from_data(array, dtype=array.dtype, device=device)
+            value = Tensor.from_data(array, dtype=array.dtype, device=device, copy=array.flags.writeable)
             place = self.weights
             *folders, last = self.paths[name]
             for part in folders:

@@ -17,8 +17,9 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import BurnpyError, LoadingError, path_shown
 from burnpy.backend.lazy import needed
 from burnpy.interop.onnx.exporting import BUFFERS
-from burnpy.interop.onnx.graph import Graph, GraphNode, joined, run
+from burnpy.interop.onnx.graph import Graph, GraphNode, joined, padded, run
 from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, Bound, is_float, parameter_of, tensor
+from burnpy.interop.onnx.raw_data import ITSELF, without_raw_data
 from burnpy.tensor.tensor import Tensor
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview")
@@ -55,7 +56,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, dict[str, Any], set[str]]
         import_module(f"burnpy.interop.onnx.operators.{module}")
     shown = path_shown(path)
     try:
-        proto = onnx.load(os.fspath(path), load_external_data=False)
+        proto = onnx.load_model_from_string(without_raw_data(path))
         if proto.functions:
             proto = import_module("onnx.inliner").inline_local_functions(proto)
     except FileNotFoundError:
@@ -67,9 +68,8 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, dict[str, Any], set[str]]
     if not proto.HasField("graph") or not proto.graph.output:
         raise LoadingError(f"load() cannot read {shown}: it has no graph with outputs")
     opset = _opset(onnx, proto, shown)
-    folder = os.path.dirname(os.path.abspath(os.fspath(path)))
     try:
-        reader = _Reader(onnx, opset, folder, shown, proto.producer_name == "burnpy")
+        reader = _Reader(onnx, opset, os.path.abspath(path), shown, proto.producer_name == "burnpy")
         graph, arrays = reader.main(proto.graph)
         marked = json.loads({entry.key: entry.value for entry in proto.metadata_props}.get(BUFFERS, "[]"))
         statistics = [n for node in graph.all_nodes() if node.kind == "BatchNormalization" for n in node.inputs[3:5]]
@@ -88,6 +88,12 @@ def _opset(onnx: Any, proto: Any, shown: str) -> int:
     """Return the version of the operators; the newest one for a file of another domain's operators alone."""
     versions = [entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx")]
     newest = onnx.defs.onnx_opset_version()
+    own = next((node.op_type for node in proto.graph.node if node.domain in ("", "ai.onnx")), None)
+    if not versions and proto.opset_import and own is not None:
+        others = ", ".join(sorted({entry.domain for entry in proto.opset_import}))
+        raise LoadingError(
+            f"load() cannot read {shown}: it has ONNX's operator {own}, and says the opset of {others} alone"
+        )
     opset = max(versions, default=0) or (newest if any(entry.domain for entry in proto.opset_import) else 0)
     if not opset:
         raise LoadingError(f"load() cannot read {shown}: it does not say which opset its operators are of")
@@ -175,13 +181,14 @@ class _Reader:
     Args:
         onnx: the package.
         opset: the version of the operators.
-        folder: the folder of the file.
+        path: the absolute path of the file.
         shown: the path in messages.
         is_ours: whether `export` wrote the file, whose Constant nodes are no parameters.
     """
 
-    def __init__(self, onnx: Any, opset: int, folder: str, shown: str, is_ours: bool) -> None:
-        self.onnx, self.opset, self.folder, self.shown, self.is_ours = onnx, opset, folder, shown, is_ours
+    def __init__(self, onnx: Any, opset: int, path: str, shown: str, is_ours: bool) -> None:
+        self.onnx, self.opset, self.path, self.shown, self.is_ours = onnx, opset, path, shown, is_ours
+        self.folder = os.path.dirname(path)
         self.wrong: list[str] = []
         self.results: dict[str, Any] = {}  # the floats that nodes compute from constants
         self.count = 0
@@ -204,7 +211,7 @@ class _Reader:
         self.results = {name: x.to_numpy() for name, x in results.items() if isinstance(x, Tensor) and x.numel() > 1}
         floats |= self.results
         constants |= {name: x for name, x in results.items() if name not in floats}
-        made = Graph(graph.name, nodes, inputs, graph.outputs)
+        made = Graph(graph.name, padded(nodes, constants, graph.outputs), inputs, graph.outputs)
         used = {*graph.outputs, *[name for node in made.all_nodes() for name in (*node.inputs, *node.results_read)]}
         return replace(made, constants={name: x for name, x in constants.items() if name in used}), floats
 
@@ -325,6 +332,8 @@ class _Reader:
         """Return a tensor of the file as an array, with data from other files in the same folder."""
         if proto.data_location == self.onnx.TensorProto.EXTERNAL:
             entries = {entry.key: entry.value for entry in proto.external_data}
+            if entries.get("location") == ITSELF:
+                return self._read(proto, self.path, entries)
             place = os.path.realpath(os.path.join(self.folder, entries.get("location", "")))
             if os.path.commonpath([place, os.path.realpath(self.folder)]) != os.path.realpath(self.folder):
                 raise LoadingError(
@@ -333,7 +342,7 @@ class _Reader:
                 )
             if not os.path.isfile(place):
                 raise LoadingError(f"load() found no file {path_shown(place)}, which has the data of {proto.name}")
-            return self._mapped(proto, place, entries)
+            return self._read(proto, place, entries)
         array = self.onnx.numpy_helper.to_array(proto)
         if array.shape != tuple(proto.dims):
             raise LoadingError(f"load() cannot read {self.shown}: {proto.name} has other data than its shape")
@@ -358,10 +367,13 @@ class _Reader:
             return None
         return dtype_of(DTYPES[kind.elem_type]), tuple([dim.dim_value for dim in kind.shape.dim])
 
-    def _mapped(self, proto: Any, place: str, entries: Mapping[str, str]) -> Any:
+    def _read(self, proto: Any, place: str, entries: Mapping[str, str]) -> Any:
+        """Return the data of a tensor that lies in a file."""
         dtype = np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(proto.data_type))
         shape, offset = tuple(proto.dims), int(entries.get("offset", 0))
-        count = int(np.prod(shape, dtype=object)) if shape else 1
-        if offset < 0 or offset + count * dtype.itemsize > os.path.getsize(place):
+        count = math.prod(shape)
+        if offset < 0 or count < 0 or offset + count * dtype.itemsize > os.path.getsize(place):
             raise LoadingError(f"load() cannot read {proto.name}: {path_shown(place)} is shorter than it says")
-        return np.memmap(place, dtype, "r", offset, shape) if count else np.zeros(shape, dtype)
+        with open(place, "rb") as file:
+            file.seek(offset)
+            return np.frombuffer(file.read(count * dtype.itemsize), dtype, count).reshape(shape)

@@ -207,7 +207,8 @@ def uses_lanes(x: Any, shape: Shape, where: Where, groups: int, backward: bool) 
     """Return whether vectors of channels take less time; for the arguments see `convolve_lanes`."""
     channels, depth, strided = shape[1] // groups, x.shape[1] // groups, where[0] != (1, 1)
     if _is_depthwise(x, shape, groups):
-        return groups >= _FEW and ((backward and strided) or _is_short(shape[3], x))
+        many = groups >= (_FEW if backward else _LANES)
+        return (many and strided) or (groups >= _FEW and _is_short(shape[3], x))
     least = min(depth, channels)
     return (backward and strided and least >= _FEW) or better_by_channels(least, channels, shape[3], x)
 

@@ -28,6 +28,7 @@ from burnpy.interop.onnx.operators.table import (
 )
 from burnpy.nn import functional
 from burnpy.tensor.joining import cat, where
+from burnpy.tensor.tensor import Tensor
 
 
 @operator("Shape")
@@ -188,6 +189,9 @@ def pad(
     constant = value if value_ is None else value_
     if x.dtype.kind in "biu":
         constant = bool(constant) if x.dtype.kind == "b" else int(constant)
+    if mode == "constant" and isinstance(x, Tensor):
+        ends = [max(n, 0) for pair in zip(low[::-1], high[::-1], strict=True) for n in pair]
+        return functional.pad(x, ends, value=constant) if any(ends) else x
     for dim in range(x.ndim):
         before, after = max(low[dim], 0), max(high[dim], 0)
         if not before and not after:
