@@ -237,9 +237,11 @@ def _few_windows(x: Any, weight: Any, bias: Any, where: tuple[Pair, Pair, Pair])
         whole = np.zeros(padded_shape(x.shape, size, *where, counts), x.dtype)
         whole[:, :, padding[0] : padding[0] + x.shape[2], padding[1] : padding[1] + x.shape[3]] = x
         x = whole
+    x = np.ascontiguousarray(x)
     member, channel, down, across = x.strides
     steps = down * dilation[0], across * dilation[1], down * stride[0], across * stride[1]
-    under = as_strided(x, (*x.shape[:2], *size, *counts), (member, channel, *steps))
+    shape = (*x.shape[:2], *size, *counts)
+    under: Any = np.ndarray(shape, x.dtype, x, 0, (member, channel, *steps))  # what as_strided takes 10 µs for
     columns = under.reshape((len(x), -1, counts[0] * counts[1]))
     out = np.matmul(weight.reshape((len(weight), -1)), columns)
     if bias is not None:

@@ -25,6 +25,7 @@ from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import Vector
+from burnpy_numpy.kernels.convolution.channel_blocks import packed_weights
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 
@@ -99,7 +100,11 @@ def forward(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> C
         states, cells = np.empty(shape, x.dtype), None if cell is None else np.empty(shape, x.dtype)
         kept = GATES[kind][1]
         gates = np.empty((*shape[:2], kept * shape[2]), x.dtype) if kept else None
-        packed = blocks.packed(weight.reshape((shape[2], -1, shape[2])))
+        packed = packed_weights.find(weight, (kind, blocks.wide))
+        if packed is None:
+            packed = blocks.packed(weight.reshape((shape[2], -1, shape[2])))
+            if packed_weights.keeps(weight, (kind, blocks.wide)):
+                packed_weights.add(weight, (kind, blocks.wide), packed)
         arrays = (x, hidden, cell, packed, bias, states, cells, gates)
         first, direction = (shape[1] - 1, -1) if reverse else (0, 1)
         _run(kernel, kind, blocks, shape, arrays, lengths, (first, direction))

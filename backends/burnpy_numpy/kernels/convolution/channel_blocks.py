@@ -316,4 +316,4 @@ class PackedWeights:
 
 
 packed_weights = PackedWeights(_MOST)
-"""The weights that convolutions keep in this process."""
+"""The weights that convolutions and recurrences keep in this process."""

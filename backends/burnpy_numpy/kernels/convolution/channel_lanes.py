@@ -162,9 +162,9 @@ def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) 
     return w.function()
 
 
-_LANES, _ALWAYS, _FEW = 32, 256, 8
+_LANES, _ALWAYS, _STRIDED, _FEW = 32, 256, 16, 8
 """The numbers of channels from which vectors of channels may take less time; from which they always do; and from which
-they do for the gradient by the input of a strided convolution."""
+they do for a strided convolution and for the gradient by its input."""
 _FORWARD, _WEIGHT = 1.05, 0.9
 """The time with vectors of channels relative to vectors of neighbours in a row, if all lanes of both are used."""
 
@@ -210,7 +210,8 @@ def uses_lanes(x: Any, shape: Shape, where: Where, groups: int, backward: bool) 
         many = groups >= (_FEW if backward else _LANES)
         return (many and strided) or (groups >= _FEW and _is_short(shape[3], x))
     least = min(depth, channels)
-    return (backward and strided and least >= _FEW) or better_by_channels(least, channels, shape[3], x)
+    enough = strided and least >= (_FEW if backward else _STRIDED)
+    return enough or better_by_channels(least, channels, shape[3], x)
 
 
 def _is_depthwise(x: Any, shape: Shape, groups: int) -> bool:
