@@ -58,26 +58,36 @@ _TURNED = {"matmul": "matmul_nt", "matmul_nt": "matmul", "linear": "matmul_nt"}
 
 
 def turned(nodes: Sequence[Node], recording: Recording) -> list[Node]:
-    """Return the nodes with products by the transposes of matrices whose columns lie together, as of loaded weights.
+    """Return the nodes with products by the transposes of matrices whose columns lie together: of loaded weights, and
+    of matrices that the function transposes.
 
     A product reads rows, and would copy such a matrix in each replay.
     """
-    views: dict[int, Ref] = {}
+    views = {node.results.number: node.args[0] for node in nodes if _transposes(node, recording)}
     new: list[Node] = []
     for node in nodes:
-        if node.name not in _TURNED or node.args[1].number not in recording.transposed or len(node.args[0].shape) < 2:
+        x, matrix, *bias = node.args if node.name in _TURNED else (None, None)
+        if matrix is not None and matrix.number in recording.transposed and matrix.number not in views:
+            views[matrix.number] = recording.new(matrix.shape[::-1], matrix.dtype)
+            new.append(Node("permute", (matrix, (1, 0)), views[matrix.number], False, node.line))
+        if matrix is not None and matrix.number in views and len(x.shape) > 1:
+            result = recording.new(node.results.shape, node.results.dtype) if bias else node.results
+            new.append(Node(_TURNED[node.name], (x, views[matrix.number]), result, False, node.line))
+            if bias:
+                new.append(Node("add", (result, bias[0]), node.results, False, node.line))
+        elif node.name == "matmul" and x.number in views and len(matrix.shape) == 2:
+            new.append(Node("matmul_tn", (views[x.number], matrix), node.results, False, node.line))
+        else:
             new.append(node)
-            continue
-        x, matrix, *bias = node.args
-        view = views.get(matrix.number)
-        if view is None:
-            view = views[matrix.number] = recording.new(matrix.shape[::-1], matrix.dtype)
-            new.append(Node("permute", (matrix, (1, 0)), view, False, node.line))
-        result = recording.new(node.results.shape, node.results.dtype) if bias else node.results
-        new.append(Node(_TURNED[node.name], (x, view), result, False, node.line))
-        if bias:
-            new.append(Node("add", (result, bias[0]), node.results, False, node.line))
     return new
+
+
+def _transposes(node: Node, recording: Recording) -> bool:
+    """Return whether a node transposes a matrix of floats whose rows lie together."""
+    if node.name != "mT" and (node.name != "permute" or tuple(node.args[1]) != (1, 0)):
+        return False
+    x = node.args[0]
+    return len(x.shape) == 2 and x.dtype in DTYPES and x.number not in recording.transposed
 
 
 def unbiased(nodes: Sequence[Node], recording: Recording, executor: Executor) -> list[Node]:

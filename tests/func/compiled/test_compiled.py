@@ -21,7 +21,7 @@ import pytest
 from burnpy import Autodiff, BoolTensor, Generator, IntTensor, Tensor, compiled, errors, func, manual_seed
 from burnpy.autodiff import Balanced, Function, no_grad
 from burnpy.backend import Checked, Mixed, NumPy, Profiled
-from burnpy.nn import BatchNorm, Dropout, Gelu, Linear, Module, Param, Relu, Sequential, Tanh
+from burnpy.nn import BatchNorm, Dropout, Gelu, Linear, Module, Param, Relu, Sequential, Tanh, functional
 from burnpy.nn.functional import linear
 from burnpy.optim import Adam
 from burnpy.tensor.host_data import readonly
@@ -168,6 +168,19 @@ class TestPlans:
         np.testing.assert_allclose(net(x).to_numpy(), net.layer(x).relu().to_numpy(), rtol=1e-6)
         other = net.map(lambda w: w * 2.0)  # the weights are inputs
         np.testing.assert_allclose(other(x).to_numpy(), other.layer(x).relu().to_numpy(), rtol=1e-6)
+
+    def test_products_read_transposed_matrices_as_they_lie(self) -> None:
+        x, w = Tensor[NumPy].normal((8, 6)), Tensor[NumPy].normal((5, 6))
+        for f, names in (
+            (lambda x, w: x @ w.T, ["matmul_nt"]),
+            (lambda x, w: functional.linear(x, w.transpose(0, 1), w[:, 0]), ["matmul_nt"]),
+            (lambda x, w: x.T @ (x @ w.mT), ["matmul_nt", "matmul_tn"]),
+            (lambda x, w: (x.unsqueeze(0) @ w.T).sum(0) + w.T.sum(), ["matmul_nt"]),
+        ):
+            run: Any = compiled(f)
+            np.testing.assert_allclose(run(x, w).to_numpy(), f(x, w).to_numpy(), rtol=1e-5, atol=1e-5)
+            parts = [getattr(part, "name", "") for part in run.explain(x, w).parts]
+            assert [name for name in parts if name.startswith("matmul")] == names
 
     def test_what_depends_on_a_modules_weights_alone_is_computed_once(self) -> None:
         """The tensors of the module are those of the plan; other ones, of a class that can change, make another."""

@@ -10,6 +10,7 @@ from typing import Any
 from burnpy.interop.onnx.operators.elementwise import gated
 from burnpy.interop.onnx.operators.microsoft_attention import refuse, self_attention
 from burnpy.interop.onnx.operators.quantization import aligned, centred_product, dequantize, dynamic_quantize, quantize
+from burnpy.interop.onnx.operators.recurrence import recurrent
 from burnpy.interop.onnx.operators.table import MICROSOFT, Maybe, Value, cast, operator
 from burnpy.interop.onnx.operators.windows import average_pool
 from burnpy.tensor.joining import cat, stack
@@ -201,3 +202,32 @@ def quantized_attention(
     projected = matmul_integer_to_float(x, weights, x_scale, w_scale, x_zero, w_zero, bias)
     given = (mask, past, None, None, num_heads, unidirectional, mask_filter_value, scale)
     return self_attention(projected, projected, *given, outputs)
+
+
+@operator("DynamicQuantizeLSTM", domain=MICROSOFT)
+def dynamic_quantize_lstm(
+    x: Value,
+    w: Value,
+    r: Value,
+    b: Maybe,
+    lengths: Maybe,
+    initial_h: Maybe,
+    initial_c: Maybe,
+    peepholes: Maybe,
+    w_scale: Value,
+    w_zero: Value,
+    r_scale: Value,
+    r_zero: Value,
+    *,
+    outputs: int = 1,
+    **settings: Any,
+) -> Any:
+    """Return an LSTM with quantized weights (directions, inputs, gates), as floats; onnxruntime rounds its inputs."""
+
+    def weight(part: Value, scale: Value, zero: Value) -> Value:
+        ways = part.shape[0]
+        wide = cast(part, x.dtype) - cast(zero, x.dtype).reshape(ways, 1, -1)
+        return (wide * scale.reshape(ways, 1, -1)).mT
+
+    weights = weight(w, w_scale, w_zero), weight(r, r_scale, r_zero)
+    return recurrent(x, *weights, b, lengths, initial_h, initial_c, peepholes, kind="LSTM", outputs=outputs, **settings)

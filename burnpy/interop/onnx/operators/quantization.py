@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -178,26 +179,56 @@ def dynamic_quantize(x: Value) -> Any:
     return quantize(x, scale, zero), scale, zero
 
 
-EXACT = 2**24 // 255**2
-"""The number of products of 8-bit ints whose sum float32 holds exactly."""
+def _largest(x: Value, zero: Value) -> int:
+    """Return a bound of 8-bit ints less their zero point."""
+    return 255 if zero is not None or x.dtype.name == "uint8" else 128
 
 
-def _centred(x: Value, zero: Value, axis: int, terms: int) -> Value:
-    """Return ints less their zero point, as floats in which a sum of so many products is exact."""
-    moved = cast(x, "float32" if terms <= EXACT else "float64")
+def _centred(x: Value, zero: Value, axis: int, dtype: str = "float32") -> Value:
+    """Return ints less their zero point, as floats."""
+    moved = cast(x, dtype)
     return moved if zero is None else moved - cast(aligned(x, zero, axis, 0), moved.dtype)
 
 
+def _sum_of(parts: Iterator[Value]) -> Value:
+    """Return the sum of products, which is exact: in float64 if there are several."""
+    first = next(parts)
+    total = None
+    for part in parts:
+        total = cast(first if total is None else total, "float64") + cast(part, "float64")
+    return first if total is None else total
+
+
 def centred_product(a: Value, a_zero: Value, b: Value, b_zero: Value) -> Value:
-    """Return the product of matrices of ints, less their zero points, as exact floats."""
-    terms = a.shape[-1]
-    return _centred(a, a_zero, -2, terms) @ _centred(b, b_zero, -1, terms)
+    """Return the product of matrices of ints, less their zero points, as exact floats.
+
+    It is the sum of products of float32, each of so many terms that it is exact.
+    """
+    left, right = _centred(a, a_zero, -2), _centred(b, b_zero, -1)
+    terms, step = a.shape[-1], 2**24 // (_largest(a, a_zero) * _largest(b, b_zero))
+    if terms <= step:
+        return left @ right
+    return _sum_of(
+        left[..., k : k + step] @ (right[k : k + step] if b.ndim == 1 else right[..., k : k + step, :])
+        for k in range(0, terms, step)
+    )
 
 
 def _convolution(x: Value, x_zero: Value, w: Value, w_zero: Value, bias: Value, settings: dict[str, Any]) -> Value:
-    terms = math.prod(w.shape[1:])
-    parts = _centred(x, x_zero, 1, terms), _centred(w, w_zero, 0, terms)
-    return conv(*parts, **settings) if bias is None else conv(*parts, cast(bias, parts[0].dtype), **settings)
+    """Return the convolution of ints, less their zero points, as `centred_product`, in parts of the channels."""
+    area, most = math.prod(w.shape[2:]), 2**24 // (_largest(x, x_zero) * _largest(w, w_zero))
+    step, channels = most // area, w.shape[1]
+    if channels > step and (step == 0 or settings.get("group", 1) != 1):
+        out = conv(_centred(x, x_zero, 1, "float64"), _centred(w, w_zero, 0, "float64"), **settings)
+    else:
+        wide, weight = _centred(x, x_zero, 1), _centred(w, w_zero, 0)
+        step = channels if channels <= step else step
+        places = range(0, max(channels, 1), max(step, 1))
+        whole = channels <= step
+        out = _sum_of(
+            conv(wide if whole else wide[:, k : k + step], weight[:, k : k + step], **settings) for k in places
+        )
+    return out if bias is None else cast(out, "float64") + cast(bias, "float64").reshape(1, -1, *(1,) * (x.ndim - 2))
 
 
 @operator("MatMulInteger")
