@@ -118,7 +118,7 @@ def unbiased(nodes: Sequence[Node], recording: Recording, executor: Executor) ->
 def multiplied(nodes: Sequence[Node], recording: Recording, executor: Executor) -> list[Node]:
     """Return the nodes with convolutions of one image by windows of one element as products of matrices.
 
-    The bias is then added by what follows.
+    A bias becomes a sum, which joins the operations that follow.
     """
     if not executor.multiplies_pixels:
         return list(nodes)

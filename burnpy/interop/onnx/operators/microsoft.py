@@ -44,7 +44,7 @@ def fused_matmul(
     trans_batch_a: int = 0,
     trans_batch_b: int = 0,
 ) -> Value:
-    """Return alpha · a @ b of operands that may be transposed; a batch's first dimension may be that of the rows."""
+    """Return alpha · a @ b of operands that may be transposed; rows may be a batch's first dimension."""
     parts = []
     for x, turned, batch in ((a, trans_a, trans_batch_a), (b, trans_b, trans_batch_b)):
         whole = x.movedim(0, -2) if batch else x
