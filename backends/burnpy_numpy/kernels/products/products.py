@@ -34,6 +34,8 @@ MULTIPLICATIONS_PER_ELEMENT = 16
 """The number of multiplications that count as one element in `burnpy_numpy.cpu_threads.shared`."""
 _LEAST = 1 << 20
 """The number of multiplications below which NumPy's product takes less time, if no bias is added."""
+_MOST = {4: 1 << 24, 8: 1 << 21}
+"""The bytes of a matrix B of float32 and of float64 beyond which OpenBLAS takes less time, as it comes from memory."""
 _TINY = 1 << 13
 """The number of multiplications up to which there may be few columns, if a bias is added."""
 _SMALL = 1 << 18
@@ -53,6 +55,8 @@ def serves(rows: int, inner: int, columns: int, itemsize: int, biased: bool = Fa
     chosen = target()
     width = chosen.vector // itemsize
     if not _enabled() or (chosen.vector == 16 and chosen.registers == 16):  # no fused multiplication
+        return False
+    if inner * columns * itemsize > _MOST[itemsize]:
         return False
     if biased:
         wide = 2 * columns >= width or rows * inner * columns <= _TINY

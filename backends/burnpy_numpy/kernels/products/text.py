@@ -20,6 +20,8 @@ STRIPE_BYTES = 1 << 15
 """The memory of a copied stripe."""
 _AHEAD = 16
 """The number of rows of a panel by which it is fetched ahead."""
+_ALIGNED_ROWS = 3
+"""The number of stripes from which B is copied if its vectors are not aligned, as each is two loads then."""
 IN_PLACE, ROWS, COLUMNS = range(3)
 """Where a block of B is read: in place, or in panels, copied from rows or from columns that lie together."""
 
@@ -56,7 +58,6 @@ def product(dtype: str, width: int, registers: int, transposed: bool) -> str:
     copies.append(_copy_columns_of_stripe(dtype, width) if transposed else _copy_rows_of_stripe(dtype, width))
     stripes = [_stripe(dtype, width, height, transposed) for height in heights]
     panels = w.at(memory, str(STRIPE_BYTES // size))
-    in_place = w.assign(f"icmp eq i64 {how}, {IN_PLACE}")
     with w.loop("%begin", "%end") as part:
         member, rest = w.divided(part, w.times(down, across))
         row_part, column_part = w.divided(rest, across)
@@ -64,6 +65,7 @@ def product(dtype: str, width: int, registers: int, transposed: bool) -> str:
         rows, columns = w.minus(w.smaller(w.plus(i0, high), m), i0), w.minus(w.smaller(w.plus(j0, wide), n), j0)
         left = w.at(a, w.plus(w.number(a_places, member), w.times(i0, a_row)))
         right = w.at(b, w.plus(w.number(b_places, member), w.times(j0, b_column)))
+        in_place = w.in_place(how, right, b_row, rows, _ALIGNED_ROWS * heights[0])
         out = w.at(c, w.plus(w.number(c_places, member), w.plus(w.times(i0, n), j0)))
         with w.loop("0", w.upper(columns, block)) as jb, w.loop("0", w.upper(k, chunk)) as pb:
             j, p = w.times(jb, block), w.times(pb, chunk)
@@ -152,6 +154,15 @@ class _Lines(Loops):
     def upper(self, x: str, y: str | int) -> str:
         """Return the quotient of 64-bit ints, rounded up."""
         return self.assign(f"sdiv i64 {self.plus(x, self.plus(str(y), -1))}, {y}")
+
+    def in_place(self, how: str, source: str, row: str, rows: str, few: int) -> str:
+        """Return whether a part reads B in place: as ``how`` says, if its vectors are aligned or there are few rows."""
+        size = _size(self.dtype)
+        places = self.assign(f"or i64 {self.assign(f'ptrtoint ptr {source} to i64')}, {self.times(row, size)}")
+        rest = self.assign(f"and i64 {places}, {self.width * size - 1}")
+        aligned = self.assign(f"icmp eq i64 {rest}, 0")
+        either = self.assign(f"or i1 {aligned}, {self.assign(f'icmp slt i64 {rows}, {few}')}")
+        return self.assign(f"and i1 {either}, {self.assign(f'icmp eq i64 {how}, {IN_PLACE}')}")
 
     def below(self, count: str) -> str:
         """Return the mask of the elements before a count."""
