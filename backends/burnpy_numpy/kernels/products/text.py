@@ -189,7 +189,9 @@ def _copy_rows(dtype: str, width: int) -> _Lines:
     def copy(masks: list[str | None]) -> None:
         with w.loop("0", "%depth") as p:
             source, to = w.at("%source", w.times(p, "%distance")), w.at("%to", w.times(p, VECTORS * width))
+            ahead = w.at(source, w.times("%distance", _AHEAD))
             for v, mask in enumerate(masks):
+                w.prefetch(w.at(ahead, v * width))
                 w.store(w.load(w.at(source, v * width), dtype, mask), w.at(to, v * width), None)
 
     with w.when(f"sge i64 %columns, {VECTORS * width}"):
