@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.dtypes import complex64, complex128, float32, float64
 from burnpy.backend.primitives import DType, Shape
 
-_TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
+_TYPES = {"float32": 0, "float64": 1, "float16": 2, "complex64": 4, "complex128": 5, "bfloat16": 14}
 """cudaDataType_t by the name of the dtype."""
 
 _IN_FLOAT32, _IN_TF32, _IN_FLOAT64 = 68, 77, 70
@@ -41,7 +41,7 @@ _CANNOT_ALLOCATE = (1, 3)
 _HANDLE_BYTES = 32 << 20
 """About the memory that a handle takes."""
 
-_NUMBERS = {dtype: (np.array(1, dtype), np.array(0, dtype)) for dtype in (float32, float64)}
+_NUMBERS = {dtype: (np.array(1, dtype), np.array(0, dtype)) for dtype in (float32, float64, complex64, complex128)}
 """The factors of the product and of the result's previous content, which cuBLAS reads on the CPU."""
 
 _ADDRESSES = {dtype: (one.ctypes.data, zero.ctypes.data) for dtype, (one, zero) in _NUMBERS.items()}
@@ -193,8 +193,10 @@ def _call(
     steps = rows * by_x.line, rows * into.line
     if batch > 1 and by_y.matrix == 0 and not by_x.transposed and steps == (by_x.matrix, into.matrix):
         rows, batch = rows * batch, 1  # one large product instead of many small ones
-    one, zero = _ADDRESSES[float64 if out_dtype is float64 else float32]
-    compute = _IN_FLOAT64 if out_dtype is float64 else _IN_TF32 if tf32 and dtype is float32 else _IN_FLOAT32
+    one, zero = _ADDRESSES[float32 if out_dtype.itemsize == 2 else out_dtype]
+    compute = (
+        _IN_FLOAT64 if out_dtype in (float64, complex128) else _IN_TF32 if tf32 and dtype is float32 else _IN_FLOAT32
+    )
     kind, count = (_TYPES[dtype.name],), 1 if batch > 1 else 0
     # cuBLAS counts columns first, so it computes the transposed product, outᵀ = yᵀ xᵀ.
     return _Call(

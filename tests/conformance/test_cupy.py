@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from burnpy.backend import CuPy
+from burnpy.backend import CuPy, operations
+from burnpy.backend.dtypes import COMPLEXES
 from burnpy.testing.arguments import ALL_DTYPES
 from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.conformance import FAST, OTHERS, suite_of
 from tests.conformance.suites import LARGE, restrict
+from tests.hostcuda import simulator
 from tests.interrupting import LONG
 
 if not CuPy.is_available():
@@ -20,11 +22,24 @@ if not CuPy.is_available():
 BRIEF = replace(FAST, layouts=dict.fromkeys(("float32", "int64", "bool"), LAYOUTS) | {OTHERS: ()}, derived=False)
 """The ``fast_mode`` with all layouts in one dtype of each kind, where CuPy has a method of its own; in the others each
 example has another layout."""
+LINALG = {
+    name
+    for name, op in operations().items()
+    if op.function.__module__.rpartition(".")[2] in ("linalg", "decompositions")
+}
 FOLDED = {"attention_backward", "normalize_backward", "lstm_backward", "gru_backward"}
 """Operations whose batches are one call with more rows, which takes the kit longest. Without ``_backward`` they run."""
 
 TestCuPy: Any = suite_of(CuPy, ALL_DTYPES, FAST if LONG else BRIEF)
+if simulator.is_loaded():  # whose cuSOLVER has no complex matrices
+    TestLinalg: Any = suite_of(CuPy, [name for name in ALL_DTYPES if name not in COMPLEXES], FAST if LONG else BRIEF)
+    for suite, is_run in ((TestCuPy, lambda name: name not in LINALG), (TestLinalg, LINALG.__contains__)):
+        for method in (suite.test_values, suite.test_derivatives, suite.test_batches):
+            restrict(method, is_run)
+    for name in [name for name in vars(TestLinalg) if name.startswith("test_")]:
+        if name not in ("test_values", "test_derivatives", "test_batches"):
+            delattr(TestLinalg, name)
 if not LONG:
-    for test in (TestCuPy.test_derivatives, TestCuPy.test_promotion):
-        restrict(test, lambda name: name not in LARGE)
+    for method in (TestCuPy.test_derivatives, TestCuPy.test_promotion):
+        restrict(method, lambda name: name not in LARGE)
     restrict(TestCuPy.test_batches, lambda name: name not in LARGE | FOLDED)

@@ -28,6 +28,8 @@ INDEX = "typedef int index_t;\n"
 C_NAMES = {
     "float32": "float",
     "float64": "double",
+    "complex64": "complex<float>",
+    "complex128": "complex<double>",
     "int8": "signed char",
     "int16": "short",
     "int32": "int",
@@ -285,5 +287,5 @@ def _text(
 
 def with_headers(source: str) -> str:
     """Return a source with the headers of CuPy that it needs; NVRTC takes 25 ms for those of 16-bit floats."""
-    names = ("carray", *[name for name in HALVES if re.search(rf"\b{name}\b", source)])
+    names = ("carray", *[name for name in (*HALVES, "complex") if re.search(rf"\b{name}\b", source)])
     return "".join([*[f"#include <cupy/{name}.cuh>\n" for name in names], source])

@@ -208,6 +208,10 @@ def _last_slices(xp: Any, src: Any, dim: int, index: Any, size: int) -> Any:
 def _add_at(xp: Any, out: Any, key: tuple[Any, ...], src: Any) -> None:
     if out.dtype is int64:
         xp.add.at(out.view(uint64), key, src.view(uint64))
+    elif out.dtype.kind == "c":
+        parts = xp.stack([out.real, out.imag])
+        xp.add.at(parts, (slice(None), *key), xp.stack([src.real, src.imag]))
+        out.real, out.imag = parts
     elif out.dtype in _ADDABLE or out.dtype.kind == "V":  # narrow ints and 16-bit floats
         wide = out.astype(_ADDABLE.get(out.dtype, float32))
         xp.add.at(wide, key, src.astype(wide.dtype))

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from functools import cache, cached_property
 from typing import Any
 
-from burnpy.backend.dtypes import float32, kind_of
+from burnpy.backend.dtypes import float32, is_inexact
 from burnpy.backend.entries import Operation
 from burnpy.backend.operations.matmul import rows
 from burnpy.backend.primitives import DType
@@ -76,7 +76,7 @@ class CuPyMatmul(CuPyPrograms):
     def matmul(self, x: Any, y: Any) -> Any:
         if x.dtype is not y.dtype:
             x, y = self.promote(x, y)
-        if kind_of(x.dtype) != "float":
+        if not is_inexact(x.dtype):
             return self._call(self.xp.matmul, x, y)
         return self._call(gemm.product, self.xp, x, y, x.dtype)
 
@@ -92,7 +92,7 @@ class CuPyMatmul(CuPyPrograms):
         return self._matmul_as(self.mT(x), y, dtype)
 
     def linear(self, x: Any, weight: Any, bias: Any) -> Any:
-        return self._linear_as(x, weight, bias, x.dtype)
+        return super().linear(x, weight, bias) if x.dtype.kind == "c" else self._linear_as(x, weight, bias, x.dtype)
 
     def _linear_as(self, x: Any, weight: Any, bias: Any, dtype: DType) -> Any:
         out = self._call(epilogues.biased_product, self.xp, x, weight, bias, dtype)
@@ -101,6 +101,8 @@ class CuPyMatmul(CuPyPrograms):
         return self._biased(self._matmul_as(x, weight, float32 if dtype.itemsize == 2 else dtype), bias, dtype)
 
     def linear_backward(self, grad: Any, x: Any) -> tuple[Any, Any]:
+        if grad.dtype.kind == "c":
+            return super().linear_backward(grad, x)
         return self._linear_backward_as(grad, x, grad.dtype)
 
     def _linear_backward_as(self, grad: Any, x: Any, dtype: DType) -> tuple[Any, Any]:

@@ -192,13 +192,19 @@ class CuPyReduction(ArrayBackend):
     """For each stream, by its address: the stream, so that no other gets it, and the blocks' counters, all 0."""
 
     def sum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        return self._call(self._reduced, "sum", x, dims, keepdim) if dims else super().sum(x, dims, keepdim)
+        if not dims or x.dtype.kind == "c":
+            return super().sum(x, dims, keepdim)
+        return self._call(self._reduced, "sum", x, dims, keepdim)
 
     def prod(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        return self._call(self._reduced, "prod", x, dims, keepdim) if dims else super().prod(x, dims, keepdim)
+        if not dims or x.dtype.kind == "c":
+            return super().prod(x, dims, keepdim)
+        return self._call(self._reduced, "prod", x, dims, keepdim)
 
     def mean(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        return self._call(self._reduced, "mean", x, dims, keepdim) if dims else super().mean(x, dims, keepdim)
+        if not dims or x.dtype.kind == "c":
+            return super().mean(x, dims, keepdim)
+        return self._call(self._reduced, "mean", x, dims, keepdim)
 
     def amax(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         return self._call(self._reduced, "amax", x, dims, keepdim) if dims else super().amax(x, dims, keepdim)
@@ -219,7 +225,7 @@ class CuPyReduction(ArrayBackend):
         return self._call(self._reduced, "argmin", x, (dim,), keepdim)
 
     def _total(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        return self._reduced("sum", x, dims, keepdim)
+        return super()._total(x, dims, keepdim) if x.dtype.kind == "c" else self._reduced("sum", x, dims, keepdim)
 
     def _reduced(self, op: str, x: Any, dims: Dims, keepdim: bool, dtype: DType | None = None) -> Any:
         """Launch a reduction, with results of its usual dtype or of another one; it is called within a `_call`."""
