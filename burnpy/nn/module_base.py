@@ -130,6 +130,11 @@ def _read_only(value: Any, name: str, path: str) -> tuple[Any, bool]:
 
 
 def _refuse_tensor(value: TensorBase[Any], name: str, path: str) -> NoReturn:
+    if value.kind == "complex":
+        raise ModuleError(
+            f"{name}.{path} is a bare {type(value).__name__} of shape {value.shape}; hold its parts, z.real and "
+            "z.imag, in two parameters or buffers, and compute with burnpy.complex(self.re.value, self.im.value)"
+        )
     buffer = {"float": "Buffer", "int": "IntBuffer", "bool": "BoolBuffer"}[value.kind]
     field = path.rpartition(".")[2]
     learned = (

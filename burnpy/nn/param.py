@@ -58,6 +58,11 @@ class Variable(Subscriptable, Generic[B]):
         argument: object = value
         if not isinstance(argument, TensorBase) or argument.kind != self.kind:
             owner = TensorBase.kinds[self.kind].__name__
+            if isinstance(argument, TensorBase) and argument.kind == "complex":
+                raise KindError(
+                    f"{type(self).__name__}() holds one {owner}, got {_shown(argument)}; hold its parts z.real and "
+                    "z.imag in two of them, and compute with burnpy.complex(self.re.value, self.im.value)"
+                )
             raise KindError(
                 f"{type(self).__name__}() holds one {owner}, got {_shown(argument)}; "
                 f"make one first, as with {owner}.from_data(values, device=device)"

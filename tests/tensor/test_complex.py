@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import burnpy
-from burnpy import Autodiff, ComplexTensor, IntTensor, Tensor, func
+from burnpy import Autodiff, ComplexTensor, IntTensor, Tensor, func, nn
 from burnpy.autodiff import Function, custom_jvp, custom_vjp, once_differentiable
 from burnpy.backend import Checked, NumPy, Profiled
 from burnpy.backend.errors import (
@@ -20,6 +20,7 @@ from burnpy.backend.errors import (
     DTypeError,
     ImmutableError,
     KindError,
+    ModuleError,
     ShapeError,
 )
 from burnpy.testing import gradcheck, gradgradcheck
@@ -288,6 +289,13 @@ X: Any = Tensor[NumPy].from_data([1.0, 2.0])
 CLASS: Any = ComplexTensor
 ON_GRAPH: Any = ComplexTensor[Train].from_data([1j])
 INTS: Any = IntTensor[NumPy].from_data([1, 2])
+
+
+class Holder(nn.Module[Any]):
+    def __init__(self) -> None:
+        self.z = Z
+
+
 MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "floats": (lambda: Z + X, KindError, r"kinds do not mix.*convert the Tensor with .complex\(\)"),
     "floats left": (lambda: X * Z, KindError, r"kinds do not mix.*convert the Tensor with .complex\(\)"),
@@ -321,6 +329,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "assignment": (lambda: operator.setitem(Z, 0, 1), ImmutableError, "immutable"),
     "last dim": (lambda: burnpy.view_as_complex(X.expand(3, 2).mT), ShapeError, "size 2, got shape"),
     "no complex": (lambda: burnpy.view_as_real(X), KindError, "takes a ComplexTensor"),
+    "a parameter": (lambda: nn.Param(Z), KindError, "z.real and z.imag in two of them"),
+    "a module": (lambda: Holder(), ModuleError, "bare ComplexTensor.*hold its parts"),
     "a wrong name": (lambda: Z.sum(axis=0), TypeError, "it is called dim"),
 }
 
