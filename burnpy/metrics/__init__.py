@@ -20,11 +20,10 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.metrics.classification": "Accuracy Dice F1 FBeta IoU Precision Recall",
+    "burnpy.metrics.classification": "AUROC Accuracy AveragePrecision Dice F1 FBeta IoU Precision Recall",
     "burnpy.metrics.confusion_matrix": "ConfusionMatrix",
     "burnpy.metrics.regression": "MAE MSE Mean Perplexity R2",
     "burnpy.metrics.metric": "Metric plain total",
-    "burnpy.metrics.ranking": "AUROC AveragePrecision",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 

@@ -17,8 +17,7 @@ from burnpy.train.displays.loggers import Jsonl, MLflow, TensorBoard
 from burnpy.train.estimator_base import mlp
 from burnpy.train.estimators import Classifier, Regressor
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
-from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger, Trainable
-from burnpy.train.lr_finder import LrRange, find_lr
+from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger, LrRange, Trainable, find_lr
 from burnpy.train.strategy import Batches, EpochLoader, OneDevice, Strategy
 from burnpy.train.train_step import Step
 

@@ -38,7 +38,7 @@ max_pool2d: nn/layers/max_pooling
 MultiHeadAttention: nn/layers/multi_head_attention
 Lstm: nn/layers/lstm
 Embedding: nn/layers/embedding
-grid_sample: nn/layers/grid_sample
+grid_sample: nn/layers/resampling
 unfold: nn/layers/unfold
 KaimingUniform: nn/init
 Adam: optim/optimizers/adam
