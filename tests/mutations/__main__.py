@@ -39,7 +39,7 @@ FIRST = {
     "burnpy/backend/numerics": ("backend", "linalg"),
     "burnpy/backend/operations/decompositions": ("linalg", "backend"),
     "burnpy/backend/operations/linalg": ("linalg", "backend"),
-    "burnpy/backend/operations/foreach": ("optim", "backend", "programs"),
+    "burnpy/backend/operations/programs": ("optim", "backend", "programs"),
     "burnpy/backend/programs": ("programs",),
     "burnpy/backend/operations/fourier": ("fft", "backend"),
     "burnpy/fft": ("fft",),
