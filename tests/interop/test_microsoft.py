@@ -107,7 +107,7 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {  # operator, in
 
 
 def written(path: Path, name: str) -> tuple[Path, dict[str, Any], list[str]]:
-    """Write a file of one node; a negative number counts outputs of which the first and the last are read."""
+    """Write a file of one node; of a negative number of outputs, only the first and the last are read."""
     helper = package().helper
     kind, given, attributes, count = CASES[name]
     feed = {f"x{k}": np.asarray(x) for k, x in enumerate(given) if x is not None}
