@@ -137,6 +137,25 @@ def test_mixed_convolution_has_results_of_float32(name: str) -> None:
     assert not [name for name in launches if name.startswith("cupy_copy__")], "the result is not converted"
 
 
+def test_tf32_is_off_by_default() -> None:
+    """It rounds 1 + 2⁻¹² to 1, in the image and in the weights."""
+    x, weight = np.full((1, 64, 3, 3), 1 + 2.0**-12, "f"), np.full((8, 64, 1, 1), 1.0, "f")
+    where = ((1, 1), (0, 0), (1, 1), 1)
+    grad = np.full((1, 8, 3, 3), 1.0, "f")
+    calls: tuple[tuple[Any, ...], ...] = (
+        ("conv2d", x, weight, *where),
+        ("conv2d_input", np.full((1, 64, 3, 3), 1.0, "f"), x[:, :, :1, :1].repeat(64, 0), x.shape, *where),
+        ("conv2d_weight", grad, x, weight.shape, *where),
+    )
+    for name, *args in calls:
+        count = 9 if name == "conv2d_weight" else 64
+        exact, _ = called(name, *args)
+        with CuPy.tf32():
+            rounded, _ = called(name, *args)
+        assert np.unique(exact).tolist() == [count * (1 + 2.0**-12)]
+        assert np.unique(rounded).tolist() == [count]
+
+
 def test_weights_that_lie_as_tiles_are_not_packed() -> None:
     x, weight = drawn((2, 32, 4, 5)), drawn((66, 32, 1, 1), 1)
     where = ((1, 1), (0, 0), (1, 1))
