@@ -24,7 +24,6 @@ from burnpy_cupy import availability, cuda_graphs, exchange, memory_pool, nccl
 from burnpy_cupy.compilation import Compilations, note_times
 from burnpy_cupy.cuda_streams import Stream, Streams
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
-from burnpy_cupy.host_values import HOST_NUMBERS, HostValues
 from burnpy_cupy.kernels.activation import CuPyActivation
 from burnpy_cupy.kernels.attention import CuPyAttention
 from burnpy_cupy.kernels.attention_kernels import ATTENTION
@@ -43,6 +42,7 @@ from burnpy_cupy.kernels.random import RANDOM, CuPyRandom
 from burnpy_cupy.kernels.recurrence import RECURRENCE, CuPyRecurrence
 from burnpy_cupy.kernels.reduction import CuPyReduction
 from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
+from burnpy_cupy.number_formulas import HOST_NUMBERS, HostValues
 from burnpy_cupy.plans import CuPyExecutor
 from burnpy_cupy.replays import Replay
 

@@ -1,7 +1,9 @@
-"""Formulas of few numbers, such as Adam's bias corrections, as kernels of one thread.
+"""Numbers on the GPU: those that the host knows, and formulas of few numbers as kernels of one thread.
 
-The numbers are on the GPU, such as the count of updates in the state of an optimizer. A formula in Python is traced
-with numbers that write down what is computed of them. One that compares numbers, or passes them to other functions than
+The host knows the numbers that it made itself, so that reading them does not wait.
+
+A formula has numbers on the GPU, as Adam's bias corrections have the count of updates. It is traced in Python with
+numbers that write down what is computed of them. One that compares numbers, or passes them to other functions than
 `sqrt`, has no kernel, and reading them waits for the GPU.
 """
 
@@ -9,11 +11,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
+from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.emitter import HEADERS, MEMORY
 from burnpy_cupy.kernels.launch import OPTIONS
 
 _NAME = "burnpy_numbers"
+HOST_NUMBERS = {"burnpy_number": Elementwise("float64 value", "float64 x", "x = value")}
+"""The kernel that writes a number."""
+
+
+class HostValues:
+    """The values of some arrays of one element, as long as the arrays live."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[ref[Any], float]] = {}
+
+    def note(self, x: Any, value: float) -> Any:
+        """Keep the value of an array, which nothing changes, and return the array."""
+        key = id(x)
+        self._known[key] = ref(x, lambda _: self._known.pop(key, None)), value
+        return x
+
+    def of(self, x: Any) -> float | None:
+        """Return the value of an array; None if the host does not know it."""
+        known = self._known.get(id(x))
+        return known[1] if known is not None and known[0]() is x else None
 
 
 class TracedNumber:

@@ -12,7 +12,7 @@ from burnpy import Autodiff, IntTensor, Tensor, compiled, cross_entropy, errors,
 from burnpy.backend import CuPy, Profiled
 from burnpy.nn import BatchNorm, Dropout, Linear, Relu, Sequential
 from burnpy.optim import Adam, GradientsParams, clip_by_global_norm
-from burnpy_cupy import epilogues, launches
+from burnpy_cupy import epilogues, plans
 from burnpy_cupy.kernels import foreach_tables
 from tests.hostcuda import simulator
 
@@ -28,7 +28,7 @@ def drawn(*shape: int) -> Any:
 @pytest.mark.parametrize("summed", [2048, 2], ids=["", "norms in two steps"])
 def test_a_training_step(summed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batch norm, dropout, an index that is checked, clipping, Adam's counts, a rate that changes, and donation."""
-    for module in (foreach_tables, launches):
+    for module in (foreach_tables, plans):
         monkeypatch.setattr(module, "SUMMED", summed)
     optim = Adam()
     manual_seed(0)
