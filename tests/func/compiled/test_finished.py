@@ -23,7 +23,7 @@ def data(*shape: int, dtype: str = "float32") -> Tensor[NumPy]:
     return Tensor[NumPy].from_data(rng.standard_normal(shape), dtype=dtype)
 
 
-def layer(channels: int, outputs: int, size: int = 3, dtype: str = "float32", **settings: Any) -> Any:
+def layer(channels: int, outputs: int, size: int | tuple[int, int] = 3, dtype: str = "float32", **settings: Any) -> Any:
     return Conv2d(channels, outputs, size, device=NumPy, **settings).astype(dtype)
 
 
