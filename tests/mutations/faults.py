@@ -82,14 +82,14 @@ FAULTS = (
         "burnpy/interop/onnx/operators/shapes.py",
         "chosen = wrapped(index, depth[0]).unsqueeze(-1)",
         "chosen = (index % depth[0]).unsqueeze(-1)",
-        "f of ONNX",
+        "f of ONNX, foreign nodes",
     ),
     Fault(
         "Split has as many parts as somebody reads",
         "burnpy/interop/onnx/reading.py",
         '("outputs", len(proto.output))',
         '("outputs", sum(map(bool, proto.output)))',
-        "f of ONNX",
+        "f of ONNX, foreign nodes",
     ),
 )
 """The faults. Their files and places are those of today's code."""
