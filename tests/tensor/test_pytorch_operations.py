@@ -224,12 +224,12 @@ def test_failures_are_reported() -> None:
     assert info.tolist() == [0, 2, 1]
     assert factors[0].tolist() == np.linalg.cholesky(x[0]).tolist()
     assert factors[1:].isnan().all().item()
-    plan: Any = burnpy.compiled(lambda a: tuple(linalg.cholesky_ex(a)))
+    plan = burnpy.compiled(lambda a: tuple(linalg.cholesky_ex(a)))
     for k, number in ((0, 0), (1, 2), (2, 1), (0, 0)):
         for each in (linalg.cholesky_ex, plan):
             assert each(Tensor[NumPy].from_data(x[k : k + 1]))[1].tolist() == [number]
-    factors, info = vmap(linalg.cholesky_ex)(Tensor[NumPy].from_data(x))
-    assert (info.tolist(), factors.isnan().any(dim=-1).any(dim=-1).tolist()) == ([0, 2, 1], [False, True, True])
+    ours, numbers = vmap(linalg.cholesky_ex)(Tensor[NumPy].from_data(x))
+    assert (numbers.tolist(), ours.isnan().any(dim=-1).any(dim=-1).tolist()) == ([0, 2, 1], [False, True, True])
     singular = Tensor[NumPy].from_data([[[2.0, 0.0], [0.0, 4.0]], [[1.0, 2.0], [2.0, 4.0]]])
     for b in (Tensor[NumPy].ones((2, 2, 1)), Tensor[NumPy].ones((2, 2))):
         solved = linalg.solve_ex(singular, b)
