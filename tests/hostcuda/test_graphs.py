@@ -256,7 +256,7 @@ OUTSIDE = {
     *("ctc_loss", "ctc_loss_backward", "resample", "resample_backward", "eye", "linspace"),  # copied from the host
     "nonzero",  # whose shape is a value
     *("solve", "solve_triangular", "inv", "det", "adjugate", "slogdet", "pinv", "matrix_exp"),  # cuSOLVER's
-    *("cholesky", "eigh", "eigvalsh", "svd", "svdvals", "qr"),
+    *("cholesky", "cholesky_info", "eigh", "eigvalsh", "svd", "svdvals", "qr"),
 }
 """The operations that cannot be captured."""
 
