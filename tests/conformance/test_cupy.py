@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from burnpy.backend import CuPy, operations
-from burnpy.backend.dtypes import COMPLEXES
 from burnpy.testing.arguments import ALL_DTYPES
 from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.conformance import FAST, OTHERS, suite_of
@@ -31,8 +30,16 @@ FOLDED = {"attention_backward", "normalize_backward", "lstm_backward", "gru_back
 """Operations whose batches are one call with more rows, which takes the kit longest. Without ``_backward`` they run."""
 
 TestCuPy: Any = suite_of(CuPy, ALL_DTYPES, FAST if LONG else BRIEF)
-if simulator.is_loaded():  # whose cuSOLVER has no complex matrices
-    TestLinalg: Any = suite_of(CuPy, [name for name in ALL_DTYPES if name not in COMPLEXES], FAST if LONG else BRIEF)
+if simulator.is_loaded():
+
+    class _Kit:
+        @pytest.fixture(autouse=True)
+        def without_complex_matrices(self, monkeypatch: pytest.MonkeyPatch) -> None:
+            """Leave out what the kit's cuSOLVER lacks."""
+            monkeypatch.setattr(CuPy, "complex_arrays", False)
+
+    TestLinalg: Any = suite_of(CuPy, ALL_DTYPES, FAST if LONG else BRIEF)
+    TestLinalg.without_complex_matrices = _Kit.without_complex_matrices
     for suite, is_run in ((TestCuPy, lambda name: name not in LINALG), (TestLinalg, LINALG.__contains__)):
         for method in (suite.test_values, suite.test_derivatives, suite.test_batches):
             restrict(method, is_run)
