@@ -17,15 +17,21 @@ from burnpy.backend.operations.adjoints import (
     imaginary_diagonal,
     real_part,
 )
-from burnpy.backend.operations.linalg import column, row, symmetric_part
+from burnpy.backend.operations.linalg import (
+    column,
+    gaps,
+    half_lower,
+    largest_of,
+    lengths,
+    quotient,
+    row,
+    skew,
+    symmetric_part,
+    symmetric_sum,
+)
 from burnpy.backend.primitives import Complex, Float, Inexact, Int, Shape
 from burnpy.backend.rules import SHIFTED, precise
 from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived
-
-
-def half_lower(i: Any, x: Float) -> Float:
-    """Return the lower triangle, with half of the diagonal."""
-    return i.mul(i.add(i.tril(x, 0), i.tril(x, -1)), 0.5)
 
 
 def cholesky_vjp(i: Any, g: Float, out: Float) -> Float:
@@ -107,41 +113,6 @@ def lu_factor_jvp(i: Any, tangents: Any, out: Float, out2: Int) -> tuple[Float]:
     return (total,)
 
 
-def quotient(i: Any, x: Float, y: Float, noise: Float, largest: Float) -> Float:
-    """x / y, and 0 where it is 0 / 0: where y is 0, or both are within rounding of 0.
-
-    Args:
-        i: the backend.
-        x: sums of products.
-        y: gaps between values, or values; it broadcasts with x.
-        noise: the lengths of the vectors that x was summed of.
-        largest: the largest magnitude of the values.
-    """
-    eps, size, gap = epsilon(x.dtype), i.abs(i.detach(x)), i.abs(i.detach(y))
-    d = i.discrete
-    lost = d.bitwise_and(i.le(size, i.mul(i.detach(noise), eps)), i.le(gap, i.mul(i.detach(largest), eps)))
-    keep = d.bitwise_not(d.bitwise_or(lost, i.eq(gap, 0.0)))
-    return i.where(keep, i.div(x, i.where(keep, y, 1.0)), 0.0)
-
-
-def lengths(i: Any, x: Float, dim: int) -> Float:
-    """Return the lengths of the columns of matrices (``dim`` -2) or of their rows (-1), as a matrix of one row."""
-    return row(i, i.vector_norm(i.detach(x), 2.0, (len(x.shape) + dim,), False))
-
-
-def largest_of(i: Any, values: Float) -> Float:
-    """Return the largest magnitude of the values of each matrix, as a matrix of one element."""
-    size = i.abs(i.detach(values))
-    if 0 in values.shape:
-        return i.full((*values.shape[:-1], 1, 1), 0.0, size.dtype)
-    return column(i, i.amax(size, (len(values.shape) - 1,), True))
-
-
-def gaps(i: Any, values: Float) -> Float:
-    """Return the matrix values[k] - values[j]."""
-    return i.sub(row(i, values), column(i, values))
-
-
 def turned(i: Any, x: Float, values: Float) -> Float:
     """x[j, k] / (values[k] - values[j]) for tangents x, and 0 where the gap is within the rounding of either value.
 
@@ -208,11 +179,6 @@ def thin(i: Any, x: Float, dim: int, count: int) -> Float:
     return i.slice(x, tuple(key))
 
 
-def symmetric_sum(i: Any, x: Float) -> Float:
-    """x + xᵀ, for matrices or for a matrix of one row."""
-    return i.add(x, i.mT(x))
-
-
 def refuse_full(full: bool, factor: Float | None, count: int, dim: int, operation: str, option: str) -> None:
     """Refuse to differentiate vectors of a complement, which are arbitrary."""
     if full and factor is not None and factor.shape[dim] > count:
@@ -220,11 +186,6 @@ def refuse_full(full: bool, factor: Float | None, count: int, dim: int, operatio
             f"{operation}() was differentiated by vectors that complete a basis, of shape {factor.shape}, which are "
             f"arbitrary; write {operation}(x, {option})"
         )
-
-
-def skew(i: Any, x: Float) -> Float:
-    """x - xᵀ."""
-    return i.sub(x, i.mT(x))
 
 
 def svd_vjp(i: Any, grads: Any, needs: Any, out: Float, out1: Float, out2: Float, full_matrices: bool) -> tuple[Float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import epsilon, float32
 from burnpy.backend.operations import OperationsBase, by_host
 from burnpy.backend.operations.adjoints import adjoint_jvp, adjoint_vjp, conjugated
 from burnpy.backend.operations.complex_numbers import zeros_like
@@ -37,6 +37,56 @@ def row(i: Any, x: Float) -> Float:
 def number(i: Any, x: Float) -> Float:
     """Numbers of a batch as matrices of one element."""
     return i.reshape(x, (*x.shape, 1, 1))
+
+
+def half_lower(i: Any, x: Float) -> Float:
+    """Return the lower triangle, with half of the diagonal."""
+    return i.mul(i.add(i.tril(x, 0), i.tril(x, -1)), 0.5)
+
+
+def quotient(i: Any, x: Float, y: Float, noise: Float, largest: Float) -> Float:
+    """x / y, and 0 where it is 0 / 0: where y is 0, or both are within rounding of 0.
+
+    Args:
+        i: the backend.
+        x: sums of products.
+        y: gaps between values, or values; it broadcasts with x.
+        noise: the lengths of the vectors that x was summed of.
+        largest: the largest magnitude of the values.
+    """
+    eps, size, gap = epsilon(x.dtype), i.abs(i.detach(x)), i.abs(i.detach(y))
+    d = i.discrete
+    lost = d.bitwise_and(i.le(size, i.mul(i.detach(noise), eps)), i.le(gap, i.mul(i.detach(largest), eps)))
+    keep = d.bitwise_not(d.bitwise_or(lost, i.eq(gap, 0.0)))
+    return i.where(keep, i.div(x, i.where(keep, y, 1.0)), 0.0)
+
+
+def lengths(i: Any, x: Float, dim: int) -> Float:
+    """Return the lengths of the columns of matrices (``dim`` -2) or of their rows (-1), as a matrix of one row."""
+    return row(i, i.vector_norm(i.detach(x), 2.0, (len(x.shape) + dim,), False))
+
+
+def largest_of(i: Any, values: Float) -> Float:
+    """Return the largest magnitude of the values of each matrix, as a matrix of one element."""
+    size = i.abs(i.detach(values))
+    if 0 in values.shape:
+        return i.full((*values.shape[:-1], 1, 1), 0.0, size.dtype)
+    return column(i, i.amax(size, (len(values.shape) - 1,), True))
+
+
+def gaps(i: Any, values: Float) -> Float:
+    """Return the matrix values[k] - values[j]."""
+    return i.sub(row(i, values), column(i, values))
+
+
+def symmetric_sum(i: Any, x: Float) -> Float:
+    """x + xᵀ, for matrices or for a matrix of one row."""
+    return i.add(x, i.mT(x))
+
+
+def skew(i: Any, x: Float) -> Float:
+    """x - xᵀ."""
+    return i.sub(x, i.mT(x))
 
 
 def trace_of_product(i: Any, x: Float, y: Float) -> Float:
