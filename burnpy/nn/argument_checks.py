@@ -13,7 +13,7 @@ from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.backend.operations.convolution import window_counts
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.operands import MOST_FLOAT, refuse_wider, together
+from burnpy.tensor.operands import MOST_FLOAT, refuse_wider, to_float, together
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, class_name, describe
 from burnpy.typevars import B
@@ -130,7 +130,7 @@ def _floats_together(operation: str, required: int, tensors: dict[str, Any]) -> 
             what += f" of dtype {x.dtype}" if isinstance(x, TensorBase) else ""
             hint = "" if x is None else "; make one of it first: Tensor.from_data(values, device=device)"
             if isinstance(x, TensorBase):
-                hint = "; convert it with x.float()"
+                hint = f"; {to_float(x)}"
             elif isinstance(getattr(x, "value", None), TensorBase):
                 hint = "; write its .value, which is the tensor"
             raise KindError(f"{operation}() takes a float Tensor as {name}, got {what}{hint}")

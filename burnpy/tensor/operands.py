@@ -102,6 +102,11 @@ def mixed_kinds(operation: str, x: TensorBase[Any], y: TensorBase[Any]) -> KindE
     return KindError(f"{operation}(): kinds do not mix, got {describe(x)} and {describe(y)}; {hint}")
 
 
+def to_float(x: TensorBase[Any]) -> str:
+    """Return what makes floats of a tensor of another kind, for error messages."""
+    return "take z.real, z.imag or z.abs()" if x.kind == "complex" else "convert it with x.float()"
+
+
 def refuse_bits(x: TensorBase[Any], other: object = None) -> NoReturn:
     """Raise the error for a bitwise operator of floats."""
     raise KindError(
