@@ -14,11 +14,10 @@ import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.primitives import Shape
-from burnpy.backend.programs.explain import executed
 from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import Kernel, TemplateKernel, ran
+from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
 from burnpy_numpy.kernels.products.text import (
     CHUNK_BYTES,
     COLUMNS,
@@ -113,8 +112,7 @@ class Product(NamedTuple):
                 function(begin, end, 9, a, b, c, start, workspace(), *places, arrays, *sizes, spread, code, length)
 
             threads.shared(work, parts, each)
-        if executed:
-            ran(kernel)
+        kernel.note()
 
 
 class Following(NamedTuple):
