@@ -228,7 +228,8 @@ def test_failures_are_reported() -> None:
     for k, number in ((0, 0), (1, 2), (2, 1), (0, 0)):
         for each in (linalg.cholesky_ex, plan):
             assert each(Tensor[NumPy].from_data(x[k : k + 1]))[1].tolist() == [number]
-    ours, numbers = vmap(linalg.cholesky_ex)(Tensor[NumPy].from_data(x))
+    function: Any = linalg.cholesky_ex
+    ours, numbers = vmap(function)(Tensor[NumPy].from_data(x))
     assert (numbers.tolist(), ours.isnan().any(dim=-1).any(dim=-1).tolist()) == ([0, 2, 1], [False, True, True])
     singular = Tensor[NumPy].from_data([[[2.0, 0.0], [0.0, 4.0]], [[1.0, 2.0], [2.0, 4.0]]])
     for b in (Tensor[NumPy].ones((2, 2, 1)), Tensor[NumPy].ones((2, 2))):
