@@ -51,7 +51,7 @@ FAULTS = (
     ),
     Fault(
         "gradients of eigenvectors lack terms of small gaps",
-        "burnpy/backend/operations/decompositions.py",
+        "burnpy/backend/operations/linalg.py",
         "lost = d.bitwise_and(i.le(size, i.mul(i.detach(noise), eps)), i.le(gap, i.mul(i.detach(largest), eps)))",
         "lost = i.le(gap, i.mul(i.detach(largest), 4 * x.shape[-1] * eps))",
         "float32",
