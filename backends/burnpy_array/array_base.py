@@ -22,7 +22,10 @@ class ArrayBase(Backend):
     """
 
     xp: Any
-    complex_arrays = True  # pyright: ignore[reportAssignmentType]  # constant here
+
+    @property
+    def complex_arrays(self) -> bool:
+        return True
 
     def storage_of(self, x: Any) -> tuple[Hashable, int]:
         size = int(x.nbytes)

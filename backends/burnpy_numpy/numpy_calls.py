@@ -17,7 +17,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import raised_by_other_code
-from burnpy.backend.primitives import DType, Scalar
+from burnpy.backend.primitives import DType
 
 _context = copy_context()
 _context.run(np.errstate(all="ignore").__enter__)
@@ -45,7 +45,7 @@ def direct(function: Any) -> Any:
 
 
 _LIMIT = 512
-known: dict[DType, dict[Scalar | str, Any]] = {}
+known: dict[DType, dict[complex | str, Any]] = {}
 """The cached numbers, by dtype. Zeros have their strings as keys: 0.0 and -0.0 are equal but distinct numbers."""
 
 

@@ -240,7 +240,7 @@ def flat_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]], S
     return leaves, structure
 
 
-def single_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]], Structure]:
+def single_output(api: str, output: Any, given: Any) -> tuple[list[Any], Structure]:
     """Flatten a function's output, which must be a float tensor with one element, as a gradient requires."""
     if not isinstance(output, DIFFERENTIABLE):
         _refuse_output(api, "a float tensor of one element", output)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import collections.abc
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -361,7 +362,7 @@ class Unfilled:
 
 
 @contextmanager
-def init_empty_weights() -> Iterator[None]:
+def init_empty_weights() -> collections.abc.Generator[None]:
     """Return a context manager in which layers get parameters without values, for a model that is filled from a file.
 
     The parameters have shapes and dtypes alone. What a layer does not draw by an initializer, such as a bias of zeros,

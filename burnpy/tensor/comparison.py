@@ -225,8 +225,9 @@ def _close(operation: str, x: Any, other: Any, rtol: Any, atol: Any, equal_nan: 
     x, other = combined(operation, x, other)
     close: Any = x.eq(other)
     many = isinstance(other, TensorBase)
-    a: Any = x.detach()
-    b: Any = other.detach() if many else other
+    a, b = x.detach(), other
+    if many:
+        b = b.detach()
     if x.kind == "int":
         a = _doubles(a)
         b = _doubles(b) if many else b

@@ -255,6 +255,7 @@ class ComplexTensor(
         __index__ = __float__ = __int__ = refuse_real
 
     if TYPE_CHECKING:
+        __float__: None  # type: ignore[assignment]  # float(z) is an error
 
         def inner(self: OnAutodiff[I]) -> ComplexTensor[I]: ...  # noqa: D102
         def grad(self: OnAutodiff[I], grads: Gradients[I]) -> ComplexTensor[I] | None: ...  # noqa: D102

@@ -66,11 +66,14 @@ def turned(nodes: Sequence[Node], recording: Recording) -> list[Node]:
     views = {node.results.number: node.args[0] for node in nodes if _transposes(node, recording)}
     new: list[Node] = []
     for node in nodes:
-        x, matrix, *bias = node.args if node.name in _TURNED else (None, None)
-        if matrix is not None and matrix.number in recording.transposed and matrix.number not in views:
+        if node.name not in _TURNED:
+            new.append(node)
+            continue
+        x, matrix, *bias = node.args
+        if matrix.number in recording.transposed and matrix.number not in views:
             views[matrix.number] = recording.new(matrix.shape[::-1], matrix.dtype)
             new.append(Node("permute", (matrix, (1, 0)), views[matrix.number], False, node.line))
-        if matrix is not None and matrix.number in views and len(x.shape) > 1:
+        if matrix.number in views and len(x.shape) > 1:
             result = recording.new(node.results.shape, node.results.dtype) if bias else node.results
             new.append(Node(_TURNED[node.name], (x, views[matrix.number]), result, False, node.line))
             if bias:

@@ -198,8 +198,8 @@ def contiguous_product(
     if not serves(m, k, n, dtype.itemsize, biased):
         return None
     left, right = transposed
-    places = (np.zeros(1, np.int64),) * 3
-    return _planned(dtype, (m, n), k, (m if left else k, left), (k if right else n, right), places, rows)
+    place = np.zeros(1, np.int64)
+    return _planned(dtype, (m, n), k, (m if left else k, left), (k if right else n, right), (place, place, place), rows)
 
 
 def _line(shape: Shape, steps: Sequence[float]) -> tuple[int, bool] | None:

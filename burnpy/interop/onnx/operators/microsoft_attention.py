@@ -137,7 +137,7 @@ def multi_head_attention(
         sizes = [num_heads * part.shape[-1] for part in (q, k, v)]
         parts = [part.reshape(num_heads, 1, -1) for part in bias.split(sizes, dim=0)]
         q = q + parts[0]
-        if value is None or key.ndim == 3:
+        if value is None or len(value.shape) == 3:
             k, v = k + parts[1], v + parts[2]
     if past_key is not None:
         k, v = cat([past_key, k], dim=2), cat([past_value, v], dim=2)

@@ -26,6 +26,8 @@ class Direction:
         self.kind, self.settings = kind, settings
         self.activations = activations
         w, r, b, self.peepholes = weights
+        self.input_bias: Value
+        self.bias: Value
         self.size = r.shape[-1]
         gates = w.shape[0]
         by_input, by_state = (0.0, 0.0) if b is None else (b[:gates], b[gates:])
