@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, BoolTensor, Generator, IntTensor, Tensor
+from burnpy import Autodiff, BoolTensor, ComplexTensor, Generator, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.tensor.generator import manual_seed
 
@@ -26,6 +26,7 @@ PACKAGES = (ROOT / "backends", ROOT / "burnpy")
 NAMES: dict[str, Any] = {
     "Autodiff": Autodiff,
     "BoolTensor": BoolTensor,
+    "ComplexTensor": ComplexTensor,
     "Generator": Generator,
     "IntTensor": IntTensor,
     "NumPy": NumPy,

@@ -305,7 +305,7 @@ class NumPyForeach(NumPyForeachBlocks):
     ) -> tuple[list[Any], ...]:
         if not lists[0]:
             return no_results(lists)
-        kernels = None if skipped is not None else family_kernels("foreach")
+        kernels = None if skipped is not None else family_kernels("programs")
         if kernels is None:  # `skipped` comes from devices that wait for nothing; others do without the update
             return super().foreach(formula, lists, numbers, flags, owned, skipped)
         if len({*map(_dtype, chain(*lists))}) > 1:
@@ -341,7 +341,7 @@ class NumPyForeach(NumPyForeachBlocks):
 
     def foreach_norm(self, xs: Sequence[Any], p: float) -> Any:
         totals = np.zeros(len(xs))
-        kernels = family_kernels("foreach")
+        kernels = family_kernels("programs")
         parts = None if kernels is None else kernels.run_norms(xs, p)
         for sums, starts, positions in parts or ():
             totals[positions] = _COMBINE[p].reduceat(sums, starts)
@@ -350,7 +350,7 @@ class NumPyForeach(NumPyForeachBlocks):
         return self._call((np.sqrt(totals) if p == 2 else totals).astype, widest(xs))
 
     def total_norm(self, xs: Sequence[Any], p: float) -> Any:
-        kernels = family_kernels("foreach")
+        kernels = family_kernels("programs")
         parts = None if kernels is None else kernels.run_norms(xs, p)
         if parts is not None:
             total = _COMBINE[p].reduce([0.0, *[_COMBINE[p].reduce(sums) for sums, _, _ in parts]])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
-from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.dtypes import DTYPES, dtype_of
 from burnpy.backend.errors import (
     ArgumentError,
     BurnpyError,
@@ -105,6 +105,11 @@ class Encoder:
             dtype = dtype_of(array.dtype)
         except DTypeError as error:
             raise DTypeError(f"save() got {path} of shape {array.shape}: {error}") from error
+        if not DTYPES[dtype.name].safetensors:
+            raise DTypeError(
+                f"save() got {path} of shape {array.shape} and dtype {dtype.name}, which the format lacks; "
+                "save its real and its imaginary part, or complex64"
+            )
         name, count = path, 1
         while name in self.tensors or name == METADATA:
             count += 1

@@ -100,7 +100,7 @@ MOST_DIMS = 64
 METADATA = "__metadata__"
 
 _CODES = {name: row.safetensors for name, row in DTYPES.items()}
-_NAMES = {code: name for name, code in _CODES.items()}
+_NAMES = {code: name for name, code in _CODES.items() if code}
 
 
 class TensorEntry(NamedTuple):

@@ -236,8 +236,6 @@ def _device(limits: Limits, kind: Any, index: Any = None) -> str:
 
 _STORAGES = {
     **{f"{row.torch}Storage": name for name, row in DTYPES.items() if row.torch},
-    "ComplexFloatStorage": "complex64",
-    "ComplexDoubleStorage": "complex128",
     "UntypedStorage": "bytes",
 }
 _DTYPES = frozenset(

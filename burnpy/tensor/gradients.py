@@ -247,7 +247,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
 
     def key(self, leaf: Any) -> Leaf:
         """Return the leaf node of a tensor: the key under which its gradient is stored."""
-        if not _has_gradient(leaf):
+        if not (isinstance(leaf, TensorBase) and leaf.kind in INEXACT):  # one call less than `_has_gradient`
             hint = "give its .value" if hasattr(leaf, "value") else "only float tensors have any"
             if hasattr(leaf, "with_values"):  # a model
                 hint = "GradientsParams.from_grads(grads, model) has those of all parameters"

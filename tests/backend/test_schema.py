@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from burnpy.backend import Algebra, Checked, NumPy, Operation, operations
-from burnpy.backend.dtypes import float32, kind_of
+from burnpy.backend.dtypes import DEFAULT, kind_of
 from burnpy.backend.entries import operation
 from burnpy.backend.errors import NonFiniteError
 from burnpy.backend.primitives import Float
@@ -26,7 +26,8 @@ MAY_BE_AN_ARGUMENT = ("bounded", "sum_to", "clamp", "clamp_between")
 def called(name: str) -> list[tuple[Operation, list[Any], tuple[Any, ...]]]:
     """Return the arguments and results of an operation's examples, on contiguous arrays that are not empty."""
     row = ROWS[name]
-    dtype = float32 if "float" in row.kinds else np.dtype(np.int64) if "int" in row.kinds else np.dtype(np.bool_)
+    kind = next(kind for kind in DEFAULT if kind in row.kinds)
+    dtype = DEFAULT["complex" if kind == "bool" and "complex" in row.kinds else kind]
     calls = []
     for example in row.examples:
         args = Arguments(row, example, dtype, "contiguous").primitives(D, tracked=False)

@@ -207,6 +207,8 @@ def test_dtypes_that_no_tensor_has(tmp_path: Path) -> None:
         with pytest.raises(errors.DTypeError, match=r"got x\.y of shape"):
             save(tmp_path / "a", x={"y": array})
     assert not os.listdir(tmp_path)
+    save(tmp_path / "a", x=np.ones(2, np.complex64))
+    assert load(tmp_path / "a").x.dtype == np.complex64
 
 
 def test_a_list_that_contains_itself(tmp_path: Path) -> None:

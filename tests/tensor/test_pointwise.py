@@ -24,6 +24,7 @@ METHODS = [
     and row.operation.arguments[0].kind != "Bool"
     and len(row.operation.results) == 1
     and callable(getattr(Tensor, name, None))
+    and name != "complex"  # whose argument is a dtype
 ]
 """Methods that take the operands of the operation of their name."""
 

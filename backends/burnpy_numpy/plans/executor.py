@@ -148,7 +148,7 @@ def _lists(node: Node) -> NodeLaunch | None:
     formula, lists, numbers, flags, *_ = node.args
     members = lists_of(node)
     plain = all(x.dtype in (float32, float64) for x in refs_in(numbers))
-    kernels = None if members is None or not plain else family_kernels("foreach")
+    kernels = None if members is None or not plain else family_kernels("programs")
     if members is None or kernels is None:
         return None
     kernel = kernels.foreach_kernel(formula, len(lists), len(numbers), members[0].dtype, flags)

@@ -21,12 +21,12 @@ from burnpy_numpy.openblas import cblas
 
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.compiler.entry import Entry
-    from burnpy_numpy.kernels.foreach import ForeachKernel
     from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
     from burnpy_numpy.kernels.normalization import PlaneGroups
     from burnpy_numpy.kernels.plans import KernelCall
     from burnpy_numpy.kernels.pooling.windows import Pool
     from burnpy_numpy.kernels.products.products import Following, Product
+    from burnpy_numpy.kernels.programs import ForeachKernel
 
 _SHARED = 1 << 18
 """The number of elements from which a kernel runs on several threads."""

@@ -73,19 +73,19 @@ class ComplexNumbers(OperationsBase):
         raise no_complex_arrays(self)
 
     @derived(LINEAR, elementwise=True, vjp=lambda i, g: i.conj(g))
-    def conj(self, z: Complex) -> Complex:
+    def conj(self, x: Complex) -> Complex:
         """Return the complex conjugate."""
-        return self.complex(self.real(z), self.neg(self.imag(z)))
+        return self.complex(self.real(x), self.neg(self.imag(x)))
 
-    @derived(GENERAL, like="z", flops=4, batch=SHIFTED, onnx="signals.complex_abs")
-    def complex_abs(self, z: Complex) -> Float:
+    @derived(GENERAL, like="x", flops=4, batch=SHIFTED, onnx="signals.complex_abs")
+    def complex_abs(self, x: Complex) -> Float:
         """Return the magnitude √(a² + b²), without overflow; at 0 its derivatives of all orders are 0."""
-        return self.hypot(self.real(z), self.imag(z))
+        return self.hypot(self.real(x), self.imag(x))
 
-    @derived(GENERAL, like="z", flops=6, batch=SHIFTED)
-    def angle(self, z: Complex) -> Float:
+    @derived(GENERAL, like="x", flops=6, batch=SHIFTED)
+    def angle(self, x: Complex) -> Float:
         """Return the angle in radians, from -π to π; at 0 its derivatives are 0."""
-        return self.atan2(self.imag(z), self.real(z))
+        return self.atan2(self.imag(x), self.real(x))
 
 
 def unit(b: Any, z: Inexact) -> Inexact:

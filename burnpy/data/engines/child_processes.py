@@ -17,11 +17,13 @@ import traceback
 import weakref
 from collections import deque
 from importlib import import_module
-from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.errors import ArgumentError, WorkerError
 from burnpy.data.engines.shared_memory import Packed, mapped, unpacked
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 
 class WorkerTraceback(Exception):
