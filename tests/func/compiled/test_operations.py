@@ -80,8 +80,12 @@ def same_bits(x: Any, y: Any) -> bool:
     x, y = np.asarray(x), np.asarray(y)
     if x.dtype != y.dtype or x.shape != y.shape:
         return False
-    wide = x.dtype if x.dtype.kind in "biu" else np.dtype(np.float64)  # bfloat16 too, exactly
-    return np.array_equal(x.astype(wide), y.astype(wide), equal_nan=wide.kind == "f")
+    return np.array_equal(widened(x), widened(y), equal_nan=x.dtype.kind not in "biu")
+
+
+def widened(x: Any) -> Any:
+    """Return an array with floats as float64, bfloat16 too, and complex numbers as complex128."""
+    return x if x.dtype.kind in "biu" else x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 def named(name: str) -> Any:
@@ -114,7 +118,7 @@ def check_replays(call: Callable[[Any, Any], Any], args: Any, close: tuple[float
             for x, y in zip(plan(flat(copied(given))), expected, strict=True):
                 if close and fuse:
                     assert (x.dtype, x.shape) == (y.dtype, y.shape)
-                    np.testing.assert_allclose(np.asarray(x, np.float64), np.asarray(y, np.float64), *close)
+                    np.testing.assert_allclose(widened(np.asarray(x)), widened(np.asarray(y)), *close)
                 else:
                     assert same_bits(x, y)
 
