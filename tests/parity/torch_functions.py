@@ -263,6 +263,9 @@ NONE = {
     "ctc_loss": "functional.ctc_loss is compared in test_ctc.py, behind log_softmax, where PyTorch's gradient is right",
     **dict.fromkeys(("sum_rows", "dot_rows"), "functional.embedding_bag is compared in test_volumes.py"),
     **dict.fromkeys(("gru", "lstm", "rnn"), "the layers are compared in test_nn.py"),
+    **dict.fromkeys(("complex", "complex_abs"), "complex numbers are compared in test_op_db.py"),
+    **dict.fromkeys(("eig", "eigvals"), "complex matrices are compared in test_complex_linalg.py"),
+    "cholesky_info": "a part of cholesky_ex",
     **dict.fromkeys(("eigh", "lu_factor", "qr", "svd"), "linalg is compared in test_linalg.py, whatever the signs"),
     **dict.fromkeys(
         ("fft", "fft_real", "rfft", "irfft", "frames", "overlap_add", "frame_spectra"),
