@@ -27,14 +27,14 @@ from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.checks import check_values
 from burnpy_numpy import convolution as numpy_convolution
-from burnpy_numpy.kernels import foreach, kernel
+from burnpy_numpy.kernels import kernel, programs
 from burnpy_numpy.kernels.compiler import llvm, target
 from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, SYMBOLS
 from burnpy_numpy.kernels.convolution import images
 from tests.programs.object_files import undefined
 
 D: Any = NumPy()
-LOADING: tuple[Any, ...] = (kernel, foreach)
+LOADING: tuple[Any, ...] = (kernel, programs)
 """The modules that load kernels by a name of their own."""
 
 

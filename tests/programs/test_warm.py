@@ -18,7 +18,7 @@ pytest.importorskip("llvmlite")
 from burnpy.backend import NumPy, explain, runtime
 from burnpy.backend.runtime import CompileTimes
 from burnpy_numpy import warm
-from burnpy_numpy.kernels import foreach, kernel, scans
+from burnpy_numpy.kernels import kernel, programs, scans
 from burnpy_numpy.kernels.compiler import emitter, llvm
 
 X = np.linspace(-2, 2, 64 * 128, dtype=np.float32).reshape(64, 128)
@@ -46,7 +46,7 @@ def only_here(b: Any, x: Any, rate: Any) -> tuple[Any]:
 def use() -> list[Any]:
     """Run a program, a template and a formula of lists as a new process would, and return their kernels."""
     kernel.forget()
-    foreach._program_kernel.cache_clear()
+    programs._program_kernel.cache_clear()
     device: Any = NumPy()
 
     def run() -> None:
@@ -75,7 +75,7 @@ def test_with_a_warm_cache_no_text_is_written_and_nothing_is_compiled(
 
         return call
 
-    for module, name in ((emitter, "emit"), (foreach, "emit"), (scans, "scan"), (llvm, "compile_text")):
+    for module, name in ((emitter, "emit"), (programs, "emit"), (scans, "scan"), (llvm, "compile_text")):
         monkeypatch.setattr(module, name, noted(getattr(module, name)))
     made = use()
     assert sorted(called) == ["compile_text"] * 3 + ["emit", "emit", "scan"]
