@@ -32,7 +32,7 @@ _dot: Any = np.ndarray.dot
 
 
 class NumPyMatmul(ArrayBackend):
-    """Matrix products by OpenBLAS, and linear layers."""
+    """Matrix products by a kernel of burnpy or by OpenBLAS, and linear layers."""
 
     def matmul(self, x: Any, y: Any) -> Any:
         dtype = x.dtype

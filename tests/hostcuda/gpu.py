@@ -1,4 +1,4 @@
-"""What to run first on a machine with an NVIDIA GPU: ``make test-gpu``, nine minutes at most.
+"""The first checks to run on a machine with an NVIDIA GPU: ``make test-gpu``, nine minutes at most.
 
     PYTHONPATH=.:backends python -m tests.hostcuda.gpu [--out FOLDER] [--only WORD] [--rehearse]
 

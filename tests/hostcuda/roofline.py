@@ -33,7 +33,7 @@ from tests.hostcuda.cubin import Resources
 
 MULTIPROCESSORS, ARCHITECTURE, BANDWIDTH = 132, 90, 3.35e12
 REGISTERS, SHARED, THREADS = 1 << 16, 227 << 10, 2048
-"""Of a multiprocessor."""
+"""The limits of a multiprocessor."""
 PEAKS = {"float32": 67e12, "tf32": 494e12, "bfloat16": 989e12}
 """The floating-point operations in a second: of ordinary cores for float32, of tensor cores for the others."""
 REACHED = {"float32": 1.0, "tf32": 0.63, "bfloat16": 0.63}

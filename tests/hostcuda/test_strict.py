@@ -138,7 +138,7 @@ cublas.setStream(handle, 0)
 
 
 def in_thread(work: Any) -> Any:
-    """What a function returns or raises in a thread of its own."""
+    """Return the result of a function in a thread of its own, or the exception that it raises."""
     found: list[Any] = []
 
     def run() -> None:

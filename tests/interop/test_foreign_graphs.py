@@ -266,7 +266,7 @@ def test_recurrent_networks_with_all_inputs_and_with_few(tmp_path: Path, kind: s
 
 
 def test_large_data_is_read_from_its_place_in_the_file(tmp_path: Path) -> None:
-    """Of initializers, of Constant nodes and within branches; the parser gets the rest alone."""
+    """Initializers, Constant nodes and those within branches are read; the parser gets the rest alone."""
     arrays = [np.random.default_rng(k).uniform(0.1, 0.2, (40, 40)).astype(np.float32) for k in range(3)]
     then = graph([constant("v", arrays[1]), node("Add", ["x", "v"], ["p"])], [], [info("p", FLOAT)])
     other = graph([node("Identity", ["x"], ["q"])], [], [info("q", FLOAT)])

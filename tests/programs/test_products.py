@@ -176,7 +176,7 @@ FOLLOWING: dict[str, tuple[Callable[..., Any], bool]] = {
     "no product": (lambda y, full, row: (full + row).relu() @ y.transpose(-1, -2), False),
     "used outside, too": (lambda y, full, row: (y.relu(), y), False),
 }
-"""What follows a product, and whether its kernel is called by the product's."""
+"""Operations that follow a product, and whether its kernel is called by the product's."""
 
 
 @pytest.mark.parametrize("name", FOLLOWING)

@@ -299,11 +299,11 @@ class _Search:
         for name in names.modules:
             self.value(sys.modules.get(name), name)
         cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
-        variables = {**sys.modules, **space, **{name: content_of(cell) for name, cell in cells.items()}}
+        variables = {**space, **{name: content_of(cell) for name, cell in cells.items()}}
         for root, *path in names.paths:
-            self.path(variables.get(root), root, path)
+            self.path(variables.get(root, sys.modules.get(root)), root, path)
         for root, *path in names.bare:
-            x = variables.get(root)
+            x = variables.get(root, sys.modules.get(root))
             for name in path:
                 x = getattr(x, name, None) if isinstance(x, ModuleType) else None
             if any(x is each for each in UNSEEDED):

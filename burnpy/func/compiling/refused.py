@@ -67,7 +67,7 @@ OF_FILES = (
 """Methods of paths that look at files."""
 OF_NAMESPACES = (builtins.eval, builtins.exec, builtins.globals)
 UNSEEDED = (random.Random, random.SystemRandom, np.random.RandomState, np.random.default_rng, np.random.SeedSequence)
-"""What gives other random numbers each time if it is called without a seed."""
+"""Functions and classes that draw other random numbers each time if they are called without a seed."""
 _REFUSED: dict[Any, str] = {
     (GeneratorType, CoroutineType, AsyncGeneratorType): "which gives other values each time",
     (io.IOBase,): "a file",

@@ -28,11 +28,8 @@ from burnpy_numpy.kernels.products.text import (
     product,
     stripe_heights,
 )
+from burnpy_numpy.matmul import LEAST, MULTIPLICATIONS_PER_ELEMENT
 
-MULTIPLICATIONS_PER_ELEMENT = 16
-"""The number of multiplications that count as one element in `burnpy_numpy.cpu_threads.shared`."""
-_LEAST = 1 << 20
-"""The number of multiplications below which NumPy's product takes less time, if no bias is added."""
 _MOST = {4: 1 << 24, 8: 1 << 21}
 """The bytes of a matrix B of float32 and of float64 beyond which OpenBLAS takes less time, as it comes from memory."""
 _TINY = 1 << 13
@@ -43,6 +40,8 @@ _MANY_ROWS = 96
 """The number of rows from which blocks of B are copied although they could be read in place."""
 _SOME_ROWS, _APART = 24, 1 << 13
 """The same where the rows of B are so many bytes apart that each is in a page of memory of its own."""
+_SPARE = 1 << 16
+"""Memory behind the copies, as whole vectors are copied where fewer elements are left."""
 _IN_FIRST_CACHE = 1 << 15
 """The bytes of a matrix B that is read in place, however many rows there are."""
 _SECOND_CACHE = 1 << 20, 1 << 19
@@ -60,7 +59,7 @@ def serves(rows: int, inner: int, columns: int, itemsize: int, biased: bool = Fa
     if biased:
         wide = 2 * columns >= width or rows * inner * columns <= _TINY
         return wide and (rows > 1 or inner * columns * itemsize <= _SMALL) and rows * inner > 0
-    return 2 * columns >= 3 * width and rows > 1 and rows * inner * columns >= _LEAST
+    return 2 * columns >= 3 * width and rows > 1 and rows * inner * columns >= LEAST
 
 
 @cache
@@ -149,7 +148,7 @@ def workspace() -> Any:
 
 def workspace_size() -> int:
     """Return the bytes of memory for copies that one thread needs."""
-    return STRIPE_BYTES + max(_block_bytes(), 1 << 16)
+    return STRIPE_BYTES + max(_block_bytes(), 1 << 16) + _SPARE
 
 
 @cache
@@ -248,7 +247,7 @@ def _planned(
     block = min(block, -(-n // lanes) * lanes)
     sizes = (m, n, k, a_line[0], b_row, b_column, chunk, block, high, wide, down, across, how)
     parts = count * down * across
-    room = STRIPE_BYTES + block * chunk * size
+    room = STRIPE_BYTES + block * chunk * size + _SPARE
     return Product(kernel, shape, places, sizes, parts, count * work / parts, room)
 
 

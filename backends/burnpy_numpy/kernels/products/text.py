@@ -23,7 +23,7 @@ _AHEAD = 16
 _ALIGNED_ROWS = 3
 """The number of stripes from which B is copied if its vectors are not aligned, as each is two loads then."""
 IN_PLACE, ROWS, COLUMNS = range(3)
-"""Where a block of B is read: in place, or in panels, copied from rows or from columns that lie together."""
+"""How a block of B is read: in place, or in panels, copied from rows or from columns that lie together."""
 
 
 def stripe_heights(registers: int) -> tuple[int, ...]:
