@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,7 @@ def test_products_in_all_layouts(rows: int, dtype: Any) -> None:
 def test_products_of_many_rows_and_of_blocks_of_columns(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Panels are copied where there are many rows, and columns come in blocks that fit into a small cache."""
     monkeypatch.setattr(products, "_block_bytes", lambda: 1 << 16)
+    monkeypatch.setattr(products, "_own", local())  # a workspace of that size, which ends with the test
     rng = np.random.default_rng(0)
     x, y = drawn(rng, dtype, 130, 410), drawn(rng, dtype, 410, 203)
     for a in layouts(x)[:3]:

@@ -40,8 +40,6 @@ _MANY_ROWS = 96
 """The number of rows from which blocks of B are copied although they could be read in place."""
 _SOME_ROWS, _APART = 24, 1 << 13
 """The same where the rows of B are so many bytes apart that each is in a page of memory of its own."""
-_SPARE = 1 << 16
-"""Memory behind the copies, as whole vectors are copied where fewer elements are left."""
 _IN_FIRST_CACHE = 1 << 15
 """The bytes of a matrix B that is read in place, however many rows there are."""
 _SECOND_CACHE = 1 << 20, 1 << 19
@@ -148,7 +146,7 @@ def workspace() -> Any:
 
 def workspace_size() -> int:
     """Return the bytes of memory for copies that one thread needs."""
-    return STRIPE_BYTES + max(_block_bytes(), 1 << 16) + _SPARE
+    return STRIPE_BYTES + max(_block_bytes(), 1 << 16)
 
 
 @cache
@@ -247,7 +245,7 @@ def _planned(
     block = min(block, -(-n // lanes) * lanes)
     sizes = (m, n, k, a_line[0], b_row, b_column, chunk, block, high, wide, down, across, how)
     parts = count * down * across
-    room = STRIPE_BYTES + block * chunk * size + _SPARE
+    room = STRIPE_BYTES + block * chunk * size
     return Product(kernel, shape, places, sizes, parts, count * work / parts, room)
 
 
