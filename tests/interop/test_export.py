@@ -15,7 +15,7 @@ from burnpy.autodiff import Autodiff
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, ExportError, KindError, MissingPackageError, RecordingError
 from burnpy.interop import onnx
-from burnpy.interop.onnx import exporting
+from burnpy.interop.onnx import model as onnx_files
 from burnpy.nn import (
     BatchNorm,
     Conv2d,
@@ -241,7 +241,7 @@ def test_other_dtypes(dtype: str, tmp_path: Path) -> None:
 
 
 def test_large_parameters_lie_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporting, "LARGE", 100)
+    monkeypatch.setattr(onnx_files, "LARGE", 100)
     model = Linear(40, 40, device=NumPy)
     path = tmp_path / "model.onnx"
     for _ in range(2):  # the second time over the first files

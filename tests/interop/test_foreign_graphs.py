@@ -14,7 +14,7 @@ from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, IndexRangeError, LoadingError
 from burnpy.interop import onnx
 from burnpy.interop.onnx.operators.table import tensor
-from burnpy.interop.onnx.raw_data import without_raw_data
+from burnpy.interop.onnx.reading import without_raw_data
 from tests.interop.test_load import node, package
 
 pytestmark = [pytest.mark.heavy("onnx", "onnxruntime")]

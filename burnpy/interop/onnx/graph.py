@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from burnpy.backend.errors import BurnpyError, LoadingError
 from burnpy.interop.onnx.operators.control_flow import Body
-from burnpy.interop.onnx.operators.table import Bound
+from burnpy.interop.onnx.operators.table import OPERATORS, READ, Bound
+
+BUFFERS = "burnpy.buffers"
+"""The key of the metadata that names the initializers that are buffers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +165,80 @@ def _zeros(node: GraphNode, constants: Mapping[str, Any]) -> tuple[int, ...] | N
     if min(pads, default=-1) < 0 or any([*first[:2], *last[:2]]) or (value and value not in constants):
         return None
     return None if value and constants[value].item() != 0 else (*first[2:], *last[2:])
+
+
+WITHOUT_VALUES = ("Shape", "Size")
+"""The operators that read no values of their input."""
+
+
+def read_as_numbers(graph: Graph, arrays: Iterable[str]) -> set[str]:
+    """Return the arrays on which numbers depend that operators read, such as shapes, together with sizes of tensors.
+
+    They stay on the host, where these numbers are computed; no gradient reaches them.
+    """
+    fixed, needed = set(arrays), set[str]()  # values that depend on no input, and those of them that are read
+
+    def forward(graph: Graph) -> None:
+        for node in graph.nodes:
+            known = node.kind in WITHOUT_VALUES or all(name in fixed for name in node.inputs if name)
+            for inner in node.graphs:
+                fixed.update(inner.inputs if known else ())
+                forward(inner)
+                known = known and fixed.issuperset(inner.outputs)
+            fixed.update(node.outputs if known else ())
+
+    def backward(graph: Graph) -> None:
+        for node in reversed(graph.nodes):
+            wanted = node.kind not in WITHOUT_VALUES and not needed.isdisjoint(node.outputs)
+            for inner in node.graphs:
+                needed.update(fixed.intersection(inner.outputs) if wanted else ())
+                backward(inner)
+            for k, name in enumerate(node.inputs):
+                read = OPERATORS[node.kind].inputs[k : k + 1]
+                if name in fixed and (wanted or any(annotation.startswith(READ) for _, annotation in read)):
+                    needed.add(name)
+
+    forward(graph)
+    backward(graph)
+    return needed.intersection(arrays)
+
+
+def scales_of(node: GraphNode) -> list[str]:
+    """Return the inputs of a node that are scales of quantized numbers, which are constants, and no parameters."""
+    if node.kind.rpartition(".")[2] in ("DequantizeLinear", "QuantizeLinear"):
+        return list(node.inputs[1:])
+    pairs = zip(node.inputs, OPERATORS[node.kind].inputs, strict=False)
+    return [name for name, (parameter, _) in pairs if parameter.endswith("_scale")]
+
+
+UNFOLDED = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+"""The operators that give other results in each call."""
+
+LARGER = 8
+"""How many times larger than its inputs the result of a node may be that is computed once, when the file is read."""
+
+
+def folded(nodes: Sequence[GraphNode], constants: Mapping[str, Any]) -> tuple[tuple[GraphNode, ...], dict[str, Any]]:
+    """Return the nodes that depend on inputs and parameters, and the results of the others by name, such as the
+    weights of a quantized file as floats.
+    """
+    known, kept, results = dict(constants), list[GraphNode](), dict[str, Any]()
+    for node in nodes:
+        values = [known.get(name) if name else None for name in node.inputs]
+        is_fixed = node.call is not None and node.kind not in UNFOLDED and bool(values)
+        if is_fixed and all(value is not None or not name for name, value in zip(node.inputs, values, strict=True)):
+            try:
+                out = run(Graph("", (node,), (), node.outputs), dict(known))
+            except BurnpyError:  # an error of the call, in a branch that is not taken perhaps
+                kept.append(node)
+                continue
+            made = dict(zip(node.outputs, out, strict=True))
+            if sum(x.numel() for x in made.values()) <= LARGER * (64 + sum(x.numel() for x in values if x is not None)):
+                known |= made
+                results |= made
+                continue
+        kept.append(node)
+    return tuple(kept), results
 
 
 class _Patterns:

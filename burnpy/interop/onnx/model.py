@@ -1,19 +1,238 @@
-"""`load`: an ONNX file as a module."""
+"""`export`: a model as an ONNX file; `verify`: its results beside the file's; `load`: an ONNX file as a module."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping, Set
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Mapping, Set
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from burnpy.backend.errors import ArgumentError
-from burnpy.interop.onnx.graph import Graph, run
+import numpy as np
+
+from burnpy.backend.entries import Operation
+from burnpy.backend.errors import ArgumentError, ExportError, path_shown
+from burnpy.backend.lazy import needed
+from burnpy.func.pytree import flatten
+from burnpy.interop.onnx.graph import BUFFERS, Graph, run
+from burnpy.interop.onnx.operators.table import Conditional
 from burnpy.interop.onnx.reading import read
+from burnpy.interop.onnx.tracing import Inputs, Size, inputs_of, symbols_of, traces
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Buffer, Param
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B, I
+
+OLDEST = 18
+"""The first opset that has the operators of all rules."""
+
+LARGE = 2**30
+"""The bytes of parameters from which on they are written beside the file; protobuf ends at 2 GB."""
+
+
+def export(
+    model: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    path: str | os.PathLike[str],
+    *,
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
+    opset: int = 23,
+    outputs: tuple[str, ...] = (),
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write a model as an ONNX file.
+
+    The model is called with the inputs, and its operations are recorded: the file has those, for inputs of these shapes
+    but in dynamic dimensions. For these the model is recorded with other sizes as well, and numbers that differ are
+    computed in the file, from shapes. Parameters and buffers are initializers with their paths as names.
+
+    Args:
+        model: a module on a device that does not differentiate, as ``valid()`` returns it, or a function of tensors.
+        inputs: a tuple of example inputs, trees of tensors. They are named as the parameters of ``forward``, members of
+            trees by their path, as in ``x[0]``.
+        path: of the file. Parameters of more than a GiB are written beside it, in a file that ends in ``.data``.
+        dynamic: the names of dimensions that vary, by input and dimension: ``{"x": {0: "batch"}}``.
+        opset: the version of ONNX's operators, from 18 on. Newer ones have more operators, such as
+            Attention from 23 on.
+        outputs: the names of the outputs; by default ``output``, with the path where there are several.
+        metadata: texts that the file keeps.
+
+    Raises:
+        ExportError: an operation, or a number that varies with dynamic sizes, cannot be expressed; the message has the
+            line of the model.
+        RecordingError: a step of the model depends on values, as ``if x.sum() > 0`` does.
+        ArgumentError: the model's device differentiates, the opset is unknown, or a name does not exist.
+        KindError: an input is no tensor.
+        MissingPackageError: onnx is not installed.
+
+    >>> import onnx
+    >>> from burnpy import interop
+    >>> from burnpy.nn import Linear, Relu, Sequential
+    >>> model = Sequential(Linear(4, 8, device=NumPy), Relu(), Linear(8, 2, device=NumPy))
+    >>> interop.onnx.export(model, (Tensor[NumPy].zeros((1, 4)),), "model.onnx", dynamic={"x": {0: "batch"}})
+    >>> [node.op_type for node in onnx.load("model.onnx").graph.node]
+    ['MatMul', 'Add', 'Relu', 'MatMul', 'Add']
+    """
+    onnx = needed("onnx", "export()", "onnx", "onnx")
+    from burnpy.interop.onnx.writer import MissingResultError, Writer, rule_of
+
+    newest = onnx.defs.onnx_opset_version()
+    if not OLDEST <= opset <= newest:
+        raise ArgumentError(
+            f"export(opset={opset}) cannot be; opsets from {OLDEST} to {newest} can, with onnx {onnx.__version__}"
+        )
+    given = inputs_of(model, inputs)
+    symbols = symbols_of(given, dynamic or {})
+    defaults: set[str] = set()
+
+    def decomposes(op: Operation, args: tuple[Any, ...]) -> bool:
+        rule = rule_of(op)
+        if op.required:
+            return False
+        if isinstance(rule, Conditional) and (opset < rule.since or (rule.when is not None and not rule.when(*args))):
+            return True
+        return rule is None or op.name in defaults
+
+    while True:
+        recorded = traces(model, given, symbols, decomposes)
+        try:
+            writer = Writer(onnx, recorded, *_named(given, recorded[0]))
+            break
+        except MissingResultError as missing:
+            defaults.add(missing.operation)
+    first = recorded[0]
+    named = {number: name for name, number in given.named.items()}
+    sizes: dict[tuple[int, ...], str] = {}
+    infos = []
+    for number, ref in zip(first.inputs, first.recording.inputs, strict=True):
+        if number in named:
+            shape = writer.shape_of(ref)
+            sizes.update({size.values: symbols[number, k] for k, size in enumerate(shape) if isinstance(size, Size)})
+            infos.append(writer.info(named[number], shape, ref.dtype, lambda size: sizes.get(size.values)))
+    if outputs:
+        if len(outputs) != len(first.outputs):
+            raise ArgumentError(
+                f"export(outputs={outputs}) names {len(outputs)} outputs, and the model has {len(first.outputs)}"
+            )
+        for trace in recorded:
+            renamed = dict(zip(outputs, trace.outputs.values(), strict=True))
+            trace.outputs.clear()
+            trace.outputs.update(renamed)
+    results = writer.outputs(lambda size: sizes.get(size.values))
+    writer.prune([info.name for info in results])
+    name = type(model).__name__ if hasattr(model, "forward") else getattr(model, "__name__", "model")
+    graph = onnx.helper.make_graph(writer.nodes, name, infos, results, list(writer.initializers.values()))
+    imports = [onnx.helper.make_opsetid("", opset)]
+    proto = onnx.helper.make_model(
+        graph,
+        opset_imports=imports,
+        ir_version=onnx.helper.find_min_ir_version_for(imports),
+        producer_name="burnpy",
+        producer_version=version("burnpy"),
+    )
+    buffers = [path for path in given.buffers if path in writer.initializers]
+    kept = {BUFFERS: json.dumps(buffers)} if buffers else {}
+    onnx.helper.set_model_props(proto, {**kept, **(metadata or {})})
+    _save(onnx, proto, os.fspath(path))
+
+
+def _named(given: Inputs, trace: Any) -> tuple[dict[int, str], dict[int, Any]]:
+    """Return the names of the inputs of a recording, and the values of its parameters."""
+    named = {number: name for name, number in given.named.items()}
+    names: dict[int, str] = {}
+    parameters: dict[int, Any] = {}
+    for number, ref in zip(trace.inputs, trace.recording.inputs, strict=True):
+        if number in named:
+            names[ref.number] = named[number]
+        else:
+            names[ref.number] = given.parameters.get(number, f"parameter_{number}")
+            parameters[ref.number] = given.call.leaves[number].to_numpy()
+    return names, parameters
+
+
+def _save(onnx: Any, proto: Any, path: str) -> None:
+    """Check a model and write it."""
+    large = sum(tensor.ByteSize() for tensor in proto.graph.initializer) > LARGE
+    if not large:
+        onnx.checker.check_model(proto, full_check=True)
+        onnx.save(proto, path)
+        return
+    beside = f"{os.path.basename(path)}.data"
+    if os.path.exists(os.path.join(os.path.dirname(path), beside)):
+        os.remove(os.path.join(os.path.dirname(path), beside))  # onnx would append to it
+    onnx.save(proto, path, save_as_external_data=True, all_tensors_to_one_file=True, location=beside)
+    onnx.checker.check_model(path, full_check=True)
+
+
+class Difference(NamedTuple):
+    """How one output of a file differs from the model's."""
+
+    output: str
+    shape: tuple[int, ...]
+    largest: float  #: the largest difference; NaN where only one of them is NaN
+    relative: float  #: the largest difference, divided by the largest element of the model's output
+
+
+def verify(path: str | os.PathLike[str], model: Callable[..., Any], inputs: tuple[Any, ...]) -> list[Difference]:
+    """Run an exported file in onnxruntime, and return the differences of its outputs from the model's.
+
+    Args:
+        path: the file that `export` wrote.
+        model: the model that it was written of.
+        inputs: a tuple of inputs, as for `export`; dynamic dimensions may have any size.
+
+    Raises:
+        ArgumentError: the file has other inputs or outputs than the model, or an output has another shape.
+        ExportError: onnxruntime cannot run the file; the message names the node.
+        MissingPackageError: onnxruntime is not installed.
+    """
+    runtime = needed("onnxruntime", "verify()", "onnxruntime", "onnx")
+    given = inputs_of(model, inputs)
+    settings = runtime.SessionOptions()
+    settings.log_severity_level = 4  # errors are raised, too
+    session = _run(path, lambda: runtime.InferenceSession(os.fspath(path), settings, ["CPUExecutionProvider"]))
+    names = [value.name for value in session.get_inputs()]
+    unknown = [name for name in names if name not in given.named]
+    if unknown:
+        raise ArgumentError(f"verify() got a file with the inputs {names} and a model with {list(given.named)}")
+    arrays = {name: given.call.leaves[given.named[name]].to_numpy() for name in names}
+    theirs = _run(path, lambda: session.run(None, arrays))
+    ours: list[Any] = [leaf for leaf in flatten(model(*inputs), whole=True)[0] if isinstance(leaf, TensorBase)]
+    outputs = [value.name for value in session.get_outputs()]
+    if len(ours) != len(outputs):
+        raise ArgumentError(f"verify() got a file with the outputs {outputs} and a model with {len(ours)}")
+    return [_difference(name, x.to_numpy(), y) for name, x, y in zip(outputs, ours, theirs, strict=True)]
+
+
+def _run(path: str | os.PathLike[str], f: Callable[[], Any]) -> Any:
+    """Call a function of onnxruntime."""
+    try:
+        return f()
+    except Exception as error:  # onnxruntime's have no common class
+        text = str(error)
+        node = re.search(r"running (\w+) node\. Name:'([^']*)'|Node \(([^)]*)\)", text)
+        where = "" if node is None else f" at the node {node[2] or node[3]!r}" + (f" ({node[1]})" if node[1] else "")
+        reason = " ".join(text.rpartition("Status Message: ")[2].split())
+        raise ExportError(f"verify(): onnxruntime cannot run {path_shown(path)}{where}: {reason}") from error
+
+
+def _difference(name: str, ours: Any, theirs: Any) -> Difference:
+    """Return the differences of one output."""
+    if ours.shape != theirs.shape:
+        raise ArgumentError(
+            f"verify() got output {name!r} of shape {theirs.shape} from the file and {ours.shape} from the model"
+        )
+    if not ours.size:
+        return Difference(name, ours.shape, 0.0, 0.0)
+    a, b = ours.astype(np.float64), theirs.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        largest = float(np.max(np.where(same, 0.0, np.abs(a - b))))
+    scale = float(np.max(np.abs(np.where(np.isfinite(a), a, 0.0))))
+    return Difference(name, ours.shape, largest, largest / scale if scale else largest)
+
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff

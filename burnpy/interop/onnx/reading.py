@@ -1,11 +1,17 @@
-"""`read`: the graph of an ONNX file, read with bounds and checked before anything is computed."""
+"""`read`: the graph of an ONNX file, read with bounds and checked before anything is computed.
+
+A file is a message of Protocol Buffers, and its parser holds a copy of all of it. So the data of large tensors stays in
+the file: `without_raw_data` copies the fields around it alone, and the tensors refer to their places in the file, as
+those with external data do.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import mmap
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
@@ -14,12 +20,10 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.errors import BurnpyError, LoadingError, path_shown
+from burnpy.backend.errors import LoadingError, path_shown
 from burnpy.backend.lazy import needed
-from burnpy.interop.onnx.exporting import BUFFERS
-from burnpy.interop.onnx.graph import Graph, GraphNode, joined, padded, run
-from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, Bound, is_float, parameter_of, tensor
-from burnpy.interop.onnx.raw_data import ITSELF, without_raw_data
+from burnpy.interop.onnx.graph import BUFFERS, Graph, GraphNode, folded, joined, padded, read_as_numbers, scales_of
+from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, Bound, is_float, parameter_of, tensor
 from burnpy.tensor.tensor import Tensor
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview")
@@ -28,13 +32,9 @@ DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview")
 DEEPEST, MOST = 32, 10**6
 """The depth of nested graphs and the number of nodes up to which files are read."""
 
-WITHOUT_VALUES = ("Shape", "Size")
-"""The operators that read no values of their input."""
-
 MODULES = (
-    *("attention", "classical", "control_flow", "elementwise", "indexing", "microsoft", "microsoft_attention"),
-    *("microsoft_quantization", "normalization", "products", "quantization", "recurrence", "reductions", "resizing"),
-    *("shapes", "signals", "windows"),
+    *("attention", "classical", "control_flow", "elementwise", "indexing", "normalization", "products", "quantization"),
+    *("recurrence", "reductions", "resizing", "shapes", "signals", "windows"),
 )
 """The modules of operators."""
 
@@ -104,75 +104,6 @@ def _opset(onnx: Any, proto: Any, shown: str) -> int:
     return int(opset)
 
 
-def read_as_numbers(graph: Graph, arrays: Iterable[str]) -> set[str]:
-    """Return the arrays on which numbers depend that operators read, such as shapes, together with sizes of tensors.
-
-    They stay on the host, where these numbers are computed; no gradient reaches them.
-    """
-    fixed, needed = set(arrays), set[str]()  # values that depend on no input, and those of them that are read
-
-    def forward(graph: Graph) -> None:
-        for node in graph.nodes:
-            known = node.kind in WITHOUT_VALUES or all(name in fixed for name in node.inputs if name)
-            for inner in node.graphs:
-                fixed.update(inner.inputs if known else ())
-                forward(inner)
-                known = known and fixed.issuperset(inner.outputs)
-            fixed.update(node.outputs if known else ())
-
-    def backward(graph: Graph) -> None:
-        for node in reversed(graph.nodes):
-            wanted = node.kind not in WITHOUT_VALUES and not needed.isdisjoint(node.outputs)
-            for inner in node.graphs:
-                needed.update(fixed.intersection(inner.outputs) if wanted else ())
-                backward(inner)
-            for k, name in enumerate(node.inputs):
-                read = OPERATORS[node.kind].inputs[k : k + 1]
-                if name in fixed and (wanted or any(annotation.startswith(READ) for _, annotation in read)):
-                    needed.add(name)
-
-    forward(graph)
-    backward(graph)
-    return needed.intersection(arrays)
-
-
-def _scales(node: GraphNode) -> list[str]:
-    """Return the inputs of a node that are scales of quantized numbers, which are constants, and no parameters."""
-    if node.kind.rpartition(".")[2] in ("DequantizeLinear", "QuantizeLinear"):
-        return list(node.inputs[1:])
-    pairs = zip(node.inputs, OPERATORS[node.kind].inputs, strict=False)
-    return [name for name, (parameter, _) in pairs if parameter.endswith("_scale")]
-
-
-UNFOLDED = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
-"""The operators that give other results in each call."""
-LARGER = 8
-"""How many times larger than its inputs the result of a node may be that is computed once, when the file is read."""
-
-
-def folded(nodes: Sequence[GraphNode], constants: Mapping[str, Any]) -> tuple[tuple[GraphNode, ...], dict[str, Any]]:
-    """Return the nodes that depend on inputs and parameters, and the results of the others by name, such as the
-    weights of a quantized file as floats.
-    """
-    known, kept, results = dict(constants), list[GraphNode](), dict[str, Any]()
-    for node in nodes:
-        values = [known.get(name) if name else None for name in node.inputs]
-        is_fixed = node.call is not None and node.kind not in UNFOLDED and bool(values)
-        if is_fixed and all(value is not None or not name for name, value in zip(node.inputs, values, strict=True)):
-            try:
-                out = run(Graph("", (node,), (), node.outputs), dict(known))
-            except BurnpyError:  # an error of the call, in a branch that is not taken perhaps
-                kept.append(node)
-                continue
-            made = dict(zip(node.outputs, out, strict=True))
-            if sum(x.numel() for x in made.values()) <= LARGER * (64 + sum(x.numel() for x in values if x is not None)):
-                known |= made
-                results |= made
-                continue
-        kept.append(node)
-    return tuple(kept), results
-
-
 class _Reader:
     """The reader of one file; it collects all that the file has wrong.
 
@@ -202,7 +133,7 @@ class _Reader:
         if self.wrong:
             listed = "; ".join(dict.fromkeys(self.wrong[:20])) + ("; …" if len(self.wrong) > 20 else "")
             raise LoadingError(f"load() cannot read {self.shown}: {listed}")
-        scales = {name for node in graph.all_nodes() for name in _scales(node)}
+        scales = {name for node in graph.all_nodes() for name in scales_of(node)}
         numbers = read_as_numbers(graph, self.arrays) | self.computed | scales
         floats = {name: a for name, a in self.arrays.items() if is_float(a.dtype) and name not in numbers}
         constants = {name: tensor(a) for name, a in self.arrays.items() if name not in floats}
@@ -377,3 +308,123 @@ class _Reader:
         with open(place, "rb") as file:
             file.seek(offset)
             return np.frombuffer(file.read(count * dtype.itemsize), dtype, count).reshape(shape)
+
+
+LARGE = 1 << 12
+"""The size in bytes from which data stays in the file."""
+
+ITSELF = ""
+"""The location of data in the file itself."""
+
+_MESSAGES: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 25: "function"},
+    "graph": {1: "node", 5: "tensor"},
+    "function": {7: "node"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph"},
+}
+"""The fields of messages that hold tensors, or messages with tensors: from onnx.proto."""
+
+
+_DIMS, _DATA_TYPE, _RAW_DATA, _EXTERNAL_DATA, _DATA_LOCATION = 1, 2, 9, 13, 14
+"""The fields of a TensorProto."""
+
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+"""The types of fields."""
+
+
+def without_raw_data(path: str | os.PathLike[str]) -> bytes:
+    """Return the bytes of a file whose large tensors refer to their data in the file; all of it if it is damaged."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size < LARGE:
+            return file.read()
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            try:
+                return b"".join(_message(data, "model", 0, len(data)))
+            except (IndexError, ValueError):
+                return bytes(data)
+
+
+def _message(data: Any, kind: str, start: int, stop: int) -> Iterator[bytes]:
+    """Yield the parts of a message."""
+    inner, kept = _MESSAGES[kind], start
+    for number, wire, begin, first, last in _fields(data, start, stop):
+        if wire != _BYTES or number not in inner or last - first < LARGE:
+            continue
+        own = inner[number]
+        part = _tensor(data, first, last) if own == "tensor" else b"".join(_message(data, own, first, last))
+        yield data[kept:begin]
+        yield _bytes_field(number, part)
+        kept = last
+    yield data[kept:stop]
+
+
+def _tensor(data: Any, start: int, stop: int) -> bytes:
+    """Return a tensor without its raw data, if its dtype and shape tell how much there is."""
+    dims, number, place, others = list[int](), 0, (0, 0), list[bytes]()
+    for field, wire, begin, first, last in _fields(data, start, stop):
+        if field == _RAW_DATA and wire == _BYTES:
+            place = first, last
+            continue
+        others.append(data[begin:last])
+        if field == _DIMS:
+            at = first
+            while at < last:
+                size, at = _varint(data, at)
+                dims.append(size)
+        elif field == _DATA_TYPE and wire == _VARINT:
+            number = _varint(data, first)[0]
+        elif field in (_EXTERNAL_DATA, _DATA_LOCATION):
+            return bytes(data[start:stop])
+    size = math.prod(dims) * dtype_of(DTYPES[number]).itemsize if number in DTYPES else -1
+    if size != place[1] - place[0] or size < LARGE:
+        return bytes(data[start:stop])
+    entries = [("location", ITSELF), ("offset", str(place[0])), ("length", str(size))]
+    for key, value in entries:
+        entry = _bytes_field(1, key.encode()) + _bytes_field(2, value.encode())
+        others.append(_bytes_field(_EXTERNAL_DATA, entry))
+    return b"".join([*others, bytes([_DATA_LOCATION << 3 | _VARINT, 1])])
+
+
+def _fields(data: Any, start: int, stop: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield the fields of a message: their numbers and types, where they begin, and where their values do and end."""
+    at = start
+    while at < stop:
+        begin = at
+        tag, at = _varint(data, at)
+        wire = tag & 7
+        if wire == _BYTES:
+            length, at = _varint(data, at)
+        elif wire == _VARINT:
+            length = _varint(data, at)[1] - at
+        elif wire in (_FIXED64, _FIXED32):
+            length = 8 if wire == _FIXED64 else 4
+        else:
+            raise ValueError("a group, which ONNX does not have")
+        if at + length > stop:
+            raise ValueError("a field that is longer than its message")
+        yield tag >> 3, wire, begin, at, at + length
+        at += length
+
+
+def _varint(data: Any, at: int) -> tuple[int, int]:
+    """Return a number, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def _bytes_field(number: int, value: bytes) -> bytes:
+    """Return a field of bytes."""
+    parts = bytearray()
+    for n in (number << 3 | _BYTES, len(value)):
+        while n > 127:
+            parts.append(n & 127 | 128)
+            n >>= 7
+        parts.append(n)
+    return bytes(parts) + value

@@ -20,8 +20,7 @@ from burnpy.interop.onnx.graph import names_read, rename
 from burnpy.interop.onnx.operators.control_flow import blocks_written
 from burnpy.interop.onnx.operators.signals import write_complex, write_imag, write_real
 from burnpy.interop.onnx.operators.table import Conditional, Operand, common_dtype
-from burnpy.interop.onnx.sizes import DifferError, Size, Varying, expression_of, merged, merged_size, power_of
-from burnpy.interop.onnx.tracing import Trace
+from burnpy.interop.onnx.tracing import DifferError, Size, Trace, Varying, expression_of, merged, merged_size, power_of
 
 
 class MissingResultError(Exception):

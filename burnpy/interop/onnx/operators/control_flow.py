@@ -12,7 +12,7 @@ from burnpy.backend.errors import BurnpyError, LoadingError, RecordingError
 from burnpy.backend.plans.blocks import Block, Choice, Loop, WhileLoop
 from burnpy.func.control_flow.nested_calls import recorder_of
 from burnpy.interop.onnx.operators.table import HOST, GraphWriter, Kept, Operand, Scalar, Value, like, operator, tensor
-from burnpy.interop.onnx.sizes import merged_size
+from burnpy.interop.onnx.tracing import merged_size
 from burnpy.tensor.joining import stack
 from burnpy.tensor.operands import refuse_unless
 

@@ -9,8 +9,8 @@ from typing import Any
 from burnpy.backend.dtypes import int32, int64
 from burnpy.backend.errors import LoadingError
 from burnpy.backend.primitives import DType
-from burnpy.interop.onnx.operators.quantization import narrowed
 from burnpy.interop.onnx.operators.table import (
+    MICROSOFT,
     GraphWriter,
     Operand,
     Scalar,
@@ -18,6 +18,7 @@ from burnpy.interop.onnx.operators.table import (
     cast,
     common_dtype,
     is_float,
+    narrowed,
     only,
     onnx_dtype,
     operator,
@@ -214,15 +215,24 @@ def shrink(x: Value, *, lambd: float = 0.5, bias: float = 0.0) -> Value:
 
 
 @operator("Gelu")
-def gelu(x: Value, *, approximate: str = "none") -> Value:
-    """Gaussian error linear unit."""
-    return x.gelu(approximate=approximate)
+@operator("Gelu", "BiasGelu", domain=MICROSOFT)
+def gelu(x: Value, bias: Value = None, *, approximate: str = "none") -> Value:
+    """Gaussian error linear unit, of a sum if there is a bias."""
+    return (x if bias is None else x + bias).gelu(approximate=approximate)
 
 
+@operator("FastGelu", domain=MICROSOFT)
+def fast_gelu(x: Value, bias: Value = None) -> Value:
+    """Return gelu by tanh, of a sum if there is a bias."""
+    return gelu(x, bias, approximate="tanh")
+
+
+@operator("QuickGelu", domain=MICROSOFT)
 @operator("Swish")
-def swish(x: Value, *, alpha: float = 1.0) -> Value:
+def swish(x: Value, *, kind: str = "Swish", alpha: float | None = None) -> Value:
     """Return x · sigmoid(alpha · x)."""
-    return x * (x * alpha).sigmoid()
+    factor = alpha if alpha is not None else 1.702 if kind.endswith("QuickGelu") else 1.0
+    return x * (x * factor).sigmoid()
 
 
 @operator("SwiGLU")
@@ -307,6 +317,7 @@ def gated(x: Value, name: str, alpha: float | None, beta: float | None) -> Value
         "elu": lambda: elu(x, alpha=1.0 if alpha is None else alpha),
         "softsign": lambda: functional.softsign(x),
         "softplus": x.softplus,
+        "clip": lambda: x.clamp(alpha, beta),
         "affine": lambda: x * (1.0 if alpha is None else alpha) + (0.0 if beta is None else beta),
         "scaledtanh": lambda: (x * (1.0 if beta is None else beta)).tanh() * (1.0 if alpha is None else alpha),
     }

@@ -5,7 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.interop.onnx.operators.table import GraphWriter, Operand, Value, cast, only, operator
+from burnpy.interop.onnx.operators.table import (
+    MICROSOFT,
+    GraphWriter,
+    Maybe,
+    Operand,
+    Value,
+    arange,
+    cast,
+    like,
+    only,
+    operator,
+)
 from burnpy.nn import functional
 
 
@@ -117,6 +128,87 @@ def local_response_norm(x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bi
     for k in range(1, size):
         sums = sums + squares[:, k : k + x.shape[1]]
     return x / (bias + alpha / size * sums) ** beta
+
+
+@operator("SkipLayerNormalization", domain=MICROSOFT)
+def skip_layer_norm(
+    x: Value,
+    skip: Value,
+    scale: Value,
+    shift: Value = None,
+    bias: Value = None,
+    *,
+    epsilon: float = 1e-12,
+    outputs: int = 1,
+) -> Any:
+    """Normalize x + skip + bias; the mean, the inverse deviation and the sum are further results."""
+    total = x + skip if bias is None else x + bias + skip
+    if outputs == 1:
+        return layer_norm(total, scale, shift, epsilon=epsilon)
+    return (*layer_norm(total, scale, shift, epsilon=epsilon, outputs=3), total)[:outputs]
+
+
+@operator("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
+def skip_rms_norm(
+    x: Value, skip: Value, scale: Value, bias: Value = None, *, epsilon: float = 1e-12, outputs: int = 1
+) -> Any:
+    """Divide x + skip + bias by its root mean square; the mean, the inverse root and the sum are further results."""
+    total = x + skip if bias is None else x + bias + skip
+    out = rms_norm(total, scale, epsilon=epsilon)
+    if outputs == 1:
+        return out
+    inverse = ((total * total).mean(dim=-1, keepdim=True) + epsilon).rsqrt()
+    return (out, total.mean(dim=-1, keepdim=True), inverse, total)[:outputs]
+
+
+@operator("SimplifiedLayerNormalization")
+def simplified_layer_norm(
+    x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1, outputs: int = 1
+) -> Any:
+    """Divide by the root mean square of the last dimensions, from an axis on; onnxruntime has it in ONNX's domain."""
+    out = rms_norm(x, scale, axis=axis, epsilon=epsilon)
+    if outputs == 1:
+        return out
+    return out, ((x * x).mean(dim=tuple(range(axis % x.ndim, x.ndim)), keepdim=True) + epsilon).rsqrt()
+
+
+@operator("EmbedLayerNormalization", domain=MICROSOFT)
+def embed_layer_norm(
+    ids: Value,
+    segments: Maybe,
+    words: Value,
+    places: Value,
+    kinds: Maybe,
+    scale: Value,
+    shift: Value,
+    mask: Value = None,
+    positions: Value = None,
+    *,
+    epsilon: float = 1e-12,
+    mask_index_type: int = 0,
+    outputs: int = 1,
+) -> Any:
+    """Normalize the sum of embeddings of words, places and segments; the lengths and the sum are further results."""
+    rows = arange(ids.shape[1], ids.device) if positions is None else cast(positions, "int64")
+    total = words[cast(ids, "int64")] + places[rows]
+    if kinds is not None and segments is not None:
+        total = total + kinds[cast(segments, "int64")]
+    out = layer_norm(total, scale, shift, epsilon=epsilon)
+    if outputs == 1:
+        return out
+    ones = like(cast(ids, "int32"), ids.shape, 0) if mask is None else mask
+    return (out, cast(ones.sum(dim=1), "int32"), total)[:outputs]
+
+
+@operator("GroupNorm", domain=MICROSOFT)
+def image_group_norm(
+    x: Value, scale: Value, bias: Value, *, activation: int, channels_last: int = 1, epsilon: float = 1e-5, groups: int
+) -> Value:
+    """Normalize groups of channels, which are last, with SiLU if ``activation`` is 1."""
+    first = x.movedim(-1, 1) if channels_last else x
+    out = group_norm(first, scale, bias, epsilon=epsilon, num_groups=groups, opset=21)
+    out = out.silu() if activation else out
+    return out.movedim(1, -1) if channels_last else out
 
 
 def is_trailing(x: Any, weight: Any, dims: Any) -> bool:

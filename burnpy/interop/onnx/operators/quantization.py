@@ -1,97 +1,28 @@
-"""Quantized numbers: narrow dtypes, conversions, and products of ints."""
+"""Quantized numbers: conversions, convolutions of ints, and elementwise operators."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import dtype_of, int8
+from burnpy.interop.onnx.operators.elementwise import gated
 from burnpy.interop.onnx.operators.table import (
-    DTYPES,
-    NARROW,
-    GraphWriter,
-    Operand,
+    INTS,
+    MICROSOFT,
+    Maybe,
     Value,
     cast,
-    only,
+    is_narrow,
+    narrowed,
     onnx_dtype,
     operator,
-    tensor,
+    wide_dtype,
 )
-from burnpy.interop.onnx.operators.windows import conv
-from burnpy.tensor.joining import where
-from burnpy.tensor.ordering import searchsorted
-
-INTS = {21: (0, 15), 22: (-8, 7), 25: (0, 3), 26: (-2, 1)}
-"""The limits of UINT4, INT4, UINT2 and INT2."""
-
-POWERS = 24
-"""FLOAT8E8M0, whose numbers are powers of two, without a sign."""
-
-
-def is_narrow(number: int) -> bool:
-    """Return whether tensors lack the dtype of a number of ``TensorProto.DataType``."""
-    return number in NARROW and number not in DTYPES
-
-
-def narrowed(x: Value, number: int, saturate: bool = True, round_mode: str = "up") -> Value:
-    """Convert numbers to a dtype of ``TensorProto.DataType``, as the operator Cast does.
-
-    Args:
-        x: a tensor.
-        number: of the dtype.
-        saturate: whether numbers beyond the largest one become it, and not infinity or NaN.
-        round_mode: of FLOAT8E8M0, whose numbers are powers of two: ``up``, ``down`` or ``nearest``.
-    """
-    if not is_narrow(number):
-        return cast(x, onnx_dtype(number))
-    if number in INTS:
-        low, high = INTS[number]
-        return cast((cast(x, "int64") - low).remainder(high - low + 1) + low, NARROW[number].wide)
-    return _rounded(cast(x, "float32"), number, saturate, round_mode)
-
-
-def _rounded(x: Value, number: int, saturate: bool, round_mode: str) -> Value:
-    values, bounds, beyond = _table(number, round_mode)
-    size = x.abs()
-    places = searchsorted(tensor(bounds, x.device), size.reshape(-1), right=True).reshape(*x.shape)
-    nearest = tensor(values, x.device).index_select(0, places.reshape(-1)).reshape(*x.shape)
-    if not saturate:
-        nearest = where(size >= float(beyond[0]), float(beyond[1]), nearest)
-    missing = float(np.float32(np.nan).astype(NARROW[number].name).astype(np.float32))  # FLOAT4E2M1 has no NaN
-    return where(x.isnan(), missing, nearest if number == POWERS else where(x < 0, -nearest, nearest))
-
-
-@cache
-def _table(number: int, round_mode: str) -> tuple[Any, Any, tuple[float, float]]:
-    """Return the numbers of a dtype from 0 on, the least float32 that rounds to each but the first, and the least one
-    beyond the largest, with what it becomes without saturation.
-    """
-    dtype = np.dtype(NARROW[number].name)
-    count = 16 if "float4" in dtype.name else 256
-    every = np.arange(count, dtype=np.uint8).view(dtype).astype(np.float32)
-    values = np.unique(np.abs(every[np.isfinite(every)]))
-    low, high = values[:-1], values[1:]
-    if number == POWERS:
-        middle = {"up": np.nextafter(low, high), "down": high, "nearest": low * 1.5}[round_mode]
-        return values, middle.astype(np.float32), (np.inf, np.nan)
-    middle = ((low.astype(np.float64) + high) / 2).astype(np.float32)
-    goes_down = middle.astype(dtype).astype(np.float32) == low
-    step = values[-1] - values[-2]
-    tie = np.float32(values[-1] + step / 2)
-    beyond = tie if len(values) % 2 == 0 else np.nextafter(tie, np.float32(np.inf))
-    largest = np.float32(1e30).astype(dtype).astype(np.float32)
-    return values, np.where(goes_down, np.nextafter(middle, high), middle), (float(beyond), float(largest))
-
-
-def wide_dtype(number: int) -> Any:
-    """Return the dtype of the tensor that holds numbers of a dtype of ``TensorProto.DataType``."""
-    return dtype_of(NARROW[number].wide) if is_narrow(number) else onnx_dtype(number)
-
+from burnpy.interop.onnx.operators.windows import average_pool, conv
+from burnpy.tensor.joining import cat
 
 LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16": (-32768, 32767)}
 
@@ -179,18 +110,24 @@ def dynamic_quantize(x: Value) -> Any:
     return quantize(x, scale, zero), scale, zero
 
 
-def _largest(x: Value, zero: Value) -> int:
+operator("QuantizeLinear", domain=MICROSOFT)(quantize)
+
+
+operator("DequantizeLinear", domain=MICROSOFT)(dequantize)
+
+
+def largest_of(x: Value, zero: Value) -> int:
     """Return a bound of 8-bit ints less their zero point."""
     return 255 if zero is not None or x.dtype.name == "uint8" else 128
 
 
-def _centred(x: Value, zero: Value, axis: int, dtype: str = "float32") -> Value:
+def centred(x: Value, zero: Value, axis: int, dtype: str = "float32") -> Value:
     """Return ints less their zero point, as floats."""
     moved = cast(x, dtype)
     return moved if zero is None else moved - cast(aligned(x, zero, axis, 0), moved.dtype)
 
 
-def _sum_of(parts: Iterator[Value]) -> Value:
+def sum_of_parts(parts: Iterator[Value]) -> Value:
     """Return the sum of products, which is exact: in float64 if there are several."""
     first = next(parts)
     total = None
@@ -199,58 +136,29 @@ def _sum_of(parts: Iterator[Value]) -> Value:
     return first if total is None else total
 
 
-def centred_product(a: Value, a_zero: Value, b: Value, b_zero: Value) -> Value:
-    """Return the product of matrices of ints, less their zero points, as exact floats.
-
-    It is the sum of products of float32, each of so many terms that it is exact.
-    """
-    left, right = _centred(a, a_zero, -2), _centred(b, b_zero, -1)
-    terms, step = a.shape[-1], 2**24 // (_largest(a, a_zero) * _largest(b, b_zero))
-    if terms <= step:
-        return left @ right
-    return _sum_of(
-        left[..., k : k + step] @ (right[k : k + step] if b.ndim == 1 else right[..., k : k + step, :])
-        for k in range(0, terms, step)
-    )
-
-
-def _convolution(x: Value, x_zero: Value, w: Value, w_zero: Value, bias: Value, settings: dict[str, Any]) -> Value:
+def _centred_convolution(
+    x: Value, x_zero: Value, w: Value, w_zero: Value, bias: Value, settings: dict[str, Any]
+) -> Value:
     """Return the convolution of ints, less their zero points, as `centred_product`, in parts of the channels."""
-    area, most = math.prod(w.shape[2:]), 2**24 // (_largest(x, x_zero) * _largest(w, w_zero))
+    area, most = math.prod(w.shape[2:]), 2**24 // (largest_of(x, x_zero) * largest_of(w, w_zero))
     step, channels = most // area, w.shape[1]
     if channels > step and (step == 0 or settings.get("group", 1) != 1):
-        out = conv(_centred(x, x_zero, 1, "float64"), _centred(w, w_zero, 0, "float64"), **settings)
+        out = conv(centred(x, x_zero, 1, "float64"), centred(w, w_zero, 0, "float64"), **settings)
     else:
-        wide, weight = _centred(x, x_zero, 1), _centred(w, w_zero, 0)
+        wide, weight = centred(x, x_zero, 1), centred(w, w_zero, 0)
         step = channels if channels <= step else step
         places = range(0, max(channels, 1), max(step, 1))
         whole = channels <= step
-        out = _sum_of(
+        out = sum_of_parts(
             conv(wide if whole else wide[:, k : k + step], weight[:, k : k + step], **settings) for k in places
         )
     return out if bias is None else cast(out, "float64") + cast(bias, "float64").reshape(1, -1, *(1,) * (x.ndim - 2))
 
 
-@operator("MatMulInteger")
-def matmul_integer(a: Value, b: Value, a_zero: Value = None, b_zero: Value = None) -> Value:
-    """Multiply matrices of ints, less their zero points."""
-    return cast(centred_product(a, a_zero, b, b_zero), "int32")
-
-
-@operator("QLinearMatMul")
-def qlinear_matmul(
-    a: Value, a_scale: Value, a_zero: Value, b: Value, b_scale: Value, b_zero: Value, y_scale: Value, y_zero: Value
-) -> Value:
-    """Multiply quantized matrices, and quantize the product."""
-    product = cast(centred_product(a, a_zero, b, b_zero), "float32")
-    scales = [cast(part, "float32") for part in (aligned(a, a_scale, -2, 0), aligned(b, b_scale, -1, 0), y_scale)]
-    return quantize(product * (scales[0] * scales[1]), scales[2], y_zero)
-
-
 @operator("ConvInteger")
 def conv_integer(x: Value, w: Value, x_zero: Value = None, w_zero: Value = None, **settings: Any) -> Value:
     """Convolve ints, less their zero points."""
-    return cast(_convolution(x, x_zero, w, w_zero, None, settings), "int32")
+    return cast(_centred_convolution(x, x_zero, w, w_zero, None, settings), "int32")
 
 
 @operator("QLinearConv")
@@ -267,17 +175,82 @@ def qlinear_conv(
     **settings: Any,
 ) -> Value:
     """Convolve quantized numbers, and quantize the result."""
-    out = cast(_convolution(x, x_zero, w, w_zero, bias, settings), "float64")
+    out = cast(_centred_convolution(x, x_zero, w, w_zero, bias, settings), "float64")
     scale = cast(x_scale, "float64").reshape(()) * cast(aligned(out, w_scale, 1, 0), "float64")
     return quantize(out * scale, cast(y_scale, "float64"), y_zero)
 
 
-@only(since=21, when=lambda x, weight, scale: weight.dtype == int8)
-def write_quantized_matmul(g: GraphWriter, x: Operand, weight: Operand, scale: Operand) -> Any:
-    """Write a product with a matrix of int8 that a DequantizeLinear makes floats, by rows or by groups of a row."""
-    groups = scale.shape[1]
-    if groups == 1:
-        matrix = g.node("DequantizeLinear", weight, g.node("Squeeze", scale, g.sizes((1,))), axis=0)
-    else:
-        matrix = g.node("DequantizeLinear", weight, scale, axis=1, block_size=weight.shape[1] // groups)
-    return g.node("MatMul", x, g.node("Transpose", matrix, perm=[1, 0]))
+@operator("QLinearAdd", "QLinearMul", domain=MICROSOFT)
+def quantized_binary(
+    a: Value,
+    a_scale: Value,
+    a_zero: Maybe,
+    b: Value,
+    b_scale: Value,
+    b_zero: Maybe,
+    y_scale: Value,
+    y_zero: Value = None,
+    *,
+    kind: str,
+) -> Value:
+    """Add or multiply quantized numbers, and quantize the result."""
+    x, y = dequantize(a, a_scale, a_zero), dequantize(b, b_scale, b_zero)
+    return quantize(x + y if kind.endswith("Add") else x * y, y_scale, y_zero, types=_types(y_zero, a))
+
+
+def _types(zero: Value, x: Value) -> tuple[int, ...]:
+    """Return the types by which `quantize` gives the dtype of x where there is no zero point."""
+    return () if zero is not None else (0, 0, 3 if x.dtype.name == "int8" else 2)
+
+
+@operator("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT)
+def quantized_activation(
+    x: Value,
+    x_scale: Value,
+    x_zero: Maybe,
+    y_scale: Value,
+    y_zero: Value = None,
+    *,
+    alpha: float = 0.01,
+    kind: str,
+) -> Value:
+    """Return an activation of quantized numbers, quantized."""
+    out = gated(dequantize(x, x_scale, x_zero), kind.rpartition("QLinear")[2], alpha, None)
+    return quantize(out, y_scale, y_zero, types=_types(y_zero, x))
+
+
+@operator("QLinearSoftmax", domain=MICROSOFT)
+def quantized_softmax(
+    x: Value, x_scale: Value, x_zero: Value, y_scale: Value, y_zero: Value, *, axis: int = -1, opset: int
+) -> Value:
+    """Return softmax of quantized numbers, quantized; before opset 13 over all dimensions from the axis on."""
+    wide = dequantize(x, x_scale, x_zero)
+    flat = wide if opset >= 13 else wide.reshape(*x.shape[: axis % x.ndim], -1)
+    return quantize(flat.softmax(dim=axis if opset >= 13 else -1).reshape(*x.shape), y_scale, y_zero)
+
+
+@operator("QLinearGlobalAveragePool", "QLinearAveragePool", domain=MICROSOFT)
+def quantized_average_pool(
+    x: Value,
+    x_scale: Value,
+    x_zero: Maybe,
+    y_scale: Value,
+    y_zero: Value = None,
+    *,
+    channels_last: int = 0,
+    kind: str,
+    **settings: Any,
+) -> Value:
+    """Return means of quantized numbers over windows or planes, quantized."""
+    wide = dequantize(x, x_scale, x_zero)
+    first = wide.movedim(-1, 1) if channels_last else wide
+    whole = "Global" in kind
+    out = first.mean(dim=tuple(range(2, x.ndim)), keepdim=True) if whole else average_pool(first, **settings)
+    return quantize(out.movedim(1, -1) if channels_last else out, y_scale, y_zero, types=_types(y_zero, x))
+
+
+@operator("QLinearConcat", domain=MICROSOFT)
+def quantized_concat(y_scale: Value, y_zero: Value, *given: Value, axis: int) -> Value:
+    """Join quantized tensors, each with its scale and zero point, and quantize them anew."""
+    parts = [dequantize(*given[k : k + 3]) for k in range(0, len(given), 3)]
+    return quantize(cat(parts, dim=axis), y_scale, y_zero)

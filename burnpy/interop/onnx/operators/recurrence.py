@@ -1,12 +1,26 @@
-"""Recurrent networks: RNN, GRU and LSTM with any activations, lengths, peepholes and clipping."""
+"""Recurrent networks: RNN, GRU and LSTM with any activations, linear attention, and causal convolution with a state."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+from burnpy.interop.onnx.operators.attention import heads_first
 from burnpy.interop.onnx.operators.elementwise import gated
-from burnpy.interop.onnx.operators.table import GraphWriter, Operand, Value, arange, cast, like, only, operator
+from burnpy.interop.onnx.operators.table import (
+    MICROSOFT,
+    GraphWriter,
+    Maybe,
+    Operand,
+    Value,
+    arange,
+    cast,
+    like,
+    only,
+    operator,
+)
+from burnpy.nn import functional
 from burnpy.tensor.joining import cat, stack, where
 
 DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
@@ -196,6 +210,87 @@ def _run(way: Direction, x: Value, lengths: Value, reverse: bool, begin: Sequenc
             state, cell = where(here, new, state), where(here, new_cell, cell)
             outs[t] = where(here, new, 0.0)
     return stack(outs, dim=0), state, cell
+
+
+@operator("LinearAttention")
+def linear_attention(
+    q: Value,
+    k: Value,
+    v: Value,
+    past: Value = None,
+    decay: Value = None,
+    beta: Value = None,
+    *,
+    chunk_size: int = 64,
+    kv_num_heads: int,
+    q_num_heads: int,
+    scale: float = 0.0,
+    update_rule: str = "gated_delta",
+) -> Any:
+    """Attend by a state that each token updates, and return the last state as well."""
+    dtype, kept = q.dtype, q.dtype if past is None else past.dtype
+    n, steps, _ = q.shape
+    wide = [cast(heads_first(x, h), "float32") for x, h in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads))]
+    queries, keys, values = wide
+    size = queries.shape[-1]
+    gates = None
+    if decay is not None:
+        gates = cast(decay, "float32").reshape(n, steps, kv_num_heads, -1).transpose(1, 2).exp()
+    rates = None if beta is None else cast(beta, "float32").transpose(1, 2).unsqueeze(-1)
+    state = like(keys, (n, kv_num_heads, size, values.shape[-1]), 0.0) if past is None else cast(past, "float32")
+    factor = scale or 1.0 / math.sqrt(size)
+    outs: list[Value] = []
+    for t in range(steps):
+        key, value = keys[:, :, t], values[:, :, t]
+        if gates is not None:
+            state = state * gates[:, :, t].unsqueeze(-1)
+        if rates is not None:
+            value = rates[:, :, t] * (value - (state * key.unsqueeze(-1)).sum(dim=2))
+        state = state + key.unsqueeze(-1) * value.unsqueeze(2)
+        read = state.repeat_interleave(q_num_heads // kv_num_heads, dim=1)
+        outs.append((queries[:, :, t].unsqueeze(2) @ read).squeeze(2) * factor)
+    out = stack(outs, dim=1).reshape(n, steps, -1)
+    return cast(out, dtype), cast(state, kept)
+
+
+@operator("CausalConvWithState")
+def causal_conv(x: Value, weight: Value, bias: Value = None, past: Value = None, *, activation: str = "none") -> Any:
+    """Convolve each channel with its last elements, and return those for the next call as well."""
+    size = weight.shape[2] - 1
+    before = like(x, (x.shape[0], x.shape[1], size), 0.0) if past is None else past
+    whole = cat([before, x], dim=2)
+    out = functional.conv1d(whole, weight, bias, groups=x.shape[1])
+    out = out if activation == "none" else cast(cast(out, "float32").silu(), x.dtype)
+    return out, whole.narrow(2, whole.shape[2] - size, size)
+
+
+@operator("DynamicQuantizeLSTM", domain=MICROSOFT)
+def dynamic_quantize_lstm(
+    x: Value,
+    w: Value,
+    r: Value,
+    b: Maybe,
+    lengths: Maybe,
+    initial_h: Maybe,
+    initial_c: Maybe,
+    peepholes: Maybe,
+    w_scale: Value,
+    w_zero: Value,
+    r_scale: Value,
+    r_zero: Value,
+    *,
+    outputs: int = 1,
+    **settings: Any,
+) -> Any:
+    """Return an LSTM with quantized weights (directions, inputs, gates), as floats; onnxruntime rounds its inputs."""
+
+    def weight(part: Value, scale: Value, zero: Value) -> Value:
+        ways = part.shape[0]
+        wide = cast(part, x.dtype) - cast(zero, x.dtype).reshape(ways, 1, -1)
+        return (wide * scale.reshape(ways, 1, -1)).mT
+
+    weights = weight(w, w_scale, w_zero), weight(r, r_scale, r_zero)
+    return recurrent(x, *weights, b, lengths, initial_h, initial_c, peepholes, kind="LSTM", outputs=outputs, **settings)
 
 
 @only(when=lambda *args: args[4] is None)

@@ -8,8 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.interop.onnx.operators.elementwise import gated
 from burnpy.interop.onnx.operators.shapes import pad
-from burnpy.interop.onnx.operators.table import GraphWriter, Ints, Operand, Value, cast, like, only, operator, tensor
+from burnpy.interop.onnx.operators.table import (
+    MICROSOFT,
+    GraphWriter,
+    Ints,
+    Operand,
+    Value,
+    cast,
+    like,
+    only,
+    operator,
+    tensor,
+)
 from burnpy.nn import functional
 from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor import Tensor
@@ -309,6 +321,24 @@ def deform_conv(
     taken = taken.reshape(n, group, c // group * kh * kw, oh * ow)
     out = (weight.reshape(group, out_channels // group, -1) @ taken).reshape(n, out_channels, oh, ow)
     return out if bias is None else out + bias.reshape(1, -1, 1, 1)
+
+
+@operator("FusedConv", domain=MICROSOFT)
+def fused_conv(
+    x: Value,
+    weight: Value,
+    bias: Value = None,
+    z: Value = None,
+    *,
+    activation: str | None = None,
+    activation_params: tuple[float, ...] = (),
+    **settings: Any,
+) -> Value:
+    """Return a convolution, or its sum with z, and an activation of it."""
+    out = conv(x, weight, bias, **settings)
+    total = out if z is None else out + z
+    alpha, beta = (*activation_params, None, None)[:2]
+    return total if activation is None else gated(total, activation, alpha, beta)
 
 
 def write_convolution(g: GraphWriter, x: Operand, weight: Operand, *rest: Any) -> Any:
