@@ -1,8 +1,8 @@
 """The Python array API standard, version 2025.12, for tensors of all kinds: the namespace ``x.__array_namespace__()``.
 
 Libraries that are written to the standard, such as SciPy, scikit-learn and array-api-extra, compute with tensors
-through it, and gradients flow through its functions. Names, arguments and dtypes are the standard's, with int, float
-and bool arrays promoted, where methods and operators of tensors keep to one kind. There are no complex dtypes.
+through it, and gradients flow through its functions. Names, arguments and dtypes are the standard's, with arrays of
+all kinds promoted, where methods and operators of tensors keep to one kind.
 
 The namespace of a tensor creates arrays on the device of the tensor; this module itself on the CPU, ``NumPy()``.
 
@@ -35,8 +35,8 @@ _NAMES = {
         "pow real reciprocal remainder round sign signbit sin sinh sqrt square subtract tan tanh trunc"
     ),
     "burnpy.array_api.inspection": (
-        "__array_namespace_info__ bool e float32 float64 inf int16 int32 int64 int8 nan newaxis pi uint16 uint32 "
-        "uint64 uint8"
+        "__array_namespace_info__ bool complex128 complex64 e float32 float64 inf int16 int32 int64 int8 nan newaxis "
+        "pi uint16 uint32 uint64 uint8"
     ),
     "burnpy.array_api.linalg": "matmul matrix_transpose tensordot vecdot",
     "burnpy.array_api.manipulation_functions": (

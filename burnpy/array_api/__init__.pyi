@@ -92,6 +92,8 @@ from burnpy.array_api.elementwise import (
 from burnpy.array_api.inspection import (
     __array_namespace_info__,
     bool,
+    complex64,
+    complex128,
     e,
     float32,
     float64,
@@ -190,6 +192,8 @@ __all__ = [
     "can_cast",
     "ceil",
     "clip",
+    "complex64",
+    "complex128",
     "concat",
     "conj",
     "copysign",

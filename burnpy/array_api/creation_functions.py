@@ -7,11 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from burnpy.array_api.data_types import COMPLEX, array, arrays, astype, dtype_from, number_kind, standard
+from burnpy.array_api.data_types import array, arrays, astype, dtype_from, number_kind, standard
 from burnpy.array_api.updates import copied
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import DEFAULT, float32, kind_of
 from burnpy.backend.errors import ArgumentError, KindError
+from burnpy.backend.primitives import KindName
 from burnpy.tensor import creation
 from burnpy.tensor import joining_lazy as stacking
 from burnpy.tensor.joining import stack
@@ -42,7 +43,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
 
     Raises:
         ArgumentError: ``copy=False``, and the dtype or device differs or ``obj`` is not a tensor.
-        KindError: ``obj`` is complex, or no array.
+        KindError: ``obj`` is no array.
 
     >>> from burnpy import array_api as xp
     >>> xp.asarray([1, 2]).dtype, xp.asarray([1, 2.5]).dtype, xp.asarray([True]).dtype
@@ -64,9 +65,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
         values = np.asarray(obj)
     except ValueError:
         raise ArgumentError(f"array() got {describe(obj)}, whose rows differ in length") from None
-    if values.dtype.kind == "c":
-        raise KindError(f"array() got complex numbers of shape {values.shape}; {COMPLEX}")
-    if values.dtype.kind not in "biufV":
+    if values.dtype.kind not in "biufcV":
         raise KindError(f"array() got {describe(obj)}; expected an array, a number or nested sequences of numbers")
     if target is None:
         target = values.dtype if hasattr(obj, "dtype") else DEFAULT[kind_of(values.dtype)]
@@ -176,9 +175,8 @@ def linspace(
     start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Any:
     """Make a 1-d array of ``num`` evenly spaced numbers from ``start`` to ``stop``, which ``endpoint`` includes."""
-    for x in (start, stop):
-        number_kind(x)
-    target = float32 if dtype is None else dtype_from(dtype)
+    kind: KindName = "complex" if "complex" in map(number_kind, (start, stop)) else "float"
+    target = DEFAULT[kind] if dtype is None else dtype_from(dtype)
     values = np.linspace(start, stop, num, endpoint=endpoint)
     return asarray(values.astype(target), device=device)
 

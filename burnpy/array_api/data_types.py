@@ -10,9 +10,19 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from burnpy.backend.dtypes import DEFAULT, FLOATS, INTS, dtype_of, kind_of, promote_types
+from burnpy.backend.dtypes import (
+    COMPLEXES,
+    DEFAULT,
+    FLOATS,
+    INTS,
+    complex_dtype,
+    dtype_of,
+    kind_of,
+    part_dtype,
+    promote_types,
+)
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, DTypeError, KindError, MissingNameError
-from burnpy.backend.primitives import DType, KindName
+from burnpy.backend.primitives import INEXACT, DType, KindName
 from burnpy.hints.missing import meant
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.creation import full
@@ -57,18 +67,17 @@ def standard(function: F) -> F:
     return wrapper  # type: ignore[return-value]  # it has the function's signature
 
 
-KINDS: tuple[KindName, ...] = ("bool", "int", "float")
+KINDS: tuple[KindName, ...] = ("bool", "int", "float", "complex")
 """From narrow to wide."""
-NUMBERS: dict[type, KindName] = {bool: "bool", int: "int", float: "float"}
-COMPLEX = "burnpy has no complex dtype; burnpy.fft.ComplexTensor is a pair of real tensors"
+NUMBERS: dict[type, KindName] = {bool: "bool", int: "int", float: "float", complex: "complex"}
 _NAMES = {
     "bool": ("bool",),
     "signed integer": INTS[:4],
     "unsigned integer": INTS[4:],
     "integral": INTS,
     "real floating": FLOATS,
-    "complex floating": (),
-    "numeric": (*INTS, *FLOATS),
+    "complex floating": COMPLEXES,
+    "numeric": (*INTS, *FLOATS, *COMPLEXES),
 }
 """The names of the dtypes of each kind of the standard."""
 
@@ -97,18 +106,12 @@ def number_kind(x: Any) -> KindName | None:
     """Return the kind of a Python or NumPy number; None for anything else."""
     if isinstance(x, np.generic):
         x = x.item()
-    if isinstance(x, complex):
-        raise KindError(f"array() got the complex number {x}; {COMPLEX}")
     return next((kind for number, kind in NUMBERS.items() if isinstance(x, number)), None)
 
 
 def dtype_from(x: Any) -> DType:
     """Return the dtype of a tensor, or the dtype that ``x`` names."""
-    if isinstance(x, TensorBase):
-        return x.dtype
-    if "complex" in str(x):
-        raise DTypeError(f"array() got dtype {describe(x)}; {COMPLEX}")
-    return dtype_of(x)
+    return x.dtype if isinstance(x, TensorBase) else dtype_of(x)
 
 
 @standard
@@ -125,6 +128,8 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     dtypes = [dtype_from(x) for x in arrays_and_dtypes if number_kind(x) is None]
     widest: KindName = max([*numbers, *map(kind_of, dtypes)], key=KINDS.index)
     own = [dtype for dtype in dtypes if kind_of(dtype) == widest]
+    if widest == "complex":  # of the precision of floats beside
+        own += [complex_dtype(dtype) for dtype in dtypes if kind_of(dtype) == "float"]
     return reduce(promote_types, own) if own else DEFAULT[widest]
 
 
@@ -138,6 +143,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     if target == moved.dtype:
         return moved
     kind = kind_of(target)
+    if kind == "complex" and moved.kind in ("bool", "int"):
+        moved = moved.float(part_dtype(target))
     return moved.bool() if kind == "bool" else getattr(moved, kind)(target)
 
 
@@ -158,13 +165,13 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 @standard
 def finfo(type: Any, /) -> FloatInfo:
-    """Return the limits of a float dtype, or of an array's.
+    """Return the limits of a float dtype, or of an array's; of a complex one those of its parts.
 
     >>> from burnpy import array_api as xp
     >>> xp.finfo(xp.float64).eps
     2.220446049250313e-16
     """
-    dtype = dtype_of(dtype_from(type), "float")
+    dtype = dtype_of(part_dtype(dtype_from(type)), "float")
     if dtype.name == "bfloat16":
         import ml_dtypes  # pyright: ignore[reportMissingImports]  # optional; without it there is no such dtype
 
@@ -208,12 +215,15 @@ def names_of(kind: str) -> tuple[str, ...]:
 
 Kinds = tuple[KindName, ...]
 ALL: Kinds = KINDS
-NUMERIC: Kinds = ("int", "float")
+NUMERIC: Kinds = ("int", "float", "complex")
+REAL: Kinds = ("int", "float")
+FLOATING: Kinds = ("float", "complex")
 FLOAT: Kinds = ("float",)
+COMPLEX: Kinds = ("complex",)
 INTEGERS: Kinds = ("int",)
 BITS: Kinds = ("bool", "int")
 BOOL: Kinds = ("bool",)
-_KINDS_IN_WORDS = {"bool": "boolean", "int": "integer", "float": "real floating-point"}
+_KINDS_IN_WORDS = {"bool": "boolean", "int": "integer", "float": "real floating-point", "complex": "complex"}
 """The kinds as the standard calls them."""
 
 
@@ -246,7 +256,7 @@ def arrays(*xs: Any, kinds: Kinds = ALL) -> list[Any]:
         raise _wrong_kind(kinds, *tensors)
     device = placed(*tensors)
     cls: Any = TensorBase.kinds[kind_of(dtype)]
-    convert = {"bool": bool, "int": int, "float": float}[kind_of(dtype)]
+    convert = {kind: number for number, kind in NUMBERS.items()}[kind_of(dtype)]
     return [
         astype(raised(x, device), dtype) if isinstance(x, TensorBase) else full(cls, (), convert(x), dtype, device)
         for x in xs
@@ -260,8 +270,8 @@ def _alike(tensors: list[TensorBase[Any]]) -> bool:
 
 def placed(*tensors: TensorBase[Any]) -> Any:
     """Return the device of several tensors; a level, if some are constants beneath it."""
-    floats = [x.device for x in tensors if x.kind == "float"]
-    return common_device("array", floats, [x.device for x in tensors if x.kind != "float"])
+    floats = [x.device for x in tensors if x.kind in INEXACT]
+    return common_device("array", floats, [x.device for x in tensors if x.kind not in INEXACT])
 
 
 def _wrong_kind(kinds: Kinds, *tensors: TensorBase[Any]) -> KindError:
@@ -270,7 +280,6 @@ def _wrong_kind(kinds: Kinds, *tensors: TensorBase[Any]) -> KindError:
     return KindError(f"array() takes arrays of {expected} dtype, got {got}; convert with astype(x, dtype)")
 
 
-_OF_COMPLEX = ("complex64", "complex128", "eig", "eigvals")
 _STANDARD_NAMES = {
     "absolute": "abs",
     "amax": "max",
@@ -321,8 +330,6 @@ def missing_from(package: str) -> Callable[[str], NoReturn]:
 
 
 def _message(package: str, name: str) -> str:
-    if name in _OF_COMPLEX:
-        return f"{package} has no {name}: {COMPLEX}"
     module: Any = import_module(package)
     message = f"{package} has no {name}, which is not in the array API standard"
     if name in _STANDARD_NAMES:

@@ -13,17 +13,19 @@ from burnpy.array_api.data_types import (
     BOOL,
     COMPLEX,
     FLOAT,
+    FLOATING,
     INTEGERS,
     NUMERIC,
+    REAL,
     Kinds,
     array,
     arrays,
     standard,
 )
 from burnpy.backend.dtypes import bool_
-from burnpy.backend.errors import KindError
+from burnpy.tensor.complex_parts import complex as join
 from burnpy.tensor.tensor import BoolTensor
-from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.tensor.tensor_base import TensorBase
 
 A = TypeVar("A", bound=TensorBase[Any])
 
@@ -60,11 +62,12 @@ class Comparison(Protocol):
         ...
 
 
-def unary(name: str, kinds: Kinds, method: str | None = None) -> Any:
-    """Make a function of one array."""
+def unary(name: str, kinds: Kinds, method: str | None = None, *, of_complex: str | None = None) -> Any:
+    """Make a function of one array; ``of_complex`` is the method of complex tensors if it is another."""
 
     def function(x: Any, /) -> Any:
-        return getattr(array(x, kinds), method or name)()
+        own = of_complex if array(x, kinds).kind == "complex" else None
+        return getattr(x, own or method or name)()
 
     return _named(function, name, method or name, kinds)
 
@@ -85,30 +88,30 @@ def _named(function: Any, name: str, method: str, kinds: Kinds) -> Any:
     return standard(function)
 
 
-acos: Unary = unary("acos", FLOAT)
-acosh: Unary = unary("acosh", FLOAT)
-asin: Unary = unary("asin", FLOAT)
-asinh: Unary = unary("asinh", FLOAT)
-atan: Unary = unary("atan", FLOAT)
-atanh: Unary = unary("atanh", FLOAT)
-cos: Unary = unary("cos", FLOAT)
-cosh: Unary = unary("cosh", FLOAT)
-exp: Unary = unary("exp", FLOAT)
-expm1: Unary = unary("expm1", FLOAT)
-log: Unary = unary("log", FLOAT)
-log1p: Unary = unary("log1p", FLOAT)
-log2: Unary = unary("log2", FLOAT)
-log10: Unary = unary("log10", FLOAT)
-reciprocal: Unary = unary("reciprocal", FLOAT)
-sin: Unary = unary("sin", FLOAT)
-sinh: Unary = unary("sinh", FLOAT)
-sqrt: Unary = unary("sqrt", FLOAT)
-tan: Unary = unary("tan", FLOAT)
-tanh: Unary = unary("tanh", FLOAT)
+acos: Unary = unary("acos", FLOATING)
+acosh: Unary = unary("acosh", FLOATING)
+asin: Unary = unary("asin", FLOATING)
+asinh: Unary = unary("asinh", FLOATING)
+atan: Unary = unary("atan", FLOATING)
+atanh: Unary = unary("atanh", FLOATING)
+cos: Unary = unary("cos", FLOATING)
+cosh: Unary = unary("cosh", FLOATING)
+exp: Unary = unary("exp", FLOATING)
+expm1: Unary = unary("expm1", FLOATING)
+log: Unary = unary("log", FLOATING)
+log1p: Unary = unary("log1p", FLOATING)
+log2: Unary = unary("log2", FLOATING)
+log10: Unary = unary("log10", FLOATING)
+reciprocal: Unary = unary("reciprocal", FLOATING)
+sin: Unary = unary("sin", FLOATING)
+sinh: Unary = unary("sinh", FLOATING)
+sqrt: Unary = unary("sqrt", FLOATING)
+tan: Unary = unary("tan", FLOATING)
+tanh: Unary = unary("tanh", FLOATING)
 abs: Unary = unary("abs", NUMERIC)
 negative: Unary = unary("negative", NUMERIC, "neg")
 positive: Unary = unary("positive", NUMERIC, "__pos__")
-sign: Unary = unary("sign", NUMERIC)
+sign: Unary = unary("sign", NUMERIC, of_complex="sgn")
 square: Unary = unary("square", NUMERIC)
 bitwise_invert: Unary = unary("bitwise_invert", BITS, "bitwise_not")
 
@@ -117,17 +120,17 @@ logical_not: Predicate = unary("logical_not", BOOL)
 
 atan2: Binary = binary("atan2", FLOAT)
 copysign: Binary = binary("copysign", FLOAT)
-divide: Binary = binary("divide", FLOAT, "div")
+divide: Binary = binary("divide", FLOATING, "div")
 hypot: Binary = binary("hypot", FLOAT)
 logaddexp: Binary = binary("logaddexp", FLOAT)
 nextafter: Binary = binary("nextafter", FLOAT)
 add: Binary = binary("add", NUMERIC)
-floor_divide: Binary = binary("floor_divide", NUMERIC)
-maximum: Binary = binary("maximum", NUMERIC)
-minimum: Binary = binary("minimum", NUMERIC)
+floor_divide: Binary = binary("floor_divide", REAL)
+maximum: Binary = binary("maximum", REAL)
+minimum: Binary = binary("minimum", REAL)
 multiply: Binary = binary("multiply", NUMERIC, "mul")
 pow: Binary = binary("pow", NUMERIC)
-remainder: Binary = binary("remainder", NUMERIC)
+remainder: Binary = binary("remainder", REAL)
 subtract: Binary = binary("subtract", NUMERIC, "sub")
 bitwise_left_shift: Binary = binary("bitwise_left_shift", INTEGERS)
 bitwise_right_shift: Binary = binary("bitwise_right_shift", INTEGERS)
@@ -137,10 +140,10 @@ bitwise_xor: Binary = binary("bitwise_xor", BITS)
 
 equal: Comparison = binary("equal", ALL, "eq")
 not_equal: Comparison = binary("not_equal", ALL, "ne")
-greater: Comparison = binary("greater", NUMERIC, "gt")
-greater_equal: Comparison = binary("greater_equal", NUMERIC, "ge")
-less: Comparison = binary("less", NUMERIC, "lt")
-less_equal: Comparison = binary("less_equal", NUMERIC, "le")
+greater: Comparison = binary("greater", REAL, "gt")
+greater_equal: Comparison = binary("greater_equal", REAL, "ge")
+less: Comparison = binary("less", REAL, "lt")
+less_equal: Comparison = binary("less_equal", REAL, "le")
 
 
 def _logical(name: str) -> Any:
@@ -162,9 +165,9 @@ def _rounding(name: str) -> Any:
     """Make a function that rounds floats; ints are whole already."""
 
     def function(x: Any, /) -> Any:
-        return x if array(x, NUMERIC).kind == "int" else getattr(x, name)()
+        return x if array(x, REAL).kind == "int" else getattr(x, name)()
 
-    return _named(function, name, name, NUMERIC)
+    return _named(function, name, name, REAL)
 
 
 def _of_floats(name: str, of_int: bool) -> Any:
@@ -172,14 +175,13 @@ def _of_floats(name: str, of_int: bool) -> Any:
 
     def function(x: Any, /) -> Any:
         x = array(x, NUMERIC)
-        return getattr(x, name)() if x.kind == "float" else x._bool(x._backend.full(x.shape, of_int, bool_))
+        return getattr(x, name)() if x.kind in FLOATING else x._bool(x._backend.full(x.shape, of_int, bool_))
 
     return _named(function, name, name, NUMERIC)
 
 
 ceil: Unary = _rounding("ceil")
 floor: Unary = _rounding("floor")
-round: Unary = _rounding("round")
 trunc: Unary = _rounding("trunc")
 
 isfinite: Predicate = _of_floats("isfinite", True)
@@ -188,32 +190,38 @@ isnan: Predicate = _of_floats("isnan", False)
 
 
 @standard
+def round(x: Any, /) -> Any:
+    """Round to the nearest whole number, halves to even ones; both parts of complex numbers."""
+    if array(x, NUMERIC).kind == "complex":
+        return join(x.real.round(), x.imag.round())
+    return x if x.kind == "int" else x.round()
+
+
+@standard
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
     """Limit the elements to a range; the bounds are numbers or arrays, and one or both may be None."""
     bounds = {name: bound for name, bound in (("min", min), ("max", max)) if bound is not None}
-    first, *others = arrays(array(x, NUMERIC), *bounds.values(), kinds=NUMERIC)
+    first, *others = arrays(array(x, REAL), *bounds.values(), kinds=REAL)
     return first.clamp(**dict(zip(bounds, others, strict=True))) if bounds else first
 
 
 @standard
 def real(x: Any, /) -> Any:
-    """Return the real part of a complex tensor; a real array itself."""
-    return x.real if hasattr(x, "imag") else array(x, NUMERIC)
+    """Return the real part of a complex array; a real array itself."""
+    return x.real if array(x, NUMERIC).kind == "complex" else x
 
 
 @standard
 def conj(x: Any, /) -> Any:
-    """Return the complex conjugate of a complex tensor; a real array itself."""
-    return x.conj() if hasattr(x, "imag") else array(x, NUMERIC)
+    """Return the complex conjugate of a complex array; a real array itself."""
+    return x.conj() if array(x, NUMERIC).kind == "complex" else x
 
 
 @standard
 def imag(x: Any, /) -> Any:
-    """Return the imaginary part of a `burnpy.fft.ComplexTensor`; real arrays have none.
+    """Return the imaginary part of a complex array; real arrays have none.
 
     Raises:
         KindError: the array is real.
     """
-    if not hasattr(x, "imag"):
-        raise KindError(f"array() takes a complex array, got {describe(x)}; {COMPLEX}")
-    return x.imag
+    return array(x, COMPLEX).imag

@@ -1,8 +1,4 @@
-"""The extension ``fft`` of the namespace: functions of `burnpy.fft` with the standard's names and arguments.
-
-burnpy has no complex dtype. Spectra are `burnpy.fft.ComplexTensor`, pairs of real tensors, which ``abs``, ``real`` and
-``imag`` of tensors and the functions here understand, and which other functions of the namespace refuse.
-"""
+"""The extension ``fft`` of the namespace: functions of `burnpy.fft` with the standard's names and arguments."""
 
 from __future__ import annotations
 
@@ -70,7 +66,7 @@ def _transform_n(name: str) -> Any:
 
 def _named(function: Any, name: str) -> Any:
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Compute `burnpy.fft.{name}`; spectra are `burnpy.fft.ComplexTensor`."
+    function.__doc__ = f"Compute `burnpy.fft.{name}`."
     return standard(function)
 
 

@@ -11,6 +11,8 @@ from burnpy.backend.dtypes import (
     DEFAULT,
     HALVES,
     bool_,
+    complex64,
+    complex128,
     dtype_of,
     float32,
     float64,
@@ -28,6 +30,8 @@ from burnpy.tensor.dims import MOST_DIMS
 
 __all__ = [
     "bool",
+    "complex64",
+    "complex128",
     "e",
     "float32",
     "float64",
@@ -76,8 +80,9 @@ class Info:
         return (self._device,)
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        """Return the default dtypes; there is none for complex numbers."""
-        return {"real floating": DEFAULT["float"], "integral": DEFAULT["int"], "indexing": DEFAULT["int"]}
+        """Return the default dtypes."""
+        kinds = {"real floating": "float", "complex floating": "complex", "integral": "int", "indexing": "int"}
+        return {name: DEFAULT[kind] for name, kind in kinds.items()}
 
     @standard
     def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import burnpy.linalg as linalg
-from burnpy.array_api.data_types import FLOAT, NUMERIC, array, arrays, missing_from, standard
+from burnpy.array_api.data_types import FLOATING, NUMERIC, array, arrays, missing_from, standard
 from burnpy.array_api.manipulation_functions import Axes, broadcast_shapes
 from burnpy.array_api.statistical_functions import sum as total
 from burnpy.backend.errors import ShapeError
@@ -19,7 +19,9 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "inv",
     "matmul",
@@ -63,7 +65,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[
 
 @standard
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """Return the sum of products along an axis; the other axes broadcast."""
+    """Return the sum of products along an axis, of conjugates of complex ``x1``; the other axes broadcast."""
     first, second = arrays(array(x1), array(x2), kinds=NUMERIC)
     if not -min(first.ndim, second.ndim) <= axis < 0 or first.shape[axis] != second.shape[axis]:
         raise ShapeError(
@@ -71,6 +73,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
             "expected a negative axis, of the same size in both"
         )
     first, second = first.movedim(axis, -1), second.movedim(axis, -1)
+    if first.kind == "complex":
+        first = first.conj()
     return (first.unsqueeze(-2) @ second.unsqueeze(-1)).squeeze((-2, -1))
 
 
@@ -86,7 +90,7 @@ def _of_matrices(name: str) -> Any:
     """Make a function of matrices from the one of `burnpy.linalg`."""
 
     def function(x: Any, /) -> Any:
-        return getattr(linalg, name)(array(x, FLOAT))
+        return getattr(linalg, name)(array(x, FLOATING))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Compute `burnpy.linalg.{name}` of a matrix or a batch of them."
@@ -94,7 +98,9 @@ def _of_matrices(name: str) -> Any:
 
 
 det: OfMatrices = _of_matrices("det")
+eig: OfMatrices = _of_matrices("eig")
 eigh: OfMatrices = _of_matrices("eigh")
+eigvals: OfMatrices = _of_matrices("eigvals")
 eigvalsh: OfMatrices = _of_matrices("eigvalsh")
 inv: OfMatrices = _of_matrices("inv")
 slogdet: OfMatrices = _of_matrices("slogdet")
@@ -104,7 +110,7 @@ svdvals: OfMatrices = _of_matrices("svdvals")
 @standard
 def cholesky(x: Any, /, *, upper: bool = False) -> Any:
     """Return the Cholesky factors of positive definite matrices."""
-    return linalg.cholesky(array(x, FLOAT), upper=upper)
+    return linalg.cholesky(array(x, FLOATING), upper=upper)
 
 
 @standard
@@ -129,19 +135,19 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
 @standard
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """Return the norms of the matrices of the last two axes."""
-    return linalg.matrix_norm(array(x, FLOAT), "fro" if ord is None else ord, keepdim=keepdims)
+    return linalg.matrix_norm(array(x, FLOATING), "fro" if ord is None else ord, keepdim=keepdims)
 
 
 @standard
 def matrix_power(x: Any, n: int, /) -> Any:
     """Return powers of square matrices; for negative n, of their inverses."""
-    return linalg.matrix_power(array(x, FLOAT), n)
+    return linalg.matrix_power(array(x, FLOATING), n)
 
 
 @standard
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
     """Count the singular values above ``rtol`` times the largest."""
-    return linalg.matrix_rank(array(x, FLOAT), rtol=rtol)
+    return linalg.matrix_rank(array(x, FLOATING), rtol=rtol)
 
 
 @standard
@@ -157,7 +163,7 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Any:
 
     ``rtol`` is a number, or an array with one for each matrix.
     """
-    x = array(x, FLOAT)
+    x = array(x, FLOATING)
     if not isinstance(rtol, TensorBase):
         return linalg.pinv(x, rtol=rtol)
     batch = broadcast_shapes(x.shape[:-2], rtol.shape)
@@ -172,13 +178,13 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Any:
 @standard
 def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Any:
     """Return the factors Q and R."""
-    return linalg.qr(array(x, FLOAT), mode)
+    return linalg.qr(array(x, FLOATING), mode)
 
 
 @standard
 def solve(x1: Any, x2: Any, /) -> Any:
     """Solve the linear equations x1 x = x2; a 1-d ``x2`` is one vector, any other a batch of matrices."""
-    first, second = arrays(array(x1), array(x2), kinds=FLOAT)
+    first, second = arrays(array(x1), array(x2), kinds=FLOATING)
     if second.ndim == 1 or first.ndim < 2:
         return linalg.solve(first, second.unsqueeze(-1)).squeeze(-1)
     batch = max(first.ndim, second.ndim)
@@ -189,7 +195,7 @@ def solve(x1: Any, x2: Any, /) -> Any:
 @standard
 def svd(x: Any, /, *, full_matrices: bool = True) -> Any:
     """Return the singular value decomposition: U, S and Vh."""
-    return linalg.svd(array(x, FLOAT), full_matrices)
+    return linalg.svd(array(x, FLOATING), full_matrices)
 
 
 @standard
@@ -201,7 +207,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 @standard
 def vector_norm(x: Any, /, *, axis: Axes | None = None, keepdims: bool = False, ord: float = 2) -> Any:
     """Return the norm (Σ |x|ᵖ)^(1/p) with p = ``ord`` over all elements or some axes."""
-    return linalg.vector_norm(array(x, FLOAT), ord, axis, keepdims)
+    return linalg.vector_norm(array(x, FLOATING), ord, axis, keepdims)
 
 
 if not TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from burnpy.array_api.data_types import ALL, NUMERIC, array, arrays, standard
+from burnpy.array_api.data_types import ALL, REAL, array, arrays, standard
 from burnpy.array_api.manipulation_functions import Axes
 from burnpy.backend.errors import ShapeError
+from burnpy.tensor.complex_parts import complex as join
 from burnpy.tensor.joining import where as chosen
 from burnpy.tensor.ordering import searchsorted as positions
 
@@ -37,13 +38,13 @@ class UniqueInverse(NamedTuple):
 @standard
 def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
     """Return the index of the first largest element, of all or along an axis."""
-    return array(x, NUMERIC).argmax(axis, keepdims)
+    return array(x, REAL).argmax(axis, keepdims)
 
 
 @standard
 def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
     """Return the index of the first smallest element, of all or along an axis."""
-    return array(x, NUMERIC).argmin(axis, keepdims)
+    return array(x, REAL).argmin(axis, keepdims)
 
 
 @standard
@@ -63,7 +64,7 @@ def nonzero(x: Any, /) -> tuple[Any, ...]:
 @standard
 def searchsorted(x1: Any, x2: Any, /, *, side: Literal["left", "right"] = "left", sorter: Any = None) -> Any:
     """Return the indices at which the elements of ``x2`` keep the 1-d ``x1`` sorted."""
-    sequence, values = arrays(x1, x2, kinds=NUMERIC)
+    sequence, values = arrays(x1, x2, kinds=REAL)
     return positions(sequence, values, side=side, sorter=sorter)
 
 
@@ -81,19 +82,19 @@ def where(condition: Any, x1: Any = None, x2: Any = None, /) -> Any:
 @standard
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """Sort along an axis; the order of equal elements is always kept."""
-    return array(x, NUMERIC).sort(axis, descending).values
+    return array(x, REAL).sort(axis, descending).values
 
 
 @standard
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """Return the indices that sort along an axis; the order of equal elements is always kept."""
-    return array(x, NUMERIC).argsort(axis, descending)
+    return array(x, REAL).argsort(axis, descending)
 
 
 @standard
 def unique_all(x: Any, /) -> UniqueAll:
     """Return the different elements in ascending order, where each is first, where it is in them, and its count."""
-    values, inverse, counts = array(x).unique(return_inverse=True, return_counts=True)
+    values, inverse, counts = _unique(x)
     first = inverse.reshape(-1).argsort()[counts.cumsum(0) - counts]
     return UniqueAll(values, first, inverse, counts)
 
@@ -101,19 +102,32 @@ def unique_all(x: Any, /) -> UniqueAll:
 @standard
 def unique_counts(x: Any, /) -> UniqueCounts:
     """Return the different elements in ascending order, and how often each occurs."""
-    return UniqueCounts(*array(x).unique(return_counts=True))
+    values, _, counts = _unique(x)
+    return UniqueCounts(values, counts)
 
 
 @standard
 def unique_inverse(x: Any, /) -> UniqueInverse:
     """Return the different elements in ascending order, and the index in them of each element."""
-    return UniqueInverse(*array(x).unique(return_inverse=True))
+    return UniqueInverse(*_unique(x)[:2])
 
 
 @standard
 def unique_values(x: Any, /) -> Any:
     """Return the different elements in ascending order."""
-    return array(x).unique()
+    return _unique(x)[0] if array(x).kind == "complex" else x.unique()
+
+
+def _unique(x: Any) -> tuple[Any, Any, Any]:
+    """Return the different elements in ascending order, of complex numbers by real and then by imaginary part, where
+    each element is in them, and their counts.
+    """
+    if array(x).kind != "complex":
+        return x.unique(return_inverse=True, return_counts=True)  # type: ignore[no-any-return]  # three tensors
+    (re, row), (im, column) = [part.unique(return_inverse=True) for part in (x.real, x.imag)]
+    width = max(im.numel(), 1)
+    places, inverse, counts = (row * width + column).unique(return_inverse=True, return_counts=True)
+    return join(re[places // width], im[places % width]), inverse, counts
 
 
 @standard

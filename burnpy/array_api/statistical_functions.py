@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from burnpy.array_api.data_types import FLOAT, NUMERIC, array, arrays, astype, dtype_from, standard
+from burnpy.array_api.data_types import FLOATING, NUMERIC, REAL, array, arrays, astype, dtype_from, standard
 from burnpy.array_api.manipulation_functions import Axes
 from burnpy.backend.dtypes import int64, uint64
 from burnpy.backend.errors import ArgumentError
@@ -26,31 +26,31 @@ def any(x: Any, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
 @standard
 def max(x: Any, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
     """Return the largest element; NaN if there is one."""
-    return array(x, NUMERIC).amax(axis, keepdims)
+    return array(x, REAL).amax(axis, keepdims)
 
 
 @standard
 def min(x: Any, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
     """Return the smallest element; NaN if there is one."""
-    return array(x, NUMERIC).amin(axis, keepdims)
+    return array(x, REAL).amin(axis, keepdims)
 
 
 @standard
 def mean(x: Any, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
-    """Return the mean of floats."""
-    return array(x, FLOAT).mean(axis, keepdims)
+    """Return the mean."""
+    return array(x, FLOATING).mean(axis, keepdims)
 
 
 @standard
 def var(x: Any, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """Return the variance of floats: the squared differences to the mean are divided by n - correction."""
-    return array(x, FLOAT).var(axis, keepdims, correction=correction)
+    """Return the variance: the squared differences to the mean are divided by n - correction."""
+    return array(x, FLOATING).var(axis, keepdims, correction=correction)
 
 
 @standard
 def std(x: Any, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """Return the standard deviation of floats, the root of `var`."""
-    return array(x, FLOAT).std(axis, keepdims, correction=correction)
+    """Return the standard deviation, the root of `var`."""
+    return array(x, FLOATING).std(axis, keepdims, correction=correction)
 
 
 @standard
@@ -95,7 +95,7 @@ def _widened(x: Any, dtype: Any) -> Any:
     x = array(x, NUMERIC)
     if dtype is not None:
         return astype(x, dtype_from(dtype))
-    return x if x.kind == "float" else astype(x, uint64 if x.dtype.kind == "u" else int64)
+    return x if x.kind in FLOATING else astype(x, uint64 if x.dtype.kind == "u" else int64)
 
 
 def _cumulative(method: str, initial: int, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Any:

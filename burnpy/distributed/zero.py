@@ -23,7 +23,7 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import beneath_levels, plain_device
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import new_tensor
+from burnpy.tensor.tensor_base import tensor_of
 from burnpy.typevars import B, M
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class ZeroRedundancy(Optimizer):
         values: dict[str, Tensor[Any]] = {}
         for param, flat in zip(params, flats, strict=True):
             array = flat[: _nbytes(param)].view(np.dtype(param.dtype)).reshape(param.shape)
-            values[param.id] = new_tensor(Tensor, device, device.adopt_numpy(array))
+            values[param.id] = tensor_of(device, device.adopt_numpy(array))
         return model.with_values(values)
 
     def state(self) -> dict[str, ParamState]:

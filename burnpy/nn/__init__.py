@@ -64,7 +64,7 @@ _NAMES = {
     "burnpy.nn.module": "Module Stateless rebound",
     "burnpy.nn.transform": "Where",
     "burnpy.nn.module_state": "Entry State StateReport",
-    "burnpy.nn.param": "BoolBuffer Buffer IntBuffer Param",
+    "burnpy.nn.param": "BoolBuffer Buffer ComplexBuffer ComplexParam IntBuffer Param",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 

@@ -95,7 +95,7 @@ from burnpy.nn.layers.unfold import Fold, Unfold
 from burnpy.nn.layers.unpooling import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.module_state import Entry, State, StateReport
-from burnpy.nn.param import BoolBuffer, Buffer, IntBuffer, Param
+from burnpy.nn.param import BoolBuffer, Buffer, ComplexBuffer, ComplexParam, IntBuffer, Param
 from burnpy.nn.transform import Where
 
 __all__ = [
@@ -119,6 +119,8 @@ __all__ = [
     "Celu",
     "ChannelShuffle",
     "CircularPad",
+    "ComplexBuffer",
+    "ComplexParam",
     "ConstantPad",
     "Conv1d",
     "Conv2d",

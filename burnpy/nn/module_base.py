@@ -15,6 +15,7 @@ import numpy as np
 
 from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import DeviceError, ImmutableError, KindError, ModuleError, a
+from burnpy.backend.primitives import INEXACT
 from burnpy.nn.module_errors import call_error, missing_attribute, refuse_call, signature_of
 from burnpy.nn.module_tree import (
     FrozenDict,
@@ -27,7 +28,7 @@ from burnpy.nn.module_tree import (
     variables_in,
     walk,
 )
-from burnpy.nn.param import Param, Variable
+from burnpy.nn.param import Param, Variable, holder_of
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.levels import in_training_mode
 from burnpy.tensor.tensor_base import TensorBase
@@ -130,16 +131,11 @@ def _read_only(value: Any, name: str, path: str) -> tuple[Any, bool]:
 
 
 def _refuse_tensor(value: TensorBase[Any], name: str, path: str) -> NoReturn:
-    if value.kind == "complex":
-        raise ModuleError(
-            f"{name}.{path} is a bare {type(value).__name__} of shape {value.shape}; hold its parts, z.real and "
-            "z.imag, in two parameters or buffers, and compute with burnpy.complex(self.re.value, self.im.value)"
-        )
-    buffer = {"float": "Buffer", "int": "IntBuffer", "bool": "BoolBuffer"}[value.kind]
+    buffer, param = holder_of(value.kind, False), holder_of(value.kind, True)
     field = path.rpartition(".")[2]
     learned = (
-        f"Param({field if field.isidentifier() else '...'}) for a tensor that it learns, "
-        if value.kind == "float"
+        f"{param}({field if field.isidentifier() else '...'}) for a tensor that it learns, "
+        if value.kind in INEXACT
         else ""
     )
     raise ModuleError(

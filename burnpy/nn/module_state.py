@@ -14,6 +14,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.errors import DTypeError, KindError, ModuleError, StateError, a
+from burnpy.backend.primitives import INEXACT
 from burnpy.func.pytree import Handler, register_tree, register_whole
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_tree import Rebuild, Recipe, walk
@@ -223,7 +224,7 @@ def _outside(value: Any, dtype: DType) -> str:
 def _tensor(value: Any, variable: Variable[Any]) -> Any:
     """Convert a value to a tensor on the device and in the dtype of a variable."""
     if isinstance(value, TensorBase):
-        source: Any = constant(value) if value.kind == "float" else value
+        source: Any = constant(value) if value.kind in INEXACT else value
         return transfer(source, variable.device).to_dtype(variable.dtype)
     array: NDArray[Any] = value
     if array.dtype != variable.dtype:

@@ -1,4 +1,4 @@
-"""The tensors of a module: `Param` for learned ones, `Buffer`, `IntBuffer` and `BoolBuffer` for the others."""
+"""The tensors of a module: `Param` and `ComplexParam` for learned ones, `Buffer` and its kin for the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
-from burnpy.backend.primitives import KindName
+from burnpy.backend.primitives import INEXACT, KindName
 from burnpy.nn.module_errors import missing_attribute
 from burnpy.tensor.call_errors import inherit_methods
 from burnpy.tensor.levels import constant, levels_between, transfer
@@ -18,7 +18,7 @@ from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import DType, Shape
-    from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+    from burnpy.tensor.tensor import BoolTensor, ComplexTensor, IntTensor, Tensor
 
 _set = object.__setattr__
 
@@ -58,15 +58,10 @@ class Variable(Subscriptable, Generic[B]):
         argument: object = value
         if not isinstance(argument, TensorBase) or argument.kind != self.kind:
             owner = TensorBase.kinds[self.kind].__name__
-            if isinstance(argument, TensorBase) and argument.kind == "complex":
-                raise KindError(
-                    f"{type(self).__name__}() holds one {owner}, got {_shown(argument)}; hold its parts z.real and "
-                    "z.imag in two of them, and compute with burnpy.complex(self.re.value, self.im.value)"
-                )
-            raise KindError(
-                f"{type(self).__name__}() holds one {owner}, got {_shown(argument)}; "
-                f"make one first, as with {owner}.from_data(values, device=device)"
-            )
+            hint = f"make one first, as with {owner}.from_data(values, device=device)"
+            if isinstance(argument, TensorBase):
+                hint = f"write {holder_of(argument.kind, self._learned)}(...)"
+            raise KindError(f"{type(self).__name__}() holds one {owner}, got {_shown(argument)}; {hint}")
         _set(self, "_frozen", bool(frozen))
         _set(self, "_id", new_id() if id is None else id)
         _set(self, "_value", self._admitted(value))
@@ -233,6 +228,35 @@ class Param(Variable[B]):
 
 
 @inherit_methods
+class ComplexParam(Param[B]):
+    """A learned tensor of complex numbers. Otherwise like `Param`.
+
+    Optimizers update it as a pair of floats, of one dimension more, and so do `burnpy.optim.clip_by_value` and loss
+    scaling; norms are those of the magnitudes.
+
+    Raises:
+        KindError: ``value`` is not a `ComplexTensor`.
+
+    >>> from burnpy import ComplexTensor
+    >>> ComplexParam(ComplexTensor[Autodiff[NumPy]].from_data([1 + 2j]))
+    ComplexParam(shape=(1,), dtype=complex64, device=Autodiff[NumPy])
+    """
+
+    __slots__ = ()
+
+    kind: ClassVar[KindName] = "complex"
+
+    if TYPE_CHECKING:
+
+        def __init__(self, value: ComplexTensor[B], *, frozen: bool = False, id: str | None = None) -> None: ...
+
+        @property
+        def value(self) -> ComplexTensor[B]:  # type: ignore[override]  # every parameter of a model is a `Param`
+            """The tensor: a leaf on a device that differentiates, unless the parameter is frozen."""
+            ...
+
+
+@inherit_methods
 class Buffer(Variable[B]):
     """A float tensor of a module that is not learned: moved, saved and loaded with the module, without a gradient.
 
@@ -245,7 +269,7 @@ class Buffer(Variable[B]):
         id: the id of a buffer to restore; a new one by default.
 
     Raises:
-        KindError: ``value`` is not a float `Tensor`; use `IntBuffer` for ints, `BoolBuffer` for bools.
+        KindError: ``value`` is not a float `Tensor`; use `ComplexBuffer`, `IntBuffer` or `BoolBuffer` for others.
         NotTrackedError: ``value`` is tracked.
 
     >>> Buffer(Tensor[NumPy].zeros((3,))).value.tolist()
@@ -270,6 +294,24 @@ class Buffer(Variable[B]):
                 "gradient; give it value.detach(), or make it a Param"
             )
         return value
+
+
+@inherit_methods
+class ComplexBuffer(Buffer[B]):
+    """A buffer of complex numbers, such as a spectrum. Otherwise like `Buffer`."""
+
+    __slots__ = ()
+
+    kind: ClassVar[KindName] = "complex"
+
+    if TYPE_CHECKING:
+
+        def __init__(self, value: ComplexTensor[B], *, frozen: bool = False, id: str | None = None) -> None: ...
+
+        @property
+        def value(self) -> ComplexTensor[B]:  # type: ignore[override]  # it has what `Buffer` has otherwise
+            """The tensor, untracked."""
+            ...
 
 
 @inherit_methods
@@ -306,6 +348,13 @@ class BoolBuffer(Variable[B]):
         def value(self) -> BoolTensor[B]:
             """The tensor."""
             ...
+
+
+def holder_of(kind: KindName, learned: bool) -> str:
+    """Return the name of the class of variables that hold tensors of a kind; ints and bools are not learned."""
+    if learned and kind in INEXACT:
+        return "Param" if kind == "float" else "ComplexParam"
+    return {"float": "Buffer", "complex": "ComplexBuffer", "int": "IntBuffer", "bool": "BoolBuffer"}[kind]
 
 
 def _restored(cls: type[Variable[Any]], value: Any, frozen: bool, id: str) -> Variable[Any]:

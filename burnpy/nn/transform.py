@@ -12,8 +12,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from burnpy.backend.devices import device_of
-from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.dtypes import complex_dtype, dtype_of
 from burnpy.backend.errors import ArgumentError, DeviceError, ModuleError, ShapeError, a
+from burnpy.backend.primitives import INEXACT
 from burnpy.nn.module_base import ModuleBase, check_variables, read_only_fields
 from burnpy.nn.module_tree import (
     FrozenDict,
@@ -230,8 +231,9 @@ class Transforms(ModuleBase[B]):
             if not isinstance(variable, Param) or id(variable) not in selected_ids:
                 return variable
             result: object = f(constant(variable.value))
-            if not isinstance(result, TensorBase) or result.kind != "float":
-                raise ArgumentError(f"map() of {path} wants a Tensor from its function, which returned {result!r:.80}")
+            if not isinstance(result, TensorBase) or result.kind != variable.kind:
+                wanted = a(type(variable.value).__name__)
+                raise ArgumentError(f"map() of {path} wants {wanted} from its function, which returned {result!r:.80}")
             if result.device is not variable.device:
                 raise DeviceError(f"map() got a tensor on {result.device} for {path}, which is on {variable.device}")
             if result.shape != variable.shape:
@@ -246,17 +248,18 @@ class Transforms(ModuleBase[B]):
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the module with its parameters and float buffers in another dtype, as new leaves.
 
+        Complex ones get the complex dtype whose parts have the dtype, complex64 for 16 bits.
+
         Raises:
             DTypeError: ``dtype`` is not a float dtype.
         """
         target = dtype_of(dtype, "float")
 
         def cast(path: str, variable: Variable[Any]) -> Variable[Any]:
-            return (
-                variable
-                if variable.kind != "float"
-                else variable._with_value(constant(variable._value).to_dtype(target))
-            )
+            if variable.kind not in INEXACT:
+                return variable
+            own = target if variable.kind == "float" else complex_dtype(target)
+            return variable._with_value(constant(variable._value).to_dtype(own))
 
         return self._rebuilt(cast)
 
@@ -373,7 +376,7 @@ class Transforms(ModuleBase[B]):
                     f"for {path}, which is of shape {variable.shape} and dtype {variable.dtype}"
                 )
             if value._device is inner:
-                lifted = device.lift(new) if variable.kind == "float" else new
+                lifted = device.lift(new) if variable.kind in INEXACT else new
                 renewed[variable._id] = variable._with_primitive(device, lifted)
             else:
                 renewed[variable._id] = variable._with_value(transfer(constant(value), device))
@@ -411,7 +414,7 @@ class Transforms(ModuleBase[B]):
 
         def lowered(path: str, variable: Variable[Any]) -> Variable[Any]:
             value = variable._value
-            primitive = device.lower(value._primitive) if variable.kind == "float" else value._primitive
+            primitive = device.lower(value._primitive) if variable.kind in INEXACT else value._primitive
             return variable._unchecked(new_tensor(type(value), inner, primitive))
 
         return self._rebuilt(lowered)

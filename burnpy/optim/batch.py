@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 class Pending(NamedTuple):
     """A parameter to update. The primitives are on the device beneath all levels of differentiation.
 
+    Complex numbers are pairs of floats, of one dimension more.
+
     It has no reference to the state, so that old states are freed one by one while a step makes new ones.
     """
 

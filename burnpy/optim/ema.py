@@ -11,8 +11,8 @@ from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
 from burnpy.func.pytree import register_tree
 from burnpy.nn.module_base import ModuleBase
 from burnpy.tensor.levels import plain_device, transfer
-from burnpy.tensor.tensor import IntTensor, Tensor
-from burnpy.tensor.tensor_base import new_tensor
+from burnpy.tensor.tensor import IntTensor
+from burnpy.tensor.tensor_base import new_tensor, tensor_of
 from burnpy.typevars import M
 
 
@@ -84,7 +84,7 @@ class Ema(Generic[M]):
         before = [transfer(known[ident].detach(), device)._primitive for ident in added]
         after = [transfer(value.detach(), device)._primitive for value in added.values()]
         averages = device.foreach_lerp(after, before, decay)
-        values = {ident: new_tensor(Tensor, device, x) for ident, x in zip(added, averages, strict=True)}
+        values = {ident: tensor_of(device, x) for ident, x in zip(added, averages, strict=True)}
         return replace(self, model=model.with_values(values), updates=count)
 
 

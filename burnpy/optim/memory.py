@@ -86,7 +86,7 @@ def rekeyed(states: Mapping[str, ParamState], model: ModuleBase[Any], slot_shape
             strangers.append(state.path)
             continue
         path, param = known
-        refuse_shape(state, path, param.shape, slot_shape)
+        refuse_shape(state, path, updated_shape(param), slot_shape)
         matched[param.id] = state._replace(path=path)
     if strangers:
         raise StateError(
@@ -94,6 +94,11 @@ def rekeyed(states: Mapping[str, ParamState], model: ModuleBase[Any], slot_shape
             "nothing was loaded"
         )
     return matched
+
+
+def updated_shape(param: Param[Any]) -> Shape:
+    """Return the shape in which optimizers update a parameter: complex numbers are pairs of floats."""
+    return (*param.shape, 2) if param.kind == "complex" else param.shape
 
 
 def refuse_shape(state: ParamState, path: str, shape: Shape, slot_shape: SlotShape) -> None:

@@ -108,6 +108,9 @@ class Optimizer(metaclass=Explaining):
     factored: ClassVar[bool] = False
     """True in a class whose state tensors have other shapes than their parameters: see `slot_shape`."""
 
+    takes_complex: ClassVar[bool] = True
+    """False in a class whose updates depend on the shape of a parameter: complex ones are pairs of floats to it."""
+
     impure: ClassVar[str] = ""
     """Why the class has no `pure_step`, for its message; empty if it has one."""
 

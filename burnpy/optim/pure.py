@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.errors import ArgumentError, ImmutableError, KindError, StateError, a, counted
+from burnpy.backend.operations.complex_numbers import paired
 from burnpy.func.pytree import register_tree
 from burnpy.nn.module import Module
 from burnpy.nn.module_tree import FrozenDict, joined, new_module, part_names, regrouped
-from burnpy.nn.param import Param
+from burnpy.nn.param import ComplexParam, Param
 from burnpy.optim.batch import MASTER, placed
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import gradient_device
@@ -20,7 +21,7 @@ from burnpy.optim.step import stepped_model
 from burnpy.optim.update_step import UpdateCount
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import beneath_levels, plain_device, transfer
-from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import new_tensor
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Leaves(Module[Any]):
 
 def is_tree(value: object) -> bool:
     """Return whether a value is a tensor, or a dict, list or tuple."""
-    return isinstance(value, (Tensor, *CONTAINERS))
+    return isinstance(value, (Tensor, ComplexTensor, *CONTAINERS))
 
 
 def as_model(name: str, tree: Any, grads: Any) -> tuple[Any, Any, Callable[..., Any]]:
@@ -52,14 +53,15 @@ def in_tree(name: str, tree: Any) -> tuple[Any, Callable[..., Any]]:
     params: dict[str, Param[Any]] = {}
 
     def held(leaf: Any, path: str) -> Any:
-        if not isinstance(leaf, Tensor):
+        if not isinstance(leaf, (Tensor, ComplexTensor)):
             raise KindError(f"{name} got a tree with {a(type(leaf).__name__)} at {path!r}; its leaves are Tensors")
-        param = Param(leaf, id=path)
+        param: Param[Any] = Param(leaf, id=path) if isinstance(leaf, Tensor) else ComplexParam(leaf, id=path)
         # The very tensor, if it is a leaf already, so that a second step from it is noticed.
         params[path] = param._unchecked(leaf) if leaf.is_require_grad() else param
         return params[path]
 
-    outer = {"x": tree} if isinstance(tree, Tensor) else tree
+    alone = not isinstance(tree, CONTAINERS)
+    outer = {"x": tree} if alone else tree
     inside = _mapped(outer, held, frozen=True)
     fields = dict(inside) if isinstance(inside, dict) else dict(zip(part_names(inside), inside, strict=True))
     if not params:
@@ -74,7 +76,7 @@ def in_tree(name: str, tree: Any) -> tuple[Any, Callable[..., Any]]:
             return leaf if new is params[path].value and not tracked else new
 
         result = _mapped(outer, updated)
-        return result["x"] if isinstance(tree, Tensor) else result
+        return result["x"] if alone else result
 
     return model, restored
 
@@ -92,7 +94,7 @@ def tree_grads(name: str, model: Any, tree: Any, grads: Any) -> Any:
         return leaf
 
     def placed(leaf: Any, path: str) -> Any:
-        if not isinstance(leaf, Tensor):
+        if not isinstance(leaf, (Tensor, ComplexTensor)):
             raise KindError(f"{name} got {a(type(leaf).__name__)} as gradient of {path!r}; expected a Tensor")
         by_path[path] = transfer(leaf.detach(), device)
         return leaf
@@ -102,8 +104,8 @@ def tree_grads(name: str, model: Any, tree: Any, grads: Any) -> Any:
             f"{name} takes the Gradients that backward() returned, or gradients in a tree like the tensors', got "
             f"{a(type(grads).__name__)}"
         )
-    _mapped({"x": tree} if isinstance(tree, Tensor) else tree, noted)
-    _mapped({"x": grads} if isinstance(grads, Tensor) else grads, placed)
+    _mapped(tree if isinstance(tree, CONTAINERS) else {"x": tree}, noted)
+    _mapped(grads if isinstance(grads, CONTAINERS) else {"x": grads}, placed)
     if sorted(by_path) != sorted(paths):
         raise ArgumentError(
             f"{name} got tensors {sorted(paths)} and gradients {sorted(by_path)}, which must be the same"
@@ -268,6 +270,8 @@ def initial_state(optimizer: Optimizer, model: Any, record: OptimizerRecord | No
     paths, shared, values = {}, [], {}
     for path, param in model.named_params().items():
         ident, value = param.id, beneath_levels(model.device, param.value._primitive)
+        if param.kind == "complex":
+            value = paired(device, value)
         state = known.get(ident)
         if param.frozen and state is None:
             continue

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from burnpy.backend.errors import KindError, ModuleError, RecordingError, ShapeError, StateError, a
+from burnpy.backend.operations.complex_numbers import paired, unpaired
 from burnpy.nn.buffer_updates import buffer_values
 from burnpy.nn.module import Module
 from burnpy.optim.batch import Batch, Draft, Pending
@@ -15,7 +16,7 @@ from burnpy.optim.gradients.matching import refuse_derivative, refuse_device
 from burnpy.optim.memory import Memory, ParamState, SlotShape, refuse_shape
 from burnpy.optim.update_step import Step
 from burnpy.tensor.gradients import Gradients
-from burnpy.tensor.levels import levels_of
+from burnpy.tensor.levels import levels_of, plain_device
 from burnpy.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ def _lifted(
     outer = levels[0] if levels else device
     for item in pending:
         param, value = item.param, values[item.param._id]
+        if param.kind == "complex":
+            value = unpaired(device, value)
         for level in reversed(levels):
             value = level.lift(value)
         params[param._id] = param._with_primitive(outer, value)
@@ -103,6 +106,13 @@ def pending_of(
     pending, misfit = pending_in(model, grads._values, states, levels, slot_shape)
     if levels and levels[0].level:
         refuse_derivative(f"{name}.step()", [item.param for item in pending])
+    if not optimizer.takes_complex:
+        for item in pending:
+            if item.param.kind == "complex":
+                raise KindError(
+                    f"{name}.step() got the complex parameter {item.path}, which it cannot update; leave it out with "
+                    "grads.without(path), and step it with another optimizer, such as AdamW"
+                )
     memory.refuse_replaced(name, type(model).__name__, pending)
     if misfit is not None:
         refuse(misfit, states.get(misfit.param._id), optimizer.slot_shape)
@@ -184,11 +194,14 @@ def pending_in(
             value = level.lower(value)
         for level in inner:
             grad = level.lower(grad)
+        fits = grad.shape == value.shape and grad.dtype == value.dtype
+        if fits and param.kind == "complex":
+            device: Any = plain_device(model.device)
+            value, grad = paired(device, value), paired(device, grad)
         item = Pending(path, param, value, grad)
         pending.append(item)
         if misfit is None:
             shape, state = value.shape, states.get(ident)
-            fits = grad.shape == shape and grad.dtype == value.dtype
             if fits and state is not None:
                 for name, x in state.values.items():
                     expected = shape if slot_shape is None else slot_shape(name, shape)

@@ -108,7 +108,7 @@ class Encoder:
         if not DTYPES[dtype.name].safetensors:
             raise DTypeError(
                 f"save() got {path} of shape {array.shape} and dtype {dtype.name}, which the format lacks; "
-                "save its real and its imaginary part, or complex64"
+                "save its real and its imaginary part, or complex64, of a model model.astype('float32')"
             )
         name, count = path, 1
         while name in self.tensors or name == METADATA:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias
 
-from burnpy.backend.dtypes import dtype_of, kind_of
+from burnpy.backend.dtypes import complex_dtype, dtype_of, kind_of
 from burnpy.backend.errors import (
     ArgumentError,
     DTypeError,
@@ -19,6 +19,7 @@ from burnpy.backend.errors import (
     path_shown,
     raised_by_other_code,
 )
+from burnpy.backend.primitives import INEXACT
 from burnpy.nn.init import unfilled
 from burnpy.nn.module import Module
 from burnpy.nn.module_base import ModuleBase
@@ -157,15 +158,15 @@ def _in_dtypes_of(model: M, state: State, asked: DType | None) -> M:
 
     def cast(path: str, variable: Variable[Any]) -> Variable[Any]:
         value, dtype = values.get(id(variable)), variable.dtype
-        if asked is not None and variable.kind == "float":
-            dtype = asked
+        if asked is not None and variable.kind in INEXACT:
+            dtype = asked if variable.kind == "float" else complex_dtype(asked)
         elif asked is None and value is not None:
             dtype = value.dtype
         if dtype == variable.dtype:
             return variable
         if value is not None:
             return variable._with_primitive(variable.device, unfilled(variable.shape, dtype, variable.device))
-        own = variable._value.detach() if variable.kind == "float" else variable._value
+        own = variable._value.detach() if variable.kind in INEXACT else variable._value
         return variable._with_value(own.to_dtype(dtype))
 
     return Rebuild(cast)(model)  # type: ignore[no-any-return]  # of the same class

@@ -18,6 +18,7 @@ from burnpy.backend.errors import (
     NotTrackedError,
     a,
 )
+from burnpy.backend.operations.complex_numbers import magnitudes, on_lists
 from burnpy.backend.primitives import INEXACT, Float, Inexact
 from burnpy.tensor.operands import MOST_FLOAT
 from burnpy.tensor.tensor_base import TensorBase, describe, tensor_of
@@ -204,7 +205,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         The dtype is at least float32; squares neither overflow nor underflow.
         """
         device: Any = self.device
-        return self._tensor(device.total_norm(self.primitives(), 2.0))
+        return self._tensor(device.total_norm(magnitudes(device, self.primitives()), 2.0))
 
     def __add__(self, other: Gradients[I]) -> Gradients[I]:
         """Add two gradients leaf by leaf; a leaf present in only one is kept. Buffer updates are added as well."""
@@ -238,8 +239,11 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         return [*self._values.values()]
 
     def mapped(self, operation: str, *args: Any) -> Gradients[I]:
-        """Return new gradients, with an operation on lists applied to all; tensors among its arguments are 0-d."""
-        values = getattr(self.device, operation)(self.primitives(), *map(primitive_of, args))
+        """Return new gradients, with an operation on lists applied to all; tensors among its arguments are 0-d.
+
+        Complex gradients take part as pairs of floats.
+        """
+        values = on_lists(self.device, operation, self.primitives(), *map(primitive_of, args))
         return Gradients(self._device, dict(zip(self._values, values, strict=True)), self._updates)
 
     def _tensor(self, value: Float) -> Tensor[I]:

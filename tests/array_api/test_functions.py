@@ -14,12 +14,18 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from burnpy import BoolTensor, IntTensor, Tensor
+from burnpy import BoolTensor, ComplexTensor, IntTensor, Tensor
 from burnpy import array_api as ours
 from tests.rows import every_row
 
-DTYPES = {"float": ("float32", "float64"), "int": ("int8", "uint16", "int64"), "bool": ("bool",)}
-NUMBERS, ALL, BITS = ("float", "int"), ("float", "int", "bool"), ("int", "bool")
+DTYPES = {
+    "complex": ("complex64", "complex128"),
+    "float": ("float32", "float64"),
+    "int": ("int8", "uint16", "int64"),
+    "bool": ("bool",),
+}
+REALS, FLOATING, BITS = ("float", "int"), ("float", "complex"), ("int", "bool")
+NUMBERS, ALL = ("float", "int", "complex"), ("float", "int", "bool", "complex")
 SHAPES = ((), (3,), (0, 2), (2, 3))
 
 Call = Callable[[Any, Any, Any], Any]
@@ -27,10 +33,12 @@ Call = Callable[[Any, Any, Any], Any]
 
 def elementwise() -> Iterator[tuple[str, tuple[str, ...], Call]]:
     table = {
-        ("float",): "acos acosh asin asinh atan atanh cos cosh exp expm1 log log1p log2 log10 reciprocal sin sinh sqrt "
-        "tan tanh signbit / atan2 copysign divide hypot logaddexp nextafter",
-        NUMBERS: "abs negative positive sign square ceil floor round trunc isfinite isinf isnan conj real / add "
-        "multiply subtract maximum minimum greater greater_equal less less_equal",
+        FLOATING: "acos acosh asin asinh atan atanh cos cosh exp expm1 log log1p log2 log10 reciprocal sin sinh sqrt "
+        "tan tanh / divide",
+        ("float",): "signbit / atan2 copysign hypot logaddexp nextafter",
+        ("complex",): "imag /",
+        NUMBERS: "abs negative positive sign square round isfinite isinf isnan conj real / add multiply subtract",
+        REALS: "ceil floor trunc / maximum minimum greater greater_equal less less_equal",
         BITS: "bitwise_invert / bitwise_and bitwise_or bitwise_xor",
         ("bool",): "logical_not / logical_and logical_or logical_xor",
         ALL: "/ equal not_equal",
@@ -46,7 +54,8 @@ def elementwise() -> Iterator[tuple[str, tuple[str, ...], Call]]:
 REDUCTIONS: dict[tuple[str, ...], str] = {
     ALL: "all any count_nonzero",
     NUMBERS: "sum prod cumulative_sum cumulative_prod",
-    ("float",): "mean var std",
+    FLOATING: "mean",
+    ("float",): "var std",
 }
 
 
@@ -73,28 +82,33 @@ def square(xp: Any, x: Any) -> Any:
 ROWS: list[tuple[str, tuple[str, ...], Call]] = [
     *elementwise(),
     *reductions(),
-    ("floor_divide", NUMBERS, lambda xp, x, y: xp.floor_divide(x, xp.abs(y) + 1)),
-    ("remainder", NUMBERS, lambda xp, x, y: xp.remainder(x, xp.abs(y) + 1)),
+    ("floor_divide", REALS, lambda xp, x, y: xp.floor_divide(x, xp.abs(y) + 1)),
+    ("remainder", REALS, lambda xp, x, y: xp.remainder(x, xp.abs(y) + 1)),
     ("shifts", ("int",), lambda xp, x, y: (xp.bitwise_left_shift(x, xp.abs(y)), xp.bitwise_right_shift(x, 1))),
-    ("pow", NUMBERS, lambda xp, x, y: xp.pow(xp.abs(x), 2)),
-    ("clip", NUMBERS, lambda xp, x, y: (xp.clip(x, 0, 2), xp.clip(x, max=1), xp.clip(x))),
-    ("numbers", ("float",), lambda xp, x, y: (xp.add(x, 1), xp.multiply(2.5, x), xp.equal(x, 1), xp.maximum(x, 0.0))),
-    ("max", NUMBERS, lambda xp, x, y: (xp.max(x), xp.min(x)) if x.size else ()),
-    ("max axis", NUMBERS, lambda xp, x, y: (xp.max(axes(x), axis=-1, keepdims=True), xp.min(axes(x), axis=-1))),
-    ("argmax", NUMBERS, lambda xp, x, y: (xp.argmax(x), xp.argmin(axes(x), axis=-1)) if x.size else ()),
-    ("sum dtype", NUMBERS, lambda xp, x, y: xp.sum(x, dtype=xp.float64)),
+    ("pow", REALS, lambda xp, x, y: xp.pow(xp.abs(x), 2)),
+    ("complex pow", ("complex",), lambda xp, x, y: (xp.pow(x, 2), xp.pow(xp.exp(x), y), xp.add(x, xp.real(y)))),
+    ("clip", REALS, lambda xp, x, y: (xp.clip(x, 0, 2), xp.clip(x, max=1), xp.clip(x))),
+    ("numbers", FLOATING, lambda xp, x, y: (xp.add(x, 1), xp.multiply(2.5, x), xp.equal(x, 1), xp.multiply(x, 2j))),
+    ("max", REALS, lambda xp, x, y: (xp.max(x), xp.min(x)) if x.size else ()),
+    ("max axis", REALS, lambda xp, x, y: (xp.max(axes(x), axis=-1, keepdims=True), xp.min(axes(x), axis=-1))),
+    ("argmax", REALS, lambda xp, x, y: (xp.argmax(x), xp.argmin(axes(x), axis=-1)) if x.size else ()),
+    ("sum dtype", REALS, lambda xp, x, y: xp.sum(x, dtype=xp.float64)),
     ("var correction", ("float",), lambda xp, x, y: xp.var(axes(x), axis=-1, correction=0.5)),
     ("initial", NUMBERS, lambda xp, x, y: xp.cumulative_sum(axes(x), axis=0, include_initial=True)),
     ("diff", NUMBERS, lambda xp, x, y: (xp.diff(axes(x)), xp.diff(axes(x), axis=0, prepend=axes(y)))),
-    ("searchsorted", NUMBERS, lambda xp, x, y: xp.searchsorted(xp.sort(xp.reshape(x, (-1,))), y, side="right")),
-    ("sort", NUMBERS, lambda xp, x, y: (xp.sort(axes(x)), xp.sort(axes(x), axis=0, descending=True))),
-    ("argsort", NUMBERS, lambda xp, x, y: (xp.argsort(axes(x)), xp.argsort(axes(x), descending=True))),
+    ("searchsorted", REALS, lambda xp, x, y: xp.searchsorted(xp.sort(xp.reshape(x, (-1,))), y, side="right")),
+    ("sort", REALS, lambda xp, x, y: (xp.sort(axes(x)), xp.sort(axes(x), axis=0, descending=True))),
+    ("argsort", REALS, lambda xp, x, y: (xp.argsort(axes(x)), xp.argsort(axes(x), descending=True))),
     ("nonzero", ALL, lambda xp, x, y: xp.nonzero(axes(x))),
     ("where", ALL, lambda xp, x, y: xp.where(xp.equal(x, y), x, y)),
     ("unique", ALL, lambda xp, x, y: (xp.unique_values(x), xp.unique_counts(x), xp.unique_inverse(x))),
     ("unique_all", ALL, lambda xp, x, y: xp.unique_all(x)),
     ("isin", BITS[:1], lambda xp, x, y: (xp.isin(x, 1), xp.isin(x, y))),
-    ("astype", ALL, lambda xp, x, y: (xp.astype(x, xp.float32), xp.astype(x, xp.bool), xp.astype(x, xp.int64))),
+    (
+        "astype",
+        (*REALS, "bool"),
+        lambda xp, x, y: [xp.astype(x, to) for to in (xp.float32, xp.bool, xp.int64)],
+    ),
     (
         "broadcast",
         ALL,
@@ -110,25 +124,33 @@ ROWS: list[tuple[str, tuple[str, ...], Call]] = [
     ("take_along", ALL, lambda xp, x, y: xp.take_along_axis(axes(x), xp.zeros_like(axes(x), dtype=xp.int64))),
     ("tril", ALL, lambda xp, x, y: (xp.tril(x, k=-1), xp.triu(x)) if x.ndim > 1 else ()),
     ("meshgrid", ALL, lambda xp, x, y: xp.meshgrid(x, y) if x.ndim == 1 else ()),
+    ("complex astype", ALL, lambda xp, x, y: xp.astype(x, xp.complex128)),
     ("like", ALL, lambda xp, x, y: (xp.zeros_like(x), xp.ones_like(x, dtype=xp.int8), xp.full_like(x, 1))),
     ("matmul", NUMBERS, lambda xp, x, y: xp.matmul(axes(x), axes(y).mT if x.ndim > 1 else axes(y))),
     ("vecdot", NUMBERS, lambda xp, x, y: (xp.vecdot(axes(x), axes(y)), xp.tensordot(x, y, axes=0))),
     ("transpose", ALL, lambda xp, x, y: (xp.matrix_transpose(x), x.T) if x.ndim == 2 else ()),
     ("outer", NUMBERS, lambda xp, x, y: xp.linalg.outer(xp.reshape(x, (-1,)), xp.reshape(y, (-1,)))),
     ("diagonal", NUMBERS, lambda xp, x, y: (xp.linalg.diagonal(x), xp.linalg.trace(x)) if x.ndim > 1 else ()),
-    ("norms", ("float",), lambda xp, x, y: (xp.linalg.vector_norm(x), xp.linalg.vector_norm(axes(x), axis=0, ord=1))),
+    ("norms", FLOATING, lambda xp, x, y: (xp.linalg.vector_norm(x), xp.linalg.vector_norm(axes(x), axis=0, ord=1))),
     ("cross", NUMBERS, lambda xp, x, y: xp.linalg.cross(x, y) if x.shape[-1:] == (3,) else ()),
-    ("det", ("float",), lambda xp, x, y: (xp.linalg.det(square(xp, x)), xp.linalg.slogdet(square(xp, x)))),
-    ("inv", ("float",), lambda xp, x, y: (xp.linalg.inv(square(xp, x)), xp.linalg.pinv(square(xp, x)))),
-    ("cholesky", ("float",), lambda xp, x, y: xp.linalg.cholesky(square(xp, x), upper=True)),
-    ("eigvalsh", ("float",), lambda xp, x, y: (xp.linalg.eigvalsh(square(xp, x)), xp.linalg.svdvals(square(xp, x)))),
+    ("det", FLOATING, lambda xp, x, y: (xp.linalg.det(square(xp, x)), xp.linalg.slogdet(square(xp, x)))),
+    ("inv", FLOATING, lambda xp, x, y: (xp.linalg.inv(square(xp, x)), xp.linalg.pinv(square(xp, x)))),
+    ("cholesky", FLOATING, lambda xp, x, y: xp.linalg.cholesky(square(xp, x), upper=True)),
+    ("eigvalsh", FLOATING, lambda xp, x, y: (xp.linalg.eigvalsh(square(xp, x)), xp.linalg.svdvals(square(xp, x)))),
     (
         "rank",
-        ("float",),
+        FLOATING,
         lambda xp, x, y: (xp.linalg.matrix_norm(square(xp, x)), xp.linalg.matrix_power(square(xp, x), 3)),
     ),
-    ("solve", ("float",), lambda xp, x, y: xp.linalg.solve(square(xp, x), xp.asarray([1.0, 2.0], dtype=x.dtype))),
-    ("shift", ("float",), lambda xp, x, y: (xp.fft.fftshift(axes(x)), xp.fft.ifftshift(axes(x), axes=(0,)))),
+    ("solve", FLOATING, lambda xp, x, y: xp.linalg.solve(square(xp, x), xp.asarray([1.0, 2.0], dtype=x.dtype))),
+    ("eig", FLOATING, lambda xp, x, y: (xp.linalg.eigvals(square(xp, x)), xp.linalg.eig(square(xp, x)).eigenvalues)),
+    (
+        "fft",
+        ("complex",),
+        lambda xp, x, y: (xp.fft.fft(x), xp.fft.ifftn(x), xp.fft.irfft(x, n=4)) if x.ndim and x.size else (),
+    ),
+    ("rfft", ("float",), lambda xp, x, y: (xp.fft.rfft(x), xp.fft.ihfft(x)) if x.ndim and x.size else ()),
+    ("shift", FLOATING, lambda xp, x, y: (xp.fft.fftshift(axes(x)), xp.fft.ifftshift(axes(x), axes=(0,)))),
 ]
 
 CREATION: list[tuple[str, Callable[[Any], Any]]] = [
@@ -141,6 +163,14 @@ CREATION: list[tuple[str, Callable[[Any], Any]]] = [
     ("full", lambda xp: (xp.full((2, 0), 3), xp.full((), True), xp.full(2, 1.5, dtype=xp.float64))),
     ("ones", lambda xp: (xp.ones((), dtype=xp.bool), xp.zeros(3, dtype=xp.uint8), xp.empty((0, 2), dtype=xp.int32))),
     (
+        "complex",
+        lambda xp: (
+            xp.full(2, 1j, dtype=xp.complex64),
+            xp.eye(2, dtype=xp.complex128),
+            xp.linspace(0, 1j, 3, dtype=xp.complex64),
+        ),
+    ),
+    (
         "linspace",
         lambda xp: (xp.linspace(0, 1, 3, dtype=xp.float64), xp.linspace(1, 2, 4, endpoint=False, dtype=xp.float32)),
     ),
@@ -151,9 +181,15 @@ CREATION: list[tuple[str, Callable[[Any], Any]]] = [
             xp.result_type(xp.int8, xp.uint8) == xp.int16,
             xp.can_cast(xp.int8, xp.int16),
             xp.can_cast(xp.int64, xp.int8),
+            xp.result_type(xp.complex64, xp.float64) == xp.complex128,
+            xp.finfo(xp.complex64).eps,
         ),
     ),
     ("isdtype", lambda xp: [xp.isdtype(xp.int8, kind) for kind in ("bool", "integral", "numeric", ("bool", xp.int8))]),
+    (
+        "complex kinds",
+        lambda xp: [xp.isdtype(xp.complex64, f"{k} floating") for k in ("complex", "real")],
+    ),
     (
         "iinfo",
         lambda xp: (
@@ -173,7 +209,9 @@ def values(shape: tuple[int, ...], dtype: str) -> tuple[Any, Any]:
     generator = np.random.default_rng(3)
     low = 0 if dtype.startswith("u") or dtype == "bool" else -2
     drawn = [generator.integers(low, 4, shape) for _ in range(2)]
-    scale = 0.4 if dtype.startswith("float") else 1
+    if dtype.startswith("complex"):
+        drawn = [x + 0.3j * generator.integers(low, 4, shape) for x in drawn]
+    scale = 0.4 if dtype.startswith(("float", "complex")) else 1
     return tuple(np.asarray(x * scale).astype(dtype) for x in drawn)  # type: ignore[return-value]  # two
 
 
@@ -183,9 +221,9 @@ def compare(name: str, got: Any, expected: Any) -> None:
         for one, other in zip(got, expected, strict=True):
             compare(name, one, other)
     elif hasattr(expected, "dtype"):
-        assert got.__class__ in (Tensor, IntTensor, BoolTensor), name
+        assert got.__class__ in (Tensor, ComplexTensor, IntTensor, BoolTensor), name
         assert (str(got.dtype), got.shape) == (str(expected.dtype).rpartition(".")[2], expected.shape), name
-        tolerance = 1e-5 if got.dtype == ours.float32 else 1e-12
+        tolerance = 1e-5 if got.dtype in (ours.float32, ours.complex64) else 1e-12
         np.testing.assert_allclose(got.to_numpy(), np.asarray(expected), tolerance, tolerance, err_msg=name)
     else:
         assert got == expected, name

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, Tensor
+from burnpy import Autodiff, ComplexTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.nn import Linear, Module
 from burnpy.optim import (
@@ -199,6 +199,30 @@ def test_steps_of_one_rate(optim: Any, name: str, how: dict[str, Any]) -> None:
     (state,) = ours.state().values()
     theirs_ = other.state[weight]["ax" if name == "ASGD" else "step_size"].numpy()
     np.testing.assert_allclose(state.values["average" if name == "ASGD" else "size"].to_numpy(), theirs_, rtol=1e-10)
+
+
+COMPLEX = [(optim, make) for optim, make in OPTIMIZERS if optim.takes_complex]
+COMPLEX += [(Asgd(lambd=0.1, t0=4), reference("ASGD", lambd=0.1, t0=4)), (Rprop(), reference("Rprop"))]
+
+
+@pytest.mark.parametrize(("optim", "make"), COMPLEX, ids=[repr(optim) for optim, _ in COMPLEX])
+def test_steps_of_complex_tensors(optim: Optimizer, make: Callable[[Any], Any]) -> None:
+    rng = np.random.default_rng(0)
+    start, *targets = [rng.standard_normal((3, 4)) + 1j * rng.standard_normal((3, 4)) for _ in range(11)]
+    weight = torch.nn.Parameter(torch.from_numpy(start.copy()))
+    other = make(torch.nn.ParameterList([weight]))
+    other.param_groups[0]["lr"] = 0.05
+    if isinstance(optim, Rprop):
+        other = torch.optim.Rprop([weight], lr=0.05)
+    ours: Any = ComplexTensor[Train].from_data(start).require_grad()
+    for target in targets:
+        other.zero_grad()
+        (weight - torch.from_numpy(target)).abs().square().sum().backward()
+        torch.nn.utils.clip_grad_norm_([weight], 5.0)
+        other.step()
+        loss = (ours - ComplexTensor[Train].from_data(target)).abs().square().sum()
+        ours = optim.step(0.05, ours, clip_by_global_norm(loss.backward(), 5.0))
+        np.testing.assert_allclose(ours.to_numpy(), weight.detach().numpy(), rtol=1e-10)
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3)])

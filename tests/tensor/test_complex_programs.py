@@ -10,7 +10,7 @@ import numpy as np
 import burnpy
 from burnpy import Autodiff, ComplexTensor, Tensor, fft, func
 from burnpy.backend import NumPy
-from burnpy.nn import Linear, Module, Param
+from burnpy.nn import ComplexParam, Linear, Module
 from burnpy.optim import Adam
 from burnpy.typevars import B
 
@@ -19,19 +19,18 @@ rng = np.random.default_rng(3)
 
 
 class FourierLayer(Module[B]):
-    """A linear map of the lowest frequencies, whose complex weights are two parameters, beside a linear layer."""
+    """A linear map of the lowest frequencies, of complex weights, beside a linear layer."""
 
     def __init__(self, modes: int, channels: int, device: B) -> None:
         shape, scale = (modes, channels, channels), 1.0 / channels
         re, im = rng.normal(0.0, scale, (2, *shape)).astype(np.float32)
-        self.re = Param(Tensor.from_data(re, device=device))
-        self.im = Param(Tensor.from_data(im, device=device))
+        self.weight = ComplexParam(ComplexTensor.from_data(re + 1j * im, device=device))
         self.beside = Linear(channels, channels, device=device)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
-        size, modes = x.shape[1], self.re.shape[0]
+        size, modes = x.shape[1], self.weight.shape[0]
         low = fft.rfft(x, dim=1)[:, :modes]
-        changed = burnpy.einsum("bkc,kcd->bkd", low, burnpy.complex(self.re.value, self.im.value))
+        changed = burnpy.einsum("bkc,kcd->bkd", low, self.weight.value)
         return fft.irfft(changed, size, dim=1) + self.beside(x)
 
 

@@ -8,6 +8,7 @@ Source: JAX, ``jax/_src/lax/lax.py``; K. Kreutz-Delgado, The Complex Gradient Op
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from burnpy.backend.dtypes import part_dtype
@@ -96,3 +97,28 @@ def unit(b: Any, z: Inexact) -> Inexact:
     none = b.eq(size, 0.0)
     size = b.where(none, b.full((), 1.0, part_dtype(z.dtype)), size)
     return b.where(b.discrete.bitwise_not(none), b.div(z, b.complex(size, zeros_like(b, size))), 0.0)
+
+
+def paired(b: Any, z: Complex) -> Float:
+    """Return the parts of complex numbers along a new last dimension of size 2."""
+    shape = (*z.shape, 1)
+    return b.cat([b.reshape(b.real(z), shape), b.reshape(b.imag(z), shape)], len(z.shape))
+
+
+def unpaired(b: Any, x: Float) -> Complex:
+    """Return the complex numbers whose parts are along the last dimension."""
+    every = (slice(None),) * (len(x.shape) - 1)
+    return b.complex(b.slice(x, (*every, 0)), b.slice(x, (*every, 1)))
+
+
+def on_lists(b: Any, operation: str, xs: Sequence[Inexact], *args: Any) -> list[Inexact]:
+    """Return an operation on lists, such as ``foreach_clamp``, of floats and of the parts of complex numbers."""
+    if not any(x.dtype.kind == "c" for x in xs):
+        return getattr(b, operation)(xs, *args)  # type: ignore[no-any-return]  # as declared
+    results = getattr(b, operation)([paired(b, x) if x.dtype.kind == "c" else x for x in xs], *args)
+    return [unpaired(b, y) if x.dtype.kind == "c" else y for x, y in zip(xs, results, strict=True)]
+
+
+def magnitudes(b: Any, xs: Sequence[Inexact]) -> list[Float]:
+    """Return floats as they are, and the absolute values of complex numbers."""
+    return [b.complex_abs(x) if x.dtype.kind == "c" else x for x in xs]

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, ShapeError, a
+from burnpy.backend.primitives import INEXACT
 from burnpy.func.pytree import map_tree
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import gradient_device, norm_of, norms_of
@@ -39,6 +40,8 @@ _EPS = 1e-6
 @explained
 def clip_by_value(grads: G, limit: float | Tensor[Any]) -> G:
     """Clamp every element to [-limit, limit], as `torch.nn.utils.clip_grad_value_`; NaN stays NaN.
+
+    Of complex gradients the real and imaginary parts are clamped.
 
     Raises:
         ArgumentError: the limit is negative or NaN.
@@ -236,7 +239,7 @@ def per_sample_gradients(
         if not isinstance(leaf, TensorBase) or leaf.device is not own or own is device:
             return leaf
         backend: Any = leaf._backend
-        primitive = backend.lower(leaf._primitive) if leaf.kind == "float" else leaf._primitive
+        primitive = backend.lower(leaf._primitive) if leaf.kind in INEXACT else leaf._primitive
         return new_tensor(type(leaf), device, primitive)
 
     gradients: Any = vmap(grad(loss), in_dims=(None, 0), randomness=randomness, chunk_size=chunk_size)
@@ -279,7 +282,8 @@ def clip_per_sample(grads: GradientsParams[B], max_norm: float) -> GradientsPara
 
     def clipped(gradient: Tensor[B]) -> Tensor[B]:
         shape = (gradient.shape[0], *(1,) * (gradient.ndim - 1))
-        return gradient * factors.to_dtype(gradient.dtype).reshape(shape)
+        factor = factors.reshape(shape)
+        return gradient * (factor.complex() if gradient.kind == "complex" else factor).to_dtype(gradient.dtype)
 
     return grads.map(clipped)
 

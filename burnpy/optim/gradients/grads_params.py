@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, final, overlo
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import ArgumentError, DeviceError, ImmutableError, KindError, MissingGradientError, a
+from burnpy.backend.operations.complex_numbers import on_lists
 from burnpy.func.pytree import register_tree
 from burnpy.nn.param import Param
 from burnpy.nn.transform import meets, suggestion
@@ -16,7 +17,7 @@ from burnpy.optim.gradients.layout import BUCKET_BYTES, Layout
 from burnpy.optim.gradients.matching import absent, added, device_in, gradient_device, matched, norm_of, taken_from
 from burnpy.tensor.gradients import Gradients, is_one, primitive_of
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import new_tensor
+from burnpy.tensor.tensor_base import tensor_of
 from burnpy.typevars import B2, B, I
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         for ident, value in self._values.items():
             result: object = f(value)
             if (
-                not isinstance(result, Tensor)
+                not isinstance(result, type(value))
                 or result.device is not self._device
                 or (result.shape, result.dtype) != (value.shape, value.dtype)
             ):
@@ -355,12 +356,14 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     def mapped(self, operation: str, *args: Any) -> GradientsParams[B]:
         """Return gradients with an operation on lists of the device applied to all, such as ``foreach_clamp``.
 
+        Complex gradients take part as pairs of floats.
+
         Args:
             operation: its name.
             args: its further arguments; tensors are on the device.
         """
-        results = getattr(self._device, operation)(self.primitives(), *map(primitive_of, args))
-        tensors = [new_tensor(Tensor, self._device, x) for x in results]
+        results = on_lists(self._device, operation, self.primitives(), *map(primitive_of, args))
+        tensors = [tensor_of(self._device, x) for x in results]
         return self._of(dict(zip(self._values, tensors, strict=True)))
 
     def _of(self, values: Mapping[str, Tensor[B]]) -> GradientsParams[B]:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, 
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import float32, part_dtype
 from burnpy.backend.errors import DeviceError, ShapeError
 from burnpy.backend.primitives import DType, Shape
 from burnpy.optim.settings import count
+from burnpy.tensor.complex_parts import view_as_complex, view_as_real
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
@@ -66,7 +67,8 @@ class Layout(Generic[B]):
     Gradients stand in the reverse order of the model's parameters, in which a backward pass finishes them; then the
     updates of buffers, by id, and `GradientsParams.found_inf`. So the layout depends on the model alone, and is the
     same in all processes that hold the same model. A bucket is closed when it reaches the given number of bytes; a
-    larger parameter is not divided. 16-bit floats are stored as float32, so that sums of buckets are exact enough.
+    larger parameter is not divided. 16-bit floats are stored as float32, so that sums of buckets are exact enough, and
+    complex numbers as pairs of floats.
 
     Attributes:
         device: the device of the gradients.
@@ -185,7 +187,7 @@ class Layout(Generic[B]):
         if isinstance(value, Tensor) and value.dtype.itemsize < 4:  # NumPy cannot convert bfloat16
             value = value.to_dtype(dtype)
         flat: NDArray[Any] = value._backend.to_numpy(value._primitive).reshape(-1)
-        return flat
+        return flat.view(dtype) if entry.dtype.kind == "c" else flat
 
     def write_entry(
         self, entry: Entry, grads: GradientsParams[B] | None, target: NDArray[Any], scale: float, *, staged: bool
@@ -223,9 +225,11 @@ class Layout(Generic[B]):
         values: dict[str, dict[str, Any]] = {"gradient": {}, "update": {}, "found_inf": {}}
         for entry, place in zip(self.entries, self.places, strict=True):
             flat = device.slice(primitives[place.bucket], (slice(place.start, place.stop, 1),))
-            value: Any = new_tensor(Tensor, device, device.reshape(flat, entry.shape))
+            value: Any = new_tensor(Tensor, device, device.reshape(flat, wire_shape(entry)))
             if entry.kind == "found_inf":
                 value = value != 0.0
+            elif entry.dtype.kind == "c":
+                value = view_as_complex(value)
             elif value.dtype != entry.dtype:
                 value = value.to_dtype(entry.dtype)
             values[entry.kind][entry.ident] = value
@@ -242,8 +246,8 @@ class Layout(Generic[B]):
         value = held(grads, entry)
         dtype = wire_dtype(entry.dtype)
         if value is None:
-            return Tensor.zeros((math.prod(entry.shape),), dtype=dtype, device=self.device)
-        flat = value.reshape((math.prod(entry.shape),))
+            return Tensor.zeros((math.prod(wire_shape(entry)),), dtype=dtype, device=self.device)
+        flat = (view_as_real(value) if entry.dtype.kind == "c" else value).reshape((math.prod(wire_shape(entry)),))
         if not isinstance(flat, Tensor):
             flat = flat.float()
         return flat if flat.dtype == dtype else flat.to_dtype(dtype)
@@ -290,8 +294,13 @@ def held(grads: GradientsParams[Any], entry: Entry) -> Any:
 
 
 def wire_dtype(dtype: DType) -> DType:
-    """Return the dtype of the buckets that hold a dtype: itself, but float32 for 16-bit floats."""
-    return float32 if dtype.itemsize < 4 else dtype
+    """Return the dtype of the buckets for a dtype: itself, float32 for 16-bit floats, that of the parts for complex."""
+    return float32 if dtype.itemsize < 4 else part_dtype(dtype)
+
+
+def wire_shape(entry: Entry) -> Shape:
+    """Return the shape of an entry in a bucket, where complex numbers are pairs of floats."""
+    return (*entry.shape, 2) if entry.dtype.kind == "c" else entry.shape
 
 
 def _placed(entries: Sequence[Entry], limit: int) -> tuple[tuple[Place, ...], tuple[BucketSpec, ...]]:
@@ -308,7 +317,7 @@ def _placed(entries: Sequence[Entry], limit: int) -> tuple[tuple[Place, ...], tu
             sizes.append(0)
             dtypes.append(dtype)
         start = sizes[index]
-        sizes[index] = start + math.prod(entry.shape)
+        sizes[index] = start + math.prod(wire_shape(entry))
         places.append(Place(index, start, sizes[index]))
         if sizes[index] * dtype.itemsize >= limit:
             del current[dtype]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, KindError, ShapeError, a
+from burnpy.backend.operations.complex_numbers import magnitudes
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.param import Param
 from burnpy.nn.transform import suggestion
@@ -13,7 +14,7 @@ from burnpy.optim.settings import number
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import transfer
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import new_tensor
+from burnpy.tensor.tensor_base import new_tensor, tensor_of
 
 if TYPE_CHECKING:
     Tensors: TypeAlias = dict[str, Tensor[Any]]
@@ -77,7 +78,7 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
             paths[ident] = path
             grad = grads._values.get(grads.key(variable._value))
             if grad is not None:
-                values[ident] = new_tensor(Tensor, device, grad)
+                values[ident] = new_tensor(type(variable._value), device, grad)
     if not values and not updates:
         raise ArgumentError(_strangers(grads, model, len(paths)))
     return values, paths, updates
@@ -136,7 +137,7 @@ def added(mine: Tensors, theirs: Tensors, paths: Mapping[str, str], device: Any,
     if weight != 1:
         others = device.foreach_mul(others, weight)
     new = zip((*both, *alone), (*sums, *others), strict=True)
-    return {**mine, **{ident: new_tensor(Tensor, device, x) for ident, x in new}}
+    return {**mine, **{ident: tensor_of(device, x) for ident, x in new}}
 
 
 def absent(key: Param[Any] | str, paths: Mapping[str, str]) -> str:
@@ -159,13 +160,13 @@ def norm_of(grads: Any, p: float = 2.0) -> Tensor[Any]:
     It is 0 without gradients. The dtype is at least float32; powers neither overflow nor underflow.
     """
     device = grads.device
-    return new_tensor(Tensor, device, device.total_norm(grads.primitives(), _order(p)))  # type: ignore[no-any-return]  # of that class
+    return new_tensor(Tensor, device, device.total_norm(magnitudes(device, grads.primitives()), _order(p)))  # type: ignore[no-any-return]  # of that class
 
 
 def norms_of(grads: Any, p: float = 2.0) -> Tensor[Any]:
     """Return the norm of each gradient, as a vector; see `norm_of`."""
     device = grads.device
-    return new_tensor(Tensor, device, device.foreach_norm(grads.primitives(), _order(p)))  # type: ignore[no-any-return]  # of that class
+    return new_tensor(Tensor, device, device.foreach_norm(magnitudes(device, grads.primitives()), _order(p)))  # type: ignore[no-any-return]  # of that class
 
 
 def _order(p: float) -> float:

@@ -241,6 +241,7 @@ class Adafactor(Optimizer):
     d: float = 1.0
 
     factored: ClassVar[bool] = True
+    takes_complex: ClassVar[bool] = False
 
     def check(self) -> None:
         """Check that the settings are in range.

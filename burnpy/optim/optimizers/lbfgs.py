@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, overload
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
+from burnpy.backend.operations.complex_numbers import unpaired
 from burnpy.nn.buffer_updates import stepped
 from burnpy.nn.module import Module
 from burnpy.optim.batch import Pending
@@ -24,7 +25,7 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_of
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import describe, new_tensor
+from burnpy.tensor.tensor_base import describe, tensor_of
 from burnpy.typevars import M
 
 if TYPE_CHECKING:
@@ -218,10 +219,10 @@ class LBfgs(Optimizer):
                 break
 
             def at(distance: float, origin: Sequence[Float] = values, along: Sequence[Float] = direction) -> _Point:
-                moved = {
-                    item.param.id: new_tensor(Tensor, d, d.add(x, d.mul(y, distance)))
-                    for item, x, y in zip(pending, origin, along, strict=True)
-                }
+                moved = {}
+                for item, x, y in zip(pending, origin, along, strict=True):
+                    value = d.add(x, d.mul(y, distance))
+                    moved[item.param.id] = tensor_of(d, unpaired(d, value) if item.param.kind == "complex" else value)
                 trial = model.with_values(moved)
                 loss, param_grads = self._evaluated(trial, loss_and_grads)
                 point = self._point(distance, trial, loss, param_grads, pending, d)

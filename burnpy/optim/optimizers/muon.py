@@ -74,6 +74,7 @@ class Muon(Optimizer):
 
     ranges: ClassVar[Ranges] = {"momentum": fraction, "eps": at_least_zero, "ns_steps": count}
     gated: ClassVar[bool] = True
+    takes_complex: ClassVar[bool] = False
 
     def check(self) -> None:
         """Check that the settings are in range.
