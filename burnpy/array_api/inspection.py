@@ -81,8 +81,8 @@ class Info:
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
         """Return the default dtypes."""
-        kinds = {"real floating": "float", "complex floating": "complex", "integral": "int", "indexing": "int"}
-        return {name: DEFAULT[kind] for name, kind in kinds.items()}
+        floating = {"real floating": DEFAULT["float"], "complex floating": DEFAULT["complex"]}
+        return {**floating, "integral": DEFAULT["int"], "indexing": DEFAULT["int"]}
 
     @standard
     def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:

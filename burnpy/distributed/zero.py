@@ -22,7 +22,7 @@ from burnpy.optim.update_step import Step
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import beneath_levels, plain_device
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import tensor_of
 from burnpy.typevars import B, M
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from burnpy.nn.param import Param
     from burnpy.optim.optimizer import Floats
 
-T = TypeVar("T", bound=Tensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
+T = TypeVar("T", bound=Tensor[Any] | ComplexTensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
 
 _ALIGNED = 64
 """The alignment of parameters in a message, in bytes, which suits vector instructions."""

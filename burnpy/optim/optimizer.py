@@ -20,7 +20,7 @@ from burnpy.optim.step import stepped_model
 from burnpy.optim.update_step import Step, Update
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.typevars import M
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = Sequence[Float]
 
-T = TypeVar("T", bound=Tensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
+T = TypeVar("T", bound=Tensor[Any] | ComplexTensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
 
 _set = object.__setattr__
 _RANGES: Ranges = {"weight_decay": at_least_zero, "maximize": flag, "master_weights": flag}

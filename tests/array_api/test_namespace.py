@@ -19,7 +19,7 @@ xp: Any = array_api  # it has more names than its type, which mistakes below ask
 strict: Any = array_api_strict
 F: Any = Tensor[NumPy].from_data([[1.0, 4.0], [9.0, 16.0]])
 I = IntTensor[NumPy].from_data([1, 2])  # noqa: E741  # ints, as F and B
-Z = ComplexTensor[NumPy].from_data([[1j, 2.0], [3.0, 4.0]])
+Z = ComplexTensor[NumPy].from_data([[1j, 2j], [3j, 4j]])
 B = BoolTensor[NumPy].from_data([True, False])
 
 

@@ -329,9 +329,9 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "assignment": (lambda: operator.setitem(Z, 0, 1), ImmutableError, "immutable"),
     "last dim": (lambda: burnpy.view_as_complex(X.expand(3, 2).mT), ShapeError, "size 2, got shape"),
     "no complex": (lambda: burnpy.view_as_real(X), KindError, "takes a ComplexTensor"),
-    "a parameter": (lambda: nn.Param(Z), KindError, "z.real and z.imag in two of them"),
+    "a parameter": (lambda: nn.Param(Z), KindError, r"write ComplexParam\("),
     "a layer": (lambda: nn.functional.softsign(Z), KindError, r"take z.real, z.imag or z.abs\(\)"),
-    "a module": (lambda: Holder(), ModuleError, "bare ComplexTensor.*hold its parts"),
+    "a module": (lambda: Holder(), ModuleError, r"bare ComplexTensor.*ComplexParam\(z\)"),
     "a wrong name": (lambda: Z.sum(axis=0), TypeError, "it is called dim"),
 }
 

@@ -280,7 +280,7 @@ def clip_per_sample(grads: GradientsParams[B], max_norm: float) -> GradientsPara
         raise ArgumentError(f"clip_per_sample() got the limit {max_norm!r}; expected a number that is not negative")
     factors = (bound / (per_sample_norms(grads) + _EPS)).clamp(max=1.0)
 
-    def clipped(gradient: Tensor[B]) -> Tensor[B]:
+    def clipped(gradient: Any) -> Any:
         shape = (gradient.shape[0], *(1,) * (gradient.ndim - 1))
         factor = factors.reshape(shape)
         return gradient * (factor.complex() if gradient.kind == "complex" else factor).to_dtype(gradient.dtype)

@@ -294,7 +294,7 @@ def held(grads: GradientsParams[Any], entry: Entry) -> Any:
 
 
 def wire_dtype(dtype: DType) -> DType:
-    """Return the dtype of the buckets for a dtype: itself, float32 for 16-bit floats, that of the parts for complex."""
+    """Return the dtype of the buckets for a dtype: itself, float32 for 16 bits, the parts' dtype for complex."""
     return float32 if dtype.itemsize < 4 else part_dtype(dtype)
 
 

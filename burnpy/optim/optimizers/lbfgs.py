@@ -24,7 +24,7 @@ from burnpy.optim.update_step import Step
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_of
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import describe, tensor_of
 from burnpy.typevars import M
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import Float
     from burnpy.optim.optimizer import Floats
 
-T = TypeVar("T", bound=Tensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
+T = TypeVar("T", bound=Tensor[Any] | ComplexTensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
 
 CURVED = 1e-10
 """The least product of a step and the change of the gradient along it for which the pair is kept."""
