@@ -111,7 +111,7 @@ class NumPyPooling(ArrayBackend):
         return out if np.isfinite(out).all() else super().adaptive_avg_pool2d_backward(grad, shape)
 
     def adaptive_max_pool2d_indices(self, x: Any, size: Pair) -> Any:
-        if x.size >= MANY and (kernels := family_kernels("pooling.adaptive")):
+        if x.size >= MANY and (kernels := family_kernels("pooling.windows")):
             out = kernels.run_adaptive_maxima(x, size)
             if out is not None:
                 return out

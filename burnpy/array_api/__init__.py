@@ -34,14 +34,14 @@ _NAMES = {
         "logical_and logical_not logical_or logical_xor maximum minimum multiply negative nextafter not_equal positive "
         "pow real reciprocal remainder round sign signbit sin sinh sqrt square subtract tan tanh trunc"
     ),
-    "burnpy.array_api.inspection": (
-        "__array_namespace_info__ bool complex128 complex64 e float32 float64 inf int16 int32 int64 int8 nan newaxis "
-        "pi uint16 uint32 uint64 uint8"
-    ),
     "burnpy.array_api.linalg": "matmul matrix_transpose tensordot vecdot",
     "burnpy.array_api.manipulation_functions": (
         "broadcast_arrays broadcast_shapes broadcast_to concat expand_dims flip moveaxis permute_dims repeat reshape "
         "roll squeeze stack take take_along_axis tile unstack"
+    ),
+    "burnpy.array_api.namespace": (
+        "__array_namespace_info__ bool complex128 complex64 e float32 float64 inf int16 int32 int64 int8 nan newaxis "
+        "pi uint16 uint32 uint64 uint8"
     ),
     "burnpy.array_api.searching_functions": (
         "argmax argmin argsort count_nonzero isin nonzero searchsorted sort unique_all unique_counts unique_inverse "

@@ -89,7 +89,7 @@ from burnpy.array_api.elementwise import (
     tanh,
     trunc,
 )
-from burnpy.array_api.inspection import (
+from burnpy.array_api.namespace import (
     __array_namespace_info__,
     bool,
     complex64,

@@ -13,7 +13,7 @@ import numpy as np
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, KindError, WorkerError, a
 from burnpy.data.loader import checked_count
-from burnpy.distributed.engines.worker_engine import Failure, FlatLayouts, Lost, WorkerEngine, WorkerHandle, WorkerTask
+from burnpy.distributed.worker_engine import Failure, FlatLayouts, Lost, WorkerEngine, WorkerHandle, WorkerTask
 from burnpy.optim.gradients.grad_scaler import GradientsAccumulator
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.tensor.tensor_base import describe
@@ -267,7 +267,7 @@ class Workers:
 
 def _engine(name: object, address: str | None, count: int, limit: float) -> WorkerEngine:
     if name == "ray":
-        from burnpy.distributed.engines.ray_actors import RayActors
+        from burnpy.distributed.ray_actors import RayActors
 
         return RayActors(address, count, limit)
     if name != "processes":
@@ -276,7 +276,7 @@ def _engine(name: object, address: str | None, count: int, limit: float) -> Work
         raise ArgumentError(
             f"Workers() got address={address!r:.80} for processes of this machine; other machines need engine='ray'"
         )
-    from burnpy.distributed.engines.worker_engine import Processes
+    from burnpy.distributed.worker_engine import Processes
 
     return Processes()
 

@@ -9,8 +9,8 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
 from burnpy.distributions.multivariate_normal import factor_given
 from burnpy.distributions.parameters import CHOLESKY_FACTOR, Parameter, ParameterLike
+from burnpy.linalg.decompositions import cholesky_ex
 from burnpy.linalg.equations import cholesky_inverse, solve_triangular
-from burnpy.linalg.reported_failures import cholesky_ex
 from burnpy.nn.module import rebound
 from burnpy.special.functions import multigammaln
 from burnpy.tensor.joining import cat

@@ -3,38 +3,46 @@
 from burnpy.backend.errors import LinAlgError
 from burnpy.linalg.decompositions import (
     LU,
+    CholeskyEx,
     Eig,
     Eigh,
     LuFactor,
+    LuFactorEx,
     Qr,
     Svd,
     cholesky,
+    cholesky_ex,
     eig,
     eigh,
     eigvals,
     eigvalsh,
     lu,
     lu_factor,
+    lu_factor_ex,
     qr,
     svd,
     svdvals,
 )
 from burnpy.linalg.equations import (
     LeastSquares,
+    SolveEx,
     cholesky_inverse,
     cholesky_solve,
     lstsq,
     lu_solve,
     pinv,
     solve,
+    solve_ex,
     solve_triangular,
     tensorinv,
     tensorsolve,
 )
 from burnpy.linalg.matrix_functions import (
+    InvEx,
     cond,
     det,
     inv,
+    inv_ex,
     matrix_exp,
     matrix_norm,
     matrix_power,
@@ -45,16 +53,6 @@ from burnpy.linalg.matrix_functions import (
     vander,
     vecdot,
     vector_norm,
-)
-from burnpy.linalg.reported_failures import (
-    CholeskyEx,
-    InvEx,
-    LuFactorEx,
-    SolveEx,
-    cholesky_ex,
-    inv_ex,
-    lu_factor_ex,
-    solve_ex,
 )
 
 __all__ = [

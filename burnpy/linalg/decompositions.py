@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, LinAlgError
 from burnpy.backend.operations.adjoints import conjugated
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dims import need_flag
+from burnpy.tensor.joining import where
+from burnpy.tensor.levels import has_values
 from burnpy.tensor.linalg import matrices
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
-from burnpy.tensor.tensor_base import describe
+from burnpy.tensor.tensor_base import describe, new_tensor
 from burnpy.typevars import B, R, V, X
 
 I = TypeVar("I")  # noqa: E741  # the ints beside the floats V
@@ -97,8 +101,12 @@ def cholesky(x: X, *, upper: bool = False) -> X:
 
 @overload
 def eigh(x: Tensor[B], UPLO: Literal["L", "U"] = "L") -> Eigh[Tensor[B], Tensor[B]]: ...  # noqa: N803  # as below
+
+
 @overload
 def eigh(x: ComplexTensor[B], UPLO: Literal["L", "U"] = "L") -> Eigh[Tensor[B], ComplexTensor[B]]: ...  # noqa: N803  # as below
+
+
 @explained
 def eigh(x: Any, UPLO: Literal["L", "U"] = "L") -> Eigh[Any, Any]:  # noqa: N803  # NumPy's and PyTorch's name
     """Eigenvalues and eigenvectors of symmetric matrices, or of complex Hermitian ones, whose eigenvalues are real.
@@ -169,8 +177,12 @@ def eigvals(x: Tensor[B] | ComplexTensor[B]) -> ComplexTensor[B]:
 
 @overload
 def svd(x: Tensor[B], full_matrices: bool = True) -> Svd[Tensor[B], Tensor[B]]: ...
+
+
 @overload
 def svd(x: ComplexTensor[B], full_matrices: bool = True) -> Svd[ComplexTensor[B], Tensor[B]]: ...
+
+
 @explained
 def svd(x: Any, full_matrices: bool = True) -> Svd[Any, Any]:
     """Compute the singular value decomposition x = U diag(S) Vh.
@@ -291,3 +303,98 @@ def _lower(operation: str, x: Any, uplo: str) -> Any:
     if uplo not in ("L", "U"):
         raise ArgumentError(f'{operation}() got UPLO={describe(uplo)}; expected "L" or "U"')
     return x if uplo == "L" else conjugate_transposed(x)
+
+
+class CholeskyEx(NamedTuple, Generic[V, I]):
+    """The result of `cholesky_ex`."""
+
+    L: V
+    """The factors, NaN of matrices that are not positive definite; of shape (…, n, n)."""
+    info: I
+    """For each matrix 0, or k if its leading k rows and columns are the first that are not positive definite; int32."""
+
+
+class LuFactorEx(NamedTuple, Generic[V, I]):
+    """The result of `lu_factor_ex`."""
+
+    LU: V
+    """Both factors in one matrix, without the diagonal of L."""
+    pivots: I
+    """Row i was interchanged with row pivots[i] - 1, from the first to the last."""
+    info: I
+    """For each matrix 0, or k if the k-th element on the diagonal of U is the first that is 0; int32."""
+
+
+@explained
+def cholesky_ex(x: X, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx[X, IntTensor[Any]]:
+    """Compute the Cholesky factors without an error for matrices that are not positive definite; see `cholesky`.
+
+    Args:
+        x: shape (…, n, n).
+        upper: return Lᵀ.
+        check_errors: whether to raise the error of `cholesky` after all.
+
+    Raises:
+        ShapeError: the matrices are not square.
+
+    >>> factors, info = cholesky_ex(Tensor[NumPy].from_data([[[4.0]], [[-1.0]]]))
+    >>> factors.tolist(), info.tolist()
+    ([[[2.0]], [[nan]]], [0, 1])
+    """
+    x = matrices("cholesky_ex", x, square=True)
+    need_flag(check_errors, "check_errors", "cholesky_ex")
+    if check_errors or has_values(x):
+        try:
+            factors = cholesky(x, upper=upper)
+            return CholeskyEx(factors, IntTensor.zeros(x.shape[:-2], dtype="int32", device=x.device))
+        except LinAlgError:
+            if check_errors:
+                raise
+    device: Any = x.device
+    info = new_tensor(IntTensor, device, device.cholesky_info(x._primitive)).to_dtype("int32")
+    return CholeskyEx(where_regular(info, x, lambda regular: cholesky(regular, upper=upper)), info)
+
+
+@explained
+def lu_factor_ex(x: X, *, check_errors: bool = False) -> LuFactorEx[X, IntTensor[Any]]:
+    """Compute the LU decomposition as `lu_factor`, and report where U is singular.
+
+    Args:
+        x: shape (…, m, n).
+        check_errors: whether to raise an error for these matrices.
+
+    Raises:
+        LinAlgError: U is singular, and ``check_errors`` is True.
+
+    >>> lu_factor_ex(Tensor[NumPy].from_data([[1.0, 2.0], [2.0, 4.0]])).info.item()
+    2
+    """
+    need_flag(check_errors, "check_errors", "lu_factor_ex")
+    factors, pivots = lu_factor(x)
+    info = first_zero(factors.detach())
+    if check_errors and bool((info != 0).any()):
+        raise LinAlgError(f"lu_factor_ex(): the factor U is singular; info is {info.tolist()}")
+    return LuFactorEx(factors, pivots, info)
+
+
+def first_zero(factors: Any) -> Any:
+    """Return the number, from 1, of the first 0 on the diagonals of matrices; 0 where there is none."""
+    zero = factors.diagonal(0, -2, -1) == 0.0
+    size = zero.shape[-1]
+    if not size:
+        return zero.any(-1).int("int32")
+    places = IntTensor.arange(size, 0, -1, dtype="int32", device=factors.device)
+    last = (zero.int("int32") * places).amax(-1)
+    return where(zero.any(-1), size + 1 - last, last)
+
+
+def where_regular(info: Any, x: Any, function: Any) -> Any:
+    """Return a function of matrices, NaN of those that ``info`` reports."""
+    return where((info != 0).reshape(*info.shape, 1, 1), math.nan, function(regularized(info, x)))
+
+
+def regularized(info: Any, x: Any) -> Any:
+    """Return matrices with the identity in place of those that ``info`` reports."""
+    size = x.shape[-1]
+    identity = x._like(x._backend.eye(size, size, x.dtype))
+    return where((info != 0).reshape(*info.shape, 1, 1), identity, x)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 import numpy as np
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.operations.adjoints import imaginary_diagonal
-from burnpy.linalg.decompositions import conjugate_transposed
+from burnpy.linalg.decompositions import I, conjugate_transposed, first_zero, lu_factor, regularized
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import distinct, integer
+from burnpy.tensor.dims import distinct, integer, need_flag
+from burnpy.tensor.joining import where
 from burnpy.tensor.linalg import alike, expanded, inexact, matrices
 from burnpy.tensor.operands import number, together
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
@@ -22,8 +23,6 @@ from burnpy.typevars import B, R, V, X
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor_types import Ints
-
-I = TypeVar("I")  # noqa: E741  # the ints beside the floats V
 
 
 class LeastSquares(NamedTuple, Generic[V, R, I]):
@@ -272,10 +271,14 @@ def pinv(x: X, *, atol: float | None = None, rtol: float | None = None, hermitia
 def lstsq(
     a: Tensor[B], b: Tensor[B], rcond: float | None = None, *, driver: str | None = None
 ) -> LeastSquares[Tensor[B], Tensor[B], IntTensor[B]]: ...
+
+
 @overload
 def lstsq(
     a: ComplexTensor[B], b: ComplexTensor[B], rcond: float | None = None, *, driver: str | None = None
 ) -> LeastSquares[ComplexTensor[B], Tensor[B], IntTensor[B]]: ...
+
+
 @explained
 def lstsq(a: Any, b: Any, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares[Any, Any, Any]:
     """Find the x of least norm that minimizes ‖a x - b‖, by singular values.
@@ -356,3 +359,40 @@ def _order(pivots: IntTensor[B]) -> IntTensor[B]:
         moved = order.scatter(-1, other, order[..., k : k + 1])
         order = moved.slice_scatter(order.gather(-1, other), -1, k, k + 1)
     return order
+
+
+class SolveEx(NamedTuple, Generic[V, I]):
+    """The result of `solve_ex`."""
+
+    result: V
+    """The solutions, NaN of singular matrices."""
+    info: I
+    """As of `inv_ex`."""
+
+
+@explained
+def solve_ex(a: X, b: X, *, left: bool = True, check_errors: bool = False) -> SolveEx[X, IntTensor[Any]]:
+    """Solve a x = b without an error for singular matrices; see `solve`, whose arguments it takes.
+
+    Args:
+        a: shape (…, n, n).
+        b: shape (…, n, k), or vectors.
+        left: if False, the solution of x a = b.
+        check_errors: whether to raise the error of `solve` after all.
+
+    Raises:
+        ShapeError: the shapes do not match.
+
+    >>> solution, info = solve_ex(Tensor[NumPy].zeros((1, 1)), Tensor[NumPy].ones((1,)))
+    >>> solution.tolist(), info.item()
+    ([nan], 1)
+    """
+    matrices("solve_ex", a, square=True)
+    need_flag(check_errors, "check_errors", "solve_ex")
+    info = first_zero(lu_factor(a.detach()).LU)
+    if check_errors:
+        return SolveEx(solve(a, b, left=left), info)
+    solution = solve(regularized(info, a), b, left=left)
+    vector = solution.ndim < max(a.ndim, 2)
+    bad = (info != 0).reshape(*info.shape, *(1,) * (1 if vector else 2))
+    return SolveEx(where(bad, math.nan, solution), info)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, overload
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.linalg.decompositions import svdvals
+from burnpy.linalg.decompositions import I, first_zero, lu_factor, svdvals, where_regular
 from burnpy.linalg.equations import mirrored, tolerances
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import DimsLike, dims_of, distinct, need_bool
+from burnpy.tensor.dims import DimsLike, dims_of, distinct, need_bool, need_flag
 from burnpy.tensor.einsum import product_of
 from burnpy.tensor.joining import where
 from burnpy.tensor.joining_lazy import ascending_powers
@@ -18,7 +18,7 @@ from burnpy.tensor.linalg import SlogDet, inexact, matrices
 from burnpy.tensor.operands import broadcast_shape, number
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
-from burnpy.typevars import B, X
+from burnpy.typevars import B, V, X
 
 
 @explained
@@ -33,8 +33,12 @@ def det(x: X) -> X:
 
 @overload
 def slogdet(x: Tensor[B]) -> SlogDet[Tensor[B], Tensor[B]]: ...
+
+
 @overload
 def slogdet(x: ComplexTensor[B]) -> SlogDet[ComplexTensor[B], Tensor[B]]: ...
+
+
 @explained
 def slogdet(x: Any) -> SlogDet[Any, Any]:
     """Compute the signs of the determinants and the logarithms of their magnitudes, ``x.slogdet()``.
@@ -329,3 +333,33 @@ def _number(operation: str, x: Any, ord: Any) -> float:
     if isinstance(ord, bool) or not isinstance(ord, (int, float)):
         raise ArgumentError(f"{operation}() got ord={describe(ord)}; expected a number for vectors")
     return float(number(x, ord, operation))
+
+
+class InvEx(NamedTuple, Generic[V, I]):
+    """The result of `inv_ex`."""
+
+    inverse: V
+    """The inverses, NaN of singular matrices; of shape (…, n, n)."""
+    info: I
+    """For each matrix 0, or k if it is singular and the k-th pivot of its LU decomposition is 0; int32."""
+
+
+@explained
+def inv_ex(x: X, *, check_errors: bool = False) -> InvEx[X, IntTensor[Any]]:
+    """Compute the inverses without an error for singular matrices; see `inv`.
+
+    Args:
+        x: shape (…, n, n).
+        check_errors: whether to raise the error of `inv` after all.
+
+    Raises:
+        ShapeError: the matrices are not square.
+
+    >>> inverse, info = inv_ex(Tensor[NumPy].from_data([[[2.0]], [[0.0]]]))
+    >>> inverse.tolist(), info.tolist()
+    ([[[0.5]], [[nan]]], [0, 1])
+    """
+    x = matrices("inv_ex", x, square=True)
+    need_flag(check_errors, "check_errors", "inv_ex")
+    info = first_zero(lu_factor(x.detach()).LU)
+    return InvEx(inv(x) if check_errors else where_regular(info, x, inv), info)

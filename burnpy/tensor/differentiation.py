@@ -60,7 +60,7 @@ class DiscreteDifferentiation(TensorBase[B]):
 
 
 class _ReadByCall:
-    """The descriptor of ``grad``: of a tensor a `burnpy.tensor.grad_method.GradMethod`, of a class the function."""
+    """The descriptor of ``grad``: of a tensor a `burnpy.tensor.gradients.GradMethod`, of a class the function."""
 
     def __init__(self, function: Any) -> None:
         of_class: Any = cache(partial(inherit_method, function))  # of a class, which has a hash
@@ -69,7 +69,7 @@ class _ReadByCall:
     def __get__(self, tensor: Any, cls: type[Any]) -> Any:
         if tensor is None:
             return self.of_class(cls)
-        from burnpy.tensor.grad_method import GradMethod
+        from burnpy.tensor.gradients import GradMethod
 
         return GradMethod(MethodType(self.of_class(cls), tensor))
 

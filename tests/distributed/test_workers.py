@@ -22,7 +22,7 @@ from burnpy import Tensor
 from burnpy.backend import NumPy
 from burnpy.data.engines.child_processes import WorkerTraceback
 from burnpy.distributed import Workers
-from burnpy.distributed.engines.worker_engine import FlatLayouts, flattened
+from burnpy.distributed.worker_engine import FlatLayouts, flattened
 from burnpy.distributed.workers import _seed
 from burnpy.errors import ArgumentError, CallError, KindError, MissingPackageError, WorkerError
 from burnpy.optim import GradientsAccumulator, GradientsParams

@@ -10,7 +10,7 @@ from typing import Any
 
 from burnpy.backend.errors import ArgumentError, MissingPackageError, WorkerError
 from burnpy.data.engines.child_processes import failed, failure
-from burnpy.distributed.engines.worker_engine import Failure, Lost, WorkerEngine, WorkerHandle, WorkerTask, done
+from burnpy.distributed.worker_engine import Failure, Lost, WorkerEngine, WorkerHandle, WorkerTask, done
 
 _REACHED = 10.0
 """How many seconds a cluster's address may take to accept a connection."""
