@@ -47,10 +47,8 @@ _NAMES = {
     "burnpy.tensor.histograms": "histogramdd",
     "burnpy.tensor.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
     "burnpy.tensor.ordering": "bucketize searchsorted",
-    "burnpy.tensor.joining_lazy": (
-        "atleast_1d atleast_2d atleast_3d block_diag cartesian_prod column_stack combinations dstack hstack meshgrid "
-        "vander vstack"
-    ),
+    "burnpy.tensor.grids": "cartesian_prod combinations meshgrid vander",
+    "burnpy.tensor.joining_lazy": ("atleast_1d atleast_2d atleast_3d block_diag column_stack dstack hstack vstack"),
     "burnpy.tensor.statistics": "std_mean var_mean",
     **{f"burnpy.{package}": "" for package in _PACKAGES.split()},
 }

@@ -45,6 +45,7 @@ from burnpy.tensor.distances import cdist, cosine_similarity, pairwise_distance,
 from burnpy.tensor.einsum import chain_matmul, einsum, tensordot
 from burnpy.tensor.generator import Generator, default_generator, manual_seed
 from burnpy.tensor.gradients import Gradients
+from burnpy.tensor.grids import cartesian_prod, combinations, meshgrid, vander
 from burnpy.tensor.histograms import histogramdd
 from burnpy.tensor.joining import broadcast_tensors, cat, maximum, minimum, stack, where
 from burnpy.tensor.joining_lazy import (
@@ -52,13 +53,9 @@ from burnpy.tensor.joining_lazy import (
     atleast_2d,
     atleast_3d,
     block_diag,
-    cartesian_prod,
     column_stack,
-    combinations,
     dstack,
     hstack,
-    meshgrid,
-    vander,
     vstack,
 )
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss

@@ -13,8 +13,7 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import DEFAULT, float32, kind_of
 from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.backend.primitives import KindName
-from burnpy.tensor import creation
-from burnpy.tensor import joining_lazy as stacking
+from burnpy.tensor import creation, grids
 from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor import IntTensor
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -192,7 +191,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
 @standard
 def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Any, ...]:
     """Return the coordinates of a grid: each vector expanded to the shape of all their sizes."""
-    return stacking.meshgrid(*map(array, arrays), indexing=indexing) if arrays else ()
+    return grids.meshgrid(*map(array, arrays), indexing=indexing) if arrays else ()
 
 
 @standard

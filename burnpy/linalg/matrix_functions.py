@@ -12,8 +12,8 @@ from burnpy.linalg.equations import mirrored, tolerances
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import DimsLike, dims_of, distinct, need_bool, need_flag
 from burnpy.tensor.einsum import product_of
+from burnpy.tensor.grids import ascending_powers
 from burnpy.tensor.joining import where
-from burnpy.tensor.joining_lazy import ascending_powers
 from burnpy.tensor.linalg import SlogDet, inexact, matrices
 from burnpy.tensor.operands import broadcast_shape, number
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor

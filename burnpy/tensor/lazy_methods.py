@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from burnpy.tensor.tensor_base import lazy_classes
 
 if TYPE_CHECKING:
+    from burnpy.tensor.arithmetic_lazy import Combining, FloatArithmetic
     from burnpy.tensor.at import SliceUpdates
     from burnpy.tensor.calculus import Differences
     from burnpy.tensor.diagonals import Diagonals
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.linalg import Matrices, Products, ProductSums
     from burnpy.tensor.ordering import Ordering, Ranking
     from burnpy.tensor.pointwise_declared import AnalyticFunctions, FloatFunctions, IntFunctions, NumberFunctions
-    from burnpy.tensor.pointwise_lazy import Combining, Elementary
+    from burnpy.tensor.pointwise_lazy import Elementary
     from burnpy.tensor.random import RandomFactories, RandomIntFactories, RandomLike
     from burnpy.tensor.sampling import DistributionFactories, Random
     from burnpy.tensor.scattering import Scattering
@@ -38,6 +39,7 @@ __all__ = [
     "Differences",
     "DistributionFactories",
     "Elementary",
+    "FloatArithmetic",
     "FloatFunctions",
     "FloatStatistics",
     "Gathering",
@@ -64,6 +66,8 @@ __all__ = [
 ]
 
 METHODS = {
+    "arithmetic_lazy.FloatArithmetic": "addcdiv frac frexp ldexp lerp",
+    "arithmetic_lazy.Combining": "addcmul float_power heaviside nan_to_num",
     "at.SliceUpdates": "put select_scatter slice_scatter",
     "calculus.Differences": "diff",
     "diagonals.Diagonals": "_diagonal diag diag_embed diagflat diagonal diagonal_scatter trace tril triu",
@@ -75,7 +79,7 @@ METHODS = {
     "linalg.ProductSums": "addbmm addmm addmv addr baddbmm",
     "linalg.Matrices": "det inverse logdet matrix_exp matrix_power slogdet",
     "ordering.Ordering": "aminmax argsort cummax cummin mode msort sort",
-    "ordering.Ranking": "_middle kthvalue median nanmedian topk",
+    "ordering.Ranking": "kthvalue topk",
     "pointwise_declared.FloatFunctions": (
         "atan2 copysign digamma erfc erfinv hypot i0 igamma igammac lgamma logaddexp logaddexp2 nextafter sinc trunc "
         "xlogy"
@@ -85,10 +89,7 @@ METHODS = {
     ),
     "pointwise_declared.NumberFunctions": "fmax fmin fmod signbit",
     "pointwise_declared.IntFunctions": "gcd lcm",
-    "pointwise_lazy.Elementary": (
-        "addcdiv deg2rad frac frexp hardshrink ldexp lerp logit mvlgamma polygamma prelu rad2deg"
-    ),
-    "pointwise_lazy.Combining": "addcmul float_power heaviside nan_to_num",
+    "pointwise_lazy.Elementary": "deg2rad hardshrink logit mvlgamma polygamma prelu rad2deg",
     "random.RandomFactories": "exponential gumbel normal sobol truncated_normal uniform",
     "random.RandomIntFactories": "permutation randint",
     "random.RandomLike": "normal_like uniform_like",
@@ -105,7 +106,7 @@ METHODS = {
     "shape_lazy.Repeating": "_interleaved _repeated repeat repeat_interleave tile",
     "statistics.Counting": "count_nonzero",
     "statistics.CumulativeProducts": "cumprod",
-    "statistics.NumberStatistics": "corrcoef cov nansum",
+    "statistics.NumberStatistics": "_middle corrcoef cov median nanmedian nansum",
     "statistics.FloatStatistics": "logcumsumexp nanmean nanquantile quantile",
     "unique.Unique": "unique unique_consecutive",
 }

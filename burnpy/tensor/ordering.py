@@ -12,7 +12,7 @@ from burnpy.backend.primitives import Int, Number, Value
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import ALL, along, dim_of, integer, need_bool, need_flag, scalar_dim, shaped
 from burnpy.tensor.operands import number, operands
-from burnpy.tensor.reduction import NumberReductions, Selection
+from burnpy.tensor.reduction import Selection
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B, V
 
@@ -128,7 +128,7 @@ class Ordering(TensorBase[B]):
         return Extremes(in_kind_of(self, x.amin(dims, keepdim)), in_kind_of(self, x.amax(dims, keepdim)))
 
 
-class Ranking(NumberReductions[B]):
+class Ranking(TensorBase[B]):
     """Methods by the rank of elements. NaN counts as the largest, and of equal elements the first comes first."""
 
     __slots__ = ()
@@ -179,53 +179,6 @@ class Ranking(NumberReductions[B]):
         a = along(self, dim, "kthvalue")
         values, index = self._backend.kthvalue(a.primitive, a.dim, rank(k, 1, a.size, "kthvalue"), keepdim)
         return selection_of(self, values, index)
-
-    @overload
-    def median(self) -> Self: ...
-    @overload
-    def median(self, dim: int, keepdim: bool = False) -> Selection[Self, IntTensor[B]]: ...
-    def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
-        """Return the median of all elements; with ``dim``, a named tuple of the medians along it and their indices.
-
-        Of an even number of elements it is the lower of the two in the middle, as in PyTorch: use ``quantile(0.5)`` for
-        their mean. It is NaN where an element is NaN, and of no floats. The gradient goes to the chosen element.
-
-        Raises:
-            ShapeError: there are no elements.
-
-        >>> Tensor[NumPy].from_data([4.0, 1.0, 3.0, 2.0]).median().item()
-        2.0
-        """
-        return self._middle("median", dim, keepdim)
-
-    @overload
-    def nanmedian(self) -> Self: ...
-    @overload
-    def nanmedian(self, dim: int, keepdim: bool = False) -> Selection[Self, IntTensor[B]]: ...
-    def nanmedian(self, dim: int | None = None, keepdim: bool = False) -> Any:
-        """Return the `median` of the elements that are not NaN; NaN where all are.
-
-        Raises:
-            ShapeError: there are no elements.
-        """
-        return self._middle("nanmedian", dim, keepdim)
-
-    def _middle(self, operation: str, dim: int | None, keepdim: bool) -> Any:
-        """Return the median, with or without NaN."""
-        need_bool(keepdim, operation)
-        b, x = self._backend, self._primitive
-        if dim is None:
-            if 0 in x.shape and self.kind == "float":
-                return self._like(b.full((), math.nan, x.dtype))
-            self._need_elements(ALL[self.ndim], operation)
-            flat = b.reshape(x, (math.prod(x.shape),))
-            index = median_index(b, flat, 0, operation == "nanmedian")
-            return self._like(b.reshape(b.gather(flat, 0, index), ()))
-        a = along(self, dim, operation)
-        if self.ndim:
-            self._need_elements((a.dim,), operation)
-        index = median_index(b, a.primitive, a.dim, operation == "nanmedian")
-        return element_at(self, a.primitive, a.dim, index, keepdim)
 
 
 @overload
@@ -373,17 +326,6 @@ class Extremes(NamedTuple, Generic[V]):
     """The smallest elements."""
     max: V
     """The largest elements."""
-
-
-def median_index(b: Any, x: Number, dim: int, skip_nan: bool) -> Int:
-    """Index of the lower median along ``dim``, which stays with size 1; of the first NaN, unless ``skip_nan``."""
-    d, count = b.discrete, x.shape[dim]
-    order = b.argsort(x, dim, False)
-    valid = d.sum(d.to_int(b.eq(x, x), int64), (dim,), True)
-    place = d.maximum(d.floor_divide(d.sub(valid, 1), 2), 0)
-    if not skip_nan:
-        place = d.where(d.lt(valid, count), valid, place)
-    return d.gather(order, dim, place)
 
 
 def mode_index(b: Any, x: Number, dim: int) -> Int:

@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
+from typing import Any, Self
 
-import numpy as np
-
-from burnpy.backend.dtypes import DTYPES, float32, has_few_exponents, int32, int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.backend.numerics.arithmetic import largest
-from burnpy.backend.operations.programs import lerp_each
-from burnpy.backend.primitives import Float, Int
-from burnpy.tensor.comparison import _doubles
 from burnpy.tensor.dims import integer
-from burnpy.tensor.operands import check_broadcast, combined, number, operands, together
-from burnpy.tensor.template import S
+from burnpy.tensor.operands import number, operands, together
 from burnpy.tensor.tensor_base import TensorBase, describe
-from burnpy.typevars import B, U, V
-
-if TYPE_CHECKING:
-    from burnpy.tensor.tensor import IntTensor, Tensor
-    from burnpy.tensor.tensor_types import Ints
-
-
-class Mantissas(NamedTuple, Generic[V, U]):
-    """The result of ``x.frexp()``: x is mantissa · 2 to the power of the exponent."""
-
-    mantissa: V
-    """Floats whose magnitude is from 0.5 on, below 1."""
-    exponent: U
-    """Powers of two, int32."""
+from burnpy.typevars import B
 
 
 class Elementary(TensorBase[B]):
     """Elementary and special functions of floats, interpolation, and some activation functions."""
 
     __slots__ = ()
-
-    def frac(self) -> Self:
-        """Return the part of x behind the point, with the sign of x: x - trunc(x). Its gradient is 1."""
-        b, x = self._backend, self._primitive
-        return self._like(b.sub(x, b.trunc(x)))
 
     def deg2rad(self) -> Self:
         """Return the angle x, in degrees, in radians."""
@@ -69,53 +43,6 @@ class Elementary(TensorBase[B]):
                 raise ArgumentError(f"logit() got eps={describe(eps)}; give a number from 0 to 0.5, or None")
             x = b.clamp(x, eps, 1.0 - eps)
         return self._like(b.sub(b.log(x), b.log1p(b.neg(x))))
-
-    def ldexp(self, other: Ints[B] | Self | float) -> Self:
-        """Return the product x · 2ⁿ with n = ``other``, rounded once if n is of ints, also where 2ⁿ itself would
-        overflow.
-
-        Args:
-            other: an `IntTensor`, an int, or floats, with which it is ``x * other.exp2()``. The shapes broadcast.
-
-        Raises:
-            ShapeError: the shapes do not broadcast.
-
-        Source: musl, scalbn.
-
-        >>> Tensor[NumPy].from_data([1.5, 3.0]).ldexp(IntTensor[NumPy].from_data([4, -1])).tolist()
-        [24.0, 1.5]
-        """
-        given: Any = other
-        if isinstance(given, TensorBase) and given.kind == "int":
-            x, exponent = together("ldexp", self, given)
-            check_broadcast("ldexp", x, exponent)
-            return x._like(_scaled(x, exponent._primitive))  # type: ignore[no-any-return]  # of this class
-        if isinstance(given, int):
-            exponent = self._device.discrete.full((), max(-_FAR, min(given, _FAR)), int64)
-            return self._like(_scaled(self, exponent))
-        x, power = combined("ldexp", self, given)
-        b: Any = x._backend
-        powers = power._primitive if isinstance(power, TensorBase) else b.full((), power, x.dtype)
-        return x * x._like(b.exp2(powers))  # type: ignore[no-any-return]  # of this class
-
-    def frexp(self) -> Mantissas[Self, IntTensor[B]]:
-        """Return the mantissa and exponent of x = mantissa · 2ᵉ, the mantissa's magnitude from 0.5 on, below 1.
-
-        The exponent, int32, of 0, infinities and NaN is 0, and the mantissa x itself. The gradient of the mantissa
-        is 2⁻ᵉ.
-
-        >>> mantissa, exponent = Tensor[NumPy].from_data([3.0, -0.125]).frexp()
-        >>> mantissa.tolist(), exponent.tolist()
-        ([0.75, -0.5], [2, -2])
-        """
-        b, d, x = self._backend, self._device.discrete, self._primitive
-        _, _, bits, lowest, *_ = DTYPES[self.dtype.name]
-        size = b.detach(b.abs(x))
-        powers = b.from_numpy(np.ldexp(1.0, np.arange(lowest, 3 - bits - lowest)).astype(self.dtype))
-        place = b.searchsorted(powers, b.reshape(size, (math.prod(self.shape),)), True)
-        regular = d.bitwise_and(b.isfinite(size), b.gt(size, 0.0))
-        exponent = d.where(regular, d.add(d.reshape(place, self.shape), lowest), 0)
-        return Mantissas(self._like(_scaled(self, d.neg(exponent))), self._int(d.cast(exponent, int32)))
 
     def polygamma(self, n: int) -> Self:
         """Return the n-th derivative of `digamma`; infinite at 0 and at negative integers.
@@ -150,38 +77,6 @@ class Elementary(TensorBase[B]):
         for j in range(1, count):
             total = b.add(total, b.lgamma(b.add(x, -j / 2)))
         return self._like(b.add(total, math.log(math.pi) * count * (count - 1) / 4))
-
-    def lerp(self, end: Self, weight: Self | float) -> Self:
-        """Return the linear interpolation x + weight · (end - x), which is exactly ``end`` at weight 1.
-
-        Raises:
-            KindError: ``end`` is not a tensor.
-            ShapeError: the shapes do not broadcast.
-
-        >>> Tensor[NumPy].from_data([0.0, 10.0]).lerp(Tensor[NumPy].from_data([4.0, 20.0]), 0.25).tolist()
-        [1.0, 12.5]
-        """
-        x, stop, part = combined("lerp", self, end, weight)
-        if not isinstance(stop, TensorBase):
-            raise KindError(f"lerp() interpolates between tensors, got {describe(end)} as end; use x.full_like(end)")
-        ends = (x._primitive, stop._primitive)
-        if isinstance(part, TensorBase):
-            (out,) = x._backend.fused(_from_nearer, (*ends, part._primitive))
-        elif abs(part) < 0.5:
-            (out,) = x._backend.fused(lerp_each, ends, (part,))
-        else:
-            (out,) = x._backend.fused(_from_end, ends, (1.0 - part,))
-        return x._like(out)  # type: ignore[no-any-return]  # of this class
-
-    def addcdiv(self, tensor1: Self, tensor2: Self, *, value: float = 1) -> Self:
-        """Return the sum x + value · tensor1 / tensor2.
-
-        Raises:
-            ShapeError: the shapes do not broadcast.
-        """
-        x, first, second = combined("addcdiv", self, tensor1, tensor2)
-        quotient: Any = first / second
-        return x + (quotient if value == 1 else quotient * number(self, value, "addcdiv"))  # type: ignore[no-any-return]  # as above
 
     def hardshrink(self, lambd: float = 0.5) -> Self:
         """x where ``|x|`` is above ``lambd``, and 0 elsewhere; there the gradient is 0. A negative ``lambd`` keeps all.
@@ -225,115 +120,3 @@ class Elementary(TensorBase[B]):
         sloped = b.discrete.bitwise_not(b.gt(x._primitive, 0.0))  # NaN too
         negative = b.where(sloped, x._primitive, 0.0)
         return x._like(b.where(sloped, b.mul(negative, slopes._primitive), x._primitive))  # type: ignore[no-any-return]  # of this class
-
-
-_FAR = 1 << 20
-"""An exponent of two beyond those of all dtypes."""
-
-
-def _scaled(x: Any, exponent: Int) -> Float:
-    """Return the primitive of x times powers of two, by three factors. Only the last one rounds.
-
-    A negative exponent is divided so that a product that is subnormal too early is far below the last rounding. Those
-    of float16 are too few for that; its products are exact in float32.
-    """
-    b, d = x._backend, x._device.discrete
-    if has_few_exponents(x.dtype):
-        return b.cast(_scaled(x._like(b.cast(x._primitive, float32)), exponent), x.dtype)
-    _, _, bits, lowest, *_ = DTYPES[x.dtype.name]
-    most, least = 2 - bits - lowest, lowest + bits - 1
-    powers = b.from_numpy(np.ldexp(1.0, np.arange(least, most + 1)).astype(x.dtype))
-    shape, out, rest = exponent.shape, x._primitive, d.cast(exponent, int64)
-    for low in (least + bits, least + bits, least):
-        part = d.minimum(d.maximum(rest, low), most)
-        rest = d.sub(rest, part)
-        places = d.reshape(d.sub(part, least), (math.prod(shape),))
-        out = b.mul(out, b.reshape(b.index_select(powers, 0, places), shape))
-    return out
-
-
-def _from_end(b: Any, x: Any, stop: Any, rest: Any) -> tuple[Any]:
-    return (b.sub(stop, b.mul(b.sub(stop, x), rest)),)
-
-
-def _from_nearer(b: Any, x: Any, stop: Any, share: Any) -> tuple[Any]:
-    step = b.sub(stop, x)
-    near, far = b.add(x, b.mul(step, share)), b.sub(stop, b.mul(step, b.add(b.neg(share), 1.0)))
-    return (b.where(b.lt(b.abs(share), 0.5), near, far),)
-
-
-class Combining(TensorBase[B], Generic[B, S]):
-    """Functions of several tensors of one kind, which broadcast and promote."""
-
-    __slots__ = ()
-
-    def heaviside(self, values: Self | S) -> Self:
-        """Return the step function: 0 where x < 0 or x is NaN, 1 where x > 0, and ``values`` where x is 0.
-
-        It is constant in x, so its gradient goes to ``values`` alone.
-
-        Raises:
-            ShapeError: the shapes do not broadcast.
-        """
-        x, values = combined("heaviside", self, values)
-        b = x._backend
-        above: Any = b.where(b.gt(x._primitive, 0), x.ones_like()._primitive, 0)
-        return x._like(above).where(x.ne(0), values)  # type: ignore[no-any-return]  # of this class
-
-    def addcmul(self, tensor1: Self, tensor2: Self, *, value: S | int = 1) -> Self:
-        """Return the sum x + value · tensor1 · tensor2.
-
-        Raises:
-            ShapeError: the shapes do not broadcast.
-
-        >>> x = IntTensor[NumPy].from_data([1, 2])
-        >>> x.addcmul(x, x, value=10).tolist()
-        [11, 42]
-        """
-        x, first, second = combined("addcmul", self, tensor1, tensor2)
-        product: Any = first * second
-        return x + (product if value == 1 else product * number(self, value, "addcmul"))  # type: ignore[no-any-return]  # as above
-
-    def float_power(self, exponent: Tensor[B] | Ints[B] | float) -> Tensor[B]:
-        """Return the power in float64, a `Tensor`, of floats and of ints; the exponent may be of either kind too.
-
-        Raises:
-            ShapeError: the shapes do not broadcast.
-
-        >>> IntTensor[NumPy].from_data([2, 10]).float_power(-1).tolist()
-        [0.5, 0.1]
-        """
-        if not isinstance(exponent, TensorBase):
-            base = _doubles(self)
-            return base.pow(number(base, exponent, "float_power"))  # type: ignore[no-any-return]  # a Tensor
-        if "bool" in (self.kind, exponent.kind):
-            raise KindError(f"float_power() takes floats and ints, got {describe(self)} and {describe(exponent)}")
-        base, power = together("float_power", self, exponent)
-        return _doubles(base).pow(_doubles(power))  # type: ignore[no-any-return]  # a Tensor
-
-    def nan_to_num(
-        self, nan: S | float = 0.0, posinf: S | float | None = None, neginf: S | float | None = None
-    ) -> Self:
-        """Return the elements with numbers in place of NaN and of the infinities; ints are returned unchanged.
-
-        Args:
-            nan: in place of NaN.
-            posinf: in place of inf; None for the largest number of the dtype.
-            neginf: in place of -inf; None for the least one.
-
-        The gradient is 0 where an element was replaced.
-
-        >>> Tensor[NumPy].from_data([float("nan"), float("inf"), 1.0]).nan_to_num(posinf=9.0).tolist()
-        [0.0, 9.0, 1.0]
-        """
-        if self.kind != "float":
-            return self
-        most = largest(self.dtype)
-        b, x = self._backend, self._primitive
-        for found, value in (
-            (b.isnan(x), nan),
-            (b.eq(x, math.inf), most if posinf is None else posinf),
-            (b.eq(x, -math.inf), -most if neginf is None else neginf),
-        ):
-            x = b.where(b.discrete.bitwise_not(found), x, number(self, value, "nan_to_num"))
-        return self._like(x)

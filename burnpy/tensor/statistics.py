@@ -1,17 +1,18 @@
-"""Statistics: counts, sums and means that skip NaN, scans, variances, quantiles and covariances."""
+"""Statistics: counts, sums and means that skip NaN, scans, variances, medians, quantiles and covariances."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args, overload
 
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
-from burnpy.backend.primitives import Float, Shape
+from burnpy.backend.primitives import Float, Int, Number, Shape
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import DimsLike, along, dims_of, integer, need_bool, shaped
+from burnpy.tensor.dims import ALL, DimsLike, along, dims_of, integer, need_bool, shaped
 from burnpy.tensor.operands import need_floats, refuse_unless, together
-from burnpy.tensor.reduction import FloatReductions
+from burnpy.tensor.ordering import element_at
+from burnpy.tensor.reduction import FloatReductions, NumberReductions, Selection
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
@@ -55,7 +56,7 @@ class CumulativeProducts(TensorBase[B]):
         return out if dtype is None else out.to_dtype(dtype)  # type: ignore[attr-defined]  # as above
 
 
-class NumberStatistics(TensorBase[B]):
+class NumberStatistics(NumberReductions[B]):
     """Statistics of floats and ints; ``dim`` and ``keepdim`` are as in `NumberReductions`."""
 
     __slots__ = ()
@@ -106,6 +107,53 @@ class NumberStatistics(TensorBase[B]):
         """
         out: Tensor[B] = correlation(_floats(self))
         return out
+
+    @overload
+    def median(self) -> Self: ...
+    @overload
+    def median(self, dim: int, keepdim: bool = False) -> Selection[Self, IntTensor[B]]: ...
+    def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        """Return the median of all elements; with ``dim``, a named tuple of the medians along it and their indices.
+
+        Of an even number of elements it is the lower of the two in the middle, as in PyTorch: use ``quantile(0.5)`` for
+        their mean. It is NaN where an element is NaN, and of no floats. The gradient goes to the chosen element.
+
+        Raises:
+            ShapeError: there are no elements.
+
+        >>> Tensor[NumPy].from_data([4.0, 1.0, 3.0, 2.0]).median().item()
+        2.0
+        """
+        return self._middle("median", dim, keepdim)
+
+    @overload
+    def nanmedian(self) -> Self: ...
+    @overload
+    def nanmedian(self, dim: int, keepdim: bool = False) -> Selection[Self, IntTensor[B]]: ...
+    def nanmedian(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        """Return the `median` of the elements that are not NaN; NaN where all are.
+
+        Raises:
+            ShapeError: there are no elements.
+        """
+        return self._middle("nanmedian", dim, keepdim)
+
+    def _middle(self, operation: str, dim: int | None, keepdim: bool) -> Any:
+        """Return the median, with or without NaN."""
+        need_bool(keepdim, operation)
+        b, x = self._backend, self._primitive
+        if dim is None:
+            if 0 in x.shape and self.kind == "float":
+                return self._like(b.full((), math.nan, x.dtype))
+            self._need_elements(ALL[self.ndim], operation)
+            flat = b.reshape(x, (math.prod(x.shape),))
+            index = median_index(b, flat, 0, operation == "nanmedian")
+            return self._like(b.reshape(b.gather(flat, 0, index), ()))
+        a = along(self, dim, operation)
+        if self.ndim:
+            self._need_elements((a.dim,), operation)
+        index = median_index(b, a.primitive, a.dim, operation == "nanmedian")
+        return element_at(self, a.primitive, a.dim, index, keepdim)
 
 
 class FloatStatistics(FloatReductions[B]):
@@ -212,6 +260,17 @@ def std_mean(
     """
     need_floats("std_mean", x)
     return x.std(dim, keepdim, correction=correction), x.mean(dim, keepdim)
+
+
+def median_index(b: Any, x: Number, dim: int, skip_nan: bool) -> Int:
+    """Index of the lower median along ``dim``, which stays with size 1; of the first NaN, unless ``skip_nan``."""
+    d, count = b.discrete, x.shape[dim]
+    order = b.argsort(x, dim, False)
+    valid = d.sum(d.to_int(b.eq(x, x), int64), (dim,), True)
+    place = d.maximum(d.floor_divide(d.sub(valid, 1), 2), 0)
+    if not skip_nan:
+        place = d.where(d.lt(valid, count), valid, place)
+    return d.gather(order, dim, place)
 
 
 def quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, *, skip_nan: bool) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, final
 
 from burnpy.tensor.arithmetic import Arithmetic, Integers, MatrixProduct, NumberArithmetic
+from burnpy.tensor.backward import Differentiation, DiscreteDifferentiation, Tracking, inner_of
 from burnpy.tensor.comparison import Closeness, Comparison, Equality, Logic, Shifts
 from burnpy.tensor.complex_numbers import ComplexNumbers, refuse_order, refuse_real
 from burnpy.tensor.conversion import Exchange, FloatConversion, RealConversion, moved
 from burnpy.tensor.creation import Filling
-from burnpy.tensor.differentiation import Differentiation, DiscreteDifferentiation, Tracking, inner_of
 from burnpy.tensor.factories import BoolTensorFactories, ComplexTensorFactories, IntTensorFactories, TensorFactories
 from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.lazy_methods import (
@@ -20,6 +20,7 @@ from burnpy.tensor.lazy_methods import (
     Diagonals,
     Differences,
     Elementary,
+    FloatArithmetic,
     FloatFunctions,
     FloatStatistics,
     Gathering,
@@ -132,6 +133,7 @@ class IntTensor(
     Shifts[B],
     MatrixProduct[B],
     Ranking[B],
+    NumberStatistics[B],
     NumberReductions[B],
     Rearranging[B],
     Shaping[B],
@@ -153,7 +155,6 @@ class IntTensor(
     Ordering[B],
     Unique[B],
     IntCounting[B],
-    NumberStatistics[B],
     CumulativeProducts[B],
     Protocols[B],
     RealConversion[B],
@@ -298,6 +299,7 @@ class Tensor(
     FloatFunctions[B],
     AnalyticFunctions[B],
     NumberFunctions[B, float],
+    FloatArithmetic[B],
     Elementary[B],
     Combining[B, float],
     ProductSums[B, float],

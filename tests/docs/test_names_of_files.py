@@ -11,11 +11,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 GUESSES = """
 isclose: tensor/comparison
-lerp: tensor/pointwise
+lerp: tensor/arithmetic
 relu: tensor/pointwise
 addmm: tensor/linalg
 einsum: tensor/einsum
-median: tensor/ordering
+median: tensor/statistics
 topk: tensor/ordering
 unique: tensor/unique
 histogram: tensor/histogram
@@ -24,13 +24,13 @@ trapezoid: tensor/calculus
 cdist: tensor/distances
 nll_loss: tensor/losses
 cat: tensor/joining
-meshgrid: tensor/joining
+meshgrid: tensor/grids
 tril: tensor/diagonals
 gather: tensor/gathering
 scatter_add: tensor/scattering
 manual_seed: tensor/generator
 multinomial: tensor/sampling
-backward: tensor/differentiation
+backward: tensor/backward
 promote_types: backend/dtypes
 device_of: backend/devices
 conv2d: nn/layers/convolution

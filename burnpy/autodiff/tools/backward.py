@@ -19,7 +19,7 @@ from burnpy.backend.dtypes import is_inexact
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float, Value
 from burnpy.backend.rules import Vjp
-from burnpy.tensor.differentiation import inner_of, refuse_arguments, seed_of
+from burnpy.tensor.backward import inner_of, refuse_arguments, seed_of
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_between
 from burnpy.tensor.operands import same_device

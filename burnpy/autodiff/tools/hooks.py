@@ -14,7 +14,7 @@ from burnpy.autodiff.tools.user_values import TensorSpec, misfit
 from burnpy.backend.errors import ArgumentError, GraphError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad, Vjp, identity
-from burnpy.tensor.differentiation import inner_of
+from burnpy.tensor.backward import inner_of
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe, tensor_of

@@ -25,10 +25,10 @@ LARGE = 60
 FAMILIES = {
     "Creation": "factories creation random sampling",
     "Conversion and attributes": "tensor_base conversion protocols",
-    "Gradients": "differentiation",
+    "Gradients": "backward",
     "Shape": "shape shape_lazy diagonals",
     "Indexing and updates": "indexing gathering scattering at",
-    "Arithmetic, comparison and logic": "arithmetic comparison",
+    "Arithmetic, comparison and logic": "arithmetic arithmetic_lazy comparison",
     "Elementwise functions": "pointwise pointwise_lazy pointwise_declared",
     "Reductions and statistics": "reduction statistics histograms distances calculus",
     "Ordering": "ordering unique",
