@@ -5,18 +5,21 @@ to its output. A node has at most two edges, stored in its own slots; an operati
 
 The vector does not depend on the gradient. Its leaf carries the id of the buffer that it updates, and `Gradients`
 stores it under that id, separately from the gradients.
+
+The gradient g of a loss L by a complex z has dL = Re(g · dz) here, so that rules need no conjugates. A user's has
+dL = Re(conj(g) · dz), which is ∂L/∂Re + i ∂L/∂Im, as in PyTorch: `conjugate` stands where users give and get gradients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
-from burnpy.backend.primitives import DType, Float, Shape
-from burnpy.backend.rules import Vjp, identity
+from burnpy.backend.primitives import DType, Float, Inexact, Shape
+from burnpy.backend.rules import PartialGrad, Vjp, identity
 
 if TYPE_CHECKING:
     from burnpy.backend.call_origin import Stack
@@ -300,3 +303,24 @@ def carrying(device: Any, x: Tracked, buffer: str, update: Float) -> Tracked:
 def constant_vjp(inner: Any, grad: Float, update: Float) -> Float:
     """Return the update, whatever the gradient is: the vjp of an update's edge."""
     return update
+
+
+K = TypeVar("K")
+
+
+def conjugate(b: Any, x: Inexact) -> Inexact:
+    """Return the conjugate of a complex primitive of a device; one of floats, and None, as it is."""
+    return b.conj(x) if x is not None and x.dtype.kind == "c" else x
+
+
+def handed_in(b: Any, parts: Iterable[Inexact | PartialGrad | None]) -> tuple[Any, ...]:
+    """Return gradients that user code returned as those of the engine."""
+    return tuple([part if isinstance(part, PartialGrad) else conjugate(b, part) for part in parts])
+
+
+def conjugated(b: Any, gradients: dict[K, Inexact]) -> dict[K, Inexact]:
+    """Return gradients with those of complex numbers conjugated."""
+    for x in gradients.values():
+        if x.dtype.kind == "c":
+            return {key: conjugate(b, grad) for key, grad in gradients.items()}
+    return gradients

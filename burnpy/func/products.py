@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, TypeVarTuple, overload
 
 from burnpy.autodiff.autodiff import Autodiff
-from burnpy.autodiff.conjugation import conjugate, conjugated
 from burnpy.autodiff.forward import Forward
-from burnpy.autodiff.graph import Leaf, Tracked
+from burnpy.autodiff.graph import Leaf, Tracked, conjugate, conjugated
 from burnpy.autodiff.tools.backward import walked
 from burnpy.backend.primitives import Float
 from burnpy.func.pytree import Structure, map_tree, tensors_in
@@ -210,7 +209,7 @@ def apply_vjp(
 ) -> list[Tensor[Any]]:
     """Compute the gradients of the leaves from cotangents of the roots; zeros for a leaf that is not reached.
 
-    Both are a user's if complex, see `burnpy.autodiff.conjugation`, unless ``users`` is False.
+    Both are a user's if complex, see `burnpy.autodiff.graph`, unless ``users`` is False.
 
     The cotangents may be on a level above ``base``, when they are differentiated themselves: the backward pass then
     runs on that level, and the saved tensors are lifted to it.

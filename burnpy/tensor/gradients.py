@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, final
 
-from burnpy.autodiff.conjugation import conjugated
-from burnpy.autodiff.graph import Leaf, untracked
+from burnpy.autodiff.graph import Leaf, conjugated, untracked
 from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import (
     ArgumentError,

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
-from burnpy.autodiff.conjugation import conjugate, handed_in
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
+from burnpy.autodiff.graph import conjugate, handed_in
 from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
 from burnpy.autodiff.tools.batched_rules import Batch, batched_bwd, batched_code, batched_jvp, differentiated_beneath
 from burnpy.autodiff.tools.forward_mode import tangent_parts, traced, transposed

@@ -12,10 +12,9 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.autodiff.autodiff import Autodiff
-from burnpy.autodiff.conjugation import conjugate, handed_in
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
-from burnpy.autodiff.graph import Leaf, untracked
+from burnpy.autodiff.graph import Leaf, conjugate, handed_in, untracked
 from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
 from burnpy.autodiff.recording import new_level
 from burnpy.autodiff.tools.batched_rules import BatchedCall, batched_function, differentiated_beneath

@@ -6,8 +6,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, final, overload
 
-from burnpy.autodiff.conjugation import conjugate
-from burnpy.autodiff.graph import Leaf, Node, Relay, Retained, Tracked, kept_of, new_node, next_seq, untracked
+from burnpy.autodiff.graph import (
+    Leaf,
+    Node,
+    Relay,
+    Retained,
+    Tracked,
+    conjugate,
+    kept_of,
+    new_node,
+    next_seq,
+    untracked,
+)
 from burnpy.autodiff.joint_nodes import put_gradient, record_outputs, result_vjp
 from burnpy.autodiff.tools.user_code import call_user_code
 from burnpy.autodiff.tools.user_values import TensorSpec, misfit

@@ -2,7 +2,7 @@
 
 Inside of `Autodiff` and `Forward` a gradient pairs with a tangent as Re(Σ g · t), without a conjugate, so that the
 rules of holomorphic operations are those of floats. Whoever hands gradients in or out conjugates them
-(`burnpy.autodiff.conjugation`), since users expect ∂L/∂Re + i ∂L/∂Im.
+(`burnpy.autodiff.graph`), since users expect ∂L/∂Re + i ∂L/∂Im.
 Source: JAX, ``jax/_src/lax/lax.py``; K. Kreutz-Delgado, The Complex Gradient Operator and the CR-Calculus, 2009.
 """
 

@@ -11,10 +11,8 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "burnpy.docs.html.api",
-    "burnpy.docs.html.contents",
     "burnpy.docs.html.docstrings",
-    "burnpy.docs.html.flowchart",
-    "burnpy.docs.html.mathml",
+    "burnpy.docs.html.pages",
 ]
 exclude_patterns = ["*.txt"]
 myst_enable_extensions = ["dollarmath"]

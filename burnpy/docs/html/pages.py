@@ -1,7 +1,9 @@
-"""Mermaid's flowcharts as SVG, drawn when the book is built, so that pages need no script.
+"""Pages of plain Markdown for Sphinx: tables of contents, links to files, flowcharts as SVG, formulas as MathML.
 
-Boxes and arrows are laid out as `burnpy.autodiff.to_svg` does it. Of Mermaid's language this knows nodes in brackets,
-solid and dotted arrows, and labels of arrows; arrows point up, as in ``flowchart BT``.
+The table in the sidebar is made from the lists of links in ``index.md``, so nothing is listed twice. Flowcharts are drawn
+and formulas are converted when the book is built, so that pages need no script and no network. Boxes and arrows are laid
+out as `burnpy.autodiff.to_svg` does it. Of Mermaid's language this knows nodes in brackets, solid and dotted arrows, and
+labels of arrows; arrows point up, as in ``flowchart BT``.
 """
 
 from __future__ import annotations
@@ -14,15 +16,49 @@ from textwrap import wrap
 from typing import Any
 
 from burnpy.autodiff.tools.drawing import HEIGHT, PAD, laid_out
+from burnpy.docs.html import api
 
+_PART = re.compile(r"^## (?P<title>.+)\n\n(?P<links>(?:- .*\n|  .*\n)+)", re.MULTILINE)
+_LINK = re.compile(r"^- \[[^\]]*\]\(([^)]+)\.md\)", re.MULTILINE)
+_OUTSIDE = re.compile(r"\]\((?=(?:\.\./){2,3}\w)")
 _NODE = re.compile(r'^\s*(\w+)\["(.*)"\]$', re.MULTILINE)
 _ARROW = re.compile(r'^\s*(\w+) (-->|-\. "(.*)" \.->) (\w+)$', re.MULTILINE)
-_HEAD = (
+_MARKER = (
     '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     '<path class="head" d="M0 0L8 4L0 8z"/></marker></defs>'
 )
 _LINE = 20
 """The number of letters in a line of a box."""
+
+
+def with_toctrees(text: str) -> str:
+    r"""Return a page with a hidden toctree below each list of links.
+
+    >>> print(with_toctrees("## Guide\n\n- [Data](data.md): datasets\n"))
+    ## Guide
+    <BLANKLINE>
+    - [Data](data.md): datasets
+    <BLANKLINE>
+    ```{toctree}
+    :hidden:
+    :caption: Guide
+    data
+    ```
+    <BLANKLINE>
+    """
+
+    def extended(part: re.Match[str]) -> str:
+        made = [f"{api.FOLDER}/{name}" for name in api.contents()] if part["title"] == "Reference" else []
+        pages = "\n".join([*_LINK.findall(part["links"]), *made])
+        return f"{part[0]}\n```{{toctree}}\n:hidden:\n:caption: {part['title']}\n{pages}\n```\n"
+
+    return _PART.sub(extended, text)
+
+
+def _read(app: Any, name: str, source: list[str]) -> None:
+    if name == app.config.root_doc:
+        source[0] = with_toctrees(source[0])
+    source[0] = _OUTSIDE.sub("](path:", source[0])  # files to download
 
 
 def svg(source: str) -> str:
@@ -40,7 +76,7 @@ def svg(source: str) -> str:
     texts = [[*wrap(nodes[name][0], _LINE), *wrap(" ".join(nodes[name][1:]), _LINE)] for name in order]
     layout = laid_out(texts, [(a, b) for a, b in ends])
     width, height = f"{layout.width:.0f}", f"{layout.height:.0f}"
-    parts = [f'<svg class="flowchart" viewBox="0 0 {width} {height}" style="max-width: {width}px">', _HEAD]
+    parts = [f'<svg class="flowchart" viewBox="0 0 {width} {height}" style="max-width: {width}px">', _MARKER]
     for (start, end, label, dotted), route in zip(arrows, layout.routes, strict=True):
         points = route if number[start] < number[end] else route[::-1]
         path = f"M{points[0][0]:.0f} {points[0][1]:.0f}"
@@ -67,8 +103,22 @@ def _from_the_top(names: list[str], arrows: list[tuple[str, str]]) -> list[str]:
     return order
 
 
+def _inline(translator: Any, node: Any) -> None:
+    _write(translator, node, "{}", as_block=False)
+
+
+def _block(translator: Any, node: Any) -> None:
+    _write(translator, node, '<div class="math">{}</div>', as_block=True)
+
+
+def _write(translator: Any, node: Any, html: str, *, as_block: bool) -> None:
+    convert = import_module("docutils.utils.math.latex2mathml").tex2mathml
+    translator.body.append(html.format(convert(node.astext(), as_block=as_block)))
+    raise import_module("docutils.nodes").SkipNode
+
+
 def setup(app: Any) -> dict[str, bool]:
-    """Register the directive ``mermaid``."""
+    """Change pages when they are read, and register the directive ``mermaid`` and the renderer ``mathml``."""
     nodes, rst = import_module("docutils.nodes"), import_module("docutils.parsers.rst")
 
     class Flowchart(rst.Directive):  # type: ignore[misc,name-defined]  # docutils has no types
@@ -77,5 +127,7 @@ def setup(app: Any) -> dict[str, bool]:
         def run(self) -> list[Any]:
             return [nodes.raw("", f'<div class="wide">{svg(chr(10).join(self.content))}</div>', format="html")]
 
+    app.connect("source-read", _read)
     app.add_directive("mermaid", Flowchart)
+    app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
