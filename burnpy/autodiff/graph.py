@@ -3,9 +3,6 @@
 References run one way, from results to arguments, so that reference counting frees a graph as soon as nothing refers
 to its output. A node has at most two edges, stored in its own slots; an operation with more edges uses further nodes.
 
-The vector does not depend on the gradient. Its leaf carries the id of the buffer that it updates, and `Gradients`
-stores it under that id, separately from the gradients.
-
 The gradient g of a loss L by a complex z has dL = Re(g · dz) here, so that rules need no conjugates. A user's has
 dL = Re(conj(g) · dz), which is ∂L/∂Re + i ∂L/∂Im, as in PyTorch: `conjugate` stands where users give and get gradients.
 """

@@ -1,8 +1,8 @@
 """Pages of plain Markdown for Sphinx: tables of contents, links to files, flowcharts as SVG, formulas as MathML.
 
-The table in the sidebar is made from the lists of links in ``index.md``, so nothing is listed twice. Flowcharts are drawn
-and formulas are converted when the book is built, so that pages need no script and no network. Boxes and arrows are laid
-out as `burnpy.autodiff.to_svg` does it. Of Mermaid's language this knows nodes in brackets, solid and dotted arrows, and
+The table in the sidebar is made from the lists of links in ``index.md``, so nothing is listed twice. Flowcharts and
+formulas are drawn when the book is built, so that pages need no script. Boxes and arrows are laid out as
+`burnpy.autodiff.to_svg` does it. Of Mermaid's language this knows nodes in brackets, solid and dotted arrows, and
 labels of arrows; arrows point up, as in ``flowchart BT``.
 """
 
