@@ -235,7 +235,7 @@ class Reduction:
         self._joint: dict[tuple[bytes, ...], Layout[Any]] = {}
         self._device: Any = None
         self._steady: dict[Key, tuple[Layout[Any], bool]] = {}
-        """By model, the layout of the last `backward`, and whether it may be expected of the next."""
+        """For each model, the layout of the last `backward`, and whether it may be expected of the next."""
         self._wires: dict[Any, Wire] = {}
         self._parts: dict[Key, Parts] = {}
 

@@ -254,7 +254,7 @@ class Pretrained(Module[B]):
     """The options, a `Config`; each class has one of its own."""
     _config: ClassVar[type[Config]]
     _prefix: ClassVar[str] = ""
-    """Where transformers' classes with a head have this model."""
+    """The place of this model in transformers' classes with a head."""
     _heads: ClassVar[tuple[str, ...]] = ()
     """The weights of these heads, which this model does not have."""
 

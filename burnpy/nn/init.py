@@ -334,7 +334,7 @@ if not TYPE_CHECKING:  # type checkers see only the names above
 
 
 without_values: ContextVar[bool] = ContextVar("burnpy_without_values", default=False)
-"""Whether `init_empty_weights` is active."""
+"""True inside `init_empty_weights`."""
 
 
 class Unfilled:

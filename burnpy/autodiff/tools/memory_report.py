@@ -41,7 +41,7 @@ class MemoryReport:
     """
 
     rows: tuple[MemoryRow, ...]
-    """By operation and line, the largest first; leaves last."""
+    """One row for each operation and line, the largest first; leaves last."""
 
     @property
     def total(self) -> int:

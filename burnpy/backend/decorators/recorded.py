@@ -74,7 +74,7 @@ class Recorded(Decorator[I], Generic[I]):
         super().__init__(inner)
         del self.discrete  # a reference to itself, which would keep the recording until garbage is collected
         self.decomposes = decomposes
-        """Whether an operation is recorded as those of its default; None for never."""
+        """Returns True for an operation to record as those of its default; None for never."""
         self.eager_checks = False
         self.operand_dtype = None
         self.recording = Recording()

@@ -46,9 +46,9 @@ class OdeSolution(NamedTuple, Generic[Y]):
     rejected: IntTensor[Any]
     """The number of steps that were tried and had too large an error."""
     converged: BoolTensor[Any]
-    """Whether all times, or the event, were reached."""
+    """True if all times, or the event, were reached."""
     event: BoolTensor[Any]
-    """Whether the event ended it; its time is then the last of ``t``."""
+    """True if the event ended it; its time is then the last of ``t``."""
 
 
 def odeint(
