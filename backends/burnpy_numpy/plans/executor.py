@@ -19,8 +19,8 @@ from burnpy_numpy.allocator import return_freed_memory
 from burnpy_numpy.kernels.kernel import family_kernels, program_kernel
 from burnpy_numpy.matmul import MAX_SINGLE_THREADED, shares_products
 from burnpy_numpy.numpy_calls import quietly, run
-from burnpy_numpy.plans.convolution_launch import CONVOLUTIONS, finished_convolution
 from burnpy_numpy.plans.launches import (
+    CONVOLUTIONS,
     ListsLaunch,
     MaxPoolLaunch,
     PlanesLaunch,
@@ -29,6 +29,7 @@ from burnpy_numpy.plans.launches import (
     ProgramLaunch,
     RowsLaunch,
     UnrolledLaunch,
+    finished_convolution,
 )
 from burnpy_numpy.programs import row_plan
 
