@@ -1,4 +1,4 @@
-"""The launches of plans on NumPy: programs, products, convolutions, norms, pooling and formulas of lists into given memory."""
+"""The launches of plans on NumPy: programs, products, convolutions, norms, pooling and formulas into given memory."""
 
 from __future__ import annotations
 
