@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -43,6 +44,14 @@ def test_templates_lie_in_files_named_as_those_of_the_methods_that_run_them() ->
     machinery = {"array_memory", "compiler", "kernel", "launch", "plans", "products"}
     found = {module.name for module in iter_modules(package.__path__)} - machinery
     assert found <= methods
+
+
+def test_modules_of_kernels_that_are_loaded_by_name_exist() -> None:
+    kernels = Path(import_module("burnpy_numpy.kernels").__path__[0])
+    sources = "".join(path.read_text(encoding="utf-8") for path in kernels.parent.rglob("*.py"))
+    names = set(re.findall(r'family_kernels\("([\w.]+)"\)', sources))
+    assert len(names) > 10
+    assert [name for name in names if not kernels.joinpath(*name.split(".")).with_suffix(".py").is_file()] == []
 
 
 def test_gelu_comes_to_machine_code_by_three_stops() -> None:

@@ -9,7 +9,7 @@ from burnpy.autodiff.graph import STACK, Leaf, Node, is_array, mapped, note, sta
 from burnpy.autodiff.joint_nodes import pick_gradient
 from burnpy.autodiff.modes import ModeSetting, ModeSwitch, flag
 from burnpy.autodiff.recording import Mode, current_mode, observing
-from burnpy.autodiff.tools.grad_fn import edge_kind, unwrapped
+from burnpy.autodiff.tools.graph_views import edge_kind, unwrapped
 from burnpy.autodiff.tools.saved_tensors import array_of
 from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import Stack, format_lines, lines_of, user_stack

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from burnpy.autodiff.graph import Leaf, Node, Tracked, is_array, mapped, stack_of
 from burnpy.autodiff.recipes import ArraySource, Computed
 from burnpy.autodiff.tools.backward import float_tensors
-from burnpy.autodiff.tools.grad_fn import edges, walk
+from burnpy.autodiff.tools.graph_views import edges, walk
 from burnpy.autodiff.tools.saved_tensors import Stored
 from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import Line, lines_of
@@ -41,7 +41,7 @@ class MemoryReport:
     """
 
     rows: tuple[MemoryRow, ...]
-    """One row for each operation and line, the largest first; leaves last."""
+    """By operation and line, the largest first; leaves last."""
 
     @property
     def total(self) -> int:
