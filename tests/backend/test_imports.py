@@ -18,7 +18,7 @@ EVERYBODY_NEEDS = {
     "burnpy.backend.operations": "",
     "burnpy.hints": "other_names torch_names",
     "burnpy.tensor": (
-        "arithmetic call_errors comparison complex_numbers conversion creation differentiation dims factories "
+        "arithmetic backward call_errors comparison complex_numbers conversion creation dims factories "
         "host_data indexing joining lazy_methods levels operands pointwise protocols reduction shape template "
         "tensor tensor_base"
     ),
