@@ -69,7 +69,7 @@ class NumberStatistics(NumberReductions[B]):
         3.0
         """
         if self.kind == "int":
-            return self.sum(dim, keepdim, dtype=dtype)  # type: ignore[attr-defined, no-any-return]  # NumberReductions'
+            return self.sum(dim, keepdim, dtype=dtype)
         x: Any = self if dtype is None else self.to_dtype(dtype)  # type: ignore[attr-defined]  # Conversion's
         dims = dims_of(dim, x.ndim, "nansum")
         need_bool(keepdim, "nansum")
