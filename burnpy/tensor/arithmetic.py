@@ -1,4 +1,4 @@
-"""Arithmetic and the matrix product: the operators of tensors of numbers.
+"""Arithmetic, interpolation and the matrix product: the operators of tensors of numbers, and methods beside them.
 
 A body of ``...`` is not what runs: the decorator above it copies a function of `burnpy.tensor.template`, ``@binary``
 the function ``_binary``, with the method's name in place of ``OPERATION``.
@@ -17,6 +17,7 @@ from burnpy.tensor.comparison import Comparison, Logic
 from burnpy.tensor.dims import MOST, addressable, integer
 from burnpy.tensor.operands import (
     broadcast_shape,
+    combined,
     from_other_code,
     in_range,
     number,
@@ -301,6 +302,46 @@ def _explain(error: Exception, x: TensorBase[Any], y: TensorBase[Any]) -> None:
         return
     if isinstance(error, MemoryError) or math.prod(shape) > MOST:
         raise out_of_memory(error, "matmul", x, y, shape) from error
+
+
+class Interpolating(TensorBase[B]):
+    """Values between those of two tensors of floats."""
+
+    __slots__ = ()
+
+    def lerp(self, end: Self, weight: Self | float) -> Self:
+        """Return the linear interpolation x + weight · (end - x), which is exactly ``end`` at weight 1.
+
+        Raises:
+            KindError: ``end`` is not a tensor.
+            ShapeError: the shapes do not broadcast.
+
+        >>> Tensor[NumPy].from_data([0.0, 10.0]).lerp(Tensor[NumPy].from_data([4.0, 20.0]), 0.25).tolist()
+        [1.0, 12.5]
+        """
+        x, stop, part = combined("lerp", self, end, weight)
+        if not isinstance(stop, TensorBase):
+            raise KindError(f"lerp() interpolates between tensors, got {describe(end)} as end; use x.full_like(end)")
+        from burnpy.backend.operations.programs import lerp_each
+
+        ends = (x._primitive, stop._primitive)
+        if isinstance(part, TensorBase):
+            (out,) = x._backend.fused(_from_nearer, (*ends, part._primitive))
+        elif abs(part) < 0.5:
+            (out,) = x._backend.fused(lerp_each, ends, (part,))
+        else:
+            (out,) = x._backend.fused(_from_end, ends, (1.0 - part,))
+        return x._like(out)  # type: ignore[no-any-return]  # of this class
+
+
+def _from_end(b: Any, x: Any, stop: Any, rest: Any) -> tuple[Any]:
+    return (b.sub(stop, b.mul(b.sub(stop, x), rest)),)
+
+
+def _from_nearer(b: Any, x: Any, stop: Any, share: Any) -> tuple[Any]:
+    step = b.sub(stop, x)
+    near, far = b.add(x, b.mul(step, share)), b.sub(stop, b.mul(step, b.add(b.neg(share), 1.0)))
+    return (b.where(b.lt(b.abs(share), 0.5), near, far),)
 
 
 class Integers(Arithmetic[B, "IntOperand[B]"], Comparison[B, "IntOperand[B]"], Logic[B, "IntOperand[B]"]):

@@ -10,7 +10,6 @@ import numpy as np
 from burnpy.backend.dtypes import DTYPES, float32, has_few_exponents, int32, int64
 from burnpy.backend.errors import KindError
 from burnpy.backend.numerics.arithmetic import largest
-from burnpy.backend.operations.programs import lerp_each
 from burnpy.backend.primitives import Float, Int
 from burnpy.tensor.comparison import _doubles
 from burnpy.tensor.operands import check_broadcast, combined, number, together
@@ -32,8 +31,8 @@ class Mantissas(NamedTuple, Generic[V, U]):
     """Powers of two, int32."""
 
 
-class FloatArithmetic(TensorBase[B]):
-    """Interpolation, quotients that are added, and the parts of floats."""
+class FloatParts(TensorBase[B]):
+    """Quotients that are added, and the parts of floats."""
 
     __slots__ = ()
 
@@ -88,28 +87,6 @@ class FloatArithmetic(TensorBase[B]):
         regular = d.bitwise_and(b.isfinite(size), b.gt(size, 0.0))
         exponent = d.where(regular, d.add(d.reshape(place, self.shape), lowest), 0)
         return Mantissas(self._like(_scaled(self, d.neg(exponent))), self._int(d.cast(exponent, int32)))
-
-    def lerp(self, end: Self, weight: Self | float) -> Self:
-        """Return the linear interpolation x + weight · (end - x), which is exactly ``end`` at weight 1.
-
-        Raises:
-            KindError: ``end`` is not a tensor.
-            ShapeError: the shapes do not broadcast.
-
-        >>> Tensor[NumPy].from_data([0.0, 10.0]).lerp(Tensor[NumPy].from_data([4.0, 20.0]), 0.25).tolist()
-        [1.0, 12.5]
-        """
-        x, stop, part = combined("lerp", self, end, weight)
-        if not isinstance(stop, TensorBase):
-            raise KindError(f"lerp() interpolates between tensors, got {describe(end)} as end; use x.full_like(end)")
-        ends = (x._primitive, stop._primitive)
-        if isinstance(part, TensorBase):
-            (out,) = x._backend.fused(_from_nearer, (*ends, part._primitive))
-        elif abs(part) < 0.5:
-            (out,) = x._backend.fused(lerp_each, ends, (part,))
-        else:
-            (out,) = x._backend.fused(_from_end, ends, (1.0 - part,))
-        return x._like(out)  # type: ignore[no-any-return]  # of this class
 
     def addcdiv(self, tensor1: Self, tensor2: Self, *, value: float = 1) -> Self:
         """Return the sum x + value · tensor1 / tensor2.
@@ -222,13 +199,3 @@ def _scaled(x: Any, exponent: Int) -> Float:
         places = d.reshape(d.sub(part, least), (math.prod(shape),))
         out = b.mul(out, b.reshape(b.index_select(powers, 0, places), shape))
     return out
-
-
-def _from_end(b: Any, x: Any, stop: Any, rest: Any) -> tuple[Any]:
-    return (b.sub(stop, b.mul(b.sub(stop, x), rest)),)
-
-
-def _from_nearer(b: Any, x: Any, stop: Any, share: Any) -> tuple[Any]:
-    step = b.sub(stop, x)
-    near, far = b.add(x, b.mul(step, share)), b.sub(stop, b.mul(step, b.add(b.neg(share), 1.0)))
-    return (b.where(b.lt(b.abs(share), 0.5), near, far),)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from burnpy.tensor.tensor_base import lazy_classes
 
 if TYPE_CHECKING:
-    from burnpy.tensor.arithmetic_lazy import Combining, FloatArithmetic
+    from burnpy.tensor.arithmetic_lazy import Combining, FloatParts
     from burnpy.tensor.at import SliceUpdates
     from burnpy.tensor.calculus import Differences
     from burnpy.tensor.diagonals import Diagonals
@@ -39,8 +39,8 @@ __all__ = [
     "Differences",
     "DistributionFactories",
     "Elementary",
-    "FloatArithmetic",
     "FloatFunctions",
+    "FloatParts",
     "FloatStatistics",
     "Gathering",
     "Histograms",
@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 METHODS = {
-    "arithmetic_lazy.FloatArithmetic": "addcdiv frac frexp ldexp lerp",
+    "arithmetic_lazy.FloatParts": "addcdiv frac frexp ldexp",
     "arithmetic_lazy.Combining": "addcmul float_power heaviside nan_to_num",
     "at.SliceUpdates": "put select_scatter slice_scatter",
     "calculus.Differences": "diff",

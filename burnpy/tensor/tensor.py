@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
-from burnpy.tensor.arithmetic import Arithmetic, Integers, MatrixProduct, NumberArithmetic
+from burnpy.tensor.arithmetic import Arithmetic, Integers, Interpolating, MatrixProduct, NumberArithmetic
 from burnpy.tensor.backward import Differentiation, DiscreteDifferentiation, Tracking, inner_of
 from burnpy.tensor.comparison import Closeness, Comparison, Equality, Logic, Shifts
 from burnpy.tensor.complex_numbers import ComplexNumbers, refuse_order, refuse_real
@@ -20,8 +20,8 @@ from burnpy.tensor.lazy_methods import (
     Diagonals,
     Differences,
     Elementary,
-    FloatArithmetic,
     FloatFunctions,
+    FloatParts,
     FloatStatistics,
     Gathering,
     Histograms,
@@ -276,6 +276,7 @@ class ComplexTensor(
 class Tensor(
     TensorFactories[B],
     Arithmetic[B, float],
+    Interpolating[B],
     Comparison[B, float],
     Closeness[B, float],
     Pointwise[B],
@@ -299,7 +300,7 @@ class Tensor(
     FloatFunctions[B],
     AnalyticFunctions[B],
     NumberFunctions[B, float],
-    FloatArithmetic[B],
+    FloatParts[B],
     Elementary[B],
     Combining[B, float],
     ProductSums[B, float],
