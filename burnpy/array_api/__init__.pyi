@@ -89,6 +89,26 @@ from burnpy.array_api.elementwise import (
     tanh,
     trunc,
 )
+from burnpy.array_api.linalg import matmul, matrix_transpose, tensordot, vecdot
+from burnpy.array_api.manipulation_functions import (
+    broadcast_arrays,
+    broadcast_shapes,
+    broadcast_to,
+    concat,
+    expand_dims,
+    flip,
+    moveaxis,
+    permute_dims,
+    repeat,
+    reshape,
+    roll,
+    squeeze,
+    stack,
+    take,
+    take_along_axis,
+    tile,
+    unstack,
+)
 from burnpy.array_api.namespace import (
     __array_namespace_info__,
     bool,
@@ -109,26 +129,6 @@ from burnpy.array_api.namespace import (
     uint16,
     uint32,
     uint64,
-)
-from burnpy.array_api.linalg import matmul, matrix_transpose, tensordot, vecdot
-from burnpy.array_api.manipulation_functions import (
-    broadcast_arrays,
-    broadcast_shapes,
-    broadcast_to,
-    concat,
-    expand_dims,
-    flip,
-    moveaxis,
-    permute_dims,
-    repeat,
-    reshape,
-    roll,
-    squeeze,
-    stack,
-    take,
-    take_along_axis,
-    tile,
-    unstack,
 )
 from burnpy.array_api.searching_functions import (
     argmax,
