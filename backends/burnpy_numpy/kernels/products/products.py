@@ -30,15 +30,15 @@ from burnpy_numpy.kernels.products.text import (
 )
 from burnpy_numpy.matmul import LEAST, MULTIPLICATIONS_PER_ELEMENT
 
-_MOST = {4: 1 << 24, 8: 1 << 21}
-"""The bytes of a matrix B of float32 and of float64 beyond which OpenBLAS takes less time, as it comes from memory."""
+_MOST_DOUBLE = 1 << 21
+"""The bytes of a matrix B of float64 beyond which OpenBLAS takes less time, as it comes from memory."""
 _TINY = 1 << 13
 """The number of multiplications up to which there may be few columns, if a bias is added."""
 _SMALL = 1 << 18
 """The bytes of a matrix B up to which one row is multiplied by it, with a bias."""
 _MANY_ROWS = 96
 """The number of rows from which blocks of B are copied although they could be read in place."""
-_SOME_ROWS, _APART = 24, 1 << 13
+_SOME_ROWS, _APART = 16, 1 << 13
 """The same where the rows of B are so many bytes apart that each is in a page of memory of its own."""
 _IN_FIRST_CACHE = 1 << 15
 """The bytes of a matrix B that is read in place, however many rows there are."""
@@ -52,7 +52,7 @@ def serves(rows: int, inner: int, columns: int, itemsize: int, biased: bool = Fa
     width = chosen.vector // itemsize
     if not _enabled() or (chosen.vector == 16 and chosen.registers == 16):  # no fused multiplication
         return False
-    if inner * columns * itemsize > _MOST[itemsize]:
+    if itemsize == 8 and inner * columns * itemsize > _MOST_DOUBLE:
         return False
     if biased:
         wide = 2 * columns >= width or rows * inner * columns <= _TINY
@@ -151,14 +151,14 @@ def workspace_size() -> int:
 
 @cache
 def _block_bytes() -> int:
-    """Return the memory of a block of B: half of the processor's second cache."""
+    """Return the memory of a block of B: three quarters of the processor's second cache."""
     most, usual = _SECOND_CACHE
     try:
         text = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
         size = int(text[:-1]) << {"K": 10, "M": 20}[text[-1]]
     except (OSError, ValueError, KeyError, IndexError):
         size = usual
-    return min(size, most) // 2
+    return min(size, most) // 4 * 3
 
 
 def product_of(a: Any, b: Any, biased: bool = False) -> Product | Literal["copy"] | None:

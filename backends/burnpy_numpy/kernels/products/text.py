@@ -20,6 +20,8 @@ STRIPE_BYTES = 1 << 15
 """The memory of a copied stripe."""
 _AHEAD = 16
 """The number of rows of a panel by which it is fetched ahead."""
+_ROWS_AHEAD = 4
+"""The number of rows of B by which it is fetched ahead when it is copied."""
 _ALIGNED_ROWS = 3
 """The number of stripes from which B is copied if its vectors are not aligned, as each is two loads then."""
 IN_PLACE, ROWS, COLUMNS = range(3)
@@ -72,13 +74,14 @@ def product(dtype: str, width: int, registers: int, transposed: bool) -> str:
             some, depth = w.smaller(block, w.minus(columns, j)), w.smaller(chunk, w.minus(k, p))
             source = w.at(right, w.plus(w.times(p, b_row), w.times(j, b_column)))
             whole = w.either(in_place, w.assign(f"sdiv i64 {some}, {lanes}"), "0", "i64")
-            with w.loop(whole, w.upper(some, lanes)) as panel:
+            first = w.times(whole, lanes)
+            with w.when(f"ne i64 {how}, {COLUMNS}"):
+                given = f"ptr {w.at(source, first)}, i64 {depth}, i64 {w.minus(some, first)}"
+                w.write(f"call void @copy_rows({given}, i64 {b_row}, ptr {w.at(panels, w.times(first, depth))})")
+            with w.when(f"eq i64 {how}, {COLUMNS}"), w.loop("0", w.upper(some, lanes)) as panel:
                 column = w.times(panel, lanes)
                 given = f"ptr {w.at(source, w.times(column, b_column))}, i64 {depth}, i64 {w.minus(some, column)}"
-                to = w.at(panels, w.times(column, depth))
-                for name, condition, distance in (("rows", "ne", b_row), ("columns", "eq", b_column)):
-                    with w.when(f"{condition} i64 {how}, {COLUMNS}"):
-                        w.write(f"call void @copy_{name}({given}, i64 {distance}, ptr {to})")
+                w.write(f"call void @copy_columns({given}, i64 {b_column}, ptr {w.at(panels, w.times(column, depth))})")
             target = w.at(out, j)
             begins = w.assign(f"icmp eq i64 {p}, 0")
             before = w.either(begins, w.at(start, w.times(spread, w.plus(j0, j))), target)
@@ -183,21 +186,25 @@ class _Lines(Loops):
 
 
 def _copy_rows(dtype: str, width: int) -> _Lines:
-    """Return the function that copies a panel whose rows lie together; columns beyond the last are zeros."""
-    w = _Lines(dtype, width)
-
-    def copy(masks: list[str | None]) -> None:
-        with w.loop("0", "%depth") as p:
-            source, to = w.at("%source", w.times(p, "%distance")), w.at("%to", w.times(p, VECTORS * width))
-            ahead = w.at(source, w.times("%distance", _AHEAD))
+    """Return the function that copies rows to panels, one after the other; columns beyond the last are zeros."""
+    w, lanes = _Lines(dtype, width), VECTORS * width
+    whole, rest = w.divided("%columns", str(lanes))
+    begin = w.times(whole, lanes)
+    masks = [w.below(w.plus(rest, -v * width)) for v in range(VECTORS)]
+    panel, end = w.times("%depth", lanes), w.at("%to", w.times(begin, "%depth"))
+    some = w.smaller(rest, "1")
+    with w.loop("0", "%depth") as p:
+        source, to = w.at("%source", w.times(p, "%distance")), w.times(p, lanes)
+        ahead = w.at(source, w.times("%distance", _ROWS_AHEAD))
+        with w.loop("0", whole) as q:
+            column, place = w.times(q, lanes), w.at("%to", w.plus(w.times(q, panel), to))
+            for v in range(VECTORS):
+                w.prefetch(w.at(w.at(ahead, column), v * width))
+                w.store(w.load(w.at(w.at(source, column), v * width), dtype, None), w.at(place, v * width), None)
+        with w.loop("0", some):
             for v, mask in enumerate(masks):
-                w.prefetch(w.at(ahead, v * width))
-                w.store(w.load(w.at(source, v * width), dtype, mask), w.at(to, v * width), None)
-
-    with w.when(f"sge i64 %columns, {VECTORS * width}"):
-        copy([None] * VECTORS)
-    with w.when(f"slt i64 %columns, {VECTORS * width}"):
-        copy([w.below(w.plus("%columns", -v * width)) for v in range(VECTORS)])
+                x = w.load(w.at(w.at(source, begin), v * width), dtype, mask)
+                w.store(x, w.at(w.at(end, to), v * width), None)
     return w.named("copy_rows", "ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to")
 
 
@@ -282,6 +289,9 @@ def _stripe(dtype: str, width: int, height: int, transposed: bool) -> _Lines:
         b = w.either(in_place, w.at("%b", j), w.at("%panels", w.times(j, "%depth")))
         b_row = w.either(in_place, "%b_row", str(lanes), "i64")
         left, c, before = w.minus("%columns", j), w.at("%c", j), w.at("%before", w.times(j, "%before_column"))
+        for i in range(height):  # what is written comes while the sums are computed
+            for v in range(VECTORS):
+                w.prefetch(w.at(c, w.plus(w.times("%c_row", i), v * width)))
         with w.when(f"sgt i64 {left}, {width}"):
             sums = _multiplied(w, height, b, b_row, VECTORS, transposed)
             full = w.assign(f"and i1 {all_rows}, {w.assign(f'icmp sge i64 {left}, {lanes}')}")
