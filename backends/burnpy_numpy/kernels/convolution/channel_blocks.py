@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator, Hashable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 from weakref import ref
 
+import numpy as np
+
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.convolution import Pair
 from burnpy.backend.programs import Extent, Program
@@ -267,7 +269,8 @@ class PackedWeights:
     """Packed weights by the array that they were made from.
 
     An array whose packed form is kept becomes read-only: what is kept would not follow a change. Only arrays that own
-    their memory are kept, as others could change through their owner.
+    their memory are kept, and views of read-only arrays, such as those of a file: others could change through their
+    owner.
 
     Args:
         most: the most memory to use, in bytes. The weights that were added first are dropped first.
@@ -288,11 +291,14 @@ class PackedWeights:
         return self._packed.get((id(weight), how))
 
     def keeps(self, weight: Any, how: Hashable) -> bool:
-        """Return whether to keep the packed form of a weight: if this was called for it before, and it is no view.
+        """Return whether to keep the packed form of a weight: if this was called for it before, and nothing changes it.
 
         In training each array is packed once for the convolution and once for its gradient, and is not kept.
         """
-        if weight.base is not None:
+        base = weight.base
+        while isinstance(base, np.ndarray) and not base.flags.writeable:
+            base = base.base
+        if not (base is None or isinstance(base, bytes)):
             return False
         key = id(weight), how
         if key in self._seen:
