@@ -34,7 +34,7 @@ def finished(
 ) -> list[Any]:
     """Return the units, with operations and the groups that follow them as one unit where the executor can.
 
-    The operation runs when the group does.
+    The operation runs when the group does. Its result may be reshaped in between.
 
     Args:
         units: the units, in the order in which they run.
@@ -43,7 +43,7 @@ def finished(
         executor: what computes them.
     """
     uses = Counter(ref.number for ref in outputs)
-    makers: dict[int, Single] = {}  # of values that an operation with products makes
+    makers: dict[int, tuple[Node, list[Single]]] = {}  # of values that an operation with products makes
     for unit in units:
         if isinstance(unit, Group):
             signature = launches[id(unit)][1]
@@ -52,7 +52,10 @@ def finished(
         uses.update(ref.number for ref in refs_in(unit.node.args))
         op = operations().get(unit.node.name)
         if op is not None and op.product and unit.node.results.__class__ is Ref:
-            makers[unit.node.results.number] = unit
+            makers[unit.node.results.number] = unit.node, [unit]
+        elif unit.node.name == "reshape" and (made := makers.get(unit.node.args[0].number)):
+            node, results = made[0], unit.node.results  # the same memory
+            makers[results.number] = Node(node.name, node.args, results, node.effect, node.line), [*made[1], unit]
     gone: set[int] = set()
     kept: list[Any] = []
     for unit in units:
@@ -61,13 +64,14 @@ def finished(
             continue
         signature = launches[id(unit)][1]
         for ref in sorted(signature.arrays, key=lambda ref: -ref.number):  # the last one needs no other order
-            maker = makers.get(ref.number)
-            if maker is None or uses[ref.number] != 1 or not _fits(signature, ref):
+            maker, replaced = makers.get(ref.number, (None, []))
+            read_once = all(uses[each.node.results.number] == 1 for each in replaced)
+            if maker is None or not read_once or not _fits(signature, ref):
                 continue
-            launch = executor.finished(maker.node, signature)
+            launch = executor.finished(maker, signature)
             if launch is not None:
-                gone.add(id(maker))
-                kept[-1] = Finished(maker.node, unit, signature, launch)
+                gone.update(map(id, replaced))
+                kept[-1] = Finished(maker, unit, signature, launch)
                 break
     return [unit for unit in kept if id(unit) not in gone]
 

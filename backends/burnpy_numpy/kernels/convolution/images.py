@@ -33,6 +33,7 @@ from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.convolution.channel_blocks import Epilogue, add_products, computed, others_of, parameters_of
 from burnpy_numpy.kernels.convolution.channel_lanes import convolve_lanes, uses_lanes, weight_gradient_lanes
+from burnpy_numpy.kernels.convolution.depthwise import convolve_planes, is_by_planes
 from burnpy_numpy.kernels.convolution.tiles import (
     SWAP_CHANNELS,
     Swap,
@@ -175,11 +176,16 @@ def convolve(
     if not _suits(x, weight, shape, counts) or (bias is not None and bias.dtype is not x.dtype):
         return None
     result = (len(x), shape[0], *counts)
-    swap = swap_of(x.shape, result, shape, x.itemsize, uses_lanes(x, result, where, groups, False))
+    lanes = is_by_planes(x, weight, where, groups) or uses_lanes(x, result, where, groups, False)
+    swap = swap_of(x.shape, result, shape, x.itemsize, lanes)
     if swap is Swap.VIEWS or (swap is not None and out is None):
         memory = None if out is None else out.reshape(result).swapaxes(2, 3)
         turned = convolve(b, swapped(x), swapped(weight), bias, pairs_swapped(where), groups, memory, epilogue)
         return None if turned is None else swapped(turned)
+    if is_by_planes(x, weight, where, groups):
+        by_planes = convolve_planes(b, x, weight, bias, result, where, out, epilogue)
+        if by_planes is not None:
+            return by_planes
     by_lanes = convolve_lanes(b, x, weight, bias, result, where, groups, False, out, epilogue)
     if by_lanes is not None or counts[1] < NARROW:
         return by_lanes
@@ -198,7 +204,7 @@ def has_kernel(x: Any, weight: Any, where: Where, groups: int) -> bool:
     shape = (len(x), weight.shape[0], *counts)
     if not _suits(x, weight, weight.shape, counts) or has_few_windows(x, weight, where, groups):
         return False
-    lanes = uses_lanes(x, shape, where, groups, False)
+    lanes = is_by_planes(x, weight, where, groups) or uses_lanes(x, shape, where, groups, False)
     swap = swap_of(x.shape, shape, weight.shape, x.itemsize, lanes)
     return swap is Swap.VIEWS or (swap is None and (lanes or counts[1] >= NARROW))
 
