@@ -376,7 +376,8 @@ def finished_convolution(device: Any, node: Node, signature: Signature) -> Finis
         return None
     *where, groups = node.args[-4:]
     arrays = [np.broadcast_to(np.empty((), dtype_of(x.dtype.name)), ref.shape) for ref in (x, weight)]
-    if not kernels.has_kernel(*arrays, tuple(where), groups) or not _follows(program, signature, place):
+    result = node.results.shape[2:]
+    if not kernels.has_kernel(*arrays, tuple(where), groups, result) or not _follows(program, signature, place):
         return None
     kernel = program_kernel(program)
     return None if kernel is None else FinishedConvolution(device, node, signature, kernel, place)
@@ -398,7 +399,7 @@ class FinishedConvolution(NumPyLaunch):
 
     Args:
         device: the device, a `NumPy`.
-        node: the convolution.
+        node: the convolution; its result may be larger than the padding gives, by zeros after its input.
         signature: the signature of the group that follows it.
         kernel: the kernel of the group by itself, for weights that the kernels of convolutions do not take.
         place: the position of the convolution's result among the inputs of the program.
@@ -410,6 +411,8 @@ class FinishedConvolution(NumPyLaunch):
         self.operands = [*given, *others]
         self._count, self._name, self._settings = len(given), node.name, node.args[-4:]
         self._kernel, self._place, self._shape = kernel, place, signature.group.domain
+        sizes = zip(self._shape[2:], *[ref.shape[2:] for ref in given[:2]], *self._settings[:3], strict=True)
+        self._after = [max(0, (n - 1) * s + (k - 1) * d + 1 - size - p) for n, size, k, s, p, d in sizes]
         self._full = [given.extent is Extent.FULL for k, given in enumerate(kernel.program.inputs) if k != place]
 
     def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
@@ -429,10 +432,16 @@ class FinishedConvolution(NumPyLaunch):
         *where, groups = self._settings
         flat = [y if full else y.reshape(-1) for y, full in zip(others, self._full, strict=True)]
         epilogue = Epilogue(self._kernel.program, self._place, tuple(flat))
-        added = bias[0] if bias else None
-        if convolve(self._device, x, weight, added, tuple(where), groups, out, epilogue) is not None:
+        added, settings = bias[0] if bias else None, self._settings
+        counts = (
+            (self._shape[2], self._shape[3]) if any(n > p for n, p in zip(self._after, where[1], strict=True)) else None
+        )
+        if convolve(self._device, x, weight, added, tuple(where), groups, out, epilogue, counts) is not None:
             return
-        result = getattr(self._device, self._name)(x, weight, *bias, *self._settings)
+        if counts is not None:
+            x = np.pad(x, [(0, 0), (0, 0), *zip(where[1], self._after, strict=True)])
+            settings = (where[0], (0, 0), where[2], groups)
+        result = getattr(self._device, self._name)(x, weight, *bias, *settings)
         members, channels, *plane = self._shape
         given = [np.repeat(y[None], members, 0) if y.ndim == 1 else y for y in flat]
         given.insert(self._place, np.ascontiguousarray(result))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from burnpy.backend.plans.executor import Executor, Launch, NodeLaunch
 from burnpy.backend.plans.grouping import Group, Single
@@ -30,32 +30,44 @@ def finished(
     units: Sequence[Any],
     outputs: Sequence[Ref],
     launches: Mapping[int, tuple[Launch, Signature]],
+    constants: Mapping[int, Any],
     executor: Executor,
 ) -> list[Any]:
     """Return the units, with operations and the groups that follow them as one unit where the executor can.
 
-    The operation runs when the group does. Its result may be reshaped in between.
+    The operation runs when the group does. Its result may be reshaped in between, and zeros around
+    the images of a convolution are left to it.
 
     Args:
         units: the units, in the order in which they run.
         outputs: the outputs.
         launches: the launches of groups.
+        constants: the constants by number.
         executor: what computes them.
     """
     uses = Counter(ref.number for ref in outputs)
-    makers: dict[int, tuple[Node, list[Single]]] = {}  # of values that an operation with products makes
+    singles: dict[int, Single] = {}  # by the values that they make
+    makers: dict[int, list[_Maker]] = {}  # of values that an operation with products makes, the best one first
     for unit in units:
         if isinstance(unit, Group):
             signature = launches[id(unit)][1]
             uses.update(ref.number for ref in (*signature.arrays, *signature.numbers))
             continue
-        uses.update(ref.number for ref in refs_in(unit.node.args))
-        op = operations().get(unit.node.name)
-        if op is not None and op.product and unit.node.results.__class__ is Ref:
-            makers[unit.node.results.number] = unit.node, [unit]
-        elif unit.node.name == "reshape" and (made := makers.get(unit.node.args[0].number)):
-            node, results = made[0], unit.node.results  # the same memory
-            makers[results.number] = Node(node.name, node.args, results, node.effect, node.line), [*made[1], unit]
+        node, results = unit.node, unit.node.results
+        uses.update(ref.number for ref in refs_in(node.args))
+        op = operations().get(node.name)
+        if op is None or results.__class__ is not Ref:
+            continue
+        singles[results.number] = unit
+        if op.product:
+            bare = _unpadded(node, singles, constants)
+            makers[results.number] = [*([] if bare is None else [bare._replace(units=[*bare.units, unit])])]
+            makers[results.number].append(_Maker(node, [unit]))
+        elif node.name == "reshape":  # the same memory
+            makers[results.number] = [
+                _Maker(Node(made.name, made.args, results, made.effect, made.line), [*replaced, unit])
+                for made, replaced in makers.get(node.args[0].number, ())
+            ]
     gone: set[int] = set()
     kept: list[Any] = []
     for unit in units:
@@ -64,14 +76,15 @@ def finished(
             continue
         signature = launches[id(unit)][1]
         for ref in sorted(signature.arrays, key=lambda ref: -ref.number):  # the last one needs no other order
-            maker, replaced = makers.get(ref.number, (None, []))
-            read_once = all(uses[each.node.results.number] == 1 for each in replaced)
-            if maker is None or not read_once or not _fits(signature, ref):
-                continue
-            launch = executor.finished(maker, signature)
-            if launch is not None:
-                gone.update(map(id, replaced))
-                kept[-1] = Finished(maker, unit, signature, launch)
+            made = makers.get(ref.number, ()) if _fits(signature, ref) else ()
+            for maker, replaced in made:
+                read_once = all(uses[each.node.results.number] == 1 for each in replaced)
+                launch = executor.finished(maker, signature) if read_once else None
+                if launch is not None:
+                    gone.update(map(id, replaced))
+                    kept[-1] = Finished(maker, unit, signature, launch)
+                    break
+            if isinstance(kept[-1], Finished):
                 break
     return [unit for unit in kept if id(unit) not in gone]
 
@@ -80,3 +93,35 @@ def _fits(signature: Signature, ref: Ref) -> bool:
     """Return whether a group computes one value of the shape of an array, without numbers."""
     alike = ref.shape == signature.group.domain == signature.outputs[0].shape
     return len(signature.outputs) == 1 and not signature.numbers and alike
+
+
+class _Maker(NamedTuple):
+    """An operation, and the units that it replaces."""
+
+    node: Node
+    units: list[Single]
+
+
+def _unpadded(node: Node, singles: Mapping[int, Single], constants: Mapping[int, Any]) -> _Maker | None:
+    """Return a convolution that reads images without the zeros around them; None if it is none of such images.
+
+    Its result may be larger than that of its padding, which is before the images, so that more zeros are after them.
+    """
+    if node.name not in ("conv2d", "conv2d_bias"):
+        return None
+    (x, *rest), (stride, padding, *settings) = refs_in(node.args), node.args[-4:]
+    placed = singles.get(x.number)
+    if placed is None or placed.node.name != "slice_scatter" or any(padding):
+        return None
+    base, key, images = placed.node.args
+    spread = singles.get(base.number)
+    zero = None if spread is None or spread.node.name != "expand" else constants.get(spread.node.args[0].number)
+    if spread is None or zero is None or zero.shape != () or float(zero) != 0.0 or images.__class__ is not Ref:
+        return None
+    whole = [slice(None)] * (4 - len(key)) if len(key) < 4 else []
+    ranges = [range(n)[part] for n, part in zip(x.shape, [*key, *whole], strict=True) if part.__class__ is slice]
+    if [len(r) for r in ranges] != list(images.shape) or any(r.step != 1 for r in ranges):
+        return None
+    before = (ranges[2].start, ranges[3].start)
+    args = (images, *rest, stride, before, *settings)
+    return _Maker(Node(node.name, args, node.results, node.effect, node.line), [spread, placed])

@@ -66,7 +66,7 @@ class Writer:
             self.units += self._split(unit)
         self.units = self._needed(self.units)
         if executor is not None:
-            self.units = finished(self.units, outputs, self.launches, executor)
+            self.units = finished(self.units, outputs, self.launches, constants, executor)
         flat: list[Node] = []
         fused: set[int] = set()
         for unit in self.units:

@@ -11,7 +11,7 @@ import pytest
 
 from burnpy import Autodiff, Tensor, compiled, func
 from burnpy.backend import NumPy
-from burnpy.nn import BatchNorm, Conv2d, Relu, Sequential
+from burnpy.nn import BatchNorm, Conv2d, Relu, Sequential, ZeroPad
 from burnpy_numpy.kernels.convolution import blocked, tiles
 from burnpy_numpy.kernels.kernel import kernels_enabled
 
@@ -35,6 +35,13 @@ LAYERS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "many members": (lambda dtype: layer(32, 32, padding=1, dtype=dtype), (20, 32, 4, 4)),
     "groups": (lambda dtype: layer(80, 80, groups=2, padding=1, dtype=dtype), (2, 80, 6, 5)),
     "depthwise": (lambda dtype: layer(24, 24, groups=24, padding=1, dtype=dtype), (8, 24, 7, 7)),
+    "depthwise, stride": (lambda dtype: layer(24, 24, 5, groups=24, stride=2, dtype=dtype), (2, 24, 21, 30)),
+    "depthwise, more zeros after": (
+        lambda dtype: Sequential(
+            ZeroPad((0, 1, 1, 2)), layer(24, 24, groups=24, stride=2, bias=dtype == "float32", dtype=dtype)
+        ),
+        (2, 24, 30, 21),
+    ),
     "one column": (lambda dtype: layer(9, 7, (5, 3), padding=(2, 1), dtype=dtype), (2, 9, 150, 1)),
     "no bias": (lambda dtype: layer(40, 33, padding=1, bias=False, dtype=dtype), (2, 40, 7, 7)),
 }

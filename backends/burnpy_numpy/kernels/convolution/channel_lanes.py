@@ -206,9 +206,8 @@ def convolve_lanes(
 def uses_lanes(x: Any, shape: Shape, where: Where, groups: int, backward: bool) -> bool:
     """Return whether vectors of channels take less time; for the arguments see `convolve_lanes`."""
     channels, depth, strided = shape[1] // groups, x.shape[1] // groups, where[0] != (1, 1)
-    if _is_depthwise(x, shape, groups):
-        many = groups >= (_FEW if backward else _LANES)
-        return (many and strided) or (groups >= _FEW and _is_short(shape[3], x))
+    if _is_depthwise(x, shape, groups):  # without a stride `depthwise` takes less time
+        return strided and groups >= (_FEW if backward else _LANES)
     least = min(depth, channels)
     enough = strided and least >= (_FEW if backward else _STRIDED)
     return enough or better_by_channels(least, channels, shape[3], x)

@@ -154,8 +154,8 @@ def depthwise(
                 for k in range(begin, end):
                     add(k)
             else:
-                with w.loop(str(begin), str(end)) as k:
-                    add(k)
+                with w.loop(str(begin), str(end)) as tap:
+                    add(tap)
             for i, total in enumerate(totals):
                 row = w.plus(w.times(plane, rows), w.plus(first, i))
                 place = w.plus(w.times(row, columns), column)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.operations.convolution import window_counts
+from burnpy.backend.operations.convolution import Pair, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.convolution import has_few_windows
 from burnpy_numpy.cpu_threads import COUNT, shared
@@ -158,6 +158,7 @@ def convolve(
     groups: int,
     out: Any = None,
     epilogue: Epilogue | None = None,
+    counts: Pair | None = None,
 ) -> Any:
     """Return a convolution; None without a kernel for it.
 
@@ -170,24 +171,25 @@ def convolve(
         groups: the number of groups.
         out: C-contiguous memory for the result; new memory if None.
         epilogue: what follows.
+        counts: the height and width of the result, if there are more zeros after x than the padding.
     """
     shape = weight.shape
-    counts = window_counts(x.shape, (shape[2], shape[3]), *where)
-    if not _suits(x, weight, shape, counts) or (bias is not None and bias.dtype is not x.dtype):
+    longer, sizes = counts is not None, counts or window_counts(x.shape, (shape[2], shape[3]), *where)
+    if not _suits(x, weight, shape, sizes) or (bias is not None and bias.dtype is not x.dtype):
         return None
-    result = (len(x), shape[0], *counts)
+    result = (len(x), shape[0], *sizes)
     lanes = is_by_planes(x, weight, where, groups) or uses_lanes(x, result, where, groups, False)
     swap = swap_of(x.shape, result, shape, x.itemsize, lanes)
-    if swap is Swap.VIEWS or (swap is not None and out is None):
+    if not longer and (swap is Swap.VIEWS or (swap is not None and out is None)):
         memory = None if out is None else out.reshape(result).swapaxes(2, 3)
         turned = convolve(b, swapped(x), swapped(weight), bias, pairs_swapped(where), groups, memory, epilogue)
         return None if turned is None else swapped(turned)
     if is_by_planes(x, weight, where, groups):
         by_planes = convolve_planes(b, x, weight, bias, result, where, out, epilogue)
-        if by_planes is not None:
+        if by_planes is not None or longer:
             return by_planes
     by_lanes = convolve_lanes(b, x, weight, bias, result, where, groups, False, out, epilogue)
-    if by_lanes is not None or counts[1] < NARROW:
+    if by_lanes is not None or sizes[1] < NARROW:
         return by_lanes
     tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
     kernel = kernel_of(convolution, tables.forward, x.dtype, *parameters_of(epilogue))
@@ -198,9 +200,14 @@ def convolve(
     return b._call(run_forward, kernel, tables, x, weight, bias, out, () if epilogue is None else epilogue.arrays)
 
 
-def has_kernel(x: Any, weight: Any, where: Where, groups: int) -> bool:
-    """Return whether `convolve` has a kernel for arrays of the shapes and dtype of these, if all is finite."""
+def has_kernel(x: Any, weight: Any, where: Where, groups: int, result: Pair) -> bool:
+    """Return whether `convolve` has a kernel for arrays of the shapes and dtype of these, if all is finite.
+
+    ``result`` is the height and width of the result.
+    """
     counts = window_counts(x.shape, (weight.shape[2], weight.shape[3]), *where)
+    if result != counts:  # there are more zeros after x
+        return _suits(x, weight, weight.shape, result) and is_by_planes(x, weight, where, groups)
     shape = (len(x), weight.shape[0], *counts)
     if not _suits(x, weight, weight.shape, counts) or has_few_windows(x, weight, where, groups):
         return False
