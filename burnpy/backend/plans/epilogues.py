@@ -105,7 +105,7 @@ class _Maker(NamedTuple):
 def _unpadded(node: Node, singles: Mapping[int, Single], constants: Mapping[int, Any]) -> _Maker | None:
     """Return a convolution that reads images without the zeros around them; None if it is none of such images.
 
-    Its result may be larger than that of its padding, which is before the images, so that more zeros are after them.
+    Its padding is before the images; the size of its result tells how many zeros are after them.
     """
     if node.name not in ("conv2d", "conv2d_bias"):
         return None

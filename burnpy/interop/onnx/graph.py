@@ -217,15 +217,21 @@ UNFOLDED = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "Ran
 LARGER = 8
 """How many times larger than its inputs the result of a node may be that is computed once, when the file is read."""
 
+QUANTIZED = 1 << 12
+"""The number of quantized weights from which they stay ints, which take a quarter of the memory of floats."""
+
 
 def folded(nodes: Sequence[GraphNode], constants: Mapping[str, Any]) -> tuple[tuple[GraphNode, ...], dict[str, Any]]:
-    """Return the nodes that depend on inputs and parameters, and the results of the others by name, such as the
-    weights of a quantized file as floats.
+    """Return the nodes that depend on inputs and parameters, and the results of the others by name.
+
+    Quantized weights stay as they are in the file.
     """
     known, kept, results = dict(constants), list[GraphNode](), dict[str, Any]()
     for node in nodes:
         values = [known.get(name) if name else None for name in node.inputs]
         is_fixed = node.call is not None and node.kind not in UNFOLDED and bool(values)
+        if node.kind.endswith("DequantizeLinear") and values[0] is not None and values[0].numel() >= QUANTIZED:
+            is_fixed = False
         if is_fixed and all(value is not None or not name for name, value in zip(node.inputs, values, strict=True)):
             try:
                 out = run(Graph("", (node,), (), node.outputs), dict(known))

@@ -264,7 +264,8 @@ def input_gradient(b: NumPyConvolution, grad: Any, weight: Any, shape: Shape, wh
         out = input_gradient(b, swapped(grad), swapped(weight), turned, pairs_swapped(where), groups)
         return None if out is None else swapped(out)
     out = convolve_lanes(b, grad, weight, None, shape, where, groups, True)
-    if out is not None or grad.shape[3] < NARROW or not np.isfinite(weight).all():
+    short = grad.shape[3] < NARROW and not is_by_planes(grad, weight, where, groups)
+    if out is not None or short or not np.isfinite(weight).all():
         return out
 
     def convolved(part: Any, one: Where) -> Any:
