@@ -63,7 +63,7 @@ def finished(
             bare = _unpadded(node, singles, constants)
             makers[results.number] = [*([] if bare is None else [bare._replace(units=[*bare.units, unit])])]
             makers[results.number].append(_Maker(node, [unit]))
-        elif node.name == "reshape":  # the same memory
+        elif node.name == "reshape" and executor.multiplies_pixels:  # the same memory, see `multiplied`
             makers[results.number] = [
                 _Maker(Node(made.name, made.args, results, made.effect, made.line), [*replaced, unit])
                 for made, replaced in makers.get(node.args[0].number, ())

@@ -201,9 +201,8 @@ def convolve(
 
 
 def has_kernel(x: Any, weight: Any, where: Where, groups: int, result: Pair) -> bool:
-    """Return whether `convolve` has a kernel for arrays of the shapes and dtype of these, if all is finite.
-
-    ``result`` is the height and width of the result.
+    """Return whether `convolve` has a kernel for arrays like these and a result of some height and width, if all is
+    finite.
     """
     counts = window_counts(x.shape, (weight.shape[2], weight.shape[3]), *where)
     if result != counts:  # there are more zeros after x
@@ -360,9 +359,8 @@ def convolution(dtype: str, width: int, channels: int, vectors: int, *epilogue: 
 
     The table: x, weight, out, bias, and int64: the place of each element of the window;
     the places in x and in out of each vector; the first channel of each block, and where its x begins; and the arrays
-    of an epilogue. The sizes: the
-    numbers of members, elements, and tiles of vectors; the distances of members of x and of out, and of channels of
-    out. ``begin`` and ``end`` are blocks. All places and distances count elements of the dtype.
+    of an epilogue. The sizes: the numbers of members, elements, and tiles of vectors; the distances of members of x and
+    of out, and of channels of out. ``begin`` and ``end`` are blocks. All places and distances count elements of the dtype.
 
     Args:
         dtype: float32 or float64.
