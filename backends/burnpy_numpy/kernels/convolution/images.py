@@ -360,7 +360,7 @@ def convolution(dtype: str, width: int, channels: int, vectors: int, *epilogue: 
     The table: x, weight, out, bias, and int64: the place of each element of the window;
     the places in x and in out of each vector; the first channel of each block, and where its x begins; and the arrays
     of an epilogue. The sizes: the numbers of members, elements, and tiles of vectors; the distances of members of x and
-    of out, and of channels of out. ``begin`` and ``end`` are blocks. All places and distances count elements of the dtype.
+    of out, and of channels of out. ``begin`` and ``end`` are blocks. All places and distances count elements.
 
     Args:
         dtype: float32 or float64.
