@@ -13,8 +13,9 @@ from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.backend.operations.convolution import window_counts
 from burnpy.backend.primitives import Shape
+from burnpy.tensor.complex_parts import complex as join
 from burnpy.tensor.operands import MOST_FLOAT, refuse_wider, to_float, together
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, class_name, describe
 from burnpy.typevars import B
 
@@ -98,7 +99,7 @@ def _int(value: Any) -> int | None:
 
 
 def floats(operation: str, required: int, **tensors: Any) -> list[Any]:
-    """Convert float tensors to a common device and their widest dtype.
+    """Convert float tensors, or complex ones for some operations, to a common device and their widest dtype.
 
     The first ``required`` of them must be given; the others may be None, and stay None. The weights (for attention, the
     queries) determine the dtype: ``x``, ``x1``, ``x2``, ``key`` and ``value`` may be narrower than those, not wider.
@@ -121,11 +122,24 @@ def floats(operation: str, required: int, **tensors: Any) -> list[Any]:
     return [*tensors.values()]
 
 
+_ALSO_COMPLEX = frozenset(
+    (
+        *("linear", "unfold", "embedding", "normalize", "softsign", "tanhshrink"),
+        *("pixel_shuffle", "pixel_unshuffle", "channel_shuffle"),
+    )
+)
+"""The functions that take complex numbers too."""
+
+
 def _floats_together(operation: str, required: int, tensors: dict[str, Any]) -> list[Any]:
     """Convert tensors as `floats` does: the slow path, for other devices and dtypes, and for errors."""
     present = [x for x in tensors.values() if x is not None]
+    of_complex = operation in _ALSO_COMPLEX and any(isinstance(x, ComplexTensor) for x in present)
     for k, (name, x) in enumerate(tensors.items()):
-        if (x is not None or k < required) and (not isinstance(x, TensorBase) or x.kind != "float"):
+        if of_complex and isinstance(x, Tensor):
+            raise KindError(f"{operation}() of complex numbers got a Tensor as {name}; write {name}.complex()")
+        kind = "complex" if of_complex else "float"
+        if (x is not None or k < required) and (not isinstance(x, TensorBase) or x.kind != kind):
             what = "None" if x is None else a(class_name(x))
             what += f" of dtype {x.dtype}" if isinstance(x, TensorBase) else ""
             hint = "" if x is None else "; make one of it first: Tensor.from_data(values, device=device)"
@@ -145,6 +159,34 @@ def _floats_together(operation: str, required: int, tensors: dict[str, Any]) -> 
         placed = [x.to_dtype(dtype) for x in placed]
     rest = iter(placed)
     return [None if x is None else next(rest) for x in tensors.values()]
+
+
+def by_parts(operation: str, function: Callable[..., Any], x: Any, weight: Any, bias: Any, *settings: Any) -> Any:
+    """Return a function of x and weight, linear in each, of complex numbers, from those of their parts.
+
+    Args:
+        operation: the name of the function for messages.
+        function: called with ``(operation, x, weight, bias, *settings)`` of floats.
+        x: the input.
+        weight: the weight.
+        bias: the bias, or None.
+        settings: its other arguments.
+
+    Raises:
+        KindError: a tensor is not complex.
+    """
+    for name, y in (("x", x), ("weight", weight), ("bias", bias)):
+        if not isinstance(y, ComplexTensor) and (y is not None or name != "bias"):
+            hint = f"; write {name}.complex()" if isinstance(y, Tensor) else ""
+            raise KindError(f"{operation}() of complex numbers got {a(class_name(y))} as {name}{hint}")
+    re, im = (None, None) if bias is None else (bias.real, bias.imag)
+    real = function(operation, x.real, weight.real, re, *settings) - function(
+        operation, x.imag, weight.imag, None, *settings
+    )
+    imag = function(operation, x.real, weight.imag, im, *settings) + function(
+        operation, x.imag, weight.real, None, *settings
+    )
+    return join(real, imag)
 
 
 def dims_at_least(operation: str, name: str, shape: Shape, least: int, form: str) -> None:

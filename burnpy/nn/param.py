@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 from burnpy.backend.devices import Subscriptable
+from burnpy.backend.dtypes import complex_dtype
 from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
 from burnpy.backend.primitives import INEXACT, KindName
 from burnpy.nn.module_errors import missing_attribute
@@ -355,6 +356,22 @@ def holder_of(kind: KindName, learned: bool) -> str:
     if learned and kind in INEXACT:
         return "Param" if kind == "float" else "ComplexParam"
     return {"float": "Buffer", "complex": "ComplexBuffer", "int": "IntBuffer", "bool": "BoolBuffer"}[kind]
+
+
+def in_dtype(variable: Variable[Any], dtype: DType) -> Variable[Any]:
+    """Return a variable of floats or complex numbers in a dtype; a complex dtype makes complex numbers of floats.
+
+    Complex numbers get the complex dtype whose parts have a float dtype. Ints and bools stay as they are.
+    """
+    if variable.kind not in INEXACT:
+        return variable
+    value = constant(variable._value)
+    if variable.kind == "complex":
+        return variable._with_value(value.to_dtype(complex_dtype(dtype)))
+    if dtype.kind != "c":
+        return variable._with_value(value.to_dtype(dtype))
+    cls: Any = ComplexParam if variable._learned else ComplexBuffer
+    return cls(value.complex(dtype), frozen=variable._frozen, id=variable._id)  # type: ignore[no-any-return]  # of one of them
 
 
 def _restored(cls: type[Variable[Any]], value: Any, frozen: bool, id: str) -> Variable[Any]:

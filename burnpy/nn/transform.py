@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from burnpy.backend.devices import device_of
-from burnpy.backend.dtypes import complex_dtype, dtype_of
+from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ArgumentError, DeviceError, ModuleError, ShapeError, a
 from burnpy.backend.primitives import INEXACT
 from burnpy.nn.module_base import ModuleBase, check_variables, read_only_fields
@@ -27,7 +27,7 @@ from burnpy.nn.module_tree import (
     variables_in,
     walk,
 )
-from burnpy.nn.param import Param, Variable, level_above, new_id
+from burnpy.nn.param import Param, Variable, in_dtype, level_above, new_id
 from burnpy.tensor.levels import constant, open_levels, transfer
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import B
@@ -248,20 +248,14 @@ class Transforms(ModuleBase[B]):
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the module with its parameters and float buffers in another dtype, as new leaves.
 
-        Complex ones get the complex dtype whose parts have the dtype, complex64 for 16 bits.
+        Complex ones get the complex dtype whose parts have the dtype. A complex dtype makes all of them complex.
 
         Raises:
-            DTypeError: ``dtype`` is not a float dtype.
+            DTypeError: ``dtype`` is neither a float nor a complex dtype.
         """
-        target = dtype_of(dtype, "float")
-
-        def cast(path: str, variable: Variable[Any]) -> Variable[Any]:
-            if variable.kind not in INEXACT:
-                return variable
-            own = target if variable.kind == "float" else complex_dtype(target)
-            return variable._with_value(constant(variable._value).to_dtype(own))
-
-        return self._rebuilt(cast)
+        target = dtype_of(dtype)
+        target = target if target.kind == "c" else dtype_of(dtype, "float")
+        return self._rebuilt(lambda path, variable: in_dtype(variable, target))
 
     def quantized(
         self, dtype: QuantizedDType = "int8", where: Where | None = None, *, group_size: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.scans import part
@@ -13,7 +13,7 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import ALL, DimsLike, dim_of, distinct, integer
 from burnpy.tensor.joining import cat
 from burnpy.tensor.operands import broadcast_shape, need_floats, number, operands, together
-from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
@@ -56,14 +56,24 @@ class Differences(TensorBase[B]):
         return x._like(out)
 
 
-@explained
+@overload
 def gradient(
     x: Tensor[B],
     *,
     spacing: float | Sequence[float] | Sequence[Tensor[B]] = 1.0,
     dim: DimsLike = None,
     edge_order: int = 1,
-) -> tuple[Tensor[B], ...]:
+) -> tuple[Tensor[B], ...]: ...
+@overload
+def gradient(
+    x: ComplexTensor[B],
+    *,
+    spacing: float | Sequence[float] | Sequence[Tensor[B] | ComplexTensor[B]] = 1.0,
+    dim: DimsLike = None,
+    edge_order: int = 1,
+) -> tuple[ComplexTensor[B], ...]: ...
+@explained
+def gradient(x: Any, *, spacing: Any = 1.0, dim: DimsLike = None, edge_order: int = 1) -> Any:
     """Estimate the derivative of a function along each dimension from its values on a grid, by central differences.
 
     Inside, the error is of second order in the spacing, also where the points are not evenly spaced. This is not the
@@ -90,7 +100,7 @@ def gradient(
     >>> gradient(x)[0].tolist(), gradient(x, edge_order=2)[0].tolist()
     ([1.0, 2.0, 4.0, 5.0], [0.0, 2.0, 4.0, 6.0])
     """
-    need_floats("gradient", x)
+    need_floats("gradient", x, also_complex=True)
     order = integer(edge_order, "edge_order", "gradient")
     if order not in (1, 2):
         raise ArgumentError(f"gradient() got edge_order={order}; expected 1 or 2")
@@ -117,6 +127,8 @@ def _spaces(x: Any, spacing: Any, dims: Dims) -> tuple[Any, list[Any]]:
         if not isinstance(space, TensorBase):
             spaces.append(float(number(x, space, "gradient")))
             continue
+        if isinstance(x, ComplexTensor) and isinstance(space, Tensor):
+            space = space.complex()
         operands(x, space, "gradient")  # raises an error if they cannot be combined
         x, space = together("gradient", x, space)
         if space.shape != (x.shape[d],):
@@ -161,10 +173,20 @@ def _across(space: Any, x: Any, dim: int) -> Any:
     return space.reshape(-1, *(1,) * (x.ndim - dim - 1))
 
 
-@explained
+@overload
 def trapezoid(
     y: Tensor[B] | IntTensor[B], x: Tensor[B] | IntTensor[B] | None = None, *, dx: float | None = None, dim: int = -1
-) -> Tensor[B]:
+) -> Tensor[B]: ...
+@overload
+def trapezoid(
+    y: ComplexTensor[B],
+    x: Tensor[B] | IntTensor[B] | ComplexTensor[B] | None = None,
+    *,
+    dx: float | None = None,
+    dim: int = -1,
+) -> ComplexTensor[B]: ...
+@explained
+def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
     """Return the integral of samples ``y`` along ``dim``, by the trapezoidal rule; 0 for less than two samples.
 
     Args:
@@ -190,10 +212,20 @@ def trapezoid(
     return samples._like(b.sum(areas, (along,), False))
 
 
-@explained
+@overload
 def cumulative_trapezoid(
     y: Tensor[B] | IntTensor[B], x: Tensor[B] | IntTensor[B] | None = None, *, dx: float | None = None, dim: int = -1
-) -> Tensor[B]:
+) -> Tensor[B]: ...
+@overload
+def cumulative_trapezoid(
+    y: ComplexTensor[B],
+    x: Tensor[B] | IntTensor[B] | ComplexTensor[B] | None = None,
+    *,
+    dx: float | None = None,
+    dim: int = -1,
+) -> ComplexTensor[B]: ...
+@explained
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
     """Return the integral of samples ``y`` up to each but the first, by the trapezoidal rule: see `trapezoid`.
 
     >>> from burnpy import cumulative_trapezoid
@@ -214,14 +246,15 @@ def _samples(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tupl
     if x is not None and dx is not None:
         raise ArgumentError(f"{operation}() got x and dx={dx!r:.80}; give one of them")
     y = y.float() if isinstance(y, IntTensor) else y
-    need_floats(operation, y)
+    need_floats(operation, y, also_complex=True)
     if not y.ndim:
         raise ShapeError(f"{operation}() got a 0-d tensor; samples lie along a dimension")
     resolved = dim_of(dim, y.ndim, operation)
     if x is None:
         return y, number(y, 1.0 if dx is None else dx, operation), resolved
     x = x.float() if isinstance(x, IntTensor) else x
-    need_floats(operation, x)
+    need_floats(operation, x, also_complex=True)
+    x = x.complex() if isinstance(y, ComplexTensor) else x
     vector = x.ndim == 1
     if vector and x.shape[0] != y.shape[resolved]:
         raise ShapeError(

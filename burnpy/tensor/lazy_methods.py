@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.arithmetic_lazy import Combining, FloatParts
     from burnpy.tensor.at import SliceUpdates
     from burnpy.tensor.calculus import Differences
+    from burnpy.tensor.complex_functions import ComplexFunctions
     from burnpy.tensor.diagonals import Diagonals
     from burnpy.tensor.distances import Norms
     from burnpy.tensor.gathering import Gathering
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AnalyticFunctions",
     "Combining",
+    "ComplexFunctions",
     "Counting",
     "CumulativeProducts",
     "Diagonals",
@@ -70,6 +72,9 @@ METHODS = {
     "arithmetic_lazy.Combining": "addcmul float_power heaviside nan_to_num",
     "at.SliceUpdates": "put select_scatter slice_scatter",
     "calculus.Differences": "diff",
+    "complex_functions.ComplexFunctions": (
+        "addcdiv addcmul corrcoef cov dist float_power ldexp lerp logaddexp logsumexp sigmoid silu sinc"
+    ),
     "diagonals.Diagonals": "_diagonal diag diag_embed diagflat diagonal diagonal_scatter trace tril triu",
     "distances.Norms": "dist norm renorm",
     "gathering.Gathering": "argwhere gather index_select masked_select nonzero take take_along_dim where",

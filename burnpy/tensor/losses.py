@@ -15,7 +15,7 @@ from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Int, Shape, below, value_range
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import in_range, in_range_unless, operands, out_of_range, refuse_wider, together
-from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
@@ -301,8 +301,11 @@ def largest(x: Tensor[Any]) -> float:
 
 
 def same_shape(operation: str, x: Tensor[Any], y: Tensor[Any]) -> None:
-    """Check that a prediction and its target are float tensors of one shape, the target not wider."""
-    if not isinstance(x, Tensor):
+    """Check that a prediction and its target are float tensors of one shape, the target not wider.
+
+    Of `l1_loss` they may be complex.
+    """
+    if not isinstance(x, (Tensor, ComplexTensor) if operation == "l1_loss" else Tensor):
         raise KindError(f"{operation}() takes float tensors, got {describe(x)}")
     if not isinstance(y, TensorBase):
         raise KindError(f"{operation}() takes tensors of one shape, got {describe(y)}; write x.full_like(y)")

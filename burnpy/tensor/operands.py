@@ -130,9 +130,9 @@ def refuse_index(x: TensorBase[Any]) -> NoReturn:
     raise KindError(f"an index or a count is an int, got {describe(x)}; write int(x)")
 
 
-def need_floats(operation: str, x: object) -> None:
-    """Check that an argument is a float tensor."""
-    if not isinstance(x, TensorBase) or x.kind != "float":
+def need_floats(operation: str, x: object, *, also_complex: bool = False) -> None:
+    """Check that an argument is a tensor of floats, or perhaps of complex numbers."""
+    if not isinstance(x, TensorBase) or (x.kind != "float" and not (also_complex and x.kind == "complex")):
         raise KindError(f"{operation}() takes a Tensor, got {describe(x)}; make one of it first")
 
 

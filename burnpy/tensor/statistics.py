@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args, overload
 
-from burnpy.backend.dtypes import float32, int64
+from burnpy.backend.dtypes import float32, int64, part_dtype
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
+from burnpy.backend.operations.complex_numbers import zeros_like
 from burnpy.backend.primitives import Float, Int, Number, Shape
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import ALL, DimsLike, along, dims_of, integer, need_bool, shaped
 from burnpy.tensor.operands import need_floats, refuse_unless, together
 from burnpy.tensor.ordering import element_at
 from burnpy.tensor.reduction import FloatReductions, NumberReductions, Selection
-from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
@@ -234,10 +235,16 @@ Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint"]
 """The interpolation of a quantile that lies between two elements."""
 
 
-@explained
+@overload
 def var_mean(
     x: Tensor[B], dim: DimsLike = None, *, correction: float = 1, keepdim: bool = False
-) -> tuple[Tensor[B], Tensor[B]]:
+) -> tuple[Tensor[B], Tensor[B]]: ...
+@overload
+def var_mean(
+    x: ComplexTensor[B], dim: DimsLike = None, *, correction: float = 1, keepdim: bool = False
+) -> tuple[Tensor[B], ComplexTensor[B]]: ...
+@explained
+def var_mean(x: Any, dim: DimsLike = None, *, correction: float = 1, keepdim: bool = False) -> Any:
     """Return the variance and the mean over ``dim``: ``(x.var(dim, keepdim, correction=1), x.mean(dim, keepdim))``.
 
     >>> from burnpy import var_mean
@@ -245,20 +252,26 @@ def var_mean(
     >>> var.item(), mean.item()
     (1.0, 2.0)
     """
-    need_floats("var_mean", x)
+    need_floats("var_mean", x, also_complex=True)
     return x.var(dim, keepdim, correction=correction), x.mean(dim, keepdim)
 
 
-@explained
+@overload
 def std_mean(
     x: Tensor[B], dim: DimsLike = None, *, correction: float = 1, keepdim: bool = False
-) -> tuple[Tensor[B], Tensor[B]]:
+) -> tuple[Tensor[B], Tensor[B]]: ...
+@overload
+def std_mean(
+    x: ComplexTensor[B], dim: DimsLike = None, *, correction: float = 1, keepdim: bool = False
+) -> tuple[Tensor[B], ComplexTensor[B]]: ...
+@explained
+def std_mean(x: Any, dim: DimsLike = None, *, correction: float = 1, keepdim: bool = False) -> Any:
     """Return the standard deviation and the mean over ``dim``: see `var_mean`.
 
     >>> [each.item() for each in std_mean(Tensor[NumPy].from_data([1.0, 2.0, 3.0]))]
     [1.0, 2.0]
     """
-    need_floats("std_mean", x)
+    need_floats("std_mean", x, also_complex=True)
     return x.std(dim, keepdim, correction=correction), x.mean(dim, keepdim)
 
 
@@ -351,7 +364,7 @@ _ROUNDED = {"lower": "floor", "higher": "ceil", "nearest": "round"}
 
 
 def covariance(x: Any, correction: int, fweights: Any, aweights: Any) -> Any:
-    """Return the covariance matrix of the rows of a float tensor; of a vector its variance.
+    """Return the covariance matrix of the rows of floats or complex numbers; of a vector its variance.
 
     Source: `numpy.cov`: the weights of samples are the products of both; the divisor is Σ w - correction · Σ w a / Σ w.
     """
@@ -361,25 +374,32 @@ def covariance(x: Any, correction: int, fweights: Any, aweights: Any) -> Any:
     x, frequency = _weights(x, fweights, "fweights", "int", samples)
     x, importance = _weights(x, aweights, "aweights", "float", samples)
     b = x._backend
+    is_complex = x.kind == "complex"
     rows = b.reshape(x._primitive, (1, samples)) if x.ndim < 2 else x._primitive
+
+    def scale(factor: Any) -> Any:
+        """Return real numbers in the kind of x."""
+        return b.complex(factor, zeros_like(b, factor)) if is_complex and hasattr(factor, "dtype") else factor
+
     if frequency is None and importance is None:
         centered = b.center(rows, (1,)) if samples else rows
         weighted, divisor = centered, float(max(samples - correction, 0))
     else:
         w = frequency if importance is None else importance if frequency is None else b.mul(frequency, importance)
         total = b.sum(w, (0,), False)
-        mean = b.div(b.sum(b.mul(rows, w), (1,), True), total)
+        mean = b.div(b.sum(b.mul(rows, scale(w)), (1,), True), scale(total))
         centered = b.sub(rows, mean)
-        weighted = b.mul(centered, w)
+        weighted = b.mul(centered, scale(w))
         share = total if importance is None else b.sum(b.mul(w, importance), (0,), False)
         lost = b.mul(b.div(share, total), float(correction))
         divisor = b.maximum(b.sub(total, lost), 0.0)
-    out = b.div(b.matmul(weighted, b.mT(centered)), divisor)
+    other = b.conj(centered) if is_complex else centered
+    out = b.div(b.matmul(weighted, b.mT(other)), scale(divisor))
     return x._like(b.reshape(out, ()) if rows.shape[0] == 1 else out)
 
 
 def correlation(x: Any) -> Any:
-    """Return the correlation coefficients of the rows of a float tensor: the covariance over both deviations."""
+    """Return the correlation coefficients of the rows of x, floats or complex numbers."""
     if x.ndim > 2:
         raise ShapeError(f"corrcoef() got shape {x.shape}; expected (variables, samples), or those of one")
     out = covariance(x, 1, None, None)
@@ -390,6 +410,8 @@ def correlation(x: Any) -> Any:
     variances = b.slice(b.reshape(matrix, (count * count,)), (slice(None, None, count + 1),))
     deviation = b.sqrt(variances)
     matrix = b.div(b.div(matrix, b.reshape(deviation, (count, 1))), deviation)
+    if out.kind == "complex":
+        return out._like(b.complex(b.clamp(b.real(matrix), -1.0, 1.0), b.clamp(b.imag(matrix), -1.0, 1.0)))
     return out._like(b.clamp(matrix, -1.0, 1.0))
 
 
@@ -407,4 +429,5 @@ def _weights(x: Any, weights: Any, name: str, kind: str, samples: int) -> tuple[
         together("cov", x, weights)
     b, value = weights._backend, weights._primitive
     refuse_unless(x.device, b.ge(value, 0), DTypeError(f"cov() got negative {name}"))
-    return x, x._backend.to_float(value, x.dtype) if kind == "int" else b.cast(value, x.dtype)
+    dtype = part_dtype(x.dtype)
+    return x, x._backend.to_float(value, dtype) if kind == "int" else b.cast(value, dtype)

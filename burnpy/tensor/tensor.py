@@ -15,6 +15,7 @@ from burnpy.tensor.indexing import Indexing
 from burnpy.tensor.lazy_methods import (
     AnalyticFunctions,
     Combining,
+    ComplexFunctions,
     Counting,
     CumulativeProducts,
     Diagonals,
@@ -208,6 +209,7 @@ class IntTensor(
 class ComplexTensor(
     ComplexTensorFactories[B],
     ComplexNumbers[B],
+    ComplexFunctions[B],
     NumberArithmetic[B, complex],
     Equality[B, complex],
     Closeness[B, complex],

@@ -100,7 +100,7 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
 def matrix_of_norm(x: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     if p == "nuc":
         return linalg.matrix_norm(result(x, dtype), "nuc", tuple(dim) if dim is not None else (0, 1), keepdim)
-    return x.norm(p, dim, keepdim, dtype=dtype)
+    return x.norm(p, dim, keepdim) if x.kind == "complex" else x.norm(p, dim, keepdim, dtype=dtype)
 
 
 def sum_to_size(x: Any, *size: Any) -> Any:
@@ -247,6 +247,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "zeros_like": lambda x, dtype=None: result(x.zeros_like(), dtype),
     "full_like": lambda x, value, dtype=None: result(x, dtype).full_like(value),
     "narrow": lambda x, dim, start, length: x.narrow(dim, int(start), length),
+    "nn.functional.silu_complex": lambda z: z.silu(),
     "norm": matrix_of_norm,
     "nn.functional.adaptive_max_pool1d": with_names(functional.adaptive_max_pool1d, "output_size", "return_indices"),
     "nn.functional.adaptive_max_pool2d": with_names(functional.adaptive_max_pool2d, "output_size", "return_indices"),

@@ -40,6 +40,10 @@ TRIANGLES = ("cholesky_inverse", "cholesky_solve")
 """Functions of a triangle, whose gradients in PyTorch are of all elements, also of those that are not read."""
 
 
+HERMITIAN = ("cholesky", "linalg.cholesky", "linalg.cholesky_ex")
+"""Functions of Hermitian matrices, for which PyTorch's gradients of complex numbers have another part."""
+
+
 def kind_of(dtype: Any) -> str:
     if dtype == torch.bool:
         return "bool"
@@ -119,6 +123,8 @@ def compare_gradients(name: str, ours: list[Any], theirs: list[Any], leaves: lis
     for (x, leaf), want in zip(leaves, wanted, strict=True):
         got = None if grads is None else leaf.grad(grads)
         a, b = (np.zeros(x.shape, array(x).dtype) if each is None else array(each) for each in (got, want))
+        if name in HERMITIAN:
+            a, b = ((x + x.conj().swapaxes(-1, -2)) / 2 for x in (a, b))
         compare(a, np.where(a != 0, b, 0.0) if name in TRIANGLES else b, tolerance, "gradient")
 
 

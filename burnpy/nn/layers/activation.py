@@ -104,7 +104,9 @@ def softsign(x: Tensor[B]) -> Tensor[B]:
     [-0.5    0.     0.667]
     """
     (x,) = floats("softsign", 1, x=x)
-    return x / (x.abs() + 1.0)
+    given: Any = x
+    size = given.abs() + 1.0
+    return given / (size.complex() if given.kind == "complex" else size)  # type: ignore[no-any-return]  # of its kind
 
 
 def _device(x: Tensor[Any]) -> Any:

@@ -7,7 +7,7 @@ Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning,
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args, overload
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import (
@@ -15,6 +15,7 @@ from burnpy.nn.argument_checks import (
     Single,
     Size,
     Triple,
+    by_parts,
     channels_first,
     check_choice,
     check_form,
@@ -35,7 +36,7 @@ from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def conv1d(
     >>> conv1d(Tensor[NumPy].arange(4).reshape(1, 4), Tensor[NumPy].ones((1, 1, 2)), padding=(1, 0)).tolist()
     [[0.0, 1.0, 3.0, 5.0]]
     """
-    return _convolved("conv1d", x, weight, bias, stride, padding, dilation, groups)
+    out: Tensor[B] = _convolved("conv1d", x, weight, bias, stride, padding, dilation, groups)
+    return out
 
 
 @explained
@@ -82,7 +84,7 @@ def conv2d(
     """Convolve images with a weight (strictly, cross-correlate), as `torch.nn.functional.conv2d`.
 
     Args:
-        x: shape (N, in, height, width), or (in, height, width) for a single image.
+        x: shape (N, in, height, width), or (in, height, width) for a single image; complex if the weight is.
         weight: shape (out, in / groups, kernel height, kernel width), as PyTorch's.
         bias: shape (out,).
         stride: the step between positions of the kernel.
@@ -105,7 +107,8 @@ def conv2d(
     >>> conv2d(Tensor[NumPy].ones((1, 1, 3, 3)), Tensor[NumPy].ones((1, 1, 2, 2))).tolist()
     [[[[4.0, 4.0], [4.0, 4.0]]]]
     """
-    return _convolved("conv2d", x, weight, bias, stride, padding, dilation, groups)
+    out: Tensor[B] = _convolved("conv2d", x, weight, bias, stride, padding, dilation, groups)
+    return out
 
 
 @explained
@@ -129,7 +132,8 @@ def conv3d(
     >>> conv3d(Tensor[NumPy].ones((1, 2, 2, 3)), Tensor[NumPy].ones((1, 1, 2, 2, 2))).tolist()
     [[[[8.0, 8.0]]]]
     """
-    return _convolved("conv3d", x, weight, bias, stride, padding, dilation, groups)
+    out: Tensor[B] = _convolved("conv3d", x, weight, bias, stride, padding, dilation, groups)
+    return out
 
 
 def operands(
@@ -169,16 +173,11 @@ def operands(
 
 
 def _convolved(
-    operation: str,
-    x: Tensor[B],
-    weight: Tensor[B],
-    bias: Tensor[B] | None,
-    stride: Size,
-    padding: Padding,
-    dilation: Size,
-    groups: int,
-) -> Tensor[B]:
+    operation: str, x: Any, weight: Any, bias: Any, stride: Size, padding: Padding, dilation: Size, groups: int
+) -> Any:
     """Convolve sequences, images or volumes, which the end of the operation's name says."""
+    if x.__class__ is ComplexTensor or weight.__class__ is ComplexTensor:
+        return by_parts(operation, _convolved, x, weight, bias, stride, padding, dilation, groups)
     x, weight, bias, groups = operands(operation, x, weight, bias, groups)
     kernel: tuple[int, ...] = weight._primitive.shape[2:]
     dims = 1 if operation == "conv1d" else len(kernel)  # sequences are images by now
@@ -279,12 +278,16 @@ class Convolution(Module[B]):
             sides = same_sides(self.weight.shape[2:], dilation)
         return [n for side in reversed(sides) for n in side]
 
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
+    @overload
+    def forward(self, x: Tensor[B]) -> Tensor[B]: ...
+    @overload
+    def forward(self, x: ComplexTensor[B]) -> ComplexTensor[B]: ...
+    def forward(self, x: Any) -> Any:
         """Convolve sequences (N, in, length), images or volumes; N may be omitted."""
         padding = self.padding
         if self.padding_mode != "zeros":
             x, padding = pad(x, self._ends(), mode=self.padding_mode), 0
-        return self._function(  # type: ignore[no-any-return]  # a function of burnpy.nn.functional
+        return self._function(
             x,
             self.weight.value,
             None if self.bias is None else self.bias.value,

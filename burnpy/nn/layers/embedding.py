@@ -52,7 +52,12 @@ def embedding(index: Ints[B], weight: Tensor[B], *, padding_idx: int | None = No
     weight = together("embedding", weight, index)[0]
     device: Any = weight.device
     rows = in_range(device, indices, count, False, "embedding()", 0, weight.shape)
-    return weight._like(device.embedding(weight._primitive, rows, padding_row(count, padding_idx)))
+    row = padding_row(count, padding_idx)
+    table: Any = weight
+    if table.kind == "complex":
+        parts = [device.embedding(part._primitive, rows, row) for part in (table.real, table.imag)]
+        return table._like(device.complex(*parts))  # type: ignore[no-any-return]  # of its kind
+    return weight._like(device.embedding(weight._primitive, rows, row))
 
 
 def padding_row(count: int, padding_idx: int | None) -> int | None:

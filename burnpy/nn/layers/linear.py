@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from burnpy.backend.errors import ShapeError
 from burnpy.nn.argument_checks import QuantizedDType, floats, positive
@@ -11,6 +11,7 @@ from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.tensor import ComplexTensor
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
@@ -20,9 +21,13 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
 
 
+@overload
+def linear(x: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None = None) -> Tensor[B]: ...
+@overload
+def linear(x: ComplexTensor[B], weight: ComplexTensor[B], bias: ComplexTensor[B] | None = None) -> ComplexTensor[B]: ...
 @explained
-def linear(x: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None = None) -> Tensor[B]:
-    """Return ``x @ weight + bias``.
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """Return ``x @ weight + bias``, of floats or of complex numbers.
 
     Args:
         x: shape (…, in).
@@ -34,7 +39,7 @@ def linear(x: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None = None) -> Te
 
     Raises:
         ShapeError: the shapes do not match.
-        KindError: an argument is not a float tensor.
+        KindError: an argument is no float tensor, or not all are complex.
         DTypeError: x is wider than the weights.
 
     >>> x, w = Tensor[NumPy].from_data([[1.0, 2.0]]), Tensor[NumPy].from_data([[1.0], [10.0]])
@@ -46,7 +51,7 @@ def linear(x: Tensor[B], weight: Tensor[B], bias: Tensor[B] | None = None) -> Te
     shape, sizes = p.shape, w.shape
     if not shape or len(sizes) != 2 or shape[-1] != sizes[0] or (b is not None and b.shape != sizes[1:]):
         raise _explained(shape, sizes, None if b is None else b.shape)
-    if bias is None or len(shape) == 1:
+    if bias is None or len(shape) == 1 or x.__class__ is ComplexTensor:
         product = x @ weight
         return product if bias is None else product + bias
     device: Any = x._device
@@ -140,7 +145,11 @@ class Linear(Module[B]):
         self.weight = Param((initializer or default)(fans, device=device, fans=fans, generator=generator))
         self.bias = Param(default((out_features,), device=device, generator=generator)) if bias else None
 
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
+    @overload
+    def forward(self, x: Tensor[B]) -> Tensor[B]: ...
+    @overload
+    def forward(self, x: ComplexTensor[B]) -> ComplexTensor[B]: ...
+    def forward(self, x: Any) -> Any:
         """Map (…, in_features) to (…, out_features)."""
         return linear(x, self.weight.value, None if self.bias is None else self.bias.value)
 

@@ -186,8 +186,10 @@ def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps:
     (x,) = floats("normalize", 1, x=x)
     if not number(x, eps, "normalize") >= 0:
         raise ArgumentError(f"normalize(): eps must be a number that is not negative, got {eps!r}")
-    wide: Tensor[B] = x if x.dtype.itemsize > 2 else x.to_dtype(float32)
-    out: Tensor[B] = wide / vector_norm("normalize", wide, p, dim, True).clamp_min(eps)
+    wide: Any = x if x.dtype.itemsize > 2 else x.to_dtype(float32)
+    is_complex = wide.kind == "complex"
+    size: Any = vector_norm("normalize", wide.abs() if is_complex else wide, p, dim, True).clamp_min(eps)
+    out: Tensor[B] = wide / (size.complex() if is_complex else size)
     return out if out.dtype == x.dtype else out.to_dtype(x.dtype)
 
 

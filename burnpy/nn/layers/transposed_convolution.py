@@ -4,16 +4,29 @@ Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.argument_checks import Pair, Single, Size, Triple, batch_of, by, dims_of, pair, single, sizes_of, triple
+from burnpy.nn.argument_checks import (
+    Pair,
+    Single,
+    Size,
+    Triple,
+    batch_of,
+    by,
+    by_parts,
+    dims_of,
+    pair,
+    single,
+    sizes_of,
+    triple,
+)
 from burnpy.nn.init import Initializer
 from burnpy.nn.layers.convolution import Convolution, operands
 from burnpy.nn.module import rebound
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
@@ -43,7 +56,9 @@ def conv_transpose1d(
     >>> conv_transpose1d(x, weight, stride=2).tolist()
     [[1.0, 1.0, 3.0, 2.0, 2.0]]
     """
-    return _transposed("conv_transpose1d", x, weight, bias, stride, padding, output_padding, dilation, groups)
+    settings = (stride, padding, output_padding, dilation, groups)
+    out: Tensor[B] = _transposed("conv_transpose1d", x, weight, bias, *settings)
+    return out
 
 
 @explained
@@ -83,7 +98,9 @@ def conv_transpose2d(
     >>> conv_transpose2d(x, weight, stride=2, output_padding=(0, 1)).tolist()
     [[[1.0, 1.0, 2.0, 2.0, 0.0]]]
     """
-    return _transposed("conv_transpose2d", x, weight, bias, stride, padding, output_padding, dilation, groups)
+    settings = (stride, padding, output_padding, dilation, groups)
+    out: Tensor[B] = _transposed("conv_transpose2d", x, weight, bias, *settings)
+    return out
 
 
 @explained
@@ -109,21 +126,26 @@ def conv_transpose3d(
     >>> conv_transpose3d(x, weight, stride=2, output_padding=(0, 0, 1)).tolist()
     [[[[1.0, 1.0, 2.0, 2.0, 0.0]]]]
     """
-    return _transposed("conv_transpose3d", x, weight, bias, stride, padding, output_padding, dilation, groups)
+    settings = (stride, padding, output_padding, dilation, groups)
+    out: Tensor[B] = _transposed("conv_transpose3d", x, weight, bias, *settings)
+    return out
 
 
 def _transposed(
     operation: str,
-    x: Tensor[B],
-    weight: Tensor[B],
-    bias: Tensor[B] | None,
+    x: Any,
+    weight: Any,
+    bias: Any,
     stride: Size,
     padding: Size,
     output_padding: Size,
     dilation: Size,
     groups: int,
-) -> Tensor[B]:
+) -> Any:
     """Convolve sequences, images or volumes, which the end of the operation's name says, in the transposed sense."""
+    if x.__class__ is ComplexTensor or weight.__class__ is ComplexTensor:
+        settings = (stride, padding, output_padding, dilation, groups)
+        return by_parts(operation, _transposed, x, weight, bias, *settings)
     x, weight, bias, groups = operands(operation, x, weight, bias, groups, transposed=True)
     dims = dims_of(operation)
     strides, gaps = sizes_of(operation, "stride", stride), sizes_of(operation, "dilation", dilation)
@@ -215,9 +237,13 @@ class TransposedConvolution(Convolution[B]):
         """Return the validated padding: one number for both sides of a dimension."""
         return self._size(type(self).__name__, "padding", padding, 0)
 
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
+    @overload
+    def forward(self, x: Tensor[B]) -> Tensor[B]: ...
+    @overload
+    def forward(self, x: ComplexTensor[B]) -> ComplexTensor[B]: ...
+    def forward(self, x: Any) -> Any:
         """Convolve sequences (N, in, length), images or volumes in the transposed sense; N may be omitted."""
-        return self._function(  # type: ignore[no-any-return]  # a function of burnpy.nn.functional
+        return self._function(
             x,
             self.weight.value,
             None if self.bias is None else self.bias.value,
