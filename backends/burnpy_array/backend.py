@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from burnpy_array.activation import ArrayActivation, ArraySoftmax
 from burnpy_array.attention import ArrayAttention
-from burnpy_array.complex_numbers import ArrayComplex
 from burnpy_array.convolution import ArrayConvolution
 from burnpy_array.fourier import ArrayFourier
 from burnpy_array.indexing import ArrayIndexing, ArrayOrdering
 from burnpy_array.linalg import ArrayLinalg, ArrayNorms
 from burnpy_array.matmul import ArrayMatmul
 from burnpy_array.normalization import ArrayNormalization
-from burnpy_array.pointwise import ArrayArithmetic, ArrayElementary, ArrayFused, ArrayUnary
+from burnpy_array.pointwise import ArrayArithmetic, ArrayComplex, ArrayElementary, ArrayFused, ArrayUnary
 from burnpy_array.reduction import ArrayReduction
 from burnpy_array.shape import ArrayCreation, ArrayShape
 

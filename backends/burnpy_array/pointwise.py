@@ -1,4 +1,4 @@
-"""Pointwise operations: arithmetic, comparisons, functions of one and two arguments, and formulas of them."""
+"""Pointwise operations: arithmetic, comparisons, functions of one and two arguments, complex parts, and formulas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.dtypes import float32, float64, kind_of
+from burnpy.backend.dtypes import complex_dtype, float32, float64, kind_of
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.functions import copy_function
 from burnpy.backend.operations.programs import Formula
@@ -208,6 +208,28 @@ def sigmoid(xp: Any, x: Any, out: Any = None) -> Any:
     top = xp.maximum(e, xp.greater_equal(x, 0))  # 1 in place of exp(-x), which is at most 1
     xp.add(e, 1.0, e)
     return xp.divide(top, e, e)
+
+
+class ArrayComplex(ArrayBase):
+    """Complex arrays and their parts, which are views."""
+
+    conj, complex_abs, angle = unary("conj"), unary("complex_abs"), unary("angle")
+
+    def complex(self, real: Any, imag: Any) -> Any:
+        return self._call(_joined, self.xp, real, imag)
+
+    def real(self, z: Any) -> Any:
+        return z.real
+
+    def imag(self, z: Any) -> Any:
+        return z.imag
+
+
+def _joined(xp: Any, real: Any, imag: Any) -> Any:
+    out = xp.empty(real.shape, complex_dtype(real.dtype))
+    out.real[...] = real
+    out.imag[...] = imag
+    return out
 
 
 class ArrayElementary(ArrayBase):

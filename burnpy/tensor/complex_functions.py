@@ -1,22 +1,96 @@
-"""Methods of complex tensors that few programs call."""
+"""Functions of complex tensors: to and from their parts, and methods that few programs call."""
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import TYPE_CHECKING, Any, Self
 
-from burnpy.backend.dtypes import complex128
-from burnpy.backend.errors import KindError
-from burnpy.tensor.complex_parts import complex as join
+from burnpy.backend.dtypes import complex128, complex_dtype, part_dtype
+from burnpy.backend.errors import KindError, ShapeError
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import DimsLike, integer
+from burnpy.tensor.joining import stack
+from burnpy.tensor.linalg import alike
 from burnpy.tensor.operands import combined, number
-from burnpy.tensor.statistics import correlation, covariance
+from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import Tensor
     from burnpy.tensor.tensor_types import Ints
+
+
+@explained
+def complex(real: Tensor[B], imag: Tensor[B] | None = None) -> ComplexTensor[B]:  # noqa: A001  # as in PyTorch
+    """Return the complex tensor of a real and an imaginary part, which promote; float16 and bfloat16 become float32.
+
+    Args:
+        real: the real part.
+        imag: the imaginary part, of the same shape; None for zeros.
+
+    Raises:
+        ShapeError: the shapes differ.
+        KindError: a part is no float tensor.
+        DTypeError: the backend has no complex arrays.
+
+    >>> import burnpy
+    >>> burnpy.complex(Tensor[NumPy].from_data([1.0]), Tensor[NumPy].from_data([2.0])).tolist()
+    [(1+2j)]
+    """
+    parts = alike("complex", real, *([] if imag is None else [imag]))
+    if parts[0].shape != parts[-1].shape:
+        raise ShapeError(
+            f"complex() got a real part of shape {parts[0].shape} and an imaginary part of shape {parts[-1].shape}; "
+            "give both one shape, as x.expand() does"
+        )
+    wide = part_dtype(complex_dtype(parts[0].dtype))
+    parts = [x.to_dtype(wide) for x in parts]
+    if imag is None:
+        parts.append(parts[0].zeros_like())
+    first = parts[0]
+    return first._complex(first._backend.complex(*[x._primitive for x in parts]))  # type: ignore[no-any-return]  # of that class
+
+
+@explained
+def polar(abs: Tensor[B], angle: Tensor[B]) -> ComplexTensor[B]:
+    """Return the complex numbers of given magnitudes and angles in radians, which broadcast.
+
+    >>> import burnpy
+    >>> burnpy.polar(Tensor[NumPy].from_data([2.0]), Tensor[NumPy].from_data([0.0])).tolist()
+    [(2+0j)]
+    """
+    size, turn = alike("polar", abs, angle)
+    return complex(size * turn.cos(), size * turn.sin())
+
+
+@explained
+def view_as_real(z: ComplexTensor[B]) -> Tensor[B]:
+    """Return the parts of a complex tensor along a new last dimension of size 2.
+
+    Raises:
+        KindError: ``z`` is no complex tensor.
+    """
+    if not isinstance(z, ComplexTensor):
+        raise KindError(f"view_as_real() takes a ComplexTensor, got {describe(z)}")
+    return stack([z.real, z.imag], -1)
+
+
+@explained
+def view_as_complex(x: Tensor[B]) -> ComplexTensor[B]:
+    """Return the complex tensor whose parts are along the last dimension of x, of size 2.
+
+    Raises:
+        ShapeError: the last dimension is not of size 2.
+
+    >>> import burnpy
+    >>> burnpy.view_as_complex(Tensor[NumPy].from_data([[1.0, 2.0]])).tolist()
+    [(1+2j)]
+    """
+    (x,) = alike("view_as_complex", x)
+    if not x.ndim or x.shape[-1] != 2:
+        raise ShapeError(f"view_as_complex() takes a last dimension of size 2, got shape {x.shape}")
+    return complex(x[..., 0], x[..., 1])
 
 
 class ComplexFunctions(TensorBase[B]):
@@ -46,7 +120,7 @@ class ComplexFunctions(TensorBase[B]):
         turned = z.where(~none, z.ones_like()) * math.pi
         return (turned.sin() / turned).where(~none, z.ones_like())  # type: ignore[no-any-return]  # of this class
 
-    def lerp(self, end: Self, weight: Self | complex) -> Self:
+    def lerp(self, end: Self, weight: Self | builtins.complex) -> Self:
         """Return the linear interpolation z + weight · (end - z), which is exactly ``end`` at weight 1.
 
         Raises:
@@ -62,7 +136,7 @@ class ComplexFunctions(TensorBase[B]):
             return from_start if near else from_end  # type: ignore[no-any-return]  # of this class
         return from_start.where(near, from_end)  # type: ignore[no-any-return]  # of this class
 
-    def addcmul(self, tensor1: Self, tensor2: Self, *, value: complex = 1) -> Self:
+    def addcmul(self, tensor1: Self, tensor2: Self, *, value: builtins.complex = 1) -> Self:
         """Return the sum z + value · tensor1 · tensor2.
 
         Raises:
@@ -71,7 +145,7 @@ class ComplexFunctions(TensorBase[B]):
         z, first, second = combined("addcmul", self, tensor1, tensor2)
         return z + first * second * number(self, value, "addcmul")  # type: ignore[no-any-return]  # of this class
 
-    def addcdiv(self, tensor1: Self, tensor2: Self, *, value: complex = 1) -> Self:
+    def addcdiv(self, tensor1: Self, tensor2: Self, *, value: builtins.complex = 1) -> Self:
         """Return the sum z + value · tensor1 / tensor2.
 
         Raises:
@@ -80,7 +154,7 @@ class ComplexFunctions(TensorBase[B]):
         z, first, second = combined("addcdiv", self, tensor1, tensor2)
         return z + first / second * number(self, value, "addcdiv")  # type: ignore[no-any-return]  # of this class
 
-    def logaddexp(self, other: Self | complex) -> Self:
+    def logaddexp(self, other: Self | builtins.complex) -> Self:
         """Return log(exp(z) + exp(w)), without overflow."""
         z, given = combined("logaddexp", self, other)
         w: Any = given if isinstance(given, TensorBase) else z.full_like(given)
@@ -97,7 +171,7 @@ class ComplexFunctions(TensorBase[B]):
         total = (z - most.complex()).exp().sum(dim, keepdim).log()
         return total + (most if keepdim else most.squeeze(dim)).complex()  # type: ignore[no-any-return]  # of this class
 
-    def float_power(self, exponent: Self | complex) -> Self:
+    def float_power(self, exponent: Self | builtins.complex) -> Self:
         """Return the power in complex128."""
         z: Any = self
         wide = exponent.complex(complex128) if isinstance(exponent, TensorBase) else exponent  # type: ignore[attr-defined]  # of this class
@@ -108,7 +182,7 @@ class ComplexFunctions(TensorBase[B]):
         z: Any = self
         if not isinstance(other, TensorBase):
             return z * 2.0 ** number(z.real, other, "ldexp")  # type: ignore[no-any-return]  # of this class
-        return join(z.real.ldexp(other), z.imag.ldexp(other))  # type: ignore[return-value]  # of this class
+        return complex(z.real.ldexp(other), z.imag.ldexp(other))  # type: ignore[return-value]  # of this class
 
     def dist(self, other: Self, p: float = 2.0) -> Any:
         """Return the p-norm of the difference z - other, a `Tensor`: see `Tensor.dist`."""
@@ -117,8 +191,12 @@ class ComplexFunctions(TensorBase[B]):
 
     def cov(self, *, correction: int = 1, fweights: Ints[B] | None = None, aweights: Tensor[B] | None = None) -> Self:
         """Return the covariance matrix of the rows of z, E[(z - Ez)(z - Ez)ᴴ]: see `Tensor.cov`."""
+        from burnpy.tensor.statistics import covariance  # which no other function needs
+
         return covariance(self, integer(correction, "correction", "cov"), fweights, aweights)  # type: ignore[no-any-return]  # of this class
 
     def corrcoef(self) -> Self:
         """Return the correlation coefficients of the rows of z: see `Tensor.corrcoef`."""
+        from burnpy.tensor.statistics import correlation
+
         return correlation(self)  # type: ignore[no-any-return]  # of this class

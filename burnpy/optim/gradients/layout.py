@@ -14,7 +14,7 @@ from burnpy.backend.dtypes import float32, part_dtype
 from burnpy.backend.errors import DeviceError, ShapeError
 from burnpy.backend.primitives import DType, Shape
 from burnpy.optim.settings import count
-from burnpy.tensor.complex_parts import view_as_complex, view_as_real
+from burnpy.tensor.complex_functions import view_as_complex, view_as_real
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor

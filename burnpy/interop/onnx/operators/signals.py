@@ -22,7 +22,7 @@ from burnpy.interop.onnx.operators.table import (
     operator,
     tensor,
 )
-from burnpy.tensor.complex_parts import complex as join
+from burnpy.tensor.complex_functions import complex as join
 from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor import Tensor
 
