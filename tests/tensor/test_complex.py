@@ -330,7 +330,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "last dim": (lambda: burnpy.view_as_complex(X.expand(3, 2).mT), ShapeError, "size 2, got shape"),
     "no complex": (lambda: burnpy.view_as_real(X), KindError, "takes a ComplexTensor"),
     "a parameter": (lambda: nn.Param(Z), KindError, r"write ComplexParam\("),
-    "a layer": (lambda: nn.functional.softsign(Z), KindError, r"take z.real, z.imag or z.abs\(\)"),
+    "a layer": (lambda: nn.functional.elu(Z), KindError, r"take z.real, z.imag or z.abs\(\)"),
     "a module": (lambda: Holder(), ModuleError, r"bare ComplexTensor.*ComplexParam\(z\)"),
     "a wrong name": (lambda: Z.sum(axis=0), TypeError, "it is called dim"),
 }
