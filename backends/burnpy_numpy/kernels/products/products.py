@@ -23,8 +23,8 @@ from burnpy_numpy.kernels.products.text import (
     COLUMNS,
     IN_PLACE,
     ROWS,
-    STRIPE_BYTES,
     VECTORS,
+    copied_bytes,
     product,
     stripe_heights,
 )
@@ -146,19 +146,19 @@ def workspace() -> Any:
 
 def workspace_size() -> int:
     """Return the bytes of memory for copies that one thread needs."""
-    return STRIPE_BYTES + max(_block_bytes(), 1 << 16)
+    return copied_bytes(True) + max(_block_bytes(), 1 << 16)
 
 
 @cache
 def _block_bytes() -> int:
-    """Return the memory of a block of B: three quarters of the processor's second cache."""
+    """Return the memory of a block of B: seven eighths of the processor's second cache."""
     most, usual = _SECOND_CACHE
     try:
         text = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
         size = int(text[:-1]) << {"K": 10, "M": 20}[text[-1]]
     except (OSError, ValueError, KeyError, IndexError):
         size = usual
-    return min(size, most) // 4 * 3
+    return min(size, most) // 8 * 7
 
 
 def product_of(a: Any, b: Any, biased: bool = False) -> Product | Literal["copy"] | None:
@@ -234,7 +234,8 @@ def _planned(
         return None
     lanes, height = VECTORS * width, stripe_heights(chosen.registers)[0]
     chunk = chunk_of(k, size)
-    block = max(1, _block_bytes() // (chunk * size * lanes)) * lanes
+    most = max(1, _block_bytes() // (chunk * size * lanes)) * lanes
+    block = -(-n // (-(-n // most) * lanes)) * lanes  # all of about one size
     copies = m >= (_SOME_ROWS if b_line[0] * size >= _APART else _MANY_ROWS) and k * n * size > _IN_FIRST_CACHE
     how = COLUMNS if b_line[1] else ROWS if copies else IN_PLACE
     work = m * n * k / MULTIPLICATIONS_PER_ELEMENT
@@ -242,10 +243,9 @@ def _planned(
     high, wide = _part(m, n, -(-team // count), height, lanes, rows)
     down, across = -(-m // high), -(-n // wide)
     b_row, b_column = (1, b_line[0]) if b_line[1] else (b_line[0], 1)
-    block = min(block, -(-n // lanes) * lanes)
     sizes = (m, n, k, a_line[0], b_row, b_column, chunk, block, high, wide, down, across, how)
     parts = count * down * across
-    room = STRIPE_BYTES + block * chunk * size
+    room = copied_bytes(a_line[1]) + block * chunk * size
     return Product(kernel, shape, places, sizes, parts, count * work / parts, room)
 
 

@@ -16,8 +16,10 @@ CHUNK_BYTES = 1600
 """The most bytes of a row of A in a chunk, so that a stripe of them stays in the first cache."""
 _ROW_BYTES = CHUNK_BYTES + 64
 """The distance of copied rows, no power of 2."""
-STRIPE_BYTES = 1 << 15
+_STRIPE_BYTES = 1 << 15
 """The memory of a copied stripe."""
+_STRIPES = 4
+"""The number of stripes whose columns are copied together, as they share cache lines."""
 _AHEAD = 16
 """The number of rows of a panel by which it is fetched ahead."""
 _ROWS_AHEAD = 4
@@ -31,6 +33,11 @@ IN_PLACE, ROWS, COLUMNS = range(3)
 def stripe_heights(registers: int) -> tuple[int, ...]:
     """Return the numbers of rows of tiles, the largest first, for a processor with so many vector registers."""
     return (12, 8, 4) if registers >= 32 else (6, 4, 2)
+
+
+def copied_bytes(transposed: bool) -> int:
+    """Return the memory of the stripes that are copied together, if the columns of A lie together or its rows do."""
+    return _STRIPE_BYTES * (_STRIPES if transposed else 1)
 
 
 def product(dtype: str, width: int, registers: int, transposed: bool) -> str:
@@ -57,9 +64,11 @@ def product(dtype: str, width: int, registers: int, transposed: bool) -> str:
     follows = w.assign(f"inttoptr i64 {code} to ptr")
     a_row, a_column = ("1", a_line) if transposed else (a_line, "1")
     copies = [_copy_rows(dtype, width), _copy_columns(dtype, width)]
-    copies.append(_copy_columns_of_stripe(dtype, width) if transposed else _copy_rows_of_stripe(dtype, width))
+    copies.append(
+        _copy_columns_of_stripes(dtype, width, heights[0]) if transposed else _copy_rows_of_stripe(dtype, width)
+    )
     stripes = [_stripe(dtype, width, height, transposed) for height in heights]
-    panels = w.at(memory, str(STRIPE_BYTES // size))
+    panels, together = w.at(memory, str(copied_bytes(transposed) // size)), _STRIPES if transposed else 1
     with w.loop("%begin", "%end") as part:
         member, rest = w.divided(part, w.times(down, across))
         row_part, column_part = w.divided(rest, across)
@@ -92,15 +101,18 @@ def product(dtype: str, width: int, registers: int, transposed: bool) -> str:
             ended = w.assign(f"and i1 {ended}, {w.assign(f'icmp sge i64 {w.plus(p, chunk)}, {k}')}")
             last = w.assign(f"and i1 {ended}, {w.assign(f'icmp ne i64 {code}, 0')}")
 
-            def stripe(i: str, count: str, height: int) -> None:
+            def stripe(number: str, i: str, count: str, height: int) -> None:
                 """Write the product of a stripe of rows, and the program that follows it."""
-                line = w.at(lines, w.times(i, a_row))
+                place = w.assign(f"and i64 {number}, {together - 1}")
+                copied = w.at(memory, w.times(place, _STRIPE_BYTES // size))
+                with w.when(f"eq i64 {place}, 0"):
+                    line, most = w.at(lines, w.times(i, a_row)), str(together * heights[0])
+                    w.write(
+                        f"call void @copy_stripes(ptr {line}, i64 {depth}, i64 {w.smaller(most, w.minus(rows, i))}, "
+                        f"i64 {height}, i64 {a_line}, ptr {memory})"
+                    )
                 w.write(
-                    f"call void @copy_stripe(ptr {line}, i64 {depth}, i64 {count}, i64 {height}, i64 {a_line}, "
-                    f"ptr {memory})"
-                )
-                w.write(
-                    f"call void @stripe_{height}(ptr {memory}, ptr {source}, i64 {b_row}, i64 {whole}, ptr {panels}, "
+                    f"call void @stripe_{height}(ptr {copied}, ptr {source}, i64 {b_row}, i64 {whole}, ptr {panels}, "
                     f"i64 {depth}, ptr {w.at(target, w.times(i, n))}, i64 {n}, "
                     f"ptr {w.at(before, w.times(i, before_row))}, i64 {before_row}, "
                     f"i64 {before_column}, i64 {count}, i64 {some})"
@@ -109,21 +121,21 @@ def product(dtype: str, width: int, registers: int, transposed: bool) -> str:
                     first = w.plus(w.plus(w.times(member, m), i0), i)
                     by_rows = w.assign(f"icmp ne i64 {length}, 0")
                     unit = w.either(by_rows, "1", n, "i64")
-                    beyond, rows = w.times(w.plus(first, count), unit), w.either(by_rows, length, "1", "i64")
+                    beyond, every = w.times(w.plus(first, count), unit), w.either(by_rows, length, "1", "i64")
                     w.write(
                         f"call void {follows}(ptr {arrays}, ptr null, i64 {w.times(first, unit)}, i64 {beyond}, "
-                        f"i64 {rows}, i64 {w.either(by_rows, n, w.times(w.times(m, n), unit), 'i64')})"
+                        f"i64 {every}, i64 {w.either(by_rows, n, w.times(w.times(m, n), unit), 'i64')})"
                     )
 
             high_ones, rest = w.divided(rows, str(heights[0]))
             with w.loop("0", high_ones) as s:
-                stripe(w.times(s, heights[0]), str(heights[0]), heights[0])
+                stripe(s, w.times(s, heights[0]), str(heights[0]), heights[0])
             done = w.times(high_ones, heights[0])
             for height, lower in zip(heights, [*heights[1:], 0], strict=True):
                 fits = w.assign(f"icmp sle i64 {rest}, {height}")
                 taller = w.assign(f"icmp sgt i64 {rest}, {lower}")
                 with w.when(f"ne i1 {w.assign(f'and i1 {fits}, {taller}')}, 0"):
-                    stripe(done, rest, height)
+                    stripe(high_ones, done, rest, height)
     for helper in (*copies, *stripes):
         w.declared |= helper.declared
     finish = _finish(dtype, width)
@@ -243,22 +255,34 @@ def _copy_rows_of_stripe(dtype: str, width: int) -> _Lines:
             p = w.times(q, width)
             w.store(w.load(w.at(line, p), dtype, None), w.at(to, p), None)
         w.store(w.load(w.at(line, done), dtype, mask), w.at(to, done), None)
-    return w.named("copy_stripe", _STRIPE)
+    return w.named("copy_stripes", _COPY)
 
 
-def _copy_columns_of_stripe(dtype: str, width: int) -> _Lines:
-    """Return the function that copies parts of the columns of A; rows beyond the last are zeros."""
-    w = _Lines(dtype, width)
-    vectors = _stripe_vectors(width)
-    masks = [w.below(w.plus("%rows", -v * width)) for v in range(vectors)]
-    with w.loop("0", "%depth") as p:
-        line, to = w.at("%source", w.times(p, "%distance")), w.at("%to", w.times(p, vectors * width))
-        for v, mask in enumerate(masks):
-            w.store(w.load(w.at(line, v * width), dtype, mask), w.at(to, v * width), None)
-    return w.named("copy_stripe", _STRIPE)
+def _copy_columns_of_stripes(dtype: str, width: int, high: int) -> _Lines:
+    """Return the function that copies parts of the columns of A, of stripes of so many rows one after the other; rows
+    beyond the last are zeros."""
+    w, vectors = _Lines(dtype, width), _stripe_vectors(width)
+    starts = [
+        (t * high + v * width, t * (_STRIPE_BYTES // _size(dtype)) + v * width)
+        for t in range(_STRIPES)
+        for v in range(vectors)
+    ]
+    masks = [w.below(w.plus("%rows", -row)) for row, _ in starts]
+
+    def copy(count: int) -> None:
+        with w.loop("0", "%depth") as p:
+            line, to = w.at("%source", w.times(p, "%distance")), w.at("%to", w.times(p, vectors * width))
+            for (row, place), mask in zip(starts[:count], masks, strict=False):
+                w.store(w.load(w.at(line, row), dtype, mask), w.at(to, place), None)
+
+    with w.when(f"sle i64 %rows, {high}"):
+        copy(vectors)
+    with w.when(f"sgt i64 %rows, {high}"):
+        copy(len(starts))
+    return w.named("copy_stripes", _COPY)
 
 
-_STRIPE = "ptr %source, i64 %depth, i64 %rows, i64 %height, i64 %distance, ptr %to"
+_COPY = "ptr %source, i64 %depth, i64 %rows, i64 %height, i64 %distance, ptr %to"
 
 
 def _stripe_vectors(width: int) -> int:
