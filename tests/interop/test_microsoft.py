@@ -41,6 +41,7 @@ X, IDS = f(2, 6, 8), i(rng.integers(0, 9, (2, 6)))
 RAW = i([[1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]])
 EMBED = (IDS, i(rng.integers(0, 2, (2, 6))), f(9, 8), f(6, 8), f(2, 8), f(8), f(8))
 PACKED = {"num_heads": 2}
+GROUPS, PAST, QKV = {"num_heads": 2, "kv_num_heads": 1}, f(1, 1, 5, 16), (f(2, 6, 32), f(2, 6, 16), f(2, 6, 16))
 
 CASES: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {  # operator, inputs, attributes, outputs
     "gelu": ("Gelu", [X], {}, 1),
@@ -75,6 +76,20 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {  # operator, in
     "heads of keys": ("MultiHeadAttention", [X, f(2, 2, 5, 4), f(2, 2, 5, 4)], PACKED, 1),
     "heads, past": ("MultiHeadAttention", [X, X, X, None, None, None, f(2, 2, 3, 4), f(2, 2, 3, 4)],
                     PACKED | {"unidirectional": 1}, 3),
+    "groups, first": ("GroupQueryAttention", [*QKV, None, None, i([5, 5]), 6], GROUPS, 3),
+    "groups, packed, lengths, rotary": ("GroupQueryAttention", [f(2, 6, 64), None, None, None, None, i([3, 5]), 6,
+                                        f(12, 8), f(12, 8)], GROUPS | {"do_rotary": 1}, 3),
+    "groups, past": ("GroupQueryAttention", [f(1, 2, 32), f(1, 2, 16), f(1, 2, 16), PAST, PAST, i([6]), 7],
+                     GROUPS | {"scale": 0.3}, 3),
+    "groups, room": ("GroupQueryAttention", [f(2, 1, 32), f(2, 1, 16), f(2, 1, 16), f(2, 1, 9, 16), f(2, 1, 9, 16),
+                     i([6, 3]), 7, f(12, 8), f(12, 8)],
+                     GROUPS | {"do_rotary": 1, "rotary_interleaved": 1, "softcap": 2.0}, 3),
+    "groups, window": ("GroupQueryAttention", [*QKV, None, None, i([5, 5]), 6], GROUPS | {"local_window_size": 3}, 3),
+    "groups, bias": ("GroupQueryAttention", [*QKV, None, None, i([5, 5]), 6, None, None, None, f(1, 2, 6, 6)],
+                     GROUPS, 1),
+    "groups, sinks": ("GroupQueryAttention", [*QKV, None, None, i([5, 5]), 6, None, None, None, None, f(2)], GROUPS, 1),
+    "groups, smooth": ("GroupQueryAttention", [*QKV, None, None, i([5, 5]), 6],
+                       GROUPS | {"smooth_softmax": 1, "local_window_size": 2}, 1),
     "rotary": ("RotaryEmbedding", [f(2, 6, 16), np.array([3]), f(12, 4), f(12, 4)], {}, 1),
     "rotary, heads": ("RotaryEmbedding", [f(2, 2, 6, 8), rng.integers(0, 12, (2, 6)), f(12, 4), f(12, 4)],
                       {"interleaved": 1}, 1),
@@ -107,10 +122,14 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {  # operator, in
 
 
 def written(path: Path, name: str) -> tuple[Path, dict[str, Any], list[str]]:
-    """Write a file of one node; of a negative number of outputs, only the first and the last are read."""
+    """Write a file of one node; of a negative number of outputs, only the first and the last are read.
+
+    An int among the inputs is a size that the file has.
+    """
     helper = package().helper
     kind, given, attributes, count = CASES[name]
-    feed = {f"x{k}": np.asarray(x) for k, x in enumerate(given) if x is not None}
+    feed = {f"x{k}": np.asarray(x) for k, x in enumerate(given) if x is not None and not isinstance(x, int)}
+    sizes = [helper.make_tensor(f"x{k}", 6, [1], [x]) for k, x in enumerate(given) if isinstance(x, int)]
     outputs = [f"y{k}" if count > 0 or k + 1 == -count else "" for k in range(abs(count))]
     if count < 0:
         outputs[0] = "y0"
@@ -122,6 +141,7 @@ def written(path: Path, name: str) -> tuple[Path, dict[str, Any], list[str]]:
         "graph",
         [helper.make_tensor_value_info(name, kinds(x.dtype), x.shape) for name, x in feed.items()],
         [helper.make_empty_tensor_value_info(name) for name in outputs if name],
+        sizes,
     )
     imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
     package().save(helper.make_model(graph, opset_imports=imports, ir_version=10), path)

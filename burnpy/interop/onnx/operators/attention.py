@@ -8,10 +8,11 @@ from typing import Any
 
 from burnpy.backend.dtypes import bool_, int32, int64
 from burnpy.backend.errors import LoadingError
-from burnpy.interop.onnx.operators.products import matmul_integer_to_float
 from burnpy.interop.onnx.operators.table import (
     MICROSOFT,
     GraphWriter,
+    Ints,
+    Maybe,
     Operand,
     Value,
     arange,
@@ -329,31 +330,88 @@ def rotary(
     )
 
 
-@operator("QAttention", domain=MICROSOFT)
-def quantized_attention(
-    x: Value,
-    weights: Value,
-    bias: Value,
-    x_scale: Value,
-    w_scale: Value,
-    mask: Value = None,
-    x_zero: Value = None,
-    w_zero: Value = None,
-    past: Value = None,
+@operator("GroupQueryAttention", domain=MICROSOFT)
+def group_query_attention(
+    query: Value,
+    key: Maybe,
+    value: Maybe,
+    past_key: Maybe,
+    past_value: Maybe,
+    lasts: Value,
+    total: Ints,
+    cosines: Value = None,
+    sines: Value = None,
+    positions: Value = None,
+    attention_bias: Value = None,
+    sinks: Value = None,
+    k_scale: Value = None,
+    v_scale: Value = None,
     *,
     do_rotary: int = 0,
-    mask_filter_value: float = -10000.0,
+    k_quant_type: str = "NONE",
+    kv_cache_bit_width: int = 0,
+    kv_num_heads: int,
+    local_window_size: int = -1,
     num_heads: int,
-    past_present_share_buffer: int = 0,
-    scale: float | None = None,
-    unidirectional: int = 0,
+    qk_output: int = 0,
+    rotary_interleaved: int = 0,
+    scale: float = 0.0,
+    smooth_softmax: int = 0,
+    softcap: float = 0.0,
+    v_quant_type: str = "NONE",
     outputs: int = 1,
 ) -> Any:
-    """Attend to quantized numbers, by a quantized matrix of queries, keys and values."""
-    refuse("QAttention", do_rotary=do_rotary, past_present_share_buffer=past_present_share_buffer)
-    projected = matmul_integer_to_float(x, weights, x_scale, w_scale, x_zero, w_zero, bias)
-    given = (mask, past, None, None, num_heads, unidirectional, mask_filter_value, scale)
-    return self_attention(projected, projected, *given, outputs)
+    """Attend with fewer heads of keys than of queries, and return keys and values with those of the past.
+
+    The new ones are written behind the valid ones of each sequence, whose last place ``lasts`` has.
+    """
+    refuse("GroupQueryAttention", k_scale=k_scale, v_scale=v_scale, qk_output=qk_output)
+    if key is None:
+        size = query.shape[-1] // (num_heads + 2 * kv_num_heads)
+        query, key, value = query.split([size * num_heads, *[size * kv_num_heads] * 2], dim=-1)
+    q, k, v = heads_first(query, num_heads), heads_first(key, kv_num_heads), heads_first(value, kv_num_heads)
+    count, steps, whole = q.shape[0], q.shape[2], total[0]
+    ends = cast(lasts, "int64").reshape(-1, 1) + 1
+    places = (ends * 0 if steps == whole else ends - steps) + arange(steps, ends.device)
+    if do_rotary:
+        at = places if positions is None else positions.reshape(count, steps)
+        size = 2 * cosines.shape[-1]
+        settings = {"interleaved": rotary_interleaved, "rotary_embedding_dim": size}
+        q, k = (rotary_embedding(x, cosines, sines, at, **settings) for x in (q, k))
+    keys, values = (_behind(past, new, places, whole) for past, new in ((past_key, k), (past_value, v)))
+    column, row = arange(whole, q.device), places.reshape(count, 1, steps, 1)
+    allowed = (column <= row) & (column < ends.reshape(count, 1, 1, 1))
+    if local_window_size >= 0:
+        allowed = allowed & (column > row - local_window_size)
+    bias = None if attention_bias is None else attention_bias.masked_fill(~allowed, -math.inf)
+    wide = [x.narrow(2, 0, whole).repeat_interleave(num_heads // kv_num_heads, dim=1) for x in (keys, values)]
+    factor = scale or 1.0 / math.sqrt(q.shape[-1])
+    if sinks is None and not smooth_softmax:
+        out = functional.scaled_dot_product_attention(
+            q, *wide, allowed if bias is None else bias, scale=factor, softcap=softcap or None
+        )
+    else:
+        scores = (q @ wide[0].mT) * factor
+        scores = (scores / softcap).tanh() * softcap if softcap else scores
+        scores = scores.masked_fill(~allowed, -math.inf) if bias is None else scores + bias
+        sink = like(q, (num_heads,), 0.0) if sinks is None else sinks
+        sink = sink.reshape(1, num_heads, 1, 1).expand(count, num_heads, steps, 1)
+        out = cat([scores, sink], dim=-1).softmax(dim=-1)[..., :whole] @ wide[1]
+    out = out.transpose(1, 2).reshape(count, steps, -1)
+    return (out, keys, values)[:outputs] if outputs > 1 else out
+
+
+def _behind(past: Value, new: Value, places: Value, whole: int) -> Value:
+    """Return keys or values of the past with new ones at their places, with room for all."""
+    count, heads, steps, size = new.shape
+    if past is None or past.shape[2] == 0:
+        past = like(new, (count, heads, 0, size), 0.0)
+    if steps == whole >= past.shape[2]:
+        return new
+    more = max(whole - past.shape[2], 0)
+    room = cat([past, like(new, (count, heads, more, size), 0.0)], dim=2) if more else past
+    kept = arange(room.shape[2], new.device).unsqueeze(1) < places[:, :1].reshape(count, 1, 1, 1)
+    return where(kept, room, 0.0).scatter(2, places.reshape(count, 1, steps, 1).expand(count, heads, steps, size), new)
 
 
 def has_heads(q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from burnpy.backend.dtypes import int8
+from burnpy.interop.onnx.operators.attention import self_attention
 from burnpy.interop.onnx.operators.elementwise import gated
 from burnpy.interop.onnx.operators.quantization import (
     aligned,
@@ -213,6 +214,33 @@ def matmul_of_blocks(
     weight = (levels - centre) * scales.reshape(n, blocks, 1)
     out = x @ weight.reshape(n, -1)[:, :k].T
     return out if bias is None else out + bias
+
+
+@operator("QAttention", domain=MICROSOFT)
+def quantized_attention(
+    x: Value,
+    weights: Value,
+    bias: Value,
+    x_scale: Value,
+    w_scale: Value,
+    mask: Value = None,
+    x_zero: Value = None,
+    w_zero: Value = None,
+    past: Value = None,
+    *,
+    do_rotary: int = 0,
+    mask_filter_value: float = -10000.0,
+    num_heads: int,
+    past_present_share_buffer: int = 0,
+    scale: float | None = None,
+    unidirectional: int = 0,
+    outputs: int = 1,
+) -> Any:
+    """Attend to quantized numbers, by a quantized matrix of queries, keys and values."""
+    refuse("QAttention", do_rotary=do_rotary, past_present_share_buffer=past_present_share_buffer)
+    projected = matmul_integer_to_float(x, weights, x_scale, w_scale, x_zero, w_zero, bias)
+    given = (mask, past, None, None, num_heads, unidirectional, mask_filter_value, scale)
+    return self_attention(projected, projected, *given, outputs)
 
 
 def write_matmul(g: GraphWriter, x: Operand, y: Operand) -> Any:
