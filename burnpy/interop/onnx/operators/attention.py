@@ -384,19 +384,19 @@ def group_query_attention(
     if local_window_size >= 0:
         allowed = allowed & (column > row - local_window_size)
     bias = None if attention_bias is None else attention_bias.masked_fill(~allowed, -math.inf)
-    wide = [x.narrow(2, 0, whole).repeat_interleave(num_heads // kv_num_heads, dim=1) for x in (keys, values)]
+    k, v = (x.narrow(2, 0, whole).repeat_interleave(num_heads // kv_num_heads, dim=1) for x in (keys, values))
     factor = scale or 1.0 / math.sqrt(q.shape[-1])
     if sinks is None and not smooth_softmax:
         out = functional.scaled_dot_product_attention(
-            q, *wide, allowed if bias is None else bias, scale=factor, softcap=softcap or None
+            q, k, v, allowed if bias is None else bias, scale=factor, softcap=softcap or None
         )
     else:
-        scores = (q @ wide[0].mT) * factor
+        scores = (q @ k.mT) * factor
         scores = (scores / softcap).tanh() * softcap if softcap else scores
         scores = scores.masked_fill(~allowed, -math.inf) if bias is None else scores + bias
         sink = like(q, (num_heads,), 0.0) if sinks is None else sinks
         sink = sink.reshape(1, num_heads, 1, 1).expand(count, num_heads, steps, 1)
-        out = cat([scores, sink], dim=-1).softmax(dim=-1)[..., :whole] @ wide[1]
+        out = cat([scores, sink], dim=-1).softmax(dim=-1)[..., :whole] @ v
     out = out.transpose(1, 2).reshape(count, steps, -1)
     return (out, keys, values)[:outputs] if outputs > 1 else out
 
