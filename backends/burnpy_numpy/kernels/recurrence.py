@@ -217,6 +217,11 @@ def recurrence_forward(kind: str, dtype: str, width: int, rows: int, masked: boo
                     return w.either(begins, start, w.element(many, w.times(p[r], size), dtype))
 
                 known = [earlier(hidden, states, r) for r in range(rows)]
+                for row in now:  # what a step reads and writes comes while the products are summed up
+                    for array, count in ((x, gates), (every, kept), (states, 1), (cells, int(kind == "lstm"))):
+                        for g in range(count):
+                            place = w.plus(w.times(row, w.times(size, count)), w.plus(column, w.times(size, g)))
+                            w.prefetch(w.element(array, place, dtype))
                 sums = _products(w, dtype, known, tile, size, gates)
                 for r in range(rows):
                     parts = [w.get(total, dtype) for total in sums[r]]
