@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 import time
 from collections import Counter
@@ -48,20 +49,25 @@ HEAVY_DOCTESTS = {
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip files without a test that the command line chooses by ``-m MARKER`` or ``-m "not MARKER"``."""
-    if collection_path.name == "parity" and os.environ.get("BURNPY_HEAVY_TESTS") == "0":
+    """Skip files without a test that the command line chooses or, where it is 0, ``BURNPY_HEAVY_TESTS`` lets run."""
+    without_heavy = os.environ.get("BURNPY_HEAVY_TESTS") == "0"
+    if collection_path.name in ("hostcuda", "parity") and without_heavy:
         return True
-    if not (chosen := config.option.markexpr) or collection_path.suffix != ".py":
+    chosen = config.option.markexpr
+    if collection_path.suffix != ".py" or not (chosen or without_heavy):
         return None
+    text = collection_path.read_text(encoding="utf-8")
+    whole = "".join(re.findall(r"^pytestmark = .*", text, re.MULTILINE))
+    if without_heavy and "mark.heavy(" in whole:
+        return True
     if chosen in ("not slow", "not slowest"):  # the slowest are slow, too
-        whole = f"\npytestmark = pytest.mark.{chosen.removeprefix('not ')}"
-        return True if whole in collection_path.read_text(encoding="utf-8") else None
+        return True if f"mark.{chosen.removeprefix('not ')}" in whole else None
     # pytest also passes files beside the root, which relative_to() refuses.
     file = os.path.relpath(collection_path, config.rootpath).replace(os.sep, "/")
     marked_here = {"heavy": file in HEAVY_DOCTESTS, "parity": file.startswith("tests/parity/")}
     if chosen not in MARKERS or marked_here.get(chosen):
         return None
-    return None if f"mark.{chosen}" in collection_path.read_text(encoding="utf-8") else True
+    return None if f"mark.{chosen}" in text else True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

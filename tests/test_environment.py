@@ -32,6 +32,7 @@ def test_the_command_prints_the_report() -> None:
         assert f"\n| {name} " in done.stdout
 
 
+@pytest.mark.slowest
 def test_a_reader_may_close_the_pipe() -> None:
     reader, writer = os.pipe()
     os.close(reader)

@@ -117,7 +117,7 @@ def test_backends_are_documented_subclasses() -> None:
     assert NumPy.__doc__
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("setting", ["0", "1"])
 def test_the_allocator_can_be_left_alone(setting: str) -> None:
     code = (

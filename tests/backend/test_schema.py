@@ -15,10 +15,11 @@ from burnpy.backend.primitives import Float
 from burnpy.backend.schema import derived
 from burnpy.testing.arguments import Arguments
 from burnpy.testing.cases import ROWS
+from tests.conformance.suites import LARGE
 from tests.rows import every_row
 
 D = NumPy()
-NAMES = list(ROWS)
+NAMES = [name for name in ROWS if name not in LARGE]
 MAY_BE_AN_ARGUMENT = ("bounded", "sum_to", "clamp", "clamp_between")
 """Operations that may return an argument where it equals the result."""
 
@@ -47,6 +48,16 @@ def arrays(args: list[Any]) -> list[Any]:
 @pytest.mark.slow
 @every_row("name", NAMES)
 def test_a_call_is_as_declared(name: str) -> None:
+    calls_are_as_declared(name)
+
+
+@pytest.mark.slowest
+@every_row("name", sorted(LARGE))
+def test_a_call_of_a_large_function_is_as_declared(name: str) -> None:
+    calls_are_as_declared(name)
+
+
+def calls_are_as_declared(name: str) -> None:
     for op, args, results in called(name):
         views_share_memory_and_nothing_else_does(op, args, results)
         shapes_are_as_declared(op, args, results)

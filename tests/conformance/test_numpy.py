@@ -14,7 +14,7 @@ from tests.conformance.suites import LARGE, restrict
 
 pytestmark = pytest.mark.slow
 
-FIRST = ("float32", "bfloat16", "complex64", "int64", "bool")
+FIRST = ("float32", "complex64", "int64", "bool")
 """The dtypes of each kind whose values `make test` tries."""
 
 

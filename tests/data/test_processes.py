@@ -459,6 +459,7 @@ CHOSEN = """
 """
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_a_program_with_processes_of_its_own(method: str, tmp_path: Path) -> None:
     """The fork server is the default on Linux from Python 3.14 on, and the same as the engine's."""
@@ -473,6 +474,7 @@ def test_an_unguarded_program_is_explained(tmp_path: Path) -> None:
     assert "put its code under: if __name__ == '__main__':" in errors
 
 
+@pytest.mark.slowest
 def test_a_function_of_an_interactive_session_is_explained(tmp_path: Path) -> None:
     program = textwrap.dedent(PROGRAM.replace("PAUSE", "0") + "\n    train()\n")
     status, out, errors = ran(tmp_path, program, how=lambda path: ["-c", program])

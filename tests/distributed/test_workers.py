@@ -227,6 +227,7 @@ def test_a_cluster_that_refuses_the_program(monkeypatch: pytest.MonkeyPatch) -> 
         Workers(1, engine="ray", address="auto")
 
 
+@pytest.mark.slowest
 def test_a_program_that_starts_workers_when_it_is_imported(tmp_path: Path) -> None:
     program = tmp_path / "unguarded.py"
     program.write_text("from burnpy.distributed import Workers\nWorkers(1).map(pow, 2, [3])\n", encoding="utf-8")

@@ -267,11 +267,9 @@ def slopes(f: Callable[..., Any], at: list[Any], k: int) -> Iterator[float]:
             yield float((other - value) / step)
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @every_row("name", DENSITIES)
-@pytest.mark.parametrize(
-    ("dtype", "rtol"), [("float64", 1e-9), pytest.param("float32", 2e-4, marks=pytest.mark.slowest)]
-)
+@pytest.mark.parametrize(("dtype", "rtol"), [("float64", 1e-9), pytest.param("float32", 2e-4, marks=pytest.mark.long)])
 def test_densities_and_slopes(name: str, dtype: str, rtol: float) -> None:
     """Values to the ends; slopes in both modes, one-sided at an end; none is NaN, nor a second one."""
     density = DENSITIES[name]

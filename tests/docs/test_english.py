@@ -110,7 +110,7 @@ def test_docstrings_begin_with_what_the_thing_is_or_does() -> None:
     assert not found, "\n".join(["", *found])
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_messages_have_at_most_two_of() -> None:
     """One sentence with three "of" is a riddle; a message names the thing instead."""
     found = []

@@ -67,6 +67,7 @@ def test_a_row_has_three_cells_and_says_something() -> None:
                 assert why.endswith("."), "a sentence, or several"
 
 
+@pytest.mark.slowest
 def test_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with every_case() as case:
         for page, code in dict.fromkeys(each for each in CODE if not each[1].startswith("ctx.")):

@@ -55,6 +55,7 @@ def test_a_few_epochs_learn_and_draw(trained: tuple[Path, int, str]) -> None:
     assert "\x1b" not in output, "escape sequences where no terminal is"
 
 
+@pytest.mark.slowest
 def test_what_takes_long_is_imported_after_the_first_line() -> None:
     code = "import sys; sys.path.insert(0, 'examples'); import digits; print(*sys.modules)"
     done = subprocess.run(
@@ -101,6 +102,7 @@ def test_one_seed_gives_one_result(trained: tuple[Path, int, str], example: Call
     assert example("digits", "--epochs", epochs, "--seed", 1, "--out", folder) == output
 
 
+@pytest.mark.slowest
 def test_without_a_gpu_one_sentence_says_so(tmp_path: Path) -> None:
     done = run("--backend", "cupy", "--out", tmp_path, CUDA_VISIBLE_DEVICES="-1")
     assert done.returncode != 0

@@ -32,6 +32,7 @@ def test_it_learns_on_ranks_and_goes_on_alone(tmp_path: Path) -> None:
     assert again.split()[-7:] == [*first[:5], "1", "ranks"]
 
 
+@pytest.mark.slowest
 def test_the_workers_of_the_page_run(tmp_path: Path) -> None:
     page = (ROOT / "burnpy" / "docs" / "distributed.md").read_text(encoding="utf-8")
     (code,) = [block for block in re.findall(r"```py\n(.*?)```", page, re.DOTALL) if "Workers(" in block]

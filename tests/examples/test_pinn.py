@@ -34,6 +34,7 @@ def exact(viscosity: float, t: float, x: npt.NDArray[np.float64]) -> Any:
     return -(density * np.sin(np.pi * y)).sum(1) / density.sum(1)
 
 
+@pytest.mark.slowest
 def test_finite_differences_are_the_exact_solution() -> None:
     from pinn import VISCOSITY
     from pinn_report import finite_differences

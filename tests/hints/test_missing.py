@@ -307,7 +307,7 @@ def test_wherever_an_error_is_read_its_hint_is_there(owner: Any, name: str, said
         assert again.__notes__ == ["while loading"]
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_an_uncaught_error_prints_its_hint_once() -> None:
     """By Python's own code for tracebacks, which does not use the module `traceback` before 3.13."""
     run = subprocess.run([sys.executable, "-c", "import burnpy; burnpy.stak"], capture_output=True, text=True)

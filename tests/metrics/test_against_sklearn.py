@@ -138,7 +138,7 @@ def tensor(x: np.ndarray[Any, Any]) -> Any:
     return kinds[x.dtype.kind].from_data(x)
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @every_row("weighted", [False, True])
 @every_row("name", CASES)
 def test_equals_sklearn_whole_and_in_batches(name: str, weighted: bool) -> None:

@@ -151,7 +151,7 @@ def test_they_are_moved_and_pickled_with_updates_of_buffers() -> None:
     assert (grads + grads).buffer_updates[model.seen.id].tolist()[-1] == 2.0
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_another_process_can_use_them() -> None:
     model = vector(1.0, 2.0)
     grads = GradientsParams.from_grads(gradients(model, [0.5, 1.0]), model)

@@ -35,7 +35,7 @@ sys.kept = [Late(), after, np.zeros(3000)]  # freed with the interpreter
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize(
     ("setting", "name"), [({}, "burnpy"), ({"BURNPY_MALLOPT": "0"}, "default_allocator")], ids=["usual", "left alone"]
 )

@@ -185,7 +185,7 @@ def test_the_oldest_llvmlite_is_that_of_the_extra() -> None:
     assert project["optional-dependencies"]["fast"] == [f"llvmlite>={OLDEST[0]}.{OLDEST[1]}"]
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_the_setting_turns_kernels_off() -> None:
     pytest.importorskip("llvmlite")
     code = (
@@ -198,7 +198,7 @@ def test_the_setting_turns_kernels_off() -> None:
         assert done.stdout.strip() == loaded
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_llvmlite_is_not_needed_and_not_loaded_for_what_is_one_call_of_numpy() -> None:
     code = (
         "import sys; sys.modules['llvmlite'] = None\n"

@@ -77,7 +77,7 @@ def reference(name: str, *args: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slowest)])
 @pytest.mark.parametrize("case", GEOMETRIES)
 def test_kernels_agree_with_float64(case: str, dtype: str, noted: list[Any]) -> None:
     x, weight, bias, grad, where = made(case)

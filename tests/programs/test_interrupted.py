@@ -142,7 +142,7 @@ def test_calls_return_and_raise_as_they_would_undisturbed() -> None:
         undisturbed(lambda: os.environ["MISSING"])
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize(("program", "code"), [("fork", 7), ("limit", 0)])
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no processes that share memory")
 def test_a_process_without_another_thread(program: str, code: int) -> None:

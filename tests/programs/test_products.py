@@ -127,6 +127,7 @@ def test_infinities_and_nan_stay_in_their_rows_and_columns(dtype: Any) -> None:
     np.testing.assert_array_equal(np.where(np.isinf(found), found, 0.0), np.where(np.isinf(wanted), wanted, 0.0))
 
 
+@pytest.mark.slowest
 def test_nothing_is_read_beyond_an_array() -> None:
     """Each operand, and the result, ends where a page begins that cannot be read: that would end the process."""
     if not sys.platform.startswith("linux"):

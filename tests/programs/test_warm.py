@@ -147,6 +147,7 @@ def test_every_optimizer_is_warmed() -> None:
     assert made == known - {optim.Optimizer, optim.LBfgs, optim.Muon}  # no kernel, and matrices alone
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize(
     ("code", "environment", "sentence"),
     [
@@ -164,6 +165,7 @@ def test_without_kernels_the_command_says_a_sentence(
     assert done.stderr == ""
 
 
+@pytest.mark.slowest
 def test_without_a_folder_the_command_fails(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = command("-m", "burnpy_numpy.warm", folder=tmp_path / "file")
@@ -171,6 +173,7 @@ def test_without_a_folder_the_command_fails(tmp_path: Path) -> None:
     assert done.stdout.startswith("Kernels cannot be kept")
 
 
+@pytest.mark.slowest
 def test_the_command_has_a_help_that_compiles_nothing() -> None:
     command = [sys.executable, "-m", "burnpy_numpy.warm", "--help"]
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout

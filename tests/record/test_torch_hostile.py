@@ -99,7 +99,7 @@ BOMBS: dict[str, bytes] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("name", BOMBS)
 def test_bombs(name: str) -> None:
     within_budget(BOMBS[name] + b".")

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pytest
 
 import burnpy
 from burnpy import Autodiff, ComplexTensor, Tensor, fft, func
@@ -147,6 +148,7 @@ def test_a_circuit_has_the_gradient_of_shifted_angles() -> None:
     np.testing.assert_allclose(energies.to_numpy(), [energy(angles).item(), energy(angles * 0.5).item()], 1e-12)
 
 
+@pytest.mark.slowest
 def test_a_circuit_finds_the_ground_state() -> None:
     angles, optim = Tensor[Train].from_data(rng.uniform(-0.5, 0.5, (3, QUBITS, 2))).require_grad(), Adam()
     for _ in range(120):

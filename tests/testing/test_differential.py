@@ -18,12 +18,12 @@ from tests.interrupting import LONG
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [50, pytest.param(300, marks=pytest.mark.slowest)])
+@pytest.mark.parametrize("count", [25, pytest.param(300, marks=pytest.mark.slowest)])
 def test_a_fixed_set_of_samples_agrees(count: int) -> None:
     differential(NumPy, seed=0, count=count, plans=0.0, each=2)
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_compiled_samples_agree() -> None:
     differential(NumPy, seed=1, count=30, only="compiled", each=2)
 

@@ -157,7 +157,7 @@ def test_losses_are_read_ten_times_a_second_at_most(monkeypatch: pytest.MonkeyPa
     assert history.best("valid/accuracy") == history.values["valid/accuracy"][0]
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
 def test_on_a_real_terminal_it_draws_prints_pass_and_ctrl_c_gives_the_terminal_back() -> None:
     script = (

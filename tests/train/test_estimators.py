@@ -264,7 +264,7 @@ def test_a_mistake_is_one_sentence(call: Callable[[], Any], message: str) -> Non
     assert message in str(caught.value)
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_scikit_learn_is_needed_for_estimators_alone() -> None:
     program = """
 import sys, burnpy.train

@@ -44,6 +44,7 @@ TWICE = ("softmax and a sum of rows", "one vector beside rows, then beside colum
 """Those whose second derivatives are compared as well, as compiling takes a while."""
 
 
+@pytest.mark.slowest
 @every_row("name", FUNCTIONS)
 def test_values_and_gradients(name: str) -> None:
     f, shapes = FUNCTIONS[name]

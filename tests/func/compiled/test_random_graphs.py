@@ -80,7 +80,7 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slowest)])
 @pytest.mark.parametrize("seed", range(40))
 def test_values(seed: int, dtype: str, poisoned: None) -> None:
     """Three replays with other values agree with eager mode, and earlier results stay."""

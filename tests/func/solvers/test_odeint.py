@@ -47,7 +47,7 @@ def vector(g: Callable[..., list[Any]]) -> Callable[[Any, Any], Any]:
 LORENZ, START = [10.0, 28.0, 8 / 3], x64([1.0, 1.0, 1.0])
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @every_row(
     "g, y0, t, method, options, tolerance",
     [

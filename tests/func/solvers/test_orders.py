@@ -30,6 +30,7 @@ def forward(f: Any) -> Any:
     return lambda x: jvp(f, x, x.ones_like())[1]
 
 
+@pytest.mark.slowest
 @pytest.mark.parametrize("name", SQUARE_ROOTS)
 def test_square_roots(name: str) -> None:
     f = SQUARE_ROOTS[name]
@@ -59,6 +60,7 @@ def test_linear_systems_by_conjugate_gradients() -> None:
     np.testing.assert_allclose(by_b.to_numpy(), [[1.0, 0.0], [0.0, 0.5]], atol=1e-12)
 
 
+@pytest.mark.slowest
 def test_times_of_events() -> None:
     """The time at which a · exp(-t) is ½, log(2 a), and the state there times it, ½ log(2 a)."""
 
