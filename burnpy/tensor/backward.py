@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from functools import cache, partial
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Never, NoReturn, Self
 
-from burnpy.backend.errors import CallError, DeviceError, ImmutableError, KindError, NotTrackedError, ShapeError, a
+from burnpy.backend.errors import (
+    CallError,
+    DeviceError,
+    ImmutableError,
+    KindError,
+    MissingNameError,
+    NotTrackedError,
+    ShapeError,
+    a,
+)
 from burnpy.tensor.call_errors import inherit_method
 from burnpy.tensor.host_data import notify, watches
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
@@ -59,8 +69,46 @@ class DiscreteDifferentiation(TensorBase[B]):
         )
 
 
+_HINT = "gradients are not stored in tensors: compute grads = loss.backward(), then read x.grad(grads)"
+
+
+class GradMethod:
+    """The method ``grad`` of one tensor. To call it is all that it can do."""
+
+    __slots__ = ("_method",)
+
+    def __init__(self, method: Any) -> None:
+        self._method = method
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the gradient of the tensor in the gradients that a backward pass has returned."""
+        return self._method(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<the method x.grad; {_HINT}>"
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._method)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise MissingNameError(lambda: f"x.grad is a method and has no {name}; {_HINT}")
+
+    def _refuse(self, *other: object) -> NoReturn:
+        raise KindError(f"x.grad is a method, not a tensor; {_HINT}")
+
+    def _reflected(self, operation: str, x: Any) -> NoReturn:
+        raise KindError(f"{operation}() got {a(type(x).__name__)} and the method x.grad; {_HINT}")
+
+    __hash__ = object.__hash__
+    __bool__ = __len__ = __iter__ = __getitem__ = __array__ = __float__ = __neg__ = __abs__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = _refuse
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rmatmul__ = _refuse
+
+
 class _ReadByCall:
-    """The descriptor of ``grad``: of a tensor a `burnpy.tensor.gradients.GradMethod`, of a class the function."""
+    """The descriptor of ``grad``: of a tensor a `GradMethod`, of a class the function."""
 
     def __init__(self, function: Any) -> None:
         of_class: Any = cache(partial(inherit_method, function))  # of a class, which has a hash
@@ -69,8 +117,6 @@ class _ReadByCall:
     def __get__(self, tensor: Any, cls: type[Any]) -> Any:
         if tensor is None:
             return self.of_class(cls)
-        from burnpy.tensor.gradients import GradMethod
-
         return GradMethod(MethodType(self.of_class(cls), tensor))
 
     def __set__(self, tensor: Any, value: object) -> NoReturn:
