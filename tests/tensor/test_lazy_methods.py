@@ -11,15 +11,27 @@ from typing import Any
 
 import pytest
 
-from burnpy import BoolTensor, IntTensor, Tensor
+from burnpy import BoolTensor, ComplexTensor, IntTensor, Tensor
 from burnpy.backend import Backend, NumPy
 from burnpy.docs import methods
 from burnpy.tensor.lazy_methods import METHODS
 from burnpy.tensor.tensor_base import LazyMethod, lazy_classes
 from tests.rows import every_row
 
-KINDS: tuple[Any, ...] = (Tensor, IntTensor, BoolTensor)
-NAMES = sorted(name for names in METHODS.values() for name in names.split() if not name.startswith("_"))
+KINDS: tuple[Any, ...] = (Tensor, IntTensor, BoolTensor, ComplexTensor)
+
+
+def families_of(cls: type) -> dict[str, list[str]]:
+    """The public methods that a class of tensors loads at first use, by family."""
+    bases = {base.__name__ for base in cls.__mro__}
+    return {
+        path: [name for name in names.split() if not name.startswith("_")]
+        for path, names in METHODS.items()
+        if path.partition(".")[2] in bases
+    }
+
+
+LOADED = [(cls, path, name) for cls in KINDS for path, names in families_of(cls).items() for name in names]
 
 
 def run(program: str) -> str:
@@ -75,10 +87,10 @@ def test_a_method_is_loaded_once_for_each_kind() -> None:
     assert KINDS[0].gather is not KINDS[1].gather
 
 
-@every_row("name", NAMES)
-def test_signatures_and_docstrings_are_those_that_are_written(name: str) -> None:
-    cls = next(cls for cls in KINDS if name in dir(cls))
-    written = next(LazyMethod(f"burnpy.tensor.{m}", c, name).load() for m, c in places(name))
+@every_row(("cls", "path", "name"), LOADED)
+def test_signatures_and_docstrings_are_those_that_are_written(cls: Any, path: str, name: str) -> None:
+    module, family = path.split(".")
+    written = LazyMethod(f"burnpy.tensor.{module}", family, name).load()
     method = getattr(cls, name)
     if isinstance(written, classmethod):
         written = written.__get__(None, cls)
@@ -87,19 +99,14 @@ def test_signatures_and_docstrings_are_those_that_are_written(name: str) -> None
     assert method.__doc__.splitlines()[0] in pydoc.plain(pydoc.render_doc(method))
 
 
-def places(name: str) -> list[tuple[str, str]]:
-    """The modules and classes that have a method."""
-    return [(path.split(".")[0], path.split(".")[1]) for path, names in METHODS.items() if name in names.split()]
-
-
-def test_no_name_is_in_two_families_or_written_elsewhere_too() -> None:
-    assert len(NAMES) == len(set(NAMES))
-    for cls in KINDS:
-        base: type
-        for base in cls.__mro__[1:]:
-            plain = {name for name, value in vars(base).items() if not isinstance(value, LazyMethod)}
-            if base.__module__ != "burnpy.tensor.tensor_base":  # which has the names that PyTorch has besides
-                assert not plain & set(NAMES), base
+@every_row("cls", KINDS)
+def test_no_name_of_a_kind_is_in_two_families_or_written_elsewhere_too(cls: type) -> None:
+    names = [name for family in families_of(cls).values() for name in family]
+    assert len(names) == len(set(names))
+    for base in cls.__mro__[1:]:
+        plain = {name for name, value in vars(base).items() if not isinstance(value, LazyMethod)}
+        if base.__module__ != "burnpy.tensor.tensor_base":  # which has the names that PyTorch has besides
+            assert not plain & set(names), base
 
 
 def test_help_shows_methods_that_are_not_loaded() -> None:
