@@ -67,6 +67,7 @@ def finished(
             makers[results.number] = [
                 _Maker(Node(made.name, made.args, results, made.effect, made.line), [*replaced, unit])
                 for made, replaced in makers.get(node.args[0].number, ())
+                if made.name == "matmul"
             ]
     gone: set[int] = set()
     kept: list[Any] = []

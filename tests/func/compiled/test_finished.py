@@ -11,7 +11,7 @@ import pytest
 
 from burnpy import Autodiff, Tensor, compiled, func
 from burnpy.backend import NumPy
-from burnpy.nn import BatchNorm, Conv2d, Relu, Sequential, ZeroPad
+from burnpy.nn import BatchNorm, Conv1d, Conv2d, Relu, Sequential, ZeroPad
 from burnpy_numpy.kernels.convolution import blocked, tiles
 from burnpy_numpy.kernels.kernel import kernels_enabled
 
@@ -196,3 +196,15 @@ def test_training_steps_with_convolutions_on_tracked_devices() -> None:
     for one, two in zip(slopes, others, strict=True):
         np.testing.assert_allclose(one.to_numpy(), two.to_numpy(), rtol=1e-4, atol=1e-3)
     assert ("conv2d_bias", "relu") in [part.operations for part in plan.plans[0].programs]
+
+
+def test_sequences_and_pixels_are_reshaped_before_what_follows() -> None:
+    for convolution, shape in (
+        (Conv1d(16, 24, 3, padding=1, device=NumPy), (2, 16, 40)),
+        (layer(16, 24, 1), (1, 16, 9, 9)),
+        (layer(16, 24, 1), (2, 16, 9, 9)),
+    ):
+        x = data(*shape)
+        y = data(*convolution(x).shape)
+        run: Any = lambda x, y, convolution=convolution: (convolution(x) + y).relu()  # noqa: E731
+        np.testing.assert_allclose(compiled(run)(x, y).to_numpy(), run(x, y).to_numpy(), rtol=2e-5, atol=2e-5)
