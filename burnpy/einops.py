@@ -19,12 +19,13 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 
+from burnpy.array_api.creation_functions import default_device
 from burnpy.backend.errors import ArgumentError, ShapeError, counted
 from burnpy.backend.lazy import needed
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.einsum import einsum as sum_of_products
 from burnpy.tensor.joining import cat, stack
-from burnpy.tensor.tensor import BoolTensor
+from burnpy.tensor.tensor import BoolTensor, IntTensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
@@ -81,6 +82,14 @@ class Computation:
     def concat(self, tensors: Sequence[Any], axis: int) -> Any:
         """Join along an axis."""
         return cat(tensors, axis)
+
+    def arange(self, start: int, stop: int) -> Any:
+        """Return the ints from start to before stop, on the CPU."""
+        return IntTensor.arange(start, stop, device=default_device())
+
+    def tile(self, x: Any, repeats: Sequence[int]) -> Any:
+        """Repeat along each axis."""
+        return x.tile(tuple(repeats))
 
     def is_float_type(self, x: Any) -> bool:
         """Return whether the elements are floats."""

@@ -125,3 +125,13 @@ burnpy.einops.rearrange(Tensor[NumPy].ones((2, 3)), "a b -> b a")
     assert MissingPackageError.__name__ in done.stderr
     assert "burnpy.einops needs the package einops, which cannot be imported" in done.stderr
     assert 'install it with: pip install "burnpy[einops]"' in done.stderr
+
+
+def test_the_backend_makes_ranges_and_tiles() -> None:
+    """Functions of einops' own experiments ask its backend for these."""
+    from einops._backends import get_backend
+
+    x = Tensor[NumPy].from_data([[1.0, 2.0]])
+    backend: Any = get_backend(x)
+    assert backend.arange(2, 5).tolist() == [2, 3, 4]
+    assert backend.tile(x, (2, 1)).tolist() == [[1.0, 2.0], [1.0, 2.0]]

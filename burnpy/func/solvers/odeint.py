@@ -73,7 +73,8 @@ def odeint(
 
     Args:
         f: takes the time, a tensor of shape (), and the state; returns the derivative, a tree like ``y0``.
-        y0: the first state, a float tensor or a tree of them, all of dtype float32 or float64.
+        y0: the first state, a float tensor or a tree of them, all of dtype float32 or float64. Tensors may be complex,
+            which are solved as pairs of floats.
         t: the times, rising or falling, at least one.
         method: "dopri5", of order 5 with adaptive steps; "rodas4", implicit, of order 4 with adaptive steps, for
             stiff equations of few variables, as it takes the Jacobian of ``f``; or "rk4", of order 4 with fixed steps.

@@ -11,6 +11,7 @@ from operator import index
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from burnpy.autodiff.modes import no_grad
+from burnpy.backend.dtypes import part_dtype
 from burnpy.backend.errors import ArgumentError, ConvergenceError, DTypeError, KindError, ShapeError
 from burnpy.func.control_flow.nested_calls import recorder_of
 from burnpy.func.jacobians import jacfwd
@@ -18,15 +19,18 @@ from burnpy.func.pytree import MismatchError, describe_tree, paths, tensor_leave
 from burnpy.func.user_functions import base_for
 from burnpy.linalg.decompositions import lu
 from burnpy.linalg.equations import solve_triangular
+from burnpy.tensor.complex_functions import view_as_complex, view_as_real
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.levels import differs_between_examples, is_followed, values_beneath
-from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor import DIFFERENTIABLE, BoolTensor, ComplexTensor, IntTensor, Tensor
 
 DTYPES = ("float32", "float64")
 
 
 class FlatTree:
     """The structure and shapes of a tree of float tensors of one dtype, and its elements as one vector.
+
+    Complex tensors stand in it as pairs of floats.
 
     Args:
         api: the solver, for messages.
@@ -43,9 +47,9 @@ class FlatTree:
         self.api, self.name = api, name
         self.names = paths(self.structure, name)
         for leaf, path in zip(leaves, self.names, strict=True):
-            if not isinstance(leaf, Tensor):
+            if not isinstance(leaf, DIFFERENTIABLE):
                 raise KindError(f"{api}() takes float tensors, and {path} is {describe_tree(leaf)}; call .float()")
-            if leaf.dtype != leaves[0].dtype or leaf.dtype.name not in DTYPES:
+            if part_dtype(leaf.dtype) != part_dtype(leaves[0].dtype) or part_dtype(leaf.dtype).name not in DTYPES:
                 first = "" if path == self.names[0] else f" and {self.names[0]} of dtype {leaves[0].dtype}"
                 raise DTypeError(
                     f"{api}() got {path} of dtype {leaf.dtype}{first}; it computes with one dtype, float32 or float64: "
@@ -54,19 +58,21 @@ class FlatTree:
         if not leaves:
             raise KindError(f"{api}() got {name} without tensors; give it at least one")
         self.shapes = [leaf.shape for leaf in leaves]
-        self.sizes = [math.prod(shape) for shape in self.shapes]
-        self.dtype = leaves[0].dtype
+        self.classes = [type(leaf) for leaf in leaves]
+        self.inside = [(*leaf.shape, 2) if isinstance(leaf, ComplexTensor) else leaf.shape for leaf in leaves]
+        self.sizes = [math.prod(shape) for shape in self.inside]
+        self.dtype = part_dtype(leaves[0].dtype)
         self.vector: Any = _joined(leaves)
 
     def tree(self, vector: Any) -> Any:
         """Return the tree of a vector; leading dims that the vector has before its last one stay in front."""
         front = vector.shape[:-1]
-        if len(self.shapes) == 1:
-            return self.structure.unflatten([vector.reshape((*front, *self.shapes[0]))])
-        parts = vector.split(self.sizes, -1)
-        return self.structure.unflatten(
-            [part.reshape((*front, *shape)) for part, shape in zip(parts, self.shapes, strict=True)]
-        )
+        parts = [vector] if len(self.shapes) == 1 else vector.split(self.sizes, -1)
+        leaves = [part.reshape((*front, *shape)) for part, shape in zip(parts, self.inside, strict=True)]
+        for k, cls in enumerate(self.classes):
+            if cls is ComplexTensor:
+                leaves[k] = view_as_complex(leaves[k])
+        return self.structure.unflatten(leaves)
 
     def flat(self, tree: Any, of: str) -> Any:
         """Return the vector of another tree, which must have this one's structure, shapes and dtype.
@@ -82,12 +88,13 @@ class FlatTree:
                 f"{self.api}() got {of} of structure {describe_tree(tree)}, and {self.name} has structure "
                 f"{describe_tree(self.tree(self.vector))}; both must be equal"
             ) from None
-        for leaf, path, shape in zip(leaves, self.names, self.shapes, strict=True):
-            if not isinstance(leaf, Tensor):
-                raise KindError(f"{self.api}() got {of} with {describe_tree(leaf)} for {path}; expected a float tensor")
+        for leaf, path, shape, cls in zip(leaves, self.names, self.shapes, self.classes, strict=True):
+            if not isinstance(leaf, cls):
+                expected = "a float tensor" if cls is Tensor else "a ComplexTensor"
+                raise KindError(f"{self.api}() got {of} with {describe_tree(leaf)} for {path}; expected {expected}")
             if leaf.shape != shape:
                 raise ShapeError(f"{self.api}() got {of} of shape {leaf.shape} for {path}, which has shape {shape}")
-            if leaf.dtype != self.dtype:
+            if part_dtype(leaf.dtype) != self.dtype:
                 raise DTypeError(
                     f"{self.api}() got {of} of dtype {leaf.dtype} for {path}, which has dtype {self.dtype}; both must "
                     "be equal"
@@ -105,6 +112,7 @@ class FlatTree:
 
 def _joined(leaves: list[Any]) -> Any:
     """Return the elements of tensors as one vector."""
+    leaves = [view_as_real(leaf) if isinstance(leaf, ComplexTensor) else leaf for leaf in leaves]
     flat = [leaf.reshape((-1,)) if len(leaf.shape) != 1 else leaf for leaf in leaves]
     return flat[0] if len(flat) == 1 else cat(flat, 0)
 
