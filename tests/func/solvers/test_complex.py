@@ -37,9 +37,10 @@ def test_an_equation_of_complex_numbers(method: Any) -> None:
 
 
 def test_a_tree_of_both_kinds() -> None:
-    y0 = {"z": START, "x": Tensor[NumPy].from_data(np.array([2.0]))}
+    y0: Any = {"z": START, "x": Tensor[NumPy].from_data(np.array([2.0]))}
     solution = odeint(lambda t, y: {"z": RATES * y["z"], "x": -y["x"]}, y0, [0.0, 1.0])
     assert solution.y["z"].shape == (2, 2)
     np.testing.assert_allclose(solution.y["x"][-1].to_numpy(), 2 * np.exp([-1.0]), rtol=1e-6)
+    y0 = START
     with pytest.raises(KindError, match=r"a result of f with Tensor\(2,\) for y0; expected a ComplexTensor"):
-        odeint(lambda t, y: y.real, START, [0.0, 1.0])
+        odeint(lambda t, y: y.real, y0, [0.0, 1.0])
