@@ -241,7 +241,7 @@ _LONG = 8192
 """The number of samples up to which they are summed by a product, whose error grows with it."""
 
 
-def _samples(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[Tensor[Any], Any, int]:
+def _samples(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[Any, Any, int]:
     """Return y as floats, its dim, and the widths between neighbours: a number, 1-d, or broadcasting to y."""
     if x is not None and dx is not None:
         raise ArgumentError(f"{operation}() got x and dx={dx!r:.80}; give one of them")
