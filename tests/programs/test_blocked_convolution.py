@@ -258,9 +258,11 @@ class TestPackedWeights:
         assert not any(kept.keeps(weight, "forward") for weight in weights)
         for weight in weights:
             kept.add(weight, "forward", np.zeros(50))
-        assert [kept.find(weight, "forward") is None for weight in weights] == [True, True, False, False]
-        kept.add(weights[0], "backward", np.zeros(500))
-        assert kept.find(weights[0], "backward") is None
+        assert [kept.find(weight, "forward") is None for weight in weights] == [False, False, True, True]
+        assert not kept.keeps(weights[3], "forward")
+        del weights[0]
+        gc.collect()
+        assert kept.keeps(weights[2], "forward")
 
     def test_a_training_step_keeps_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from burnpy import Autodiff, Tensor

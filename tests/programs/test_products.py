@@ -20,6 +20,7 @@ from burnpy_numpy.kernels.kernel import kernels_enabled
 from burnpy_numpy.matmul import kernel_product
 
 pytest.importorskip("llvmlite")
+from burnpy_numpy.kernels.convolution.channel_blocks import PackedWeights
 from burnpy_numpy.kernels.products import products
 
 D = NumPy()
@@ -114,6 +115,45 @@ def test_the_bits_of_a_row_depend_on_the_inner_dimension_alone(dtype: Any, monke
             np.testing.assert_array_equal(kernel_product(x, y), whole)
             np.testing.assert_array_equal(D.linear(x, y, bias), added)
         monkeypatch.setattr(threads, "COUNT", 1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("columns", [64, 150])
+def test_panels_of_weights_are_kept_for_few_rows(columns: int, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second product with an array keeps its panels, which give the same bits until the array is gone."""
+    monkeypatch.setattr(products, "_FAR", 1)
+    rng = np.random.default_rng(5)
+    x, bias = drawn(rng, dtype, 13, 410), drawn(rng, dtype, columns)
+    for rows in (2, 13):
+        weight, turned = drawn(rng, dtype, 410, columns), drawn(rng, dtype, columns, 410)
+        for multiply in (lambda: D.linear(x[:rows], weight, bias), lambda: D.matmul_nt(x[:rows], turned)):  # noqa: B023
+            store = PackedWeights(1 << 20)
+            monkeypatch.setattr(products, "packed_weights", store)
+            first = multiply()
+            assert not store._packed
+            second = multiply()
+            assert len(store._packed) == 1
+            for count in (1, 3):
+                matmul._products.clear()
+                monkeypatch.setattr(threads, "COUNT", count)
+                monkeypatch.setattr(threads, "LEAST", 1)
+                np.testing.assert_array_equal(multiply(), first)
+            np.testing.assert_array_equal(second, first)
+            assert not (weight.flags.writeable and turned.flags.writeable)
+
+
+def test_plans_use_kept_panels(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = PackedWeights(1 << 20)
+    monkeypatch.setattr(products, "packed_weights", store)
+    monkeypatch.setattr(products, "_FAR", 1)
+    rng = np.random.default_rng(6)
+    weight, turned, bias = (Tensor[NumPy].from_data(drawn(rng, np.float32, *s)) for s in ((90, 70), (70, 90), (70,)))
+    plan = compiled(lambda x, w, t: (functional.linear(x, w, bias).relu(), x @ t.transpose(0, 1)))
+    for _ in range(4):
+        x = Tensor[NumPy].from_data(drawn(rng, np.float32, 5, 90))
+        for found, wanted in zip(plan(x, weight, turned), ((x @ weight + bias).relu(), x @ turned.T), strict=True):
+            np.testing.assert_allclose(found.to_numpy(), wanted.to_numpy(), rtol=2e-4, atol=2e-4)
+    assert len(store._packed) >= 2
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -293,9 +293,13 @@ class ProductKernelLaunch(NumPyLaunch):
     def _work(self) -> float:
         return math.inf if self._product.parts > 1 else 0.0
 
-    def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
+    def _calls(
+        self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]
+    ) -> Sequence[KernelCall] | None:
         from burnpy_numpy.kernels.plans import template_call
 
+        if self._product.keeps:  # Python looks for the panels
+            return None
         x, y, *bias, out = *arrays[: self._count], arrays[-1]
         table = self._table(arrays) or 0
         described = self._product.call(x, y, out, bias[0] if bias else None, scratch[0], self._following, table)

@@ -273,13 +273,14 @@ class PackedWeights:
     owner.
 
     Args:
-        most: the most memory to use, in bytes. The weights that were added first are dropped first.
+        most: the most memory to use, in bytes. Weights for which there is no room are not kept.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._seen: dict[tuple[int, Hashable], ref[Any]] = {}
         self._packed: dict[tuple[int, Hashable], Any] = {}
+        self._used = 0
 
     def find(self, weight: Any, how: Hashable) -> Any:
         """Return the packed form of a weight that is kept; None without one.
@@ -291,10 +292,13 @@ class PackedWeights:
         return self._packed.get((id(weight), how))
 
     def keeps(self, weight: Any, how: Hashable) -> bool:
-        """Return whether to keep the packed form of a weight: if this was called for it before, and nothing changes it.
+        """Return whether to keep the packed form of a weight: if this was called for it before, nothing changes it, and
+        there is room.
 
         In training each array is packed once for the convolution and once for its gradient, and is not kept.
         """
+        if self._used + weight.nbytes > self._most:
+            return False
         base = weight.base
         while isinstance(base, np.ndarray) and not base.flags.writeable:
             base = base.base
@@ -308,18 +312,18 @@ class PackedWeights:
 
     def add(self, weight: Any, how: Hashable, packed: Any) -> None:
         """Keep the packed form of a weight for which `keeps` was true, and make the weight read-only."""
-        if packed.nbytes > self._most:
+        if self._used + packed.nbytes > self._most:
             return
         weight.flags.writeable = False
         self._packed[id(weight), how] = packed
-        while sum(kept.nbytes for kept in [*self._packed.values()]) > self._most:
-            self._packed.pop(next(iter(self._packed)), None)
+        self._used = sum(kept.nbytes for kept in [*self._packed.values()])
 
     def _forget(self, key: tuple[int, Hashable]) -> None:
         """Drop what belongs to an array that is gone."""
         self._seen.pop(key, None)
-        self._packed.pop(key, None)
+        if self._packed.pop(key, None) is not None:
+            self._used = sum(kept.nbytes for kept in [*self._packed.values()])
 
 
 packed_weights = PackedWeights(_MOST)
-"""The weights that convolutions and recurrences keep in this process."""
+"""The weights that convolutions, recurrences and products keep in this process."""

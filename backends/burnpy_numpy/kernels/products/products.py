@@ -16,12 +16,14 @@ import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.target import target
+from burnpy_numpy.kernels.convolution.channel_blocks import packed_weights
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
 from burnpy_numpy.kernels.products.text import (
     CHUNK_BYTES,
     COLUMNS,
     IN_PLACE,
+    PACKED,
     ROWS,
     VECTORS,
     copied_bytes,
@@ -40,6 +42,8 @@ _MANY_ROWS = 96
 """The number of rows from which blocks of B are copied although they could be read in place."""
 _SOME_ROWS, _APART = 16, 1 << 13
 """The same where the rows of B are so many bytes apart that each is in a page of memory of its own."""
+_FEW_ROWS, _FAR = 32, 1 << 21
+"""The number of rows up to which panels of a matrix B of so many bytes are kept: they come from memory in order."""
 _IN_FIRST_CACHE = 1 << 15
 """The bytes of a matrix B that is read in place, however many rows there are."""
 _SECOND_CACHE = 1 << 20, 1 << 19
@@ -76,6 +80,7 @@ class Product(NamedTuple):
     parts: int
     each: float  #: the number of elements of a part, for `burnpy_numpy.cpu_threads.shared`
     room: int  #: the bytes of memory for copies that a thread needs
+    keeps: bool  #: whether the panels of B may be kept
 
     def call(
         self, a: Any, b: Any, c: Any, bias: Any, memory: Any, following: Following | None = None, arrays: Any = 0
@@ -98,7 +103,9 @@ class Product(NamedTuple):
         self, a: Any, b: Any, c: Any, bias: Any = None, following: Following | None = None, arrays: Any = 0
     ) -> None:
         """Write the products into memory, on several threads if there is much to do; see `call`."""
-        kernel, _, places, sizes, parts, each, _ = self
+        if self.keeps:
+            self, b = _with_panels(self, b)  # the same product of other memory
+        kernel, _, places, sizes, parts, each, _, _ = self
         function, start, spread = kernel.function, _ZEROS if bias is None else bias, bias is not None
         code, length = following or (0, 0)
         if parts == 1:
@@ -125,6 +132,28 @@ def following(kernel: Kernel, rows: int) -> Following | None:
     if layout.sums or layout.scratch:
         return None
     return Following(code_of(kernel.function), 0 if layout.flat else rows)
+
+
+def _with_panels(product: Product, b: Any) -> tuple[Product, Any]:
+    """Return a product with the panels of B that are kept, from now on or already; else as it is."""
+    base, (_, n, k, _, row, *_) = b.base, product.sizes
+    if type(base) is np.ndarray and base.size == b.size and base.T.strides == b.strides:
+        matrix, owner = b, base  # a transposed matrix, whose view may be another one each time
+    else:
+        matrix, owner = b.T if row == 1 and b.flags.c_contiguous else b, b
+    lanes = VECTORS * target().vector // b.itemsize
+    how = ("product", row == 1, lanes)
+    panels = packed_weights.find(owner, how)
+    if panels is None:
+        if not packed_weights.keeps(owner, how):
+            return product, b
+        panels = np.zeros((-(-n // lanes), k, lanes), b.dtype)
+        whole = n // lanes * lanes
+        panels[: n // lanes] = matrix[:, :whole].reshape((k, -1, lanes)).swapaxes(0, 1)
+        panels[n // lanes :, :, : n - whole] = matrix[None, :, whole:]
+        packed_weights.add(owner, how, panels)
+    first, last = product.sizes[:4], product.sizes[6:-1]
+    return product._replace(sizes=(*first, lanes, k, *last, PACKED), keeps=False), panels
 
 
 _ZEROS = np.zeros(64)
@@ -246,7 +275,8 @@ def _planned(
     sizes = (m, n, k, a_line[0], b_row, b_column, chunk, block, high, wide, down, across, how)
     parts = count * down * across
     room = copied_bytes(a_line[1]) + block * chunk * size
-    return Product(kernel, shape, places, sizes, parts, count * work / parts, room)
+    keeps = m <= _FEW_ROWS and k * n * size >= _FAR and len(shape) == 2
+    return Product(kernel, shape, places, sizes, parts, count * work / parts, room, keeps)
 
 
 def chunk_of(k: int, size: int) -> int:

@@ -26,8 +26,9 @@ _ROWS_AHEAD = 4
 """The number of rows of B by which it is fetched ahead when it is copied."""
 _ALIGNED_ROWS = 3
 """The number of stripes from which B is copied if its vectors are not aligned, as each is two loads then."""
-IN_PLACE, ROWS, COLUMNS = range(3)
-"""How a block of B is read: in place, or in panels, copied from rows or from columns that lie together."""
+IN_PLACE, ROWS, COLUMNS, PACKED = range(4)
+"""How a block of B is read: in place; in panels, copied from rows or from columns that lie together; or in panels that
+B consists of, each of whole columns."""
 
 
 def stripe_heights(registers: int) -> tuple[int, ...]:
@@ -84,13 +85,15 @@ def product(dtype: str, width: int, registers: int, transposed: bool) -> str:
             source = w.at(right, w.plus(w.times(p, b_row), w.times(j, b_column)))
             whole = w.either(in_place, w.assign(f"sdiv i64 {some}, {lanes}"), "0", "i64")
             first = w.times(whole, lanes)
-            with w.when(f"ne i64 {how}, {COLUMNS}"):
+            with w.when(f"slt i64 {how}, {COLUMNS}"):
                 given = f"ptr {w.at(source, first)}, i64 {depth}, i64 {w.minus(some, first)}"
                 w.write(f"call void @copy_rows({given}, i64 {b_row}, ptr {w.at(panels, w.times(first, depth))})")
             with w.when(f"eq i64 {how}, {COLUMNS}"), w.loop("0", w.upper(some, lanes)) as panel:
                 column = w.times(panel, lanes)
                 given = f"ptr {w.at(source, w.times(column, b_column))}, i64 {depth}, i64 {w.minus(some, column)}"
                 w.write(f"call void @copy_columns({given}, i64 {b_column}, ptr {w.at(panels, w.times(column, depth))})")
+            kept = w.assign(f"icmp eq i64 {how}, {PACKED}")
+            read, tall = w.either(kept, source, panels), w.either(kept, k, depth, "i64")
             target = w.at(out, j)
             begins = w.assign(f"icmp eq i64 {p}, 0")
             before = w.either(begins, w.at(start, w.times(spread, w.plus(j0, j))), target)
@@ -112,8 +115,8 @@ def product(dtype: str, width: int, registers: int, transposed: bool) -> str:
                         f"i64 {height}, i64 {a_line}, ptr {memory})"
                     )
                 w.write(
-                    f"call void @stripe_{height}(ptr {copied}, ptr {source}, i64 {b_row}, i64 {whole}, ptr {panels}, "
-                    f"i64 {depth}, ptr {w.at(target, w.times(i, n))}, i64 {n}, "
+                    f"call void @stripe_{height}(ptr {copied}, ptr {source}, i64 {b_row}, i64 {whole}, ptr {read}, "
+                    f"i64 {tall}, i64 {depth}, ptr {w.at(target, w.times(i, n))}, i64 {n}, "
                     f"ptr {w.at(before, w.times(i, before_row))}, i64 {before_row}, "
                     f"i64 {before_column}, i64 {count}, i64 {some})"
                 )
@@ -310,7 +313,7 @@ def _stripe(dtype: str, width: int, height: int, transposed: bool) -> _Lines:
     all_rows = w.assign(f"icmp eq i64 %rows, {height}")
     with w.loop("0", w.upper("%columns", lanes)) as panel:
         in_place, j = w.assign(f"icmp slt i64 {panel}, %whole"), w.times(panel, lanes)
-        b = w.either(in_place, w.at("%b", j), w.at("%panels", w.times(j, "%depth")))
+        b = w.either(in_place, w.at("%b", j), w.at("%panels", w.times(j, "%tall")))
         b_row = w.either(in_place, "%b_row", str(lanes), "i64")
         left, c, before = w.minus("%columns", j), w.at("%c", j), w.at("%before", w.times(j, "%before_column"))
         for i in range(height):  # what is written comes while the sums are computed
@@ -331,7 +334,7 @@ def _stripe(dtype: str, width: int, height: int, transposed: bool) -> _Lines:
             _finish_some(w, room, _multiplied(w, height, b, b_row, 1, transposed), c, before, left)
     return w.named(
         f"stripe_{height}",
-        "ptr %a, ptr %b, i64 %b_row, i64 %whole, ptr %panels, i64 %depth, ptr %c, i64 %c_row, ptr %before, "
+        "ptr %a, ptr %b, i64 %b_row, i64 %whole, ptr %panels, i64 %tall, i64 %depth, ptr %c, i64 %c_row, ptr %before, "
         "i64 %before_row, i64 %before_column, i64 %rows, i64 %columns",
     )
 
