@@ -126,20 +126,21 @@ def test_panels_of_weights_are_kept_for_few_rows(columns: int, dtype: Any, monke
     x, bias = drawn(rng, dtype, 13, 410), drawn(rng, dtype, columns)
     for rows in (2, 13):
         weight, turned = drawn(rng, dtype, 410, columns), drawn(rng, dtype, columns, 410)
-        for multiply in (lambda: D.linear(x[:rows], weight, bias), lambda: D.matmul_nt(x[:rows], turned)):  # noqa: B023
+        given: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [(D.linear, (weight, bias)), (D.matmul_nt, (turned,))]
+        for multiply, others in given:
             store = PackedWeights(1 << 20)
             monkeypatch.setattr(products, "packed_weights", store)
-            first = multiply()
+            first = multiply(x[:rows], *others)
             assert not store._packed
-            second = multiply()
+            second = multiply(x[:rows], *others)
             assert len(store._packed) == 1
             for count in (1, 3):
                 matmul._products.clear()
                 monkeypatch.setattr(threads, "COUNT", count)
                 monkeypatch.setattr(threads, "LEAST", 1)
-                np.testing.assert_array_equal(multiply(), first)
+                np.testing.assert_array_equal(multiply(x[:rows], *others), first)
             np.testing.assert_array_equal(second, first)
-            assert not (weight.flags.writeable and turned.flags.writeable)
+            assert not others[0].flags.writeable
 
 
 def test_plans_use_kept_panels(monkeypatch: pytest.MonkeyPatch) -> None:
