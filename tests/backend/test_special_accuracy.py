@@ -6,6 +6,7 @@ float64 results have a relative error below 1e-13, float32 results one of a few 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,15 @@ def ndtri_exp(y: Any) -> Any:
     return x
 
 
+def erfcx_slope(x: Any, order: int) -> Any:
+    """By the recurrence of derivatives, with digits for what cancels: 1 / x² of the larger term in each step."""
+    with mp.workdps(60 + order * max(0, 2 * int(mp.log10(abs(x))))):
+        before, value = mp.mpf(0), mp.exp(x * x) * mp.erfc(x)
+        for n in range(order):
+            before, value = value, 2 * x * value + 2 * n * before - (0 if n else 2 / mp.sqrt(mp.pi))
+        return value
+
+
 def integral(a: Any, x: Any, upper: bool) -> Any:
     """The incomplete gamma function. Around large a, its density is integrated over the smaller tail."""
     if a < 1000:
@@ -99,6 +109,7 @@ def beta_numbers() -> tuple[Any, Any, Any]:
     return 1 / (1 + np.exp(-logits)), a, b
 
 
+ERFCX_NUMBERS = np.concatenate([powers(1e-10, 1e9, 40), -powers(1e-10, 26.3, 20), RNG.uniform(1.5, 4.5, 9)])
 SIZES = np.concatenate([both_signs(1e-10, 1, 12), both_signs(1, 700, 30), RNG.uniform(-16, 16, 20)])
 PROBABILITIES = np.concatenate([RNG.uniform(0, 1, 40), powers(1e-300, 1e-3, 12), 1 - powers(1e-15, 1e-3, 12)])
 ZETAS = tuple(
@@ -116,12 +127,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "i1e": (lambda x: mp.besseli(1, x) * mp.exp(-abs(x)), (both_signs(1e-300, 1e6, 40),)),
     "erfcx": (
         lambda x: mp.exp(x * x) * mp.erfc(x),
-        (np.concatenate([powers(1e-10, 1e9, 40), -powers(1e-10, 26.6, 20)]),),
+        (ERFCX_NUMBERS,),
     ),
-    "erfcx_slope": (
-        lambda x: 2 * x * mp.exp(x * x) * mp.erfc(x) - 2 / mp.sqrt(mp.pi),
-        (np.concatenate([powers(1e-10, 1e9, 40), -powers(1e-10, 26.5, 20)]),),
-    ),
+    **{
+        f"erfcx_slope {order}": (partial(erfcx_slope, order=order), (erfcx_numbers,))
+        for order, erfcx_numbers in ((1, ERFCX_NUMBERS), (2, ERFCX_NUMBERS), (4, ERFCX_NUMBERS[::3]))
+    },
     "ndtr": (ndtr, (np.concatenate([RNG.uniform(-37, 9, 60), both_signs(1e-10, 1, 10)]),)),
     "log_ndtr": (
         log_ndtr,
@@ -151,6 +162,8 @@ MOST = {"float64": 1.7e308, "float32": 3.4e38}
 @pytest.mark.parametrize("name", CASES)
 def test_over_the_whole_range(name: str, dtype: str) -> None:
     function, points = CASES[name]
+    name, *options = name.split()
+    order = [*map(int, options)]
     if dtype == "float32" and not LONG:  # whose kernels compute in float64, and round
         points = tuple(x[::3] for x in points)
     points = tuple(np.clip(x, -MOST[dtype], MOST[dtype]).astype(dtype) for x in points)
@@ -158,8 +171,8 @@ def test_over_the_whole_range(name: str, dtype: str) -> None:
         values = [function(*map(mp.mpf, map(float, at))) for at in zip(*points, strict=True)]
         usual = np.array([LEAST[dtype] < abs(v) < MOST[dtype] for v in values])
         exact = np.array([float(v) if keep else 1.0 for v, keep in zip(values, usual, strict=True)])
-    default = getattr(Backend, name)(D, *points)
-    kernel = getattr(D, name)(*[np.resize(x, 4096) for x in points])[: exact.size]
+    default = getattr(Backend, name)(D, *points, *order)
+    kernel = getattr(D, name)(*[np.resize(x, 4096) for x in points], *order)[: exact.size]
     for how, found in (("default", default), ("kernel", kernel)):
         rounded = exact.astype(dtype)
         unit = np.spacing(np.abs(rounded)) if dtype == "float32" else np.abs(exact)

@@ -74,7 +74,8 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
     },
     "ndtri_exp": ("ndtri_exp", (x(70, 90, low=-900.0, high=-0.01),), ("ndtri_exp",)),
     **{name: (name, (x(70, 90, low=0.01, high=0.99),), (name,)) for name in ("entr", "ndtri")},
-    **{name: (name, (x(70, 90, low=-5.0, high=9.0),), (name,)) for name in ("erfcx", "erfcx_slope")},
+    "erfcx": ("erfcx", (x(70, 90, low=-5.0, high=9.0),), ("erfcx",)),
+    "erfcx_slope": ("erfcx_slope", (x(70, 90, low=-5.0, high=9.0), 1), ("erfcx_slope",)),
     "bessel_ratio": ("bessel_ratio", (x(70, 90, low=-9.0, high=12.0), 2, True), ("bessel_ratio",)),
     **{
         name: (name, (x(70, 90, low=0.1, high=60.0), x(70, 90, low=0.1, high=60.0)), (name,))

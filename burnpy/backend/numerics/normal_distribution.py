@@ -29,13 +29,32 @@ def erfcx(b: Any, x: Float) -> Float:
     return b.where(b.ne(x, x), x, b.where(b.lt(x, 0.0), b.sub(grown, value), value))
 
 
-def erfcx_slope(b: Any, x: Float) -> Float:
-    """Compute the derivative of `erfcx`, 2x · erfcx(x) - 2 / √π, which is exact for large x too."""
-    value = b.add(b.mul(b.mul(x, 2.0), erfcx(b, x)), -2 / math.sqrt(math.pi))
-    far = b.mul(scaled_erfc_rest(b, b.maximum(x, 4.0)), -2.0)
-    least = b.full((), -math.inf, x.dtype)
-    return b.where(b.ge(x, 4.0), far, b.where(b.lt(x, -30.0), least, value))
+def erfcx_slope(b: Any, x: Float, order: int) -> Float:
+    """Compute a derivative of `erfcx`, f' = 2x · f - 2 / √π and f⁽ⁿ⁺¹⁾ = 2x · f⁽ⁿ⁾ + 2n · f⁽ⁿ⁻¹⁾.
 
+    For large x, where these sums cancel, the ratios of successive derivatives come from their continued fraction.
+    Source: DLMF 7.18.
+    """
+    value = erfcx(b, x)
+    near = b.add(b.mul(b.mul(x, 2.0), value), -2 / math.sqrt(math.pi))
+    far = b.mul(scaled_erfc_rest(b, b.maximum(x, 4.0)), -2.0)
+    near = b.where(b.ge(x, 4.0), far, b.where(b.lt(x, -30.0), b.full((), -math.inf, x.dtype), near))
+    if order == 1:
+        return near
+    before = far = value
+    for n in range(1, order):
+        before, near = near, b.add(b.mul(b.mul(x, near), 2.0), b.mul(before, 2.0 * n))
+    y, last = b.maximum(x, _FAR), order + _FRACTIONS
+    ratio = b.reciprocal(b.add(y, b.sqrt(b.add(b.mul(y, y), 2.0 * last))))
+    for n in range(last - 1, 0, -1):
+        ratio = b.reciprocal(b.add(b.mul(y, 2.0), b.mul(ratio, 2.0 * (n + 1))))
+        if n <= order:
+            far = b.mul(far, b.mul(ratio, -2.0 * n))
+    return b.where(b.ge(x, _FAR), far, near)
+
+
+_FAR, _FRACTIONS = 2.0, 50
+"""The number from which derivatives of erfcx are a continued fraction, and the number of its fractions."""
 
 _ROUGH = (
     *(-1.1481641468903466e-05, 3.858826870550058e-06, 0.00011462995701095802, -0.00010412154102456292),

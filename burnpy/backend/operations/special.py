@@ -377,7 +377,7 @@ def normal_density(i: Any, x: Float) -> Float:
 def normal_ratio_vjp(i: Any, g: Float, x: Float, out: Float) -> Float:
     """-g · out · (x + out), for negative x by erfcx and its derivative, as the sum cancels there."""
     scaled = i.mul(i.clamp(x, None, 0.0), -math.sqrt(0.5))
-    rate = i.mul(i.div(i.erfcx_slope(scaled), i.erfcx(scaled)), math.sqrt(0.5))
+    rate = i.mul(i.div(i.erfcx_slope(scaled, 1), i.erfcx(scaled)), math.sqrt(0.5))
     rate = i.where(i.lt(x, 0.0), rate, i.neg(i.add(x, out)))
     return i.mul(g, i.where(i.ne(out, 0.0), i.mul(out, rate), 0.0))
 
@@ -385,7 +385,7 @@ def normal_ratio_vjp(i: Any, g: Float, x: Float, out: Float) -> Float:
 class NormalDistribution(OperationsBase):
     """Functions of the normal distribution; all floats are computed in float64."""
 
-    @derived(POINTWISE, flops=100, vjp=lambda i, g, x: i.mul(g, i.erfcx_slope(x)))
+    @derived(POINTWISE, flops=100, vjp=lambda i, g, x: i.mul(g, i.erfcx_slope(x, 1)))
     def erfcx(self, x: Float) -> Float:
         """Compute exp(x²) · erfc(x), which does not underflow for large x.
 
@@ -395,12 +395,12 @@ class NormalDistribution(OperationsBase):
 
         return in_float64(self, erfcx, x)
 
-    @derived(POINTWISE, flops=120, vjp=lambda i, g, x, out: i.mul(g, i.mul(i.add(i.erfcx(x), i.mul(x, out)), 2.0)))
-    def erfcx_slope(self, x: Float) -> Float:
-        """Return the derivative of `erfcx`, 2x · erfcx(x) - 2 / √π, without its cancellation for large x."""
+    @derived(POINTWISE, flops=120, vjp=lambda i, g, x, order: i.mul(g, i.erfcx_slope(x, order + 1)))
+    def erfcx_slope(self, x: Float, order: int) -> Float:
+        """Return a derivative of `erfcx`; the first is 2x · erfcx(x) - 2 / √π. Large x cause no cancellation."""
         from burnpy.backend.numerics.normal_distribution import erfcx_slope
 
-        return in_float64(self, erfcx_slope, x)
+        return in_float64(self, erfcx_slope, x, order)
 
     @derived(POINTWISE, flops=100, vjp=lambda i, g, x: i.mul(g, normal_density(i, x)))
     def ndtr(self, x: Float) -> Float:

@@ -291,9 +291,11 @@ def _erfcx(x: Any) -> Any:
     return np.where(np.isinf(x), np.where(x > 0, 0.0, np.inf), np.exp(x * x) * _erfc(x))
 
 
-def _erfcx_slope(x: Any) -> Any:
-    inside = 2 * x * _erfcx(x) - 2 / math.sqrt(math.pi)
-    return np.where(np.isinf(x), np.where(x > 0, 0.0, -np.inf), inside)
+def _erfcx_slope(x: Any, order: int) -> Any:
+    before, value = _erfcx(x), 2 * x * _erfcx(x) - 2 / math.sqrt(math.pi)
+    for n in range(1, order):
+        before, value = value, 2 * x * value + 2 * n * before
+    return np.where(np.isinf(x), np.where(x > 0, 0.0, (-1) ** order * np.inf), value)
 
 
 def _ndtr(x: Any) -> Any:
@@ -320,7 +322,13 @@ def _ndtri_exp(y: float) -> float:
 
 
 elementwise("erfcx", _erfcx, special=SPECIAL, loose=8)
-elementwise("erfcx_slope", _erfcx_slope, special=(0.0, 1.0, -1.0, 2.0, 3.0, math.inf, -math.inf, math.nan), loose=32)
+elementwise(
+    "erfcx_slope",
+    _erfcx_slope,
+    options=[(1,), (2,)],
+    special=(0.0, 1.0, -1.0, 2.0, 3.0, math.inf, -math.inf, math.nan),
+    loose=64,
+)
 elementwise("ndtr", _ndtr, special=_NORMAL_SPECIAL, loose=2)
 elementwise("log_ndtr", _log_ndtr, special=_NORMAL_SPECIAL, loose=4)
 elementwise("normal_ratio", _normal_ratio, special=_NORMAL_SPECIAL, loose=8)
