@@ -105,7 +105,9 @@ def samples_until(fault: Fault | None, seed: int, count: int, work: Path, every:
         assert text.count(fault.right) == 1, f"{fault.file} does not have the place of {fault.name!r} once"
         path.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
     command = ["-m", "burnpy.testing.differential", "--seed", str(seed), "--count", str(count), "--stop", "1"]
-    command += ["--plans", "1"] + (["--only", fault.ways] if fault is not None and not every else [])
+    command += ["--seconds", "3600", "--plans", "1"] + (
+        ["--only", fault.ways] if fault is not None and not every else []
+    )
     _, output, seconds = suite.run(copy, command, 3600)
     found = re.search(r"^(\S.*?): (.*)  \(sample (\d+) of seed", output, re.M)
     if found is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -30,6 +31,7 @@ class Block:
     name: str
     function: Callable[..., Any]
     examples: tuple[tuple[Any, ...], ...]
+    kind: str = "own"  #: samples choose a kind first, each equally often, and then a block of it
     any_shape: bool = False  #: whether tensors of other shapes do, too
     draws: bool = False  #: whether it draws random numbers
     by_value: bool = False  #: whether values decide what it draws: batches draw others, derivatives are of quantiles
@@ -41,7 +43,8 @@ BLOCKS: dict[str, Block] = {}
 """The building blocks by name."""
 
 
-def _block(
+def _add(
+    kind: str,
     name: str,
     function: Callable[..., Any],
     *examples: Any,
@@ -52,7 +55,7 @@ def _block(
     loose: float = 1.0,
 ) -> None:
     given = tuple(e if isinstance(e, tuple) else (e,) for e in examples)
-    BLOCKS[name] = Block(name, function, given, any_shape, draws, by_value, narrow, loose)
+    BLOCKS[name] = Block(name, function, given, kind, any_shape, draws, by_value, narrow, loose)
 
 
 class _Cube(Function):
@@ -73,6 +76,7 @@ class _Cube(Function):
 
 
 _any = x(2, 3)
+_block = partial(_add, "control flow")
 _block("Function", _Cube.apply, _any, any_shape=True)
 _block("checkpoint", lambda x: checkpoint(lambda y: (y * y.sin()).tanh() + y, x), _any, any_shape=True)
 _block(
@@ -91,10 +95,12 @@ _block(
     lambda c, xs: checkpoint(lambda c, xs: scan(lambda h, v: ((h + v).sin(), h), c, xs), c, xs),
     (x(3), x(4, 3)),
 )
+_block = partial(_add, "transformation")
 _block("gradient", lambda x: grad(lambda y: (y.sin() * y).sum())(x), _any, any_shape=True)
 _block("tangent", lambda x: jvp(lambda y: y.tanh() * y, (x,), (x.cos(),))[1], _any, any_shape=True)
 _block("vmap", lambda x, y: vmap(lambda a: (a * y).softmax(0))(x), (x(3, 4), x(4)))
 _block("vmap of a matrix", lambda a, y: vmap(lambda v: a @ v)(y), (x(3, 4), x(2, 4)))
+_block = partial(_add, "arrangement")
 _block("where", lambda x, y: where(x > y, x * y, y.sin()), (_any, _any))
 _block("rows and columns", lambda x: x.softmax(-1) * x.sum(-1), x(3, 3), x(4, 4))
 _block("cat", lambda x, y: cat([x, y, x], 0), (x(2, 3), x(4, 3)))
@@ -104,6 +110,7 @@ _block("index by tensor", lambda x: x[x.argsort(0)[:, 0]], x(3, 4))
 _block("at set", lambda x, y: x.at[1].set(y), (x(3, 4), x(4)))
 _block("at add", lambda x, y: x.at[x.argmax(0)].add(y), (x(3, 4), x(4, 4)))
 _block("einsum", lambda x, y: (x.unsqueeze(2) * y.unsqueeze(0)).sum(1), (x(2, 3), x(3, 4)))
+_block = partial(_add, "solver")
 _block(
     "odeint",
     lambda y, t: odeint(lambda s, y: -y * t.abs() + s, y, [0.0, 0.5], method="rk4", substeps=2).y[-1],
@@ -131,6 +138,7 @@ _block(
 )
 _block("cg", lambda a, b: cg(lambda v: a @ v, b).x, (positive(3, 3), x(3)), loose=300.0)
 
+_block = partial(_add, "draw")
 _block("dropout", lambda x: functional.dropout(x, 0.5), _any, any_shape=True, draws=True)
 _block(
     "checkpointed dropout",
@@ -152,6 +160,7 @@ _block(
     by_value=True,
 )
 
+_block = partial(_add, "loss")
 _block(
     "softmax_cross_entropy", lambda x, w: functional.cross_entropy(x, x.argmin(1), weight=w), (x(4, 3), x(3, low=0.2))
 )
@@ -165,9 +174,10 @@ _block(
     (x(4, 3), x(4, 3, low=0.1, high=0.9), x(3, low=0.2)),
 )
 _block("gaussian_nll_loss", functional.gaussian_nll_loss, (x(4, 3), x(4, 3), x(4, 3, low=0.2)))
-_block("kl_div", lambda p, q: functional.kl_div(p.log_softmax(-1), q.softmax(-1)), (_any, _any))
-_block("embedding_bag", lambda w, x: functional.embedding_bag(x.argsort(1), w, mode="mean"), (x(3, 4), x(2, 3)))
 _block("huber_loss", functional.huber_loss, (_any, _any))
+_block("kl_div", lambda p, q: functional.kl_div(p.log_softmax(-1), q.softmax(-1)), (_any, _any))
+_block = partial(_add, "layer")
+_block("embedding_bag", lambda w, x: functional.embedding_bag(x.argsort(1), w, mode="mean"), (x(3, 4), x(2, 3)))
 _block("attention", functional.scaled_dot_product_attention, (x(2, 3, 4), x(2, 5, 4), x(2, 5, 4)))
 _block("layer_norm", lambda x, w, b: functional.layer_norm(x, (3,), w, b), (x(4, 3), x(3), x(3)))
 _block("group_norm", lambda x: functional.group_norm(x, 2), x(2, 4, 3))
@@ -207,12 +217,14 @@ def _polar(spectrum: tuple[float, ...]) -> Callable[[Any], Any]:
     return apply
 
 
+_block = partial(_add, "spectrum")
 for _spectrum in _SPECTRA:
     _block(f"square root of a matrix near {_spectrum}", _spectral(lambda w: w.sqrt(), _spectrum), _SMALL)
     _block(f"inverse root of a matrix near {_spectrum}", _spectral(lambda w: w.rsqrt(), _spectrum), _SMALL)
     _block(f"polar factor of a matrix near {_spectrum}", _polar(_spectrum), _SMALL)
 _block("eigvalsh", lambda a: linalg.eigvalsh(_symmetric(a, (3.0, 1.0, 2.0))), _SMALL)
 _block("nuclear norm", lambda a: linalg.svdvals(a).sum(), x(3, 4))
+_block = partial(_add, "equations")
 _block("lstsq", lambda a, b: linalg.lstsq(a, b).solution, (x(4, 2), x(4, 2)))
 _block("whitening", lambda a, y: linalg.solve_triangular(linalg.cholesky(a), y, upper=False), (_SPD, x(3, 2)))
 _block("inverse", linalg.inv, _REGULAR)
@@ -273,14 +285,15 @@ def _mixed(p: Any, loc: Any, value: Any) -> Any:
     return distributions.Mixture(distributions.Categorical(p.softmax(-1)), parts).log_prob(value)
 
 
+_block = partial(_add, "log_prob")
 _block("Categorical at a class", lambda p: distributions.Categorical(p.softmax(-1)).log_prob(p.argmax(-1)), x(2, 3))
 _block("mixture log_prob", _mixed, (x(2, 3), x(2, 3), x(2)))
 for _name, (_made, _parameters, _at) in _FAMILIES.items():
     if _name != "Poisson":
-        _block(f"{_name} entropy", _entropy(_made), _parameters)
+        _add("entropy", f"{_name} entropy", _entropy(_made), _parameters)
     if _at is not None:
-        _block(f"{_name} log_prob", _log_prob(_made), (_at, *_parameters))
+        _add("log_prob", f"{_name} log_prob", _log_prob(_made), (_at, *_parameters))
     else:
-        _block(f"{_name} log_prob", _drawn_log_prob(_made), _parameters, draws=True, by_value=True)
+        _add("log_prob", f"{_name} log_prob", _drawn_log_prob(_made), _parameters, draws=True, by_value=True)
     if _name not in ("Cauchy", "Logistic", "StudentT", "VonMises", "Uniform"):
-        _block(f"{_name} kl", _divergence(_made, len(_parameters)), (*_parameters, *_parameters))
+        _add("divergence", f"{_name} kl", _divergence(_made, len(_parameters)), (*_parameters, *_parameters))

@@ -36,12 +36,13 @@ class Failure:
 
     def __str__(self) -> str:
         """Return the message with the sample as runnable code."""
+        message = " ".join(self.message.split())
         if self.sample is None:
-            return f"{self.transformation}: {self.message}"
+            return f"{self.transformation}: {message}"
         source = "\n".join(f"    {line}" for line in self.sample.source().splitlines())
         names = ", ".join(f"x{k}" for k in range(len(self.sample.inputs)))
         return (
-            f"{self.transformation}: {self.message}  (sample {self.number} of seed {self.seed})\n"
+            f"{self.transformation}: {message}  (sample {self.number} of seed {self.seed})\n"
             "    import numpy as np\n"
             "    from burnpy.testing.cases import ROWS\n"
             "    from burnpy.testing.differential import *\n"

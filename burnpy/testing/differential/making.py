@@ -60,14 +60,19 @@ class Maker:
         self.along = [n for n in rows if _along(operation(n)) and "float" in ROWS[n].kinds]
         self.general = [n for n in rows if operation(n).arguments and any(a.kind for a in operation(n).arguments)]
         self.composed = [n for n in self.blocks if entries is None or n in entries]
+        of_kind = {
+            kind: [n for n in self.composed if self.blocks[n].kind == kind]
+            for kind in sorted({b.kind for b in self.blocks.values()})
+        }
+        self.kinds = [names for names in of_kind.values() if names]
         own = [block.name for block in blocks]
         self.groups = [
             (g, w)
             for g, w in (
-                (self.elementwise, 0.32),
-                (self.along, 0.22),
-                (self.general, 0.26),
-                (self.composed, 0.2),
+                (self.elementwise, 0.28),
+                (self.along, 0.2),
+                (self.general, 0.24),
+                (self.composed, 0.28),
                 (own, 0.3),
             )
             if g
@@ -124,6 +129,8 @@ class _Making:
 
     def _named(self, group: Sequence[str]) -> str:
         """Choose an operation of a group; one in eight of those that take hundreds of times as long as others."""
+        if group is self.maker.composed:
+            group = self.maker.kinds[int(self.rng.integers(len(self.maker.kinds)))]
         name = str(self.rng.choice(group))
         costly = name in ROWS and isinstance(counts := operation(name).counts, int) and counts > COSTLY
         return self._named(group) if costly and self.rng.random() < 0.875 else name
@@ -233,17 +240,20 @@ class _Making:
                     )
                 )
                 continue
-            if shape is not None:  # prefer a value that broadcasts
-                refs = [
-                    r
-                    for r in [ref, *[self._value(kind) for _ in range(4)]]
-                    if r and _broadcast(shape, self.values[r.number].shape)
-                ]
-                ref = refs[0] if refs else ref
+            if shape is not None:
+                ref = self._beside(shape, ref, kind)
             shape = self.values[ref.number].shape if shape is None else shape
             tame = isinstance(a, Array) and (a.low, a.high) != (-2.0, 2.0) and self.rng.random() < 0.8
             args.append(Applied("within", (ref, a.low, a.high)) if tame else ref)
         return tuple(args)
+
+    def _beside(self, shape: tuple[int, ...], ref: Ref, kind: str) -> Ref:
+        """Choose a value that broadcasts with a shape, and often one of another shape, such as a reduction's."""
+        refs = [r for r in [ref, *[self._value(kind) for _ in range(4)]] if r]
+        refs = [r for r in refs if _broadcast(shape, self.values[r.number].shape)]
+        if self.rng.random() < 0.5:
+            refs.sort(key=lambda r: self.values[r.number].shape in (shape, ()))
+        return refs[0] if refs else ref
 
     def _along(self, op: Operation, example: Sequence[Any]) -> tuple[Any, ...]:
         ref = self._value(ndim=1) or Ref(0)
