@@ -202,13 +202,14 @@ def quantile(
     """Return x with ``of.cdf(x) == probability``, in float64.
 
     The interval is halved a fixed number of times, so that plans and `vmap` have it, too. Two steps of Newton's method
-    follow, so that derivatives by the probability and the parameters are right, first and second ones.
+    follow, so that derivatives by the probability and the parameters are right, first and second ones. A quantile
+    beyond the interval, which no float64 is near, is where ±∞ is mapped to.
 
     Args:
         of: the distribution, of float64 parameters.
         constant: the same distribution, without gradients.
         probability: from 0 to 1; beyond, and at both ends, the result has no meaning.
-        mapped: an increasing function from an interval to the distribution's support.
+        mapped: an increasing function from the real numbers to the distribution's support.
         ends: of the interval.
     """
     p = probability.double()
@@ -218,17 +219,24 @@ def quantile(
         middle = (low + high) * 0.5
         below = constant.cdf(mapped(middle)) < wanted
         low, high = middle.where(below, low), high.where(below, middle)
-    return refined(of, mapped(high), p)
+    x, limits = refined(of, mapped(high), p), [mapped(high.full_like(end)) for end in (-math.inf, math.inf)]
+    return x.where(constant.cdf(mapped(high.full_like(ends[0]))) <= wanted, limits[0]).where(
+        constant.cdf(mapped(high.full_like(ends[1]))) >= wanted, limits[1]
+    )
 
 
 def refined(of: Distribution[B, Tensor[B]], x: Tensor[B], p: Tensor[B]) -> Tensor[B]:
-    """Return a quantile x after two steps of Newton's method, which give it its derivatives."""
+    """Return a quantile x after two steps of Newton's method, which give it its derivatives.
+
+    Where no number is near the quantile, x is a constant.
+    """
+    density, error = of.log_prob(x).exp().detach(), of.cdf(x).detach() - p.detach()
+    usable = (density > 1e-290) & density.isfinite() & (error.abs() <= 1e-3 * p.detach())
+    mean = of.mean.detach().double()  # elsewhere, derivatives of what is not used may be NaN; 0.5 is in all supports
+    near = x.where(usable, mean.where(mean.isfinite(), 0.5))
     for _ in range(2):
-        density = of.log_prob(x).exp()
-        usable = (density > 1e-290) & density.isfinite()
-        step = (of.cdf(x) - p) / density.where(usable, 1.0)
-        x = x - step.where(usable, 0.0)
-    return x
+        near = near - (of.cdf(near) - p) / of.log_prob(near).exp()
+    return near.where(usable, x)
 
 
 def with_ends(x: Tensor[B], probability: Tensor[B], low: float, high: float) -> Tensor[B]:

@@ -173,7 +173,7 @@ class FisherSnedecor(Reparametrized[B]):
         """Return the quantile of a probability, by halving an interval of logarithms."""
         df1, df2 = self.df1.double(), self.df2.double()
         of, constant = (FisherSnedecor(*x, validate=False) for x in ((df1, df2), (df1.detach(), df2.detach())))
-        x = quantile(of, constant, probability, lambda t: t.exp(), (-709.0, 709.0))
+        x = quantile(of, constant, probability, lambda t: t.exp(), (-690.0, 690.0))
         return with_ends(x, probability, 0.0, math.inf).to_dtype(self._dtype)
 
     @property

@@ -369,6 +369,20 @@ def test_quantiles_and_tails_of_student_t_do_not_overflow() -> None:
         assert d.StudentT(f64(df)).cdf(quantile).item() == pytest.approx(p, rel=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("make", "parameter", "p", "limit"),
+    [
+        (lambda a: d.StudentT(a, 0.0, 1.0), 0.5, 1e-300, -INF),
+        (lambda a: d.Gamma(a, 1.0), 1e-3, 1e-20, 0.0),
+        (lambda a: d.Beta(a, 0.5), 1e-3, 1e-20, 0.0),
+        (lambda a: d.FisherSnedecor(a, 0.5), 0.02, 1e-20, 0.0),
+    ],
+)
+def test_quantiles_that_no_number_is_near_are_constant(make: Any, parameter: float, p: float, limit: float) -> None:
+    value, slope = func.value_and_grad(lambda a: make(a).icdf(f64(p)))(f64(parameter))
+    assert (value.item(), slope.item()) == (limit, 0.0)
+
+
 LOGITS = [0.0, -200.0, 1.0]
 CLASSES: dict[str, Callable[..., Any]] = {
     "log_prob": lambda c, t: c(d.Categorical, t).log_prob(IntTensor[NumPy].from_data(0)),

@@ -35,6 +35,9 @@ AGREE: dict[str, tuple[Callable[..., Any], list[Any], str]] = {
     "a file of any() over no elements": (lambda x: (x > 0).any(dim=1), [np.zeros((2, 0))], "f of ONNX"),
     "a file of all() over no elements": (lambda x: (x > 0).all(dim=1), [np.zeros((2, 0))], "f of ONNX"),
     "NaN beyond the end of a sequence": (_ctc, [[np.nan, np.nan]], "vmap(f)"),
+    "equal bounds that raise": (lambda x, b: call("clamp_between", x, b, b), [[-1.0, 3.0], 2.0], "= differences"),
+    "derivatives of erfcx in the tail": (lambda x: call("erfcx", x).square(), [[3.0, 12.0, 40.0]], "float32"),
+    "complex numbers of 16-bit floats": (lambda x: call("fft", x, (0,), False, "ortho"), [[-1.0, 2.0]], "float16"),
     "the mean of no elements": (_ignored, [2.0], "grad(f) = differences"),
 }
 

@@ -81,7 +81,7 @@ def clamp_between_x_vjp(i: Any, g: Float, x: Float, low: Float, high: Float) -> 
 
 def clamp_between_low_vjp(i: Any, g: Float, x: Float, low: Float, high: Float) -> Float:
     """g where x was raised to the lower bound, else 0."""
-    return i.where(i.discrete.bitwise_and(i.lt(x, low), i.lt(low, high)), g, 0.0)
+    return i.where(i.discrete.bitwise_and(i.lt(x, low), i.le(low, high)), g, 0.0)
 
 
 def clamp_between_high_vjp(i: Any, g: Float, x: Float, low: Float, high: Float) -> Float:
@@ -157,7 +157,7 @@ class Arithmetic(OperationsBase):
     def clamp_between(self, x: Real, low: Real, high: Real) -> Real:
         """Clamp x to [low, high]: min(max(x, low), high); all three broadcast and have the same dtype.
 
-        Where x equals a bound, the gradient goes to x; where the bounds are equal, low has none.
+        Where x equals a bound, the gradient goes to x.
         """
         return self.minimum(self.maximum(x, low), high)
 

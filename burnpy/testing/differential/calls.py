@@ -77,7 +77,10 @@ def call(name: str, *args: Any) -> Any:
 
 def _complex(x: Any) -> Any:
     """Return complex numbers made of floats, for an operation that takes such: samples have floats alone."""
-    return complex_of(x, x.sin()) if isinstance(x, Tensor) and x.dtype.itemsize > 2 else x.complex()
+    if not isinstance(x, Tensor):
+        return x.complex()
+    wide = x if x.dtype.itemsize > 2 else x.to_dtype("float32")
+    return complex_of(wide, wide.sin())
 
 
 def _real(x: Any) -> Any:
