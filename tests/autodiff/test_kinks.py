@@ -91,7 +91,7 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
         "clamp between tensors, apart, equal and crossed",
         lambda x, low, high: x.clamp(low, high),
         [[1.0, 0.0, 2.0, 0.0, 1.0, 2.0, 3.0], [0.0, 0, 0, 1, 1, 1, 4], [2.0, 2, 2, 1, 1, 1, 3]],
-        [[1, 1, 1, 0, 1, 0, 0], [0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 1]],
+        [[1, 1, 1, 0, 1, 0, 0], [0, 0, 0, 1, 0, 0, 0], [0, 0, 0, 0, 0, 1, 1]],
     ),
     ("clamp of NaN", lambda x, low, high: x.clamp(low, high), [[NAN], [0.0], [1.0]], [[0], [0], [0]]),
     (

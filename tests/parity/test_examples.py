@@ -35,6 +35,7 @@ DIFFERENT = {
     ("amin", "gradient"): ("special values.*", ALONE),
     ("cdist", "gradient"): (".*special values.*", "0 of an infinite distance"),
     ("cdist", "value"): (r".*special values, inf.*", PASSED_ON),
+    ("clamp_between", "gradient"): ("special values", "to the lower of two equal bounds, which raises x"),
     ("copysign", "gradient"): ("special values", "±1 of infinities and NaN"),
     ("cumprod", "gradient"): ("special values.*", "exactly the products of the others"),
     ("digamma", "gradient"): (".*", "exact where PyTorch's trigamma has ten digits"),
