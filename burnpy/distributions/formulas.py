@@ -232,7 +232,7 @@ def refined(of: Distribution[B, Tensor[B]], x: Tensor[B], p: Tensor[B]) -> Tenso
     """
     density, error = of.log_prob(x).exp().detach(), of.cdf(x).detach() - p.detach()
     usable = (density > 1e-290) & density.isfinite() & (error.abs() <= 1e-3 * p.detach())
-    mean = of.mean.detach().double()  # elsewhere, derivatives of what is not used may be NaN; 0.5 is in all supports
+    mean = of.mean.detach().double()  # elsewhere, derivatives at x may be NaN; 0.5 is in all supports
     near = x.where(usable, mean.where(mean.isfinite(), 0.5))
     for _ in range(2):
         near = near - (of.cdf(near) - p) / of.log_prob(near).exp()
