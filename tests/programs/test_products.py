@@ -118,7 +118,7 @@ def test_the_bits_of_a_row_depend_on_the_inner_dimension_alone(dtype: Any, monke
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("columns", [64, 150])
+@pytest.mark.parametrize("columns", [8, 150, 410])
 def test_panels_of_weights_are_kept_for_few_rows(columns: int, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second product with an array keeps its panels, which give the same bits until the array is gone."""
     monkeypatch.setattr(products, "_FAR", 1)

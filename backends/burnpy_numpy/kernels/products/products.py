@@ -140,7 +140,8 @@ def _with_panels(product: Product, b: Any) -> tuple[Product, Any]:
     if type(base) is np.ndarray and base.size == b.size and base.T.strides == b.strides:
         matrix, owner = b, base  # a transposed matrix, whose view may be another one each time
     else:
-        matrix, owner = b.T if row == 1 and b.flags.c_contiguous else b, b
+        turned = b.shape != (k, n) or (k == n > 1 == row and b.flags.c_contiguous)  # stored as rows of columns
+        matrix, owner = b.T if turned else b, b
     lanes = VECTORS * target().vector // b.itemsize
     how = ("product", row == 1, lanes)
     panels = packed_weights.find(owner, how)
