@@ -128,7 +128,7 @@ def test_panels_of_weights_are_kept_for_few_rows(columns: int, dtype: Any, monke
         weight, turned = drawn(rng, dtype, 410, columns), drawn(rng, dtype, columns, 410)
         given: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [(D.linear, (weight, bias)), (D.matmul_nt, (turned,))]
         for multiply, others in given:
-            store = PackedWeights(1 << 20)
+            store = PackedWeights(1 << 22)
             monkeypatch.setattr(products, "packed_weights", store)
             first = multiply(x[:rows], *others)
             assert not store._packed
@@ -144,7 +144,7 @@ def test_panels_of_weights_are_kept_for_few_rows(columns: int, dtype: Any, monke
 
 
 def test_plans_use_kept_panels(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = PackedWeights(1 << 20)
+    store = PackedWeights(1 << 22)
     monkeypatch.setattr(products, "packed_weights", store)
     monkeypatch.setattr(products, "_FAR", 1)
     rng = np.random.default_rng(6)
