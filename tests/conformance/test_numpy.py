@@ -11,6 +11,7 @@ from burnpy.backend import NumPy
 from burnpy.testing.arguments import ALL_DTYPES
 from burnpy.testing.conformance import OTHERS, USUAL, suite_of
 from tests.conformance.suites import LARGE, restrict
+from tests.interrupting import LONG
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +46,7 @@ BRIEF = replace(USUAL, layouts={OTHERS: ()}, decorated={OTHERS: (("Autodiff", (T
 @pytest.mark.slowest
 @pytest.mark.parametrize("name", sorted(LARGE))
 def test_large_functions(name: str) -> None:
-    suite: Any = suite_of(NumPy, ("float32", "float64", "bfloat16"), BRIEF)
+    suite: Any = suite_of(NumPy, ("float32", "float64", "bfloat16") if LONG else ("float32",), BRIEF)
     suite.setup_class()
     suite().test_values(name=name)
     suite().test_derivatives(name=name)
