@@ -171,12 +171,13 @@ class TestPlans:
 
     def test_products_read_transposed_matrices_as_they_lie(self) -> None:
         x, w = Tensor[NumPy].normal((8, 6)), Tensor[NumPy].normal((5, 6))
-        for f, names in (
+        functions: list[tuple[Any, list[str]]] = [
             (lambda x, w: x @ w.T, ["matmul_nt"]),
             (lambda x, w: functional.linear(x, w.transpose(0, 1), w[:, 0]), ["matmul_nt"]),
             (lambda x, w: x.T @ (x @ w.mT), ["matmul_nt", "matmul_tn"]),
             (lambda x, w: (x.unsqueeze(0) @ w.T).sum(0) + w.T.sum(), ["matmul_nt"]),
-        ):
+        ]
+        for f, names in functions:
             run: Any = compiled(f)
             np.testing.assert_allclose(run(x, w).to_numpy(), f(x, w).to_numpy(), rtol=1e-5, atol=1e-5)
             parts = [getattr(part, "name", "") for part in run.explain(x, w).parts]
