@@ -287,7 +287,7 @@ MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
         r"x of shape \(4, 2\) and weight of shape \(3, 2\).*transposed",
     ),
     (lambda: F.linear(drawn(4, 3), drawn(3, 2), drawn(3)), ShapeError, r"bias of shape \(3,\), which must be \(2,\)"),
-    (lambda: F.linear(IntTensor[Train].zeros((2,)), drawn(2, 2)), KindError, r"a float Tensor as x.*x\.float\(\)"),  # type: ignore[arg-type]
+    (lambda: F.linear(IntTensor[Train].zeros((2,)), drawn(2, 2)), KindError, r"a float Tensor as x.*x\.float\(\)"),  # type: ignore[call-overload]
     (lambda: Linear(3, 2, **D)(drawn(4, 3, device=NumPy)), DeviceError, "linear"),
     (lambda: Conv2d(3, 4, 3, groups=2, **D), ArgumentError, "groups=2 for 3 → 4 channels"),
     (
