@@ -67,6 +67,8 @@ def test_results_have_the_same_bits_in_every_order(name: str) -> None:
 RACE = """
 extern "C" __global__ void planted_race(const float* x, float* out) {
   __shared__ float tile[64];
+  tile[threadIdx.x] = -1;  // not what an earlier launch left
+  __syncthreads();
   tile[threadIdx.x] = x[threadIdx.x];
   BARRIER
   out[threadIdx.x] = tile[(threadIdx.x + 1) % 64] + tile[(threadIdx.x + 63) % 64];
