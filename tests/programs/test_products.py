@@ -20,7 +20,7 @@ from burnpy_numpy.kernels.kernel import kernels_enabled
 from burnpy_numpy.matmul import kernel_product
 
 pytest.importorskip("llvmlite")
-from burnpy_numpy.kernels.convolution.channel_blocks import PackedWeights
+from burnpy_numpy.kernels.packed_weights import PackedWeights
 from burnpy_numpy.kernels.products import products
 
 D = NumPy()

@@ -34,7 +34,6 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     distances_of,
     from_blocks,
     load_vectors,
-    packed_weights,
     pair_of,
     parameters_of,
     planes_of,
@@ -42,6 +41,7 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     vector_width,
 )
 from burnpy_numpy.kernels.convolution.tiles import Tiles, Where, tiles
+from burnpy_numpy.kernels.packed_weights import packed_weights
 
 _PART = 4 << 20
 """The most bytes of the source and the result of a part of the batch."""

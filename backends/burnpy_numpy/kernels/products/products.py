@@ -16,9 +16,9 @@ import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.target import target
-from burnpy_numpy.kernels.convolution.channel_blocks import packed_weights
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
+from burnpy_numpy.kernels.packed_weights import packed_weights
 from burnpy_numpy.kernels.products.text import (
     CHUNK_BYTES,
     COLUMNS,
