@@ -436,16 +436,14 @@ class FinishedConvolution(NumPyLaunch):
         *where, groups = self._settings
         flat = [y if full else y.reshape(-1) for y, full in zip(others, self._full, strict=True)]
         epilogue = Epilogue(self._kernel.program, self._place, tuple(flat))
-        added, settings = bias[0] if bias else None, self._settings
-        counts = (
-            (self._shape[2], self._shape[3]) if any(n > p for n, p in zip(self._after, where[1], strict=True)) else None
-        )
+        added, beyond = bias[0] if bias else None, any(n > p for n, p in zip(self._after, where[1], strict=True))
+        counts = (self._shape[2], self._shape[3]) if beyond else None
         if convolve(self._device, x, weight, added, tuple(where), groups, out, epilogue, counts) is not None:
             return
-        if counts is not None:
+        if beyond:
             x = np.pad(x, [(0, 0), (0, 0), *zip(where[1], self._after, strict=True)])
-            settings = (where[0], (0, 0), where[2], groups)
-        result = getattr(self._device, self._name)(x, weight, *bias, *settings)
+            where[1] = (0, 0)
+        result = getattr(self._device, self._name)(x, weight, *bias, *where, groups)
         members, channels, *plane = self._shape
         given = [np.repeat(y[None], members, 0) if y.ndim == 1 else y for y in flat]
         given.insert(self._place, np.ascontiguousarray(result))
