@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -198,8 +199,7 @@ def _with_foreign_nodes(case: Case, quantity: str) -> Arrays:
 
 def _write_foreign(path: Path, shapes: Sequence[tuple[int, ...]]) -> None:
     """Write a file that returns its inputs: split into columns, the last one unread, and added to empty one-hots."""
-    import onnx as package
-
+    package = import_module("onnx")
     helper, held = package.helper, package.numpy_helper.from_array
     nodes, constants, ends = [], [held(np.array([-1]), "last"), held(np.array([0.0, 1.0]), "off and on")], []
     for k, shape in enumerate(shapes):
