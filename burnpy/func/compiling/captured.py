@@ -16,6 +16,7 @@ import builtins
 import logging
 import operator
 import sys
+import weakref
 from abc import ABCMeta, get_cache_token
 from collections import deque
 from collections.abc import Iterable
@@ -45,9 +46,13 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.errors import a
 from burnpy.func.compiling.places import (
     IMMUTABLE,
+    MAKING,
     MISSING,
+    NAMING,
+    WITH_DEFAULTS,
     Captured,
     Place,
+    absolute_name,
     bytes_of,
     content_of,
     functions_of,
@@ -74,14 +79,6 @@ from burnpy.tensor.tensor_base import TensorBase
 
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _CONTAINERS = (dict, MappingProxyType, list, tuple, set, frozenset, deque, *_VIEWS)
-_MAKING = frozenset(("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__", "__del__"))
-"""Methods that Python calls where an object or class is made or freed."""
-_WITH_DEFAULTS = frozenset((
-    *("__bool__", "__call__", "__contains__", "__eq__", "__format__", "__ge__", "__getattr__", "__getattribute__"),
-    *("__gt__", "__hash__", "__iter__", "__le__", "__len__", "__lt__", "__ne__", "__repr__", "__setattr__", "__str__"),
-))  # fmt: skip
-"""Methods that Python calls where a class has them, and does without otherwise."""
-_NAMING = frozenset(("__doc__", "__module__", "__name__", "__qualname__"))
 _MOST_BYTES = 4096
 """The most bytes of an array that is compared at each call."""
 
@@ -140,10 +137,10 @@ class _Search:
         self.places.append(Place(label, text, objects, value))
         self.value(value, label)
 
-    def members(self, label: str, container: Any) -> None:
+    def members(self, label: str, container: Any, text: str = "{0}", *objects: Any) -> None:
         """Note the members of a container, and search them."""
         members = members_of(container)
-        self.places.append(Place(label, "{0}", (container,), members, True))
+        self.places.append(Place(label, text, objects or (container,), members, True))
         for k, member in enumerate(members):
             self.value(member, f"{label}[{k}]")
 
@@ -194,10 +191,8 @@ class _Search:
         elif isinstance(x, (staticmethod, classmethod, property, cached_property)):
             for method in functions_of(x):
                 self.value(method, label)
-        elif isinstance(x, MethodWrapperType):
-            self.value(x.__self__, label)
-        elif isinstance(x, MethodType):
-            self.value(x.__func__, label)
+        elif isinstance(x, (MethodType, MethodWrapperType)):
+            self.value(getattr(x, "__func__", None), label)
             self.value(x.__self__, label.rpartition(".")[0] or label)
         elif isinstance(x, partial):
             self.place(f"{label}.func", x.func, "{0}.func", x)
@@ -224,6 +219,7 @@ class _Search:
         elif isinstance(x, ModuleType):
             if is_users(x.__name__):
                 self.attributes(x, vars(x), label)
+                self.entry(f"{label}.__getattr__", vars(x), "__getattr__")
         elif hasattr(type(x), "named_modules"):
             self.network(x, label)
         elif "__wrapped__" in getattr(x, "__dict__", ()):  # by `functools.wraps` or `functools.cache`
@@ -239,9 +235,7 @@ class _Search:
             return
         if x.dtype.hasobject:
             self.places.append(Place(f"the shape of {label}", "{0}.shape", (x,), x.shape))
-            self.places.append(Place(label, "tuple({0}.flat)", (x,), tuple(x.flat), True))
-            for member in x.flat:
-                self.value(member, label)
+            self.members(label, tuple(x.flat), "tuple({0}.flat)", x)
             return
         if x.nbytes > _MOST_BYTES:
             refuse(
@@ -259,13 +253,10 @@ class _Search:
         if users:
             self.places.append(Place(f"the code of {label}()", "{0}.__code__", (f,), f.__code__))
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
-            self.place(
-                name,
-                content_of(cell),
-                "{0}.cell_contents" if content_of(cell) is not MISSING else "{1}({0})",
-                cell,
-                content_of,
-            )
+            content = content_of(cell)
+            if users or not isinstance(content, weakref.WeakKeyDictionary):  # a cache, as that of singledispatch
+                text = "{0}.cell_contents" if content is not MISSING else "{1}({0})"
+                self.place(name, content, text, cell, content_of)
         if f.__defaults__:
             self.place(f"the defaults of {label}()", f.__defaults__, "{0}.__defaults__", f)
         if f.__kwdefaults__:
@@ -278,7 +269,7 @@ class _Search:
 
     def named(self, x: Any, label: str) -> None:
         """Note the name of a function or class, if code reads it."""
-        for name in self.names & _NAMING:
+        for name in self.names & NAMING:
             self.place(f"{label}.{name}", getattr(x, name), f"{{0}}.{name}", x)
 
     def code(self, f: FunctionType) -> None:
@@ -296,18 +287,20 @@ class _Search:
         self.lacks("a name of a builtin", space, hidden)
         if "type" in names.variables:
             self.found.add("__class__")
-        for name in names.modules:
-            self.value(sys.modules.get(name), name)
-        cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
-        variables = {**space, **{name: content_of(cell) for name, cell in cells.items()}}
+        for name in {absolute_name(name, space) for name in names.modules}:
+            if is_users(name):
+                self.entry(name, sys.modules, name)
+        variables = {**space, **dict(zip(f.__code__.co_freevars, map(content_of, f.__closure__ or ()), strict=True))}
+        variables |= {f"import {name}": sys.modules.get(absolute_name(name, space)) for name in names.modules}
         for root, *path in names.paths:
-            self.path(variables.get(root, sys.modules.get(root)), root, path)
+            self.path(variables.get(root), root.removeprefix("import "), path)
         for root, *path in names.bare:
-            x = variables.get(root, sys.modules.get(root))
+            x = variables.get(root)
             for name in path:
                 x = getattr(x, name, None) if isinstance(x, ModuleType) else None
             if any(x is each for each in UNSEEDED):
-                refuse(f"{'.'.join((root, *path))}()", "which draws other random numbers each time", "pass a seed")
+                label = ".".join((root.removeprefix("import "), *path))
+                refuse(f"{label}()", "which draws other random numbers each time", "pass a seed")
 
     def path(self, x: Any, label: str, names: Iterable[str]) -> None:
         """Search what attributes of installed modules give, and of their classes."""
@@ -329,6 +322,10 @@ class _Search:
 
     def abstract(self, cls: type) -> None:
         """Note the classes that are registered with abstract ones, if code may test for a class that is one."""
+        if getattr(cls, "_is_runtime_protocol", False):  # `isinstance` looks for its members, by name
+            names = [*(n for n, x in vars(cls).items() if functions_of(x)), *vars(cls).get("__annotations__", ())]
+            self.found.update(getattr(cls, "__protocol_attrs__", names))  # since Python 3.12
+            self.missing = True
         if isinstance(cls, ABCMeta) and not self._tests_classes:
             self._tests_classes = True
             label = "the classes registered with abstract ones"
@@ -344,6 +341,8 @@ class _Search:
         self._classes[cls] = frozenset()
         if type(cls) is not type and is_users(type(cls).__module__):
             self.class_(type(cls))
+        if "__subclasses__" in self.names and is_users(cls.__module__):
+            self.members(f"the subclasses of {cls.__name__}", cls.__subclasses__(), "{0}.__subclasses__()", cls)
         known: set[str] = set()
         called = any(each is not object and not is_users(each.__module__) for each in cls.__mro__)  # by that one's code
         for each in cls.__mro__:
@@ -357,9 +356,9 @@ class _Search:
                 )
             made = "__class__" in self.names
             own = [name for name in space if called or name in self.names or name[:2] == "__"]
-            own = [name for name in own if made or name not in _MAKING or name in self.names]
+            own = [name for name in own if made or name not in MAKING or name in self.names]
             for name in own:
-                if name in self.names or (name not in _MAKING and functions_of(space[name])):
+                if name in self.names or (name not in MAKING and functions_of(space[name])):
                     self.places.append(Place(f"{each.__name__}.{name}", "{0}[{1}]", (space, name), space[name]))
                 for member in functions_of(space[name]) if name not in self.names else [space[name]]:
                     self.value(member, f"{each.__name__}.{name}")
@@ -377,7 +376,7 @@ class _Search:
         self._made.add(cls)
         for each in cls.__mro__:
             if is_users(each.__module__):
-                for name in _MAKING & vars(each).keys():
+                for name in MAKING & vars(each).keys():
                     self.place(f"{each.__name__}.{name}", vars(each)[name], "{0}[{1}]", vars(each), name)
 
     def lacking(self) -> None:
@@ -389,7 +388,7 @@ class _Search:
                 if is_users(each.__module__):
                     later = {name for above in cls.__mro__[k + 1 :] for name in self.names & vars(above).keys()}
                     hidden = self.names if self.missing else later | self._held.get(cls, set())
-                    hidden = hidden | _WITH_DEFAULTS | (_MAKING if cls in self._made else frozenset())
+                    hidden = hidden | WITH_DEFAULTS | (MAKING if cls in self._made else frozenset())
                     self.lacks(f"an attribute of {each.__name__}", vars(each), hidden)
 
     def attributes(self, x: Any, space: Any, label: str) -> None:

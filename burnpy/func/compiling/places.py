@@ -14,6 +14,7 @@ from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from importlib.util import resolve_name
 from operator import is_
 from pathlib import PurePath
 from re import Pattern
@@ -42,8 +43,8 @@ class Names(NamedTuple):
     variables: frozenset[str]  #: the variables of the module that it reads or assigns
     assigned: frozenset[str]  #: those that it assigns
     attributes: frozenset[str]  #: the attributes that it reads or assigns, and texts that may be names of some
-    modules: frozenset[str]  #: the modules that it imports
-    paths: frozenset[tuple[str, ...]]  #: a variable or module, and the attributes that follow it, as in ``os.environ``
+    modules: frozenset[str]  #: the modules that it imports, relative ones with their dots
+    paths: frozenset[tuple[str, ...]]  #: a variable or "import module", and the attributes that follow it
     bare: frozenset[tuple[str, ...]]  #: the paths that it calls without arguments
     anything: bool  #: whether it may read attributes of other names, as ``vars(x)`` does
     missing: bool  #: whether it may go on where an attribute is missing
@@ -58,10 +59,10 @@ def names_in(code: CodeType) -> Names:
     """
     found: dict[str, set[Any]] = {name: set() for name in Names._fields[:6]}
     names = set(code.co_names)
-    local: dict[Any, str] = {}  # the modules that local variables are
+    local: dict[Any, tuple[Any, ...]] = {}  # the paths of what is imported into local variables
     path: tuple[Any, ...] = ()
-    module = ""
-    anything = False
+    source: tuple[Any, ...] = ()  # the path of what an import takes names of
+    listed = anything = False
     steps = [step for step in dis.get_instructions(code) if step.opname not in ("EXTENDED_ARG", "CACHE", "PUSH_NULL")]
     for k, step in enumerate(steps):
         operation, name = step.opname, step.argval
@@ -73,17 +74,22 @@ def names_in(code: CodeType) -> Names:
             found["variables"].add(name)
             found["assigned"].add(name)
         elif operation == "IMPORT_NAME":
-            found["modules"].add(name)
-            module, path = name, (name,)
+            dots, parts = "." * steps[k - 2].argval, name.split(".")
+            modules = [dots + ".".join(parts[: n + 1]) for n in range(len(parts))]
+            found["modules"].update(modules)
+            listed = steps[k - 1].argval is not None  # else `import a.b` gives `a`, and `as c` takes `b` from it
+            path = source = (f"import {modules[-1 if listed else 0]}",)
         elif operation == "IMPORT_FROM":
-            found["paths"].add((module, name))
+            path = (*source, name)
+            source = source if listed else path
+            found["paths"].add(path)
         elif operation.startswith(("STORE_FAST", "STORE_DEREF")) and isinstance(name, str):
-            if path and path[0] in found["modules"]:
-                local[name] = ".".join(path)
+            if path and path[0].startswith("import "):
+                local[name] = path
             path = ()
         elif operation.startswith(("LOAD_FAST", "LOAD_DEREF")):
             last = name[-1] if isinstance(name, tuple) else name
-            path = (local.get(last, last),)
+            path = local.get(last, (last,))
         elif operation.startswith(("LOAD_ATTR", "LOAD_METHOD")):
             path = (*path, name) if path else ()
             if path:
@@ -127,6 +133,16 @@ def _is_constant(steps: list[dis.Instruction]) -> bool:
     return 0 < k < len(steps) and steps[k].opname == "LOAD_CONST" and isinstance(steps[k].argval, str)
 
 
+def absolute_name(module: str, space: Mapping[str, Any]) -> str:
+    """Return the name of a module that code imports, given the variables of the module that the code is in."""
+    if not module.startswith("."):
+        return module
+    try:
+        return resolve_name(module, space.get("__package__") or "")
+    except ImportError:  # the import fails, too
+        return module
+
+
 def is_read_by_others(cls: type) -> bool:
     """Return whether a class inherits Python code of an installed package, which may read any attribute."""
     plain = ("builtins", "abc", "collections.abc", "typing", "types", "argparse")
@@ -144,6 +160,14 @@ def functions_of(member: Any) -> list[Any]:
     return [member] if isinstance(member, FunctionType) or hasattr(member, "__wrapped__") else []
 
 
+MAKING = frozenset(("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__", "__del__"))
+"""Methods that Python calls where an object or class is made or freed."""
+WITH_DEFAULTS = frozenset((
+    *("__bool__", "__call__", "__contains__", "__eq__", "__format__", "__ge__", "__getattr__", "__getattribute__"),
+    *("__gt__", "__hash__", "__iter__", "__le__", "__len__", "__lt__", "__ne__", "__repr__", "__setattr__", "__str__"),
+))  # fmt: skip
+"""Methods that Python calls where a class has them, and does without otherwise."""
+NAMING = frozenset(("__doc__", "__module__", "__name__", "__qualname__"))
 IMMUTABLE = (
     *(int, float, complex, str, bytes, type(None), type(...), range, slice, enum.Enum, np.generic, np.dtype),
     *(date, time, timedelta, tzinfo, Decimal, Fraction, PurePath, Pattern, UUID),

@@ -44,14 +44,14 @@ _PATHS = frozenset((
     *("splitdrive", "splitext", "splitroot"),
 ))  # fmt: skip
 _PURE_IN: dict[str, frozenset[str]] = {
-    "_thread": frozenset(("RLock", "allocate_lock")), "importlib": frozenset(("import_module",)),
+    "_thread": frozenset(("RLock", "allocate_lock")),
     "nt": frozenset(("fspath",)), "ntpath": _PATHS, "os": frozenset(("fsdecode", "fsencode", "fspath")),
     "posix": frozenset(("fspath",)), "posixpath": _PATHS, "sys": frozenset(("exc_info", "getsizeof", "intern")),
     "threading": frozenset(("RLock",)), "uuid": frozenset(("uuid3", "uuid5")),
 }  # fmt: skip
 """Functions that depend on their arguments alone, in modules of the standard library where others do not."""
 _OUTSIDE: dict[str, frozenset[str]] = {
-    "_decimal": frozenset(("getcontext", "localcontext")), "builtins": frozenset(("breakpoint", "input")),
+    "_decimal": frozenset(("getcontext", "localcontext")), "builtins": frozenset(("__import__", "breakpoint", "input")),
     "decimal": frozenset(("getcontext", "localcontext")),
     "inspect": frozenset(("currentframe", "getouterframes", "stack", "trace")),
     "numpy": frozenset((

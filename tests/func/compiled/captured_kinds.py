@@ -221,6 +221,9 @@ KINDS: list[Kind] = [
         an __init__ that appears | new | k = 1 | x * Sub().k | Sub.__init__ = lambda self: setattr(self, "k", 3.0)
         a __new__ that appears | new | k = 1 | x * Sub().k | Sub.__new__ = lambda cls: Object(3.0)
         the value of an enum's member | new | class E(enum.Enum): a = 2.0 | x * E.a.value | E.a._value_ = 3.0
+        a runtime protocol | new | import typing⏎@typing.runtime_checkable⏎class A(typing.Protocol): twice_as: float⏎o = Object() | x * 2.0 if isinstance(o, A) else x | o.twice_as = 1.0
+        the subclasses | new | class A: pass | x * len(A.__subclasses__()) | class B(A): pass
+        a function for each type | new | @functools.singledispatch⏎def f(k, x): return x * 2.0 | f(1, x) | f.register(int, lambda k, x: x * 3.0)
         a class that is registered | new | import abc⏎class A(abc.ABC): pass⏎o = Object() | x * 2.0 if isinstance(o, A) else x | A.register(Object)
         another class | new | class A(Object): twice = 5.0⏎o = Object() | x * o.twice | o.__class__ = A
         other base classes | new | class A(Base): k = 4.0⏎class B(Base): pass⏎class C(B): pass⏎o = C() | x * o.k | C.__bases__ = (A,)
@@ -325,6 +328,20 @@ KINDS: list[Kind] = [
         a generator with a seed | same | k = 1 | x * np.random.default_rng(0).random() | pass
         a weak reference | refused | o = Object()⏎k = weakref.ref(o) | x * k().k | pass
         a weak dict | refused | o = Object()⏎k = weakref.WeakValueDictionary(a=o) | x * len(k) | pass
+        """),
+    *_rows("Modules that the function imports", """
+        a module | new | m = sys.modules["a_mod"] = types.ModuleType("a_mod")⏎m.k = 2.0⏎def f(x):⏎ import a_mod⏎ return x * a_mod.k | f(x) | m.k = 3.0
+        a name of a module | new | m = sys.modules["a_mod"] = types.ModuleType("a_mod")⏎m.k = 2.0⏎def f(x):⏎ from a_mod import k⏎ return x * k | f(x) | m.k = 3.0
+        another module | new | m = sys.modules["a_mod"] = types.SimpleNamespace(k=2.0)⏎def f(x):⏎ from a_mod import k⏎ return x * k | f(x) | sys.modules["a_mod"] = types.SimpleNamespace(k=3.0)
+        that appears later | new | sys.modules.pop("a_mod", None)⏎def f(x):⏎ try:⏎  import a_mod⏎ except ImportError: return x⏎ return x * 2.0 | f(x) | sys.modules["a_mod"] = types.ModuleType("a_mod")
+        a package of a module | new | p = sys.modules["a_pkg"] = types.ModuleType("a_pkg")⏎p.k, p.b = 2.0, types.ModuleType("a_pkg.b")⏎sys.modules["a_pkg.b"] = p.b⏎def f(x):⏎ import a_pkg.b⏎ return x * a_pkg.k | f(x) | p.k = 3.0
+        a module by another name | new | p = sys.modules["a_pkg"] = types.ModuleType("a_pkg")⏎p.b = sys.modules["a_pkg.b"] = types.ModuleType("a_pkg.b")⏎p.b.k = 2.0⏎def f(x):⏎ import a_pkg.b as m⏎ return x * m.k | f(x) | p.b.k = 3.0
+        a relative module | new | __package__, p = "a_pkg", types.ModuleType("a_pkg")⏎p.__path__, p.b = [], types.ModuleType("a_pkg.b")⏎sys.modules.update({"a_pkg": p, "a_pkg.b": p.b})⏎p.b.k = 2.0⏎def f(x):⏎ from .b import k⏎ return x * k | f(x) | p.b.k = 3.0
+        a module of a relative package | new | __package__, p = "a_pkg", types.ModuleType("a_pkg")⏎p.__path__, p.b = [], types.ModuleType("a_pkg.b")⏎sys.modules.update({"a_pkg": p, "a_pkg.b": p.b})⏎p.b.k = 2.0⏎def f(x):⏎ from . import b⏎ return x * b.k | f(x) | p.b.k = 3.0
+        __getattr__ of a module | new | m, k = types.ModuleType("a_mod"), [2.0]⏎m.__getattr__ = lambda name: k[0] | x * m.k | k[0] = 3.0
+        importlib.import_module | refused | import importlib | x * importlib.import_module("math").pi | pass
+        __import__ | refused | k = 1 | x * __import__("math").pi | pass
+        the time by an import inside | refused | def f(x):⏎ from datetime import datetime⏎ return x * datetime.now().day | f(x) | pass
         """),
     *_rows("Changes that the function makes", """
         a list that grows | refused | k = [] | (k.append(1), x)[1] | pass
