@@ -184,21 +184,8 @@ _PACKAGES = {
 _ROOMS = tuple(
     f"burnpy.{room}"
     for room in (
-        *(
-            "nn",
-            "nn.functional",
-            "nn.init",
-            "optim",
-            "func",
-            "fft",
-            "linalg",
-            "distributions",
-            "special",
-            "autodiff",
-            "backend",
-            "record",
-            "testing",
-        ),
+        *("nn", "nn.functional", "nn.init", "optim", "func", "fft", "linalg", "distributions", "special"),
+        *("autodiff", "backend", "record", "testing"),
     )
 )
 
@@ -218,6 +205,9 @@ def of_tensor(owner: str, name: str, caller: FrameType) -> MissingNameError:
         row = row_of(name)
         if row is not None and name == "view" and (sizes := _arguments(code, instruction, name)):
             row = row._replace(ours=f"x.reshape{sizes}")
+        room = _room_of(name.removesuffix("_"), of_tensors=True)
+        if room and not (row and row.why):
+            return f"{owner} has no {name}; write {room}.{name.removesuffix('_')}(...)"
         return f"{owner} has no {name}{advice(row) if row else _THEIRS}"
 
     return MissingNameError(message)
@@ -274,9 +264,9 @@ def _of_package(package: str, name: str) -> str:
     row = row or row_of(name)
     if row is not None:
         return advice(row)
-    for room in _ROOMS:
-        if room != package and name in _public(room):
-            return f"; use {room}.{name}"
+    room = _room_of(name)
+    if room:
+        return f"; use {room}.{name}"
     if any(name in each.split() for each in (pytorch_names, *(each for _, each in _PACKAGES.values()))):
         return _THEIRS
     suggestion = meant(name, _public(package))
@@ -284,6 +274,12 @@ def _of_package(package: str, name: str) -> str:
         suggestion = meant(name, [each for each in dir(_kinds()[0]) if not each.startswith("_")])
         return f"; did you mean x.{suggestion}?" if suggestion else ""
     return f"; did you mean {suggestion}?" if suggestion else ""
+
+
+def _room_of(name: str, *, of_tensors: bool = False) -> str | None:
+    """Return the package below `burnpy` that has a public name, for tensors or at all; None if there is none."""
+    rooms = [room for room in _ROOMS if not of_tensors or room != "burnpy.func"]  # of functions
+    return next((room for room in rooms if name in _public(room)), None)
 
 
 def _kinds() -> tuple[Any, ...]:

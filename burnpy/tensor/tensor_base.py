@@ -359,7 +359,7 @@ class Elsewhere(Missing):
 
 def explain_missing_methods() -> None:
     """Add the placeholders to the tensor classes: `Lacking` for the public methods of other kinds that a kind lacks,
-    and `Elsewhere` for the names that only PyTorch, NumPy or Burn has.
+    and `Elsewhere` for other names of PyTorch, NumPy and Burn.
     """
     methods: dict[KindName, set[str]] = {kind: _public_names(cls) for kind, cls in TensorBase.kinds.items()}
     for kind, cls in TensorBase.kinds.items():
@@ -367,8 +367,9 @@ def explain_missing_methods() -> None:
             for name in methods[owner] - methods[kind]:
                 setattr(cls, name, Lacking(name, owner))
     # Placeholders of the base class: the attributes of the kinds, which are subclasses, take precedence.
-    theirs = {*torch_names.TENSOR.split(), *torch_names.TORCH.split(), *other_names.NAMES}
-    for name in theirs - vars(TensorBase).keys():
+    functions = (torch_names.FUNCTIONAL, torch_names.LINALG, torch_names.FFT, torch_names.SPECIAL)
+    theirs = " ".join((torch_names.TENSOR, torch_names.TORCH, *functions)).split()
+    for name in {*theirs, *other_names.NAMES} - vars(TensorBase).keys():
         setattr(TensorBase, name, Elsewhere(name))
 
 

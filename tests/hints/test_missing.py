@@ -374,3 +374,13 @@ def test_expressions_of_the_table_compute_what_they_should() -> None:
             np.stack(value) if isinstance(value, tuple) else value,
             rtol=1e-6,
         )
+
+
+@every_row("name", [n for n in FUNCTIONAL if hasattr(burnpy.nn.functional, n) and not hasattr(Tensor, n)])
+def test_functions_of_layers_are_named_where_they_are(name: str) -> None:
+    error = refusal(Tensor[NumPy].ones((2, 2)), name)
+    assert isinstance(error, MissingNameError)
+    assert "not here" not in str(error)
+    written = re.search(r"burnpy(?:\.\w+)+", str(error))
+    assert written is not None, error
+    assert attrgetter(written[0].removeprefix("burnpy."))(burnpy)
