@@ -59,11 +59,11 @@ def solve(a: X, b: X, *, left: bool = True) -> X:
     matrices("solve", a, square=True)
     a, b = alike("solve", a, b)
     vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
+    if vector and not left:
+        raise ShapeError(f"solve() got left=False for vectors of shape {b.shape}; give matrices")
+    _fitting("solve", a, b, left, vector)
     if vector:
         b = b.unsqueeze(-1)  # type: ignore[assignment]  # of x's class
-        if not left:
-            raise ShapeError(f"solve() got left=False for vectors of shape {b.shape[:-1]}; give matrices")
-    _fitting("solve", a, b, left)
     a, b = expanded("solve", a, b)
     if not left:
         a, b = a.mT, b.mT  # type: ignore[assignment]  # of x's class
@@ -342,11 +342,11 @@ def mirrored(operation: str, x: Any) -> Any:
     return lower + conjugate_transposed(x.tril(-1))
 
 
-def _fitting(operation: str, a: Any, b: Any, left: bool) -> None:
-    """Check that b has as many rows, or columns, as the square matrices a."""
+def _fitting(operation: str, a: Any, b: Any, left: bool, vector: bool = False) -> None:
+    """Check that b has as many rows, columns, or elements if it is a vector, as the square matrices a."""
     inexact(operation, b)
-    if b.ndim < 2 or b.shape[-2 if left else -1] != a.shape[-1]:
-        what = "rows" if left else "columns"
+    if b.ndim < 2 - vector or b.shape[-2 if left and not vector else -1] != a.shape[-1]:
+        what = "elements" if vector else "rows" if left else "columns"
         raise ShapeError(f"{operation}() got shapes {a.shape} and {b.shape}; the second must have {a.shape[-1]} {what}")
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, dataclass_transform
 
 import numpy as np
 
 from burnpy.backend.devices import innermost
-from burnpy.backend.errors import ArgumentError, KindError, RecordError, ShapeError, a
+from burnpy.backend.errors import ArgumentError, CallError, KindError, RecordError, ShapeError, a
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.operands import in_range
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
@@ -18,6 +19,20 @@ from burnpy.tensor.tensor_base import TensorBase, describe
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
+
+
+def _of_sums(made: Any) -> Any:
+    """Return the ``__init__`` of a metric with an error that names `Metric.of`, which users call."""
+
+    @wraps(made)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            made(self, *args, **kwargs)
+        except TypeError as error:
+            name, fields = type(self).__name__, ", ".join(self._names)
+            raise CallError(f"{name}() takes its sums ({fields}); {name}.of(...) computes them from a batch") from error
+
+    return init
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
@@ -60,6 +75,7 @@ class Metric(ABC):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         dataclass(frozen=True, eq=False, repr=False)(cls)
+        cls.__init__ = _of_sums(cls.__init__)  # type: ignore[method-assign]  # with another error
         cls._names = tuple(field.name for field in fields(cls))  # type: ignore[arg-type]  # a dataclass by now
         Metric._classes[f"{cls.__module__}.{cls.__qualname__}"] = cls
 

@@ -14,6 +14,7 @@ from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
 from burnpy.nn.layers.normalization import LayerNorm
 from burnpy.nn.module import Module, rebound
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import IntTensor
 from burnpy.typevars import B2, B, I
 
@@ -167,6 +168,7 @@ class Bert(Pretrained[B]):
         return self.pooler(hidden[:, 0]).tanh()
 
     @classmethod
+    @explained
     def from_pretrained(
         cls, folder: str | os.PathLike[str], *, device: B2 | type[B2], dtype: DTypeLike | None = None
     ) -> Bert[B2]:
@@ -223,6 +225,7 @@ class BertClassifier(Pretrained[B]):
         return self.classifier(self.dropout(self.bert.pooled(hidden)))
 
     @classmethod
+    @explained
     def from_pretrained(
         cls, folder: str | os.PathLike[str], *, device: B2 | type[B2], dtype: DTypeLike | None = None
     ) -> BertClassifier[B2]:

@@ -15,6 +15,7 @@ from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
 from burnpy.nn.layers.normalization import LayerNorm
 from burnpy.nn.module import Module, rebound
 from burnpy.record.torch_weights import Columns
+from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B2, B, I
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ class Gpt2(Decoder[B]):
         return self.config.n_positions
 
     @classmethod
+    @explained
     def from_pretrained(
         cls, folder: str | os.PathLike[str], *, device: B2 | type[B2], dtype: DTypeLike | None = None
     ) -> Gpt2[B2]:

@@ -27,6 +27,7 @@ from burnpy.nn.layers.positional_encoding import (
 )
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Param
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B2, B, I
 
@@ -388,6 +389,7 @@ class Llama(Decoder[B]):
         return None if scaled else self.config.max_position_embeddings
 
     @classmethod
+    @explained
     def from_pretrained(
         cls, folder: str | os.PathLike[str], *, device: B2 | type[B2], dtype: DTypeLike | None = None
     ) -> Llama[B2]:

@@ -363,6 +363,7 @@ class Tokenizer:
         self.engine = engine
 
     @classmethod
+    @explained
     def from_pretrained(cls, folder: str | os.PathLike[str], model: Decoder[Any] | None = None) -> Self:
         """Read the ``tokenizer.json`` of a folder.
 

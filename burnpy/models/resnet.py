@@ -19,6 +19,7 @@ from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.max_pooling import MaxPool2d
 from burnpy.nn.module import Module, rebound
 from burnpy.record.torch_weights import torch_names
+from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B2, B, I
 
 if TYPE_CHECKING:
@@ -173,6 +174,7 @@ class ResNet(Pretrained[B]):
         return self.fc(self.features(images)[-1].mean(dim=(2, 3)))
 
     @classmethod
+    @explained
     def from_pretrained(
         cls, folder: str | os.PathLike[str], *, device: B2 | type[B2], dtype: DTypeLike | None = None
     ) -> ResNet[B2]:

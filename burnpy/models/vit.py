@@ -15,6 +15,7 @@ from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
 from burnpy.nn.layers.normalization import LayerNorm
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Param
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
 from burnpy.typevars import B2, B, I
 
@@ -155,6 +156,7 @@ class Vit(Pretrained[B]):
         return self.classifier(self.features(images)[:, 0])
 
     @classmethod
+    @explained
     def from_pretrained(
         cls, folder: str | os.PathLike[str], *, device: B2 | type[B2], dtype: DTypeLike | None = None
     ) -> Vit[B2]:

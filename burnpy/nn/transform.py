@@ -29,7 +29,7 @@ from burnpy.nn.module_tree import (
 )
 from burnpy.nn.param import Param, Variable, in_dtype, level_above, new_id
 from burnpy.tensor.levels import constant, open_levels, transfer
-from burnpy.tensor.tensor_base import TensorBase, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -120,6 +120,9 @@ class _NoSuchPathError(Exception):
 def _with(tree: Any, names: list[str], value: Any) -> Any:
     """Return a copy of a subtree with ``value`` at the path of ``names``."""
     if not names:
+        if isinstance(tree, Variable) and not isinstance(value, (Variable, TreeNode, TensorBase, type(None))):
+            kind = type(tree).__name__
+            raise ModuleError(f"replace() got {describe(value)} for {a(kind)}; expected {a(kind)}, a module or None")
         return value
     name, rest = names[0], names[1:]
     if isinstance(tree, TreeNode):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, final
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, final
 
 from burnpy.autodiff.graph import Leaf, conjugated, untracked
 from burnpy.backend.devices import Subscriptable
@@ -14,6 +14,7 @@ from burnpy.backend.errors import (
     ImmutableError,
     KindError,
     MissingGradientError,
+    MissingNameError,
     NotTrackedError,
     a,
 )
@@ -76,7 +77,15 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
 
     __delattr__: Any = __setattr__
 
-    if not TYPE_CHECKING:  # hidden from type checkers, so that they report both as errors
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they report them as errors
+
+        def __getattr__(self, name):
+            if name.startswith("_"):  # `copy` and NumPy look for such names
+                raise AttributeError(f"'Gradients' object has no attribute {name!r}", name=name, obj=self)
+            raise MissingNameError(
+                f"Gradients have no {name}; the gradient of a leaf x is x.grad(grads), and of a parameter "
+                "model.weight.value.grad(grads)"
+            )
 
         def __setitem__(self, leaf, value):
             raise ImmutableError("Gradients are immutable: grads[x] cannot be set; grads.map(f) makes new ones")
@@ -86,6 +95,12 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
                 "Gradients are immutable: del grads[x] cannot be; grads.without([x]) makes new ones without it, and "
                 "x.grad_remove(grads) gives the gradient besides"
             )
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
 
     def __reduce__(self) -> NoReturn:
         raise KindError(

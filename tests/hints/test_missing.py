@@ -191,6 +191,7 @@ def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
         (Tensor[NumPy], "clip", "Tensor has no clip; write x.clamp(low, high)"),
         (IntTensor[NumPy].ones((2,)), "clip", "IntTensor has no clip; write x.clamp(low, high)"),
         (Tensor[NumPy].ones((2,)), "vdot", "write v.dot(v)"),
+        (Tensor[Autodiff[NumPy]].ones(()).require_grad().backward(), "grad", "is x.grad(grads)"),
         (Tensor[NumPy].ones((2,)), "relu_", "write x = x.relu() (nothing is changed in place)"),
         (Tensor[NumPy].ones((2,)), "svd", "Tensor has no svd; write burnpy.linalg.svd(x)"),
     ],

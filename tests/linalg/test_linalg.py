@@ -288,6 +288,7 @@ def test_mistakes() -> None:
         (lambda: linalg.qr(x, mode="full"), ArgumentError, "reduced"),  # type: ignore[arg-type]
         (lambda: linalg.eigh(x @ x.mT, UPLO="x"), ArgumentError, "UPLO='x'"),  # type: ignore[call-overload]
         (lambda: linalg.solve(x @ x.mT, x.mT), ShapeError, "the second must have 2 rows"),
+        (lambda: linalg.solve(x @ x.mT, x[0]), ShapeError, r"\(3,\); the second must have 2 elements"),
         (lambda: linalg.solve_triangular(x @ x.mT, x.mT @ x, upper=True), ShapeError, "2 rows"),
         (lambda: linalg.lstsq(x, x.mT), ShapeError, "equal rows"),
         (lambda: linalg.lstsq(x, x, driver="x"), ArgumentError, "driver='x'"),

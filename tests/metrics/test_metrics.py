@@ -12,7 +12,7 @@ import pytest
 
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
-from burnpy.errors import ArgumentError, IndexRangeError, KindError, ShapeError
+from burnpy.errors import ArgumentError, CallError, IndexRangeError, KindError, ShapeError
 from burnpy.metrics import (
     AUROC,
     F1,
@@ -102,6 +102,8 @@ def test_only_equal_metrics_are_added() -> None:
 
 def test_wrong_arguments_are_explained() -> None:
     logits, y = floats([1.0, 2.0], [3.0, 4.0]), ints(0, 1)
+    with pytest.raises(CallError, match=r"Accuracy\.of\(\.\.\.\) computes them"):
+        Accuracy()  # type: ignore[call-arg]  # an error for the checkers as well
     with pytest.raises(
         ShapeError, match=r"Accuracy.of\(\) got predictions with shape \(2, 2\) and targets with shape \(3,\)"
     ):

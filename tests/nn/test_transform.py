@@ -235,6 +235,7 @@ def test_replace_at_paths(model: Any) -> None:
         ({"layers.0.weigth": None}, ArgumentError, r"close to it is layers\.0\.weight"),
         ({"fresh": 1}, ArgumentError, "which Model does not have"),
         ({"tied": plain(2)}, ModuleError, "bare Tensor"),
+        ({"layers.0.weight": 3}, ModuleError, "got 3 for a Param; expected a Param, a module or None"),
         ({"named.a": Linear(1, 1, device=NumPy)}, DeviceError, r"named\.a\.weight on NumPy"),
     ],
 )
