@@ -18,6 +18,7 @@ from burnpy.tensor.joining import cat, stack, where
 from burnpy.tensor.tensor import Tensor
 from burnpy.testing.cases.linalg import positive, regular
 from burnpy.testing.cases.samples import x
+from burnpy.testing.rounding import rounded
 
 
 @dataclass(frozen=True)
@@ -219,16 +220,28 @@ def _polar(spectrum: tuple[float, ...]) -> Callable[[Any], Any]:
 
 _block = partial(_add, "spectrum")
 for _spectrum in _SPECTRA:
-    _block(f"square root of a matrix near {_spectrum}", _spectral(lambda w: w.sqrt(), _spectrum), _SMALL)
-    _block(f"inverse root of a matrix near {_spectrum}", _spectral(lambda w: w.rsqrt(), _spectrum), _SMALL)
-    _block(f"polar factor of a matrix near {_spectrum}", _polar(_spectrum), _SMALL)
-_block("eigvalsh", lambda a: linalg.eigvalsh(_symmetric(a, (3.0, 1.0, 2.0))), _SMALL)
+    _block(f"square root of a matrix near {_spectrum}", _spectral(lambda w: w.sqrt(), _spectrum), _SMALL, loose=8.0)
+    _block(f"inverse root of a matrix near {_spectrum}", _spectral(lambda w: w.rsqrt(), _spectrum), _SMALL, loose=8.0)
+    _block(f"polar factor of a matrix near {_spectrum}", _polar(_spectrum), _SMALL, loose=8.0)
+_block("eigvalsh", lambda a: linalg.eigvalsh(_symmetric(a, (3.0, 1.0, 2.0))), _SMALL, loose=8.0)
 _block("nuclear norm", lambda a: linalg.svdvals(a).sum(), x(3, 4))
 _block = partial(_add, "equations")
 _block("lstsq", lambda a, b: linalg.lstsq(a, b).solution, (x(4, 2), x(4, 2)))
 _block("whitening", lambda a, y: linalg.solve_triangular(linalg.cholesky(a), y, upper=False), (_SPD, x(3, 2)))
 _block("inverse", linalg.inv, _REGULAR)
 _block("slogdet", lambda a: linalg.slogdet(a)[1], _REGULAR)
+
+
+def _share(p: Any) -> Any:
+    """Return probabilities with rounding errors, which near 1 are large for the other outcome; none exceeds 1."""
+    share = rounded(p.sigmoid())
+    return where(share > 1.0, 2.0 - share, share)
+
+
+def _shares(p: Any) -> Any:
+    """Return probabilities with rounding errors."""
+    return rounded(p.softmax(-1))
+
 
 _UNIT, _POSITIVE = x(3, low=0.1, high=0.9), x(3, low=0.3, high=3.0)
 _FAMILIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Any]] = {
@@ -248,12 +261,12 @@ _FAMILIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Any]] = {
     "Uniform": (distributions.Uniform, (x(3, low=-2.0, high=-1.0), x(3, low=1.0, high=2.0)), x(3, low=-0.9, high=0.9)),
     "Bernoulli": (lambda p: distributions.Bernoulli(logits=p), (x(3),), None),
     "Categorical": (lambda p: distributions.Categorical(logits=p), (x(2, 3),), None),
-    "Categorical of probabilities": (lambda p: distributions.Categorical(p.softmax(-1)), (x(2, 3),), None),
-    "Bernoulli of probabilities": (lambda p: distributions.Bernoulli(p.sigmoid()), (x(3),), None),
-    "Multinomial": (lambda p: distributions.Multinomial(3, p.softmax(-1)), (x(2, 3),), None),
-    "Binomial": (lambda p: distributions.Binomial(3, p.sigmoid()), (x(3),), None),
-    "NegativeBinomial": (lambda p: distributions.NegativeBinomial(3.0, p.sigmoid()), (x(3),), None),
-    "OneHotCategorical": (lambda p: distributions.OneHotCategorical(p.softmax(-1)), (x(2, 3),), None),
+    "Categorical of probabilities": (lambda p: distributions.Categorical(_shares(p)), (x(2, 3),), None),
+    "Bernoulli of probabilities": (lambda p: distributions.Bernoulli(_share(p)), (x(3),), None),
+    "Multinomial": (lambda p: distributions.Multinomial(3, _shares(p)), (x(2, 3),), None),
+    "Binomial": (lambda p: distributions.Binomial(3, _share(p)), (x(3),), None),
+    "NegativeBinomial": (lambda p: distributions.NegativeBinomial(3.0, _share(p)), (x(3),), None),
+    "OneHotCategorical": (lambda p: distributions.OneHotCategorical(_shares(p)), (x(2, 3),), None),
     "Geometric": (distributions.Geometric, (_UNIT,), None),
     "Poisson": (distributions.Poisson, (_POSITIVE,), None),
 }
@@ -282,11 +295,11 @@ def _drawn_log_prob(made: Callable[..., Any]) -> Callable[..., Any]:
 
 def _mixed(p: Any, loc: Any, value: Any) -> Any:
     parts = distributions.Normal(loc, 1.0)
-    return distributions.Mixture(distributions.Categorical(p.softmax(-1)), parts).log_prob(value)
+    return distributions.Mixture(distributions.Categorical(_shares(p)), parts).log_prob(value)
 
 
 _block = partial(_add, "log_prob")
-_block("Categorical at a class", lambda p: distributions.Categorical(p.softmax(-1)).log_prob(p.argmax(-1)), x(2, 3))
+_block("Categorical at a class", lambda p: distributions.Categorical(_shares(p)).log_prob(p.argmax(-1)), x(2, 3))
 _block("mixture log_prob", _mixed, (x(2, 3), x(2, 3), x(2)))
 for _name, (_made, _parameters, _at) in _FAMILIES.items():
     if _name != "Poisson":

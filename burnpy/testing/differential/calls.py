@@ -1,19 +1,17 @@
-"""Calls in samples: operations of the schema as functions of tensors, their arguments, and their rounding errors."""
+"""Calls in samples: operations of the schema as functions of tensors, and their arguments."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from burnpy.backend.backend import operations
-from burnpy.backend.dtypes import dtype_of, float64, kind_of
+from burnpy.backend.dtypes import float64, kind_of
 from burnpy.tensor.complex_functions import complex as complex_of
 from burnpy.tensor.complex_functions import view_as_real
 from burnpy.tensor.levels import common_device, raised
@@ -21,6 +19,7 @@ from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.testing.cases.blocks import BLOCKS, Block
 from burnpy.testing.cases.samples import ByDType, ByKind, CaseDType
+from burnpy.testing.rounding import beneath, narrowed, rounded, saturated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,8 +93,9 @@ def block(name: str, *args: Any) -> Any:
 
 
 def of_block(given: Block, *args: Any) -> list[Any]:
-    """Call a building block; with rounding errors, its arguments and results have some."""
-    return [rounded(x) for x in flat(given.function(*map(rounded, args)))]
+    """Call a building block; with rounding errors, its arguments and results have some, of its tolerance."""
+    times = given.loose / 4 if given.loose > 4 else 0.0
+    return [rounded(x, times) for x in flat(given.function(*map(rounded, args)))]
 
 
 @cache
@@ -113,28 +113,21 @@ def constant(values: Any, like: Tensor[Any]) -> Any:
     """
     array = np.asarray(values)
     if kind_of(array.dtype) == "float":
-        array = _narrowed(array).astype(like.dtype)
-    return CLASSES[kind_of(array.dtype)].from_data(array, device=_beneath(like.device))
-
-
-def _beneath(device: Any) -> Any:
-    """Return the device beneath all levels of `burnpy.func`."""
-    while device.level:
-        device = device.inner
-    return device
+        array = narrowed(array).astype(like.dtype)
+    return CLASSES[kind_of(array.dtype)].from_data(array, device=beneath(like.device))
 
 
 def within(x: Tensor[Any], low: float, high: float) -> Tensor[Any]:
     """Map all numbers smoothly to those between two bounds."""
     middle, half = (low + high) / 2, (high - low) / 2 * 0.98
     scaled = x * (1 / max(half, 1.0))
-    inside: Tensor[Any] = rounded(_saturated(scaled, scaled.tanh()) * half + middle)
+    inside: Tensor[Any] = rounded(saturated(scaled, scaled.tanh()) * half + middle)
     return inside
 
 
 def near(values: Any, x: Tensor[Any]) -> Tensor[Any]:
     """Return constants, each changed by less than 0.3 by an element of x."""
-    changed: Tensor[Any] = rounded(constant(values, x) + _saturated(x, x.tanh()) * 0.3)
+    changed: Tensor[Any] = rounded(constant(values, x) + saturated(x, x.tanh()) * 0.3)
     return changed
 
 
@@ -152,7 +145,7 @@ def fitted(x: Any, *shape: int) -> Any:
         return rounded(x.reshape(shape))
     if len(x.shape) <= len(shape) and all(a in (1, b) for a, b in zip(x.shape[::-1], shape[::-1], strict=False)):
         return rounded(x.expand(shape))
-    picked = IntTensor.from_data(np.arange(count) % max(size, 1), device=_beneath(x.device))
+    picked = IntTensor.from_data(np.arange(count) % max(size, 1), device=beneath(x.device))
     return rounded(x.reshape((size,)).index_select(0, picked).reshape(shape))
 
 
@@ -178,85 +171,6 @@ def _resolved(a: Any, dtype: DType) -> Any:
     if isinstance(a, (ByKind, ByDType)):
         return a.of(dtype)
     return dtype if isinstance(a, CaseDType) else a
-
-
-@dataclass
-class Rounding:
-    """Random changes of all intermediate values by the relative error of a dtype, as rounding changes them."""
-
-    dtype: str  #: the dtype to whose numbers constants are rounded
-    relative: float  #: the relative change; 0 to change nothing
-    seed: int = 0  #: 0 rounds values, others change them at random
-    moved: float = 0.0  #: the relative change of constants
-    generator: np.random.Generator = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.restart()
-
-    def restart(self) -> None:
-        """Change a function's values as in its last call."""
-        self.generator = np.random.default_rng(self.seed)
-
-    def of(self, x: Tensor[Any]) -> Tensor[Any]:
-        """Return a value with an error, and derivatives with another one; or the nearest number of the dtype."""
-        if not self.seed:
-            nearest = x.detach().to_dtype(self.dtype).to_dtype("float64")
-            return x + (nearest - x.detach()).where(nearest.isfinite(), 0.0)
-        signs = self.relative * self.generator.choice([-1.0, 1.0], (2, *x.shape))
-        both, own = [Tensor.from_data(np.asarray(e, float64), device=_beneath(x.device)) for e in signs]
-        return x * (1.0 + both) + x.detach() * own
-
-
-_ROUNDING: ContextVar[Rounding | None] = ContextVar("burnpy_differential_rounding", default=None)
-
-
-@contextmanager
-def rounding(errors: Rounding) -> Generator[None, None, None]:
-    """Return a context manager in which `call` and the other functions have rounding errors."""
-    token = _ROUNDING.set(errors)
-    try:
-        yield
-    finally:
-        _ROUNDING.reset(token)
-
-
-def restarted(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose every call has the same rounding errors, those of its arguments included."""
-
-    def restarting(*xs: Any) -> Any:
-        errors = _ROUNDING.get()
-        if errors is None:
-            return f(*xs)
-        errors.restart()
-        return f(*[rounded(x) for x in xs])
-
-    return restarting
-
-
-def _saturated(x: Tensor[Any], y: Tensor[Any]) -> Tensor[Any]:
-    """Return y, a saturated function of x, with an error in its slope that is relative to the largest slope, 1."""
-    errors = _ROUNDING.get()
-    if errors is None or not errors.relative or not math.prod(x.shape):
-        return y
-    signs = Tensor.from_data(errors.generator.choice([-1.0, 1.0], x.shape), dtype="float64", device=_beneath(x.device))
-    return y + (x - x.detach()) * (signs * errors.relative)
-
-
-def rounded(x: Any) -> Any:
-    """Return a value with the rounding error of this context; ints and bools unchanged."""
-    errors = _ROUNDING.get()
-    if errors is None or not errors.relative or not isinstance(x, Tensor) or not math.prod(x.shape):
-        return x
-    return errors.of(x)
-
-
-def _narrowed(array: NDArray[Any]) -> NDArray[Any]:
-    errors = _ROUNDING.get()
-    if errors is None:
-        return array
-    if errors.moved:
-        return array * (1.0 + errors.moved * errors.generator.choice([-1.0, 1.0], array.shape))
-    return array.astype(dtype_of(errors.dtype)).astype(float64)
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,10 @@ COSTLY = 400
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 2.0, 1e-3, -30.0, 30.0, -200.0, 1e5, math.inf, -math.inf, math.nan)
 WIDE = (0.0, -0.0, 1e-30, -1e-30, 1e-8, 1.0, 1.0, 8.0, -8.0, 19.5, 30.0, -30.0, 200.0, -200.0, 1e3, 1e3, -1e3, -1e3)
 """Numbers at which functions saturate, underflow and overflow, and ties."""
-MODES = {"smooth": 0.48, "ties": 0.1, "special": 0.08, "graded": 0.09, "offset": 0.08, "wide": 0.17}
-"""The kinds of numbers, with the share of the samples that have them."""
+MODES = {"smooth": 0.52, "ties": 0.11, "special": 0.09, "graded": 0.1, "wide": 0.18}
+"""The kinds of numbers, with the share of the samples that have them, of those without an offset."""
+OFFSET = 6
+"""One sample in so many has numbers with a large offset, and an operation along dims first, each in turn."""
 
 
 class Maker:
@@ -65,6 +67,7 @@ class Maker:
             for kind in sorted({b.kind for b in self.blocks.values()})
         }
         self.kinds = [names for names in of_kind.values() if names]
+        self.turns = [str(n) for n in np.random.default_rng(seed).permutation(self.along)]
         own = [block.name for block in blocks]
         self.groups = [
             (g, w)
@@ -80,7 +83,9 @@ class Maker:
 
     def sample(self, number: int) -> Sample:
         """Return the sample of a number; it depends on the seed and the number alone."""
-        return _Making(self, np.random.default_rng([self.seed, number])).sample()
+        turn, rest = divmod(number, OFFSET)
+        first = self.turns[turn % len(self.turns)] if self.turns and not rest else None
+        return _Making(self, np.random.default_rng([self.seed, number]), first).sample()
 
 
 def _along(op: Operation) -> bool:
@@ -95,20 +100,26 @@ def _along(op: Operation) -> bool:
 
 
 class _Making:
-    """The state in which one sample is made."""
+    """The state in which one sample is made: of numbers with an offset, if an operation is to be the first step."""
 
-    def __init__(self, maker: Maker, rng: np.random.Generator) -> None:
-        self.maker, self.rng = maker, rng
-        self.mode = str(rng.choice(list(MODES), p=list(MODES.values())))
+    def __init__(self, maker: Maker, rng: np.random.Generator, first: str | None) -> None:
+        self.maker, self.rng, self.first = maker, rng, first
+        self.mode = "offset" if first else str(rng.choice(list(MODES), p=list(MODES.values())))
         self.infinite = self.mode == "special" or (self.mode == "wide" and rng.random() < 0.3)
         self.steps: list[Step] = []
         self.values: list[Any] = []
         self.narrow = self.rough = False
 
     def sample(self) -> Sample:
-        inputs = [self._array(shape) for shape in self._shapes()]
+        shapes = self._shapes()
+        while self.first and math.prod(shapes[0]) < 2:  # an offset shows in differences of elements
+            shapes = self._shapes()
+        inputs = [self._array(shape) for shape in shapes]
         self.values = [Tensor.from_data(x, device=reference_device()) for x in inputs]
-        wanted = int(self.rng.integers(2, 13)) if self.rng.random() < 0.7 else 2
+        wanted = int(self.rng.integers(2, 13)) if self.rng.random() < (0.3 if self.first else 0.7) else 2
+        if self.first:
+            self._take(self.first, self.maker.along)
+        firsts = [n for n in range(len(inputs), len(self.values)) if self.values[n].kind == "float"]
         for _ in range(6 * wanted):
             if len(self.steps) >= wanted:
                 break
@@ -122,7 +133,7 @@ class _Making:
         ends = [n for n in range(len(inputs), len(self.values)) if n not in read]
         floats = [n for n in ends if self.values[n].kind == "float"]
         chosen = floats[-3:] + [n for n in ends if n not in floats][-1:]
-        chosen = chosen or [len(self.values) - 1]
+        chosen = [n for n in firsts if n not in chosen][:1] + chosen or [len(self.values) - 1]
         if not any(self.values[n].kind == "float" for n in chosen):
             chosen.insert(0, max(n for n, v in enumerate(self.values) if v.kind == "float"))
         return Sample(tuple(inputs), tuple(self.steps), tuple(chosen), self.narrow, self.rough)._pruned(tuple(chosen))
@@ -155,7 +166,7 @@ class _Making:
         if self.mode == "graded":
             return np.asarray(uniform * 10.0 ** rng.integers(-4, 5, shape))
         if self.mode == "offset":
-            return np.asarray(uniform + 10.0 ** rng.integers(1, 8))
+            return np.asarray(uniform + 10.0 ** rng.integers(2, 9))
         return np.asarray(uniform)
 
     def _take(self, name: str, group: Sequence[str]) -> None:
@@ -263,7 +274,8 @@ class _Making:
             if declared.kind:
                 args.append(ref)
             elif declared.role == "Dim":
-                args.append(int(self.rng.integers(ndim)))
+                long = [d for d, n in enumerate(self.values[ref.number].shape) if n > 1]
+                args.append(int(self.rng.choice(long if long and self.first else range(ndim))))
             elif declared.role == "Dims":
                 count = int(self.rng.integers(1, ndim + 1))
                 args.append(tuple(sorted(int(d) for d in self.rng.choice(ndim, count, replace=False))))

@@ -14,7 +14,8 @@ from burnpy.backend.primitives import INEXACT
 from burnpy.func import grad, hvp, jvp
 from burnpy.tensor.generator import manual_seed
 from burnpy.tensor.tensor import Tensor
-from burnpy.testing.differential.calls import constant, flat, restarted
+from burnpy.testing.differential.calls import constant, flat
+from burnpy.testing.rounding import restarted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
