@@ -297,7 +297,7 @@ def in_range(device: Any, index: Int, size: int, negative: bool, operation: str,
     """
     d = device.discrete
     low, high = (-size if negative else 0), size - 1
-    if d.eager_checks or not size:
+    if d.eager_checks or (not size and 0 not in index.shape):
         values = d.to_numpy(index)
         if values.dtype is int64 and below(values, size):
             return index

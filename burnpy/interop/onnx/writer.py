@@ -20,7 +20,17 @@ from burnpy.interop.onnx.graph import names_read, rename
 from burnpy.interop.onnx.operators.control_flow import blocks_written
 from burnpy.interop.onnx.operators.signals import write_complex, write_imag, write_real
 from burnpy.interop.onnx.operators.table import Conditional, Operand, common_dtype
-from burnpy.interop.onnx.tracing import DifferError, Size, Trace, Varying, expression_of, merged, merged_size, power_of
+from burnpy.interop.onnx.tracing import (
+    DifferError,
+    Size,
+    Trace,
+    Varying,
+    expression_of,
+    fixed_results,
+    merged,
+    merged_size,
+    power_of,
+)
 
 
 class MissingResultError(Exception):
@@ -322,7 +332,9 @@ class Writer:
                     f"it calls {row[0].name}() otherwise for some sizes of its inputs than for others"
                 ) from None
             results: Sequence[Any]
-            if row[0].name == "nested":
+            if (fixed := fixed_results(row, self._shapes, [trace.device for trace in self._traces])) is not None:
+                results = [self._same_array(arrays) for arrays in fixed]
+            elif row[0].name == "nested":
                 results = blocks_written(self, [node.args[0] for node in row], args[1])
             else:
                 results = self._written(known.get(row[0].name), row[0].name, args)

@@ -425,6 +425,8 @@ def write_attention(
 ) -> Any:
     """Write an Attention, which does not give the logsumexp; rows without a key are 0."""
     lead = q.shape[:-2]
+    if k.shape[-2] == 0:  # runtimes refuse it
+        return g.node("Expand", g.constant(0.0, q.dtype), g.sizes((*lead, q.shape[-2], v.shape[-1]))), None
     causal = offset == 0
     if offset is not None and not causal:
         ones = g.node("Expand", g.constant(True, bool_), g.sizes((q.shape[-2], k.shape[-2])))
