@@ -358,6 +358,27 @@ def test_masks_that_broadcast(shape: tuple[int, ...], tmp_path: Path) -> None:
     assert all(x.relative < 1e-5 for x in onnx.verify(tmp_path / "model.onnx", attend, inputs))
 
 
+def test_what_has_no_elements(tmp_path: Path) -> None:
+    """Runtimes refuse some of these operators, and return 0 as a mean of no elements."""
+    import onnxruntime
+
+    def of_nothing(x: Any, q: Any) -> Any:
+        attend, none = burnpy.nn.functional.scaled_dot_product_attention, q[:, :, :0]
+        normed = burnpy.nn.functional.layer_norm(x, (0,))
+        gathered = x.gather(1, x.argsort(1)).sum(1)
+        return x.sin().mean(1), x.topk(0), attend(none, q, q).sum(), attend(q, none, none), normed, gathered
+
+    inputs = (floats(2, 0), floats(2, 3, 5, 4))
+    onnx.export(of_nothing, inputs, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
+    given = {"x": inputs[0].to_numpy(), "q": inputs[1].to_numpy()}
+    found = session.run(None, {each.name: given[each.name] for each in session.get_inputs()})
+    nothing = np.zeros((2, 0))
+    expected = [np.full(2, np.nan), nothing, nothing, 0.0, np.zeros((2, 3, 5, 4)), nothing, np.zeros(2)]
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
 def test_what_a_function_captures(tmp_path: Path) -> None:
     """Modules, tensors and those of helpers are initializers, whose slices may vary with a length."""
     table, layer = floats(20, 4), Linear(4, 3, device=NumPy)

@@ -224,6 +224,11 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ShapeError,
         "which has no elements to choose from",
     ),
+    "adaptive_avg_pool3d of nothing": (
+        lambda: F.adaptive_avg_pool3d(ones(3, 4, 4, 0), 2),
+        ShapeError,
+        "which has no elements to average",
+    ),
     "adaptive_avg_pool2d, no height": (
         lambda: F.adaptive_avg_pool2d(ones(3, 0, 4), (None, 2)),
         ArgumentError,

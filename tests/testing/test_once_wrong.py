@@ -10,6 +10,7 @@ import pytest
 
 from burnpy import Tensor
 from burnpy.backend import NumPy
+from burnpy.backend.operations.resampling import Sampling
 from burnpy.func import grad
 from burnpy.nn import functional
 from burnpy.testing.cases import ROWS
@@ -30,6 +31,11 @@ def _ignored(grad: Any) -> Any:
     return call("masked_mean_backward", grad, mask)
 
 
+def _resampled(x: Any) -> Any:
+    """Return rows that are resampled, without any."""
+    return call("resample", x[:0], 1, 5, Sampling("linear", False, 0.5))
+
+
 AGREE: dict[str, tuple[Callable[..., Any], list[Any], str]] = {
     "a file of topk's values alone": (lambda x: call("topk", x, 0, 1, False)[0], [[3.0, 1.0]], "f of ONNX"),
     "a file of any() over no elements": (lambda x: (x > 0).any(dim=1), [np.zeros((2, 0))], "f of ONNX"),
@@ -38,6 +44,7 @@ AGREE: dict[str, tuple[Callable[..., Any], list[Any], str]] = {
     "equal bounds that raise": (lambda x, b: call("clamp_between", x, b, b), [[-1.0, 3.0], 2.0], "= differences"),
     "derivatives of erfcx in the tail": (lambda x: call("erfcx", x).square(), [[3.0, 12.0, 40.0]], "float32"),
     "complex numbers of 16-bit floats": (lambda x: call("fft", x, (0,), False, "ortho"), [[-1.0, 2.0]], "float16"),
+    "resampling of no elements": (_resampled, [np.zeros((2, 0))], "= differences"),
     "the mean of no elements": (_ignored, [2.0], "grad(f) = differences"),
 }
 

@@ -192,7 +192,7 @@ def _antialiased(source: int, size: int, how: Sampling) -> Taps:
     distance = np.abs(places - centre + 0.5) / stretch
     weights = np.maximum(1.0 - distance, 0.0) if how.mode == "linear" else _cubic(distance, _CUBIC_ANTIALIASED)
     weights = np.where(places <= last, weights, 0.0)
-    return Taps(np.minimum(places, last), weights / weights.sum(0))
+    return Taps(np.minimum(places, last), weights / weights.sum(0) if source else weights)
 
 
 def _cubic(distance: Any, a: float = _CUBIC) -> Any:
@@ -215,7 +215,7 @@ def transposed_taps(source: int, size: int, how: Sampling) -> Taps:
     order = np.argsort(places.reshape(-1), kind="stable")
     targets = places.reshape(-1)[order]
     results = np.tile(np.arange(size), len(places))[order]
-    kept = weights.reshape(-1)[order] != 0.0
+    kept = (weights.reshape(-1)[order] != 0.0) & (targets >= 0)  # none of no elements
     targets, results, values = targets[kept], results[kept], weights.reshape(-1)[order][kept]
     counts = np.bincount(targets, minlength=source)
     starts = np.cumsum(counts) - counts

@@ -44,7 +44,7 @@ def adaptive_avg_pool2d(x: Tensor[B], output_size: OutputSize) -> Tensor[B]:
         Shape (N, channels, *output_size), or without N for a single image.
 
     Raises:
-        ShapeError: x has another number of dimensions.
+        ShapeError: x has another number of dimensions, or images without elements.
         ArgumentError: a size is not positive.
 
     >>> x = Tensor[NumPy].arange(0.0, 16.0).reshape(1, 1, 4, 4)
@@ -184,6 +184,8 @@ def _adaptive_avg_pool(operation: str, x: Tensor[B], output_size: OutputSize) ->
     batch = as_batch(operation, x)
     device: Any = batch._device
     size, values = _output_size(operation, batch, output_size), batch._primitive
+    if 0 in batch.shape[2:]:
+        raise ShapeError(f"{operation}() got x of shape {x.shape}, which has no elements to average")
     if len(size) == 3:
         n, c, deep, high, wide = values.shape
         planes = device.adaptive_avg_pool2d(device.reshape(values, (n, c * deep, high, wide)), size[1:])

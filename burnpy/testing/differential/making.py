@@ -280,7 +280,8 @@ class _Making:
                 count = int(self.rng.integers(1, ndim + 1))
                 args.append(tuple(sorted(int(d) for d in self.rng.choice(ndim, count, replace=False))))
             elif declared.name == "k":  # of topk and kthvalue
-                args.append(int(self.rng.integers(1, max(self.values[ref.number].shape[args[1]], 1) + 1)))
+                most = self.values[ref.number].shape[args[1]]
+                args.append(int(self.rng.integers(min(most, int(op.name == "kthvalue")), most + 1)))
             else:
                 args.append(a)
         return tuple(args)
