@@ -257,7 +257,15 @@ def record_call(
     """
     tensors = [leaf for leaf in leaves if isinstance(leaf, TensorBase)]
     if not tensors:
-        raise KindError("a compiled function takes at least one tensor as an argument, which says where it computes")
+        held = [
+            leaf for leaf in leaves if any(isinstance(x, TensorBase) for x in getattr(leaf, "__dict__", {}).values())
+        ]
+        raise KindError(
+            "a compiled function takes at least one tensor as an argument, which says where it computes"
+            + "".join(
+                f"; func.register_tree({type(leaf).__name__}, ...) shows it the tensors of one" for leaf in held[:1]
+            )
+        )
     for leaf in tensors:
         devices.of(leaf._device)
     recorder = devices.recorder

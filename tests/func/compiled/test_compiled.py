@@ -13,6 +13,7 @@ import signal
 import threading
 import warnings
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -399,6 +400,8 @@ class TestRefused:
             compiled(lambda x: x)(np.ones(2))
         with pytest.raises(errors.KindError, match="at least one tensor"):
             compiled(lambda x: x)(1.0)
+        with pytest.raises(errors.KindError, match=r"func\.register_tree\(SimpleNamespace, "):
+            compiled(lambda x: x.a)(SimpleNamespace(a=Tensor[NumPy].ones((2,))))
         with pytest.raises(errors.KindError, match="takes a function"):
             compiled(tensor(1.0))  # type: ignore[call-overload]  # the mistake
         with pytest.raises(errors.ArgumentError, match="'y', which is no positional parameter"):
