@@ -248,7 +248,7 @@ class Optimizer(metaclass=Explaining):
         Raises:
             ArgumentError: the optimizer has no pure step.
             KindError: ``model`` is something else.
-            StateError: the record is of another optimizer, of one with other settings, or of another model.
+            StateError: the record is of another optimizer, of one with other slots, or of another model.
 
         >>> from burnpy.optim import Adam
         >>> state = Adam().init({"h": Tensor[NumPy].ones((2,))})
@@ -351,7 +351,7 @@ class Optimizer(metaclass=Explaining):
             The optimizer itself.
 
         Raises:
-            StateError: the record is of another optimizer, of one with other settings, or of another model, or a step
+            StateError: the record is of another optimizer, of one with other slots, or of another model, or a step
                 is in progress. Nothing is loaded.
         """
         states = checked_record(record, type(self).__name__, self.slots, (MASTER,) if self.master_weights else ())

@@ -28,6 +28,7 @@ from burnpy.backend.operations.linalg import (
     skew,
     symmetric_part,
     symmetric_sum,
+    without_last_pivot,
 )
 from burnpy.backend.primitives import Complex, Float, Inexact, Int, Shape
 from burnpy.backend.rules import SHIFTED, precise
@@ -73,6 +74,7 @@ def lu_factor_vjp(i: Any, grads: Any, needs: Any, out: Float, out2: Int) -> tupl
     lower, upper, below, beside = parts_of_lu(i, out)
     g, by_upper, by_below, by_beside = parts_of_lu(i, grads[0])
     by_lower = i.sub(g, i.eye(g.shape[-1], g.shape[-1], g.dtype))
+    upper = upper if below is not None else without_last_pivot(i, upper)
     parts = []
     if below is not None:  # g_L₂ U⁻ᵀ
         down = i.mT(i.solve_triangular(upper, i.mT(by_below), True, False))
@@ -97,6 +99,7 @@ def lu_factor_jvp(i: Any, tangents: Any, out: Float, out2: Int) -> tuple[Float]:
     t = permuted(i, tangents[0], out2)
     *sizes, rows, columns = t.shape
     k = min(rows, columns)
+    upper = upper if below is not None else without_last_pivot(i, upper)
     batch = tuple([slice(0, size, 1) for size in sizes])
     square = i.slice(t, (*batch, slice(0, k, 1), slice(0, k, 1)))
     left = i.solve_triangular(lower, square, False, True)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from burnpy.backend.dtypes import epsilon, float32
 from burnpy.backend.operations import OperationsBase, by_host
 from burnpy.backend.operations.adjoints import adjoint_jvp, adjoint_vjp, conjugated
@@ -42,6 +44,13 @@ def number(i: Any, x: Float) -> Float:
 def half_lower(i: Any, x: Float) -> Float:
     """Return the lower triangle, with half of the diagonal."""
     return i.mul(i.add(i.tril(x, 0), i.tril(x, -1)), 0.5)
+
+
+def without_last_pivot(i: Any, upper: Float) -> Float:
+    """Return an upper factor with a last pivot of 1: derivatives do not depend on it, and it may be 0."""
+    kept = np.tri(upper.shape[-1], dtype=upper.dtype).T
+    kept[-1:, -1:] = 0.0
+    return i.add(i.mul(upper, i.from_numpy(kept)), i.from_numpy(np.eye(len(kept), dtype=upper.dtype) * (1 - kept)))
 
 
 def quotient(i: Any, x: Float, y: Float, noise: Float, largest: Float) -> Float:

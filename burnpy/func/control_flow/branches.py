@@ -26,7 +26,9 @@ def cond(
     """Call ``true_f(*operands)`` if the predicate is True, else ``false_f(*operands)``.
 
     As ``jax.lax.cond``. In a function that is `compiled` both functions are recorded, and each replay runs one of them,
-    by the value that the predicate has then; its gradient runs the chosen one again. Otherwise only one is called.
+    by the value that the predicate has then; its gradient runs the chosen one again. Otherwise only the chosen one is
+    called, and the results are not compared: the other one may be invalid for these values, or call itself, and to
+    record two operations takes eight times as long as the choice. Compile the function to compare both.
 
     Under `vmap`, with a predicate that differs between examples, both are called with all examples, and each example
     gets the result of its own; what the other one computes does not affect its gradient by the operands.
