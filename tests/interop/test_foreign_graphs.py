@@ -297,3 +297,37 @@ def test_zeros_around_images_are_padding_of_the_convolution(tmp_path: Path, pads
         model = agree(written(tmp_path / f"{k}.onnx", whole, 20), x)
         joined = unread and not value and not pads[1]
         assert [entry.kind for entry in model.graph.nodes] == (["Conv"] if joined else ["Pad", "Conv"])
+
+
+@pytest.mark.parametrize("kept", ["", "y", "zero", "sum"])
+def test_dynamic_quantization_in_floats(tmp_path: Path, kept: str) -> None:
+    """Ints between a quantization and a Cast are floats, unless the graph returns them; a compiled model converts
+    weights once.
+    """
+    random = np.random.default_rng(0)
+    weights = random.integers(-128, 128, (6, 3, 3, 3)).astype(np.int8), random.integers(0, 256, (8, 5)).astype(np.uint8)
+    nodes = [
+        node("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero"]),
+        node("ConvInteger", ["y", "w", "zero"], ["ints"], pads=[1, 1, 1, 1]),
+        node("Add", ["bias", "ints"], ["sum"]),
+        node("Cast", ["sum"], ["float"], to=FLOAT),
+        node("Mul", ["float", "scale"], ["conv"]),
+        node("DynamicQuantizeLinear", ["conv"], ["y2", "scale2", "zero2"]),
+        node("MatMulInteger", ["y2", "m", "zero2", "m_zero"], ["ints2"]),
+        node("Cast", ["ints2"], ["float2"], to=FLOAT),
+        node("Mul", ["float2", "scale2"], ["out"]),
+    ]
+    held_arrays = [held("w", weights[0]), held("m", weights[1]), held("m_zero", np.uint8(128))]
+    held_arrays.append(held("bias", random.integers(-900, 900, (1, 6, 1, 1)).astype(np.int32)))
+    kinds = {"y": 2, "zero": 2, "sum": 6}
+    outputs = [info("out", FLOAT), *([info(kept, kinds[kept])] if kept else [])]
+    inner = graph(nodes, [info("x", FLOAT, [2, 3, 4, 8])], outputs, initializer=held_arrays)
+    path = written(tmp_path / "a.onnx", inner, 13)
+    x = random.normal(size=(2, 3, 4, 8)).astype(np.float32)
+    model = agree(path, x, loops=False)
+    zeros = model(tensor(np.zeros_like(x)))
+    assert np.isfinite((zeros[0] if kept else zeros).to_numpy()).all()
+    step = burnpy.compiled(model)
+    step(tensor(x))
+    shapes = [shape for part in step.explain(tensor(x)).operations for shape in part.shapes]
+    assert not {(6, 3, 3, 3), (8, 5)} & set(shapes)

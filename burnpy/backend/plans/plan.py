@@ -245,10 +245,9 @@ class Plan:
         self.device = device
         nodes, outputs = simplified(recording)
         constants = dict(recording.constants)
-        if fixed:
-            known = constants | {recording.inputs[k].number: x for k, x in fixed.items()}
-            nodes, once = prepared(nodes, outputs, known, device)
-            constants |= once
+        known = constants | {recording.inputs[k].number: x for k, x in fixed.items()}
+        nodes, once = prepared(nodes, outputs, known, device)
+        constants |= once
         executor = device.executor() if fuse else None
         if executor is not None:
             nodes = divided(turned(nodes, recording), recording)

@@ -248,15 +248,15 @@ def _once(node: Node, ref: Ref, known: Container[int]) -> bool:
     op, given = operations().get(node.name), refs_in(node.args)
     if op is None or node.effect or node.draws or op.consumes or node.name in REPEATED or not given:
         return False
-    return all(x.number in known for x in given) and _bytes(ref) <= max(sum(map(_bytes, given)), _SMALL)
+    return all(x.number in known for x in given) and _size(ref) <= max(sum(map(_size, given)), _SMALL)
 
 
-_SMALL = 1 << 12
-"""The size in bytes up to which a result is computed once even if it is larger than its arguments."""
+_SMALL = 1 << 10
+"""The number of elements up to which a result is computed once even if it has more than its arguments."""
 
 
-def _bytes(ref: Ref) -> int:
-    return math.prod(ref.shape) * ref.dtype.itemsize
+def _size(ref: Ref) -> int:
+    return math.prod(ref.shape)
 
 
 def _constant(node: Node, known: Container[int]) -> bool:

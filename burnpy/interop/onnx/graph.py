@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from burnpy.backend.errors import BurnpyError, LoadingError
 from burnpy.interop.onnx.operators.control_flow import Body
-from burnpy.interop.onnx.operators.table import OPERATORS, READ, Bound
+from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, Bound
 
 BUFFERS = "burnpy.buffers"
 """The key of the metadata that names the initializers that are buffers."""
@@ -247,31 +247,39 @@ def folded(nodes: Sequence[GraphNode], constants: Mapping[str, Any]) -> tuple[tu
     return tuple(kept), results
 
 
+LEVELS = {"ConvInteger": "ConvLevels", "MatMulInteger": "MatMulLevels"}
+"""The products of ints, and those whose results are floats."""
+
+
 class _Patterns:
     """The patterns of a graph. ``inner`` gets the results of nodes that are part of one."""
 
     def __init__(self, graph: Graph, arrays: Mapping[str, Any]) -> None:
         self.arrays = arrays
         self.inner: set[str] = set()
-        self._uses = Counter([name for node in graph.all_nodes() for name in node.inputs] + list(graph.outputs))
+        self._readers: dict[str, list[tuple[str, int]]] = {name: [("", 0)] for name in graph.outputs}
+        for node in graph.all_nodes():
+            for k, name in enumerate((*node.inputs, *node.results_read)):
+                self._readers.setdefault(name, []).append((node.kind, k))
         self._made = {name: node for node in graph.nodes for name in node.outputs}
 
-    def _only(self, name: str, kind: str, inputs: int) -> GraphNode | None:
+    def _only(self, name: str, kinds: Container[str], inputs: int | None = None) -> GraphNode | None:
         """Return the node that makes a value; None if it is of another kind, or the value is used elsewhere too."""
         node = self._made.get(name)
-        right = node is not None and node.kind == kind and len(node.inputs) == inputs and self._uses[name] == 1
-        return node if right else None
+        if node is None or node.kind not in kinds or len(self._readers[name]) != 1:
+            return None
+        return node if inputs in (None, len(node.inputs)) else None
 
     def rewritten(self, node: GraphNode) -> GraphNode | None:
         """Return the node of the pattern that ends with a node; None if there is none."""
-        return self.attention(node) or self.linear(node) or self.quantization(node)
+        return self.attention(node) or self.linear(node) or self.quantization(node) or self.levels(node)
 
     def quantization(self, node: GraphNode) -> GraphNode | None:
         """Return the node for a QuantizeLinear and its inverse, whose ints nobody else reads."""
         if node.kind != "DequantizeLinear" or node.attributes.get("output_dtype"):
             return None
         made = self._made.get(node.inputs[0])
-        if made is None or made.kind != "QuantizeLinear" or self._uses[node.inputs[0]] != 1:
+        if made is None or made.kind != "QuantizeLinear" or len(self._readers[node.inputs[0]]) != 1:
             return None
         keys = ("axis", "block_size")
         settings = {key: made.attributes[key] for key in keys if key in made.attributes}
@@ -283,12 +291,33 @@ class _Patterns:
         kind = "QuantizeDequantize"
         return GraphNode(kind, node.name, made.inputs, node.outputs, settings, Bound(kind, settings))
 
+    def levels(self, node: GraphNode) -> GraphNode | None:
+        """Return the node for a DynamicQuantizeLinear whose ints only products of ints read, or for such a product, and
+        an Add, whose ints only a Cast to float32 reads.
+        """
+        if node.kind == "DynamicQuantizeLinear":
+            readers = [reader for name in node.outputs[::2] for reader in self._readers.get(name, ())]
+            if not all(kind in LEVELS and k in (0, 2) for kind, k in readers):
+                return None
+            return GraphNode("DynamicLevels", node.name, node.inputs, node.outputs, {}, Bound("DynamicLevels", {}))
+        if node.kind != "Cast" or DTYPES.get(node.attributes.get("to", 0)) != "float32":
+            return None
+        added = self._only(node.inputs[0], ("Add",), 2)
+        for name, *bias in (node.inputs,) if added is None else (added.inputs, added.inputs[::-1]):
+            product = self._only(name, LEVELS)
+            if product is not None:
+                self.inner.update((node.inputs[0], name))
+                kind, given = LEVELS[product.kind], [*product.inputs, "", ""][:4]
+                bound = Bound(kind, product.attributes)
+                return GraphNode(kind, node.name, (*given, *bias), node.outputs, product.attributes, bound)
+        return None
+
     def linear(self, node: GraphNode) -> GraphNode | None:
         """Return the node for ``x @ weight + bias``, with a matrix and a vector of the parameters."""
         if node.kind != "Add" or len(node.inputs) != 2:
             return None
         for name, bias in (node.inputs, node.inputs[::-1]):
-            product = self._only(name, "MatMul", 2)
+            product = self._only(name, ("MatMul",), 2)
             if product is None or self._ndim(product.inputs[1]) != 2 or self._ndim(bias) != 1:
                 continue
             if self.arrays[bias].shape[0] == self.arrays[product.inputs[1]].shape[1]:
@@ -298,15 +327,15 @@ class _Patterns:
 
     def attention(self, node: GraphNode) -> GraphNode | None:
         """Return the node for ``softmax(q @ k + mask) @ v``, with or without a mask."""
-        weights = self._only(node.inputs[0], "Softmax", 1) if node.kind == "MatMul" else None
+        weights = self._only(node.inputs[0], ("Softmax",), 1) if node.kind == "MatMul" else None
         if weights is None or weights.attributes.get("axis", -1) != -1 or weights.attributes["opset"] < 13:
             return None
-        scores, mask = self._only(weights.inputs[0], "MatMul", 2), list[str]()
+        scores, mask = self._only(weights.inputs[0], ("MatMul",), 2), list[str]()
         inner = [node.inputs[0], weights.inputs[0]]
         if scores is None:
-            added = self._only(weights.inputs[0], "Add", 2)
+            added = self._only(weights.inputs[0], ("Add",), 2)
             for name, other in () if added is None else (added.inputs, added.inputs[::-1]):
-                scores = self._only(name, "MatMul", 2)
+                scores = self._only(name, ("MatMul",), 2)
                 if scores is not None:
                     inner.append(name)
                     mask = [other]

@@ -10,7 +10,7 @@ from burnpy.interop.onnx.operators.elementwise import gated
 from burnpy.interop.onnx.operators.quantization import (
     aligned,
     centred,
-    dynamic_quantize,
+    dynamic_levels,
     largest_of,
     quantize,
     sum_of_parts,
@@ -124,6 +124,13 @@ def matmul_integer(a: Value, b: Value, a_zero: Value = None, b_zero: Value = Non
     return cast(centred_product(a, a_zero, b, b_zero), "int32")
 
 
+@operator("MatMulLevels")
+def matmul_levels(a: Value, b: Value, a_zero: Maybe, b_zero: Maybe, bias: Value = None) -> Value:
+    """Return a MatMulInteger and a bias as float32: no operator of ONNX, but a MatMulInteger, an Add and a Cast."""
+    out = centred(a, a_zero, -2) @ centred(b, b_zero, -1)
+    return out if bias is None else out + cast(bias, "float32")
+
+
 @operator("QLinearMatMul")
 def qlinear_matmul(
     a: Value, a_scale: Value, a_zero: Value, b: Value, b_scale: Value, b_zero: Value, y_scale: Value, y_zero: Value
@@ -145,14 +152,14 @@ def matmul_integer_to_float(
     bias: Value = None,
 ) -> Value:
     """Multiply quantized matrices as the numbers that they stand for."""
-    out = cast(centred_product(a, a_zero, b, b_zero), a_scale.dtype) * (a_scale * aligned(b, b_scale, -1, 0))
+    out = cast(matmul_levels(a, b, a_zero, b_zero), a_scale.dtype) * (a_scale * aligned(b, b_scale, -1, 0))
     return out if bias is None else out + bias
 
 
 @operator("DynamicQuantizeMatMul", domain=MICROSOFT)
 def dynamic_quantize_matmul(a: Value, b: Value, b_scale: Value, b_zero: Value = None, bias: Value = None) -> Value:
     """Quantize a by its range, and multiply it by a quantized matrix."""
-    levels, scale, zero = dynamic_quantize(a)
+    levels, scale, zero = dynamic_levels(a)
     return matmul_integer_to_float(levels, b, scale, b_scale, zero, b_zero, bias)
 
 

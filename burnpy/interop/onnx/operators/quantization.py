@@ -26,6 +26,9 @@ from burnpy.tensor.joining import cat
 
 LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16": (-32768, 32767)}
 
+SMALLEST = float(np.finfo(np.float32).tiny)
+"""The scale of zeros, by which they can be divided."""
+
 
 def aligned(x: Value, part: Value, axis: int, block: int) -> Value:
     """Return scales or zero points with the shape of x: of all, of an axis, or of blocks along it."""
@@ -103,11 +106,18 @@ def quantize_dequantize(
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize(x: Value) -> Any:
     """Quantize to uint8 by the range of x, and return the scale and the zero point too."""
+    levels, scale, zero = dynamic_levels(x)
+    return cast(levels, "uint8"), scale, cast(zero, "uint8")
+
+
+@operator("DynamicLevels")
+def dynamic_levels(x: Value) -> Any:
+    """Return what `dynamic_quantize` does, with the ints as floats: no operator of ONNX."""
     dims = tuple(range(x.ndim))
-    low, high = x.amin(dims, False).clamp(None, 0.0), x.amax(dims, False).clamp(0.0, None)
-    scale = (high - low) / 255.0
-    zero = cast((-low / scale).round().clamp(0.0, 255.0), "uint8")
-    return quantize(x, scale, zero), scale, zero
+    above, below = x.amax(dims, False).relu(), (-x).amax(dims, False).relu()
+    scale = (above + below) / 255.0 + SMALLEST
+    zero = (below / scale).round()
+    return ((x / scale).round() + zero).clamp(0.0, 255.0), scale, zero
 
 
 operator("QuantizeLinear", domain=MICROSOFT)(quantize)
@@ -117,8 +127,8 @@ operator("DequantizeLinear", domain=MICROSOFT)(dequantize)
 
 
 def largest_of(x: Value, zero: Value) -> int:
-    """Return a bound of 8-bit ints less their zero point."""
-    return 255 if zero is not None or x.dtype.name == "uint8" else 128
+    """Return a bound of 8-bit ints, or of floats that stand for uint8, less their zero point."""
+    return 255 if zero is not None or x.dtype.name != "int8" else 128
 
 
 def centred(x: Value, zero: Value, axis: int, dtype: str = "float32") -> Value:
@@ -159,6 +169,13 @@ def _centred_convolution(
 def conv_integer(x: Value, w: Value, x_zero: Value = None, w_zero: Value = None, **settings: Any) -> Value:
     """Convolve ints, less their zero points."""
     return cast(_centred_convolution(x, x_zero, w, w_zero, None, settings), "int32")
+
+
+@operator("ConvLevels")
+def conv_levels(x: Value, w: Value, x_zero: Maybe, w_zero: Maybe, bias: Value = None, **settings: Any) -> Value:
+    """Return a ConvInteger and a bias as float32: no operator of ONNX, but a ConvInteger, an Add and a Cast."""
+    out = conv(centred(x, x_zero, 1), centred(w, w_zero, 0), **settings)
+    return out if bias is None else out + cast(bias, "float32")
 
 
 @operator("QLinearConv")
