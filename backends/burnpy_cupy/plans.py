@@ -159,7 +159,7 @@ class CuPyExecutor(Executor):
         source = formula_source(formula, given, [ref.dtype.name for ref in refs]) if refs else None
         return None if source is None else NumbersLaunch(self._device, node, formula_kernel(self._device.xp, source))
 
-    def finished(self, node: Node, signature: Signature) -> NodeLaunch | None:
+    def finished(self, node: Node, signature: Signature, values: Mapping[int, Any]) -> NodeLaunch | None:
         """Return the launch of a product with the bias that is added to it; None for others."""
         others = [ref for ref in signature.arrays if ref.number != node.results.number]
         if node.name not in _PRODUCTS or [each.name for each in signature.group.nodes] != ["add"]:

@@ -19,8 +19,8 @@ from burnpy_numpy.allocator import return_freed_memory
 from burnpy_numpy.kernels.kernel import family_kernels, program_kernel
 from burnpy_numpy.matmul import MAX_SINGLE_THREADED, shares_products
 from burnpy_numpy.numpy_calls import quietly, run
+from burnpy_numpy.plans.convolutions import CONVOLUTIONS, finished_convolution
 from burnpy_numpy.plans.launches import (
-    CONVOLUTIONS,
     ListsLaunch,
     MaxPoolLaunch,
     PlanesLaunch,
@@ -29,7 +29,6 @@ from burnpy_numpy.plans.launches import (
     ProgramLaunch,
     RowsLaunch,
     UnrolledLaunch,
-    finished_convolution,
 )
 from burnpy_numpy.programs import row_plan
 
@@ -216,11 +215,11 @@ class NumPyExecutor(Executor):
         function = kernels.unrolled_kernel(program, inputs, outputs, arrays)
         return None if function is None else UnrolledLaunch(function, operands, len(program.instructions))
 
-    def finished(self, node: Node, signature: Signature) -> NodeLaunch | None:
+    def finished(self, node: Node, signature: Signature, values: Mapping[int, Any]) -> NodeLaunch | None:
         """Return the launch of a convolution or a product and the group that follows it; None for others."""
         if node.name in _PRODUCTS:
             return _finished_product(node, signature)
-        return finished_convolution(self._device, node, signature) if node.name in CONVOLUTIONS else None
+        return finished_convolution(self._device, node, signature, values) if node.name in CONVOLUTIONS else None
 
     def activates(self, node: Node) -> bool:
         """Return whether a normalization is one of planes, by a kernel."""

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
-from burnpy.backend.dtypes import dtype_of, float32, float64
+from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.plans.executor import Computation, ListsComputation, Number
 from burnpy.backend.plans.recording import Node, Ref, refs_in
-from burnpy.backend.plans.signature import Signature
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Shape
-from burnpy.backend.programs import Extent, Program
-from burnpy.backend.programs.program import ELEMENTWISE
-from burnpy_numpy.kernels.kernel import family_kernels, program_kernel
+from burnpy.backend.programs import Extent
 from burnpy_numpy.matmul import product_into
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.openblas import cblas
@@ -365,86 +362,3 @@ def add_up(x: Any, out: Any) -> None:
         run(np.add.reduce, x, 0, None, out)
     except RuntimeError:
         quietly(np.add.reduce, x, 0, None, out)
-
-
-CONVOLUTIONS = ("conv2d", "conv2d_bias")
-
-
-def finished_convolution(device: Any, node: Node, signature: Signature) -> FinishedConvolution | None:
-    """Return the launch of a convolution and the group that follows it; None without a kernel for both."""
-    x, weight = node.args[:2]
-    kernels, program = family_kernels("convolution.images"), signature.program
-    place = signature.arrays.index(node.results)
-    usual = all(ref.dtype == x.dtype for ref in (*refs_in(node.args), *signature.arrays, *signature.outputs))
-    if kernels is None or program is None or not usual or x.dtype not in (float32, float64) or 0 in x.shape:
-        return None
-    *where, groups = node.args[-4:]
-    arrays = [np.broadcast_to(np.empty((), dtype_of(x.dtype.name)), ref.shape) for ref in (x, weight)]
-    result = node.results.shape[2:]
-    if not kernels.has_kernel(*arrays, tuple(where), groups, result) or not _follows(program, signature, place):
-        return None
-    kernel = program_kernel(program)
-    return None if kernel is None else FinishedConvolution(device, node, signature, kernel, place)
-
-
-def _follows(program: Program, signature: Signature, place: int) -> bool:
-    """Return whether a program is elementwise, with inputs of the result's shape, or of one value for each channel."""
-    channels = (1, signature.group.domain[1], 1, 1)
-    steps = all(step.op in ELEMENTWISE or step.op in ("input", "constant", "expand") for step in program.instructions)
-    return steps and all(
-        extent is Extent.FULL
-        or (extent is Extent.COLUMN and k != place and (1,) * (4 - len(ref.shape)) + ref.shape == channels)
-        for k, ((extent, _), ref) in enumerate(zip(program.inputs, signature.arrays, strict=True))
-    )
-
-
-class FinishedConvolution(NumPyLaunch):
-    """A convolution and a program of its result.
-
-    Args:
-        device: the device, a `NumPy`.
-        node: the convolution; its result may be larger than the padding gives, by zeros after its input.
-        signature: the signature of the group that follows it.
-        kernel: the kernel of the group by itself, for weights that the kernels of convolutions do not take.
-        place: the position of the convolution's result among the inputs of the program.
-    """
-
-    def __init__(self, device: Any, node: Node, signature: Signature, kernel: Kernel, place: int) -> None:
-        self._device, given = device, refs_in(node.args)
-        others = [ref for k, ref in enumerate(signature.arrays) if k != place]
-        self.operands = [*given, *others]
-        self._count, self._name, self._settings = len(given), node.name, node.args[-4:]
-        self._kernel, self._place, self._shape = kernel, place, signature.group.domain
-        sizes = zip(self._shape[2:], *[ref.shape[2:] for ref in given[:2]], *self._settings[:3], strict=True)
-        self._after = [max(0, (n - 1) * s + (k - 1) * d + 1 - size - p) for n, size, k, s, p, d in sizes]
-        self._full = [given.extent is Extent.FULL for k, given in enumerate(kernel.program.inputs) if k != place]
-
-    def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
-        """Return None: Python makes the calls."""
-
-    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
-        """Write the call."""
-        source.write(f"{source.bind(self._run, 'f')}({', '.join(arrays)})")
-
-    def _run(self, *arrays: Any) -> None:
-        """Write the result for the operands into the last array."""
-        from burnpy_numpy.kernels.convolution.channel_blocks import Epilogue
-        from burnpy_numpy.kernels.convolution.images import convolve
-
-        *given, out = arrays
-        (x, weight, *bias), others = given[: self._count], given[self._count :]
-        *where, groups = self._settings
-        flat = [y if full else y.reshape(-1) for y, full in zip(others, self._full, strict=True)]
-        epilogue = Epilogue(self._kernel.program, self._place, tuple(flat))
-        added, beyond = bias[0] if bias else None, any(n > p for n, p in zip(self._after, where[1], strict=True))
-        counts = (self._shape[2], self._shape[3]) if beyond else None
-        if convolve(self._device, x, weight, added, tuple(where), groups, out, epilogue, counts) is not None:
-            return
-        if beyond:
-            x = np.pad(x, [(0, 0), (0, 0), *zip(where[1], self._after, strict=True)])
-            where[1] = (0, 0)
-        result = getattr(self._device, self._name)(x, weight, *bias, *where, groups)
-        members, channels, *plane = self._shape
-        given = [np.repeat(y[None], members, 0) if y.ndim == 1 else y for y in flat]
-        given.insert(self._place, np.ascontiguousarray(result))
-        self._kernel.into([*given, out], (), members * channels, math.prod(plane))

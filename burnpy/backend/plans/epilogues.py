@@ -30,7 +30,7 @@ def finished(
     units: Sequence[Any],
     outputs: Sequence[Ref],
     launches: Mapping[int, tuple[Launch, Signature]],
-    constants: Mapping[int, Any],
+    values: Mapping[int, Any],
     executor: Executor,
 ) -> list[Any]:
     """Return the units, with operations and the groups that follow them as one unit where the executor can.
@@ -42,7 +42,7 @@ def finished(
         units: the units, in the order in which they run.
         outputs: the outputs.
         launches: the launches of groups.
-        constants: the constants by number.
+        values: the primitives that are the same in each replay, by the numbers of their values.
         executor: what computes them.
     """
     uses = Counter(ref.number for ref in outputs)
@@ -60,7 +60,7 @@ def finished(
             continue
         singles[results.number] = unit
         if op.product:
-            bare = _unpadded(node, singles, constants)
+            bare = _unpadded(node, singles, values)
             makers[results.number] = [*([] if bare is None else [bare._replace(units=[*bare.units, unit])])]
             makers[results.number].append(_Maker(node, [unit]))
         elif node.name == "reshape" and executor.multiplies_pixels:  # the same memory, see `multiplied`
@@ -80,7 +80,7 @@ def finished(
             made = makers.get(ref.number, ()) if _fits(signature, ref) else ()
             for maker, replaced in made:
                 read_once = all(uses[each.node.results.number] == 1 for each in replaced)
-                launch = executor.finished(maker, signature) if read_once else None
+                launch = executor.finished(maker, signature, values) if read_once else None
                 if launch is not None:
                     gone.update(map(id, replaced))
                     kept[-1] = Finished(maker, unit, signature, launch)
@@ -103,7 +103,7 @@ class _Maker(NamedTuple):
     units: list[Single]
 
 
-def _unpadded(node: Node, singles: Mapping[int, Single], constants: Mapping[int, Any]) -> _Maker | None:
+def _unpadded(node: Node, singles: Mapping[int, Single], values: Mapping[int, Any]) -> _Maker | None:
     """Return a convolution that reads images without the zeros around them; None if it is none of such images.
 
     Its padding is before the images; the size of its result tells how many zeros are after them.
@@ -116,7 +116,7 @@ def _unpadded(node: Node, singles: Mapping[int, Single], constants: Mapping[int,
         return None
     base, key, images = placed.node.args
     spread = singles.get(base.number)
-    zero = None if spread is None or spread.node.name != "expand" else constants.get(spread.node.args[0].number)
+    zero = None if spread is None or spread.node.name != "expand" else values.get(spread.node.args[0].number)
     if spread is None or zero is None or zero.shape != () or float(zero) != 0.0 or images.__class__ is not Ref:
         return None
     whole = [slice(None)] * (4 - len(key)) if len(key) < 4 else []

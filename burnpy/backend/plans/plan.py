@@ -245,8 +245,8 @@ class Plan:
         self.device = device
         nodes, outputs = simplified(recording)
         constants = dict(recording.constants)
-        known = constants | {recording.inputs[k].number: x for k, x in fixed.items()}
-        nodes, once = prepared(nodes, outputs, known, device)
+        given = {recording.inputs[k].number: x for k, x in fixed.items()}
+        nodes, once = prepared(nodes, outputs, constants | given, device)
         constants |= once
         executor = device.executor() if fuse else None
         if executor is not None:
@@ -265,6 +265,7 @@ class Plan:
             outputs,
             constants,
             donated if executor is not None else frozenset(),
+            given,
         )
         self._donates = executor is not None and bool(donated)
         self._instance = self._writer.compiled("replay")

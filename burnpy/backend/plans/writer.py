@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
+from types import MappingProxyType
 from typing import Any
 
 from burnpy.backend.plans.epilogues import Finished, finished
@@ -42,6 +43,7 @@ class Writer:
         outputs: the outputs.
         constants: the primitives of values that are constants, by number.
         donated: the positions of inputs whose memory outputs may take.
+        fixed: the primitives of inputs that are the same in each replay, by the numbers of their values.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Writer:
         outputs: Sequence[Ref],
         constants: dict[int, Any],
         donated: Set[int] = frozenset(),
+        fixed: Mapping[int, Any] = MappingProxyType({}),
     ) -> None:
         self.device, self.executor = device, executor
         self.inputs, self.outputs, self.constants = inputs, outputs, constants
@@ -66,7 +69,7 @@ class Writer:
             self.units += self._split(unit)
         self.units = self._needed(self.units)
         if executor is not None:
-            self.units = finished(self.units, outputs, self.launches, constants, executor)
+            self.units = finished(self.units, outputs, self.launches, {**fixed, **constants}, executor)
         flat: list[Node] = []
         fused: set[int] = set()
         for unit in self.units:

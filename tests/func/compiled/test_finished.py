@@ -14,6 +14,7 @@ from burnpy.backend import NumPy
 from burnpy.nn import BatchNorm, Conv1d, Conv2d, Relu, Sequential, ZeroPad
 from burnpy_numpy.kernels.convolution import blocked, tiles
 from burnpy_numpy.kernels.kernel import kernels_enabled
+from burnpy_numpy.plans.convolutions import FinishedConvolution
 
 rng = np.random.default_rng(0)
 joins = pytest.mark.skipif(not kernels_enabled(), reason="kernels compute convolutions with what follows")
@@ -102,6 +103,22 @@ def test_what_follows_is_part_of_the_kernel(name: str) -> None:
     assert not plan.operations
     plan = compiled(lambda x: (lambda y: (y.relu(), y))(convolution(x))).explain(x)
     assert [part.name for part in plan.programs] == ["relu"]
+
+
+@joins
+@pytest.mark.parametrize("name", ["many channels, one member", "depthwise", "depthwise, more zeros after"])
+def test_python_makes_no_calls_for_weights_that_stay(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, shape = LAYERS[name]
+    convolution, x = make("float32"), data(*shape)
+    run: Any = lambda layer, x: (layer(x) * 2.0 + 1.0).relu()  # noqa: E731
+    expected = run(convolution, x).to_numpy()
+    np.testing.assert_allclose(compiled(run)(convolution, x).to_numpy(), expected, rtol=2e-5, atol=2e-5)
+    monkeypatch.delattr(FinishedConvolution, "_run")
+    plan = compiled(lambda x: run(convolution, x))
+    for _ in range(2):
+        np.testing.assert_allclose(plan(x).to_numpy(), expected, rtol=2e-5, atol=2e-5)
+    with pytest.raises(AttributeError, match="_run"):
+        compiled(run)(convolution, x)
 
 
 @joins

@@ -16,10 +16,12 @@ not depend on the rest of the batch or on threads, and the error is as small as 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from burnpy.backend.primitives import Shape
 from burnpy_numpy.cpu_threads import COUNT, Work, shared
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.convolution.channel_blocks import (
@@ -27,6 +29,7 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     PRODUCTS,
     Epilogue,
     Planes,
+    Planned,
     Template,
     Uncompiled,
     add_products,
@@ -41,7 +44,11 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     vector_width,
 )
 from burnpy_numpy.kernels.convolution.tiles import Tiles, Where, tiles
+from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.packed_weights import packed_weights
+
+if TYPE_CHECKING:
+    from burnpy_numpy.kernels.plans import KernelCall
 
 _PART = 4 << 20
 """The most bytes of the source and the result of a part of the batch."""
@@ -75,6 +82,16 @@ def convolve_blocks(
         return False
 
 
+class _Part(NamedTuple):
+    """What a kernel computes for a part of a batch."""
+
+    tiles: Tiles
+    kernel: TemplateKernel
+    source: Shape  #: of the blocks of x
+    room: Shape  #: of a block of the result
+    sizes: tuple[int, ...]  #: of the kernel
+
+
 class BlockedConvolution:
     """One convolution whose channels are lanes; the arguments are those of `convolve_blocks`."""
 
@@ -97,6 +114,7 @@ class BlockedConvolution:
         if bias is not None:
             self.bias[: self.channels] = bias
         self.finite = True
+        self.chunk = max(1, _PANEL // (self.panel * self.dtype.itemsize))  #: the blocks that are computed at a time
         each = (math.prod(x.shape[1:]) + math.prod(out.shape[1:])) * x.itemsize
         self.step = max(_MEMBERS, _PART // max(1, each) // _MEMBERS * _MEMBERS)  #: the members of a part of the batch
         self.pack, self.to, self.back, _ = block_kernels(
@@ -183,35 +201,78 @@ class BlockedConvolution:
     def _part(self, begin: int, end: int, packed: Any, each: float) -> None:
         """Compute the result for some members: see `_parts`."""
         members = end - begin
-        found = self._tiles(members)
-        (kernel,) = block_kernels(self.dtype, (self.template, found.rows, self.vectors))
-        x = self._source(begin, end, found, each)
-        room = (found.members, self.result[0], found.result_row, self.lanes)
-        pixels = math.prod(room[:3])
-        counts = (x[0].size // self.source_lanes, pixels, self.taps, len(found.tables[0]))
-        sizes = (*counts, found.source_step, found.result_step, *self._depths())
-        planes = planes_of(self.out, members, found.result_row)
-        step = max(1, _PANEL // (self.panel * self.dtype.itemsize))
+        part = self._described_part(members)
+        x = self._source(begin, end, part, each)
 
         def work(first: int, last: int) -> None:
-            memory = np.empty((min(step, last - first), *room), self.dtype)
+            memory = np.empty((min(self.chunk, last - first), *part.room), self.dtype)
             panels = np.empty((len(memory), self.panel), self.dtype) if packed is None else packed
-            for start in range(first, last, step):
-                count, channel = min(step, last - start), start * self.lanes
+            for start in range(first, last, self.chunk):
+                count, channel = min(self.chunk, last - start), start * self.lanes
                 if packed is None:
                     self._pack(start, start + count, panels)
                 else:
                     panels = packed[start:]
                 source = self._source_of(x, start)
-                kernel((source, panels, memory, self.bias[channel:], *found.tables), sizes, 0, count)
-                there = planes._replace(channels=self.channels - channel)
+                bias = self.bias[channel:]
+                part.kernel((source, panels, memory, bias, *part.tiles.tables), part.sizes, 0, count)
                 target = self.out[begin:, channel:]
                 others = () if self.epilogue is None else self.epilogue.part(begin, channel).arrays
-                self.back((memory, target, *others), (*there, pixels * self.lanes, *distances_of(memory)), 0, count)
+                self.back((memory, target, *others), self._back_sizes(part, members, channel), 0, count)
 
         divided = shared if each else _alone
         divided(work, self.blocks, each * members)
-        kernel.note()
+        part.kernel.note()
+
+    def _described_part(self, members: int) -> _Part:
+        """Return what the kernel computes for a part of the batch."""
+        found, lanes = self._tiles(members), self.source_lanes
+        (kernel,) = block_kernels(self.dtype, (self.template, found.rows, self.vectors))
+        source = (-(-self.depth // lanes), found.members, self.source[0], found.source_row, lanes)
+        room = (found.members, self.result[0], found.result_row, self.lanes)
+        counts = (math.prod(source[1:4]), math.prod(room[:3]), self.taps, len(found.tables[0]))
+        sizes = (*counts, found.source_step, found.result_step, *self._depths())
+        return _Part(found, kernel, source, room, sizes)
+
+    def _to_sizes(self, part: _Part, members: int) -> tuple[int, ...]:
+        """Return the sizes of the kernel that reorders members of x."""
+        planes, shape = planes_of(self.x, members, part.tiles.source_row), part.source
+        return (*planes, math.prod(shape[1:]), *distances_of(shape), *part.tiles.zeros)
+
+    def _back_sizes(self, part: _Part, members: int, channel: int) -> tuple[int, ...]:
+        """Return the sizes of the kernel that reorders the result, for its channels from some channel on."""
+        planes = planes_of(self.out, members, part.tiles.result_row)._replace(channels=self.channels - channel)
+        return (*planes, math.prod(part.room), *distances_of(part.room))
+
+    def planned(self) -> Planned | None:
+        """Return it for plans; None if the weight is not finite, or the batch has several parts."""
+        part = self._described_part(self.members) if self.members <= self.step else None
+        packed = self._packed(True, True)
+        if part is None or part.tiles.members != self.members or not self.finite:
+            return None
+        scratch = [(part.source, self.dtype), ((self.blocks, *part.room), self.dtype)]
+        checked, last = np.zeros((part.source[0], self.width), self.dtype), part.source[0]
+        work = self.members * math.prod(self.result) * self.panel / PRODUCTS
+
+        def calls(arrays: Sequence[str], room: Sequence[str]) -> list[KernelCall]:
+            from burnpy_numpy.kernels.plans import template_call
+
+            x, *others, out = arrays
+            source, memory = room
+            made = [
+                template_call(self.to.function, (x, source, checked), self._to_sizes(part, self.members), 0, last, 0)
+            ]
+            table, back = (
+                (source, packed, memory, self.bias, *part.tiles.tables),
+                self._back_sizes(part, self.members, 0),
+            )
+            for start in range(0, self.blocks, self.chunk):
+                blocks = start, min(start + self.chunk, self.blocks)
+                made.append(template_call(part.kernel.function, table, part.sizes, *blocks, work))
+                made.append(template_call(self.back.function, (memory, out, *others), back, *blocks, 0))
+            return made
+
+        return Planned(scratch, calls)
 
     def _depths(self) -> tuple[int, ...]:
         """Return the sizes of sums over channels: all, and those added up at a time."""
@@ -222,19 +283,18 @@ class BlockedConvolution:
         """Return the blocks of the source for the blocks of the result from some block on."""
         return x
 
-    def _source(self, begin: int, end: int, found: Tiles, each: float) -> Any:
+    def _source(self, begin: int, end: int, part: _Part, each: float) -> Any:
         """Return some members of x as blocks of channels."""
-        members, lanes = end - begin, self.source_lanes
-        x = np.empty((-(-self.depth // lanes), found.members, self.source[0], found.source_row, lanes), self.dtype)
+        members, x = end - begin, np.empty(part.source, self.dtype)
         x[:, members:] = 0  # what tiles multiply but nobody reads should not be slow
-        sizes = (*planes_of(self.x, members, found.source_row), x[0].size, *distances_of(x), *found.zeros)
+        sizes = self._to_sizes(part, members)
         checked = np.zeros((len(x), self.width), self.dtype)
 
         def work(first: int, last: int) -> None:
             self.to((self.x[begin:], x, checked[first:]), sizes, first, last)
 
         divided = shared if each else _alone
-        divided(work, len(x), members * lanes * math.prod(self.source))
+        divided(work, len(x), members * self.source_lanes * math.prod(self.source))
         return x
 
 

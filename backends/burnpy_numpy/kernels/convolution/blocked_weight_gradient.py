@@ -157,7 +157,7 @@ class BlockedWeightGradient:
 
     def _reorder(self, kernel: TemplateKernel, x: Any, blocks: Any) -> None:
         """Reorder the first members of an array to blocks of channels."""
-        sizes = (*planes_of(x, blocks.shape[1], x.shape[3]), blocks[0].size, *distances_of(blocks), 0, 0)
+        sizes = (*planes_of(x, blocks.shape[1], x.shape[3]), blocks[0].size, *distances_of(blocks.shape), 0, 0)
 
         def work(first: int, last: int) -> None:
             kernel((x, blocks, np.zeros(self.width, self.dtype)), sizes, first, last)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.convolution import Pair
+from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Extent, Program
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
+
+if TYPE_CHECKING:
+    from burnpy_numpy.kernels.plans import KernelCall
 
 
 class Epilogue(NamedTuple):
@@ -123,10 +127,19 @@ def planes_of(x: Any, members: int, row: int) -> Planes:
     return Planes(members, channels, rows, columns, x.strides[0] // x.itemsize, high * wide, wide)
 
 
-def distances_of(blocks: Any) -> tuple[int, int, int]:
-    """Return the distances of members, rows and pixels in blocks of channels."""
-    (*_, rows, columns, lanes) = blocks.shape
+def distances_of(shape: Shape) -> tuple[int, int, int]:
+    """Return the distances of members, rows and pixels in blocks of channels of a shape."""
+    (*_, rows, columns, lanes) = shape
     return rows * columns * lanes, columns * lanes, lanes
+
+
+class Planned(NamedTuple):
+    """A convolution with a fixed weight and bias as calls of kernels, for plans."""
+
+    scratch: Sequence[tuple[Shape, DType]]  #: the memory that it needs while it runs
+    calls: Callable[[Sequence[str], Sequence[str]], Sequence[KernelCall]]
+    """The calls, given the names of arrays and of the scratch memory: of x, the arrays of an epilogue, and the result.
+    """
 
 
 class Uncompiled(Exception):

@@ -13,8 +13,16 @@ from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.convolution.blocked import BlockedConvolution, convolve_blocks
 from burnpy_numpy.kernels.convolution.blocked_weight_gradient import BlockedWeightGradient, weight_gradient_of_blocks
-from burnpy_numpy.kernels.convolution.channel_blocks import Epilogue, Planes, Template, Uncompiled, load_vectors
-from burnpy_numpy.kernels.convolution.tiles import Where, row_efficiency
+from burnpy_numpy.kernels.convolution.channel_blocks import (
+    Epilogue,
+    Planes,
+    Planned,
+    Template,
+    Uncompiled,
+    load_vectors,
+)
+from burnpy_numpy.kernels.convolution.depthwise import is_by_planes, planned_planes
+from burnpy_numpy.kernels.convolution.tiles import Where, row_efficiency, swap_of
 
 if TYPE_CHECKING:
     from burnpy_array import ArrayBackend
@@ -201,6 +209,35 @@ def convolve_lanes(
         out = np.empty(shape, x.dtype)
     convolve = convolve_depthwise if _is_depthwise(x, shape, groups) else convolve_blocks
     return b._call(_convolve, convolve, x, weight, bias, out, where, groups, backward, epilogue)
+
+
+def planned_convolution(
+    x: Any, weight: Any, bias: Any, out: Any, where: Where, groups: int, longer: bool, epilogue: Epilogue
+) -> Planned | None:
+    """Return a convolution with a fixed weight and bias for plans; None if Python has to call its kernels.
+
+    Args:
+        x: an array like the input.
+        weight: the weight.
+        bias: the bias, or None.
+        out: an array like the result.
+        where: stride, padding and dilation.
+        groups: the number of groups.
+        longer: whether there are more zeros after x than the padding.
+        epilogue: what follows, without arrays.
+    """
+    planes = is_by_planes(x, weight, where, groups)
+    lanes = planes or uses_lanes(x, out.shape, where, groups, False)
+    if not longer and swap_of(x.shape, out.shape, weight.shape, x.itemsize, lanes) is not None:
+        return None
+    if planes:
+        return planned_planes(x, weight, bias, out.shape, where, epilogue)
+    if longer or groups != 1 or not lanes:
+        return None
+    try:
+        return BlockedConvolution(x, np.ascontiguousarray(weight), bias, out, where, False, epilogue).planned()
+    except Uncompiled:
+        return None
 
 
 def uses_lanes(x: Any, shape: Shape, where: Where, groups: int, backward: bool) -> bool:

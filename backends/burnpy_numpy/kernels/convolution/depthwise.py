@@ -8,6 +8,7 @@ Each number is summed in the order of the window, so it does not depend on the r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.convolution.channel_blocks import (
     PRODUCTS,
     Epilogue,
+    Planned,
     computed,
     others_of,
     parameters_of,
@@ -27,9 +29,11 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
 )
 from burnpy_numpy.kernels.convolution.tiles import Where
 from burnpy_numpy.kernels.kernel import template_kernel
+from burnpy_numpy.kernels.launch import TemplateKernel
 
 if TYPE_CHECKING:
     from burnpy_array import ArrayBackend
+    from burnpy_numpy.kernels.plans import KernelCall
 
 _ROWS = 4
 """The number of rows of the result that are computed together, inside of the padding."""
@@ -61,6 +65,48 @@ def convolve_planes(
         out: C-contiguous memory for the result; new memory if None.
         epilogue: what follows.
     """
+    described = _described(x, weight, shape, where, epilogue)
+    if described is None:
+        return None
+    kernel, sizes, each = described
+
+    def run() -> Any:
+        result = np.empty(shape, x.dtype) if out is None else out
+        others = () if epilogue is None else epilogue.arrays
+        table = (np.ascontiguousarray(x), np.ascontiguousarray(weight), _added(bias, shape, x), result, *others)
+        shared(lambda begin, end: kernel(table, sizes, begin, end), shape[0] * shape[1], each)
+        kernel.note()
+        return result
+
+    return b._call(run)
+
+
+def planned_planes(x: Any, weight: Any, bias: Any, shape: Shape, where: Where, epilogue: Epilogue) -> Planned | None:
+    """Return a depthwise convolution for plans; None if `convolve_planes` has no kernel for it."""
+    described = _described(x, weight, shape, where, epilogue)
+    if described is None:
+        return None
+    kernel, sizes, each = described
+    weight, added, planes = np.ascontiguousarray(weight), _added(bias, shape, x), shape[0] * shape[1]
+
+    def calls(arrays: Sequence[str], scratch: Sequence[str]) -> list[KernelCall]:
+        from burnpy_numpy.kernels.plans import template_call
+
+        given, *others, out = arrays
+        return [template_call(kernel.function, (given, weight, added, out, *others), sizes, 0, planes, planes * each)]
+
+    return Planned((), calls)
+
+
+def _added(bias: Any, shape: Shape, x: Any) -> Any:
+    """Return the bias of each channel, C-contiguous."""
+    return np.zeros(shape[1], x.dtype) if bias is None else np.ascontiguousarray(bias)
+
+
+def _described(
+    x: Any, weight: Any, shape: Shape, where: Where, epilogue: Epilogue | None
+) -> tuple[TemplateKernel, tuple[int, ...], float] | None:
+    """Return the kernel, its sizes and the work of a plane; None without one, or if the weight is not finite."""
     stride, padding, dilation = where
     window = weight.shape[2:]
     name, width = "float32" if x.dtype is float32 else "float64", vector_width(x.dtype)
@@ -68,22 +114,11 @@ def convolve_planes(
     kernel = template_kernel(depthwise, name, width, *how, *parameters_of(epilogue))
     if kernel is None or not np.isfinite(weight).all():
         return None
-    (members, channels, rows, columns), (high, wide) = shape, x.shape[2:]
+    (_, channels, rows, columns), (high, wide) = shape, x.shape[2:]
     top, bottom = -(-padding[0] // stride[0]), (high - 1 + padding[0] - (window[0] - 1) * dilation[0]) // stride[0] + 1
     inside = (top, max(0, min(bottom, rows) - top) // _ROWS) if window[0] * window[1] <= _UNROLLED else (0, 0)
     sizes = (high, wide, rows, columns, *padding, channels, channels // x.shape[1], min(inside[0], rows), inside[1])
-
-    def run() -> Any:
-        result = np.empty(shape, x.dtype) if out is None else out
-        added = np.zeros(channels, x.dtype) if bias is None else np.ascontiguousarray(bias)
-        others = () if epilogue is None else epilogue.arrays
-        table = (np.ascontiguousarray(x), np.ascontiguousarray(weight), added, result, *others)
-        each = rows * columns * window[0] * window[1] / PRODUCTS
-        shared(lambda begin, end: kernel(table, sizes, begin, end), members * channels, each)
-        kernel.note()
-        return result
-
-    return b._call(run)
+    return kernel, sizes, rows * columns * window[0] * window[1] / PRODUCTS
 
 
 def depthwise(
