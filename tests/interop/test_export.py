@@ -329,7 +329,23 @@ def test_wrong_arguments(tmp_path: Path) -> None:
     refused(ArgumentError, "opset=3", model, (x,), tmp_path, opset=3)
     refused(ArgumentError, "opset=99", model, (x,), tmp_path, opset=99)
     refused(ArgumentError, "names 2 outputs, and the model has 1", model, (x,), tmp_path, outputs=("a", "b"))
+    for names in (("x",), ("",), ("0.weight",)):
+        refused(ArgumentError, "choose another name", model, (x,), tmp_path, outputs=names)
+    refused(ArgumentError, "has 'y'", lambda x: (x, -x), (x,), tmp_path, outputs=("y", "y"))
     refused(ExportError, "output is 3", lambda x: 3, (x,), tmp_path)
+
+
+def test_names_of_outputs_are_those_of_nothing_else(tmp_path: Path) -> None:
+    path, x = tmp_path / "model.onnx", floats(2, 3)
+
+    def both(output: Any) -> Any:
+        return output.relu().exp(), output.relu()
+
+    for names in ((), ("exp_2", "relu_1"), ("relu_1", "exp_2")):
+        onnx.export(both, (x,), path, outputs=names)
+        assert all(found.relative < 1e-6 for found in onnx.verify(path, both, (x,)))
+    onnx.export(lambda output: -output, (x,), path)
+    assert [value.name for value in loaded(path).graph.output] == ["output_out"]
 
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

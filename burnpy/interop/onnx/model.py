@@ -18,7 +18,7 @@ from burnpy.func.pytree import flatten
 from burnpy.interop.onnx.graph import BUFFERS, Graph, run
 from burnpy.interop.onnx.operators.table import Conditional
 from burnpy.interop.onnx.reading import read
-from burnpy.interop.onnx.tracing import Inputs, Size, inputs_of, symbols_of, traces
+from burnpy.interop.onnx.tracing import Inputs, Size, Trace, inputs_of, symbols_of, traces
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Buffer, Param
 from burnpy.tensor.tensor import Tensor
@@ -97,6 +97,7 @@ def export(
 
     while True:
         recorded = traces(model, given, symbols, decomposes)
+        _name_outputs(recorded, outputs, {*given.named, *given.parameters.values()})
         try:
             writer = Writer(onnx, recorded, *_named(given, recorded[0]))
             break
@@ -111,15 +112,6 @@ def export(
             shape = writer.shape_of(ref)
             sizes.update({size.values: symbols[number, k] for k, size in enumerate(shape) if isinstance(size, Size)})
             infos.append(writer.info(named[number], shape, ref.dtype, lambda size: sizes.get(size.values)))
-    if outputs:
-        if len(outputs) != len(first.outputs):
-            raise ArgumentError(
-                f"export(outputs={outputs}) names {len(outputs)} outputs, and the model has {len(first.outputs)}"
-            )
-        for trace in recorded:
-            renamed = dict(zip(outputs, trace.outputs.values(), strict=True))
-            trace.outputs.clear()
-            trace.outputs.update(renamed)
     results = writer.outputs(lambda size: sizes.get(size.values))
     writer.prune([info.name for info in results])
     name = type(model).__name__ if hasattr(model, "forward") else getattr(model, "__name__", "model")
@@ -136,6 +128,24 @@ def export(
     kept = {BUFFERS: json.dumps(buffers)} if buffers else {}
     onnx.helper.set_model_props(proto, {**kept, **(metadata or {})})
     _save(onnx, proto, os.fspath(path))
+
+
+def _name_outputs(recorded: list[Trace], outputs: tuple[str, ...], taken: set[str]) -> None:
+    """Give the outputs of recordings names that no input and no parameter has: those of the user, or their paths."""
+    count = len(recorded[0].outputs)
+    if outputs and len(outputs) != count:
+        raise ArgumentError(f"export(outputs={outputs}) names {len(outputs)} outputs, and the model has {count}")
+    wrong = next((name for k, name in enumerate(outputs) if not name or name in taken or name in outputs[:k]), None)
+    if wrong is not None:
+        raise ArgumentError(
+            f"export(outputs={outputs}) has {wrong!r}, which is empty, or is the name of an input, a parameter or "
+            "another output; choose another name"
+        )
+    for trace in recorded:
+        names = outputs or [f"{name}_out" if name in taken else name for name in trace.outputs]
+        renamed = dict(zip(names, trace.outputs.values(), strict=True))
+        trace.outputs.clear()
+        trace.outputs.update(renamed)
 
 
 def _named(given: Inputs, trace: Any) -> tuple[dict[int, str], dict[int, Any]]:
@@ -213,7 +223,8 @@ def _run(path: str | os.PathLike[str], f: Callable[[], Any]) -> Any:
     except Exception as error:  # onnxruntime's have no common class
         text = str(error)
         node = re.search(r"running (\w+) node\. Name:'([^']*)'|Node \(([^)]*)\)", text)
-        where = "" if node is None else f" at the node {node[2] or node[3]!r}" + (f" ({node[1]})" if node[1] else "")
+        kind, name = ("", "") if node is None else (node[1] or "", node[2] or node[3] or "")
+        where = f" at the node {name!r}" + (f" ({kind})" if kind else "") if name else f" at a {kind}" if kind else ""
         reason = " ".join(text.rpartition("Status Message: ")[2].split())
         raise ExportError(f"verify(): onnxruntime cannot run {path_shown(path)}{where}: {reason}") from error
 

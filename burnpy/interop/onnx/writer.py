@@ -75,7 +75,7 @@ class Writer:
         self._traces = traces
         self._recordings: Sequence[Recording] = [trace.recording for trace in traces]  # of the graph, or of a body
         self._names: dict[int, str] = dict(names)  # of the values of these recordings
-        self._taken = set(names.values())
+        self._taken = {*names.values(), *traces[0].outputs}
         self._known: dict[Any, Any] = {}  # nodes, constants and sizes that were written
         self._dims: dict[tuple[int, ...], tuple[str, int]] = {}  # the dimensions that vary: a value and the number
         self._shapes = self._merged_shapes()
