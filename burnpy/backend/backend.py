@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from burnpy.backend.dtypes import float32, float64, result_type
@@ -320,9 +322,10 @@ class Backend(
         return self.name
 
 
+@cache
 def operations() -> Mapping[str, Operation]:
     """Return the schema: every operation by name, in the order of declaration."""
     from burnpy.backend.entries import operation
     from burnpy.backend.schema import declarations
 
-    return {name: operation(function) for name, function in declarations(Backend).items()}
+    return MappingProxyType({name: operation(function) for name, function in declarations(Backend).items()})

@@ -123,14 +123,14 @@ _JACOBIANS.extend((Large((30, 50)), Large((30, 50), 0.1, 0.9), dim) for dim in (
 
 
 def _product_backward(grad: Any, x: Any, dims: tuple[int, ...]) -> Any:
-    out = np.empty_like(x)
-    for place in np.ndindex(x.shape):
-        line = tuple(slice(None) if d in dims else slice(k, k + 1) for d, k in enumerate(place))
-        others = np.ones(x.shape, bool)
-        others[place] = False
-        first = tuple(0 if d in dims else k for d, k in enumerate(place))
-        out[place] = grad[first] * x[line][others[line]].prod()
-    return out
+    """Return grad times the product of the other elements: of those before, and of those after."""
+    order = (*(d for d in range(x.ndim) if d not in dims), *dims)
+    moved = x.transpose(order)
+    lines = moved.reshape(*moved.shape[: x.ndim - len(dims)], math.prod(moved.shape[x.ndim - len(dims) :]))
+    one = np.ones_like(lines[..., :1])
+    before = np.cumprod(np.concatenate([one, lines[..., :-1]], -1), -1)
+    after = np.cumprod(np.concatenate([one, lines[..., :0:-1]], -1), -1)[..., ::-1]
+    return grad * (before * after).reshape(moved.shape).transpose(np.argsort(order))
 
 
 row("sum", _accumulated(_reducing(np.sum)), [*_FULL, *_EMPTY, *_OF_NOTHING, (_BOTH, (0,), False)], loose=4)
