@@ -24,12 +24,12 @@ def every_row(names: str | Sequence[str], table: Iterable[Any], ids: Ids = None)
     Args:
         names: the arguments of the test that a row has, as "a, b" or as a sequence.
         table: the rows, or the values of a single argument.
-        ids: what to call the rows in the error, or a function of a row's single value; None for their values.
+        ids: what to call the rows in the error, or a function of each of its values; None for the values.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     each = [tuple(row) if len(arguments) > 1 else (row,) for row in table]
     if callable(ids):
-        called = [str(ids(*row)) for row in each]
+        called = [", ".join(str(ids(value)) for value in row) for row in each]
     else:
         called = [label(arguments, row, n) for n, row in enumerate(each)] if ids is None else list(map(str, ids))
 

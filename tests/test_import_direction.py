@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import pytest
 
 import burnpy
+from tests.rows import every_row
 
 ROOT = Path(burnpy.__file__).parent
 
@@ -191,7 +192,7 @@ def test_the_door_leads_from_tensors_to_the_tools_alone() -> None:
     assert {part_of(module) for module in users} == {"tensor"}
 
 
-@pytest.mark.parametrize("part", PARTS)
+@every_row("part", PARTS)
 def test_no_modules_import_each_other(part: str) -> None:
     """What only type checkers import does not count: a method of a base class may return the class made of it."""
     members = {module for module in SOURCES if part_of(module) == part}

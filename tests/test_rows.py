@@ -45,9 +45,9 @@ def test_rows_that_fail_are_named(ids: Any, named: str) -> None:
 
 
 def test_a_row_may_be_called_by_a_function() -> None:
-    @every_row("x", [1, 2], ids=lambda x: f"<{x}>")
-    def test(x: int) -> None:
-        assert x == 1
+    @every_row("x, y", [(1, 0), (2, 0)], ids=lambda value: f"<{value}>")
+    def test(x: int, y: int) -> None:
+        assert x == y + 1
 
-    with pytest.raises(AssertionError, match="1 of 2 cases failed: <2>"):
+    with pytest.raises(AssertionError, match="1 of 2 cases failed: <2>, <0>"):
         test()

@@ -31,6 +31,7 @@ from burnpy.autodiff.tools.saved_tensors import save_on_cpu
 from burnpy.backend import NumPy
 from burnpy.backend.errors import AnomalyError, GraphError
 from burnpy.nn import functional
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 
@@ -67,8 +68,8 @@ MADE: list[tuple[str, Callable[[Any, Any], Any], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("claim", "f", "words"), MADE, ids=[row[0] for row in MADE])
-@pytest.mark.parametrize("device", [Train, Autodiff[Train]], ids=["once", "twice"])
+@every_row("claim, f, words", MADE, ids=[row[0] for row in MADE])
+@every_row("device", [Train, Autodiff[Train]], ids=["once", "twice"])
 def test_the_operation_is_named(claim: str, f: Any, words: list[str], device: Any) -> None:
     x, y = leaf([4.0, 0.0], device), leaf([1.0, 1.0], device)
     with detect_anomaly(), pytest.raises(AnomalyError) as caught:
@@ -141,7 +142,7 @@ CHECKS = [
 ]
 
 
-@pytest.mark.parametrize(("check_nan", "check_inf", "made", "error"), CHECKS)
+@every_row("check_nan, check_inf, made, error", CHECKS)
 def test_what_is_looked_for(check_nan: bool, check_inf: bool, made: str, error: bool) -> None:
     loss = leaf([1.0]).register_hook(lambda g: g * float(made))[0].sum()
     with detect_anomaly(check_nan, check_inf):

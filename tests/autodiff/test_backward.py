@@ -103,7 +103,7 @@ MISTAKES: list[Mistake] = [
 ]  # fmt: skip
 
 
-@every_row(("what", "mistake", "error", "message"), MISTAKES, ids=[row[0] for row in MISTAKES])
+@every_row("what, mistake, error, message", MISTAKES, ids=[row[0] for row in MISTAKES])
 def test_mistakes(what: str, mistake: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         mistake()
@@ -115,8 +115,8 @@ def test_a_tensor_on_forward_has_its_tangent() -> None:
         dual.backward()
 
 
-@pytest.mark.parametrize(
-    ("name", "instead"),
+@every_row(
+    "name, instead",
     [
         ("requires_grad", r"x\.is_require_grad\(\)"),
         ("requires_grad_", r"x = x\.require_grad\(\)"),

@@ -30,6 +30,7 @@ from burnpy.autodiff.tools.backward import grad
 from burnpy.backend import NumPy
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.fingerprint import Fingerprint
+from tests.rows import every_row
 
 DEVICES: dict[str, Any] = {
     "Autodiff": Autodiff[NumPy],
@@ -342,8 +343,8 @@ def _shifted(a: Any) -> Any:
     return a._like(moved).exp()
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "message"),
+@every_row(
+    "first, second, message",
     [
         (lambda a: a.exp() * a, lambda a: a.sin() * a, "changing again .* has sin as step 0, where the first had exp"),
         (lambda a: (a + a) * a, lambda a: (a - a) * a, "has sub as step 0, where the first had add"),
@@ -463,10 +464,8 @@ def test_segments(segments: int) -> None:
         checkpoint_sequential([lambda x: x] * 5, segments, leaf((2,)))
 
 
-@pytest.mark.parametrize("device", [NumPy, Autodiff[NumPy], Autodiff[Balanced[NumPy]]])
-@pytest.mark.parametrize(
-    "derivative", ["grad", "hessian", "jacrev", "grad of vjp", "grad of jvp", "jvp of grad", "thrice"]
-)
+@every_row("device", [NumPy, Autodiff[NumPy], Autodiff[Balanced[NumPy]]])
+@every_row("derivative", ["grad", "hessian", "jacrev", "grad of vjp", "grad of jvp", "jvp of grad", "thrice"])
 def test_within_the_derivatives_of_func(derivative: str, device: Any) -> None:
     """Levels whose function has returned are open again while it runs for a second time."""
     x: Any = Tensor.from_data([0.5, 1.0, 1.5], dtype="float64", device=device)

@@ -17,6 +17,7 @@ from burnpy.autodiff.modes import no_grad
 from burnpy.autodiff.recording import observing
 from burnpy.backend import Backend, NumPy, errors
 from burnpy.testing import gradcheck, gradgradcheck
+from tests.rows import every_row
 
 B = TypeVar("B", bound=Backend)
 Train = Autodiff[NumPy]
@@ -300,7 +301,7 @@ WRONG: list[tuple[str, Any, type[Exception], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "rules", "error", "message"), WRONG, ids=[row[0] for row in WRONG])
+@every_row("what, rules, error, message", WRONG, ids=[row[0] for row in WRONG])
 def test_wrong_rules_of_custom_vjp(what: str, rules: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         vjp_of(**rules)(X, 2.0).sum().backward()
@@ -326,7 +327,7 @@ NONLINEAR: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("what", "rule", "message"), NONLINEAR, ids=[row[0] for row in NONLINEAR])
+@every_row("what, rule, message", NONLINEAR, ids=[row[0] for row in NONLINEAR])
 def test_a_rule_that_is_not_linear_is_refused(what: str, rule: Any, message: str) -> None:
     @custom_jvp
     def f(x: Tensor[B]) -> Tensor[B]:

@@ -154,8 +154,8 @@ def test_inner_and_from_inner() -> None:
         v.inner()  # type: ignore[misc]  # which is the point
 
 
-@pytest.mark.parametrize(
-    ("name", "f", "derivatives"),
+@every_row(
+    "name, f, derivatives",
     [
         ("x⁴", lambda x: x * x * x * x, lambda x: (4 * x**3, 12 * x**2, 24 * x)),
         ("exp 2x", lambda x: (x * 2.0).exp(), lambda x: (2 * np.exp(2 * x), 4 * np.exp(2 * x), 8 * np.exp(2 * x))),
@@ -194,8 +194,8 @@ def test_levels_are_told_apart() -> None:
     assert (mixed[x.inner()].item(), mixed[y.inner()].item()) == (4.0, 6.0)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
-@pytest.mark.parametrize("shape", [(), (2, 3), (0, 3)])
+@every_row("dtype", ["float16", "float32", "float64", "bfloat16"])
+@every_row("shape", [(), (2, 3), (0, 3)])
 def test_a_gradient_has_its_leafs_dtype_and_shape(dtype: str, shape: tuple[int, ...]) -> None:
     x = Tensor[Train].ones(shape, dtype=dtype).require_grad()
     wide = Tensor[Train].ones((4, 2, 3) if shape != (0, 3) else (4, 1, 3), dtype="float64").require_grad()
@@ -205,7 +205,7 @@ def test_a_gradient_has_its_leafs_dtype_and_shape(dtype: str, shape: tuple[int, 
 
 
 @every_row(
-    ("x_dtype", "x_shape", "y_dtype", "y_shape", "dtype"),
+    "x_dtype, x_shape, y_dtype, y_shape, dtype",
     [
         ("float32", (2,), "float64", (2,), "float64"),
         ("float32", (2,), "float64", (), "float32"),

@@ -27,6 +27,7 @@ from burnpy.autodiff.recording import observing
 from burnpy.autodiff.tools.backward import grad
 from burnpy.backend import Backend, NumPy, errors
 from burnpy.testing import gradcheck, gradgradcheck
+from tests.rows import every_row
 
 B = TypeVar("B", bound=Backend)
 Train = Autodiff[NumPy]
@@ -151,7 +152,7 @@ def plainlike(x: Tensor[B], data: Any) -> Tensor[B]:
     return Tensor.from_data(data, dtype="float64", device=x.device)
 
 
-@pytest.mark.parametrize(("claim", "f", "inputs"), CHECKED, ids=[row[0] for row in CHECKED])
+@every_row("claim, f, inputs", CHECKED, ids=[row[0] for row in CHECKED])
 def test_derivatives_are_right_in_both_modes_and_twice(claim: str, f: Any, inputs: Any) -> None:
     if claim != "one tracked argument":
         gradcheck(f, inputs)
@@ -171,7 +172,7 @@ def test_third_derivatives_and_where_each_comes_back() -> None:
     assert (first.device, second.device, third.device) == (Autodiff(Train), Autodiff(NumPy), NumPy())
 
 
-@pytest.mark.parametrize("device", [NumPy(), TRAIN, TWICE, THRICE, Forward(NumPy()), Autodiff(Forward(NumPy()))])
+@every_row("device", [NumPy(), TRAIN, TWICE, THRICE, Forward(NumPy()), Autodiff(Forward(NumPy()))])
 def test_forward_runs_once_beneath_all_levels(device: Any) -> None:
     """On the plain backend; where several levels differentiate, on one of its own on top of that."""
     seen: list[Any] = []
@@ -599,7 +600,7 @@ WRONG_GRADIENTS: list[tuple[str, Callable[..., Any], type[Exception], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "backward", "error", "message"), WRONG_GRADIENTS, ids=[r[0] for r in WRONG_GRADIENTS])
+@every_row("what, backward, error, message", WRONG_GRADIENTS, ids=[r[0] for r in WRONG_GRADIENTS])
 def test_wrong_gradients(what: str, backward: Any, error: type[Exception], message: str) -> None:
     f = function(forward=lambda ctx, x, n: x * n, backward=lambda ctx, g: backward(g))
     with pytest.raises(error, match=message):
@@ -653,7 +654,7 @@ WRONG_FORWARDS: list[tuple[str, Callable[..., Any], type[Exception], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "forward", "error", "message"), WRONG_FORWARDS, ids=[r[0] for r in WRONG_FORWARDS])
+@every_row("what, forward, error, message", WRONG_FORWARDS, ids=[r[0] for r in WRONG_FORWARDS])
 def test_wrong_forwards(what: str, forward: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         function(forward=forward).apply(X)

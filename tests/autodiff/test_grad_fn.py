@@ -98,7 +98,7 @@ VIEWS: list[tuple[str, Callable[..., Any], str, list[str], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("claim", "f", "name", "before", "saved"), VIEWS, ids=[row[0] for row in VIEWS])
+@every_row("claim, f, name, before, saved", VIEWS, ids=[row[0] for row in VIEWS])
 def test_views(claim: str, f: Any, name: str, before: list[str], saved: list[str]) -> None:
     x, y = leaf([[1.0, 2.0, 3.0]] * 2), leaf([[1.0] * 3] * 2)
     out = f(x, y)

@@ -11,6 +11,7 @@ import pytest
 from burnpy import Autodiff, IntTensor, Tensor, autodiff
 from burnpy.backend import NumPy, errors
 from burnpy.testing import GradcheckError, gradcheck, gradgradcheck
+from tests.rows import every_row
 
 X = Tensor[NumPy].from_data([0.3, -0.7, 1.1], dtype="float64")
 Y = Tensor[NumPy].from_data([[0.5], [1.5]], dtype="float64")
@@ -34,8 +35,8 @@ def test_takes_tensors_that_can_be_differentiated() -> None:
     assert gradcheck(lambda x: x.sin(), Tensor.from_inner(X).require_grad() * 2.0)
 
 
-@pytest.mark.parametrize(
-    ("f", "inputs", "error", "message"),
+@every_row(
+    "f, inputs, error, message",
     [
         (lambda x: x, Tensor[NumPy].ones((2,)), errors.DTypeError, "float64.*input 0 is float32"),
         (lambda x: x.to_dtype("float32"), X, errors.DTypeError, "float64.*result 0"),

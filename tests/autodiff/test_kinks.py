@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
-import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor, cdist, linalg, pdist, special
 from burnpy.autodiff import Forward
@@ -295,7 +294,7 @@ def names(rows: list[Any]) -> list[str]:
     return [row[0] for row in rows]
 
 
-@every_row(("what", "f", "at", "gradients"), ROWS, ids=names(ROWS))
+@every_row("what, f, at, gradients", ROWS, ids=names(ROWS))
 def test_gradients(what: str, f: F, at: list[Any], gradients: list[list[float]]) -> None:
     (found,) = derivatives(f, 1, *at)
     for k, (g, want) in enumerate(zip(found, gradients, strict=True)):
@@ -306,7 +305,7 @@ PUSHED = [row for row in ROWS if row[0] != "where(x > 0, sqrt(x), 0) at 0"]
 """Forward mode chooses the tangent of 0, which is 0: the NaN is of reverse mode, where 0 · ∞ is added up."""
 
 
-@every_row(("what", "f", "at", "gradients"), PUSHED, ids=names(PUSHED))
+@every_row("what, f, at, gradients", PUSHED, ids=names(PUSHED))
 def test_forward_mode_says_the_same(what: str, f: F, at: list[Any], gradients: list[list[float]]) -> None:
     """The tangents of all results by the first element sum to its gradient."""
     found = tangents(f, *at).sum()
@@ -342,7 +341,7 @@ FINITE: list[tuple[str, F, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("what", "f", "at"), FINITE, ids=names(FINITE))
+@every_row("what, f, at", FINITE, ids=names(FINITE))
 def test_derivatives_are_finite_at_every_order(what: str, f: F, at: list[Any]) -> None:
     for order, found in enumerate(derivatives(f, 3, *at), 1):
         for k, g in enumerate(found):
@@ -365,7 +364,7 @@ SECOND: list[tuple[str, F, list[Any], list[list[float]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("what", "f", "at", "second"), SECOND, ids=names(SECOND))
+@every_row("what, f, at, second", SECOND, ids=names(SECOND))
 def test_second_derivatives(what: str, f: F, at: list[Any], second: list[list[float]]) -> None:
     found = derivatives(f, 2, *at)[1]
     for k, (g, want) in enumerate(zip(found, second, strict=True)):

@@ -16,6 +16,7 @@ import pytest
 from burnpy import Autodiff, IntTensor, Tensor, func
 from burnpy.autodiff import Context, Function, custom_jvp, custom_vjp, once_differentiable
 from burnpy.backend import NumPy, errors
+from tests.rows import every_row
 
 F = Callable[..., Any]
 Twice = Autodiff[Autodiff[NumPy]]
@@ -160,7 +161,7 @@ def second_derivatives(f: F) -> list[F]:
 X = plain([2.0, -3.0])
 
 
-@pytest.mark.parametrize(("how", "f", "message"), LOST, ids=[row[0] for row in LOST])
+@every_row("how, f, message", LOST, ids=[row[0] for row in LOST])
 def test_second_derivatives_that_are_lost_are_refused(how: str, f: F, message: str) -> None:
     assert func.grad(lambda x: f(x).sum())(X).tolist() == pytest.approx([12.0, 27.0])
     for derivative in second_derivatives(f):
@@ -199,7 +200,7 @@ RIGHT: list[tuple[str, F]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("how", "f"), RIGHT, ids=[row[0] for row in RIGHT])
+@every_row("how, f", RIGHT, ids=[row[0] for row in RIGHT])
 def test_what_loses_nothing_is_left_alone(how: str, f: F) -> None:
     reverse = second_derivatives(f)
     for derivative in (reverse[0], reverse[2], reverse[4], reverse[5]):  # these have no forward rule

@@ -15,6 +15,7 @@ from burnpy.autodiff.balanced import Balanced
 from burnpy.autodiff.tools.saved_tensors import saved_tensors_hooks
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.errors import KindError, NotTrackedError
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 
@@ -44,7 +45,7 @@ HELD: list[tuple[str, Callable[[Any], Any], int]] = [
 ]
 
 
-@pytest.mark.parametrize(("claim", "f", "kept"), HELD, ids=[row[0] for row in HELD])
+@every_row("claim, f, kept", HELD, ids=[row[0] for row in HELD])
 def test_each_array_is_counted_once(claim: str, f: Any, kept: int) -> None:
     x = leaf(10)
     out = f(x)

@@ -10,6 +10,7 @@ import pytest
 from burnpy import Autodiff, Tensor, cat
 from burnpy.autodiff import Context, Function
 from burnpy.backend import NumPy, errors
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 Twice = Autodiff[Train]
@@ -77,7 +78,7 @@ NODES: list[tuple[str, Callable[..., Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("what", "f", "want"), NODES, ids=[row[0] for row in NODES])
+@every_row("what, f, want", NODES, ids=[row[0] for row in NODES])
 def test_node_hooks_of_any_operation(what: str, f: Any, want: Any) -> None:
     seen: list[Any] = []
     xs = leaf([0.0]), leaf([1.0]), leaf([3.0])

@@ -84,8 +84,8 @@ def times(i: Any, g: Float) -> Float:
     return g
 
 
-@pytest.mark.parametrize(
-    ("algebra", "rule", "message"),
+@every_row(
+    "algebra, rule, message",
     [
         (Algebra.POINTWISE, {"vjp": (times, times)}, "one function for two arguments"),
         (Algebra.POINTWISE, {"vjp": times}, "does not fit its declaration as pointwise"),

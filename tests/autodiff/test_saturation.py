@@ -12,6 +12,7 @@ from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cross_entropy, func,
 from burnpy.backend import NumPy
 from burnpy.nn import functional
 from burnpy.nn.functional import scaled_dot_product_attention
+from tests.rows import every_row
 
 Array = Any
 rng = np.random.default_rng(5)
@@ -37,8 +38,8 @@ def hessian_times(f: Any, inputs: list[Array], vectors: list[Array]) -> list[Arr
     return [second[leaf.inner()].to_numpy() for leaf in leaves]
 
 
-@pytest.mark.parametrize("gap", [1.0, -10.0, 30.0, 60.0, -100.0])
-@pytest.mark.parametrize("masked", [False, True])
+@every_row("gap", [1.0, -10.0, 30.0, 60.0, -100.0])
+@every_row("masked", [False, True])
 def test_attention_with_two_keys(gap: float, masked: bool) -> None:
     """One query and two keys, whose softmax is a sigmoid: its derivatives, to twelve digits of each number."""
     q, k, v, weights = rng.normal(size=(1, 3)), rng.normal(size=(2, 3)), rng.normal(size=(2, 3)), rng.normal(size=3)
@@ -71,8 +72,8 @@ def test_cross_entropy_of_two_classes(gap: float) -> None:
     np.testing.assert_allclose(found, want, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp"])
-@pytest.mark.parametrize("gap", [1.0, 10.0, 30.0, 100.0])
+@every_row("name", ["softmax", "log_softmax", "logsumexp"])
+@every_row("gap", [1.0, 10.0, 30.0, 100.0])
 def test_others_are_off_by_rounding_of_their_terms(name: str, gap: float) -> None:
     """As in PyTorch: errors are those of numbers of the size of the gradient, not of their differences."""
     x, t, g = np.array([gap, 0.0]), np.array([0.7, -0.4]), np.array([1.3, 0.2])
@@ -87,8 +88,8 @@ def test_others_are_off_by_rounding_of_their_terms(name: str, gap: float) -> Non
     np.testing.assert_allclose(found, want, rtol=1e-12, atol=4e-16)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("large", [1e4, 1e8, 1e30])
+@every_row("dtype", ["float32", "float64"])
+@every_row("large", [1e4, 1e8, 1e30])
 def test_weights_sum_to_one_however_large_the_logits(dtype: str, large: float) -> None:
     """logsumexp is rounded as a number of their size is, by which a quotient of exponentials would be off."""
     x: Any = Tensor[Autodiff[NumPy]].from_data([large] * 4, dtype=dtype).require_grad()
@@ -117,7 +118,7 @@ HOSTILE: dict[str, tuple[Any, float, float, float | None]] = {
 """Functions, a number, and the first and second derivative there."""
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@every_row("name", HOSTILE)
 def test_derivatives_at_large_numbers(name: str) -> None:
     f, value, first, second = HOSTILE[name]
     x = Tensor[NumPy].from_data(value)

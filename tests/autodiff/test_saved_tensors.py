@@ -27,6 +27,7 @@ from burnpy.autodiff.modes import no_grad
 from burnpy.autodiff.tools import saved_tensors
 from burnpy.backend import NumPy
 from tests.interrupting import every_opcode
+from tests.rows import every_row
 
 DEVICES: dict[str, Any] = {
     "Autodiff": Autodiff[NumPy],
@@ -201,8 +202,8 @@ def test_what_is_packed_is_not_held() -> None:
     del loss
 
 
-@pytest.mark.parametrize(
-    ("unpack", "error", "message"),
+@every_row(
+    "unpack, error, message",
     [
         (
             lambda t: None,

@@ -17,6 +17,7 @@ from burnpy.autodiff.modes import no_grad
 from burnpy.autodiff.recording import observing
 from burnpy.autodiff.tools.backward import backward, grad
 from burnpy.backend import NumPy, errors
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 Twice = Autodiff[Train]
@@ -177,7 +178,7 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "hook", "error", "message"), WRONG, ids=[row[0] for row in WRONG])
+@every_row("what, hook, error, message", WRONG, ids=[row[0] for row in WRONG])
 def test_wrong_hooks(what: str, hook: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         X.register_hook(hook)[0].sum().backward()

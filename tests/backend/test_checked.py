@@ -51,7 +51,7 @@ FORWARD: list[tuple[str, Callable[[Any], Any], str, list[str]]] = [
 ]
 
 
-@every_row(("claim", "f", "operation", "words"), FORWARD, ids=[row[0] for row in FORWARD])
+@every_row("claim, f, operation, words", FORWARD, ids=[row[0] for row in FORWARD])
 @every_row("device", [Plain, Train, Autodiff[Train], Checked[Checked[NumPy]]], ids=range(4))
 def test_the_operation_is_named(claim: str, f: Any, operation: str, words: list[str], device: Any) -> None:
     with pytest.raises(NonFiniteError) as caught:
@@ -107,8 +107,8 @@ BACKWARD: list[tuple[Callable[[Any], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("f", "rule"), BACKWARD, ids=[row[1] for row in BACKWARD])
-@pytest.mark.parametrize("device", [Train, Autodiff[Train], Autodiff[Profiled[Plain]]], ids=range(3))
+@every_row("f, rule", BACKWARD, ids=[row[1] for row in BACKWARD])
+@every_row("device", [Train, Autodiff[Train], Autodiff[Profiled[Plain]]], ids=range(3))
 def test_rules_are_checked_and_named(f: Any, rule: str, device: Any) -> None:
     x = tensor([0.0, 4.0], device).require_grad()
     loss = f(x).sum()

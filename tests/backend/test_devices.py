@@ -21,6 +21,7 @@ from burnpy.autodiff import Balanced, Forward
 from burnpy.backend import Backend, Checked, NumPy, Profiled, device_of
 from burnpy.backend.errors import DeviceError
 from burnpy_array import ArrayBackend
+from tests.rows import every_row
 
 
 def test_numpy_is_one_device() -> None:
@@ -39,8 +40,8 @@ def test_an_unregistered_device_is_nobody_elses() -> None:
     assert NumPy() is NumPy()
 
 
-@pytest.mark.parametrize(
-    ("device", "inner", "differentiates", "in_place"),
+@every_row(
+    "device, inner, differentiates, in_place",
     [
         (NumPy, None, False, True),
         (Profiled[NumPy], NumPy, False, True),

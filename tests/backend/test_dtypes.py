@@ -29,12 +29,13 @@ from burnpy.backend.dtypes import (
     uint64,
 )
 from burnpy.backend.errors import DTypeError
+from tests.rows import every_row
 
 bfloat16 = dtype_of("bfloat16")
 
 
-@pytest.mark.parametrize(
-    ("given", "wanted"),
+@every_row(
+    "given, wanted",
     [
         ("float32", float32),
         (np.float64, float64),
@@ -50,7 +51,7 @@ def test_what_names_a_dtype(given: Any, wanted: Any) -> None:
     assert dtype_of(given) is wanted
 
 
-@pytest.mark.parametrize("given", ["float33", None, "complex256", object, "U3", 3.0])
+@every_row("given", ["float33", None, "complex256", object, "U3", 3.0])
 def test_what_does_not(given: Any) -> None:
     with pytest.raises(DTypeError, match="use one of"):
         dtype_of(given)
@@ -67,8 +68,8 @@ def test_kinds() -> None:
     assert kind_of(bool_) == "bool"
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "wanted"),
+@every_row(
+    "a, b, wanted",
     [
         (float16, bfloat16, float32),
         (float16, float32, float32),

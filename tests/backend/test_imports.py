@@ -12,6 +12,8 @@ from importlib import import_module
 
 import pytest
 
+from tests.rows import every_row
+
 EVERYBODY_NEEDS = {
     "burnpy": "typevars",
     "burnpy.backend": "devices dtypes errors functions lazy primitives rules schema",
@@ -90,7 +92,7 @@ b.max_pool2d(b.conv2d(x[None, None], x[None, None], (1, 1), (1, 1), (1, 1), 1), 
     assert {name for name in found if name.startswith("burnpy_numpy.kernels.")} == {"burnpy_numpy.kernels.kernel"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     "package",
     [
         "burnpy",

@@ -18,6 +18,7 @@ from burnpy.nn import Conv2d, Flatten, Linear, MultiHeadAttention, Relu, Sequent
 from burnpy.optim import Adam
 from burnpy.testing.arguments import Arguments
 from burnpy.testing.cases import ROWS
+from tests.rows import every_row
 
 HALVES = ("bfloat16", "float16")
 PRODUCTS = [op for op in operations().values() if op.product]
@@ -71,7 +72,7 @@ def test_a_product_of_ints_is_left_alone() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("op", PRODUCTS, ids=lambda op: op.name)
+@every_row("op", PRODUCTS, ids=lambda op: op.name)
 def test_every_product_has_the_dtypes_and_nearly_the_values_of_its_inner_device(op: Any) -> None:
     exact, mixed = NumPy(), Mixed(NumPy())
     for example in ROWS[op.name].examples:

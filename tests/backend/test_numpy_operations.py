@@ -97,7 +97,7 @@ def test_nan_wins(dtype: Any) -> None:
     assert np.isnan(float(D.sign(x)[0, 1]))
 
 
-@pytest.mark.parametrize("dtype", [*INTS, bool_], ids=str)
+@every_row("dtype", [*INTS, bool_], ids=str)
 def test_discrete_reductions_count_in_int64(dtype: Any) -> None:
     x = array([[1, 1, 0], [1, 1, 1]], dtype)
     assert D.sum(x, (0, 1), False).dtype == int64
@@ -120,10 +120,8 @@ def test_narrow_floats_accumulate_in_float32(dtype: Any) -> None:
         assert getattr(D, name)(ones, 1).dtype == dtype
 
 
-@pytest.mark.parametrize(
-    "shape", [(3, 4), (64, 300), (2, 30, 40), (1, 700), (700, 1), (9000, 2), (5000,), (0, 3), (3, 0)]
-)
-@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+@every_row("shape", [(3, 4), (64, 300), (2, 30, 40), (1, 700), (700, 1), (9000, 2), (5000,), (0, 3), (3, 0)])
+@every_row("dtype", [float32, float64], ids=str)
 def test_sums_of_every_shape(shape: tuple[int, ...], dtype: Any) -> None:
     x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
     n = len(shape)
@@ -160,7 +158,7 @@ def test_promotion(make: Any) -> None:
     assert D.lt(wide, np.ones(2, float64)).dtype == bool_
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, *INTS], ids=str)
+@every_row("dtype", [*FLOATS, *INTS], ids=str)
 def test_python_numbers_do_not_promote(dtype: Any) -> None:
     x = array([1, 2], dtype)
     for name in ("add", "sub", "mul", "maximum", "minimum", "pow", "remainder", "floor_divide"):
@@ -192,8 +190,8 @@ def test_negative_powers_of_ints() -> None:
             D.pow(array([1, 2], int64), exponent)
 
 
-@pytest.mark.parametrize("dtype", [float32, float64, int32, bool_], ids=str)
-@pytest.mark.parametrize("n", [5, 20000])
+@every_row("dtype", [float32, float64, int32, bool_], ids=str)
+@every_row("n", [5, 20000])
 def test_where_large_and_small(dtype: Any, n: int) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.uniform(-9, 9, (2, n)).astype(dtype)
@@ -238,8 +236,8 @@ def test_the_last_of_duplicates_stays() -> None:
     assert values(D.index_add(x, 0, index, src)) == [[2, 2], [4, 4]]
 
 
-@pytest.mark.parametrize("dim", [0, 1, 2])
-@pytest.mark.parametrize("dtype", [*FLOATS, int64], ids=str)
+@every_row("dim", [0, 1, 2])
+@every_row("dtype", [*FLOATS, int64], ids=str)
 def test_index_add_of_many(dim: int, dtype: Any) -> None:
     rng = np.random.default_rng(0)
     shape = [6, 5, 7]
@@ -293,7 +291,7 @@ def test_random_numbers_have_the_precision_of_their_dtype(dtype: Any) -> None:
     np.testing.assert_array_equal(D.random_uniform(np.random.default_rng(0), (50,), dtype), uniform)
 
 
-@pytest.mark.parametrize("given", [">f4", "<f4", ">i8", "longlong", "q", "?"])
+@every_row("given", [">f4", "<f4", ">i8", "longlong", "q", "?"])
 def test_from_numpy_copies_into_canonical_memory(given: str) -> None:
     source = np.arange(6).reshape(2, 3).astype(given).T
     out = D.from_numpy(source)
@@ -328,8 +326,8 @@ def test_index_add_of_16_bits_adds_up_in_32(dtype: str) -> None:
         assert total(device.full((2,), 1.0, narrow), 0, index, src).astype(np.float32).tolist() == [2.0, 1.0]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("columns", [256, 257, 1000, 5000])
+@every_row("dtype", [np.float32, np.float64])
+@every_row("columns", [256, 257, 1000, 5000])
 def test_products_of_long_rows_are_those_of_their_elements(columns: int, dtype: Any) -> None:
     x = np.random.default_rng(columns).uniform(0.99, 1.01, (3, 2, columns)).astype(dtype)
     wanted = x.astype(np.float64).prod(2)
@@ -344,8 +342,8 @@ def test_products_of_long_rows_are_those_of_their_elements(columns: int, dtype: 
     np.testing.assert_array_equal(NumPy().prod(x[:0], (2,), False), np.ones((0, 2), dtype))
 
 
-@pytest.mark.parametrize("diagonal", [-130, -3, 0, 2, 129])
-@pytest.mark.parametrize("shape", [(100, 100), (130, 70), (3, 50, 90)])
+@every_row("diagonal", [-130, -3, 0, 2, 129])
+@every_row("shape", [(100, 100), (130, 70), (3, 50, 90)])
 def test_triangles_of_large_matrices_are_numpys(shape: tuple[int, ...], diagonal: int) -> None:
     x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     x[..., 3, 5], x[..., 5, 3] = np.nan, -0.0

@@ -29,6 +29,7 @@ from burnpy_numpy.matmul import product
 from burnpy_numpy.openblas import OneThread, openblas
 from burnpy_numpy.programs import NumPyForeachBlocks
 from tests.interrupting import LONG, Interruption, every_opcode, interrupt
+from tests.rows import every_row
 
 
 class InBlocks(NumPy):
@@ -472,8 +473,8 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert done.returncode == 41
 
 
-@pytest.mark.parametrize(
-    ("environment", "count"),
+@every_row(
+    "environment, count",
     [
         ({"OMP_NUM_THREADS": "3"}, 3),
         ({"OMP_NUM_THREADS": "4,2"}, 4),

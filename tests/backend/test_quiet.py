@@ -15,6 +15,7 @@ import pytest
 from burnpy.backend import NumPy
 from burnpy.backend.dtypes import dtype_of, float16, float32, float64, int32
 from burnpy_numpy.numpy_calls import run
+from tests.rows import every_row
 
 D = NumPy()
 
@@ -52,16 +53,16 @@ def everything(x: Any, y: Any) -> list[Any]:
     return done
 
 
-@pytest.mark.parametrize("dtype", [float16, dtype_of("bfloat16"), float32, float64], ids=str)
-@pytest.mark.parametrize("n", [5, 100])
+@every_row("dtype", [float16, dtype_of("bfloat16"), float32, float64], ids=str)
+@every_row("n", [5, 100])
 def test_arrays(dtype: Any, n: int) -> None:
     with np.errstate(all="ignore"):
         x = np.resize(np.array([0.0, -1.0, math.inf, math.nan, 3e38]), n).astype(dtype)
     everything(x, np.array(x[::-1]))
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan, 3e38])
-@pytest.mark.parametrize("make", [np.array, lambda v, t: t.type(v)], ids=["0-d", "scalar"])
+@every_row("value", [0.0, -1.0, math.inf, math.nan, 3e38])
+@every_row("make", [np.array, lambda v, t: t.type(v)], ids=["0-d", "scalar"])
 def test_scalars(value: float, make: Any) -> None:
     everything(make(value, float32), make(0.0, float32))
 
@@ -114,8 +115,8 @@ class Raising:
         raise self.error("by the user")
 
 
-@pytest.mark.parametrize("operation", ["accumulate", "add"])
-@pytest.mark.parametrize("error", [RuntimeError, ValueError, KeyError])
+@every_row("operation", ["accumulate", "add"])
+@every_row("error", [RuntimeError, ValueError, KeyError])
 def test_errors_of_others_are_raised_and_nothing_is_computed_twice(operation: str, error: type[Exception]) -> None:
     other = Raising(error)
     with pytest.raises(error, match="by the user"):

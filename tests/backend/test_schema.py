@@ -169,7 +169,7 @@ FLOPS: list[tuple[str, list[Any], tuple[int, ...], int]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "given", "result", "flops"), FLOPS, ids=[row[0] for row in FLOPS])
+@every_row("name, given, result, flops", FLOPS, ids=[row[0] for row in FLOPS])
 def test_flops_are_those_counted_by_hand(name: str, given: Any, result: Any, flops: int) -> None:
     assert operations()[name].flops(given, result) == flops
 

@@ -12,6 +12,7 @@ from benchmarks import results
 from benchmarks.measure import Spread
 from benchmarks.report import Line, Section
 from benchmarks.results import ResultGroup, compare, load, store, to_markdown
+from tests.rows import every_row
 
 THEN = Section(
     "Training",
@@ -86,8 +87,8 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert load(tmp_path / "absent.json") == {}
 
 
-@pytest.mark.parametrize(
-    ("step", "memory", "worse"),
+@every_row(
+    "step, memory, worse",
     [(0.8, 0.5, 0), (0.5, 0.4, 0), (0.89, 0.515, 0), (0.91, 0.5, 1), (0.8, 0.53, 1), (0.95, 0.6, 2)],
 )
 def test_a_ratio_is_worse_by_more_than_its_spread(step: float, memory: float, worse: int) -> None:

@@ -33,7 +33,8 @@ TestNumPy: Any = suite_of(NumPy, ALL_DTYPES, USUAL)
 TestNumPy.test_values = None  # the two classes below
 for _test in (TestNumPy.test_derivatives, TestNumPy.test_batches, TestNumPy.test_promotion):
     restrict(_test, lambda name: name not in LARGE)
-TestNumPy.test_batches = pytest.mark.slowest(TestNumPy.test_batches)
+for _name in ("test_batches", "test_derivatives"):
+    setattr(TestNumPy, _name, pytest.mark.slowest(getattr(TestNumPy, _name)))
 TestValues: Any = suite_of_values(FIRST)
 TestValuesInOtherDtypes: Any = pytest.mark.slowest(
     suite_of_values(tuple(name for name in ALL_DTYPES if name not in FIRST))

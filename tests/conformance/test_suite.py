@@ -17,6 +17,7 @@ from burnpy.testing.arguments import ALL_DTYPES
 from burnpy.testing.cases import PROPERTIES, ROWS
 from burnpy.testing.conformance import DECORATED, FAST, FULL, LIGHT, USUAL, Extent, suite_of, value_cases
 from burnpy_numpy.programs import NumPyForeachBlocks
+from tests.rows import every_row
 
 
 class Inexact(NumPy):
@@ -109,7 +110,7 @@ ERRING: list[tuple[type[NumPy], str, str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("backend", "test", "name", "dtypes", "message"), ERRING)
+@every_row("backend, test, name, dtypes, message", ERRING)
 def test_an_error_is_found(backend: type[NumPy], test: str, name: str, dtypes: str, message: str) -> None:
     suite: Any = conformance_suite(backend, dtypes=dtypes.split())
     suite.setup_class()

@@ -24,6 +24,7 @@ from burnpy.errors import (
     MissingNameError,
     ShapeError,
 )
+from tests.rows import every_row
 
 B = TypeVar("B", bound=Backend)
 
@@ -174,8 +175,8 @@ def test_transforms_run_in_turn() -> None:
     assert (batch.keys(), batch.z.tolist()) == (("z",), [20, 30])
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "said"),
+@every_row(
+    "call, error, said",
     [
         (lambda: collate(Batch), DeviceError, r"collate\(device=NumPy\), or collate\(Batch\[NumPy\]\)"),
         (lambda: collate(Digits[B]), DeviceError, "does not know the backend"),  # type: ignore[valid-type]  # is refused

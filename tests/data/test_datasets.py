@@ -12,6 +12,7 @@ from burnpy import Tensor
 from burnpy.backend import NumPy
 from burnpy.data import ArrayDataset, Batch, Dataset, from_sequence
 from burnpy.errors import ArgumentError, CallError, DTypeError, IndexRangeError, KindError, ShapeError
+from tests.rows import every_row
 
 
 def numbers(n: int = 6) -> ArrayDataset:
@@ -236,8 +237,8 @@ def test_split_stratified_differs_by_seed() -> None:
     assert values(data.split(0.5, seed=0, stratify="y")[0]) != values(data.split(0.5, seed=1, stratify="y")[0])
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
+@every_row(
+    "call, said",
     [
         (lambda data: data.split(1.5, seed=0), "fraction=1.5"),
         (lambda data: data.split(0.5, seed=-1), "seed=-1|seed="),

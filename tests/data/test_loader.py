@@ -31,6 +31,7 @@ from burnpy.data.collate import Collator
 from burnpy.data.loader import checksum
 from burnpy.data.transforms import Mixup
 from burnpy.errors import ArgumentError, CallError, LoadingError
+from tests.rows import every_row
 
 N = 23
 WRONG: Any = Loader  # untyped, for wrong calls
@@ -82,15 +83,15 @@ def test_the_order_is_a_function_of_seed_and_epoch() -> None:
     assert len({tuple(order(seed, epoch)) for seed in range(3) for epoch in range(3)}) == 9
 
 
-@pytest.mark.parametrize("mapped", [False, True])
-@pytest.mark.parametrize("options", [{"workers": 1}, {"workers": 3, "prefetch": 1}, {"workers": 2, "prefetch": 9}])
+@every_row("mapped", [False, True])
+@every_row("options", [{"workers": 1}, {"workers": 3, "prefetch": 1}, {"workers": 2, "prefetch": 9}])
 def test_any_number_of_threads_gives_the_same_bits(mapped: bool, options: dict[str, Any]) -> None:
     alone = [bits(batch) for batch in loader(mapped).epoch(1)]
     assert [bits(batch) for batch in loader(mapped, **options).epoch(1)] == alone
 
 
-@pytest.mark.parametrize("start", [0, 1, 5, 6])
-@pytest.mark.parametrize("workers", [0, 2])
+@every_row("start", [0, 1, 5, 6])
+@every_row("workers", [0, 2])
 def test_an_epoch_is_continued_exactly(start: int, workers: int) -> None:
     whole = [bits(batch) for batch in loader(True).epoch(2)]
     assert len(whole) == 6
@@ -199,8 +200,8 @@ def test_buckets_by_length(drop_last: bool) -> None:
     assert [batch.i.tolist() for batch in pooled.epoch(1)] != batches
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
+@every_row(
+    "call, said",
     [
         (lambda: loader(batch_size=0), "batch_size=0|batch_size="),
         (lambda: loader(seed=-1), "seed="),
@@ -433,8 +434,8 @@ def test_a_transform_that_does_not_say_that_it_mixes() -> None:
         next(iter(mixed.shard(0, 2)))
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
+@every_row(
+    "call, said",
     [
         (lambda: loader(num_workers=2), "Loader() does not take num_workers; it is called workers here"),
         (lambda: loader(generator=1), "Loader() does not take generator; seed= and the epoch decide"),

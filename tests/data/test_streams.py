@@ -15,6 +15,7 @@ from burnpy.backend import NumPy
 from burnpy.data import BatchRandom, Stream, StreamLoader, collate
 from burnpy.data.transforms import Mixup
 from burnpy.errors import ArgumentError, CallError, LoadingError
+from tests.rows import every_row
 
 N = 17
 
@@ -147,8 +148,8 @@ def test_threads_end() -> None:
     assert list(epoch) == []
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "said"),
+@every_row(
+    "call, error, said",
     [
         (lambda: loader(iter([1])), CallError, r"expected a burnpy\.data\.Stream"),
         (lambda: loader(batch_size=0), ArgumentError, "batch_size"),

@@ -50,7 +50,7 @@ def test_a_sample_does_not_depend_on_its_batch(transform: Any, dtype: Any) -> No
     assert transform({"x": x[:0]}, rng([]))["x"].shape == (0, *whole["x"].shape[1:])
 
 
-@pytest.mark.parametrize("transform", EACH, ids=repr)
+@every_row("transform", EACH, ids=repr)
 def test_the_given_images_are_not_changed_nor_shared(transform: Any) -> None:
     x = IMAGES.copy()
     out = transform({"x": x}, rng(range(40)))["x"]
@@ -153,8 +153,8 @@ def test_mixup() -> None:
     assert np.allclose(again["y"], y, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "said"),
+@every_row(
+    "call, error, said",
     [
         (lambda: Shift(-1), ArgumentError, "pixels=-1"),
         (lambda: Crop(0, 1), ArgumentError, "0 × 1"),

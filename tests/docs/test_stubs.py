@@ -11,11 +11,12 @@ from typing import cast
 import pytest
 
 from burnpy.docs import stubs
+from tests.rows import every_row
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("package", stubs.PACKAGES)
+@every_row("package", stubs.PACKAGES)
 def test_the_stub_imports_what_the_package_has(package: str) -> None:
     module = import_module(package)
     names: dict[str, object] = {}

@@ -112,7 +112,7 @@ def test_no_grad_around_does_not_silence_and_inside_does() -> None:
     assert grad(g)(x).item() == 2 * 9.0
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@every_row("way", WAYS.values(), ids=WAYS)
 def test_on_tensors_that_are_tracked_already(way: Callable[[F], F]) -> None:
     x = x64(3.0, Autodiff[NumPy]).require_grad()
     slope = way(lambda y: y * y * x)(x)

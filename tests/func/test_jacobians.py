@@ -13,6 +13,7 @@ from burnpy.autodiff import Context, Function, custom_vjp
 from burnpy.backend import NumPy, errors
 from burnpy.func import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp
 from burnpy.nn.functional import dropout
+from tests.rows import every_row
 
 rng = np.random.default_rng(0)
 
@@ -34,8 +35,8 @@ def by_hand(a: Any, w: Any) -> tuple[Any, Any]:
     return by_a, by_w
 
 
-@pytest.mark.parametrize("chunk_size", [None, 1, 4, 100])
-@pytest.mark.parametrize("mode", ["reverse", "forward"])
+@every_row("chunk_size", [None, 1, 4, 100])
+@every_row("mode", ["reverse", "forward"])
 def test_matrices_by_matrices(mode: Any, chunk_size: int | None) -> None:
     a, w = rng.normal(size=(2, 3)), rng.normal(size=(3, 4))
     by_a, by_w = by_hand(a, w)
@@ -131,8 +132,8 @@ IN_REVERSE: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize("f", [Cube.apply, cube], ids=["Function", "custom_vjp"])
-@pytest.mark.parametrize(("api", "call", "instead"), IN_REVERSE, ids=[row[0] for row in IN_REVERSE])
+@every_row("f", [Cube.apply, cube], ids=["Function", "custom_vjp"])
+@every_row("api, call, instead", IN_REVERSE, ids=[row[0] for row in IN_REVERSE])
 def test_what_has_no_forward_rule_is_told_what_needs_none(api: str, call: Any, instead: str, f: Any) -> None:
     x = x64([1.0, 2.0])
     assert hessian(lambda x: f(x).sum(), mode="reverse-over-reverse")(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
@@ -196,8 +197,8 @@ def test_columns_draw_the_same_numbers() -> None:
         assert np.count_nonzero(columns - np.diag(np.diagonal(columns))) == 0
 
 
-@pytest.mark.parametrize("shapes", [((1,), (3,)), ((3,), (1,)), ((3,), ())])
-@pytest.mark.parametrize("chunk_size", [None, 1, 2])
+@every_row("shapes", [((1,), (3,)), ((3,), (1,)), ((3,), ())])
+@every_row("chunk_size", [None, 1, 2])
 def test_all_columns_are_of_the_same_draws(shapes: Any, chunk_size: int | None) -> None:
     x, y = [Tensor[NumPy].ones(shape) for shape in shapes]
 

@@ -13,6 +13,7 @@ from burnpy import IntTensor, Tensor, cross_entropy, fft, func, gradient, linalg
 from burnpy.backend import NumPy
 from burnpy.nn import functional
 from burnpy.tensor.tensor_base import TensorBase
+from tests.rows import every_row
 
 RNG = np.random.default_rng(0)
 
@@ -64,7 +65,7 @@ def flat(out: Any) -> list[Any]:
     return flat((out.real, out.imag)) if isinstance(out, burnpy.ComplexTensor) else [x for y in out for x in flat(y)]
 
 
-@pytest.mark.parametrize("name", CALLS)
+@every_row("name", CALLS)
 def test_alone(name: str) -> None:
     """The derivatives by an argument, and a batch of it, are as of all arguments on the level."""
     f, args = CALLS[name]

@@ -14,6 +14,7 @@ from burnpy.autodiff import Context, Function, checkpoint, custom_vjp
 from burnpy.backend import NumPy
 from burnpy.errors import ArgumentError, BatchedError, EscapedError, KindError, NotTrackedError, ShapeError
 from burnpy.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
+from tests.rows import every_row
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.uniform(0.5, 2.0, (5, 3))
@@ -51,7 +52,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every_row("name", FUNCTIONS)
 def test_it_equals_one_call_for_each_example(name: str) -> None:
     f = FUNCTIONS[name]
     assert close(vmap(f)(X), each(f, X))
@@ -67,13 +68,13 @@ DERIVATIVES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", DERIVATIVES)
+@every_row("name", DERIVATIVES)
 def test_derivatives_of_each_example(name: str) -> None:
     f = DERIVATIVES[name]
     assert close(vmap(f)(X), each(f, X))
 
 
-@pytest.mark.parametrize("name", DERIVATIVES)
+@every_row("name", DERIVATIVES)
 def test_derivatives_of_a_batch(name: str) -> None:
     """Derivatives go through vmap: of the sum over all examples, and of derivatives of each."""
     f = DERIVATIVES[name]
@@ -245,7 +246,7 @@ def test_checkpoints() -> None:
     assert close(outside(X), np.asarray(vmap(plain)(X)))
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every_row("name", FUNCTIONS)
 def test_compiled_on_either_side(name: str) -> None:
     f = FUNCTIONS[name]
     outside, inside = burnpy.compiled(vmap(f)), vmap(burnpy.compiled(f))
@@ -335,7 +336,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@every_row("name", REFUSED)
 def test_refusals(name: str) -> None:
     call, error, message = REFUSED[name]
     with pytest.raises(error, match=message):

@@ -16,6 +16,7 @@ from burnpy.backend.errors import BurnpyError, a
 from burnpy.nn import Linear
 from burnpy.optim import Adam
 from burnpy.testing.conformance import every_case
+from tests.rows import every_row
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +42,7 @@ def test_names_of_classes_get_their_article_from_one_place() -> None:
                     )
 
 
-@pytest.mark.parametrize(
+@every_row(
     "mistake",
     [
         lambda: burnpy.nn.Buffer(AN_INT),

@@ -431,7 +431,7 @@ MESSAGES: list[tuple[Callable[[], object], type[Exception], str]] = [
 ]
 
 
-@every_row(("call", "error", "message"), MESSAGES, ids=[message for _, _, message in MESSAGES])
+@every_row("call, error, message", MESSAGES, ids=[message for _, _, message in MESSAGES])
 def test_messages(call: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error) as caught:
         call()
@@ -463,7 +463,7 @@ CALLS_WITH_LONG_VALUES: list[Callable[[], object]] = [
 ]
 
 
-@pytest.mark.parametrize("call", CALLS_WITH_LONG_VALUES, ids=map(str, range(len(CALLS_WITH_LONG_VALUES))))
+@every_row("call", CALLS_WITH_LONG_VALUES, ids=map(str, range(len(CALLS_WITH_LONG_VALUES))))
 def test_messages_do_not_quote_whole_values(call: Callable[[], object]) -> None:
     with pytest.raises(BurnpyError) as caught:
         call()

@@ -11,6 +11,7 @@ import pytest
 from burnpy import Autodiff, Tensor, func, linalg
 from burnpy.backend import NumPy
 from burnpy.backend.errors import LinAlgError
+from tests.rows import every_row
 
 rng = np.random.default_rng(7)
 N = 12
@@ -70,8 +71,8 @@ def derivatives(f: Callable[[Any], Any], a: Any, t: Any, dtype: str) -> list[Any
     ]
 
 
-@pytest.mark.parametrize("spectrum", SPECTRA)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every_row("spectrum", SPECTRA)
+@every_row("name", FUNCTIONS)
 def test_no_term_of_a_derivative_is_lost_in_float32(name: str, spectrum: str) -> None:
     a, t = SPECTRA[spectrum], rng.normal(size=(N, N)).astype(np.float32)
     if spectrum == "rank-deficient" and name in ("square root", "inverse root", "polar"):
@@ -107,9 +108,9 @@ def test_repeated_values_have_finite_derivatives(values: Any) -> None:
                 assert np.isfinite(each).all()
 
 
-@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("size", [3, 60])
+@every_row("value", [np.inf, -np.inf, np.nan])
+@every_row("dtype", ["float16", "float32", "float64"])
+@every_row("size", [3, 60])
 def test_matrices_with_infinities_are_refused_before_lapack(size: int, dtype: str, value: float) -> None:
     """LAPACK's singular value decomposition of them does not return."""
     a = np.tile(np.eye(size), (2, 1, 1))

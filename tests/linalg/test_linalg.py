@@ -12,6 +12,7 @@ from burnpy import Autodiff, IntTensor, Tensor, compiled, func, linalg
 from burnpy.backend import Checked, NumPy, Profiled
 from burnpy.backend.errors import ArgumentError, KindError, LinAlgError, MissingNameError, ShapeError
 from burnpy.testing import gradcheck, gradgradcheck
+from tests.rows import every_row
 from tests.third_party.array_api_backend import ArrayApi
 
 rng = np.random.default_rng(3)
@@ -179,8 +180,8 @@ SINGULAR: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("device", [NumPy, ArrayApi, Profiled[NumPy], Train])
-@pytest.mark.parametrize("name", SINGULAR)
+@every_row("device", [NumPy, ArrayApi, Profiled[NumPy], Train])
+@every_row("name", SINGULAR)
 def test_what_fails_names_the_matrix_of_the_batch(name: str, device: Any) -> None:
     f, bad, why = SINGULAR[name]
     good = np.eye(2)
@@ -260,7 +261,7 @@ def test_checked_devices_compute() -> None:
     close(linalg.inv(tensor(np.eye(2) * 4, Checked[NumPy])), np.eye(2) / 4)
 
 
-@pytest.mark.parametrize("name", ["eigh", "eigvalsh", "svd", "svdvals", "qr", "inv", "det", "pinv", "matrix_exp"])
+@every_row("name", ["eigh", "eigvalsh", "svd", "svdvals", "qr", "inv", "det", "pinv", "matrix_exp"])
 def test_matrices_in_as_many_dimensions_as_there_can_be(name: str) -> None:
     small: Any = Tensor[Train].from_data([[[2.0, 1.0], [1.0, 3.0]], [[1.0, 0.5], [0.5, 4.0]]]).require_grad()
     large = small.reshape((1,) * 61 + (2, 2, 2)).detach().require_grad()

@@ -45,7 +45,7 @@ def test_derivatives(name: str) -> None:
     assert gradgradcheck(SMOOTH[name], X)
 
 
-@pytest.mark.parametrize("name", [name for name in SMOOTH if name not in ("prelu", "glu", "swiglu", "gumbel_softmax")])
+@every_row("name", [name for name in SMOOTH if name not in ("prelu", "glu", "swiglu", "gumbel_softmax")])
 def test_shapes_and_narrow_floats(name: str) -> None:
     f = SMOOTH[name]
     assert f(Tensor[NumPy].zeros((0, 3))).shape == (0, 3)
@@ -115,8 +115,8 @@ def test_a_weight_of_prelu_does_not_reach_positive_elements(slope: float) -> Non
     assert x[0].prelu(weight).shape == ()
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "said"),
+@every_row(
+    "call, error, said",
     [
         (lambda: functional.glu(X[:, :3]), ShapeError, r"glu\(\) cannot halve dim -1 of shape \(2, 3\), .* odd"),
         (lambda: functional.swiglu(X[0, 0]), ShapeError, r"swiglu\(\) cannot halve a 0-d tensor"),

@@ -111,8 +111,8 @@ def attention(device: Any = Train, **settings: Any) -> Any:
     return MultiHeadAttention(8, 4, generator=Generator(2), device=device, **settings).astype("float64")
 
 
-@pytest.mark.parametrize("chunks", [(1, 1, 1, 1, 1), (3, 2), (2, 1, 2)])
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@every_row("chunks", [(1, 1, 1, 1, 1), (3, 2), (2, 1, 2)])
+@every_row("settings", SETTINGS, ids=str)
 def test_with_a_cache_the_positions_may_come_one_after_the_other(
     settings: dict[str, Any], chunks: tuple[int, ...]
 ) -> None:
@@ -284,7 +284,7 @@ GROUPED_MASKS: dict[str, Any] = {
 }
 
 
-@every_row(("mask", "queries"), product(GROUPED_MASKS.values(), [1, 3]))
+@every_row("mask, queries", product(GROUPED_MASKS.values(), [1, 3]))
 @pytest.mark.parametrize("causal", [{}, {"causal": True, "offset": 2}, {"causal": True, "offset": -1}], ids=str)
 @pytest.mark.parametrize("options", [{}, {"softcap": 0.5}, {"window": 2}], ids=str)
 def test_a_group_of_heads_is_as_heads_with_keys_of_their_own(

@@ -371,7 +371,7 @@ def test_what_is_not_finite_stays_where_it_is(value: float) -> None:
     assert np.isfinite(out[0, 0, :, 4:]).all()
 
 
-@pytest.mark.parametrize("padding", [(1, 2, 3), (), 1.5, (1, 2.5), "ab", None])
+@every_row("padding", [(1, 2, 3), (), 1.5, (1, 2.5), "ab", None])
 def test_a_padding_is_an_int_or_pairs(padding: Any) -> None:
     with pytest.raises(errors.ArgumentError, match=r"ReflectionPad\(\) got padding="):
         ReflectionPad(padding)
@@ -440,8 +440,8 @@ AVERAGES: list[Callable[[Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("f", AVERAGES)
+@every_row("dtype", ["float16", "bfloat16"])
+@every_row("f", AVERAGES)
 def test_averages_of_narrow_floats_are_summed_in_float32(f: Callable[[Any], Any], dtype: str) -> None:
     narrow = (Tensor[NumPy].normal((1, 1, 9, 9), generator=Generator(0)) * 2.0**14).to_dtype(dtype)
     assert f(narrow).isfinite().all().item()

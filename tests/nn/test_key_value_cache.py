@@ -13,6 +13,7 @@ import pytest
 from burnpy import Autodiff, Generator, IntTensor, Tensor, compiled
 from burnpy.backend import NumPy, errors
 from burnpy.nn import DynamicScaling, KeyValueCache, MultiHeadAttention, RmsNorm, RotaryEncoding, TransformerEncoder
+from tests.rows import every_row
 
 LAYERS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -35,9 +36,9 @@ def address(cache: KeyValueCache[Any]) -> int:
     return keys.ctypes.data  # type: ignore[no-any-return]  # an int
 
 
-@pytest.mark.parametrize("settings", LAYERS.values(), ids=LAYERS)
-@pytest.mark.parametrize("on_tensor", [False, True])
-@pytest.mark.parametrize("chunks", [(1,) * 9, (4, 1, 4), (9,)], ids=str)
+@every_row("settings", LAYERS.values(), ids=LAYERS)
+@every_row("on_tensor", [False, True])
+@every_row("chunks", [(1,) * 9, (4, 1, 4), (9,)], ids=str)
 def test_a_text_in_parts_is_attended_to_as_a_whole(
     settings: dict[str, Any], on_tensor: bool, chunks: tuple[int, ...]
 ) -> None:
@@ -114,8 +115,8 @@ def test_a_dynamic_scaling_goes_by_the_positions_so_far() -> None:
         np.testing.assert_allclose(found.to_numpy(), attention(x, causal=True).to_numpy(), atol=1e-6)
 
 
-@pytest.mark.parametrize("on_tensor", [False, True])
-@pytest.mark.parametrize("name", ["plain", "rotary, groups", "window"])
+@every_row("on_tensor", [False, True])
+@every_row("name", ["plain", "rotary, groups", "window"])
 def test_prompts_of_different_lengths(name: str, on_tensor: bool) -> None:
     attention, x = layer(**LAYERS[name]), text(2, 6)
     cache = attention.empty_cache(2, 8, padding=IntTensor[NumPy].from_data([0, 2]), compiled=on_tensor)

@@ -247,7 +247,7 @@ def test_first_and_second_derivatives_by_inputs_and_parameters(name: str) -> Non
     gradgradcheck(run, inputs, elements=8)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "layer",
     [
         Conv2d(3, 4, 3, padding=1, **D),
@@ -352,7 +352,7 @@ MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
 ]
 
 
-@every_row(("made", "error", "words"), MISTAKES, ids=[words[:40] for _, _, words in MISTAKES])
+@every_row("made, error, words", MISTAKES, ids=[words[:40] for _, _, words in MISTAKES])
 def test_mistakes_are_explained(made: Callable[[], object], error: type[BurnpyError], words: str) -> None:
     with pytest.raises(error, match=words):
         made()

@@ -72,7 +72,7 @@ def test_dtypes_are_kept_and_nearly_right(name: str, dtype: str) -> None:
     assert found.item() == pytest.approx(exact, rel={"float16": 0.01, "bfloat16": 0.08, "float32": 1e-5}[dtype])
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every_row("name", FUNCTIONS)
 def test_a_wider_or_a_foreign_argument_is_refused(name: str) -> None:
     args, settings = FUNCTIONS[name]
     first, *rest = (of_kind(x, "float32", NumPy) for x in args)

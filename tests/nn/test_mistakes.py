@@ -77,14 +77,14 @@ HIDDEN: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", HIDDEN)
+@every_row("name", HIDDEN)
 def test_parts_without_a_path_are_refused(name: str) -> None:
     make, message = HIDDEN[name]
     with pytest.raises(errors.ModuleError, match=message):
         Holder(make)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "value", [Config(2), lambda x: x, functools.partial(max, 1), re.compile("a"), Config, len, Tensor.relu, range(3)]
 )
 def test_what_keeps_no_part_may_be_held(value: Any) -> None:
@@ -127,7 +127,7 @@ CALLS: list[tuple[Callable[..., Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: "")
+@every_row("call", CALLS, ids=lambda call: "")
 def test_a_call_that_is_none_says_what_is_wrong(call: tuple[Callable[..., Any], str]) -> None:
     make, message = call
     with pytest.raises(errors.CallError, match=message) as raised:
@@ -145,8 +145,8 @@ def test_a_type_error_inside_of_an_init_stays_what_it_is() -> None:
     assert not isinstance(raised.value, errors.BurnpyError)
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "message"),
+@every_row(
+    "module, name, message",
     [
         (burnpy.nn, "ReLU", "burnpy.nn has no ReLU; write Relu$"),
         (burnpy.nn, "BatchNorm2d", "write BatchNorm$"),
@@ -241,8 +241,8 @@ def test_sequential_says_how_it_is_called() -> None:
         Sequential(Relu(), Relu())[3]
 
 
-@pytest.mark.parametrize(
-    ("owner", "name", "message"),
+@every_row(
+    "owner, name, message",
     [
         (LAYER, "parameters", r"Linear has no parameters; use model\.params\(\)"),
         (LAYER, "state_dict", r"model\.into_record\(\)"),
@@ -304,8 +304,8 @@ PLAIN: Any = LAYER  # untyped, for wrong calls
 F: Any = functional
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
+@every_row(
+    "call, message",
     [
         (lambda: PLAIN(X, X), r"^Linear\.forward\(\) takes x by position, but got 2 values$"),
         (lambda: PLAIN(), r"^Linear\.forward\(\) is missing the argument x$"),

@@ -24,6 +24,7 @@ from burnpy.backend.errors import (
 from burnpy.func import grad, jvp
 from burnpy.nn import Buffer, IntBuffer, Linear, Module, Param, Relu, Sequential, rebound
 from tests.nn.full_model import BUFFERS, PARAMS, Model, Parts, holding, plain
+from tests.rows import every_row
 
 B = TypeVar("B", bound=Backend)
 Train = Autodiff[NumPy]
@@ -86,8 +87,8 @@ def itself() -> Module[Any]:
     return Own()
 
 
-@pytest.mark.parametrize(
-    ("made", "error", "words"),
+@every_row(
+    "made, error, words",
     [
         (
             lambda: holding(w=plain(2, 3)),

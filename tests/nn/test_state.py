@@ -12,6 +12,7 @@ from burnpy import Autodiff, IntTensor
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.errors import KindError, ModuleError, StateError
 from burnpy.nn import Entry, IntBuffer, Linear, Module, Relu, StateReport
+from tests.rows import every_row
 
 B = TypeVar("B", bound=Backend)
 Train = Autodiff[NumPy]
@@ -52,8 +53,8 @@ def test_a_record_is_of_no_device_and_can_be_pickled(model: Tied[Any]) -> None:
     assert values(Tied(Train).load_record(record)) == values(model)
 
 
-@pytest.mark.parametrize("source", [Train, NumPy], ids=str)
-@pytest.mark.parametrize("target", [Train, NumPy, Autodiff[Train]], ids=str)
+@every_row("source", [Train, NumPy], ids=str)
+@every_row("target", [Train, NumPy, Autodiff[Train]], ids=str)
 def test_loading_brings_values_ids_and_leaves_to_any_device(source: Any, target: Any) -> None:
     model, other = Tied(source), Tied(target)
     result = other.with_state(model.state())

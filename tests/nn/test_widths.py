@@ -14,6 +14,7 @@ from burnpy.backend import NumPy
 from burnpy.backend.errors import DTypeError
 from burnpy.nn import functional as F  # noqa: N812  # PyTorch's name for it
 from tests.nn.every_layer import EVERY, inputs, made, missing
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 WEIGHTED = [
@@ -34,7 +35,7 @@ def test_every_layer_is_known() -> None:
     assert {"Linear", "Conv2d", "BatchNorm", "LayerNorm", "Lstm", "MultiHeadAttention"} <= {*WEIGHTED}
 
 
-@pytest.mark.parametrize("name", WEIGHTED)
+@every_row("name", WEIGHTED)
 def test_a_layer_refuses_what_is_wider_than_its_weights(name: str) -> None:
     layer = made(name, Train)
     for model in (layer, layer.eval(), layer.valid()):
@@ -47,13 +48,13 @@ def test_a_layer_refuses_what_is_wider_than_its_weights(name: str) -> None:
     assert (wide[0] if isinstance(wide, tuple) else wide).dtype == "float64"
 
 
-@pytest.mark.parametrize("name", WEIGHTED)
+@every_row("name", WEIGHTED)
 def test_a_layer_promotes_what_is_narrower(name: str) -> None:
     result = made(name, Train)(*inputs(name, Train, "float16"))
     assert (result[0] if isinstance(result, tuple) else result).dtype == "float32"
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@every_row("name", LOSSES)
 def test_a_loss_refuses_what_is_wider_than_the_prediction(name: str) -> None:
     prediction, target, *rest = inputs(name, Train)
     if name == "CrossEntropyLoss":

@@ -87,8 +87,8 @@ def test_other_dtypes(name: str, dtype: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("device", [NumPy, InBlocks, Composed])
-@pytest.mark.parametrize("name", UPDATES)
+@every_row("device", [NumPy, InBlocks, Composed])
+@every_row("name", UPDATES)
 def test_strided_arrays_and_several_dtypes_in_one_list(name: str, device: Any) -> None:
     update = UPDATES[name]
     wide = lists_of(update, ((6, 10), (300, 400)), "float32")
@@ -97,7 +97,7 @@ def test_strided_arrays_and_several_dtypes_in_one_list(name: str, device: Any) -
     check(update, device(), [[xs[0][:, ::2].T, xs[1].T, *ys, *zs] for xs, ys, zs in columns], STEPS[1])
 
 
-@every_row(("name", "device"), product(UPDATES, DEVICES))
+@every_row("name, device", product(UPDATES, DEVICES))
 def test_no_parameters(name: str, device: str) -> None:
     update = UPDATES[name]
     none: list[list[Any]] = [[] for _ in range(2 + len(update.signed))]
@@ -105,7 +105,7 @@ def test_no_parameters(name: str, device: str) -> None:
 
 
 @pytest.mark.slow
-@every_row(("device", "owned"), product(DEVICES, (False, True)))
+@every_row("device, owned", product(DEVICES, (False, True)))
 @pytest.mark.parametrize("name", UPDATES)
 def test_a_skipped_update_changes_nothing(name: str, device: str, owned: bool) -> None:
     update, on = UPDATES[name], DEVICES[device].device()
@@ -119,7 +119,7 @@ def test_a_skipped_update_changes_nothing(name: str, device: str, owned: bool) -
             np.testing.assert_array_equal(x, same)
 
 
-@pytest.mark.parametrize("name", UPDATES)
+@every_row("name", UPDATES)
 def test_a_formula_is_one_operation_of_its_name(name: str) -> None:
     update, device = UPDATES[name], Profiled[NumPy].device()
     lists = lists_of(update, ((2, 3), (4,)), "float32")
@@ -135,7 +135,7 @@ def test_a_formula_is_one_operation_of_its_name(name: str) -> None:
 FLOPS = {"sgd": 2, "momentum": 5, "adam": 13, "amsgrad": 14, "rmsprop": 9, "adagrad": 7}
 
 
-@pytest.mark.parametrize(("name", "flops"), FLOPS.items())
+@every_row("name, flops", FLOPS.items())
 def test_flops_are_those_of_the_operations_of_a_formula(name: str, flops: int) -> None:
     update, device = UPDATES[name], Profiled[NumPy].device()
     lists = lists_of(update, ((2, 3), (4,)), "float32")
@@ -183,8 +183,8 @@ def test_each_result_of_a_formula_is_checked() -> None:
         Checked[NumPy].device().foreach(second_each, ([np.array([-1.0])],))
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("owned", [False, True])
+@every_row("device", DEVICES)
+@every_row("owned", [False, True])
 def test_a_formula_may_have_more_or_fewer_results_than_lists(device: str, owned: bool) -> None:
     def three_each(b: Any, x: Any, y: Any, z: Any) -> tuple[Any, Any, Any]:
         return b.add(x, y), b.mul(x, z), b.sub(x, z)

@@ -33,6 +33,7 @@ from burnpy.optim import (
     clip_by_global_norm,
 )
 from burnpy.record import load, save
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 
@@ -224,7 +225,7 @@ def test_the_first_move_after_skipped_steps_is_a_whole_one(device: Any) -> None:
     np.testing.assert_allclose(moves, 0.01, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in OPTIMIZERS if name != "LBfgs"])
+@every_row("name", [name for name in OPTIMIZERS if name != "LBfgs"])
 def test_counting_waits_for_no_device(name: str) -> None:
     device = Profiled(Asynchronous)
     model, optim = Linear(2, 3, device=Autodiff(device)), OPTIMIZERS[name]()

@@ -16,6 +16,7 @@ from burnpy.nn import BatchNorm, Linear, Module, Sequential
 from burnpy.optim import GradientsParams, LBfgs, OptimizerRecord
 from burnpy.optim.optimizers.line_search import strong_wolfe
 from burnpy.record import load, save
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 
@@ -55,8 +56,8 @@ FUNCTIONS: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("first", [1e-3, 1.0, 30.0])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every_row("first", [1e-3, 1.0, 30.0])
+@every_row("name", FUNCTIONS)
 def test_the_conditions_hold_at_the_point_that_is_found(name: str, first: float) -> None:
     f, slope = FUNCTIONS[name]
     seen: list[float] = []

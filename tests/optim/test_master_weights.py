@@ -33,6 +33,7 @@ from burnpy.optim import (
     Sgd,
 )
 from burnpy.record import load, save
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 OPTIMIZERS: list[Any] = [AdaDelta, AdaGrad, Adam, Adamax, AdamW, Lion, NAdam, RAdam, RmsProp, Sgd]
@@ -75,8 +76,8 @@ def test_small_steps_add_up_as_in_float32(optim: Any, lr: float) -> None:
     assert start - without < 0.7 * gained  # steps below half the spacing of bfloat16 are lost
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("optim", OPTIMIZERS)
+@every_row("dtype", ["bfloat16", "float16"])
+@every_row("optim", OPTIMIZERS)
 def test_the_parameter_is_the_rounded_master(optim: Any, dtype: str) -> None:
     model, optimizer = model_of(dtype), optim(master_weights=True, weight_decay=0.1)
     plain, wide = optim(weight_decay=0.1), model_of(dtype).astype("float32")

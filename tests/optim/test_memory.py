@@ -32,6 +32,7 @@ from burnpy.optim import (
 )
 from tests.interrupting import LONG
 from tests.optim.models import Train, Two, of_two, two, values
+from tests.rows import every_row
 
 OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {
     "sgd": lambda: Sgd(momentum=0.9, dampening=0.5, weight_decay=0.1),
@@ -92,7 +93,7 @@ def same_memory(some: dict[Any, Any], others: dict[Any, Any]) -> list[bool]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
+@every_row("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_steps_stay_in_their_memory(make: Callable[[], Optimizer]) -> None:
     model, optim = two(), make()
     model = optim.step(0.1, model, of_two(model))
@@ -132,7 +133,7 @@ def test_bit_for_bit_what_new_arrays_would_have(name: str, dtype: str) -> None:
                 assert all(x is held[key] for key, x in arrays(optim).items())
 
 
-@pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
+@every_row("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_what_was_shown_stays(make: Callable[[], Optimizer]) -> None:
     model, optim = two(), make()
     model = optim.step(0.1, model, of_two(model))
@@ -169,8 +170,8 @@ def out_of_band(optim: Optimizer) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [*OPTIMIZERS.values(), Slotted], ids=[*OPTIMIZERS, "slots"])
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, out_of_band])
+@every_row("make", [*OPTIMIZERS.values(), Slotted], ids=[*OPTIMIZERS, "slots"])
+@every_row("duplicate", [copy.copy, copy.deepcopy, out_of_band])
 def test_copies_are_independent(make: Callable[[], Optimizer], duplicate: Callable[[Optimizer], Optimizer]) -> None:
     def stepped(optim: Optimizer, model: Any, scale: float) -> Any:
         return optim.step(0.1, model, of_two(model) * scale)
@@ -194,7 +195,7 @@ def test_copies_are_independent(make: Callable[[], Optimizer], duplicate: Callab
     assert trained(True) == trained(False)
 
 
-@pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
+@every_row("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_a_record_stays_as_it_was_loaded(make: Callable[[], Optimizer]) -> None:
     model, optim = two(), make()
     model = optim.step(0.1, model, of_two(model))

@@ -30,6 +30,7 @@ from burnpy.optim.optimizers.adam import radam_rates
 from burnpy.optim.optimizers.sgd import asgd_rates
 from burnpy.optim.update_step import Step, UpdateCount
 from tests.optim.models import Train, gradients, vector
+from tests.rows import every_row
 
 GRADIENTS = ((0.5, -1.0), (-0.25, 0.75), (1.0, 2.0), (0.125, -0.5))
 EXPECTED: list[tuple[Optimizer, list[float]]] = [
@@ -63,7 +64,7 @@ EXPECTED: list[tuple[Optimizer, list[float]]] = [
 ]
 
 
-@pytest.mark.parametrize(("optim", "expected"), EXPECTED, ids=lambda value: repr(value))
+@every_row("optim, expected", EXPECTED, ids=lambda value: repr(value))
 def test_four_steps(optim: Optimizer, expected: list[float]) -> None:
     model = vector(1.0, -2.0)
     for grad in GRADIENTS:
@@ -117,7 +118,7 @@ FORMULAS: list[tuple[Optimizer, Formula]] = [
 ]
 
 
-@pytest.mark.parametrize(("optim", "formula"), FORMULAS, ids=lambda value: getattr(value, "__name__", ""))
+@every_row("optim, formula", FORMULAS, ids=lambda value: getattr(value, "__name__", ""))
 def test_every_step_is_the_formula_with_the_rate_of_that_step(optim: Optimizer, formula: Formula) -> None:
     model, p, state = vector(1.0), 1.0, dict[str, float]()
     for t in range(1, 30):
@@ -160,10 +161,8 @@ def test_settings_are_shown_and_fixed() -> None:
         Adam().eps = 1.0  # type: ignore[misc]  # which is the point
 
 
-@pytest.mark.parametrize(
-    ("dtype", "scale"), [("float32", 1e19), ("float32", 1e30), ("float16", 3e4), ("float64", 1e200)]
-)
-@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (5,), ()])
+@every_row(("dtype", "scale"), [("float32", 1e19), ("float32", 1e30), ("float16", 3e4), ("float64", 1e200)])
+@every_row("shape", [(3, 4), (2, 3, 4), (5,), ()])
 def test_adafactor_steps_as_far_for_large_gradients(dtype: str, scale: float, shape: tuple[int, ...]) -> None:
     """Squares beyond the dtype's numbers neither overflow nor change the size of a step."""
     signs = np.where(np.arange(np.prod(shape)).reshape(shape) % 3, 1.0, -1.0)

@@ -43,6 +43,7 @@ from burnpy.optim import (
     clip_by_norm,
     clip_by_value,
 )
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 
@@ -311,9 +312,9 @@ def test_clipping_in_a_compiled_function(name: str) -> None:
         assert bits(f(model, x * scale)) == bits(clipped(model, x * scale))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-@pytest.mark.parametrize("device", [NumPy(), Asynchronous()], ids=["NumPy", "asynchronous"])
-@pytest.mark.parametrize("clip", [clip_by_value, clip_by_norm, clip_by_global_norm])
+@every_row("dtype", ["float32", "float64", "bfloat16"])
+@every_row("device", [NumPy(), Asynchronous()], ids=["NumPy", "asynchronous"])
+@every_row("clip", [clip_by_value, clip_by_norm, clip_by_global_norm])
 def test_limits_may_be_tensors(clip: Any, device: Any, dtype: str) -> None:
     model = mlp(Autodiff(device))[0].astype(dtype)
     x = batch((10, 6), device=Autodiff(device), dtype=dtype)

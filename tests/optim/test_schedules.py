@@ -33,6 +33,7 @@ from burnpy.optim import (
     WarmUpLr,
 )
 from burnpy.record import load, save
+from tests.rows import every_row
 
 EXPECTED: list[tuple[LrSchedule, list[float]]] = [
     # What torch.optim.lr_scheduler's of PyTorch 2.13 give, step by step.
@@ -67,12 +68,12 @@ EXPECTED: list[tuple[LrSchedule, list[float]]] = [
 ]
 
 
-@pytest.mark.parametrize(("schedule", "expected"), EXPECTED, ids=lambda value: type(value).__name__)
+@every_row("schedule, expected", EXPECTED, ids=lambda value: type(value).__name__)
 def test_numbers(schedule: LrSchedule, expected: list[float]) -> None:
     assert [schedule(step) for step in range(len(expected))] == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("schedule", [schedule for schedule, _ in EXPECTED], ids=lambda value: type(value).__name__)
+@every_row("schedule", [schedule for schedule, _ in EXPECTED], ids=lambda value: type(value).__name__)
 def test_they_are_plain_values(schedule: LrSchedule) -> None:
     other = pickle.loads(pickle.dumps(schedule))
     assert other == schedule
@@ -94,8 +95,8 @@ def test_after_the_last_step_the_rate_stays() -> None:
     assert OneCycleLr(1.0, 10)(9) == OneCycleLr(1.0, 10)(1000) == pytest.approx(1 / 25 / 1e4)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
+@every_row(
+    "make, message",
     [
         (lambda: ConstantLr(-0.1), "ConstantLr(lr=) is -0.1; expected a finite number that is not negative"),
         (lambda: ConstantLr(math.nan), "ConstantLr(lr=) is NaN"),

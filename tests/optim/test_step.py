@@ -36,6 +36,7 @@ from burnpy.optim import (
     for_each_param,
 )
 from tests.optim.models import Mlp, Train, Two, batch, of_two, two, values
+from tests.rows import every_row
 
 
 def test_the_old_model_stays_and_the_new_one_has_its_class_and_ids() -> None:
@@ -218,7 +219,7 @@ def test_an_operation_that_fails_half_way_changes_nothing() -> None:
     assert optim.state()[model.a.id].step == 2
 
 
-@pytest.mark.parametrize(
+@every_row(
     "make",
     [
         lambda: Sgd(momentum=1.0),
@@ -355,8 +356,8 @@ def test_a_buffer_that_is_refused_changes_nothing() -> None:
     assert optim.state() == {}
 
 
-@pytest.mark.parametrize("optim", [Sgd(), Sgd(momentum=0.9), Adam(), AdamW(amsgrad=True), RmsProp(), AdaGrad()])
-@pytest.mark.parametrize("by_param", [False, True], ids=["gradients", "gradients by parameter"])
+@every_row("optim", [Sgd(), Sgd(momentum=0.9), Adam(), AdamW(amsgrad=True), RmsProp(), AdaGrad()])
+@every_row("by_param", [False, True], ids=["gradients", "gradients by parameter"])
 def test_a_step_of_four_parameters_takes_few_python_calls(optim: Optimizer, by_param: bool) -> None:
     model: Any = Sequential(Linear(4, 8, device=Train), Relu(), Linear(8, 2, device=Train))
     for _ in range(3):

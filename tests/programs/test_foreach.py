@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
-import pytest
 
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.operations.programs import mul_each
 from burnpy_numpy.programs import NumPyForeachBlocks
+from tests.rows import every_row
 
 D: Any = NumPy()
 bfloat16 = dtype_of("bfloat16")
@@ -44,7 +44,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+@every_row("name", CALLS)
 def test_kernels_have_the_bits_of_the_defaults(name: str) -> None:
     before: tuple[Any, ...] = (np.asarray(True),) if name == "foreach_where" else ()
     xs, default = mixed(), Composed()
@@ -67,8 +67,8 @@ def test_a_number_may_be_a_primitive_or_one_for_each() -> None:
             np.testing.assert_array_equal(found, (x.astype(wide) * np.asarray(one).astype(wide)).astype(x.dtype))
 
 
-@pytest.mark.parametrize("device", [D, Composed()], ids=["kernels", "default"])
-@pytest.mark.parametrize("p", [2.0, 1.0, math.inf, 3.0])
+@every_row("device", [D, Composed()], ids=["kernels", "default"])
+@every_row("p", [2.0, 1.0, math.inf, 3.0])
 def test_norms_neither_overflow_nor_underflow(device: Any, p: float) -> None:
     large, small = float(np.finfo(np.float64).max), float(np.finfo(np.float64).tiny)
     for dtype, numbers in ("float32", (2e38, 1e-42)), ("float64", (large / 4, small)), ("float16", (6e4, 6e-8)):

@@ -20,6 +20,7 @@ pytest.importorskip("llvmlite")
 from burnpy_numpy.kernels import launch
 from burnpy_numpy.kernels.compiler.emitter import CHUNK, emit
 from burnpy_numpy.kernels.kernel import program_kernel, template_kernel
+from tests.rows import every_row
 
 D = NumPy()
 VALUES = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-40, -1e-40, 1e30, -1e30, math.inf, -math.inf, math.nan, 3.0, 1e-310]
@@ -64,8 +65,8 @@ EXACT: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", EXACT)
+@every_row("dtype", ["float32", "float64"])
+@every_row("name", EXACT)
 def test_arithmetic_is_numpys_bit_for_bit(name: str, dtype: str) -> None:
     program = trace(EXACT[name], (full(dtype), full(dtype)), name=name)
     x, y = pairs(dtype)
@@ -128,8 +129,8 @@ EXTENTS = {"f": Extent.FULL, "r": Extent.ROW, "c": Extent.COLUMN, "i": Extent.CO
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("name", "kinds", "rest"), ROWWISE, ids=[r[0] for r in ROWWISE])
+@every_row("dtype", ["float32", "float64"])
+@every_row("name, kinds, rest", ROWWISE, ids=[r[0] for r in ROWWISE])
 def test_rows_of_every_length(name: str, kinds: str, rest: tuple[Any, ...], dtype: str) -> None:
     inputs = tuple(Input(EXTENTS[kind], "int64" if kind == "i" else dtype) for kind in kinds)
     program = trace(getattr(Backend, name), inputs, *rest)

@@ -20,6 +20,7 @@ import burnpy_numpy
 from burnpy_array.pointwise import BINARY, UNARY
 from burnpy_numpy import pointwise, programs
 from tests.programs.switched import without_kernels
+from tests.rows import every_row
 
 D: Any = NumPy()
 BY_NAME = declared()
@@ -307,8 +308,8 @@ def test_a_recurrence_is_the_same_on_several_threads(monkeypatch: pytest.MonkeyP
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", [*sorted(pointwise.COMPILED - {"logaddexp", "logaddexp2"})])
+@every_row("dtype", ["float32", "float64"])
+@every_row("name", [*sorted(pointwise.COMPILED - {"logaddexp", "logaddexp2"})])
 def test_special_values_of_functions_are_those_of_numpy(name: str, dtype: str) -> None:
     limits: Any = np.finfo(dtype)
     high = float(np.log(limits.max))

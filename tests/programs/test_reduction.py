@@ -10,6 +10,7 @@ import pytest
 
 from burnpy.backend import NumPy
 from tests.programs.switched import without_kernels
+from tests.rows import every_row
 
 CASES = [((40, 77), (1,)), ((3, 1024), (1,)), ((2, 33, 50), (1, 2)), ((64, 64), (0, 1)), ((500, 7), (1,))]
 
@@ -28,8 +29,8 @@ def test_products(shape: Any, dims: Any, dtype: str, keepdim: Any, noted: list[A
     assert [kernel.program.name for kernel in noted] == ["row_products"]
 
 
-@pytest.mark.parametrize("value", [0.0, -0.0, np.inf, np.nan])
-@pytest.mark.parametrize("place", [0, 76])
+@every_row("value", [0.0, -0.0, np.inf, np.nan])
+@every_row("place", [0, 76])
 def test_special_values(value: float, place: int) -> None:
     b: Any = NumPy()
     x = np.full((40, 77), -1.0, np.float32)

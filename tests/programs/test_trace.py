@@ -13,6 +13,7 @@ from burnpy.backend import Backend, Checked, NumPy
 from burnpy.backend.dtypes import int64
 from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
 from burnpy.backend.programs.program import execute
+from tests.rows import every_row
 
 FULL, ROW, COLUMN = Input(Extent.FULL, "float64"), Input(Extent.ROW, "float64"), Input(Extent.COLUMN, "float64")
 NUMBER = Input(Extent.SCALAR, "float64")
@@ -51,7 +52,7 @@ def as_tuple(found: Any) -> tuple[Any, ...]:
     return found if type(found) is tuple else (found,)
 
 
-@pytest.mark.parametrize(("name", "inputs", "rest"), OPERATIONS, ids=[f"{o[0]}-{k}" for k, o in enumerate(OPERATIONS)])
+@every_row("name, inputs, rest", OPERATIONS, ids=[f"{o[0]}-{k}" for k, o in enumerate(OPERATIONS)])
 def test_a_program_computes_what_its_operation_does(
     name: str, inputs: tuple[Input, ...], rest: tuple[Any, ...]
 ) -> None:

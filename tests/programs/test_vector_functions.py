@@ -11,6 +11,7 @@ import pytest
 from burnpy.backend import NumPy
 from burnpy.backend.programs import Extent, Input, trace
 from tests.interrupting import LONG
+from tests.rows import every_row
 
 pytest.importorskip("llvmlite")
 mpmath: Any = pytest.importorskip("mpmath")
@@ -115,9 +116,9 @@ def reference(name: str, x: float) -> Any:
     return EXACT[name](mpmath.mpf(x))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    ("name", "x", "wanted"),
+@every_row("dtype", DTYPES)
+@every_row(
+    "name, x, wanted",
     [
         ("exp", [0.0, -0.0, math.inf, -math.inf, math.nan], [1.0, 1.0, math.inf, 0.0, math.nan]),
         ("expm1", [0.0, -0.0, math.inf, -math.inf, math.nan], [0.0, -0.0, math.inf, -1.0, math.nan]),

@@ -80,7 +80,7 @@ def place(begin: Any = 0, end: Any = 4, dtype: Any = "F32", shape: Any = (1,)) -
 
 
 @every_row(
-    ("data", "message"),
+    "data, message",
     [
         (b"", "cut short"),
         (b"hello, this is no record at all", "no safetensors file"),
@@ -203,7 +203,7 @@ def test_too_many_plain_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize("path", [3, True, 2.5, None, b"a", ["a"], "a\0b", Path("a\0b"), "\ud800", mlp()], ids=repr)
+@every_row("path", [3, True, 2.5, None, b"a", ["a"], "a\0b", Path("a\0b"), "\ud800", mlp()], ids=repr)
 def test_what_is_no_path(path: Any) -> None:
     calls: list[Any] = [load, read_torch, lambda path: save(path, x=1)]
     if isinstance(path, (str, Path)):

@@ -142,7 +142,7 @@ def test_matmul(shapes: Any, dtype: Any) -> None:
     same(cls[NumPy].from_data(a) @ cls[NumPy].from_data(b), a @ b)
 
 
-@pytest.mark.parametrize("shapes", MATRICES)
+@every_row("shapes", MATRICES)
 def test_gradients_of_matmul(shapes: Any) -> None:
     a, b = (rng.standard_normal(s) for s in shapes)
     x, y = (Tensor[Train].from_data(v).require_grad() for v in (a, b))
@@ -251,8 +251,8 @@ def test_derivatives(name: str) -> None:
     assert gradgradcheck(SMOOTH[name], (x, y))
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "said"),
+@every_row(
+    "call, error, said",
     [
         (lambda: X.lerp(X[:, :2], 0.5), ShapeError, r"lerp\(\) got shapes \(2, 3\), \(2, 2\)"),
         (lambda: X.lerp(1.0, 0.5), KindError, r"lerp\(\) interpolates between tensors, got 1.0 as end"),

@@ -108,7 +108,7 @@ def test_a_product_with_zero_keeps_the_gradients_of_the_others() -> None:
     assert grads[v].tolist() == [6.0, 0.0]
 
 
-@pytest.mark.parametrize("seed", range(max(LONG, 12)))
+@every_row("seed", range(max(LONG, 12)))
 def test_random_repetitions(seed: int) -> None:
     """Values, and both gradients by differences, of small and large shapes, and of the default as of NumPy's own."""
     rng = np.random.default_rng(seed)

@@ -11,6 +11,7 @@ import burnpy
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy, Profiled, device_of
 from burnpy.backend.errors import DeviceError, DTypeError, NotTrackedError, ShapeError
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 
@@ -94,8 +95,8 @@ def test_to_python() -> None:
             Tensor[NumPy].zeros(shape).item()
 
 
-@pytest.mark.parametrize("target", [Train, Autodiff[Train], Profiled[NumPy], Autodiff[Profiled[NumPy]]], ids=str)
-@pytest.mark.parametrize("kind", [Tensor, IntTensor, BoolTensor])
+@every_row("target", [Train, Autodiff[Train], Profiled[NumPy], Autodiff[Profiled[NumPy]]], ids=str)
+@every_row("kind", [Tensor, IntTensor, BoolTensor])
 def test_to_device_copies_nothing_where_the_same_computes(kind: Any, target: Any) -> None:
     x = kind[NumPy].ones((2, 3))[:, 1:]
     y = x.to_device(target)

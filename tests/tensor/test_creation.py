@@ -29,8 +29,8 @@ B = TypeVar("B", bound=Backend)
 CLASSES: list[Any] = [Tensor, IntTensor, BoolTensor]
 
 
-@pytest.mark.parametrize("cls", CLASSES)
-@pytest.mark.parametrize("backend", [NumPy, NumPy(), Train, Autodiff(NumPy), Alias, Autodiff[Train]])
+@every_row("cls", CLASSES)
+@every_row("backend", [NumPy, NumPy(), Train, Autodiff(NumPy), Alias, Autodiff[Train]])
 def test_device_by_alias_and_by_argument(cls: Any, backend: Any) -> None:
     by_argument = cls.zeros((2, 3), device=backend)
     by_alias = cls[backend].zeros((2, 3))
@@ -121,7 +121,7 @@ WRONG: list[tuple[Any, Any, type[BurnpyError], str]] = [
 ]
 
 
-@every_row(("cls", "data", "error", "match"), WRONG)
+@every_row("cls, data, error, match", WRONG)
 def test_wrong_data(cls: Any, data: Any, error: type[BurnpyError], match: str) -> None:
     with pytest.raises(error, match=match):
         cls[NumPy].from_data(data)
@@ -206,7 +206,7 @@ def test_ranges(backend: Any) -> None:
         IntTensor[backend].arange(200, dtype="int8")
 
 
-@pytest.mark.parametrize("shape", [(-1,), -1, (2.0,), 2.5, "ab", None, (2**62, 4), ((1,),)])
+@every_row("shape", [(-1,), -1, (2.0,), 2.5, "ab", None, (2**62, 4), ((1,),)])
 def test_wrong_shapes(shape: Any) -> None:
     with pytest.raises((ShapeError, ArgumentError), match="zeros"):
         Tensor[NumPy].zeros(shape)

@@ -218,8 +218,8 @@ class Other(NumPy):
     """Another backend."""
 
 
-@pytest.mark.parametrize("device", [NumPy(), Autodiff(NumPy()), Forward(NumPy()), Autodiff(Profiled(NumPy()))], ids=str)
-@pytest.mark.parametrize("wrong", [Other(), Autodiff(Other()), Autodiff(Autodiff(NumPy())), Profiled(Other())], ids=str)
+@every_row("device", [NumPy(), Autodiff(NumPy()), Forward(NumPy()), Autodiff(Profiled(NumPy()))], ids=str)
+@every_row("wrong", [Other(), Autodiff(Other()), Autodiff(Autodiff(NumPy())), Profiled(Other())], ids=str)
 def test_ints_of_an_unrelated_device_are_refused(device: Any, wrong: Any) -> None:
     """Also those of a device above: a plain tensor is no constant of a singleton device that tracks."""
     x, i, b, j = operands(device, wrong)

@@ -285,7 +285,7 @@ LOSSES: list[Mistake] = [
 MISTAKES = [*ARITHMETIC, *NUMBERS, *DIMS, *INDEXING, *LOSSES]
 
 
-@every_row(("mistake", "error", "words"), MISTAKES, ids=range(len(MISTAKES)))
+@every_row("mistake, error, words", MISTAKES, ids=range(len(MISTAKES)))
 def test_mistakes_are_explained(mistake: Callable[..., Any], error: type[BurnpyError], words: list[str]) -> None:
     x = Tensor[NumPy].from_data([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
     i = IntTensor[NumPy].from_data([0, 1, 2])
@@ -331,8 +331,8 @@ def test_a_dim_that_is_no_int_is_named_as_the_user_wrote_it() -> None:
         assert re.fullmatch(r"\w+\(\): dim must be an int( or a tuple of ints)?, got 'rows'", message), name
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
+@every_row(
+    "call, said",
     [
         (lambda x, t: x + t, "add() got tensors on NumPy (the first) and Autodiff[NumPy] (the second); "),
         (lambda x, t: t - x, "sub() got tensors on Autodiff[NumPy] (the first) and NumPy (the second); "),
@@ -409,7 +409,7 @@ MIXING = [
 ]
 
 
-@pytest.mark.parametrize("code", MIXING)
+@every_row("code", MIXING)
 def test_mixed_kinds_advise_a_conversion_that_loses_no_value(code: str) -> None:
     """The narrower kind is to be converted, on whichever side it stands; ``.int()`` of a float would round it."""
     x, i, b = (kind[NumPy].ones((2, 2)) for kind in (Tensor, IntTensor, BoolTensor))
@@ -480,8 +480,8 @@ def test_more_elements_than_can_be_addressed() -> None:
             mistake()
 
 
-@pytest.mark.parametrize(
-    ("name", "call"),
+@every_row(
+    "name, call",
     [
         ("reshape", lambda x: x.reshape((1,) * 65)),
         ("unsqueeze", lambda x: x.unsqueeze(0)),
@@ -539,7 +539,7 @@ TOO_LARGE: dict[str, tuple[str, Callable[[], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", TOO_LARGE)
+@every_row("name", TOO_LARGE)
 def test_ints_that_no_float_holds(name: str) -> None:
     said, call = TOO_LARGE[name]
     with pytest.raises((ArgumentError, DTypeError), match=r"cannot hold|too large|expected") as caught:

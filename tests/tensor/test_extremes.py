@@ -24,6 +24,7 @@ from burnpy import (
 from burnpy.backend import NumPy
 from burnpy.nn import functional
 from burnpy.optim import clip_by_global_norm
+from tests.rows import every_row
 
 EXAMPLES = settings(derandomize=True, deadline=None, max_examples=int(os.environ.get("BURNPY_LONG_TESTS", "60")))
 Train = Autodiff[NumPy]
@@ -100,7 +101,7 @@ def test_float16_of_a_variance_beyond_its_range() -> None:
     np.testing.assert_allclose(found, want, rtol=0.02, atol=1e-6)
 
 
-@pytest.mark.parametrize("size", [1e-45, 1e-30, 1e-20, 1.0, 1e20, 1e38])
+@every_row("size", [1e-45, 1e-30, 1e-20, 1.0, 1e20, 1e38])
 def test_norms_of_gradients(size: float) -> None:
     x: Any = Tensor[Train].from_data([0.0, 0.0]).require_grad()
     grads = (x * size).sum().backward()
@@ -123,9 +124,9 @@ def test_the_default_of_normalize_is_nan_where_it_overflows() -> None:
     assert np.isnan(Normalization.rms_norm(device, x, one, (1,), 1e-5)).all()
 
 
-@pytest.mark.parametrize("pos_weight", [None, 2.0])
-@pytest.mark.parametrize(
-    ("logit", "target", "loss", "gradient"),
+@every_row("pos_weight", [None, 2.0])
+@every_row(
+    "logit, target, loss, gradient",
     [
         (INF, 0.0, INF, 1.0),
         (INF, 0.5, INF, 0.5),

@@ -14,6 +14,7 @@ import burnpy
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, OutOfMemoryError, ShapeError
+from tests.rows import every_row
 
 Value = Any
 
@@ -107,9 +108,9 @@ def test_arguments_at_fault_are_explained() -> None:
     assert x[np.int64(0) : np.int64(1)].shape == (1, 3)
 
 
-@pytest.mark.parametrize("device", [NumPy, Autodiff[NumPy]], ids=str)
-@pytest.mark.parametrize(
-    ("operation", "words"),
+@every_row("device", [NumPy, Autodiff[NumPy]], ids=str)
+@every_row(
+    "operation, words",
     [
         (lambda x, y: x + y, ["add()", "shapes (16777216, 1) and (1, 16777216)"]),
         (lambda x, y: x > y, ["gt()", "(16777216, 16777216)", "281,474,976,710,656 elements"]),

@@ -12,6 +12,7 @@ from burnpy import Autodiff, Tensor, compiled, func
 from burnpy.autodiff import Balanced
 from burnpy.backend import NumPy, Profiled
 from burnpy.nn import functional
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -34,8 +35,8 @@ def pair(dtype: str) -> tuple[Any, Any]:
     return x, y
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every_row("dtype", ["float32", "float64"])
+@every_row("name", FUNCTIONS)
 def test_large_tensors_agree_with_their_rows_and_with_tracked_ones(name: str, dtype: str) -> None:
     f, arrays = FUNCTIONS[name], pair(dtype)
     x, y = (Tensor[NumPy].from_data(a) for a in arrays)
@@ -61,8 +62,8 @@ def test_they_run_as_programs(name: str) -> None:
     assert calls == 2
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every_row("dtype", ["float32", "float64"])
+@every_row("name", FUNCTIONS)
 def test_gradients_of_large_tensors_agree_with_those_of_operations(name: str, dtype: str) -> None:
     f, arrays = FUNCTIONS[name], pair(dtype)
     devices: tuple[Any, ...] = (Train, Autodiff[Balanced[NumPy]])

@@ -19,6 +19,7 @@ from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError
 from burnpy.record import load, save
+from tests.rows import every_row
 
 VALUES = np.arange(1, 7, dtype=np.float32)
 DATA = VALUES.tobytes()
@@ -142,7 +143,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("export", REFUSED, ids=lambda export: export.__name__)
+@every_row("export", REFUSED, ids=lambda export: export.__name__)
 def test_memory_that_others_write_to_is_refused(export: Callable[[], Exported]) -> None:
     exported, change = export()
     refuse(exported)

@@ -66,9 +66,9 @@ def test_classes(shape: tuple[int, ...], weighted: bool, ignored: int | None, sm
         np.testing.assert_allclose(nll_loss(x.log_softmax(dim), y, **arguments).to_numpy(), found.to_numpy(), 1e-9)
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
-@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 3, 2)])
+@every_row("reduction", ["mean", "sum", "none"])
+@every_row("smoothing", [0.0, 0.2])
+@every_row("shape", [(3,), (4, 3), (2, 3, 2)])
 def test_probabilities(shape: tuple[int, ...], smoothing: float, reduction: Any) -> None:
     dim = min(1, len(shape) - 1)
     logits, target, weight = rng.standard_normal(shape), rng.random(shape), np.array([0.5, 2.0, 1.5])

@@ -14,6 +14,7 @@ from burnpy.backend.dtypes import kind_of
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from burnpy.testing.checks import difference
+from tests.rows import every_row
 
 CLASSES: dict[str, Any] = {"float": Tensor, "int": IntTensor, "bool": BoolTensor}
 METHODS = [
@@ -70,8 +71,8 @@ def test_the_ends_of_the_floats() -> None:
     assert x.isinf().tolist() == [True, False, False, False, True, False]
 
 
-@pytest.mark.parametrize("size", [0, 1, 8, 3000])  # 0-d, computed by NumPy, and by a kernel where there are any
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@every_row("size", [0, 1, 8, 3000])  # 0-d, computed by NumPy, and by a kernel where there are any
+@every_row("dtype", ["float32", "float64"])
 def test_sigmoids_of_far_negative_numbers(dtype: str, size: int) -> None:
     values = [-710.0, -100.0, -88.0, -17.0, -3.0, -0.5, 0.0, 2.0, 40.0]
     array = np.resize(values, size) if size else np.array(-100.0)

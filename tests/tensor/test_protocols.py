@@ -24,6 +24,7 @@ from burnpy.backend.errors import (
     ScalarError,
     ShapeError,
 )
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 Twice = Autodiff[Train]
@@ -146,7 +147,7 @@ ARRAYS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("x", ARRAYS, ids=lambda x: f"{x.dtype}{x.shape}")
+@every_row("x", ARRAYS, ids=lambda x: f"{x.dtype}{x.shape}")
 def test_arrays_stay_read_only(x: Any) -> None:
     for array in (np.asarray(x), x.to_numpy()):
         assert array.dtype is np.asarray(array, x.dtype).dtype
@@ -229,7 +230,7 @@ def copies(x: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("x", ARRAYS, ids=lambda x: f"{x.dtype}{x.shape}")
+@every_row("x", ARRAYS, ids=lambda x: f"{x.dtype}{x.shape}")
 def test_copies(x: Any) -> None:
     for y in copies(x):
         assert type(y) is type(x)
@@ -287,8 +288,8 @@ def test_pytorch_writes_to_a_copy_of_its_own() -> None:
     assert "torch.from_numpy" in str(Tensor.to_numpy.__doc__)
 
 
-@pytest.mark.parametrize(
-    ("x", "shown"),
+@every_row(
+    "x, shown",
     [
         (Tensor[NumPy].from_data([1.0, 2.5]), "Tensor([1. , 2.5], shape=(2,), dtype=float32, device=NumPy)"),
         (Tensor[NumPy].from_data(1.5), "Tensor(1.5, shape=(), dtype=float32, device=NumPy)"),
@@ -335,7 +336,7 @@ INTS: Any = IntTensor[NumPy].ones((2,))
 X: Any = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0, 4.0])
 
 
-@pytest.mark.parametrize("f", OPERATORS, ids=lambda f: f.__name__)
+@every_row("f", OPERATORS, ids=lambda f: f.__name__)
 def test_numbers_on_the_left(f: Callable[[Any, Any], Any]) -> None:
     i: Any = IntTensor[NumPy].from_data([1, 2, 4])
     for number in (np.float32(2.0), np.float64(2.0), np.int64(2)):
@@ -351,8 +352,8 @@ def test_truth_values_on_the_left() -> None:
     assert found == [[True, False], [True, True], [False, True]]
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
+@every_row(
+    "call, words",
     [
         (
             lambda: np.exp(X),

@@ -57,7 +57,7 @@ def ints(data: Any) -> IntTensor[NumPy]:
 
 
 @every_row("kind", KINDS)
-@every_row(("name", "form", "other"), SAME, ids=[row[0] for row in SAME])
+@every_row("name, form, other", SAME, ids=[row[0] for row in SAME])
 def test_forms(name: str, form: Callable[[Any], Any], other: Callable[[Any], Any], kind: Any) -> None:
     x = of(kind)
     assert values(form(x)) == values(other(x))
@@ -159,7 +159,7 @@ OF_SCALARS: dict[str, Callable[[Any, int], Any]] = {
 SPECIAL = {"argmax": 0, "argmin": 0, "softmax": 1.0, "log_softmax": 0.0, "max": [2.5, 0], "min": [2.5, 0]}
 
 
-@pytest.mark.parametrize("name", OF_SCALARS)
+@every_row("name", OF_SCALARS)
 def test_0d_tensors_take_the_dims_of_a_vector(name: str) -> None:
     x = Tensor[NumPy].from_data(2.5)
     for dim in (0, -1):

@@ -18,6 +18,7 @@ from burnpy import Autodiff, Generator, IntTensor, Tensor, default_generator, ma
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, DTypeError, ShapeError
 from burnpy.tensor import generator
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 DRAWS: list[Callable[[Any], Any]] = [
@@ -36,7 +37,7 @@ DRAWS: list[Callable[[Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("draw", DRAWS)
+@every_row("draw", DRAWS)
 def test_repeats(draw: Callable[[Any], Any]) -> None:
     first, second = Generator(1), Generator(1)
     a, b = draw(first).tolist(), draw(first).tolist()
@@ -228,8 +229,8 @@ def test_exponential() -> None:
             Tensor[NumPy].exponential((2,), rate)
 
 
-@pytest.mark.parametrize("classes", [1, 2, 3, 5, 8, 100])
-@pytest.mark.parametrize("replacement", [False, True])
+@every_row("classes", [1, 2, 3, 5, 8, 100])
+@every_row("replacement", [False, True])
 def test_multinomial_draws_by_weight(classes: int, replacement: bool) -> None:
     weights = np.random.default_rng(classes).uniform(0.0, 3.0, (classes,))
     weights[1::3] = 0.0

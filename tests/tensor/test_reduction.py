@@ -47,7 +47,7 @@ FLOATS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, about variances of one element
 @every_row("keepdim", [False, True])
-@every_row(("shape", "dim"), CASES)
+@every_row("shape, dim", CASES)
 @every_row("name", FLOATS)
 def test_floats(name: str, shape: tuple[int, ...], dim: Any, keepdim: bool) -> None:
     a = rng.standard_normal(shape)
@@ -60,7 +60,7 @@ def test_floats(name: str, shape: tuple[int, ...], dim: Any, keepdim: bool) -> N
 
 
 @every_row("keepdim", [False, True])
-@every_row(("shape", "dim"), CASES)
+@every_row("shape, dim", CASES)
 @every_row("name", ["sum", "prod", "amax", "amin", "any", "all"])
 def test_ints_and_bools(name: str, shape: tuple[int, ...], dim: Any, keepdim: bool) -> None:
     a = rng.integers(-3, 4, shape).astype(np.int32)
@@ -82,9 +82,9 @@ def test_reduced_dims_are_left_out_by_default(kind: Any) -> None:
         assert getattr(x, name)(0).shape == (3,), name
 
 
-@pytest.mark.parametrize("dim", [0, -1])
-@pytest.mark.parametrize("keepdim", [False, True])
-@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)])
+@every_row("dim", [0, -1])
+@every_row("keepdim", [False, True])
+@every_row("shape", [(4,), (3, 4), (2, 3, 4)])
 def test_extremes_with_indices(shape: tuple[int, ...], keepdim: bool, dim: int) -> None:
     a = rng.integers(0, 3, shape)  # many ties: the first counts
     for cls, values in ((Tensor, a.astype(np.float32)), (IntTensor, a)):

@@ -82,8 +82,8 @@ def test_devices_that_wrap(device: Any) -> None:
     assert x.unique(return_counts=True)[1].tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize("span", [1, (1 << 16) - 1, 1 << 16, (1 << 32) - 1, 1 << 32])
-@pytest.mark.parametrize("low", [0, -(1 << 20), -(1 << 63), (1 << 63) - (1 << 32) - 1])
+@every_row("span", [1, (1 << 16) - 1, 1 << 16, (1 << 32) - 1, 1 << 32])
+@every_row("low", [0, -(1 << 20), -(1 << 63), (1 << 63) - (1 << 32) - 1])
 def test_ints_of_small_and_large_ranges_are_sorted(low: int, span: int) -> None:
     values = np.random.default_rng(0).integers(low, low + span, (2, 900), endpoint=True)
     values[0, :3] = low, low + span, low
@@ -100,8 +100,8 @@ def test_ints_of_small_and_large_ranges_are_sorted(low: int, span: int) -> None:
     np.testing.assert_array_equal(x.unique().to_numpy(), wanted[0])
 
 
-@pytest.mark.parametrize("method", ["sort", "argsort", "mode", "median", "kthvalue", "topk", "quantile"])
-@pytest.mark.parametrize("size", [6, 600])
+@every_row("method", ["sort", "argsort", "mode", "median", "kthvalue", "topk", "quantile"])
+@every_row("size", [6, 600])
 def test_tensors_of_as_many_dimensions_as_there_can_be_are_sorted(method: str, size: int) -> None:
     values = np.random.default_rng(0).standard_normal((size, 2)).astype("float32")
     args: Any = {"kthvalue": (2,), "topk": (2,), "quantile": (0.5,)}.get(method, ())
@@ -111,8 +111,8 @@ def test_tensors_of_as_many_dimensions_as_there_can_be_are_sorted(method: str, s
         np.testing.assert_array_equal(ours.to_numpy().ravel(), theirs.to_numpy().ravel())
 
 
-@pytest.mark.parametrize("size", [5, 3000])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int32", "int64", "uint32", "uint64"])
+@every_row("size", [5, 3000])
+@every_row("dtype", ["float16", "float32", "float64", "int8", "int32", "int64", "uint32", "uint64"])
 def test_sorts_are_stable(dtype: str, size: int) -> None:
     """Of few elements, and of many, which are sorted by packed keys; with NaN and zeros of both signs."""
     kind: Any = Tensor if dtype.startswith("f") else IntTensor
@@ -227,8 +227,8 @@ def test_mistakes(number: int) -> None:
         f(floats(1.0, 2.0, 3.0))
 
 
-@pytest.mark.parametrize(
-    ("shape", "dim"),
+@every_row(
+    "shape, dim",
     [
         ((7,), 0),
         ((3, 5), 1),
@@ -262,8 +262,8 @@ def test_trapezoid_of_infinite_samples_and_of_one() -> None:
 REPEATED = [0.0, 0.25, 0.25, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("bins", [3, [0.0, 0.25, 0.75, 1.0], REPEATED])
+@every_row("weighted", [False, True])
+@every_row("bins", [3, [0.0, 0.25, 0.75, 1.0], REPEATED])
 def test_histograms_are_those_of_numpy(bins: Any, weighted: bool) -> None:
     """Of samples on edges, and beyond them; of NaN too, where the edges are given."""
     values = np.concatenate([rng.uniform(-0.5, 1.5, 60), np.arange(5) / 4]).reshape(5, 13)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 from burnpy import Tensor
 from burnpy.backend import NumPy
@@ -63,8 +62,8 @@ def test_a_gradient_is_0_beyond_the_end_of_a_sequence() -> None:
         assert np.isnan(found[:count, k]).any()
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("power", [1.0, 2.0, 3.0])
+@every_row("dtype", ["float16", "float32", "float64"])
+@every_row("power", [1.0, 2.0, 3.0])
 def test_powers_of_windows_neither_overflow_nor_vanish(dtype: str, power: float) -> None:
     x = np.array([[1.0, 2.0, 3.0, 4.0, 0.0, 0.0]])
     sums = (x.reshape(3, 2) ** power).sum(1)

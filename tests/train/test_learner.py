@@ -42,6 +42,7 @@ from burnpy.train import (
     ValidEnd,
 )
 from burnpy.train.train_step import batch_size
+from tests.rows import every_row
 
 from .training import Batches, Net, Train, X, Y, learner, net, train_step, valid_batches, valid_step, weights
 
@@ -285,8 +286,8 @@ def test_wrong_arguments_are_explained() -> None:
         learner(callbacks=[lambda event: [3]]).fit(net(), Batches(), valid_batches(), epochs=1)
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
+@every_row(
+    "settings, said",
     [
         ({"callbacks": EarlyStopping("valid/loss")}, r"callbacks= takes a list, got an EarlyStopping"),
         ({"callbacks": [3]}, "an int; expected a Callback or a function"),

@@ -20,6 +20,7 @@ from burnpy.nn import BatchNorm, GroupNorm, InstanceNorm, Linear, Sequential, Ta
 from burnpy.optim import Adam, GradientsParams, Sgd
 from burnpy_numpy.kernels import plans
 from burnpy_numpy.kernels.kernel import kernels_enabled
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 rng = np.random.default_rng(0)
@@ -216,8 +217,8 @@ BODIES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("name", BODIES)
+@every_row("reverse", [False, True])
+@every_row("name", BODIES)
 def test_loops(name: str, reverse: bool) -> None:
     """Values of steps are in the memory that the next step reads, and results in memory of their own."""
     f: Any = lambda c, xs: func.scan(BODIES[name], c, xs, reverse=reverse)  # noqa: E731

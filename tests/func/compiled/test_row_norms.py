@@ -12,6 +12,7 @@ from burnpy.backend import NumPy
 from burnpy.func.pytree import flatten
 from burnpy.nn.functional import layer_norm, rms_norm
 from burnpy_numpy.kernels.kernel import kernels_enabled
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 rng = np.random.default_rng(0)
@@ -129,7 +130,7 @@ PARTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", PARTS)
+@every_row("name", PARTS)
 def test_gradients_of_slices(name: str) -> None:
     """Slices that do not overlap are written, and zeros where there is none; others are added."""
 

@@ -13,6 +13,7 @@ from burnpy.autodiff import no_grad
 from burnpy.backend import NumPy
 from burnpy.errors import ArgumentError, DTypeError, RecordingError, ShapeError
 from burnpy.func.pytree import flatten
+from tests.rows import every_row
 
 rng = np.random.default_rng(0)
 anything: Any = func  # checkers cannot infer lambdas in lambdas
@@ -89,7 +90,7 @@ ONE_BY_ONE: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ONE_BY_ONE)
+@every_row("name", ONE_BY_ONE)
 def test_it_equals_one_call_for_each_example(name: str) -> None:
     f = ONE_BY_ONE[name]
     close(vmap(f)(X), np.stack([np.asarray(f(X[k])) for k in range(6)]))

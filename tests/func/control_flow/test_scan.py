@@ -16,6 +16,7 @@ from burnpy.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.func import scan
 from burnpy.nn import Linear
 from burnpy.testing import gradcheck, gradgradcheck
+from tests.rows import every_row
 
 rng = np.random.default_rng(0)
 Train = Autodiff[NumPy]
@@ -47,8 +48,8 @@ def same(found: Any, want: Any) -> None:
     assert found.to_numpy().tobytes() == want.to_numpy().tobytes()
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("every", [None, 1, 3, 4, 100])
+@every_row("reverse", [False, True])
+@every_row("every", [None, 1, 3, 4, 100])
 def test_scan_has_the_bits_of_a_loop(reverse: bool, every: int | None) -> None:
     w, h, xs = x64(3, 3), x64(2, 3), x64(10, 2, 3)
     for found, want in zip(rnn(w, h, xs, reverse=reverse, every=every), unrolled(w, h, xs, reverse), strict=True):
