@@ -8,7 +8,9 @@ import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.entries import Operation
 from burnpy_array import ArrayBackend
+from burnpy_array.array_base import is_half
 from burnpy_numpy.kernels.kernel import family_kernels, lookup
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.openblas import gemm, openblas
@@ -52,7 +54,15 @@ class NumPyMatmul(ArrayBackend):
             out = kernel_product(x, y)
             if out is not None:
                 return out
+        elif x.itemsize == 2 and y.dtype is dtype and is_half(dtype):
+            out = _narrow_product("matmul", x, y)
+            if out is not None:
+                return self.cast(out, dtype)
         return super().matmul(x, y)
+
+    def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
+        out = _narrow_product(op.name, *args) if op.name in _NARROW else None
+        return super().product_in_float32(op, args) if out is None else out
 
     def linear(self, x: Any, weight: Any, bias: Any) -> Any:
         dtype, columns = x.dtype, weight.shape[1]
@@ -89,18 +99,43 @@ _MOST_KNOWN = 1 << 12
 """The number of descriptions of products from which they are made anew."""
 
 
-def kernel_product(x: Any, y: Any, bias: Any = None) -> Any:
+_NARROW = ("matmul", "matmul_nt", "matmul_tn", "linear")
+"""The products that the kernel computes of floats of 16 bits."""
+
+
+def _narrow_product(name: str, x: Any, y: Any, bias: Any = None) -> Any:
+    """Return a product of floats of 16 bits in float32, whose operands the kernel widens; None if it does not compute
+    it."""
+    if x.ndim < 2 or y.ndim < 2 or x.itemsize != 2 or y.itemsize != 2:
+        return None
+    if name == "matmul_tn":
+        x = x.swapaxes(-1, -2)
+    if name == "matmul_nt":
+        y = y.swapaxes(-1, -2)
+    rows = x.reshape((-1, x.shape[-1])) if y.ndim == 2 < x.ndim and x.size else x
+    if bias is not None:
+        if bias.dtype is not float32:
+            return None
+        bias = np.ascontiguousarray(bias)
+    out = kernel_product(rows, y, bias, narrow=True)
+    return out if out is None or rows is x else out.reshape((*x.shape[:-1], y.shape[-1]))
+
+
+def kernel_product(x: Any, y: Any, bias: Any = None, narrow: bool = False) -> Any:
     """Return the product of arrays of matrices whose sizes fit together; None if no kernel computes it.
 
     Args:
         x: the first array, of float32 or float64.
         y: the second one.
         bias: a row of the same dtype to add.
+        narrow: whether both are floats of 16 bits; their product, and the bias, are of float32.
     """
-    dtype = x.dtype
-    if y.dtype is not dtype:
+    dtype, kind = x.dtype, x.itemsize  # hashing a dtype takes longer
+    if narrow:
+        dtype, kind = float32, (dtype.num, y.dtype.num)
+    elif y.dtype is not dtype:
         return None
-    key = (x.itemsize, x.shape, x.strides, y.shape, y.strides, bias is None)  # hashing a dtype takes longer
+    key = (kind, x.shape, x.strides, y.shape, y.strides, bias is None)
     try:
         found = _products[key]
     except KeyError:
@@ -111,7 +146,7 @@ def kernel_product(x: Any, y: Any, bias: Any = None) -> Any:
     if found is None:
         return None
     if found.__class__ is str:
-        return kernel_product(np.ascontiguousarray(x), np.ascontiguousarray(y), bias)
+        return kernel_product(np.ascontiguousarray(x), np.ascontiguousarray(y), bias, narrow)
     out = np.empty(found.shape, dtype)
     found.run(x, y, out, bias)
     return out

@@ -1,4 +1,4 @@
-"""Products with quantized matrices: few rows by a kernel, many by OpenBLAS with blocks of the matrix as floats."""
+"""Products with quantized matrices: few rows by a kernel of their own, others by the kernel of products."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, uint8
 from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.kernel import family_kernels
+from burnpy_numpy.kernels.kernel import family_kernels, lookup
 
-_FEW = 32
-"""The number of rows from which converting blocks of the matrix for OpenBLAS takes less time than the kernel."""
+_FEW = 8
+"""The number of rows up to which the matrix is converted in registers."""
 _BLOCK = 1 << 19
 """The number of elements of the matrix that are converted at a time, so that they stay in the second cache."""
+_known: dict[tuple[Any, ...], Any] = lookup()
 
 
 class NumPyQuantization(ArrayBackend):
@@ -22,23 +23,42 @@ class NumPyQuantization(ArrayBackend):
     def quantized_matmul(self, x: Any, weight: Any, scale: Any) -> Any:
         if not (x.dtype is float32 or x.dtype is float64) or scale.dtype is not x.dtype or 0 in x.shape:
             return super().quantized_matmul(x, weight, scale)
-        matrix, out = x.reshape((-1, x.shape[-1])), None
-        if len(matrix) < _FEW and (kernels := family_kernels("quantization")):
-            out = kernels.run_quantized_product(matrix, weight, scale)
+        x, *others = map(np.ascontiguousarray, (x, weight, scale))
+        matrix = x.reshape((-1, x.shape[-1]))
+        out = None
+        if len(matrix) <= _FEW and (kernels := family_kernels("quantization")):
+            out = kernels.run_quantized_product(matrix, *others)
         if out is None:
-            out = self._call(_product_in_blocks, matrix, weight, scale)
+            out = _kernel_product(matrix, *others)
+        if out is None:
+            out = self._call(_product_in_blocks, matrix, *others)
         return out.reshape((*x.shape[:-1], len(scale)))
+
+
+def _kernel_product(x: Any, weight: Any, scale: Any) -> Any:
+    """Return x times the transposed matrix; None if no kernel computes it."""
+    key = (x.itemsize, len(x), weight.shape, weight.dtype is uint8, scale.shape[1])
+    try:
+        found = _known[key]
+    except KeyError:
+        kernels = family_kernels("products.products")
+        found = None if kernels is None else kernels.quantized_product_of(x, weight, scale)
+        _known[key] = found
+    if found is None:
+        return None
+    out = np.empty(found.shape, x.dtype)
+    found.run(x, weight, out, arrays=scale)
+    return out
 
 
 def _product_in_blocks(x: Any, weight: Any, scale: Any) -> Any:
     """Return x times the transposed matrix, whose rows are converted to floats a block at a time."""
     (rows, columns), outputs = x.shape, len(scale)
-    step, kernels = max(1, _BLOCK // columns), family_kernels("quantization")
+    step = max(1, _BLOCK // columns)
     out, block = np.empty((rows, outputs), x.dtype), np.empty((step, columns), x.dtype)
     for start in range(0, outputs, step):
         some = weight[start : start + step], scale[start : start + step], block[: outputs - start]
-        if kernels is None or not kernels.convert_rows(*some):
-            convert(*some)
+        convert(*some)
         np.matmul(x, some[2].T, out[:, start : start + step])
     return out
 

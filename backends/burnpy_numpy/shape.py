@@ -14,6 +14,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.shape import Pairs
 from burnpy.backend.primitives import DType, Scalar, Shape
 from burnpy_array import ArrayBackend
+from burnpy_array.array_base import is_half
 from burnpy_numpy.kernels.kernel import MANY, family_kernels
 from burnpy_numpy.numpy_calls import direct, quietly, run
 
@@ -42,6 +43,15 @@ class NumPyShape(ArrayBackend):
             except RuntimeError:
                 return quietly(filled, shape, value, dtype)
         return super().full(shape, value, dtype)
+
+    def cast(self, x: Any, dtype: DType) -> Any:
+        if x.size >= MANY and x.flags.c_contiguous and (x.dtype is float32 or dtype is float32):
+            other = dtype if x.dtype is float32 else x.dtype
+            if other.itemsize == 2 and is_half(other) and (kernels := family_kernels("shape")):
+                out = kernels.converted(x, dtype)
+                if out is not None:
+                    return out
+        return super().cast(x, dtype)
 
     def cat(self, xs: Sequence[Any], dim: int) -> Any:
         return _concatenate(xs, dim)

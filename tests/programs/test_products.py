@@ -14,12 +14,14 @@ import pytest
 import burnpy_numpy.cpu_threads as threads
 import burnpy_numpy.matmul as matmul
 from burnpy import Tensor, compiled
-from burnpy.backend import NumPy
+from burnpy.backend import Mixed, NumPy
+from burnpy.backend.dtypes import dtype_of, float32
 from burnpy.nn import functional
 from burnpy_numpy.kernels.kernel import kernels_enabled
 from burnpy_numpy.matmul import kernel_product
 
 pytest.importorskip("llvmlite")
+from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.packed_weights import PackedWeights
 from burnpy_numpy.kernels.products import products
 
@@ -168,6 +170,48 @@ def test_infinities_and_nan_stay_in_their_rows_and_columns(dtype: Any) -> None:
     np.testing.assert_array_equal(np.where(np.isinf(found), found, 0.0), np.where(np.isinf(wanted), wanted, 0.0))
 
 
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_floats_of_16_bits_are_widened(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their products have the bits of products of float32 in all layouts, with sums of float32."""
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    if not target().fuses:
+        pytest.skip("this target does not convert float16")
+    monkeypatch.setattr(products, "_WORTH_WIDENING", 1)
+    narrow, rng = dtype_of(name), np.random.default_rng(7)
+    for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (29, 401, 47), (130, 810, 100)]:
+        x, y = (drawn(rng, np.float32, *s).astype(narrow) for s in ((m, k), (k, n)))
+        wide, bias = kernel_product(x.astype(np.float32), y.astype(np.float32)), drawn(rng, np.float32, n)
+        for a, b in [*((a, y) for a in layouts(x)), *((x, b) for b in layouts(y)), (layouts(x)[2], layouts(y)[2])]:
+            np.testing.assert_array_equal(kernel_product(a, b, narrow=True), wide)
+        added = kernel_product(x.astype(np.float32), y.astype(np.float32), bias)
+        np.testing.assert_array_equal(kernel_product(x, y, bias, narrow=True), added)
+        found = [D.matmul(x, y), D.matmul_nt(x, layouts(y)[2].T), D.matmul_tn(layouts(x)[2].T, y)]
+        for each in [*found, D.matmul(np.stack([x, x]), y)[1]]:
+            np.testing.assert_array_equal(each, wide.astype(narrow))
+    empty = D.matmul(x[:0], y)
+    assert empty.shape == (0, n)
+    assert empty.dtype is narrow
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_mixed_precision_multiplies_floats_of_16_bits(name: str) -> None:
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    device, narrow, rng = Mixed(NumPy, name), dtype_of(name), np.random.default_rng(8)
+    x, w, bias = (drawn(rng, np.float32, *s) for s in ((2, 40, 50), (50, 70), (70,)))
+    a, b = (v.astype(narrow).astype(np.float32) for v in (x, w))
+    for found, wanted in [
+        (device.matmul(x, w), a @ b),
+        (device.linear(x, w, bias), a @ b + bias),
+        (device.matmul_nt(x, w.T.copy()), a @ b),
+        (device.matmul_tn(x[0], x[1]), a[0].T @ a[1]),
+        (device.matmul(x, np.stack([w, w])), a @ b),
+    ]:
+        assert found.dtype is float32
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.slowest
 def test_nothing_is_read_beyond_an_array() -> None:
     """Each operand, and the result, ends where a page begins that cannot be read: that would end the process."""
@@ -180,8 +224,10 @@ GUARDED = """
 import ctypes, mmap
 import numpy as np
 from burnpy_numpy.kernels.products.products import product_of
+from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.products import products
 products.serves = lambda *sizes: True
+products._WORTH_WIDENING = 1
 kept = []
 def guarded(shape, dtype):
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
@@ -193,13 +239,22 @@ def guarded(shape, dtype):
     x = np.frombuffer(memory, dtype, size // np.dtype(dtype).itemsize, pages - size).reshape(shape)
     x[...] = 1.0
     return x
-for dtype in ("float32", "float64"):
+fuses = target().fuses
+for dtype in ("float16", "float32", "float64")[not fuses:]:
     for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (12, 401, 32), (100, 50, 49)]:
         for a in (guarded((m, k), dtype), guarded((k, m), dtype).T):
             for b in (guarded((k, n), dtype), guarded((n, k), dtype).T):
-                out = guarded((m, n), dtype)
-                product_of(a, b).run(a, b, out, guarded((n,), dtype))
+                wide = "float32" if dtype == "float16" else dtype
+                out = guarded((m, n), wide)
+                product_of(a, b).run(a, b, out, guarded((n,), wide))
                 assert (out == k + 1).all()
+for columns, groups in [(1, 1), (15, 1), (48, 3), (401, 1)] * fuses:
+    for stored, parts, one in (("int8", 1, 1), ("uint8", 2, 0x99)):
+        x, out = guarded((9, columns * parts), "float32"), guarded((9, 37), "float32")
+        weight, scale = guarded((37, columns), stored), guarded((37, groups), "float32")
+        weight[...] = one
+        products.quantized_product_of(x, weight, scale).run(x, weight, out, arrays=scale)
+        assert (out == columns * parts).all()
 """
 
 

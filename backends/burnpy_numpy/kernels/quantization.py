@@ -1,4 +1,4 @@
-"""Products with a matrix of 8-bit or 4-bit ints: a kernel that converts the ints in registers, and one in memory.
+"""Products of few rows with a matrix of 8-bit or 4-bit ints, which a kernel converts in registers.
 
 A product with one row takes as long as reading the matrix, so that a quarter or an eighth of the bytes is a quarter or
 an eighth of the time where the matrix is not in the cache.
@@ -26,7 +26,8 @@ _AHEAD = 4096
 
 
 def run_quantized_product(x: Any, weight: Any, scale: Any) -> Any:
-    """Return the product of `Backend.quantized_matmul` for a matrix x; None if kernels are off, or groups too short."""
+    """Return the product of `Backend.quantized_matmul` for C-contiguous matrices; None without a kernel, or if groups
+    are too short."""
     width, bits = _BYTES // x.itemsize, 4 if weight.dtype is uint8 else 8
     (rows, columns), (outputs, groups) = x.shape, scale.shape
     count = weight.shape[1] // groups
@@ -34,7 +35,6 @@ def run_quantized_product(x: Any, weight: Any, scale: Any) -> Any:
         return None
     vectors = count // width
     constant = vectors if groups > 1 and count % width == 0 and vectors <= _UNROLLED else 0
-    x, weight, scale = map(np.ascontiguousarray, (x, weight, scale))
     out, done = np.empty((rows, outputs), x.dtype), 0
     for tile in (_TILE, 1):
         some = (rows - done) // tile * tile
@@ -46,19 +46,6 @@ def run_quantized_product(x: Any, weight: Any, scale: Any) -> Any:
             kernel.run(arrays, (some, outputs, columns, groups, count), outputs, some * columns)
             done += some
     return out
-
-
-def convert_rows(weight: Any, scale: Any, out: Any) -> bool:
-    """Write rows of a quantized matrix as floats into a C-contiguous matrix; False without a kernel for it."""
-    rows, groups = scale.shape
-    count, width = weight.shape[1] // groups, _BYTES // out.itemsize
-    kernel = None
-    if count >= width:
-        kernel = template_kernel(converted_rows, out.dtype, width, 4 if weight.dtype is uint8 else 8)
-    if kernel is None:
-        return False
-    kernel.run((np.ascontiguousarray(weight), np.ascontiguousarray(scale), out), (groups, count), rows, out.shape[1])
-    return True
 
 
 def quantized_rows(dtype: str, width: int, bits: int, tile: int, vectors: int) -> str:
@@ -125,34 +112,6 @@ def quantized_rows(dtype: str, width: int, bits: int, tile: int, vectors: int) -
         for t, total in enumerate(totals):
             place = w.plus(w.times(w.plus(first, t), outputs), o)
             w.store_one(w.total(w.get(total, dtype)), w.element(out, place, dtype))
-    return w.function()
-
-
-def converted_rows(dtype: str, width: int, bits: int) -> str:
-    """Return the text of the kernel that makes floats of the rows of a quantized matrix.
-
-    The table: the matrix (rows, bytes), scale (rows, groups) and the floats (rows, in). The sizes: groups, and bytes in
-    a group, no fewer than ``width``. ``begin`` and ``end`` are rows.
-
-    Args:
-        dtype: float32 or float64.
-        width: the number of elements of a vector.
-        bits: the size of an int, 8 or 4.
-    """
-    w = Loops(width, 3, 2)
-    weight, scale, out = w.table
-    groups, count = w.sizes
-    vectors = w.assign(f"sdiv i64 {w.plus(count, width - 1)}, {width}")
-    last = w.minus(count, str(width))
-    with w.loop(w.times("%begin", groups), w.times("%end", groups)) as g:
-        factor = w.load_one(w.element(scale, g, dtype), dtype)
-        packed = w.element(weight, w.times(g, count), "int8")
-        floats = w.element(out, w.times(w.times(g, count), 8 // bits), dtype)
-        with w.loop("0", vectors) as j:
-            at = w.smaller(w.times(j, width), last)  # the last vector may overlap with the one before
-            for part, ints in enumerate(_converted(w, w.element(packed, at, "int8"), bits, dtype)):
-                place = at if part == 0 else w.plus(at, count)
-                w.store(w.mul(ints, factor), w.element(floats, place, dtype), None)
     return w.function()
 
 

@@ -1,4 +1,5 @@
-"""Padding with an array's own elements by a kernel that copies a row, and then the elements beside it."""
+"""Padding with an array's own elements by a kernel that copies a row, and then the elements beside it; and conversions
+between float32 and floats of 16 bits, as NumPy takes a hundred times as long to round to float16."""
 
 from __future__ import annotations
 
@@ -12,11 +13,15 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.shape import Pairs
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.target import target
+from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import block_starts, block_width
 
 _BYTES = 64
 """The size of the parts of rows that are copied at a time."""
+_CONVERTED = 16
+"""The number of elements that are converted at a time."""
 
 
 def run_padded(x: Any, pairs: Pairs, how: str) -> Any:
@@ -101,3 +106,76 @@ def padded_rows(dtype: str, width: int) -> str:
             element = w.load(w.element(source, w.number(columns, k), dtype), dtype, None)
             w.store(element, w.element(target, w.number(places, k), dtype), None)
     return w.function()
+
+
+def converted(x: Any, dtype: Any) -> Any:
+    """Return a C-contiguous array of float32 or of 16 bits as the other dtype; None without a kernel for it.
+
+    It has as many elements as a vector, or more.
+    """
+    if not target().fuses:
+        return None
+    narrows = x.dtype is float32
+    kernel = template_kernel(rounded if narrows else widened, dtype if narrows else x.dtype, _CONVERTED)
+    if kernel is None:
+        return None
+    out = np.empty(x.shape, dtype)
+    kernel.run((x, out), (x.size,), -(-x.size // _CONVERTED), _CONVERTED)
+    return out
+
+
+def rounded(dtype: str, width: int) -> str:
+    """Return the text of the kernel that rounds float32 to the nearest floats of 16 bits, ties to even.
+
+    The table: x and the results. The sizes: the number of elements, no fewer than ``width``. ``begin`` and ``end`` are
+    vectors, of which the last may overlap with the one before.
+
+    Args:
+        dtype: float16 or bfloat16.
+        width: the number of elements of a vector.
+    """
+    w = Loops(width, 2, 1)
+    with w.loop("%begin", "%end") as v:
+        start = _vector_start(w, v)
+        x = w.load(w.element(w.table[0], start, "float32"), "float32", None)
+        if dtype == "float16":
+            half = w.assign(f"fptrunc {w.type('float32')} {x.text} to <{width} x half>")
+            _store_narrow(w, f"<{width} x half> {half}", start)
+        else:
+            _store_narrow(w, f"<{width} x i16> {_rounded_bits(w, x)}", start)
+    return w.function()
+
+
+def _rounded_bits(w: Loops, x: Vector) -> str:
+    """Return the bits of the nearest bfloat16."""
+    bits, one, high = w.bits(x, "int32"), w.constant(1, "int32"), w.constant(16, "int32")
+    odd = w.binary("and", w.binary("lshr", bits, high), one)
+    nearest = w.binary("add", bits, w.binary("add", odd, w.constant(0x7FFF, "int32")))
+    quiet = w.binary("or", bits, w.constant(1 << 22, "int32"))
+    chosen = w.binary("lshr", w.select(w.compare("uno", x, x), quiet, nearest), high)
+    return w.assign(f"trunc {w.type('int32')} {chosen.text} to <{w.width} x i16>")
+
+
+def widened(dtype: str, width: int) -> str:
+    """Return the text of the kernel that converts floats of 16 bits to float32; see `rounded`."""
+    w = Loops(width, 2, 1)
+    with w.loop("%begin", "%end") as v:
+        start = _vector_start(w, v)
+        x = w.load_narrow(_place_of_half(w, w.table[0], start), dtype, None)
+        w.store(x, w.element(w.table[1], start, "float32"), None)
+    return w.function()
+
+
+def _vector_start(w: Loops, vector: str) -> str:
+    """Return the first element of a vector."""
+    return w.smaller(w.times(vector, w.width), w.plus(w.sizes[0], -w.width))
+
+
+def _place_of_half(w: Loops, pointer: str, index: str) -> str:
+    """Return the address of 16 bits."""
+    return w.assign(f"getelementptr i16, ptr {pointer}, i64 {index}")
+
+
+def _store_narrow(w: Loops, x: str, start: str) -> None:
+    """Store a vector of 16 bits, with its type."""
+    w.write(f"store {x}, ptr {_place_of_half(w, w.table[1], start)}, align 2")

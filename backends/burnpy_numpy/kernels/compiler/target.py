@@ -33,6 +33,11 @@ class Target(NamedTuple):
     vector: int  #: the size of a vector register in bytes
     registers: int  #: the number of vector registers
 
+    @property
+    def fuses(self) -> bool:
+        """Whether it has instructions that multiply and add, and that convert float16."""
+        return self.vector > 16 or self.registers > 16
+
 
 class _Level(NamedTuple):
     """A level of x86-64, and the features without which a processor cannot execute its code."""

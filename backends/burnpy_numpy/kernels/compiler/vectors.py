@@ -156,6 +156,25 @@ class Writer:
             text = self.assign(f"icmp ne {kind} {text}, zeroinitializer")
         return Vector(text, dtype)
 
+    def load_narrow(self, pointer: str, dtype: str, mask: str | None) -> Vector:
+        """Load floats of 16 bits as a vector of float32; see `load`."""
+        kind = f"<{self.width} x i16>"
+        if mask is None:
+            bits = self.assign(f"load {kind}, ptr {pointer}, align 2")
+        else:
+            full, masks = f"@llvm.masked.load.v{self.width}i16.p0", self.type("bool")
+            self.declared.add(f"declare {kind} {full}(ptr, i32, {masks}, {kind})")
+            bits = self.assign(f"call {kind} {full}(ptr {pointer}, i32 2, {masks} {mask}, {kind} zeroinitializer)")
+        if dtype == "float16":
+            return self.from_half(bits)
+        wide = Vector(self.assign(f"zext {kind} {bits} to {self.type('int32')}"), "int32")
+        return self.bits(self.binary("shl", wide, self.constant(16, "int32")), "float32")
+
+    def from_half(self, bits: str) -> Vector:
+        """Convert the bits of float16 to float32."""
+        halves = self.assign(f"bitcast <{self.width} x i16> {bits} to <{self.width} x half>")
+        return Vector(self.assign(f"fpext <{self.width} x half> {halves} to {self.type('float32')}"), "float32")
+
     def load_one(self, pointer: str, dtype: str) -> Vector:
         """Load one element and repeat it in all elements."""
         stored, size = ("i8", 1) if dtype == "bool" else (_SCALARS[dtype], _size(dtype))

@@ -13,23 +13,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
+from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
 from burnpy_numpy.kernels.packed_weights import packed_weights
-from burnpy_numpy.kernels.products.text import (
-    CHUNK_BYTES,
-    COLUMNS,
-    IN_PLACE,
-    PACKED,
-    ROWS,
-    VECTORS,
-    copied_bytes,
-    product,
-    stripe_heights,
-)
+from burnpy_numpy.kernels.products.copies import CHUNK_BYTES, COLUMNS, IN_PLACE, PACKED, ROWS, STORED, VECTORS
+from burnpy_numpy.kernels.products.text import copied_bytes, product, stripe_heights
 from burnpy_numpy.matmul import LEAST, MULTIPLICATIONS_PER_ELEMENT
 
 _MOST_DOUBLE = 1 << 21
@@ -46,15 +38,18 @@ _FEW_ROWS, _FAR = 32, 1 << 21
 """The number of rows up to which panels of a matrix B of so many bytes are kept: they come from memory in order."""
 _IN_FIRST_CACHE = 1 << 15
 """The bytes of a matrix B that is read in place, however many rows there are."""
+_WORTH_WIDENING = 1 << 14
+"""The number of multiplications of floats of 16 bits from which the kernel widens them in less time than NumPy."""
+_INTS, _SQUARE = 192, 16
+"""The most ints in a chunk, so that a widened panel stays in the first cache; and those that are widened together."""
 _SECOND_CACHE = 1 << 20, 1 << 19
 """The most memory of a block of B for all threads' caches, and the size of the second cache if it is unknown."""
 
 
 def serves(rows: int, inner: int, columns: int, itemsize: int, biased: bool = False) -> bool:
     """Return whether the kernel computes products of matrices of these sizes; NumPy takes less time for others."""
-    chosen = target()
-    width = chosen.vector // itemsize
-    if not _enabled() or (chosen.vector == 16 and chosen.registers == 16):  # no fused multiplication
+    width = target().vector // itemsize
+    if not (_enabled() and target().fuses):
         return False
     if itemsize == 8 and inner * columns * itemsize > _MOST_DOUBLE:
         return False
@@ -192,21 +187,37 @@ def _block_bytes() -> int:
 
 
 def product_of(a: Any, b: Any, biased: bool = False) -> Product | Literal["copy"] | None:
-    """Return the description of the product of arrays of one dtype; None if the kernel does not compute it.
+    """Return the description of the product of arrays of one dtype, or of floats of 16 bits; None if none is computed.
 
     It is "copy" where neither rows nor columns of an array lie together: C-contiguous copies are multiplied then.
     """
-    dtype, size = a.dtype, a.itemsize
     (m, k), n = a.shape[-2:], b.shape[-1]
-    if 0 in (*a.shape, *b.shape) or k != b.shape[-2] or not serves(m, k, n, size, biased):
+    if 0 in (*a.shape, *b.shape) or k != b.shape[-2]:
         return None
-    a_steps, b_steps = ([stride / size for stride in x.strides] for x in (a, b))
+    if a.itemsize == 2:
+        dtype, served = float32, target().fuses and m * k * n >= _WORTH_WIDENING
+    else:
+        dtype, served = a.dtype, serves(m, k, n, a.itemsize, biased)
+    if not served:
+        return None
+    a_steps, b_steps = ([stride / x.itemsize for stride in x.strides] for x in (a, b))
     a_line, b_line = _line(a.shape, a_steps), _line(b.shape, b_steps)
     if a_line is None or b_line is None or not all(map(float.is_integer, (*a_steps, *b_steps))):
         return "copy"
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     places = _places(batch, a.shape, a_steps), _places(batch, b.shape, b_steps), np.arange(math.prod(batch)) * (m * n)
-    return _planned(dtype, (*batch, m, n), k, a_line, b_line, places)
+    return _planned(dtype, (*batch, m, n), k, a_line, b_line, places, stored=(a.dtype.name, b.dtype.name))
+
+
+def quantized_product_of(x: Any, weight: Any, scale: Any) -> Product | None:
+    """Return the description of `Backend.quantized_matmul` for C-contiguous matrices; None if the kernel does not
+    compute it."""
+    rows, (columns, k), groups = len(x), weight.shape, scale.shape[1]
+    if 0 in (*x.shape, *scale.shape) or not target().fuses:
+        return None
+    place = np.zeros(1, np.int64)
+    lines, stored = ((x.shape[1], False), (k, True)), (x.dtype.name, weight.dtype.name)
+    return _planned(x.dtype, (rows, columns), k, *lines, (place, place, place), stored=stored, groups=groups)
 
 
 def contiguous_product(
@@ -255,29 +266,59 @@ def _planned(
     b_line: tuple[int, bool],
     places: tuple[Any, Any, Any],
     rows: bool = False,
+    stored: tuple[str, str] | None = None,
+    groups: int = 0,
 ) -> Product | None:
-    """Return the description of products whose lines have these distances; see `_line`."""
+    """Return the description of products whose lines have these distances; see `_line`.
+
+    Args:
+        dtype: float32 or float64.
+        shape: the shape of the products.
+        k: the units of a column of B.
+        a_line: the lines of A.
+        b_line: the lines of B.
+        places: the first elements of A, B and C of each member of a batch.
+        rows: whether the parts are whole rows.
+        stored: the names of the dtypes of A and B, if they are others.
+        groups: the groups of a column of B, if it consists of ints.
+    """
     (m, n), size, chosen = shape[-2:], dtype.itemsize, target()
-    width, count = chosen.vector // size, len(places[2])
-    kernel = template_kernel(product, dtype, width, chosen.registers, a_line[1])
+    width, count, stored = chosen.vector // size, len(places[2]), stored or (dtype.name, dtype.name)
+    kernel = template_kernel(product, dtype, width, chosen.registers, a_line[1], *stored)
     if kernel is None:
         return None
-    lanes, height = VECTORS * width, stripe_heights(chosen.registers)[0]
-    chunk = chunk_of(k, size)
-    most = max(1, _block_bytes() // (chunk * size * lanes)) * lanes
+    lanes, height, parts = VECTORS * width, stripe_heights(chosen.registers)[0], STORED[stored[1]].parts
+    chunk, span = _chunk_of_groups(k // groups, k, parts) if groups else (chunk_of(k, size), k)
+    most = max(1, _block_bytes() // (chunk * parts * size * lanes)) * lanes
     block = -(-n // (-(-n // most) * lanes)) * lanes  # all of about one size
     copies = m >= (_SOME_ROWS if b_line[0] * size >= _APART else _MANY_ROWS) and k * n * size > _IN_FIRST_CACHE
-    how = COLUMNS if b_line[1] else ROWS if copies else IN_PLACE
-    work = m * n * k / MULTIPLICATIONS_PER_ELEMENT
+    widens = stored[1] != dtype.name
+    how = COLUMNS if b_line[1] else ROWS if copies or widens else IN_PLACE
+    if how == COLUMNS and m <= height and widens:  # each panel is used once
+        block = lanes
+    work = m * n * k * parts / MULTIPLICATIONS_PER_ELEMENT
     team = min(threads.COUNT, int(count * work) // threads.LEAST)
     high, wide = _part(m, n, -(-team // count), height, lanes, rows)
     down, across = -(-m // high), -(-n // wide)
     b_row, b_column = (1, b_line[0]) if b_line[1] else (b_line[0], 1)
-    sizes = (m, n, k, a_line[0], b_row, b_column, chunk, block, high, wide, down, across, how)
-    parts = count * down * across
-    room = copied_bytes(a_line[1]) + block * chunk * size
-    keeps = m <= _FEW_ROWS and k * n * size >= _FAR and len(shape) == 2
-    return Product(kernel, shape, places, sizes, parts, count * work / parts, room, keeps)
+    grouping = (k // groups, groups, span) if groups else ()
+    sizes = (m, n, k, a_line[0], b_row, b_column, chunk, block, high, wide, down, across, how, *grouping)
+    pieces = count * down * across
+    room = copied_bytes(a_line[1]) + block * chunk * parts * size
+    keeps = m <= _FEW_ROWS and k * n * size >= _FAR and len(shape) == 2 and not widens
+    return Product(kernel, shape, places, sizes, pieces, count * work / pieces, room, keeps)
+
+
+def _chunk_of_groups(group: int, k: int, parts: int) -> tuple[int, int]:
+    """Return the units of a chunk of a sum, each of one or two ints, and of what it is a part of.
+
+    A chunk is several groups, or a part of one. It depends on these alone, as `chunk_of`.
+    """
+    most = _INTS // parts
+    if group <= most:
+        return most // group * group, k
+    count = -(-group // most)
+    return -(-group // (count * _SQUARE)) * _SQUARE, group
 
 
 def chunk_of(k: int, size: int) -> int:

@@ -1,0 +1,309 @@
+"""The copies of operands that the kernel of matrix products reads: panels of B and stripes of A, widened on the way.
+
+B may be stored in floats of 16 bits, or in ints of 8 or 4 bits with a scale for each group of a column; A may be
+stored in floats of 16 bits. The copies have the dtype in which products are computed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.vectors import Vector
+
+VECTORS = 2
+"""The number of vectors of columns of a tile."""
+CHUNK_BYTES = 1600
+"""The most bytes of a row of A in a chunk, so that a stripe of them stays in the first cache."""
+ROW_BYTES = CHUNK_BYTES + 64
+"""The distance of copied rows, no power of 2."""
+STRIPE_BYTES = 1 << 15
+"""The memory of a copied stripe."""
+STRIPES = 4
+"""The number of stripes whose columns are copied together, as they share cache lines."""
+IN_PLACE, ROWS, COLUMNS, PACKED = range(4)
+"""How a block of B is read: in place; in panels, copied from rows or from columns that lie together; or in panels that
+B consists of, each of whole columns."""
+_ROWS_AHEAD = 4
+"""The number of rows of B by which it is fetched ahead when it is copied."""
+_BYTES_AHEAD = 256
+"""The bytes by which a column is fetched ahead when it is widened."""
+_WORDS, _WORD = 4, 4
+"""The number of neighbouring words of each column that are transposed together, and the bytes of a word."""
+
+
+class Stored(NamedTuple):
+    """How the numbers of an operand are stored: in units of some bytes, which hold one number, or two of 4 bits."""
+
+    bytes: int
+    parts: int = 1
+    grouped: bool = False  #: whether the numbers are ints, whose groups have scales
+
+
+STORED = {
+    "float64": Stored(8),
+    "float32": Stored(4),
+    "bfloat16": Stored(2),
+    "float16": Stored(2),
+    "int8": Stored(1, 1, True),
+    "uint8": Stored(1, 2, True),
+}
+"""By the name of a dtype; uint8 are two ints of 4 bits, each plus 8."""
+
+
+class ProductLines(Loops):
+    """The lines of a function of this kernel, on elements of one dtype."""
+
+    text: str = ""
+
+    def __init__(self, dtype: str, width: int, table: int = 0, sizes: int = 0) -> None:
+        super().__init__(width, table, sizes)
+        self.dtype = dtype
+
+    def at(self, pointer: str, index: str | int) -> str:
+        """Return the address of an element."""
+        return self.element(pointer, str(index), self.dtype)
+
+    def unit(self, pointer: str, index: str | int, stored: str) -> str:
+        """Return the address of a unit of an operand; see `Stored`."""
+        return self.assign(f"getelementptr i{8 * STORED[stored].bytes}, ptr {pointer}, i64 {index}")
+
+    def widened(self, pointer: str, stored: str, mask: str | None) -> Vector:
+        """Load a vector of floats that may be stored in 16 bits."""
+        if STORED[stored].bytes > 2:
+            return self.load(pointer, stored, mask)
+        return self.load_narrow(pointer, stored, mask)
+
+    def number_in(self, words: Vector, k: int, stored: str) -> Vector:
+        """Return number ``k`` of each word as a float, without its scale; ints of 4 bits count from the lowest bits."""
+        if stored == "float16":
+            kind, half = self.type("int32"), f"<{self.width} x i16>"
+            bits = self.binary("lshr", words, self.constant(16, "int32")) if k else words
+            low = self.assign(f"trunc {kind} {bits.text} to {half}")
+            return self.from_half(low)
+        if stored == "bfloat16":
+            moved = self.binary("and", words, self.constant(-1 << 16, "int32")) if k else self._moved("shl", words, 16)
+            return self.bits(moved, "float32")
+        size = 8 // STORED[stored].parts
+        ints = self._moved("ashr", self._moved("shl", words, 32 - size * (k + 1)), 32 - size)
+        return self.convert("sitofp", ints, self.dtype)
+
+    def _moved(self, how: str, x: Vector, bits: int) -> Vector:
+        """Shift ints."""
+        return self.binary(how, x, self.constant(bits, x.dtype)) if bits else x
+
+    def words(self, lanes: list[str]) -> list[Vector]:
+        """Load neighbouring words at each address: the first of each as a vector, and so on."""
+        kind = f"<{_WORDS} x i32>"
+        rows = [self.assign(f"load {kind}, ptr {lane}, align 1") for lane in lanes]
+        while len(rows) > _WORDS:  # rows whose numbers differ by 4 into one vector
+            length = _WORDS * len(lanes) // len(rows)
+            kind, all_of = f"<{length} x i32>", ", ".join(f"i32 {k}" for k in range(2 * length))
+            rows = [
+                self.assign(
+                    f"shufflevector {kind} {rows[k]}, {kind} {rows[k + _WORDS]}, <{2 * length} x i32> <{all_of}>"
+                )
+                for k in range(len(rows))
+                if k // _WORDS % 2 == 0
+            ]
+        a, b, c, d = [Vector(row, "int32") for row in rows]
+        even = [self._turns(a, c, 0), self._turns(b, d, 0)], [self._turns(a, c, 2), self._turns(b, d, 2)]
+        return [self._turns(x, y, start) for x, y in even for start in (0, 2)]
+
+    def one_by_one(self, lanes: list[str], size: int) -> Vector:
+        """Load units of so many bytes, each as the lowest bits of a word."""
+        kind, text = self.type("int32"), "poison"
+        for k, lane in enumerate(lanes):
+            one = self.assign(f"load i{8 * size}, ptr {lane}, align 1")
+            word = self.assign(f"zext i{8 * size} {one} to i32")
+            text = self.assign(f"insertelement {kind} {text}, i32 {word}, i32 {k}")
+        return Vector(text, "int32")
+
+    def _turns(self, x: Vector, y: Vector, start: int) -> Vector:
+        """Return two elements of each four of two vectors, from ``start`` on, in turns."""
+        places = [
+            first + start + k // 2 + k % 2 * self.width for first in range(0, self.width, _WORDS) for k in range(_WORDS)
+        ]
+        order, kind = ", ".join(f"i32 {place}" for place in places), self.type(x.dtype)
+        text = f"shufflevector {kind} {x.text}, {kind} {y.text}, <{self.width} x i32> <{order}>"
+        return Vector(self.assign(text), x.dtype)
+
+    def divided(self, x: str, y: str) -> tuple[str, str]:
+        """Return quotient and remainder of 64-bit ints."""
+        quotient = self.assign(f"sdiv i64 {x}, {y}")
+        return quotient, self.minus(x, self.times(quotient, y))
+
+    def upper(self, x: str, y: str | int) -> str:
+        """Return the quotient of 64-bit ints, rounded up."""
+        return self.assign(f"sdiv i64 {self.plus(x, self.plus(str(y), -1))}, {y}")
+
+    def in_place(self, how: str, source: str, row: str, rows: str, few: int) -> str:
+        """Return whether a part reads B in place: as ``how`` says, if its vectors are aligned or there are few rows."""
+        size = STORED[self.dtype].bytes
+        places = self.assign(f"or i64 {self.assign(f'ptrtoint ptr {source} to i64')}, {self.times(row, size)}")
+        rest = self.assign(f"and i64 {places}, {self.width * size - 1}")
+        aligned = self.assign(f"icmp eq i64 {rest}, 0")
+        either = self.assign(f"or i1 {aligned}, {self.assign(f'icmp slt i64 {rows}, {few}')}")
+        return self.assign(f"and i1 {either}, {self.assign(f'icmp eq i64 {how}, {IN_PLACE}')}")
+
+    def below(self, count: str) -> str:
+        """Return the mask of the elements before a count."""
+        lanes = ", ".join(f"i64 {k}" for k in range(self.width))
+        limit = self.splat(count, "int64")
+        return self.assign(f"icmp slt <{self.width} x i64> <{lanes}>, {limit.text}")
+
+    def room(self, count: int) -> str:
+        """Return the address of memory on the stack for so many elements."""
+        name = self.name()
+        self._variables.append(f"  {name} = alloca [{count} x {self.scalar(self.dtype)}], align 64")
+        return name
+
+    def named(self, name: str, arguments: str) -> ProductLines:
+        """End the lines as a function of this name."""
+        self.text = self.body(f"internal void @{name}({arguments}) noinline")
+        return self
+
+
+def copy_rows(dtype: str, width: int, stored: str) -> ProductLines:
+    """Return the function that copies rows to panels, one after the other; columns beyond the last are zeros."""
+    w, lanes = ProductLines(dtype, width), VECTORS * width
+    whole, rest = w.divided("%columns", str(lanes))
+    begin = w.times(whole, lanes)
+    masks = [w.below(w.plus(rest, -v * width)) for v in range(VECTORS)]
+    panel, end = w.times("%depth", lanes), w.at("%to", w.times(begin, "%depth"))
+    some = w.smaller(rest, "1")
+    with w.loop("0", "%depth") as p:
+        source, to = w.unit("%source", w.times(p, "%distance"), stored), w.times(p, lanes)
+        ahead = w.unit(source, w.times("%distance", _ROWS_AHEAD), stored)
+        with w.loop("0", whole) as q:
+            column, place = w.times(q, lanes), w.at("%to", w.plus(w.times(q, panel), to))
+            for v in range(VECTORS):
+                w.prefetch(w.unit(w.unit(ahead, column, stored), v * width, stored))
+                x = w.widened(w.unit(w.unit(source, column, stored), v * width, stored), stored, None)
+                w.store(x, w.at(place, v * width), None)
+        with w.loop("0", some):
+            for v, mask in enumerate(masks):
+                x = w.widened(w.unit(w.unit(source, begin, stored), v * width, stored), stored, mask)
+                w.store(x, w.at(w.at(end, to), v * width), None)
+    return w.named("copy_rows", "ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to")
+
+
+def copy_columns(dtype: str, width: int) -> ProductLines:
+    """Return the function that copies a panel whose columns lie together; columns beyond the last repeat the last."""
+    w = ProductLines(dtype, width)
+    last, (whole, rest) = w.plus("%columns", -1), w.divided("%depth", str(width))
+    with w.loop("0", w.smaller(str(VECTORS), w.upper("%columns", width))) as v:
+        first = w.times(v, width)
+        lanes = [w.at("%source", w.times(w.smaller(w.plus(first, t), last), "%distance")) for t in range(width)]
+        to = w.at("%to", first)
+
+        def square(p: str, mask: str | None, left: str | None) -> None:
+            xs = [w.load(w.at(lane, p), dtype, mask) for lane in lanes]
+            place = w.at(to, w.times(p, VECTORS * width))
+            for t, x in enumerate(w.transposed(xs)):
+                with w.inside(t, left):
+                    w.store(x, w.at(place, t * VECTORS * width), None)
+
+        with w.loop("0", whole) as q:
+            square(w.times(q, width), None, None)
+        with w.when(f"sgt i64 {rest}, 0"):
+            square(w.times(whole, width), w.below(rest), rest)
+    return w.named("copy_columns", "ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to")
+
+
+def copy_widened_columns(dtype: str, width: int, stored: str) -> ProductLines:
+    """Return the function that widens a panel whose columns lie together; columns beyond the last repeat the last.
+
+    Words of some neighbours of as many columns as a vector has elements are taken together. A group ends with units
+    that make no such square, which are taken one at a time.
+    """
+    w, (size, parts, grouped) = ProductLines(dtype, width), STORED[stored]
+    last, per_word = w.plus("%columns", -1), _WORD // size
+    square = _WORDS * per_word
+    group = "%group" if grouped else "%depth"
+    with w.loop("0", w.smaller(str(VECTORS), w.upper("%columns", width))) as v:
+        first = w.times(v, width)
+        numbers = [w.smaller(w.plus(first, t), last) for t in range(width)]
+        columns = [w.unit("%source", w.times(number, "%distance"), stored) for number in numbers]
+        scales = [w.at("%scale", w.times(number, "%groups")) for number in numbers] if grouped else []
+        with w.loop("0", w.upper("%depth", group)) as g:
+            begin = w.times(g, group)
+            units = w.smaller(group, w.minus("%depth", begin))
+            whole, _ = w.divided(units, str(square))
+            scale = w.load_lanes(scales, g, dtype) if grouped else None
+            to = w.at(w.at("%to", first), w.times(begin, parts * VECTORS * width))
+
+            def keep(words: Vector, unit: str, k: int) -> None:
+                """Store the numbers of a unit of each word."""
+                signed = w.binary("xor", words, w.constant(_EIGHTS, "int32")) if parts > 1 else words
+                for part in range(parts):
+                    x = w.number_in(signed, k * parts + part, stored)
+                    row = w.plus(unit, w.times(units, part)) if part else unit
+                    place = w.at(to, w.times(row, VECTORS * width))
+                    w.store(w.mul(x, scale) if scale else x, place, None)
+
+            with w.loop("0", whole) as q:
+                unit = w.times(q, square)
+                at = [w.unit(column, w.plus(begin, unit), stored) for column in columns]
+                for lane in at:
+                    w.prefetch(w.assign(f"getelementptr i8, ptr {lane}, i64 {_BYTES_AHEAD}"))
+                for t, words in enumerate(w.words(at)):
+                    for k in range(per_word):
+                        keep(words, w.plus(unit, t * per_word + k), k)
+            with w.loop(w.times(whole, square), units) as unit:
+                at = [w.unit(column, w.plus(begin, unit), stored) for column in columns]
+                keep(w.one_by_one(at, size), unit, 0)
+    scaled = ", ptr %scale, i64 %groups, i64 %group"
+    return w.named("copy_columns", f"ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to{scaled}")
+
+
+_EIGHTS = 0x88888888 - (1 << 32)
+"""Ints of 4 bits that are stored plus 8 become signed ones by exclusive or with this."""
+
+
+def copy_rows_of_stripe(dtype: str, width: int, stored: str) -> ProductLines:
+    """Return the function that copies rows of A; rows beyond the last repeat the last."""
+    w = ProductLines(dtype, width)
+    last, (whole, rest) = w.plus("%rows", -1), w.divided("%depth", str(width))
+    done, mask = w.times(whole, width), w.below(rest)
+    with w.loop("0", "%height") as i:
+        line = w.unit("%source", w.times(w.smaller(i, last), "%distance"), stored)
+        to = w.at("%to", w.times(i, ROW_BYTES // STORED[dtype].bytes))
+        with w.loop("0", whole) as q:
+            p = w.times(q, width)
+            w.store(w.widened(w.unit(line, p, stored), stored, None), w.at(to, p), None)
+        w.store(w.widened(w.unit(line, done, stored), stored, mask), w.at(to, done), None)
+    return w.named("copy_stripes", COPY)
+
+
+def copy_columns_of_stripes(dtype: str, width: int, high: int, stored: str) -> ProductLines:
+    """Return the function that copies parts of the columns of A, of stripes of so many rows one after the other; rows
+    beyond the last are zeros."""
+    w, vectors = ProductLines(dtype, width), stripe_vectors(width)
+    starts = [
+        (t * high + v * width, t * (STRIPE_BYTES // STORED[dtype].bytes) + v * width)
+        for t in range(STRIPES)
+        for v in range(vectors)
+    ]
+    masks = [w.below(w.plus("%rows", -row)) for row, _ in starts]
+
+    def copy(count: int, masked: bool) -> None:
+        with w.loop("0", "%depth") as p:
+            line = w.unit("%source", w.times(p, "%distance"), stored)
+            to = w.at("%to", w.times(p, vectors * width))
+            for (row, place), mask in zip(starts[:count], masks, strict=False):
+                w.store(w.widened(w.unit(line, row, stored), stored, mask if masked else None), w.at(to, place), None)
+
+    with w.when(f"sle i64 %rows, {high}"):
+        copy(vectors, True)
+    with w.when(f"sgt i64 %rows, {high}"):
+        copy(len(starts), True)
+    return w.named("copy_stripes", COPY)
+
+
+COPY = "ptr %source, i64 %depth, i64 %rows, i64 %height, i64 %distance, ptr %to"
+
+
+def stripe_vectors(width: int) -> int:
+    """Return the number of vectors that hold a column of the highest stripe."""
+    return -(-12 // width)
