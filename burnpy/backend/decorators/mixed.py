@@ -33,8 +33,8 @@ class Mixed(Decorator[I], Generic[I]):
     loss by `burnpy.optim.GradScaler`. float64 is computed as it is, and so are products of 16-bit tensors.
 
     A backend multiplies 16-bit matrices in its `product_in_float32`. CuPy gives them to cuBLAS, which multiplies them
-    in 16 bits and accumulates in float32. NumPy does not override it: operands are rounded to 16 bits, stored so, and
-    multiplied in float32, which gives the numbers and the memory of mixed precision at the speed of float32.
+    in 16 bits and accumulates in float32. NumPy's kernel of matrix products converts 16-bit operands as it reads them,
+    and multiplies in float32, which gives the numbers and the memory of mixed precision at the speed of float32.
 
     Within the rules of decompositions and other operations that are no products, matrices are multiplied in float32.
 
