@@ -128,7 +128,7 @@ def rounded(dtype: str, width: int) -> str:
     """Return the text of the kernel that rounds float32 to the nearest floats of 16 bits, ties to even.
 
     The table: x and the results. The sizes: the number of elements, no fewer than ``width``. ``begin`` and ``end`` are
-    vectors, of which the last may overlap with the one before.
+    vectors; the last one may overlap with the one before.
 
     Args:
         dtype: float16 or bfloat16.

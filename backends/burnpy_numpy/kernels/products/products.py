@@ -310,7 +310,7 @@ def _planned(
 
 
 def _chunk_of_groups(group: int, k: int, parts: int) -> tuple[int, int]:
-    """Return the units of a chunk of a sum, each of one or two ints, and of what it is a part of.
+    """Return the units of a chunk of a sum, each of one or two ints, and those that are divided into chunks together.
 
     A chunk is several groups, or a part of one. It depends on these alone, as `chunk_of`.
     """

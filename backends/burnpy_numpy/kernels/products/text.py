@@ -53,8 +53,8 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
     are complete, in parts of whole rows. ``begin`` and ``end`` are parts, those of a member one after the other.
 
     If B consists of ints, no program follows: its table is replaced by the scales, a row for each column of B. Before
-    the last three sizes are then the units of a group; the number of groups; and the units of which no chunk has some
-    and others. The inner dimension and the length of a chunk are units, too; see `Stored`.
+    the last three sizes are then the units of a group; the number of groups; and the units that are divided into chunks
+    together. The inner dimension and the length of a chunk are units, too; see `Stored`.
 
     Args:
         dtype: float32 or float64.
