@@ -35,7 +35,7 @@ class Target(NamedTuple):
 
     @property
     def fuses(self) -> bool:
-        """Whether it has instructions that multiply and add, and that convert float16."""
+        """True if it has instructions that multiply and add, and that convert float16."""
         return self.vector > 16 or self.registers > 16
 
 
