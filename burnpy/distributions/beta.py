@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, log_split
-from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
+from burnpy.distributions.distribution import Reparametrized, doubled, in_double, register_kl
 from burnpy.distributions.formulas import EULER, at_end, computed, on_simplex, quantile, with_ends, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
@@ -58,6 +58,7 @@ class Beta(Reparametrized[B]):
         """Return the logarithm of the density; -inf outside of [0, 1]."""
         return computed("Beta.log_prob", _log_prob, value, self.concentration1, self.concentration0)
 
+    @in_double
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
         a, c = self.concentration1, self.concentration0
@@ -131,6 +132,7 @@ class Dirichlet(Reparametrized[B]):
     def _log_beta(self) -> Tensor[B]:
         return self.concentration.lgamma().sum(dim=-1) - self.concentration.sum(dim=-1).lgamma()
 
+    @in_double
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
         a = self.concentration
@@ -204,6 +206,7 @@ class Kumaraswamy(Reparametrized[B]):
         called = "Kumaraswamy.log_prob"
         return computed(called, _kumaraswamy, value, self.concentration1, self.concentration0)
 
+    @in_double
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
         a, c = self.concentration1, self.concentration0

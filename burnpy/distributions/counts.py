@@ -352,10 +352,12 @@ class Poisson(Distribution[B, Tensor[B]]):
 
 
 def _log_prob(b: Any, x: Float, rate: Float) -> tuple[Float]:
-    inside, none = whole(b, x), b.eq(x, 0.0)
-    count = b.where(b.discrete.bitwise_and(inside, b.ne(x, 0.0)), x, 1.0)
+    d, none, some = b.discrete, b.eq(x, 0.0), b.ne(rate, 0.0)
+    inside = d.bitwise_and(whole(b, x), d.bitwise_or(none, some))
+    count = b.where(d.bitwise_and(inside, b.ne(x, 0.0)), x, 1.0)
     log_size = b.add(b.mul(b.log(count), 0.5), HALF_LOG_TAU)
-    value = b.neg(b.add(deviance(b, count, rate, log_of(b, rate)), b.add(log_size, stirling_gap(b, count))))
+    log_rate = b.log(b.where(some, rate, 1.0))
+    value = b.neg(b.add(deviance(b, count, rate, log_rate), b.add(log_size, stirling_gap(b, count))))
     return (of_mass(b, x, inside, b.where(none, b.neg(rate), value)),)
 
 

@@ -67,6 +67,16 @@ def doubled(formula: F) -> F:
     return computed  # type: ignore[return-value]  # of the same signature
 
 
+def in_double(entropy: F) -> F:
+    """Make an entropy compute in float64, as its terms cancel for large parameters."""
+
+    @wraps(entropy)
+    def computed(self: Any) -> Tensor[Any]:
+        return entropy(self._doubled()).to_dtype(self._dtype)
+
+    return computed  # type: ignore[return-value]  # of the same signature
+
+
 class Distribution(Module[B], Generic[B, V]):
     """A batch of distributions on backend ``B``, whose values are ``V``: `Tensor` or `IntTensor`.
 

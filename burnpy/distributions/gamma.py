@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, deviance, stirling_gap
-from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
+from burnpy.distributions.distribution import Reparametrized, doubled, in_double, register_kl
 from burnpy.distributions.formulas import at_end, computed, excess, quantile, with_ends, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
@@ -58,6 +58,7 @@ class Gamma(Reparametrized[B]):
         """Return the logarithm of the density; -inf below 0."""
         return computed("Gamma.log_prob", _log_prob, value, self.concentration, self.rate)
 
+    @in_double
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
         a, rate = self.concentration, self.rate
@@ -161,6 +162,7 @@ class InverseGamma(Reparametrized[B]):
         """Return the logarithm of the density; -inf up to 0."""
         return computed("InverseGamma.log_prob", _inverse_gamma, value, self.concentration, self.rate)
 
+    @in_double
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
         a, rate = self.concentration, self.rate

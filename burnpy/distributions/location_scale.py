@@ -228,7 +228,7 @@ class Gumbel(LocationScale[B]):
         return -((self.loc - value) / self.scale).exp()
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
-        return self.loc - self.scale * (-probability.log()).log()
+        return self.loc - self.scale * (0.0 - probability.log()).log()  # of +0 at 1, so that the slope is ∞
 
     @property
     def mean(self) -> Tensor[B]:

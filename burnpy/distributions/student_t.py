@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, log_split, stirling_gap
-from burnpy.distributions.distribution import Reparametrized
+from burnpy.distributions.distribution import Reparametrized, in_double
 from burnpy.distributions.formulas import at_end, computed, finite, log1p_of_square, quantile, with_ends, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
@@ -58,6 +58,7 @@ class StudentT(Reparametrized[B]):
         """Return the logarithm of the density."""
         return computed("StudentT.log_prob", _log_prob, value, self.df, self.loc, self.scale)
 
+    @in_double
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
         half = self.df * 0.5
@@ -156,6 +157,7 @@ class FisherSnedecor(Reparametrized[B]):
         """Return the logarithm of the density; -inf below 0."""
         return computed("FisherSnedecor.log_prob", _fisher_snedecor, value, self.df1, self.df2)
 
+    @in_double
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
         a, c = self.df1 * 0.5, self.df2 * 0.5

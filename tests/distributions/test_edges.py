@@ -305,6 +305,34 @@ def test_densities_and_slopes(name: str, dtype: str, rtol: float) -> None:
                     assert slope == pytest.approx(sum(sides) / len(sides), rel=rtol, abs=rtol), (numbers, k)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("far", [1e5, 1e25])
+def test_slopes_far_from_the_mode(dtype: str, far: float) -> None:
+    """Each density is a^power times what does not depend on the power: the slope is a logarithm."""
+    a, values = T.from_data(2.0, dtype=dtype), T.from_data([far, 1.0 / far], dtype=dtype)
+    slope = math.log(3.0) - float(mp.digamma(2)) + math.log(far)
+    for x, family in zip(values, (d.Gamma, d.InverseGamma), strict=True):
+        log_prob = lambda a, x=x, family=family: family(a, 3.0).log_prob(x)  # noqa: E731
+        found = func.grad(log_prob)(a), func.jvp(log_prob, (a,), (a.ones_like(),))[1]
+        assert [y.item() for y in found] == pytest.approx([slope] * 2, rel=4 * float(np.finfo(dtype).eps))
+    rate = T.from_data(0.0, dtype=dtype)
+    assert func.grad(lambda x: d.Poisson(rate).log_prob(x))(rate + 1.0).item() == 0.0
+    assert func.grad(lambda p: d.Gumbel(0.0, 1.0, device=NumPy).icdf(p))(rate + 1.0).item() == INF
+
+
+@pytest.mark.parametrize(
+    ("family", "entropy"),
+    [
+        (lambda n: d.Gamma(n, 1.0), 0.5 * math.log(2e6 * math.pi * math.e)),
+        (lambda n: d.StudentT(n), 0.5 * math.log(2 * math.pi * math.e)),
+        (lambda n: d.Beta(n, n), 0.5 * math.log(2 * math.pi * math.e / 8e6)),
+        (lambda n: d.Dirichlet(n.expand((2,))), 0.5 * math.log(2 * math.pi * math.e / 8e6)),
+    ],
+)
+def test_entropies_of_large_parameters_are_those_of_normal_distributions(family: Any, entropy: float) -> None:
+    assert family(T.from_data(1e6, dtype="float32")).entropy().item() == pytest.approx(entropy, abs=3e-6)
+
+
 def value_and_slope(make: Callable[..., Any], x: Any, *parameters: Any) -> Any:
     return func.value_and_grad(lambda p: make(p, *parameters[1:]).log_prob(x).sum())(parameters[0])
 

@@ -58,10 +58,11 @@ def stirling_gap(b: Any, x: Float) -> Float:
 
 def deviance(b: Any, a: Float, y: Float, log_y: Float) -> Float:
     """Compute y - a - a · log(y / a) for a, y > 0, without cancellation where they are close."""
-    excess = b.div(b.sub(y, a), a)
-    close = b.le(b.abs(excess), 0.5)
-    near, far = b.log1p(b.where(close, excess, 0.0)), b.sub(log_y, b.log(a))
-    return b.mul(a, b.sub(excess, b.where(close, near, far)))
+    gap = b.sub(y, a)
+    close = b.le(b.abs(gap), b.mul(a, 0.5))
+    excess = b.div(b.where(close, gap, 0.0), a)
+    near = b.mul(a, b.sub(excess, b.log1p(excess)))
+    return b.where(close, near, b.sub(gap, b.mul(a, b.sub(log_y, b.log(a)))))
 
 
 def log_split(b: Any, first: Float, second: Float, p: Float, q: Float, log_p: Float, log_q: Float) -> Float:
