@@ -19,6 +19,7 @@ from burnpy.func.solvers.adaptive_steps import (
     rk4_step,
     rodas4_step,
 )
+from burnpy.func.solvers.adjoint import Solve, Solved, solved_with_adjoint
 from burnpy.func.solvers.problems import FlatTree, count, derivative_order, positive, refuse_failure
 from burnpy.tensor.dims import need_flag
 from burnpy.tensor.joining import cat, where
@@ -63,12 +64,14 @@ def odeint(
     first_step: float | None = None,
     max_steps: int = 10_000,
     substeps: int = 1,
+    adjoint: bool = False,
     check_errors: bool = True,
 ) -> OdeSolution[Y]:
     """Solve the differential equation dy/dt = f(t, y) from y(t[0]) = y0, and return y at the times ``t``.
 
     Derivatives in both modes are those of the steps that were taken: by ``y0``, by ``t``, and by all tensors that ``f``
-    closes over, such as the parameters of a model. Step sizes are constants for them. It may be batched by `vmap`,
+    closes over, such as the parameters of a model. Step sizes are constants for them. With ``adjoint=True`` gradients
+    come from the adjoint equation instead, whose memory does not grow with the steps. It may be batched by `vmap`,
     where each example has its own steps, and `compiled`.
 
     Args:
@@ -85,6 +88,10 @@ def odeint(
         first_step: the size of the first step; None chooses it.
         max_steps: the number of steps, rejected ones included, after which it gives up.
         substeps: with "rk4" the number of equal steps from each time to the next.
+        adjoint: whether gradients in reverse are solutions of the adjoint equation, found backwards in time with the
+            same method and tolerances, within which they are exact, at any order. Only the states at ``t`` are kept.
+            Tangents, and gradients in compiled functions, are those of the steps. For "dopri5" and "rk4", without
+            an event.
         check_errors: whether to raise an error if it fails. Otherwise the states that it did not reach are NaN, and
             ``converged`` is False.
 
@@ -101,52 +108,77 @@ def odeint(
     """
     loop_function("odeint", f, "of the time and the state")
     need_flag(check_errors, "check_errors", "odeint")
+    need_flag(adjoint, "adjoint", "odeint")
     flat = FlatTree("odeint", "y0", y0)
     times = _times(t, flat)
     slope = flat.function(f, "a result of f")
     if method == "rk4":
         if event is not None:
             raise ArgumentError('odeint() got event= with method="rk4"; events need an adaptive method, as "dopri5"')
-        return _fixed(slope, flat, times, count("odeint", "substeps", substeps), check_errors)
-    if method not in _ADAPTIVE:
+        solve = _fixed(count("odeint", "substeps", substeps), check_errors)
+    elif method in _ADAPTIVE:
+        defaults = _TOLERANCES[flat.dtype.name]
+        solve = _adaptive(
+            method,
+            rtol=positive("odeint", "rtol", defaults[0] if rtol is None else rtol),
+            atol=_absolute(defaults[1] if atol is None else atol, flat),
+            event=None if event is None else _event(event, flat),
+            max_steps=count("odeint", "max_steps", max_steps),
+            first_step=None if first_step is None else positive("odeint", "first_step", first_step),
+            check_errors=check_errors,
+        )
+    else:
         raise ArgumentError(f'odeint() got method={method!r:.60}; expected "dopri5", "rodas4" or "rk4"')
+    if adjoint:
+        _refuse_adjoint(method, atol, event, first_step)
+        found = solved_with_adjoint(solve, slope, flat.vector, times)
+    else:
+        found = solve(slope, flat.vector, times)
+    return OdeSolution(found.t, flat.tree(found.y), *found[2:])
+
+
+def _refuse_adjoint(method: str, atol: Any, event: Any, first_step: Any) -> None:
+    """Refuse options that have no meaning for a solution that goes back in time."""
+    if method == "rodas4":
+        why = 'method="rodas4": stiff equations cannot be solved backwards, where what they damp grows'
+    elif event is not None:
+        why = "event=: an equation that ends early has no adjoint"
+    elif atol is not None and not isinstance(atol, (int, float)):
+        why = "atol as a tree: the adjoint has elements of its own; give a number"
+    elif first_step is not None:
+        why = "first_step=: each interval of the adjoint has its own"
+    else:
+        return
+    raise ArgumentError(f"odeint() got adjoint=True and {why}; or use adjoint=False")
+
+
+def _adaptive(method: str, *, event: Any, first_step: float | None, check_errors: bool, **settings: Any) -> Solve:
+    """Return the solver with steps whose size is chosen."""
     step, order, terms = _ADAPTIVE[method]
-    defaults = _TOLERANCES[flat.dtype.name]
-    how = AdaptiveMethod(
-        f=slope,
-        step=step,
-        order=order,
-        terms=terms,
-        rtol=positive("odeint", "rtol", defaults[0] if rtol is None else rtol),
-        atol=_absolute(defaults[1] if atol is None else atol, flat),
-        end=times[-1],
-        event=None if event is None else _event(event, flat),
-        max_steps=count("odeint", "max_steps", max_steps),
-    )
-    first = how.begin(
-        times[0], flat.vector, None if first_step is None else positive("odeint", "first_step", first_step)
-    )
 
-    def reach(state: State, time: Any) -> tuple[State, Any]:
-        state = how.until(time, state)
-        ahead = (how.end - state.before).detach().sign()
-        reached = (state.t.detach() - time.detach()) * ahead >= 0.0
-        return state, where(reached, state.at(time), float("nan"))
+    def solve(f: Callable[..., Any], y0: Any, times: Any) -> Solved:
+        how = AdaptiveMethod(f=f, step=step, order=order, terms=terms, end=times[-1], event=event, **settings)
 
-    last, rows = scan(reach, first, times[1:])
-    ys = cat([flat.vector.unsqueeze(0), rows], 0)
-    fired = last.status == EVENT
-    if how.event is not None:
-        at = event_time(how.event, last)
-        late = fired & ((times - at) * (last.t - last.before).detach().sign() > 0.0)
-        times, ys = where(late, at, times), where(late.unsqueeze(1), last.at(at), ys)
-    unreached = (last.t != how.end) & (last.status == 0.0)
-    status = where(unreached, _TOO_MANY, where(fired, 0.0, last.status)).detach()
-    if check_errors:
-        refuse_failure(status, _CAUSES, [last.t, last.accepted, last.h])
-    return OdeSolution(
-        times, flat.tree(ys), last.accepted.detach().int(), last.rejected.detach().int(), status == 0.0, fired
-    )
+        def reach(state: State, time: Any) -> tuple[State, Any]:
+            state = how.until(time, state)
+            ahead = (how.end - state.before).detach().sign()
+            reached = (state.t.detach() - time.detach()) * ahead >= 0.0
+            return state, where(reached, state.at(time), float("nan"))
+
+        last, rows = scan(reach, how.begin(times[0], y0, first_step), times[1:])
+        ys = cat([y0.unsqueeze(0), rows], 0)
+        fired = last.status == EVENT
+        if event is not None:
+            at = event_time(event, last)
+            late = fired & ((times - at) * (last.t - last.before).detach().sign() > 0.0)
+            times, ys = where(late, at, times), where(late.unsqueeze(1), last.at(at), ys)
+        unreached = (last.t != how.end) & (last.status == 0.0)
+        status = where(unreached, _TOO_MANY, where(fired, 0.0, last.status)).detach()
+        if check_errors:
+            refuse_failure(status, _CAUSES, [last.t, last.accepted, last.h])
+        return Solved(times, ys, last.accepted.detach().int(), last.rejected.detach().int(), status == 0.0, fired)
+
+    return solve
 
 
 _CAUSES: dict[int, Callable[..., str]] = {
@@ -164,31 +196,34 @@ _CAUSES: dict[int, Callable[..., str]] = {
 }
 
 
-def _fixed(f: Callable[..., Any], flat: FlatTree, times: Any, substeps: int, check_errors: bool) -> OdeSolution[Any]:
-    """Solve with equal steps between the times."""
+def _fixed(substeps: int, check_errors: bool) -> Solve:
+    """Return the solver with equal steps between the times."""
 
-    def to_next(y: Any, span: tuple[Any, Any]) -> tuple[Any, Any]:
-        begin, end = span
-        h = (end - begin) * (1.0 / substeps)
+    def solve(f: Callable[..., Any], y0: Any, times: Any) -> Solved:
+        def to_next(y: Any, span: tuple[Any, Any]) -> tuple[Any, Any]:
+            begin, end = span
+            h = (end - begin) * (1.0 / substeps)
 
-        def step(state: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], None]:
-            t, y = state
-            return (t + h, rk4_step(f, t, y, h)), None
+            def step(state: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], None]:
+                t, y = state
+                return (t + h, rk4_step(f, t, y, h)), None
 
-        if substeps == 1:
-            y = rk4_step(f, begin, y, h)
-        else:
-            (_, y), _ = scan(step, (begin, y), None, length=substeps)
-        return y, y
+            if substeps == 1:
+                y = rk4_step(f, begin, y, h)
+            else:
+                (_, y), _ = scan(step, (begin, y), None, length=substeps)
+            return y, y
 
-    _, rows = scan(to_next, flat.vector, (times[:-1], times[1:]))
-    ys = cat([flat.vector.unsqueeze(0), rows], 0)
-    fine = ys.detach().isfinite().all()
-    status = where(fine, times[0].detach() * 0.0, NON_FINITE)
-    taken = times[0].detach() * 0.0 + float((times.shape[0] - 1) * substeps)
-    if check_errors:
-        refuse_failure(status, _CAUSES, [times[-1], taken, times[-1] - times[0]])
-    return OdeSolution(times, flat.tree(ys), taken.int(), (taken * 0.0).int(), fine, taken < 0.0)
+        _, rows = scan(to_next, y0, (times[:-1], times[1:]))
+        ys = cat([y0.unsqueeze(0), rows], 0)
+        fine = ys.detach().isfinite().all()
+        status = where(fine, times[0].detach() * 0.0, NON_FINITE)
+        taken = times[0].detach() * 0.0 + float((times.shape[0] - 1) * substeps)
+        if check_errors:
+            refuse_failure(status, _CAUSES, [times[-1], taken, times[-1] - times[0]])
+        return Solved(times, ys, taken.int(), (taken * 0.0).int(), fine, taken < 0.0)
+
+    return solve
 
 
 def _times(t: Any, flat: FlatTree) -> Any:

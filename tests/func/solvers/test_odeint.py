@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, Tensor, compiled, stack
+from burnpy import Autodiff, ComplexTensor, Tensor, compiled, stack
+from burnpy.autodiff import checkpoint
+from burnpy.autodiff.tools.graph_views import walk
 from burnpy.backend import NumPy
-from burnpy.backend.errors import ArgumentError, ConvergenceError, DTypeError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, ConvergenceError, DTypeError, KindError, NotTrackedError, ShapeError
 from burnpy.func import grad, hessian, jacobian, jvp, odeint, vmap
 from burnpy.nn import Linear
 from burnpy.optim import GradientsParams
@@ -282,3 +284,107 @@ def test_failures_are_errors_or_say_so(f: Any, y0: Any, options: Any, words: str
 def test_mistakes_are_one_sentence(call: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call(START)
+
+
+def driven_by(x: Any, **options: Any) -> Any:
+    """A function of two times, a first state and a parameter; f uses it and an exponential that is computed outside."""
+    times, rate = stack([x[0], 0.5 * (x[0] + x[1]), x[1]]), x[3].exp()
+    y = odeint(lambda t, y: -rate * y * y + t.sin() * x[3], x[2:3], times, **options).y
+    return y[2, 0] + 2.0 * y[1, 0] * y[1, 0] + y[0, 0]
+
+
+ADJOINT_AT = x64([0.1, 1.2, 0.7, 0.3])
+
+
+@pytest.mark.slowest
+@pytest.mark.parametrize("options", [{}, {"method": "rk4", "substeps": 10}])
+def test_the_adjoint_has_the_derivatives_of_the_solution(options: Any) -> None:
+    """Of first and second order, alone and in a batch, which may be inside or outside."""
+
+    def f(x: Any) -> Any:
+        return driven_by(x, adjoint=True, **options)
+
+    def exact(x: Any) -> float:
+        return float(driven_by(x, rtol=1e-12, atol=1e-13).item())
+
+    bumps = [ADJOINT_AT.ones_like().diag()[k] * 1e-5 for k in range(4)]
+    want = [(exact(ADJOINT_AT + d) - exact(ADJOINT_AT - d)) / 2e-5 for d in bumps]
+    rows = stack([ADJOINT_AT, ADJOINT_AT * 1.1])
+    batched = grad(lambda rows: vmap(f)(rows).sum())
+    for found in (grad(f)(ADJOINT_AT), jacobian(f)(ADJOINT_AT), vmap(grad(f))(rows)[0], batched(rows)[0]):
+        np.testing.assert_allclose(found.to_numpy(), want, rtol=1e-5)
+    np.testing.assert_allclose([jvp(f, ADJOINT_AT, d * 1e5)[1].item() for d in bumps], want, rtol=2e-5)
+    second = hessian(lambda x: driven_by(x, rtol=1e-9))(ADJOINT_AT).to_numpy()
+    for found in (hessian(f)(ADJOINT_AT), jacobian(grad(f))(ADJOINT_AT), vmap(hessian(f))(rows)[0]):
+        np.testing.assert_allclose(found.to_numpy(), second, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_adjoint_of_a_model_and_of_complex_states() -> None:
+    device = Autodiff[NumPy]
+    model, y0 = Linear(2, 2, device=device), Tensor[device].normal((3, 2)).require_grad()
+
+    def gradients(adjoint: bool, again: bool = False) -> list[Any]:
+        def loss() -> Any:
+            return odeint(lambda t, y: model(y).tanh(), y0, [0.0, 0.5, 1.0], adjoint=adjoint).y.square().mean()
+
+        grads = (checkpoint(loss) if again else loss()).backward()
+        return [grads[x].to_numpy() for x in (y0, *(p.value for p in model.params()))]
+
+    for found, repeated, want in zip(gradients(True), gradients(True, True), gradients(False), strict=True):
+        np.testing.assert_allclose(found, want, atol=1e-5)
+        np.testing.assert_array_equal(found, repeated)
+    z0 = ComplexTensor[NumPy].from_data(np.array([1.0, 1j]))
+
+    def turned(rates: Any, adjoint: bool) -> Any:
+        return (odeint(lambda t, z: rates * z, z0, [0.0, 1.0], adjoint=adjoint).y[-1] * 1j).real.sum()
+
+    found, want = [grad(lambda rates, each=each: turned(rates, each))(z0 * 0.5) for each in (True, False)]
+    np.testing.assert_allclose(found.to_numpy(), want.to_numpy(), atol=1e-6)
+    fast = compiled(grad(lambda x: driven_by(x, adjoint=True)))(ADJOINT_AT)
+    np.testing.assert_allclose(fast.to_numpy(), grad(driven_by)(ADJOINT_AT).to_numpy(), rtol=1e-5)
+
+
+def test_the_graph_of_an_adjoint_does_not_grow_with_the_steps() -> None:
+    rate = Tensor[Autodiff[NumPy]].from_data(1.0, dtype="float64").require_grad()
+
+    def nodes(adjoint: bool, end: float) -> int:
+        f: Callable[[Any, Any], Any] = lambda t, y: stack([y[1], -rate * y[0]])  # noqa: E731
+        y = odeint(f, rate.ones_like().expand((2,)), [0.0, end], adjoint=adjoint).y
+        return len(walk([y._primitive.node])[0])
+
+    assert nodes(True, 1.0) == nodes(True, 4.0) < 10
+    assert nodes(False, 4.0) > nodes(False, 1.0) + 100
+
+
+@every_row(
+    "options, words",
+    [
+        ({"method": "rodas4"}, "stiff equations cannot be solved backwards"),
+        ({"event": lambda t, y: y.sum()}, "ends early has no adjoint"),
+        ({"atol": START}, "atol as a tree"),
+        ({"first_step": 0.1}, "each interval of the adjoint"),
+    ],
+)
+def test_options_without_an_adjoint_are_refused(options: Any, words: str) -> None:
+    with pytest.raises(ArgumentError, match=f"adjoint=True and .*{words}.*adjoint=False"):
+        odeint(lambda t, y: y, START, [0.0, 1.0], adjoint=True, **options)
+
+
+def test_an_adjoint_says_what_it_cannot_differentiate() -> None:
+    one = x64([1.0])
+
+    def late(x: Any) -> Any:
+        """The parameter has its part in the steps back alone, as rounding may have it there."""
+        calls: list[int] = []
+
+        def f(t: Any, y: Any) -> Any:
+            calls.append(1)
+            return y * x if len(calls) > 25 else -y
+
+        return odeint(f, x * 2.0, [0.0, 1.0], method="rk4", substeps=5, adjoint=True).y[-1].sum()
+
+    with pytest.raises(NotTrackedError, match="depends on a tensor in some steps only"):
+        grad(lambda x: late(x.exp()))(one)
+    with pytest.raises(NotTrackedError, match="use jvp of grad in place of grad of jvp"):
+        grad(lambda x: jvp(lambda y: odeint(lambda t, y: -y, y, [0.0, 1.0], adjoint=True).y.sum(), x, one)[1])(one)
