@@ -5,7 +5,7 @@ Source: Griffin and Lim, Signal Estimation from Modified Short-Time Fourier Tran
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def stft(
     n_fft: int,
     hop_length: int | None = None,
     win_length: int | None = None,
-    window: Tensor[B] | None = None,
+    window: Tensor[B] | ComplexTensor[B] | None = None,
     center: bool = True,
     pad_mode: PadMode = "reflect",
     normalized: bool = False,
@@ -50,7 +50,8 @@ def stft(
         n_fft: the samples of a frame.
         hop_length: the samples from one frame to the next, by default ``n_fft // 4``.
         win_length: the samples of a frame that the window weights, in its middle; the others count 0. By default all.
-        window: a window of ``win_length`` elements, as of `hann_window`; by default ones.
+        window: a window of ``win_length`` elements, as of `hann_window`; by default ones. With a complex one the signal
+            is complex, too.
         center: whether ``n_fft // 2`` elements are added at both ends, so that frame t has its middle at sample
             ``t * hop_length``. Else the first frame begins at sample 0.
         pad_mode: the elements that are added: see ``nn.functional.pad``.
@@ -73,11 +74,13 @@ def stft(
     (9, 17)
     """
     signal = _beside(float_or_complex("stft", x), window, "stft")
+    if isinstance(window, ComplexTensor):
+        signal = signal.complex()
     frames = _checked("stft", signal, n_fft, hop_length, win_length, window)
     complex_signal = isinstance(signal, ComplexTensor)
     half = not complex_signal if onesided is None else bool(onesided)
     if half and complex_signal:
-        raise ArgumentError("stft() got onesided=True and a ComplexTensor, whose spectrum has two sides")
+        raise ArgumentError("stft() got onesided=True and a complex signal or window, whose spectrum has two sides")
     _need_samples(signal.shape, frames.size, center, pad_mode)
     b, norm = transforming(signal), "ortho" if normalized else "backward"
     values = _extended(b, signal._primitive, frames.size, center, pad_mode)
@@ -93,7 +96,7 @@ def stft(
     return signal._complex(b.mT(spectra))  # type: ignore[no-any-return]  # a ComplexTensor
 
 
-@explained
+@overload
 def istft(
     z: ComplexTensor[B],
     n_fft: int,
@@ -102,9 +105,41 @@ def istft(
     window: Tensor[B] | None = None,
     center: bool = True,
     normalized: bool = False,
-    onesided: bool = True,
+    onesided: bool | None = None,
     length: int | None = None,
-) -> Tensor[B]:
+    return_complex: Literal[False] = False,
+) -> Tensor[B]: ...
+
+
+@overload
+def istft(
+    z: ComplexTensor[B],
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor[B] | ComplexTensor[B] | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    *,
+    return_complex: Literal[True],
+) -> ComplexTensor[B]: ...
+
+
+@explained
+def istft(
+    z: ComplexTensor[B],
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor[B] | ComplexTensor[B] | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> Tensor[B] | ComplexTensor[B]:
     """Compute the signal whose `stft` is closest to given spectra, in the sum of squares.
 
     Args:
@@ -115,12 +150,15 @@ def istft(
         window: as of `stft`.
         center: as of `stft`; the elements that it added are cut off.
         normalized: as of `stft`.
-        onesided: as of `stft`. Of two sides, the second one, of the conjugates, is not read.
+        onesided: as of `stft`; by default unless there are n_fft frequencies. Of two sides, the second one, of the
+            conjugates, is not read if the signal is real.
         length: the samples of the result; missing ones are 0.
+        return_complex: whether the signal is complex, and all of two sides is read. A complex window needs it.
 
     Raises:
-        ArgumentError: as of `stft`; or the sum of the squares of the windows is 0 at a sample, which could then be
-            anything: overlap frames more, or leave out ``center=False``.
+        ArgumentError: as of `stft`; or ``return_complex`` with one side, or a complex window without it; or the sum of
+            the squares of the windows is 0 at a sample, which could then be anything: overlap frames more, or leave out
+            ``center=False``.
         ShapeError: the spectra do not have the frequencies of ``n_fft``, or no frame.
 
     >>> from burnpy.fft import hann_window
@@ -132,10 +170,16 @@ def istft(
         raise KindError(f"istft() takes a ComplexTensor, got {describe(z)}; burnpy.complex(real, imag) makes one")
     z = _beside(z, window, "istft")
     frames = _checked("istft", z, n_fft, hop_length, win_length, window)
-    frequencies = frames.size // 2 + 1 if onesided else frames.size
+    half = frames.size // 2 + 1
+    one = (z.ndim < 2 or z.shape[-2] != frames.size) and not return_complex if onesided is None else bool(onesided)
+    if return_complex and one:
+        raise ArgumentError("istft() got return_complex=True and onesided=True; a complex signal has two sides")
+    if isinstance(window, ComplexTensor) and not return_complex:
+        raise ArgumentError("istft() got a complex window, whose signals are complex; set return_complex=True")
+    frequencies = half if one else frames.size
     if z.ndim < 2 or z.shape[-2] != frequencies or not z.shape[-1]:
         raise ShapeError(
-            f"istft() got spectra of shape {z.shape}; for n_fft={frames.size} and onesided={bool(onesided)} it takes "
+            f"istft() got spectra of shape {z.shape}; for n_fft={frames.size} and onesided={one} it takes "
             f"(…, {frequencies}, frames), with 1 frame or more"
         )
     samples = None if length is None else integer(length, "length", "istft")
@@ -144,11 +188,14 @@ def istft(
     b, last = z._backend, z.ndim - 1
     norm = "ortho" if normalized else "backward"
     spectra = b.mT(z._primitive)
-    if not onesided:
-        spectra = b.slice(spectra, (*(slice(None),) * last, slice(0, frames.size // 2 + 1, 1)))
-    values = b.irfft(spectra, (last,), frames.size, norm)
+    if return_complex:
+        values = b.fft(spectra, (last,), True, norm)
+    else:
+        if not one:
+            spectra = b.slice(spectra, (*(slice(None),) * last, slice(0, half, 1)))
+        values = b.irfft(spectra, (last,), frames.size, norm)
     if frames.window is not None:
-        values = b.mul(values, frames.window)
+        values = b.mul(values, _in_dtype(b, frames.window, values.dtype))
     count = z.shape[-1]
     whole = (count - 1) * frames.hop + frames.size
     total = b.overlap_add(values, whole, frames.hop)
@@ -162,7 +209,7 @@ def istft(
         shape = (*out.shape[:-1], samples)
         key = (*(slice(None),) * (last - 1), slice(0, stop - start, 1))
         out = b.slice_scatter(b.expand(b.full((), 0.0, out.dtype), shape), key, out)
-    return z._float(out)
+    return z._complex(out) if return_complex else z._float(out)
 
 
 def _beside(x: Any, window: Any, operation: str) -> Any:
@@ -181,11 +228,11 @@ def _checked(operation: str, x: Any, n_fft: Any, hop_length: Any, win_length: An
         raise ShapeError(f"{operation}() got a 0-d tensor; a signal has one dimension or more")
     if window is None and width == size:
         return Frames(size, hop, None)
-    b, dtype = x._backend, part_dtype(x.dtype)
+    b, dtype = x._backend, x.dtype if isinstance(window, ComplexTensor) else part_dtype(x.dtype)
     if window is None:
         weights = b.full((width,), 1.0, dtype)
     else:
-        if not isinstance(window, TensorBase) or window.kind != "float":
+        if not isinstance(window, (Tensor, ComplexTensor)):
             raise KindError(
                 f"{operation}() got window={describe(window)}; expected a float Tensor, as of hann_window()"
             )
@@ -236,18 +283,24 @@ def _extended(b: Any, x: Any, size: int, center: bool, pad_mode: str) -> Any:
 def _weighted(b: Any, x: Any, frames: Frames) -> Any:
     """Return the frames of a signal, (…, count, n_fft), times the window."""
     out, window = b.frames(x, frames.size, frames.hop), frames.window
-    if window is None:
-        return out
-    return b.mul(out, b.complex(window, b.full(window.shape, 0.0, window.dtype)) if x.dtype.kind == "c" else window)
+    return out if window is None else b.mul(out, _in_dtype(b, window, x.dtype))
+
+
+def _in_dtype(b: Any, window: Any, dtype: Any) -> Any:
+    """Return a window for numbers of a dtype, which may be complex."""
+    if window.dtype.kind == dtype.kind:
+        return window
+    return b.complex(window, b.full(window.shape, 0.0, window.dtype))
 
 
 def _envelope(b: Any, frames: Frames, count: int, whole: int, dtype: Any, kept: slice) -> Any:
     """Return the sum of the squares of the windows at the samples that are kept."""
-    window = b.full((frames.size,), 1.0, dtype) if frames.window is None else frames.window
+    window = b.full((frames.size,), 1.0, dtype) if frames.window is None else _in_dtype(b, frames.window, dtype)
     squares = b.expand(b.reshape(b.mul(window, window), (1, frames.size)), (count, frames.size))
     total = b.slice(b.overlap_add(squares, whole, frames.hop), (kept,))
     if b.eager_checks:
-        least = np.asarray(b.to_numpy(b.amin(b.detach(total), (0,), False))) if kept.stop > kept.start else 1.0
+        sizes = b.complex_abs(total) if dtype.kind == "c" else total
+        least = np.asarray(b.to_numpy(b.amin(b.detach(sizes), (0,), False))) if kept.stop > kept.start else 1.0
         if float(least) < 1e-11:
             raise ArgumentError(
                 f"istft() got windows whose squares add up to {float(least):.1g} at a sample, with n_fft={frames.size} "

@@ -201,12 +201,16 @@ def vector_norm(
     >>> vector_norm(Tensor[NumPy].from_data([3.0, -4.0])).item()
     5.0
     """
-    x = _magnitudes("vector_norm", x, "vectors")
-    p, dims = _number("vector_norm", x, ord), dims_of(dim, x.ndim, "vector_norm")
+    x = inexact("vector_norm", x, "vectors")
+    is_complex = x.kind == "complex"
+    size: Any = x.abs() if is_complex else x
+    p, dims = _number("vector_norm", size, ord), dims_of(dim, x.ndim, "vector_norm")
     need_bool(keepdim, "vector_norm")
     if (p < 0 or p == math.inf) and any(x.shape[d] == 0 for d in dims):
         raise ShapeError(f"vector_norm() got ord={ord!r:.80} over no elements, of shape {x.shape}; it has none")
-    return x._like(x._backend.vector_norm(x._primitive, p, dims, keepdim))  # type: ignore[return-value]  # of x's class
+    if is_complex and p == 2.0:
+        return x.norm(2.0, dims, keepdim)
+    return size._like(size._backend.vector_norm(size._primitive, p, dims, keepdim))  # type: ignore[no-any-return]  # a Tensor
 
 
 @explained
@@ -320,12 +324,6 @@ def _extreme(x: Any, values: Tensor[B], ord: Any, dim: int) -> Tensor[B]:
     if ord < 0:
         return values.amin(dim, keepdim=True)
     return values.amax(dim, keepdim=True) if values.shape[dim] else values.sum(dim, keepdim=True)
-
-
-def _magnitudes(operation: str, x: Any, name: str) -> Any:
-    """Return floats as they are, and the magnitudes of complex numbers."""
-    x = inexact(operation, x, name)
-    return x.abs() if x.kind == "complex" else x
 
 
 def _number(operation: str, x: Any, ord: Any) -> float:

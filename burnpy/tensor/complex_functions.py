@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.dtypes import complex128, complex_dtype, part_dtype
 from burnpy.backend.errors import KindError, ShapeError
+from burnpy.backend.operations.scans import prefix
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import DimsLike, integer
+from burnpy.tensor.dims import DimsLike, along, integer, shaped
+from burnpy.tensor.distances import renormed
 from burnpy.tensor.joining import stack
 from burnpy.tensor.linalg import alike
 from burnpy.tensor.operands import combined, number
@@ -177,17 +179,34 @@ class ComplexFunctions(TensorBase[B]):
         wide = exponent.complex(complex128) if isinstance(exponent, TensorBase) else exponent  # type: ignore[attr-defined]  # of this class
         return z.complex(complex128) ** wide  # type: ignore[no-any-return]  # of this class
 
-    def ldexp(self, other: Ints[B] | Tensor[B] | float) -> Self:
-        """Return z · 2ᵏ for the exponents k."""
+    def logcumsumexp(self, dim: int) -> Self:
+        """Return the cumulative log(sum(exp(z))) along ``dim``, without overflow, with angles from -π to π."""
+        a: Any = along(self, dim, "logcumsumexp")
+
+        def combined(z: Any, w: Any) -> Any:
+            return self._like(z).logaddexp(self._like(w))._primitive
+
+        b = self._backend
+        out: Any = self._like(shaped(b, prefix(b, combined, a.primitive, a.dim), self.shape))
+        turns = (out.imag.detach() * (0.5 / math.pi)).round()
+        return complex(out.real, out.imag - turns * (2.0 * math.pi))  # type: ignore[return-value]  # of this class
+
+    def ldexp(self, other: Ints[B] | Tensor[B] | Self | builtins.complex) -> Self:
+        """Return z · 2ᵏ for the exponents k, which may be complex."""
         z: Any = self
-        if not isinstance(other, TensorBase):
-            return z * 2.0 ** number(z.real, other, "ldexp")  # type: ignore[no-any-return]  # of this class
+        if not isinstance(other, TensorBase) or isinstance(other, ComplexTensor):
+            power: Any = other if isinstance(other, TensorBase) else number(z, other, "ldexp")
+            return z * 2.0**power  # type: ignore[no-any-return]  # of this class
         return complex(z.real.ldexp(other), z.imag.ldexp(other))  # type: ignore[return-value]  # of this class
 
     def dist(self, other: Self, p: float = 2.0) -> Any:
         """Return the p-norm of the difference z - other, a `Tensor`: see `Tensor.dist`."""
         z: Any = self
-        return (z - other).abs().norm(p)
+        return (z - other).norm(p)
+
+    def renorm(self, p: float, dim: int, maxnorm: float) -> Self:
+        """Return the slices along ``dim``, those whose p-norm is above ``maxnorm`` scaled down: see `Tensor.renorm`."""
+        return self._like(renormed(self, p, dim, maxnorm))
 
     def cov(self, *, correction: int = 1, fweights: Ints[B] | None = None, aweights: Tensor[B] | None = None) -> Self:
         """Return the covariance matrix of the rows of z, E[(z - Ez)(z - Ez)ᴴ]: see `Tensor.cov`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from burnpy.backend.dtypes import dtype_of
@@ -75,7 +76,14 @@ class ComplexNumbers(Analytic[B, complex], Conversion[B]):
 
     def norm(self, p: float | str | None = "fro", dim: DimsLike = None, keepdim: bool = False) -> Tensor[B]:
         """Return the p-norm of the magnitudes over ``dim``: see `Tensor.norm`."""
-        return self.abs().norm(p, dim, keepdim)
+        if p not in (None, "fro", 2):
+            return self.abs().norm(p, dim, keepdim)
+        from burnpy.tensor.complex_functions import view_as_real
+
+        need_bool(keepdim, "norm")  # of the parts: magnitudes of 0 have no second derivatives
+        z: Any = self
+        size = view_as_real(z).norm(2.0, (*dims_of(dim, self.ndim, "norm"), self.ndim), keepdim)
+        return size.squeeze(-1) if keepdim else size
 
     def var(self, dim: DimsLike = None, keepdim: bool = False, *, correction: float = 1) -> Tensor[B]:
         """Return the variance over ``dim``, of |z - mean|²: see `Tensor.var`."""
@@ -90,9 +98,9 @@ class ComplexNumbers(Analytic[B, complex], Conversion[B]):
         """Return the standard deviation over ``dim``, the root of `var`: see `Tensor.std`."""
         dims = dims_of(dim, self.ndim, "std")
         need_bool(keepdim, "std")
-        b = self._backend
-        parts = [b.std(part, dims, keepdim, correction) for part in (b.real(self._primitive), b.imag(self._primitive))]
-        return self._float(b.hypot(*parts))
+        count = math.prod([self.shape[d] for d in dims]) - correction
+        centered = self._like(self._backend.center(self._primitive, dims))
+        return centered.norm(2.0, dims, keepdim) * (1.0 / math.sqrt(count) if count > 0 else math.inf)
 
     def item(self) -> builtins.complex:
         """Return the only element, as a Python complex number.

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 import numpy as np
 
 from burnpy.backend.devices import device_of
-from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of
+from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of, part_dtype
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, a, no_complex_arrays
 from burnpy.backend.primitives import INEXACT, KindName, Shape
 from burnpy.tensor import dims
@@ -126,12 +126,16 @@ def full(cls: Any, shape: Size, value: Any, dtype: Any, device: Any, factory: st
 
 
 def linspace(cls: Any, start: float, end: float, steps: int, dtype: Any, device: Any) -> Any:
-    """Implement ``Tensor.linspace``."""
+    """Implement ``linspace`` of `Tensor` and `ComplexTensor`, whose parts are evenly spaced each."""
     target = Factory(cls, device, "linspace")
     target_dtype = target.dtype(dtype)
     low, high = (fitting(x, target.kind, target_dtype, target.factory) for x in (start, end))
     (count,) = factory_shape((steps,), target.factory)
-    return target.wrap(target.backend.linspace(low, high, count, target_dtype))
+    b = target.backend
+    if target.kind != "complex":
+        return target.wrap(b.linspace(low, high, count, target_dtype))
+    ends = ((low.real, high.real), (low.imag, high.imag))
+    return target.wrap(b.complex(*[b.linspace(*each, count, part_dtype(target_dtype)) for each in ends]))
 
 
 def eye(cls: Any, rows: int, columns: int | None, dtype: Any, device: Any) -> Any:

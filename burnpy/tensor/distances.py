@@ -16,7 +16,7 @@ from burnpy.tensor.dims import DimsLike, dim_of, dims_of, need_bool, scalar_dim
 from burnpy.tensor.linalg import alike, expanded, floating
 from burnpy.tensor.operands import broadcast_shape, number
 from burnpy.tensor.reduction import FloatReductions
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
@@ -82,9 +82,15 @@ def pdist(x: Tensor[B], p: float = 2.0) -> Tensor[B]:
 
 @explained
 def pairwise_distance(
-    x1: Tensor[B], x2: Tensor[B], p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+    x1: Tensor[B] | ComplexTensor[B],
+    x2: Tensor[B] | ComplexTensor[B],
+    p: float = 2.0,
+    eps: float = 1e-6,
+    keepdim: bool = False,
 ) -> Tensor[B]:
     """Return the p-norm of x1 - x2 + eps over the last dimension; shapes broadcast, and p may be negative.
+
+    Vectors may be complex, both.
 
     Raises:
         ShapeError: the shapes do not broadcast, both are 0-d, or p is negative and there are no elements.
@@ -94,13 +100,17 @@ def pairwise_distance(
     >>> pairwise_distance(x, x * 0.0, eps=0.0).tolist()
     [5.0]
     """
-    x1, x2 = alike("pairwise_distance", x1, x2, take=floating)
-    shape = broadcast_shape(x1.shape, x2.shape)
-    if not shape:
+    x, y = alike("pairwise_distance", x1, x2)
+    if not broadcast_shape(x.shape, y.shape):
         raise ShapeError(
-            f"pairwise_distance() got shapes {x1.shape} and {x2.shape}, which must broadcast to one dimension or more"
+            f"pairwise_distance() got shapes {x.shape} and {y.shape}, which must broadcast to one dimension or more"
         )
-    return vector_norm("pairwise_distance", x1 - x2 + eps, p, -1, keepdim)  # type: ignore[no-any-return]  # a Tensor
+    difference = x - y + eps
+    if difference.kind == "complex":
+        if p == 2:
+            return difference.norm(2.0, -1, keepdim)  # type: ignore[no-any-return]  # a Tensor
+        difference = difference.abs()
+    return vector_norm("pairwise_distance", difference, p, -1, keepdim)  # type: ignore[no-any-return]  # a Tensor
 
 
 @explained
@@ -168,6 +178,20 @@ def _distance(operation: str, differences: Any, p: Any) -> Any:
     return vector_norm(operation, differences, p, -1, False)
 
 
+def renormed(x: Any, p: Any, dim: Any, maxnorm: Any) -> Any:
+    """Return the primitive of x with slices along ``dim`` scaled down to a p-norm: see `Tensor.renorm`."""
+    is_complex = x.kind == "complex"
+    sizes = x.abs() if is_complex else x
+    order, limit = float(number(sizes, p, "renorm")), float(number(sizes, maxnorm, "renorm"))
+    if not order > 0 or not limit >= 0:
+        raise ArgumentError(f"renorm() got p={p!r:.80}, maxnorm={maxnorm!r:.80}; give p above 0 and a norm from 0")
+    place = dim_of(dim, x.ndim, "renorm")
+    b = x._backend
+    norms = b.vector_norm(sizes._primitive, order, tuple([d for d in range(x.ndim) if d != place]), True)
+    factors = b.where(b.gt(norms, limit), b.mul(b.reciprocal(b.add(norms, 1e-7)), limit), 1.0)
+    return b.mul(x._primitive, b.complex(factors, b.mul(factors, 0.0)) if is_complex else factors)
+
+
 class Norms(FloatReductions[B]):
     """Norms of vectors, slices and differences."""
 
@@ -217,14 +241,7 @@ class Norms(FloatReductions[B]):
         >>> x.renorm(2.0, 0, 1.0).round(decimals=4).tolist()
         [[0.6000000238418579, 0.800000011920929], [0.5, 0.0]]
         """
-        order, limit = float(number(self, p, "renorm")), float(number(self, maxnorm, "renorm"))
-        if not order > 0 or not limit >= 0:
-            raise ArgumentError(f"renorm() got p={p!r:.80}, maxnorm={maxnorm!r:.80}; give p above 0 and a norm from 0")
-        place = dim_of(dim, self.ndim, "renorm")
-        b, x = self._backend, self._primitive
-        norms = b.vector_norm(x, order, tuple([d for d in range(self.ndim) if d != place]), True)
-        factors = b.mul(b.reciprocal(b.add(norms, 1e-7)), limit)
-        return self._like(b.mul(x, b.where(b.gt(norms, limit), factors, 1.0)))
+        return self._like(renormed(self, p, dim, maxnorm))
 
     def dist(self, other: Self, p: float = 2.0) -> Self:
         """Return the p-norm of ``x - other``, 0-d; shapes broadcast. Its gradient where they are equal is 0.

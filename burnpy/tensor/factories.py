@@ -157,6 +157,13 @@ class ComplexTensorFactories(Factories[B]):
         """Return a matrix with ones on the diagonal and zeros elsewhere; by default with as many columns as rows."""
         return creation.eye(cls, rows, columns, dtype, device)
 
+    @classmethod
+    def linspace(
+        cls, start: complex, end: complex, steps: int, *, dtype: DTypeLike | None = None, device: Any = None
+    ) -> Any:
+        """Return a 1-d tensor of ``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
+        return creation.linspace(cls, start, end, steps, dtype, device)
+
 
 class TensorFactories(NumberFactories[B], RandomFactories[B], DistributionFactories[B]):
     """The factories of `Tensor`."""

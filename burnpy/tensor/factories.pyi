@@ -398,6 +398,14 @@ class ComplexTensorFactories(TensorBase[B]):
     def eye(
         cls, rows: int, columns: int | None = None, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
     ) -> ComplexTensor[B2]: ...
+    @overload
+    @classmethod
+    def linspace(cls, start: complex, end: complex, steps: int, *, dtype: DTypeLike | None = None) -> Self: ...
+    @overload
+    @classmethod
+    def linspace(
+        cls, start: complex, end: complex, steps: int, *, dtype: DTypeLike | None = None, device: B2 | type[B2]
+    ) -> ComplexTensor[B2]: ...
 
 class IntTensorFactories(TensorBase[B]):
     @overload

@@ -300,12 +300,12 @@ def largest(x: Tensor[Any]) -> float:
     return float(np.finfo(x.dtype if x.dtype.kind == "f" else np.float32).max) / 2
 
 
-def same_shape(operation: str, x: Tensor[Any], y: Tensor[Any]) -> None:
+def same_shape(operation: str, x: Any, y: Any) -> None:
     """Check that a prediction and its target are float tensors of one shape, the target not wider.
 
-    Of `l1_loss` they may be complex.
+    Of `l1_loss` and `triplet_margin_loss` they may be complex.
     """
-    if not isinstance(x, (Tensor, ComplexTensor) if operation == "l1_loss" else Tensor):
+    if not isinstance(x, (Tensor, ComplexTensor) if operation in ("l1_loss", "triplet_margin_loss") else Tensor):
         raise KindError(f"{operation}() takes float tensors, got {describe(x)}")
     if not isinstance(y, TensorBase):
         raise KindError(f"{operation}() takes tensors of one shape, got {describe(y)}; write x.full_like(y)")

@@ -79,6 +79,21 @@ def test_derivatives() -> None:
         check(resynthesis, (tensor(3, 4), tensor(3, 4), window + 0.5))
 
 
+def test_complex_windows() -> None:
+    """A real signal becomes complex, and comes back from both sides of its spectra, whatever the number of frames."""
+    x, w = tensor(17), burnpy.complex(tensor(6), tensor(6))
+    z = fft.stft(x, 6, 2, window=w)
+    np.testing.assert_allclose(
+        z.to_numpy(), frame_by_frame(x.to_numpy(), 6, 2, w.to_numpy(), True, "reflect"), atol=1e-12
+    )
+    back = fft.istft(z, 6, 2, window=w, return_complex=True)
+    np.testing.assert_allclose(back.to_numpy(), x.to_numpy()[: back.shape[0]], atol=1e-10)
+    np.testing.assert_allclose(fft.istft(fft.stft(x, 6, onesided=False), 6).to_numpy(), x.to_numpy()[:17], atol=1e-12)
+    for check in (gradcheck, gradgradcheck):
+        check(lambda x, w: fft.stft(x, 4, window=w), (tensor(7), w[:4]))
+        check(lambda z, w: fft.istft(z, 4, window=w, return_complex=True), (z[:4, :3], w[:4]))
+
+
 X: Any = Tensor[NumPy].ones((2, 40))
 W: Any = fft.hann_window(8, device=NumPy)
 Z: Any = fft.stft(X, 8, window=W)
@@ -95,6 +110,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "0-d": (lambda: fft.stft(X[0, 0], 8), ShapeError, "0-d"),
     "ints": (lambda: fft.stft(IntTensor[NumPy].ones((9,)), 4), KindError, "convert it"),  # type: ignore[arg-type]  # wrong
     "onesided": (lambda: fft.stft(burnpy.complex(X), 8, onesided=True), ArgumentError, "onesided=True"),
+    "complex of one side": (lambda: fft.istft(Z, 8, onesided=True, return_complex=True), ArgumentError, "two sides"),
+    "complex window": (lambda: fft.istft(Z, 8, window=W.complex()), ArgumentError, "set return_complex=True"),
     "real": (lambda: fft.istft(X, 8), KindError, "takes a ComplexTensor"),
     "frequencies": (lambda: fft.istft(Z, 6), ShapeError, r"\(…, 4, frames\)"),
     "length": (lambda: fft.istft(Z, 8, window=W, length=0), ArgumentError, "length=0"),

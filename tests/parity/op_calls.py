@@ -156,6 +156,9 @@ AFTER: dict[str, Callable[[Any], list[Any]]] = {
     **dict.fromkeys(("kthvalue", "mode", "topk"), first),  # which of equal elements is not defined
     **dict.fromkeys(("linalg.eigh", "linalg.svd", "svd"), magnitudes),  # signs are LAPACK's choice
     **dict.fromkeys(("linalg.lu_factor", "linalg.lu_factor_ex", "lu"), with_wide_ints),
+    "logcumsumexp": lambda x: (  # PyTorch's angles go beyond π
+        [x.real, x.imag.cos(), x.imag.sin()] if "complex" in str(x.dtype) else [x]
+    ),
     "linalg.lstsq": first,  # the other results depend on LAPACK's driver
 }
 """How the results of an entry, of either library, become the list of tensors that is compared."""
@@ -293,6 +296,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "var_mean": spread("var_mean"),
     "special.polygamma": lambda x, n: x.polygamma(n),
     "split_with_sizes": lambda x, sizes, dim=0: x.split(list(sizes), dim),
+    "istft": fft.istft,
     "stft": stft,
     "sum_to_size": sum_to_size,
     "svd": svd,

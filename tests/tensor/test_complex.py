@@ -97,6 +97,14 @@ UNARY: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "largest": (lambda z: z.norm(float("inf"), 1), lambda z: np.abs(z).max(1)),
     "var": (lambda z: z.var(1), lambda z: z.var(1, ddof=1)),
     "std": (lambda z: z.std(), lambda z: z.std(ddof=1)),
+    "logcumsumexp": (lambda z: z.logcumsumexp(1), lambda z: np.log(np.exp(z).cumsum(1))),
+    "ldexp": (lambda z: z.ldexp(z), lambda z: z * 2.0**z),
+    "renorm": (lambda z: z.renorm(2.0, 0, 0.5), lambda z: z * 0.5 / (np.linalg.norm(z, axis=1, keepdims=True) + 1e-7)),
+    "distances": (lambda z: burnpy.pairwise_distance(z, z[:1]), lambda z: np.linalg.norm(z - z[:1] + 1e-6, axis=1)),
+    "triplets": (
+        lambda z: nn.functional.triplet_margin_loss(z, z[[1, 0]], z * 1.1, p=1.0, eps=0.0),
+        lambda z: np.mean(np.maximum(1.0 + np.abs(z - z[::-1]).sum(1) - 0.1 * np.abs(z).sum(1), 0.0)),
+    ),
     "isfinite": (lambda z: z.isfinite(), np.isfinite),
     "all": (lambda z: z.all(1), lambda z: z.all(1)),
     "flip": (lambda z: z.flip(0, 1), lambda z: z[::-1, ::-1]),
@@ -235,6 +243,27 @@ def test_magnitudes_and_angles_at_0_have_no_gradient() -> None:
     for f in (lambda z: z.abs().sum(), lambda z: z.angle().sum(), lambda z: z.norm(), lambda z: z.sgn().real.sum()):
         assert func.grad(f)(zero).tolist() == [0j, 0j]
         assert func.grad(lambda z, f=f: func.grad(f)(z).real.sum())(zero).isfinite().all().item()
+
+
+def test_norms_have_second_derivatives_where_some_numbers_are_0() -> None:
+    """As those of the parts: a norm has them beside a 0, whose magnitude has none."""
+    parts = Tensor[NumPy].from_data(np.array([[0.0, 0.0], [3.0, 0.0], [1.0, 2.0]]))
+    for of_complex, of_parts in (
+        (lambda z: z.norm(), lambda x: x.norm()),
+        (lambda z: burnpy.linalg.vector_norm(z), lambda x: x.norm()),
+        (lambda z: z.std(), lambda x: (x - x.mean(0)).norm() / 2**0.5),
+        (lambda z: z.real.complex().std(), lambda x: x[:, 0].std()),
+    ):
+        found, wanted = func.hessian(lambda x, f=of_complex: f(burnpy.view_as_complex(x))), func.hessian(of_parts)
+        np.testing.assert_allclose(found(parts).to_numpy(), wanted(parts).to_numpy(), atol=1e-12)
+
+
+def test_evenly_spaced_numbers_and_sums_of_exponentials() -> None:
+    z = ComplexTensor[NumPy].linspace(1j, 3, 3, dtype="complex128")
+    assert z.tolist() == [1j, 1.5 + 0.5j, 3]
+    big = ComplexTensor[NumPy].from_data(np.array([0j, 1000 + 3j, 1000]))
+    close(big.logcumsumexp(0), np.array([0j, 1000 + 3j, 1000 + np.log(np.exp(3j) + 1)]))
+    close(big.logcumsumexp(0)[-1], big.logsumexp(0).to_numpy())
 
 
 def test_extreme_numbers() -> None:

@@ -10,7 +10,7 @@ from burnpy.nn.argument_checks import above_zero
 from burnpy.nn.layers.losses import Loss
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.losses import Reduction, class_targets, class_weights, labels, reduced, same_shape, value_at_class
-from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
@@ -113,9 +113,9 @@ def margin_ranking_loss(
 
 @explained
 def triplet_margin_loss(
-    anchor: Tensor[B],
-    positive: Tensor[B],
-    negative: Tensor[B],
+    anchor: Tensor[B] | ComplexTensor[B],
+    positive: Tensor[B] | ComplexTensor[B],
+    negative: Tensor[B] | ComplexTensor[B],
     *,
     margin: float = 1.0,
     p: float = 2.0,
@@ -126,7 +126,7 @@ def triplet_margin_loss(
     """Compute max(0, margin + d(anchor, positive) - d(anchor, negative)), d the p-norm of a difference + ``eps``.
 
     Args:
-        anchor: vectors, shape (N, D) or (D,).
+        anchor: vectors, shape (N, D) or (D,); all three may be complex.
         positive: vectors that should be near, of the same shape.
         negative: vectors that should be far, of the same shape.
         margin: by how much farther the negative is to be.
@@ -152,9 +152,10 @@ def triplet_margin_loss(
     if anchor.ndim not in (1, 2):
         raise ShapeError(f"{name}() takes vectors of shape (N, D) or (D,), got shape {anchor.shape}")
     above_zero(name, margin=margin, p=p)
-    near, far = _norm(anchor - positive + eps, p), _norm(anchor - negative + eps, p)
+    vectors: tuple[Any, Any, Any] = anchor, positive, negative
+    near, far = [_norm(vectors[0] - x + eps, p) for x in vectors[1:]]
     if swap:
-        far = far.minimum(_norm(positive - negative + eps, p))
+        far = far.minimum(_norm(vectors[1] - vectors[2] + eps, p))
     return reduced(name, (margin + near - far).clamp_min(0.0), reduction)
 
 
@@ -233,8 +234,10 @@ def _float(operation: str, x: object) -> None:
         raise KindError(f"{operation}() takes a float Tensor, got {describe(x)}")
 
 
-def _norm(x: Tensor[B], p: float) -> Tensor[B]:
+def _norm(x: Any, p: float) -> Any:
     """Return the p-norm over the last dimension, whose gradient at 0 is 0."""
+    if x.kind == "complex" and p == 2.0:
+        return x.norm(2.0, -1)
     size = x.abs()
     if p == math.inf:
         return size.amax(-1)
