@@ -93,20 +93,43 @@ class Categorical(OfClasses[B, IntTensor[B]]):
 
     def log_prob(self, value: IntTensor[B]) -> Tensor[B]:
         """Return the logarithm of the probability of classes; -inf for an int that is no class."""
+        found = self._of_classes("log_prob", self._log_probs(), value)
+        return found.where((value >= 0) & (value < self.num_classes), -math.inf)
+
+    def cdf(self, value: IntTensor[B]) -> Tensor[B]:
+        """Return the probability of classes up to a value, the value included."""
+        found = self._of_classes("cdf", self._cumulative(), value)
+        return found.where(value >= 0, 0.0)
+
+    def icdf(self, probability: Tensor[B]) -> IntTensor[B]:
+        """Return the least class up to which the probability is the given one; -1 outside of [0, 1]."""
+        self._expect_numbers("icdf", probability)
+        if broadcast_shape(probability.shape, self.batch_shape) is None:
+            raise self._no_broadcast("icdf", "probabilities", probability)
+        classes = (self._cumulative().detach() < probability.detach().unsqueeze(-1)).int().sum(dim=-1)
+        return classes.where((probability >= 0.0) & (probability <= 1.0), -1)
+
+    def _cumulative(self) -> Tensor[B]:
+        """Return the probabilities up to each class; that of the last one with any is exactly 1."""
+        sums = self._shares().cumsum(-1)
+        return sums / sums[..., -1:]
+
+    def _of_classes(self, method: str, table: Tensor[B], value: IntTensor[B]) -> Tensor[B]:
+        """Return the numbers of classes, from those of all classes; any number for an int that is no class."""
         argument: object = value
         if not isinstance(argument, IntTensor):
-            raise KindError(f"Categorical.log_prob() got {describe(value)}; expected an IntTensor of classes")
-        logs = self._log_probs()
+            raise KindError(f"Categorical.{method}() got {describe(value)}; expected an IntTensor of classes")
         shape = broadcast_shape(value.shape, self.batch_shape)
         if shape is None:
-            raise ShapeError(
-                f"Categorical.log_prob() got classes of shape {value.shape}, which does not broadcast with the batch "
-                f"shape {self.batch_shape}"
-            )
-        classes = self.num_classes
-        index = value.clamp(0, classes - 1).expand(shape).unsqueeze(-1)
-        found = logs.expand((*shape, classes)).gather(-1, index).squeeze(-1)
-        return found.where((value >= 0) & (value < classes), -math.inf)
+            raise self._no_broadcast(method, "classes", value)
+        index = value.clamp(0, self.num_classes - 1).expand(shape).unsqueeze(-1)
+        return table.expand((*shape, self.num_classes)).gather(-1, index).squeeze(-1)
+
+    def _no_broadcast(self, method: str, what: str, value: Any) -> ShapeError:
+        return ShapeError(
+            f"Categorical.{method}() got {what} of shape {value.shape}, which does not broadcast with the batch shape "
+            f"{self.batch_shape}"
+        )
 
     def enumerate_support(self, *, expand: bool = True) -> IntTensor[B]:
         """Return all classes: see `Distribution.enumerate_support`."""

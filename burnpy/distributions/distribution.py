@@ -156,7 +156,7 @@ class Distribution(Module[B], Generic[B, V]):
     _ends: tuple[Any, Any] = (-math.inf, math.inf)
     """The ends of the support, numbers or tensors."""
 
-    def cdf(self, value: Tensor[B]) -> Tensor[B]:
+    def cdf(self, value: V) -> Tensor[B]:
         """Return the probability of numbers up to a value, the value included; small ones keep all digits."""
         return self._with_ends("cdf", self._cdf, value, 0.0, 1.0)
 
@@ -183,14 +183,14 @@ class Distribution(Module[B], Generic[B, V]):
         found = found.where(inside | (value >= high), below).where(inside | (value < high), above)
         return found.where(value == value, math.nan)
 
-    def icdf(self, probability: Tensor[B]) -> Tensor[B]:
+    def icdf(self, probability: Tensor[B]) -> V:
         """Return the least number up to which the probability is the given one: the inverse of `cdf`, or quantile.
 
         It is NaN outside of [0, 1].
         """
         self._expect_numbers("icdf", probability)
         fits = (probability >= 0.0) & (probability <= 1.0)
-        return self._icdf(probability.where(fits, 0.5)).where(fits, math.nan)
+        return self._icdf(probability.where(fits, 0.5)).where(fits, math.nan)  # type: ignore[return-value]  # of numbers
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         """Return `icdf` of numbers from 0 to 1."""

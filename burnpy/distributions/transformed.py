@@ -202,19 +202,34 @@ class Transformed(Reparametrized[B]):
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return `cdf` of finite numbers, by the base's."""
-        if self._event_ndim:
-            raise ArgumentError(f"Transformed.cdf() takes numbers, and events here have shape {self.event_shape}")
+        self._need_numbers("cdf")
         x, _, fits = self._preimage(value)
-        below = self.base.cdf(x)
-        sign: Any = 1.0
-        for f in self.bijections:
-            sign = f.sign() * sign
-        below = 0.5 + sign * (below - 0.5) if isinstance(sign, Tensor) or sign < 0.0 else below
+        below = self._by_direction(self.base.cdf(x))
         if fits is None:
             return below
         last = self.bijections[-1].onto
         upper = math.inf if last is None else last.high
         return below.where(fits, (value >= upper).float().to_dtype(below.dtype))
+
+    def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return `icdf` of numbers from 0 to 1, by the base's."""
+        self._need_numbers("icdf")
+        found = self.base.icdf(self._by_direction(probability))
+        for f in self.bijections:
+            found = f(found)
+        return found
+
+    def _need_numbers(self, method: str) -> None:
+        if self._event_ndim:
+            raise ArgumentError(f"Transformed.{method}() takes numbers, and events here have shape {self.event_shape}")
+
+    def _by_direction(self, probability: Tensor[B]) -> Tensor[B]:
+        """Return probabilities, or 1 less them where the bijections fall."""
+        sign: Any = 1.0
+        for f in self.bijections:
+            sign = f.sign() * sign
+        falls = isinstance(sign, Tensor) or sign < 0.0
+        return 0.5 + sign * (probability - 0.5) if falls else probability
 
     def expand(self, batch_shape: Size) -> Self:
         """Return the distributions as a larger batch: see `Distribution.expand`."""

@@ -64,6 +64,10 @@ def test_transformed_distributions() -> None:
     assert built.cdf(x).allclose(log_normal.cdf(x), rtol=1e-11)
     falling = d.Transformed(d.Normal(loc, scale), b.Affine(1.0, -2.0, device=NumPy).astype("float64"))
     assert falling.cdf(x).allclose(d.Normal(1.0 - 2.0 * loc, 2.0 * scale).cdf(x), rtol=1e-11)
+    for found in (built, falling):
+        levels = T.from_data([[0.0], [0.1], [0.9]], dtype="float64")
+        assert found.cdf(found.icdf(levels)).allclose(levels.expand((3, 2)), rtol=1e-9)
+    assert built.icdf(T.from_data([2.0], dtype="float64")).isnan().all()
     sample = built.rsample((3,), generator=Generator(0))
     assert sample.shape == (3, 2)
     assert built.expand((4, 2)).batch_shape == (4, 2)

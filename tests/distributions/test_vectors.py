@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,10 @@ def test_categorical() -> None:
         np.testing.assert_allclose(ours.log_prob(classes).to_numpy(), expected, rtol=1e-12)
         np.testing.assert_allclose(ours.entropy().to_numpy(), stats.entropy(probs, axis=-1), rtol=1e-12)
         assert ours.mode.tolist() == [2, 2]
+        sums = np.concatenate([probs.cumsum(-1).T, [[1.0, 1.0], [0.0, 0.0]]])
+        np.testing.assert_allclose(ours.cdf(classes).to_numpy(), sums, rtol=1e-12)
+        levels = f64([[0.0], [1e-9], [0.24], [0.26], [0.49], [1.0], [-0.1], [math.nan]])
+        assert ours.icdf(levels).T.tolist() == [[0, 1, 1, 2, 2, 2, -1, -1], [0, 0, 0, 1, 1, 2, -1, -1]]
         counts = np.stack([(ours.sample((8000,), generator=Generator(0)).to_numpy() == k).sum(0) for k in range(3)])
         assert counts[0, 0] == 0
         assert stats.chisquare(counts[1:, 0], probs[0, 1:] * 8000).pvalue > 1e-4
