@@ -110,7 +110,7 @@ class Categorical(OfClasses[B, IntTensor[B]]):
         return classes.where((probability >= 0.0) & (probability <= 1.0), -1)
 
     def _cumulative(self) -> Tensor[B]:
-        """Return the probabilities up to each class; that of the last one with any is exactly 1."""
+        """Return the probabilities up to each class; the last one with any has exactly 1."""
         sums = self._shares().cumsum(-1)
         return sums / sums[..., -1:]
 

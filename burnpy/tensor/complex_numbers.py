@@ -78,12 +78,11 @@ class ComplexNumbers(Analytic[B, complex], Conversion[B]):
         """Return the p-norm of the magnitudes over ``dim``: see `Tensor.norm`."""
         if p not in (None, "fro", 2):
             return self.abs().norm(p, dim, keepdim)
-        from burnpy.tensor.complex_functions import view_as_real
-
-        need_bool(keepdim, "norm")  # of the parts: magnitudes of 0 have no second derivatives
-        z: Any = self
-        size = view_as_real(z).norm(2.0, (*dims_of(dim, self.ndim, "norm"), self.ndim), keepdim)
-        return size.squeeze(-1) if keepdim else size
+        need_bool(keepdim, "norm")
+        b, z = self._backend, self._primitive  # of the parts, as magnitudes of 0 have no second derivatives
+        parts = b.cat([b.reshape(part, (*self.shape, 1)) for part in (b.real(z), b.imag(z))], self.ndim)
+        size = b.vector_norm(parts, 2.0, (*dims_of(dim, self.ndim, "norm"), self.ndim), keepdim)
+        return self._float(b.reshape(size, size.shape[:-1]) if keepdim else size)
 
     def var(self, dim: DimsLike = None, keepdim: bool = False, *, correction: float = 1) -> Tensor[B]:
         """Return the variance over ``dim``, of |z - mean|²: see `Tensor.var`."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TypeVar, assert_type
 
 import burnpy
-from burnpy import Autodiff, BoolTensor, Tensor, fft
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, fft
 from burnpy.backend import Backend, NumPy
 from burnpy.fft import ComplexTensor
 from burnpy.func import grad
+from burnpy.nn import functional
 
 B = TypeVar("B", bound=Backend)
 
@@ -50,6 +51,24 @@ assert_type(fft.fft(on_graph).inner(), ComplexTensor[NumPy])
 assert_type(z.to_device(Autodiff[NumPy]), ComplexTensor[Autodiff[NumPy]])
 assert_type(fft.view_as_complex(fft.view_as_real(z)), ComplexTensor[NumPy])
 assert_type(fft.polar(z.abs(), z.angle()), ComplexTensor[NumPy])
+
+# Layers as functions, and distances, of both kinds.
+row, real_row = z.reshape(1, 1, 4), x.reshape(1, 1, 4)
+assert_type(functional.conv1d(row, row, z[:1]), ComplexTensor[NumPy])
+assert_type(functional.conv1d(real_row, real_row, padding=1), Tensor[NumPy])
+assert_type(functional.conv2d(row.unsqueeze(2), row.unsqueeze(2)), ComplexTensor[NumPy])
+assert_type(functional.conv3d(row.reshape(1, 1, 1, 2, 2), row.reshape(1, 1, 1, 2, 2)), ComplexTensor[NumPy])
+assert_type(functional.conv_transpose1d(row, row), ComplexTensor[NumPy])
+assert_type(functional.conv_transpose2d(row.unsqueeze(2), row.unsqueeze(2)), ComplexTensor[NumPy])
+assert_type(functional.conv_transpose2d(real_row.unsqueeze(2), real_row.unsqueeze(2)), Tensor[NumPy])
+assert_type(functional.linear(z, row.reshape(4, 1)), ComplexTensor[NumPy])
+assert_type(functional.embedding(IntTensor[NumPy].from_data([0]), row[0]), ComplexTensor[NumPy])
+assert_type(functional.embedding(IntTensor[NumPy].from_data([0]), real_row[0]), Tensor[NumPy])
+assert_type(functional.triplet_margin_loss(z, z, z), Tensor[NumPy])
+assert_type(burnpy.pairwise_distance(z, z), Tensor[NumPy])
+assert_type(ComplexTensor[NumPy].linspace(0, 1j, 3), ComplexTensor[NumPy])
+assert_type(fft.stft(x, 2, window=z[:2]), ComplexTensor[NumPy])
+assert_type(fft.istft(fft.stft(z, 2), 2, return_complex=True), ComplexTensor[NumPy])
 
 # Derivatives.
 loss = fft.fft(on_graph).abs().sum()

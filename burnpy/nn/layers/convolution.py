@@ -37,7 +37,7 @@ from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import ComplexTensor, Tensor
-from burnpy.typevars import B, I
+from burnpy.typevars import B, I, X
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
 
 @explained
 def conv1d(
-    x: Tensor[B],
-    weight: Tensor[B],
-    bias: Tensor[B] | None = None,
+    x: X,
+    weight: X,
+    bias: X | None = None,
     *,
     stride: Single = 1,
     padding: Padding = 0,
     dilation: Single = 1,
     groups: int = 1,
-) -> Tensor[B]:
+) -> X:
     """Convolve sequences with a weight, as `conv2d` convolves images.
 
     x has shape (N, in, length), or (in, length) for a single sequence; weight (out, in / groups, kernel length); bias
@@ -66,21 +66,21 @@ def conv1d(
     >>> conv1d(Tensor[NumPy].arange(4).reshape(1, 4), Tensor[NumPy].ones((1, 1, 2)), padding=(1, 0)).tolist()
     [[0.0, 1.0, 3.0, 5.0]]
     """
-    out: Tensor[B] = _convolved("conv1d", x, weight, bias, stride, padding, dilation, groups)
+    out: X = _convolved("conv1d", x, weight, bias, stride, padding, dilation, groups)
     return out
 
 
 @explained
 def conv2d(
-    x: Tensor[B],
-    weight: Tensor[B],
-    bias: Tensor[B] | None = None,
+    x: X,
+    weight: X,
+    bias: X | None = None,
     *,
     stride: Pair = 1,
     padding: Padding = 0,
     dilation: Pair = 1,
     groups: int = 1,
-) -> Tensor[B]:
+) -> X:
     """Convolve images with a weight (strictly, cross-correlate), as `torch.nn.functional.conv2d`.
 
     Args:
@@ -107,21 +107,21 @@ def conv2d(
     >>> conv2d(Tensor[NumPy].ones((1, 1, 3, 3)), Tensor[NumPy].ones((1, 1, 2, 2))).tolist()
     [[[[4.0, 4.0], [4.0, 4.0]]]]
     """
-    out: Tensor[B] = _convolved("conv2d", x, weight, bias, stride, padding, dilation, groups)
+    out: X = _convolved("conv2d", x, weight, bias, stride, padding, dilation, groups)
     return out
 
 
 @explained
 def conv3d(
-    x: Tensor[B],
-    weight: Tensor[B],
-    bias: Tensor[B] | None = None,
+    x: X,
+    weight: X,
+    bias: X | None = None,
     *,
     stride: Triple = 1,
     padding: Padding = 0,
     dilation: Triple = 1,
     groups: int = 1,
-) -> Tensor[B]:
+) -> X:
     """Convolve volumes with a weight, as `conv2d` convolves images.
 
     x has shape (N, in, depth, height, width), or without N for a single volume; weight (out, in / groups, kernel depth,
@@ -132,7 +132,7 @@ def conv3d(
     >>> conv3d(Tensor[NumPy].ones((1, 2, 2, 3)), Tensor[NumPy].ones((1, 1, 2, 2, 2))).tolist()
     [[[[8.0, 8.0]]]]
     """
-    out: Tensor[B] = _convolved("conv3d", x, weight, bias, stride, padding, dilation, groups)
+    out: X = _convolved("conv3d", x, weight, bias, stride, padding, dilation, groups)
     return out
 
 

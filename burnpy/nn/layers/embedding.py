@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import in_range, index_of, refuse_unless, refuse_wider, together
-from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B, I
 
@@ -25,8 +25,12 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor_types import Ints
 
 
+@overload
+def embedding(index: Ints[B], weight: Tensor[B], *, padding_idx: int | None = None) -> Tensor[B]: ...
+@overload
+def embedding(index: Ints[B], weight: ComplexTensor[B], *, padding_idx: int | None = None) -> ComplexTensor[B]: ...
 @explained
-def embedding(index: Ints[B], weight: Tensor[B], *, padding_idx: int | None = None) -> Tensor[B]:
+def embedding(index: Any, weight: Any, *, padding_idx: int | None = None) -> Any:
     """Look up the rows of ``weight`` at ``index``.
 
     Args:
@@ -53,10 +57,9 @@ def embedding(index: Ints[B], weight: Tensor[B], *, padding_idx: int | None = No
     device: Any = weight.device
     rows = in_range(device, indices, count, False, "embedding()", 0, weight.shape)
     row = padding_row(count, padding_idx)
-    table: Any = weight
-    if table.kind == "complex":
-        parts = [device.embedding(part._primitive, rows, row) for part in (table.real, table.imag)]
-        return table._like(device.complex(*parts))  # type: ignore[no-any-return]  # of its kind
+    if weight.kind == "complex":
+        parts = [device.embedding(part._primitive, rows, row) for part in (weight.real, weight.imag)]
+        return weight._like(device.complex(*parts))
     return weight._like(device.embedding(weight._primitive, rows, row))
 
 

@@ -27,7 +27,7 @@ from burnpy.nn.module import rebound
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import ComplexTensor, Tensor
-from burnpy.typevars import B, I
+from burnpy.typevars import B, I, X
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
 @explained
 def conv_transpose1d(
-    x: Tensor[B],
-    weight: Tensor[B],
-    bias: Tensor[B] | None = None,
+    x: X,
+    weight: X,
+    bias: X | None = None,
     *,
     stride: Single = 1,
     padding: Single = 0,
     output_padding: Single = 0,
     groups: int = 1,
     dilation: Single = 1,
-) -> Tensor[B]:
+) -> X:
     """Convolve sequences in the transposed sense, as `conv_transpose2d` does images.
 
     x has shape (N, in, length), or (in, length) for a single sequence; weight (in, out / groups, kernel length); bias
@@ -57,22 +57,22 @@ def conv_transpose1d(
     [[1.0, 1.0, 3.0, 2.0, 2.0]]
     """
     settings = (stride, padding, output_padding, dilation, groups)
-    out: Tensor[B] = _transposed("conv_transpose1d", x, weight, bias, *settings)
+    out: X = _transposed("conv_transpose1d", x, weight, bias, *settings)
     return out
 
 
 @explained
 def conv_transpose2d(
-    x: Tensor[B],
-    weight: Tensor[B],
-    bias: Tensor[B] | None = None,
+    x: X,
+    weight: X,
+    bias: X | None = None,
     *,
     stride: Pair = 1,
     padding: Pair = 0,
     output_padding: Pair = 0,
     groups: int = 1,
     dilation: Pair = 1,
-) -> Tensor[B]:
+) -> X:
     """Convolve images in the transposed sense, as `torch.nn.functional.conv_transpose2d`.
 
     Args:
@@ -99,22 +99,22 @@ def conv_transpose2d(
     [[[1.0, 1.0, 2.0, 2.0, 0.0]]]
     """
     settings = (stride, padding, output_padding, dilation, groups)
-    out: Tensor[B] = _transposed("conv_transpose2d", x, weight, bias, *settings)
+    out: X = _transposed("conv_transpose2d", x, weight, bias, *settings)
     return out
 
 
 @explained
 def conv_transpose3d(
-    x: Tensor[B],
-    weight: Tensor[B],
-    bias: Tensor[B] | None = None,
+    x: X,
+    weight: X,
+    bias: X | None = None,
     *,
     stride: Triple = 1,
     padding: Triple = 0,
     output_padding: Triple = 0,
     groups: int = 1,
     dilation: Triple = 1,
-) -> Tensor[B]:
+) -> X:
     """Convolve volumes in the transposed sense, as `conv_transpose2d` does images.
 
     x has shape (N, in, depth, height, width), or without N for a single volume; weight (in, out / groups, kernel depth,
@@ -127,7 +127,7 @@ def conv_transpose3d(
     [[[[1.0, 1.0, 2.0, 2.0, 0.0]]]]
     """
     settings = (stride, padding, output_padding, dilation, groups)
-    out: Tensor[B] = _transposed("conv_transpose3d", x, weight, bias, *settings)
+    out: X = _transposed("conv_transpose3d", x, weight, bias, *settings)
     return out
 
 
