@@ -59,9 +59,9 @@ def names_in(code: CodeType) -> Names:
     """
     found: dict[str, set[Any]] = {name: set() for name in Names._fields[:6]}
     names = set(code.co_names)
-    local: dict[Any, tuple[Any, ...]] = {}  # the paths of what is imported into local variables
+    local: dict[Any, tuple[Any, ...]] = {}  # the paths of objects imported into local variables
     path: tuple[Any, ...] = ()
-    source: tuple[Any, ...] = ()  # the path of what an import takes names of
+    source: tuple[Any, ...] = ()  # the path of the module that an import takes names from
     listed = anything = False
     steps = [step for step in dis.get_instructions(code) if step.opname not in ("EXTENDED_ARG", "CACHE", "PUSH_NULL")]
     for k, step in enumerate(steps):
