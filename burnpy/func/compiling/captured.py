@@ -254,7 +254,7 @@ class _Search:
             self.places.append(Place(f"the code of {label}()", "{0}.__code__", (f,), f.__code__))
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             content = content_of(cell)
-            if users or not isinstance(content, weakref.WeakKeyDictionary):  # a cache, such as the one of singledispatch
+            if users or not isinstance(content, weakref.WeakKeyDictionary):  # a cache, as singledispatch has
                 text = "{0}.cell_contents" if content is not MISSING else "{1}({0})"
                 self.place(name, content, text, cell, content_of)
         if f.__defaults__:
