@@ -23,6 +23,7 @@ def facts(text: str) -> dict[str, str]:
     return dict(re.findall(r"^- ([\w ]+): (.+)$", text, re.MULTILINE))
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_report() -> None:
     done = subprocess.run([sys.executable, "-m", "burnpy"], capture_output=True, text=True, check=True)
     found = facts(done.stdout)

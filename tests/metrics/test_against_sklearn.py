@@ -30,6 +30,8 @@ from burnpy.metrics import (
 )
 from tests.rows import every_row
 
+pytestmark = pytest.mark.slow
+
 
 class Sklearn:
     """`sklearn.metrics`, imported at the first call: each process collects this file, and the import takes a second."""
@@ -154,7 +156,7 @@ def test_equals_sklearn_whole_and_in_batches(name: str, weighted: bool) -> None:
     np.testing.assert_allclose((parts[3] + (parts[1] + parts[0])).value(), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("normalize", ["true", "pred", "all", None])
+@every_row("normalize", ["true", "pred", "all", None])
 def test_confusion_matrix_normalized(normalize: Any) -> None:
     ours = ConfusionMatrix.of(tensor(LOGITS), tensor(Y)).value(normalize=normalize)
     np.testing.assert_allclose(ours, sk.confusion_matrix(Y, GUESS, normalize=normalize), rtol=1e-12)

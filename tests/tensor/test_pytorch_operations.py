@@ -106,6 +106,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Any]] = {
 """The call, its float arguments, and the result."""
 
 
+@pytest.mark.slow
 @every_row("name", CASES)
 def test_values_and_derivatives(name: str) -> None:
     call, arrays, expected = CASES[name]

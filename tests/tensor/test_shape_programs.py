@@ -77,6 +77,7 @@ def check_derivatives(name: str) -> None:
         assert all(np.isfinite(s.item()) for s in sums)
 
 
+@pytest.mark.slow
 def test_derivatives() -> None:
     with every_case() as case:
         for name, program in PROGRAMS.items():

@@ -61,6 +61,7 @@ def wrong_square(x: Any) -> Any:
     return _Wrong.apply(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("only", ["grad(f) = differences", "jvp(f) = grad(f)"])
 def test_a_wrong_derivative_is_found_and_shrunk_to_code_that_fails(only: str) -> None:
     block = Block("wrong square", wrong_square, ((x(3),),), any_shape=True)

@@ -155,6 +155,7 @@ def test_arrays_are_compared_by_their_elements(name: str) -> None:
     assert captured(lambda y: (y, np.empty((0, 3)))).holds()
 
 
+@pytest.mark.slow
 @every_row("kind", KINDS, ids=lambda kind: f"{kind.group}: {kind.name}")
 def test_kinds_of_state(kind: Kind) -> None:
     """A change that eager mode sees makes another plan, or the function is refused at its first call."""
@@ -411,6 +412,7 @@ def test_the_plan_that_was_used_longest_ago_goes() -> None:
     assert len(f.plans) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100 if LONG else 2))
 def test_changes_of_random_state(seed: int) -> None:
     """Random objects of objects, read along a random path: after each change the plan is right, or has the error."""

@@ -20,7 +20,7 @@ RATES = Z.from_data(np.array([-0.3 + 2j, 1j]))
 
 @pytest.mark.parametrize("method", ["dopri5", "rk4", "rodas4"])
 def test_an_equation_of_complex_numbers(method: Any) -> None:
-    settings: dict[str, Any] = {"substeps": 40} if method == "rk4" else {"rtol": 1e-9, "atol": 1e-9}
+    settings: dict[str, Any] = {"substeps": 16} if method == "rk4" else {"rtol": 1e-9, "atol": 1e-9}
 
     def end(rates: Any, start: Any = START) -> Any:
         return odeint(lambda t, y: rates * y, start, [0.0, 0.5, 1.0], method=method, **settings).y[-1]
