@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from burnpy.array_api.data_types import array, arrays, astype, dtype_from, number_kind, standard
-from burnpy.array_api.updates import copied
+from burnpy.array_api.data_types import array, arrays, astype, copied, dtype_from, number_kind, standard
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import DEFAULT, float32, kind_of
 from burnpy.backend.errors import ArgumentError, KindError

@@ -1,12 +1,23 @@
-"""Arguments of the namespace's functions, their dtypes, promotion across kinds, and errors in the standard's words."""
+"""Arguments of the namespace's functions, their dtypes, promotion across kinds, and errors in the standard's words.
+
+Code of array API libraries takes arrays to be mutable. There ``x[key] = value`` makes the tensor x become
+``x.at[key].set(value)`` (`assign`), so gradients flow to its former value and to the new one. Such code assigns to
+arrays that it made itself. Everywhere else, tensors are immutable.
+
+``array_api_extra.at(x)[key].set(value)`` asks whether x is writeable, and if not, assigns to ``asarray(x, copy=True)``.
+The answer for a tensor is no, except for such a copy, so x stays as it is.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
+from types import FrameType
 from typing import Any, NamedTuple, NoReturn
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -27,7 +38,7 @@ from burnpy.hints.missing import meant
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.creation import full
 from burnpy.tensor.levels import common_device, raised
-from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor import BoolTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import F
 
@@ -38,7 +49,7 @@ _NAME = re.compile(r"^(\w+\.)?\w+\(\)")
 
 def standard(function: F) -> F:
     """Decorate a function of the namespace: its errors begin with its name and speak of axes. It never returns its
-    argument itself, as libraries assign to results (see `burnpy.array_api.updates`).
+    argument itself, as libraries assign to results (see `assign`).
 
     >>> x = Tensor[NumPy].ones((2, 3))
     >>> x.__array_namespace__().squeeze(x, axis=4)
@@ -343,3 +354,40 @@ def _message(package: str, name: str) -> str:
         return f"{message}; use burnpy.{name}"
     close = meant(name, module.__all__)
     return f"{message}; did you mean {close}?" if close else f"{message}; see https://data-apis.org/array-api"
+
+
+LIBRARIES = frozenset({"array_api_extra", "scipy", "sklearn"})
+"""The packages whose code may assign. SciPy and scikit-learn contain copies of array_api_extra."""
+
+_copies: WeakValueDictionary[int, TensorBase[Any]] = WeakValueDictionary()
+"""Copies that nothing has been assigned to, by id: tensors compare by element."""
+
+
+def copied(x: Any) -> Any:
+    """Return a writeable copy of a tensor, in the same memory."""
+    copy = x._like(x._primitive)
+    _copies[id(copy)] = copy
+    return copy
+
+
+def asked_whether_writeable(x: Any, caller: FrameType) -> bool:
+    """Return whether the caller is array_api_compat's ``is_writeable_array(x)``, and the answer is no.
+
+    It believes that an array of a library unknown to it is writeable if the array has an ``__array_namespace__``.
+    """
+    return caller.f_code.co_name == "is_writeable_array" and _copies.get(id(x)) is not x
+
+
+def assign(x: Any, key: Any, value: Any) -> bool:
+    """Carry out ``x[key] = value`` if the statement is in a library's code, and return whether it is."""
+    if sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] not in LIBRARIES:
+        return False
+    if isinstance(value, TensorBase) and KINDS.index(value.kind) < KINDS.index(x.kind):
+        value = astype(value, x.dtype)
+    if isinstance(key, BoolTensor) and key.shape == x.shape and getattr(value, "shape", ()) == ():
+        updated = x.masked_fill(key, value)  # of no shape that depends on values: for vmap and compiled functions
+    else:
+        updated = x.at[key].set(value)
+    x._device, x._primitive = updated._device, updated._primitive
+    _copies.pop(id(x), None)
+    return True

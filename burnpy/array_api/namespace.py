@@ -12,8 +12,7 @@ from typing import Any
 from burnpy import array_api
 from burnpy.array_api import fft
 from burnpy.array_api.creation_functions import default_device
-from burnpy.array_api.data_types import names_of, standard
-from burnpy.array_api.updates import asked_whether_writeable
+from burnpy.array_api.data_types import asked_whether_writeable, names_of, standard
 from burnpy.backend.dtypes import (
     DEFAULT,
     HALVES,

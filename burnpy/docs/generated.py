@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from burnpy.docs import methods, migrating, programs, public_api, reference, stubs
+from burnpy.docs import methods, names_elsewhere, programs, public_api, reference, stubs
 
 PACKAGE = Path(__file__).parents[1]
 KINDS = PACKAGE.parent / "tests/func/compiled/captured_kinds.py"
@@ -35,7 +35,7 @@ FILES: dict[Path, Callable[[], str]] = {
     **READ_FROM_SOURCES,
     **{stubs.path_of(package): partial(stubs.exports_stub, package) for package in stubs.PACKAGES},
     reference.PAGE: reference.page,
-    migrating.PAGE: migrating.page,
+    names_elsewhere.PAGE: names_elsewhere.page,
     public_api.PAGE: public_api.page,
     **({PACKAGE / "docs/captured.md": _captured_page} if KINDS.exists() else {}),
     **{path: partial(programs.picture, page, name) for page in programs.BOOK for path, name in programs.pictures(page)},

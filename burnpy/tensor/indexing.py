@@ -97,8 +97,8 @@ class Indexing(TensorBase[B]):
     if not TYPE_CHECKING:  # hidden from type checkers, so that they reject assignments too
 
         def __setitem__(self, key, value):
-            updates = sys.modules.get("burnpy.array_api.updates")
-            if updates is not None and updates.assign(self, key, value):
+            namespace = sys.modules.get("burnpy.array_api.data_types")
+            if namespace is not None and namespace.assign(self, key, value):
                 return
             raise ImmutableError(
                 "x[...] = v would change the tensor, and tensors are immutable; write x = x.at[...].set(v), "

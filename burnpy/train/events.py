@@ -43,7 +43,7 @@ class Result(Generic[M]):
     def _repr_html_(self) -> str:
         """Return the run as a notebook shows it: curves and a table of the values of its epochs."""
         from burnpy.backend import html
-        from burnpy.train.displays.charts import charts
+        from burnpy.train.board import charts
 
         names = [
             name for name in dict.fromkeys(n for row in self.history for n in row) if name not in ("epoch", "step")

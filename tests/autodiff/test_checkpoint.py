@@ -28,8 +28,8 @@ from burnpy.autodiff import (
 from burnpy.autodiff.modes import enable_grad, no_grad
 from burnpy.autodiff.tools.backward import grad
 from burnpy.backend import NumPy
+from burnpy.backend.backend import Fingerprint
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.fingerprint import Fingerprint
 from tests.rows import every_row
 
 DEVICES: dict[str, Any] = {

@@ -14,14 +14,16 @@ import pytest
 
 from burnpy import Autodiff, Tensor, autodiff, nn, optim, record
 from burnpy.backend import NumPy
-from burnpy.docs import migrating, programs
+from burnpy.docs import names_elsewhere, programs
 from burnpy.nn import functional
 from burnpy.testing.conformance import every_case
 
 pytestmark = pytest.mark.slow
 
-FOLDER = migrating.PAGE.parent
-PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md")) if path != migrating.PAGE}
+FOLDER = names_elsewhere.PAGE.parent
+PAGES = {
+    path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md")) if path != names_elsewhere.PAGE
+}
 
 
 def rows_of(text: str) -> list[list[str]]:

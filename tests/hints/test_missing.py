@@ -20,7 +20,7 @@ import burnpy
 from burnpy import Autodiff, BoolTensor, ComplexTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import BurnpyError, CallError, MissingNameError
-from burnpy.docs import migrating
+from burnpy.docs import names_elsewhere
 from burnpy.hints import missing, torch_names
 from burnpy.hints.missing import advice, meant, row_of, rows
 from burnpy.tensor import tensor_base
@@ -56,7 +56,7 @@ def refusal(owner: Any, name: str) -> AttributeError | None:
     return None
 
 
-CODE = compile(migrating.PROLOGUE + SETTING, "the setting", "exec")
+CODE = compile(names_elsewhere.PROLOGUE + SETTING, "the setting", "exec")
 
 
 def setting() -> dict[str, Any]:
@@ -343,9 +343,9 @@ def test_slips_of_spelling() -> None:
 
 
 def test_the_page_has_every_name() -> None:
-    text = migrating.PAGE.read_text(encoding="utf-8")
+    text = names_elsewhere.PAGE.read_text(encoding="utf-8")
     shown = {*text.replace("`", " ").replace(",", " ").split()}
-    printed = [name for name in OPERATIONS if (row := row_of(name)) and row.section not in migrating.BY_HAND]
+    printed = [name for name in OPERATIONS if (row := row_of(name)) and row.section not in names_elsewhere.BY_HAND]
     assert {f"x.{name}" for name in printed if name in TENSOR} <= shown
     assert {f"torch.{name}" for name in printed if name in TORCH} <= shown
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from burnpy.docs.migrating import PAGE
+from burnpy.docs.names_elsewhere import PAGE
 from burnpy.testing.conformance import every_case
 
 torch = pytest.importorskip("torch", reason="reads the names from PyTorch, which is not installed")

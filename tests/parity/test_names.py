@@ -11,7 +11,7 @@ import pytest
 from burnpy import Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import KindError
-from burnpy.docs import migrating
+from burnpy.docs import names_elsewhere
 from burnpy.hints import torch_names
 from burnpy.hints.missing import rows
 from tests.parity.pytorch_names import PAGE
@@ -41,7 +41,7 @@ def test_the_list_is_that_of_the_installed_pytorch() -> None:
 @pytest.mark.parametrize("name", SAME.split())
 def test_what_the_table_says_to_write_computes_the_same(name: str) -> None:
     ours: dict[str, Any] = {}
-    exec(migrating.PROLOGUE, ours)
+    exec(names_elsewhere.PROLOGUE, ours)
     x, y = (torch.tensor(ours[each].detach().to_numpy().copy()) for each in ("x", "y"))
     function = getattr(torch, name, None) or getattr(torch.Tensor, name)
     code = rows()[name].ours

@@ -22,8 +22,7 @@ from burnpy.metrics import ConfusionMatrix
 from burnpy.nn import Module
 from burnpy.optim import AdamW
 from burnpy.train import FitStart, Jsonl, Learner, Step, board
-from burnpy.train.board import figures, page, runs_in
-from burnpy.train.displays.charts import COLORS, HEIGHT, WIDTH, ticks
+from burnpy.train.board import COLORS, HEIGHT, WIDTH, figures, page, runs_in, ticks
 
 from .training import Batches, net, train_step, valid_batches, valid_step
 

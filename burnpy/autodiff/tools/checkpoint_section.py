@@ -12,9 +12,9 @@ from burnpy.autodiff.graph import Leaf, mapped, with_relays
 from burnpy.autodiff.recording import Mode, Watcher, current_mode, using
 from burnpy.autodiff.tools.saved_tensors import Saver, Stored, array_of, restored
 from burnpy.autodiff.tools.user_code import map_members, tensors_in
+from burnpy.backend.backend import Fingerprint
 from burnpy.backend.call_origin import capture_context
 from burnpy.backend.errors import SavedTensorsError
-from burnpy.backend.fingerprint import Fingerprint
 from burnpy.tensor.generator import States, completed, replayed
 from burnpy.tensor.levels import reopened
 from burnpy.tensor.tensor_base import TensorBase, new_tensor

@@ -24,7 +24,7 @@ from burnpy.backend.schema import Algebra, declarations
 from burnpy.typevars import I_co
 
 if TYPE_CHECKING:
-    from burnpy.backend.fingerprint import Fingerprint
+    from burnpy.backend.backend import Fingerprint
 
 
 @lru_cache(256)

@@ -16,8 +16,7 @@ from typing import Any
 from burnpy.backend.backend import operations
 from burnpy.docs import public_api
 from burnpy.docs.html.api import tensor_methods
-from burnpy.docs.migrating import PROLOGUE
-from burnpy.docs.names_elsewhere import Names, of_function, of_method
+from burnpy.docs.names_elsewhere import PROLOGUE, Names, of_function, of_method
 from burnpy.hints.missing import rows
 
 _SETTING = re.sub(r"\bTrain\b(?! =)|\.require_grad\(\)|  +#.*", lambda found: "NumPy" * (found[0] == "Train"), PROLOGUE)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from burnpy.backend import html
 from burnpy.backend.errors import counted
-from burnpy.train.displays.charts import charts
+from burnpy.train.board import charts
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, ValidEnd
 
 if TYPE_CHECKING:
