@@ -13,7 +13,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, BurnpyError, LoadingError, counted
 from burnpy.data.collate import Collator, Samples
 from burnpy.data.dataset import Dataset
-from burnpy.data.engines.in_process import BatchEngine
+from burnpy.data.engines import BatchEngine
 from burnpy.data.randomness import SAMPLES, BatchRandom, Mixing
 from burnpy.typevars import T
 

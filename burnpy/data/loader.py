@@ -11,10 +11,10 @@ import numpy as np
 
 from burnpy.backend.errors import ArgumentError, CallError
 from burnpy.data.batch import Batch, Indexable, SampleSource
+from burnpy.data.child_processes import Kept
 from burnpy.data.collate import Collator, FunctionCollator
 from burnpy.data.dataset import Dataset, SequenceDataset, refuse_unindexable
-from burnpy.data.engines.child_processes import Kept
-from burnpy.data.engines.in_process import BatchEngine, Work
+from burnpy.data.engines import BatchEngine, ProcessEngine, SerialEngine, ThreadEngine, Work
 from burnpy.data.epochs import BatchTask, Epoch, MakeBatch, Share
 from burnpy.data.randomness import ORDER, checked_seed, philox
 from burnpy.data.samplers import InOrder, Plan, Sampler, Shuffled, batches_of
@@ -87,15 +87,9 @@ class EngineChoice:
         """
         workers = self.workers if count is None else min(self.workers, count)
         if not workers:
-            from burnpy.data.engines.in_process import SerialEngine
-
             return SerialEngine(work, tasks)
         if self.engine == "processes":
-            from burnpy.data.engines.processes import ProcessEngine
-
             return ProcessEngine(work, tasks, workers, self.prefetch, kept)
-        from burnpy.data.engines.in_process import ThreadEngine
-
         return ThreadEngine(work, tasks, workers, self.prefetch)
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, 
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, CallError, a
+from burnpy.data.child_processes import Kept
 from burnpy.data.collate import Collator, Samples
-from burnpy.data.engines.child_processes import Kept
 from burnpy.data.epochs import Share, StreamEpoch, chosen, collated, loading_error
 from burnpy.data.loader import EngineChoice, EngineName, checked_collator, checked_count
 from burnpy.data.randomness import ORDER, BatchRandom, checked_seed, philox

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from burnpy.backend.errors import ArgumentError, MissingPackageError, WorkerError
-from burnpy.data.engines.child_processes import failed, failure
+from burnpy.data.child_processes import failed, failure
 from burnpy.distributed.worker_engine import Failure, Lost, WorkerEngine, WorkerHandle, WorkerTask, done
 
 _REACHED = 10.0

@@ -14,18 +14,22 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from burnpy.backend.errors import OutOfMemoryError, WorkerError
-from burnpy.data.engines import child_processes as loading
-from burnpy.data.engines.child_processes import (
+from burnpy.data import child_processes as loading
+from burnpy.data.child_processes import (
+    Packed,
+    anonymous_file,
     context_for,
     ended,
     ending,
     failure,
+    mapped,
+    packed_for_processes,
     receive_file,
     refuse_unable,
     send_file,
     unguarded,
+    unpacked,
 )
-from burnpy.data.engines.shared_memory import Packed, anonymous_file, mapped, packed_for_processes, unpacked
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.layout import Layout, entries_of
 from burnpy.tensor.generator import manual_seed

@@ -1,19 +1,17 @@
 """The names of `burnpy.func`, made from its table by ``make generated``."""
 
 from burnpy.func.compiling.compilation import compiled
-from burnpy.func.control_flow.branches import cond, while_loop
-from burnpy.func.control_flow.scans import scan
+from burnpy.func.control_flow.control_flow import cond, scan, while_loop
 from burnpy.func.gradients import grad, value_and_grad
 from burnpy.func.hessians import hessian, hvp, vhp
 from burnpy.func.jacobians import jacfwd, jacobian, jacrev
 from burnpy.func.products import jvp, linearize, vjp
 from burnpy.func.pytree import register_tree
-from burnpy.func.solvers.conjugate_gradients import cg
+from burnpy.func.solvers.equations import cg, fixed_point, root
 from burnpy.func.solvers.least_squares import least_squares
 from burnpy.func.solvers.minima import Minimum, minimize
 from burnpy.func.solvers.odeint import OdeSolution, odeint
 from burnpy.func.solvers.problems import Solution
-from burnpy.func.solvers.roots import fixed_point, root
 from burnpy.func.vectorization import stack_models, vmap
 
 __all__ = [

@@ -35,15 +35,13 @@ _NAMES = {
     "burnpy.nn.layers.linear": "Bilinear Linear",
     "burnpy.nn.layers.embedding": "Embedding EmbeddingBag",
     "burnpy.nn.layers.dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
-    "burnpy.nn.layers.lora": "Lora add_lora merge_lora",
     "burnpy.nn.layers.classification_losses": (
         "BceLoss BceWithLogitsLoss CrossEntropyLoss FocalLoss KlDivLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss "
         "NllLoss"
     ),
     "burnpy.nn.layers.sequential": "Flatten Identity Sequential",
-    "burnpy.nn.layers.parametrizations": "SpectralNorm WeightNorm",
+    "burnpy.nn.layers.parametrizations": "Lora SpectralNorm WeightNorm add_lora merge_lora",
     "burnpy.nn.layers.resampling": "Upsample",
-    "burnpy.nn.layers.pixel_shuffle": "ChannelShuffle PixelShuffle PixelUnshuffle",
     "burnpy.nn.layers.quantization": "QuantizationError QuantizedLinear quantization_error",
     "burnpy.nn.layers.lstm": "Lstm LstmCell LstmState",
     "burnpy.nn.layers.rnn": "Gru GruCell Rnn RnnCell",
@@ -58,7 +56,7 @@ _NAMES = {
         "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d"
     ),
     "burnpy.nn.layers.unpooling": "MaxUnpool1d MaxUnpool2d MaxUnpool3d",
-    "burnpy.nn.layers.unfold": "Fold Unfold",
+    "burnpy.nn.layers.unfold_and_shuffle": "ChannelShuffle Fold PixelShuffle PixelUnshuffle Unfold",
     "burnpy.nn.layers.transformer": "TransformerEncoder TransformerEncoderLayer",
     "burnpy.nn.layers.transformer_decoder": "DecoderCache TransformerDecoder TransformerDecoderLayer",
     "burnpy.nn.module": "Module Stateless rebound",

@@ -57,7 +57,6 @@ from burnpy.nn.layers.hard_activation import (
 )
 from burnpy.nn.layers.key_value_cache import KeyValueCache
 from burnpy.nn.layers.linear import Bilinear, Linear
-from burnpy.nn.layers.lora import Lora, add_lora, merge_lora
 from burnpy.nn.layers.losses import GaussianNllLoss, HuberLoss, L1Loss, MseLoss, PoissonNllLoss, SmoothL1Loss
 from burnpy.nn.layers.lstm import Lstm, LstmCell, LstmState
 from burnpy.nn.layers.margin_losses import (
@@ -72,8 +71,7 @@ from burnpy.nn.layers.max_pooling import MaxPool1d, MaxPool2d, MaxPool3d
 from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
 from burnpy.nn.layers.normalization import GroupNorm, LayerNorm, LocalResponseNorm, RmsNorm
 from burnpy.nn.layers.padding import CircularPad, ConstantPad, ReflectionPad, ReplicationPad, ZeroPad
-from burnpy.nn.layers.parametrizations import SpectralNorm, WeightNorm
-from burnpy.nn.layers.pixel_shuffle import ChannelShuffle, PixelShuffle, PixelUnshuffle
+from burnpy.nn.layers.parametrizations import Lora, SpectralNorm, WeightNorm, add_lora, merge_lora
 from burnpy.nn.layers.positional_encoding import (
     DynamicScaling,
     LinearScaling,
@@ -91,7 +89,7 @@ from burnpy.nn.layers.softmax import LogSoftmax, Softmax, Softmin
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.layers.transformer_decoder import DecoderCache, TransformerDecoder, TransformerDecoderLayer
 from burnpy.nn.layers.transposed_convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from burnpy.nn.layers.unfold import Fold, Unfold
+from burnpy.nn.layers.unfold_and_shuffle import ChannelShuffle, Fold, PixelShuffle, PixelUnshuffle, Unfold
 from burnpy.nn.layers.unpooling import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.module_state import Entry, State, StateReport

@@ -20,7 +20,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, RecordError, StateError, path_shown
 from burnpy.backend.storage import inside, make_folder, opened, path_of, replace
 from burnpy.nn.layers.linear import Linear
-from burnpy.nn.layers.lora import Lora
+from burnpy.nn.layers.parametrizations import Lora
 from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module
 from burnpy.nn.module_tree import Rebuild, joined

@@ -27,11 +27,9 @@ import pytest
 
 from burnpy import Autodiff
 from burnpy.backend import NumPy
-from burnpy.data import ArrayDataset, Batch, BatchRandom, Loader, Stream, StreamLoader, collate
-from burnpy.data.engines import child_processes, shared_memory
-from burnpy.data.engines.child_processes import WorkerTraceback
-from burnpy.data.engines.processes import ProcessEngine
-from burnpy.data.engines.shared_memory import Packed
+from burnpy.data import ArrayDataset, Batch, BatchRandom, Loader, Stream, StreamLoader, child_processes, collate
+from burnpy.data.child_processes import Packed, WorkerTraceback
+from burnpy.data.engines import ProcessEngine
 from burnpy.errors import LoadingError, OutOfMemoryError, WorkerError
 
 ROOT = Path(__file__).parents[2]
@@ -125,8 +123,8 @@ def test_a_result_that_waits_for_memory_comes_before_the_next_task() -> None:
     thread = threading.Thread(target=serve)
     thread.start()
     packed = Packed(operator.is_)  # called with the task, and with the function that says whether to stop
-    descriptor = shared_memory.anonymous_file(packed.size, "the work")
-    packed.write(shared_memory.mapped(os.dup(descriptor)))
+    descriptor = child_processes.anonymous_file(packed.size, "the work")
+    packed.write(child_processes.mapped(os.dup(descriptor)))
     try:
         here.send(packed.sizes)
         child_processes.send_file(here, descriptor)
@@ -150,7 +148,7 @@ def test_a_packed_object_in_a_cycle_is_collected_without_an_error() -> None:
     """The traceback of an error refers to what was packed where it was raised."""
     code = """
 import gc
-from burnpy.data.engines.shared_memory import Packed
+from burnpy.data.child_processes import Packed
 cycle = [Packed("work")]
 cycle.append(cycle)
 del cycle
@@ -260,7 +258,7 @@ def test_a_transform_that_cannot_be_pickled_is_named() -> None:
 
 def test_a_full_memory_is_seen_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     epoch = loader().epoch(0)
-    monkeypatch.setattr(shared_memory, "_available", lambda: 100)
+    monkeypatch.setattr(child_processes, "_available", lambda: 100)
     with pytest.raises(OutOfMemoryError, match=r"the dataset, .* takes .* MiB of shared memory"):
         loader().epoch(0)
     monkeypatch.undo()

@@ -20,7 +20,7 @@ import pytest
 import burnpy
 from burnpy import Tensor
 from burnpy.backend import NumPy
-from burnpy.data.engines.child_processes import WorkerTraceback
+from burnpy.data.child_processes import WorkerTraceback
 from burnpy.distributed import Workers
 from burnpy.distributed.worker_engine import FlatLayouts, flattened
 from burnpy.distributed.workers import _seed

@@ -186,7 +186,7 @@ def test_the_page_has_the_steps_that_are_left_out_below() -> None:
     assert [Path(change.path).parts[-2:] for change in CHANGES] == [
         ("operations", "pointwise.py"),
         ("operations", "pointwise.py"),
-        ("cases", "pointwise.py"),
+        ("cases", "elementwise.py"),
         ("burnpy_array", "pointwise.py"),
         ("burnpy_array", "pointwise.py"),
     ]
@@ -199,7 +199,7 @@ def test_the_page_has_the_steps_that_are_left_out_below() -> None:
     ("left_out", "said"),
     [
         ((0, 1), "declare it in burnpy/backend/operations/pointwise.py"),
-        ((2,), "cbrt has no examples: give it a row in burnpy/testing/cases/pointwise.py"),
+        ((2,), "cbrt has no examples: give it a row in burnpy/testing/cases/elementwise.py"),
     ],
     ids=["declaration", "examples"],
 )
@@ -303,7 +303,7 @@ RECIPES = {
         changes_of("A kernel"),
         [
             "operations/activation.py",
-            "cases/activation.py",
+            "cases/elementwise.py",
             "burnpy_numpy/activation.py",
             "programs/test_operations.py",
         ],
@@ -320,7 +320,7 @@ RECIPES = {
             "examples": Step(
                 (1,),
                 f"{COMPLETENESS}::test_every_operation_has_examples",
-                "logcosh has no examples: give it a row in burnpy/testing/cases/activation.py",
+                "logcosh has no examples: give it a row in burnpy/testing/cases/elementwise.py",
             ),
             "method": Step((2,), AGREES, "ask for them in backends/burnpy_numpy/activation.py"),
             "test": Step(

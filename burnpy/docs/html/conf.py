@@ -11,7 +11,6 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "burnpy.docs.html.api",
-    "burnpy.docs.html.docstrings",
     "burnpy.docs.html.pages",
 ]
 exclude_patterns = ["*.txt"]

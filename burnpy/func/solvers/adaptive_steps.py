@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.func.control_flow.branches import while_loop
+from burnpy.func.control_flow.control_flow import while_loop
 from burnpy.func.jacobians import jacfwd
 from burnpy.func.products import jvp
 from burnpy.func.solvers.problems import Factors, is_chosen_by_where, is_tracked, select

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from burnpy.autodiff.modes import no_grad
 from burnpy.backend.errors import DTypeError
-from burnpy.func.control_flow.branches import while_loop
+from burnpy.func.control_flow.control_flow import while_loop
 from burnpy.func.jacobians import jacfwd
 from burnpy.func.pytree import loop_function
 from burnpy.func.solvers.minima import Minimum

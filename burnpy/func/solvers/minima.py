@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from burnpy.autodiff.modes import no_grad
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.func.control_flow.branches import while_loop
+from burnpy.func.control_flow.control_flow import while_loop
 from burnpy.func.gradients import grad, value_and_grad
 from burnpy.func.products import jvp
 from burnpy.func.pytree import describe_tree, loop_function

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
-from burnpy.func.control_flow.scans import scan
+from burnpy.func.control_flow.control_flow import scan
 from burnpy.func.products import jvp
 from burnpy.func.pytree import describe_tree, loop_function
 from burnpy.func.solvers.adaptive_steps import (

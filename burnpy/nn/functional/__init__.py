@@ -42,8 +42,7 @@ _NAMES = {
     "burnpy.nn.argument_checks": "QuantizedDType",
     "burnpy.nn.layers.quantization": "dequantize quantize quantized_linear",
     "burnpy.nn.layers.resampling": "affine_grid grid_sample interpolate",
-    "burnpy.nn.layers.pixel_shuffle": "channel_shuffle pixel_shuffle pixel_unshuffle",
-    "burnpy.nn.layers.unfold": "fold unfold",
+    "burnpy.nn.layers.unfold_and_shuffle": "channel_shuffle fold pixel_shuffle pixel_unshuffle unfold",
     "burnpy.tensor.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""

@@ -38,13 +38,12 @@ from burnpy.nn.layers.margin_losses import (
 from burnpy.nn.layers.max_pooling import max_pool1d, max_pool2d, max_pool3d
 from burnpy.nn.layers.normalization import group_norm, layer_norm, local_response_norm, normalize, rms_norm
 from burnpy.nn.layers.padding import pad
-from burnpy.nn.layers.pixel_shuffle import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from burnpy.nn.layers.positional_encoding import positional_encoding, rotary_encoding
 from burnpy.nn.layers.quantization import dequantize, quantize, quantized_linear
 from burnpy.nn.layers.resampling import affine_grid, grid_sample, interpolate
 from burnpy.nn.layers.softmax import gumbel_softmax, softmin
 from burnpy.nn.layers.transposed_convolution import conv_transpose1d, conv_transpose2d, conv_transpose3d
-from burnpy.nn.layers.unfold import fold, unfold
+from burnpy.nn.layers.unfold_and_shuffle import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold
 from burnpy.nn.layers.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from burnpy.tensor.distances import cosine_similarity, pairwise_distance, pdist
 from burnpy.tensor.losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss

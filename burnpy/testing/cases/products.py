@@ -1,0 +1,220 @@
+"""Examples of products of matrices, also with quantized ones, of the linear map of layers, and of attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from burnpy.backend.dtypes import int8, uint8
+from burnpy.testing.cases.samples import Large, Mask, Sample, x
+from burnpy.testing.cases.table import row
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from burnpy.backend.primitives import DType, Shape
+
+row(
+    "matmul",
+    np.matmul,
+    [
+        (x(2, 3), x(3, 4)),
+        (x(1, 3), x(3, 1)),
+        (x(2, 2, 3), x(3, 2)),
+        (x(2, 3), x(2, 3, 2)),
+        (x(2, 1, 2, 3), x(3, 3, 2)),
+        (x(0, 3), x(3, 2)),
+        (x(2, 0), x(0, 3)),
+        (x(2, 3), x(3, 0)),
+        (x(0, 2, 3), x(3, 2)),
+        (x(3), x(3, high=1.9)),
+        (x(3), x(3, 2)),
+        (x(2, 3), x(3)),
+        (x(3), x(2, 3, 2)),
+        (x(2, 1, 2, 3), x(3)),
+        (x(0), x(0)),
+        (x(0), x(0, 2)),
+        (x(2, 2, 3), x(3)),
+        (Large((40, 30), -1.0, 1.0), Large((30, 50), -1.0, 1.0)),
+    ],
+    loose=4,
+)
+row(
+    "matmul_nt",
+    lambda x, y: np.matmul(x, np.swapaxes(y, -1, -2)),
+    [
+        (x(2, 3), x(4, 3)),
+        (x(1, 3), x(1, 3)),
+        (x(2, 2, 3), x(2, 3)),
+        (x(2, 3), x(2, 2, 3)),
+        (x(2, 1, 2, 3), x(3, 2, 3)),
+        (x(0, 3), x(2, 3)),
+        (x(2, 0), x(3, 0)),
+        (Large((40, 30), -1.0, 1.0), Large((50, 30), -1.0, 1.0)),
+    ],
+    loose=4,
+)
+row(
+    "matmul_tn",
+    lambda x, y: np.matmul(np.swapaxes(x, -1, -2), y),
+    [
+        (x(3, 2), x(3, 4)),
+        (x(3, 1), x(3, 1)),
+        (x(2, 3, 2), x(3, 2)),
+        (x(3, 2), x(2, 3, 2)),
+        (x(2, 1, 3, 2), x(3, 3, 2)),
+        (x(3, 0), x(3, 2)),
+        (x(0, 2), x(0, 3)),
+        (Large((30, 40), -1.0, 1.0), Large((30, 50), -1.0, 1.0)),
+    ],
+    loose=4,
+)
+
+
+def _linear_backward(grad: Any, x: Any) -> Any:
+    leading = tuple(range(x.ndim - 1))
+    return np.tensordot(x, grad, (leading, leading)), grad.sum(leading)
+
+
+row(
+    "linear",
+    lambda x, weight, bias: x @ weight + bias,
+    [
+        (x(2, 3), x(3, 4), x(4)),
+        (x(2, 2, 3), x(3, 2), x(2)),
+        (x(3), x(3, 2), x(2)),
+        (x(0, 3), x(3, 2), x(2)),
+        (Large((40, 30), -1.0, 1.0), Large((30, 50), -1.0, 1.0), Large((50,))),
+    ],
+    loose=4,
+)
+row(
+    "linear_backward",
+    _linear_backward,
+    [
+        (x(2, 4), x(2, 3)),
+        (x(2, 2, 2), x(2, 2, 3)),
+        (x(2), x(3)),
+        (x(0, 2), x(0, 3)),
+        (x(2, 0), x(2, 3)),
+        (x(2, 3), x(2, 0)),
+        (Large((40, 50), -1.0, 1.0), Large((40, 30), -1.0, 1.0)),
+    ],
+    loose=4,
+)
+
+
+@dataclass(frozen=True)
+class Quantized(Sample):
+    """A primitive of int8, or of uint8, with all their values, independent of the dtype of the case."""
+
+    shape: Shape
+    bits: int
+
+    def __str__(self) -> str:
+        return f"{self.bits} bits {self.shape}"
+
+    def array(self, dtype: DType, seed: int) -> NDArray[Any]:
+        """Return random ints."""
+        low, high, own = (-128, 128, int8) if self.bits == 8 else (0, 256, uint8)
+        return np.random.default_rng([seed, *self.shape]).integers(low, high, self.shape, own)
+
+
+def _quantized_matmul(x: Any, weight: Any, scale: Any) -> Any:
+    outputs, groups = scale.shape
+    parts = weight.reshape(outputs, groups, weight.shape[1] // groups).astype(np.int64)
+    if weight.dtype == uint8:
+        parts = np.concatenate([parts % 16, parts // 16], 2) - 8
+    return x @ (parts * scale[:, :, None]).reshape(outputs, -1).T
+
+
+def _scale(*shape: int) -> Any:
+    return x(*shape, low=0.01, high=0.02)
+
+
+row(
+    "quantized_matmul",
+    _quantized_matmul,
+    [
+        (x(2, 6), Quantized((4, 6), 8), _scale(4, 1)),
+        (x(2, 6), Quantized((4, 6), 8), _scale(4, 3)),
+        (x(2, 8), Quantized((3, 4), 4), _scale(3, 2)),
+        (x(8), Quantized((3, 4), 4), _scale(3, 1)),
+        (x(2, 1, 6), Quantized((4, 6), 8), _scale(4, 1)),
+        (x(0, 6), Quantized((4, 6), 8), _scale(4, 1)),
+        (Large((1, 333), -1.0, 1.0), Quantized((37, 333), 8), _scale(37, 1)),
+        (Large((3, 2, 160), -1.0, 1.0), Quantized((65, 160), 8), _scale(65, 5)),
+        (Large((1, 320), -1.0, 1.0), Quantized((37, 160), 4), _scale(37, 10)),
+        (Large((7, 176), -1.0, 1.0), Quantized((37, 88), 4), _scale(37, 4)),
+        (Large((70, 64), -1.0, 1.0), Quantized((65, 32), 4), _scale(65, 2)),
+    ],
+    loose=8,
+)
+
+
+def _weights(q: Any, k: Any, mask: Any, offset: int | None, scale: float) -> Any:
+    """Return exp(scores), 0 for masked keys, and the sums of its rows, replaced by 1 where they are 0."""
+    scores = np.exp(q @ k.swapaxes(-1, -2) * scale)
+    if mask is not None:
+        scores = scores * mask
+    if offset is not None:
+        scores = scores * np.tri(scores.shape[-2], scores.shape[-1], offset)
+    total = scores.sum(-1, keepdims=True)
+    return scores, np.where(total == 0, 1, total)
+
+
+def _attention(q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> Any:
+    weights, total = _weights(q, k, mask, offset, scale)
+    return weights / total @ v, np.log(total)[..., 0]
+
+
+def _attention_backward(
+    grad: Any, q: Any, k: Any, v: Any, logsumexp: Any, mask: Any, offset: int | None, scale: float
+) -> Any:
+    weights, total = _weights(q, k, mask, offset, scale)
+    weights = weights / total
+    by_weight = grad @ v.swapaxes(-1, -2)
+    by_score = weights * (by_weight - (weights * by_weight).sum(-1, keepdims=True)) * scale
+    return by_score @ k, by_score.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ grad
+
+
+_SHAPES: list[tuple[Any, ...]] = [  # leading dimensions, queries, keys, size of keys and of values; mask, offset, scale
+    ((), 2, 3, 2, 2, None, None, 0.7),
+    ((2,), 3, 3, 2, 1, None, 0, 0.5),
+    ((2, 1), 2, 3, 2, 2, Mask((2, 3)), None, 0.5),
+    ((2,), 3, 2, 1, 2, Mask((2, 1, 2)), 0, 0.5),
+    ((1,), 2, 0, 2, 2, None, None, 1.0),
+    ((0,), 2, 2, 2, 2, None, 0, 1.0),
+    ((), 2, 4, 2, 1, None, 1, 0.5),
+    ((2,), 2, 3, 1, 2, None, 2, 0.5),
+    ((1,), 3, 2, 2, 1, None, -1, 0.5),
+    ((), 2, 2, 1, 1, None, -2, 1.0),
+]
+_LARGE: list[tuple[Any, ...]] = [
+    ((3, 4), 40, 50, 8, 6, None, None, 0.3),
+    ((3, 4), 40, 50, 8, 6, None, 10, 0.3),
+    ((3, 4), 70, 70, 8, 8, Mask((3, 1, 70, 70)), 0, 0.3),
+]
+
+
+def _examples(backward: bool) -> list[tuple[Any, ...]]:
+    examples: list[tuple[Any, ...]] = []
+    for shapes, make in ((_SHAPES, x), (_LARGE, _large)):
+        for lead, t, s, e, f, *how in shapes:
+            q, k, v = make(*lead, t, e, low=-1.0), make(*lead, s, e, high=1.9), make(*lead, s, f, high=1.8)
+            if backward:
+                sums = make(*lead, t, low=1.0, high=2.0)
+                examples.append((make(*lead, t, f, low=-1.0, high=1.0), q, k, v, sums, *how))
+            else:
+                examples.append((q, k, v, *how))
+    return examples
+
+
+def _large(*shape: int, low: float = -2.0, high: float = 2.0) -> Large:
+    return Large(shape, low, high)
+
+
+row("attention", _attention, _examples(False), loose=16)
+row("attention_backward", _attention_backward, _examples(True), loose=128)
