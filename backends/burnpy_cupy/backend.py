@@ -20,9 +20,8 @@ from burnpy.typevars import T
 from burnpy_array.array_base import NUMBERS
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_array.shape import canonical
-from burnpy_cupy import availability, cuda_graphs, exchange, memory_pool, nccl
+from burnpy_cupy import availability, cuda_graphs, exchange, nccl, runtime
 from burnpy_cupy.compilation import Compilations, note_times
-from burnpy_cupy.cuda_streams import Stream, Streams
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
 from burnpy_cupy.kernels.activation import CuPyActivation
 from burnpy_cupy.kernels.attention import CuPyAttention
@@ -45,6 +44,7 @@ from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
 from burnpy_cupy.number_formulas import HOST_NUMBERS, HostValues
 from burnpy_cupy.plans import CuPyExecutor
 from burnpy_cupy.replays import Replay
+from burnpy_cupy.runtime import Stream, Streams
 
 ELEMENTWISE = CHECKS | CONVOLUTION | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
 RAW = ATTENTION | BATCH_NORM | TILES | CROSS_ENTROPY | QUANTIZATION | RANDOM
@@ -129,7 +129,7 @@ class CuPy(
         except MemoryError as error:
             if type(error).__module__.partition(".")[0] != "cupy":  # of a signal handler, perhaps
                 raise
-            raise memory_pool.explained(error, self) from error
+            raise runtime.explained(error, self) from error
 
     def _call_on_default_stream(self, f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Call f so that it waits for the work of all streams, and all streams wait for it."""
@@ -138,15 +138,15 @@ class CuPy(
 
     def memory(self) -> DeviceMemory:
         with self.xp.cuda.Device(self.index):
-            return memory_pool.measured(self.xp)
+            return runtime.measured(self.xp)
 
     def reset_peak_memory(self) -> None:
         with self.xp.cuda.Device(self.index):
-            memory_pool.measure(self.xp)
+            runtime.measure(self.xp)
 
     def empty_cache(self) -> None:
         with self.xp.cuda.Device(self.index):
-            memory_pool.empty_cache(self.xp)
+            runtime.empty_cache(self.xp)
 
     def stream(self) -> Stream:
         return Stream(self, self._streams)

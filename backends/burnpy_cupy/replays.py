@@ -1,15 +1,217 @@
-"""`Replay`: one instance of a plan on a GPU, whose memory one stream uses after the other."""
+"""Replays of plans: `Replay`, one instance on a GPU, whose memory one stream uses after the other; `LaunchSequence`.
+
+A sequence is launches of a plan, one after the other, with their arguments made beforehand.
+The arguments of all kernels lie in one block of the host's memory. The addresses in it change only where an input or an
+output of a replay is another array than in the one before, so that a launch is one call of the driver.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 from weakref import ref
+
+import numpy as np
 
 from burnpy.backend.call_origin import recorders
 from burnpy_cupy.cuda_graphs import CaptureError, Inputs, ReplayGraph, capture, uses_graphs
-from burnpy_cupy.gemm import uses_tf32
+from burnpy_cupy.epilogues import FinishedProduct
+from burnpy_cupy.gemm import Library, Product, library, uses_tf32
+from burnpy_cupy.kernels.launcher import driver, launching_thread
+
+_WORD = 8
+"""The bytes of an address, and of all numbers that kernels of plans take."""
+
+Step: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A function that launches, and its arguments."""
+
+
+class Table(NamedTuple):
+    """An argument of many bytes, with the addresses of arrays at some places."""
+
+    content: bytes
+    arrays: Mapping[int, str]  #: the names of the arrays by the positions of their addresses in bytes
+
+
+class Part(NamedTuple):
+    """The address of a part of an array."""
+
+    array: str
+    start: int  #: in bytes
+
+
+Argument: TypeAlias = str | Part | int | float | Table
+"""An argument of a kernel: the name of an array, a part of one, a number or a table."""
+
+
+class KernelCall(NamedTuple):
+    """A launch of a kernel."""
+
+    kernel: Any  #: cupy.RawKernel
+    grid: tuple[int, int]
+    block: tuple[int, int]
+    arguments: Sequence[Argument]
+
+    def argument_table(self) -> tuple[bytes, list[int], dict[int, Part]]:
+        """Return the bytes of all arguments, where each begins, and the addresses among them."""
+        content, starts, addresses = bytearray(), list[int](), dict[int, Part]()
+        for x in self.arguments:
+            starts.append(len(content))
+            if isinstance(x, Part):
+                addresses[len(content)] = x
+                content += bytes(_WORD)
+            elif isinstance(x, str):
+                addresses[len(content)] = Part(x, 0)
+                content += bytes(_WORD)
+            elif isinstance(x, Table):
+                addresses |= {len(content) + at: Part(name, 0) for at, name in x.arrays.items()}
+                content += x.content
+            else:
+                content += np.array(x, np.float64 if isinstance(x, float) else np.int64).tobytes()
+        return bytes(content), starts, addresses
+
+
+class ProductCall(NamedTuple):
+    """A product by cuBLAS or cuBLASLt."""
+
+    product: Product | FinishedProduct
+    arrays: tuple[str, ...]  #: the operands, the result, and the vector of an epilogue
+
+
+class LaunchSequence:
+    """Launches, as `Executor.joined` returns them.
+
+    Args:
+        device: the device, a `CuPy`.
+        calls: the launches.
+        given: the names of the arrays that each run is given.
+    """
+
+    def __init__(self, device: Any, calls: Sequence[KernelCall | ProductCall], given: Sequence[str]) -> None:
+        self._device, self._calls, self._given = device, calls, given
+        device._compilations.begin([call.kernel for call in calls if isinstance(call, KernelCall)])
+
+    def bind(self, space: Mapping[str, Any]) -> Callable[..., None]:
+        """Return the function that launches them for the arrays that it is given, with others by name."""
+        return BoundLaunches(self._device, self._calls, self._given, space).run
+
+    def run(self, *arrays: Any) -> None:
+        """Launch them once for arrays, which are all given."""
+        self.bind({})(*arrays)
+
+
+class ArgumentBlock:
+    """The arguments of all kernels of a sequence, and the pointers to them that the driver reads.
+
+    Args:
+        calls: the launches.
+        fixed: the addresses of arrays by name.
+        given: the names of the arrays whose addresses `move` writes.
+    """
+
+    def __init__(self, calls: Sequence[KernelCall], fixed: Mapping[str, int], given: Sequence[str]) -> None:
+        content, places, numbers = bytearray(), list[int](), {name: k for k, name in enumerate(given)}
+        moving: list[tuple[int, int, int]] = []  # a place of an address, the number of its array, and the distance
+        standing: list[tuple[int, int]] = []
+        self._firsts: list[int] = []  # the number of the first argument of each kernel
+        for call in calls:
+            table, starts, named = call.argument_table()
+            self._firsts.append(len(places))
+            places += [len(content) + start for start in starts]
+            for at, (name, start) in named.items():
+                place = (len(content) + at) // _WORD
+                if name in numbers:
+                    moving.append((place, numbers[name], start))
+                else:
+                    standing.append((place, fixed[name] + start))
+            content += table
+        self._words: Any = np.frombuffer(content, np.uint64)
+        for place, address in standing:
+            self._words[place] = address
+        self._pointers: Any = np.array(places, np.uint64) + np.uint64(self._words.ctypes.data)
+        rows: Any = np.array(moving, np.int64).reshape(-1, 3)
+        self._places, self._numbers, self._starts = rows[:, 0], rows[:, 1], rows[:, 2].astype(np.uint64)
+
+    def pointer(self, kernel: int) -> int:
+        """Return the address of the pointers to the arguments of a kernel."""
+        return int(self._pointers.ctypes.data) + _WORD * self._firsts[kernel]
+
+    def move(self, addresses: Sequence[int]) -> None:
+        """Write the addresses of the arrays that are given."""
+        if len(self._places):
+            self._words[self._places] = np.array(addresses, np.uint64)[self._numbers] + self._starts
+
+
+class BoundLaunches:
+    """Launches for the memory of one instance of a plan, which one thread uses at a time.
+
+    Args:
+        device: the device, a `CuPy`.
+        calls: the launches.
+        given: the names of the arrays that each run is given.
+        space: the other arrays by name, among other objects.
+    """
+
+    def __init__(
+        self, device: Any, calls: Sequence[KernelCall | ProductCall], given: Sequence[str], space: Mapping[str, Any]
+    ) -> None:
+        self._device, self._given = device, given
+        self._alive = {name: x for name, x in space.items() if hasattr(x, "data")}
+        self._places = {name: x.data.ptr for name, x in self._alive.items()}
+        kernels = [call for call in calls if isinstance(call, KernelCall)]
+        self._block = ArgumentBlock(kernels, self._places, given)
+        pointers = iter([self._block.pointer(k) for k in range(len(kernels))])
+        launch, function = driver().launchKernel, device._compilations.function
+        self._steps: list[Callable[[int, Library], Step]] = [
+            partial(_product, call, self._places)
+            if isinstance(call, ProductCall)
+            else partial(_kernel, launch, (function(call.kernel).ptr, *call.grid, 1, *call.block, 1, 0), next(pointers))
+            for call in calls
+        ]
+        self._moving = [
+            k for k, call in enumerate(calls) if isinstance(call, ProductCall) and {*call.arrays} & {*given}
+        ]
+        self._addresses: tuple[int, ...] | None = None
+        self._moved = True
+        self._place: Any = None
+        self._queue: list[Step] = []
+
+    def run(self, *arrays: Any) -> None:
+        """Launch all, for the arrays that are given."""
+        addresses = tuple([x.data.ptr for x in arrays])
+        if addresses != self._addresses:
+            self._addresses, self._moved = addresses, True
+            self._places.update(zip(self._given, addresses, strict=True))
+            self._block.move(addresses)
+        self._device._call(self._launch)
+
+    def _launch(self) -> None:
+        stream, rounded = self._device._streams.current().ptr, uses_tf32()
+        thread = launching_thread(self._device.xp, self._device.index)  # cuBLAS has a handle for each
+        place = (stream, thread, rounded)
+        if place != self._place:
+            cublas = library(self._device.xp)
+            self._queue = [step(stream, cublas) for step in self._steps]
+            self._place = place
+        elif self._moved:
+            cublas = library(self._device.xp)
+            for k in self._moving:
+                self._queue[k] = self._steps[k](stream, cublas)
+        self._moved = False
+        for function, arguments in self._queue:
+            function(*arguments)
+
+
+def _product(call: ProductCall, places: Mapping[str, int], stream: int, cublas: Library) -> Step:
+    """Return the function of a product and its arguments."""
+    return call.product.call(cublas, stream, *[places[name] for name in call.arrays])
+
+
+def _kernel(launch: Any, arguments: tuple[Any, ...], pointer: int, stream: int, cublas: Library) -> Step:
+    """Return the driver's function and its arguments for a kernel."""
+    return launch, (*arguments, stream, pointer, 0)
 
 
 class Replay:

@@ -19,8 +19,7 @@ _NAMES = {
     "burnpy.data.dataset": "ArrayDataset Dataset from_sequence",
     "burnpy.data.epochs": "Epoch StreamEpoch",
     "burnpy.data.loader": "Loader",
-    "burnpy.data.randomness": "BatchRandom",
-    "burnpy.data.samplers": "Balanced BucketByLength InOrder Plan Sampler Shuffled Weighted",
+    "burnpy.data.order_and_randomness": "Balanced BatchRandom BucketByLength InOrder Plan Sampler Shuffled Weighted",
     "burnpy.data.streams": "Stream StreamLoader",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""

@@ -5,8 +5,16 @@ from burnpy.data.collate import Collator, Samples, Transform, collate, pad_colla
 from burnpy.data.dataset import ArrayDataset, Dataset, from_sequence
 from burnpy.data.epochs import Epoch, StreamEpoch
 from burnpy.data.loader import Loader
-from burnpy.data.randomness import BatchRandom
-from burnpy.data.samplers import Balanced, BucketByLength, InOrder, Plan, Sampler, Shuffled, Weighted
+from burnpy.data.order_and_randomness import (
+    Balanced,
+    BatchRandom,
+    BucketByLength,
+    InOrder,
+    Plan,
+    Sampler,
+    Shuffled,
+    Weighted,
+)
 from burnpy.data.streams import Stream, StreamLoader
 
 __all__ = [

@@ -25,8 +25,7 @@ from burnpy.backend.errors import (
     a,
     counted,
 )
-from burnpy.tensor.dataframes import frame_array
-from burnpy.tensor.host_data import readonly
+from burnpy.tensor.host_data import frame_array, readonly
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B2, B, I, T_co
 

@@ -19,7 +19,7 @@ import numpy as np
 from burnpy.backend.devices import device_of
 from burnpy.backend.errors import ArgumentError, CallError, DeviceError, DTypeError, KindError, ShapeError, a
 from burnpy.data.batch import Arrays, Batch, declarations, made
-from burnpy.data.randomness import BatchRandom
+from burnpy.data.order_and_randomness import BatchRandom
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B, T_co
 

@@ -11,7 +11,7 @@ from burnpy.backend.errors import ArgumentError, CallError, KindError, ShapeErro
 from burnpy.data.batch import Arrays, Indexable, Sample, SampleSource, checked_index
 from burnpy.data.views import Concatenated, Mapped, RandomMapped, Subset, Windows, Zipped, drawn, halves
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dataframes import columns_of, frame_array, is_frame
+from burnpy.tensor.host_data import columns_of, frame_array, is_frame
 from burnpy.typevars import T, T_co, U
 
 if TYPE_CHECKING:

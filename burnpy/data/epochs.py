@@ -14,7 +14,7 @@ from burnpy.backend.errors import ArgumentError, BurnpyError, LoadingError, coun
 from burnpy.data.collate import Collator, Samples
 from burnpy.data.dataset import Dataset
 from burnpy.data.engines import BatchEngine
-from burnpy.data.randomness import SAMPLES, BatchRandom, Mixing
+from burnpy.data.order_and_randomness import SAMPLES, BatchRandom, Mixing
 from burnpy.typevars import T
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from burnpy.data.child_processes import Kept
 from burnpy.data.collate import Collator, Samples
 from burnpy.data.epochs import Share, StreamEpoch, chosen, collated, loading_error
 from burnpy.data.loader import EngineChoice, EngineName, checked_collator, checked_count
-from burnpy.data.randomness import ORDER, BatchRandom, checked_seed, philox
+from burnpy.data.order_and_randomness import ORDER, BatchRandom, checked_seed, philox
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import T, T_co, U
 

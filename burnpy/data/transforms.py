@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, DTypeError, ShapeError
-from burnpy.data.randomness import BatchRandom
+from burnpy.data.order_and_randomness import BatchRandom
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

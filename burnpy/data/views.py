@@ -13,7 +13,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, IndexRangeError
 from burnpy.data.batch import Arrays, SampleSource, checked_index
 from burnpy.data.collate import stacked
-from burnpy.data.randomness import SAMPLES, SPLITS, BatchRandom, checked_seed, philox
+from burnpy.data.order_and_randomness import SAMPLES, SPLITS, BatchRandom, checked_seed, philox
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import T_co, U
 

@@ -16,12 +16,11 @@ _NAMES = {
     "burnpy.nn.init": "Initializer init_empty_weights",
     "burnpy.nn.buffer_updates": "BufferUpdate record_update stepped",
     "burnpy.nn.layers.activation": (
-        "Celu Elu Gelu Glu LeakyRelu LogSigmoid Mish PRelu Relu Selu Sigmoid Silu Softplus Softsign SwiGlu Tanh"
+        "Celu Elu Gelu Glu LogSigmoid LogSoftmax Mish Selu Sigmoid Silu Softmax Softmin Softplus Softsign SwiGlu Tanh"
     ),
     "burnpy.nn.layers.hard_activation": (
-        "Hardshrink Hardsigmoid Hardswish Hardtanh Relu6 Softshrink Tanhshrink Threshold"
+        "Hardshrink Hardsigmoid Hardswish Hardtanh LeakyRelu PRelu Relu Relu6 Softshrink Tanhshrink Threshold"
     ),
-    "burnpy.nn.layers.softmax": "LogSoftmax Softmax Softmin",
     "burnpy.nn.layers.ctc_loss": "CtcLoss",
     "burnpy.nn.layers.key_value_cache": "KeyValueCache",
     "burnpy.nn.layers.multi_head_attention": "MultiHeadAttention",

@@ -8,14 +8,14 @@ from burnpy.nn.layers.activation import (
     Elu,
     Gelu,
     Glu,
-    LeakyRelu,
     LogSigmoid,
+    LogSoftmax,
     Mish,
-    PRelu,
-    Relu,
     Selu,
     Sigmoid,
     Silu,
+    Softmax,
+    Softmin,
     Softplus,
     Softsign,
     SwiGlu,
@@ -50,6 +50,9 @@ from burnpy.nn.layers.hard_activation import (
     Hardsigmoid,
     Hardswish,
     Hardtanh,
+    LeakyRelu,
+    PRelu,
+    Relu,
     Relu6,
     Softshrink,
     Tanhshrink,
@@ -85,7 +88,6 @@ from burnpy.nn.layers.quantization import QuantizationError, QuantizedLinear, qu
 from burnpy.nn.layers.resampling import Upsample
 from burnpy.nn.layers.rnn import Gru, GruCell, Rnn, RnnCell
 from burnpy.nn.layers.sequential import Flatten, Identity, Sequential
-from burnpy.nn.layers.softmax import LogSoftmax, Softmax, Softmin
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.layers.transformer_decoder import DecoderCache, TransformerDecoder, TransformerDecoderLayer
 from burnpy.nn.layers.transposed_convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d

@@ -1,4 +1,4 @@
-"""Elementwise functions of float and complex tensors; `burnpy.tensor.pointwise_lazy` has those that few programs call.
+"""Elementwise functions of float and complex tensors; `burnpy.tensor.elementwise_lazy` has those that are rare.
 
 A body of ``...`` is not what runs: the decorator above it copies a function of `burnpy.tensor.template`, ``@binary``
 the function ``_binary``, with the method's name in place of ``OPERATION``.

@@ -10,8 +10,8 @@ from burnpy.backend.lazy import attached
 _NAMES = {
     "burnpy.train.strategy": "Batches EpochLoader OneDevice Strategy",
     "burnpy.train.callback": "Callback Checkpoints Decision EarlyStopping Epochs Every Replace Save Steps Stop",
-    "burnpy.train.displays.dashboard": "Dashboard Progress",
-    "burnpy.train.displays.loggers": "Jsonl MLflow TensorBoard",
+    "burnpy.train.dashboard": "Dashboard Progress",
+    "burnpy.train.loggers": "Jsonl MLflow TensorBoard",
     "burnpy.train.estimators": "Classifier Regressor",
     "burnpy.train.estimator_base": "mlp",
     "burnpy.train.events": "BatchEnd EpochEnd EpochStart Event FitEnd FitStart Result Saved ValidEnd",

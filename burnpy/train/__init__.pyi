@@ -12,12 +12,12 @@ from burnpy.train.callback import (
     Steps,
     Stop,
 )
-from burnpy.train.displays.dashboard import Dashboard, Progress
-from burnpy.train.displays.loggers import Jsonl, MLflow, TensorBoard
+from burnpy.train.dashboard import Dashboard, Progress
 from burnpy.train.estimator_base import mlp
 from burnpy.train.estimators import Classifier, Regressor
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
 from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger, LrRange, Trainable, find_lr
+from burnpy.train.loggers import Jsonl, MLflow, TensorBoard
 from burnpy.train.strategy import Batches, EpochLoader, OneDevice, Strategy
 from burnpy.train.train_step import Step
 

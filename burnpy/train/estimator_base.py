@@ -23,7 +23,7 @@ from burnpy.data.collate import collate
 from burnpy.data.dataset import ArrayDataset, Dataset
 from burnpy.data.loader import Loader
 from burnpy.metrics.classification import Accuracy
-from burnpy.nn.layers.activation import Relu
+from burnpy.nn.layers.hard_activation import Relu
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.module import Module

@@ -21,8 +21,8 @@ from burnpy.record.checkpoint_file import load
 from burnpy.record.record import Record
 from burnpy.tensor.tensor import Tensor
 from burnpy.train.callback import Checkpoints, Replace, Save, Stop, decided, names_of
-from burnpy.train.displays.loggers import values_of
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
+from burnpy.train.loggers import values_of
 from burnpy.train.run_file import Position, Writer, parts_of, restored
 from burnpy.train.strategy import (
     Feed,

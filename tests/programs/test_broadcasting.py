@@ -13,7 +13,7 @@ from tests.programs.switched import without_kernels
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy import broadcasting
+from burnpy_numpy import pointwise
 
 D: Any = NumPy()
 THEIRS = {"sub": "subtract", "mul": "multiply", "div": "divide", "eq": "equal", "ne": "not_equal"}
@@ -82,11 +82,11 @@ def test_where_takes_masks_that_are_rows_and_columns(dtype: str, noted: list[Any
 
 def test_layouts_are_rows_and_columns() -> None:
     for shapes, extents in KERNELS.items():
-        found = broadcasting.layout(shapes)
+        found = pointwise.layout(shapes)
         assert found is not None
         assert found.extents == extents
         assert found.rows * found.columns == np.prod(found.shape) == np.prod(np.broadcast_shapes(*shapes))
-    assert not any(broadcasting.layout(shapes) for shapes in NUMPY)
+    assert not any(pointwise.layout(shapes) for shapes in NUMPY)
 
 
 def test_views_and_mixed_dtypes_are_computed_by_numpy(noted: list[Any]) -> None:
@@ -111,8 +111,8 @@ def test_results_are_the_same_without_kernels_and_on_threads(monkeypatch: pytest
 
 
 def test_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broadcasting, "_KEPT", 10)
-    broadcasting._plans.clear()
+    monkeypatch.setattr(pointwise, "_KEPT", 10)
+    pointwise._plans.clear()
     for n in range(30):
         D.add(np.zeros((40, 40 + n)), np.zeros(40 + n))
-    assert len(broadcasting._plans) <= 10
+    assert len(pointwise._plans) <= 10

@@ -21,7 +21,7 @@ from burnpy.optim.memory import OptimizerRecord, ParamState
 from burnpy.record import from_torch, load, read_torch, save
 from burnpy.record.safetensors_file import write
 from burnpy.train import EpochEnd
-from burnpy.train.displays.loggers import Jsonl
+from burnpy.train.loggers import Jsonl
 from burnpy.train.run_file import Writer
 from tests.record.nets import mlp, same
 from tests.rows import every_row

@@ -22,7 +22,7 @@ from rich.console import Console
 from burnpy.errors import ArgumentError
 from burnpy.record import load
 from burnpy.train import BatchEnd, Dashboard, MLflow, Progress, TensorBoard, find_lr
-from burnpy.train.displays.display import History
+from burnpy.train.display import History
 
 from .training import Batches, learner, net, valid_batches, weights
 
@@ -136,8 +136,8 @@ def test_a_terminal_without_rich_or_a_cursor_gets_lines(lacking: str, monkeypatc
 
 
 def test_few_losses_of_a_long_run_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("burnpy.train.displays.display.READ_EVERY", 0.0)
-    monkeypatch.setattr("burnpy.train.displays.display.MOST_READ", 4)
+    monkeypatch.setattr("burnpy.train.display.READ_EVERY", 0.0)
+    monkeypatch.setattr("burnpy.train.display.MOST_READ", 4)
     history = History()
     for event in learner().events(net(), Batches(), valid_batches(), epochs=2):
         history.note(event)
@@ -146,7 +146,7 @@ def test_few_losses_of_a_long_run_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_losses_are_read_ten_times_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1.0
-    monkeypatch.setattr("burnpy.train.displays.display.time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr("burnpy.train.display.time", SimpleNamespace(perf_counter=lambda: now))
     history, read = History(), []
     for event in learner().events(net(), Batches(), valid_batches(), epochs=1):
         history.note(event)

@@ -10,9 +10,10 @@ from burnpy.backend.lazy import attached
 
 _NAMES = {
     "burnpy.tensor.distances": "cosine_similarity pairwise_distance pdist",
-    "burnpy.nn.layers.activation": "celu elu glu leaky_relu logsigmoid mish selu softsign swiglu",
-    "burnpy.nn.layers.hard_activation": "hardsigmoid hardswish hardtanh relu6 softshrink tanhshrink threshold",
-    "burnpy.nn.layers.softmax": "gumbel_softmax softmin",
+    "burnpy.nn.layers.activation": "celu elu glu gumbel_softmax logsigmoid mish selu softmin softsign swiglu",
+    "burnpy.nn.layers.hard_activation": (
+        "hardsigmoid hardswish hardtanh leaky_relu relu6 softshrink tanhshrink threshold"
+    ),
     "burnpy.nn.layers.ctc_loss": "ctc_loss",
     "burnpy.nn.layers.attention": "scaled_dot_product_attention",
     "burnpy.nn.layers.positional_encoding": "positional_encoding rotary_encoding",

@@ -1,7 +1,18 @@
 """The names of `burnpy.nn.functional`, made from its table by ``make generated``."""
 
 from burnpy.nn.argument_checks import QuantizedDType
-from burnpy.nn.layers.activation import celu, elu, glu, leaky_relu, logsigmoid, mish, selu, softsign, swiglu
+from burnpy.nn.layers.activation import (
+    celu,
+    elu,
+    glu,
+    gumbel_softmax,
+    logsigmoid,
+    mish,
+    selu,
+    softmin,
+    softsign,
+    swiglu,
+)
 from burnpy.nn.layers.adaptive_pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -24,7 +35,16 @@ from burnpy.nn.layers.convolution import conv1d, conv2d, conv3d
 from burnpy.nn.layers.ctc_loss import ctc_loss
 from burnpy.nn.layers.dropout import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
 from burnpy.nn.layers.embedding import embedding, embedding_bag
-from burnpy.nn.layers.hard_activation import hardsigmoid, hardswish, hardtanh, relu6, softshrink, tanhshrink, threshold
+from burnpy.nn.layers.hard_activation import (
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    relu6,
+    softshrink,
+    tanhshrink,
+    threshold,
+)
 from burnpy.nn.layers.linear import bilinear, linear
 from burnpy.nn.layers.losses import gaussian_nll_loss, huber_loss, l1_loss, poisson_nll_loss, smooth_l1_loss
 from burnpy.nn.layers.margin_losses import (
@@ -41,7 +61,6 @@ from burnpy.nn.layers.padding import pad
 from burnpy.nn.layers.positional_encoding import positional_encoding, rotary_encoding
 from burnpy.nn.layers.quantization import dequantize, quantize, quantized_linear
 from burnpy.nn.layers.resampling import affine_grid, grid_sample, interpolate
-from burnpy.nn.layers.softmax import gumbel_softmax, softmin
 from burnpy.nn.layers.transposed_convolution import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from burnpy.nn.layers.unfold_and_shuffle import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold
 from burnpy.nn.layers.unpooling import max_unpool1d, max_unpool2d, max_unpool3d

@@ -1,36 +1,26 @@
-"""Activations of each element, and gated linear units: functions, and layers that call them."""
+"""Activations of each element, gated linear units, and softmax: functions, and layers that call them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.argument_checks import floats, positive
-from burnpy.nn.module import Module, Stateless, rebound
-from burnpy.nn.param import Param
+from burnpy.nn.argument_checks import floats
+from burnpy.nn.module import Stateless
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import dim_of
 from burnpy.tensor.operands import number
 from burnpy.tensor.tensor import Tensor
-from burnpy.typevars import B, I
+from burnpy.tensor.tensor_base import describe
+from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.tensor.generator import Generator
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-
-
-@explained
-def leaky_relu(x: Tensor[B], negative_slope: float = 0.01) -> Tensor[B]:
-    """Return x where it is positive, and ``negative_slope`` · x elsewhere. The gradient at 0 is the slope.
-
-    Source: Maas et al., Rectifier Nonlinearities Improve Neural Network Acoustic Models, 2013.
-
-    >>> leaky_relu(Tensor[NumPy].from_data([-1.0, 2.0]), 0.25).tolist()
-    [-0.25, 2.0]
-    """
-    (x,) = floats("leaky_relu", 1, x=x)
-    return x._like(_device(x).leaky_relu(x._primitive, number(x, negative_slope, "leaky_relu")))
 
 
 @explained
@@ -163,14 +153,6 @@ def _halves(operation: str, x: Tensor[B], dim: int) -> tuple[Tensor[B], Tensor[B
     return first, second
 
 
-class Relu(Stateless):
-    """The rectified linear unit, max(x, 0); its gradient at 0 is 0."""
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Apply the layer; the output has the shape of x."""
-        return x.relu()
-
-
 class Gelu(Stateless):
     """The Gaussian error linear unit, x · Φ(x), where Φ is the standard normal CDF.
 
@@ -223,52 +205,6 @@ class Softplus(Stateless):
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Apply the layer; the output has the shape of x."""
         return x.softplus(self.beta)
-
-
-class LeakyRelu(Stateless):
-    """x where it is positive, and ``negative_slope`` · x elsewhere.
-
-    Args:
-        negative_slope: the slope below 0, and at 0.
-    """
-
-    def __init__(self, negative_slope: float = 0.01) -> None:
-        self.negative_slope = negative_slope
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Apply the layer; the output has the shape of x."""
-        return leaky_relu(x, self.negative_slope)
-
-
-class PRelu(Module[B]):
-    """x where it is positive, and weight · x elsewhere, with weights that are learned: see ``x.prelu``.
-
-    Args:
-        num_parameters: the number of weights: 1, or one for each channel, which are dimension 1 of the input.
-        init: the initial value of the weights.
-        device: the device of the layer.
-
-    Raises:
-        ArgumentError: ``num_parameters`` is not positive.
-
-    >>> PRelu(device=NumPy)(Tensor[NumPy].from_data([-1.0, 1.0])).tolist()
-    [-0.25, 1.0]
-    """
-
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, *, device: B | type[B]) -> None:
-        positive("PRelu", num_parameters=num_parameters)
-        self.num_parameters = num_parameters
-        self.init = init
-        self.weight = Param(Tensor.full((num_parameters,), init, device=device))
-
-    def forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Apply the layer; the output has the shape of x."""
-        x, weight = floats("prelu", 2, x=x, weight=self.weight.value)
-        return x.prelu(weight)
-
-    def valid(self: PRelu[Autodiff[I]]) -> PRelu[I]:
-        """Return the layer on the inner backend, sharing its weights."""
-        return rebound(self)
 
 
 class Elu(Stateless):
@@ -361,3 +297,99 @@ class SwiGlu(Stateless):
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Apply the layer; the output has half the size of x along the dimension."""
         return swiglu(x, self.dim)
+
+
+@explained
+def softmin(x: Tensor[B], dim: int) -> Tensor[B]:
+    """Compute the softmax of -x along ``dim``.
+
+    >>> print(softmin(Tensor[NumPy].from_data([-1.0, 0.0, 2.0]), dim=0).to_numpy().round(3))
+    [0.705 0.259 0.035]
+    """
+    (x,) = floats("softmin", 1, x=x)
+    return (-x).softmax(dim)
+
+
+@explained
+def gumbel_softmax(
+    logits: Tensor[B],
+    tau: float = 1.0,
+    hard: bool = False,
+    dim: int = -1,
+    *,
+    generator: Generator | None = None,
+) -> Tensor[B]:
+    """Sample from the Gumbel-softmax distribution: the softmax of (logits + noise) / tau.
+
+    Args:
+        logits: unnormalized logarithms of probabilities.
+        tau: the temperature; the lower, the closer to one-hot vectors.
+        hard: if True, the samples are one-hot vectors with the gradient of the soft ones.
+        dim: the dimension of the classes.
+        generator: the source of random numbers; by default `burnpy.default_generator` of the device.
+
+    Raises:
+        ArgumentError: ``tau`` is not positive.
+
+    Sources: Jang et al., Categorical Reparameterization with Gumbel-Softmax, 2016; Maddison et al., The Concrete
+    Distribution, 2016.
+
+    >>> gumbel_softmax(Tensor[NumPy].from_data([0.0, 99.0]), hard=True).tolist()
+    [0.0, 1.0]
+    """
+    x: Tensor[B]
+    (x,) = floats("gumbel_softmax", 1, logits=logits)
+    if not number(x, tau, "gumbel_softmax") > 0:
+        raise ArgumentError(f"gumbel_softmax() got tau={describe(tau)}; give a positive number")
+    drawn = x.uniform_like(dtype=float32, generator=generator)  # from [0, 1), so that log(1 - u) is finite
+    noise = -(-(-drawn).log1p()).clamp_min(float(np.finfo(float32).tiny)).log()
+    soft: Tensor[B] = ((x + noise.to_dtype(x.dtype)) / tau).softmax(dim)
+    if not hard:
+        return soft
+    chosen = soft.zeros_like().scatter(dim, soft.argmax(dim, keepdim=True), 1.0)
+    return chosen + (soft - soft.detach())  # exactly one-hot: the difference is 0
+
+
+class Softmax(Stateless):
+    """The softmax, exp(x) divided by its sum along a dimension.
+
+    Args:
+        dim: the dimension.
+    """
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply the layer; the output has the shape of x."""
+        return x.softmax(self.dim)
+
+
+class LogSoftmax(Stateless):
+    """The logarithm of `Softmax`.
+
+    Args:
+        dim: the dimension.
+    """
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply the layer; the output has the shape of x."""
+        return x.log_softmax(self.dim)
+
+
+class Softmin(Stateless):
+    """The softmax of -x along a dimension.
+
+    Args:
+        dim: the dimension.
+    """
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply the layer; the output has the shape of x."""
+        return softmin(x, self.dim)

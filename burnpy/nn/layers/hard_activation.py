@@ -1,16 +1,89 @@
-"""Activations in straight pieces, and shrinkage: functions, and layers that call them."""
+"""Activations in straight pieces, such as `Relu`, and shrinkage: functions, and layers that call them."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.argument_checks import floats
+from burnpy.nn.argument_checks import floats, positive
 from burnpy.nn.layers.activation import _device
-from burnpy.nn.module import Stateless
+from burnpy.nn.module import Module, Stateless, rebound
+from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
-from burnpy.typevars import B
+from burnpy.typevars import B, I
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.autodiff import Autodiff
+
+
+@explained
+def leaky_relu(x: Tensor[B], negative_slope: float = 0.01) -> Tensor[B]:
+    """Return x where it is positive, and ``negative_slope`` · x elsewhere. The gradient at 0 is the slope.
+
+    Source: Maas et al., Rectifier Nonlinearities Improve Neural Network Acoustic Models, 2013.
+
+    >>> leaky_relu(Tensor[NumPy].from_data([-1.0, 2.0]), 0.25).tolist()
+    [-0.25, 2.0]
+    """
+    (x,) = floats("leaky_relu", 1, x=x)
+    return x._like(_device(x).leaky_relu(x._primitive, number(x, negative_slope, "leaky_relu")))
+
+
+class Relu(Stateless):
+    """The rectified linear unit, max(x, 0); its gradient at 0 is 0."""
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply the layer; the output has the shape of x."""
+        return x.relu()
+
+
+class LeakyRelu(Stateless):
+    """x where it is positive, and ``negative_slope`` · x elsewhere.
+
+    Args:
+        negative_slope: the slope below 0, and at 0.
+    """
+
+    def __init__(self, negative_slope: float = 0.01) -> None:
+        self.negative_slope = negative_slope
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply the layer; the output has the shape of x."""
+        return leaky_relu(x, self.negative_slope)
+
+
+class PRelu(Module[B]):
+    """x where it is positive, and weight · x elsewhere, with weights that are learned: see ``x.prelu``.
+
+    Args:
+        num_parameters: the number of weights: 1, or one for each channel, which are dimension 1 of the input.
+        init: the initial value of the weights.
+        device: the device of the layer.
+
+    Raises:
+        ArgumentError: ``num_parameters`` is not positive.
+
+    >>> PRelu(device=NumPy)(Tensor[NumPy].from_data([-1.0, 1.0])).tolist()
+    [-0.25, 1.0]
+    """
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, *, device: B | type[B]) -> None:
+        positive("PRelu", num_parameters=num_parameters)
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Param(Tensor.full((num_parameters,), init, device=device))
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply the layer; the output has the shape of x."""
+        x, weight = floats("prelu", 2, x=x, weight=self.weight.value)
+        return x.prelu(weight)
+
+    def valid(self: PRelu[Autodiff[I]]) -> PRelu[I]:
+        """Return the layer on the inner backend, sharing its weights."""
+        return rebound(self)
 
 
 @explained

@@ -1,1 +1,1 @@
-"""Max and average pooling: `windows` chooses the kernel; `overlapping` and `adaptive` are kinds of windows."""
+"""Max and average pooling: `pooling` chooses the kernel, and `overlapping` has the quicker ones for usual windows."""

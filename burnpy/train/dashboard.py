@@ -10,13 +10,13 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from burnpy.train.displays.display import Lines
+from burnpy.train.display import Lines
 from burnpy.typevars import T
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from burnpy.train.displays.display import Notebook, Output, Terminal
+    from burnpy.train.display import Notebook, Output, Terminal
     from burnpy.train.events import Event
 
 
@@ -51,7 +51,7 @@ class Dashboard:
 
     def _opened(self) -> Lines | Terminal | Notebook:
         if self._console is None and in_notebook():
-            from burnpy.train.displays.display import Notebook
+            from burnpy.train.display import Notebook
 
             return Notebook()
         if self._console is None and not interactive():
@@ -61,7 +61,7 @@ class Dashboard:
         console = self._console or Console()
         if not console.is_terminal:
             return Lines(console.file)  # type: ignore[arg-type]  # which prints text
-        from burnpy.train.displays.display import Terminal
+        from burnpy.train.display import Terminal
 
         return Terminal(console)
 
@@ -104,7 +104,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if in_notebook():
-            from burnpy.train.displays.display import Output
+            from burnpy.train.display import Output
 
             self._output = Output()
         elif interactive():
@@ -152,7 +152,7 @@ class Progress:
         return f"{self.title} {count}{', ' if self._values else ''}{self._values}".strip()
 
     def _content(self) -> tuple[str, str]:
-        from burnpy.train.displays.display import bar
+        from burnpy.train.display import bar
 
         return bar(self.title, self.done, self.total, self._values), self._line()
 

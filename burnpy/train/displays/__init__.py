@@ -1,1 +1,0 @@
-"""Displays and logs of the events of a run: in files, terminals and notebooks."""
