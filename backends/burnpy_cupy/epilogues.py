@@ -60,16 +60,7 @@ def _library(release: int) -> Any:
 
 
 class _Plan:
-    """A product that cuBLASLt has planned, for one handle.
-
-    Args:
-        xp: the module cupy.
-        library: cuBLASLt.
-        handle: cuBLAS's handle, which serves cuBLASLt, too.
-        epilogue: `BIAS` or `SUM`.
-        call: the arguments of cuBLAS for the product.
-        alignment: the alignment of all memory, in bytes.
-    """
+    """A product that cuBLASLt has planned, for one handle."""
 
     def __init__(self, xp: Any, library: Any, handle: int, epilogue: int, call: gemm._Call, alignment: int) -> None:
         self._xp, self._library, self._handle = xp, library, handle
@@ -103,15 +94,7 @@ class _Plan:
             self._function(kind, "Destroy")(made)
 
     def run(self, stream: int, a: int, b: int, out: int, vector: int) -> bool:
-        """Launch the product; return False if cuBLASLt does not compute it.
-
-        Args:
-            stream: the address of the stream.
-            a: the address of the first operand.
-            b: of the second one.
-            out: of the result.
-            vector: of the vector that the epilogue reads or writes.
-        """
+        """Launch the product; return False if cuBLASLt does not compute it."""
         found = self._algorithm
         if found is None:
             return False

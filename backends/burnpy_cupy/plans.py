@@ -217,11 +217,7 @@ class CuPyExecutor(Executor):
 
 
 class _Launch(Computation, ABC):
-    """A launch by calls that can be joined with others.
-
-    Args:
-        device: the device, a `CuPy`.
-    """
+    """A launch by calls that can be joined with others."""
 
     def __init__(self, device: Any) -> None:
         self._device = device

@@ -283,11 +283,7 @@ class Replay:
 
 
 class _Seen:
-    """The places of the inputs of earlier runs, and their graph.
-
-    Args:
-        inputs: those of the first run.
-    """
+    """The places of the inputs of earlier runs, and their graph."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.graph: ReplayGraph | None = None

@@ -149,13 +149,7 @@ _plans: dict[Any, _Plan | None] = lookup()
 
 
 def _planned(key: Any, shapes: tuple[Shape, ...], dtype: DType) -> _Plan | None:
-    """Return the plan of an operation, and keep it.
-
-    Args:
-        key: the key to keep it by; it begins with the operation.
-        shapes: the shapes of the arrays.
-        dtype: the dtype of the arrays.
-    """
+    """Return the plan of an operation, and keep it."""
     plan, name = None, key[0]
     found = layout(shapes) if name in _OPERATIONS and (dtype is float32 or dtype is float64) else None
     if found is not None:

@@ -81,24 +81,16 @@ class NumPyRecurrence(ArrayBackend):
 def _forward_kernel(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> Callable[[], Any] | None:
     """Return a function that computes the states, the cell states and the gates; None if kernels are not used.
 
-    Args:
-        kind: the kind of recurrence.
-        given: x, hidden, cell, weight and bias; None for what the kind does not have.
-        lengths: the lengths, or None.
-        reverse: whether the last element is read first.
+    ``given`` are x, hidden, cell, weight and bias; None for those that the kind of recurrence does not have.
     """
     kernels = family_kernels("recurrence") if _suits((*given[0].shape[:2], given[1].shape[1]), given) else None
     return None if kernels is None else kernels.forward(kind, given, lengths, reverse)
 
 
 def _backward_kernel(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> Callable[[], Any] | None:
-    """Return a function that computes the gradients by x, the products, hidden and cell; None if kernels are not used.
+    """Return a function that computes the gradients by x, the products, hidden and cell; None without kernels.
 
-    Args:
-        kind: the kind of recurrence.
-        given: the gradients by states and cells; hidden, cell, weight, states, cells and gates.
-        lengths: the lengths, or None.
-        reverse: whether the last element was read first.
+    ``given`` are the gradients by states and cells; hidden, cell, weight, states, cells and gates.
     """
     kernels = family_kernels("recurrence") if _suits(given[0].shape, given) else None
     return None if kernels is None else kernels.backward(kind, given, lengths, reverse)

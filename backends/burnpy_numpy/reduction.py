@@ -208,16 +208,7 @@ def row_products(x: Any) -> Any:
 
 
 def _sum_of(name: str, x: Any, dims: Dims, keepdim: bool, parts: tuple[int, ...], longest: int) -> Any:
-    """Return the sum of a function of the elements over the last dimensions; None if there is no kernel for it.
-
-    Args:
-        name: the program of the sums of rows.
-        x: the array.
-        dims: the dimensions.
-        keepdim: whether these stay, with size 1.
-        parts: the lengths of rows into which the whole array is divided, the first that fits.
-        longest: the longest row.
-    """
+    """Return the sum of a function of the elements over the last dimensions; None if there is no kernel for it."""
     if not dims or not x.size:
         return None
     columns = math.prod([x.shape[d] for d in dims])

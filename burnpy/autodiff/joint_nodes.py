@@ -171,14 +171,8 @@ def _fused_vjp(
 def _fused_gradient(kind: Any, formula: Formula, needs: tuple[bool, ...], used: tuple[bool, ...]) -> Formula:
     """Return the formula of the gradients of a formula, which is the same function for the same arguments.
 
-    Args:
-        kind: `Autodiff`, by which it is differentiated.
-        formula: the formula.
-        needs: for each of its primitives, whether the gradient by it is needed.
-        used: for each of its results, whether it has a gradient.
-
-    Returns:
-        A function of a backend, the gradients of the results that have one, and the arguments of the formula.
+    ``needs`` says of each primitive whether the gradient by it is needed, and ``used`` of each result whether it has a
+    gradient. The formula is a function of a backend, the gradients of the results that have one, and the arguments.
     """
     count = sum(used)
 

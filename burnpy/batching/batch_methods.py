@@ -273,9 +273,7 @@ def _promote(self: Any, args: list[Any], places: Sequence[int]) -> None:
 def _unless_shared(op: Operation, together: Callable[[Any, Any, list[Any]], Any]) -> Method:
     """Make a method that calls the inner backend if all primitives are shared, and else ``together``.
 
-    Args:
-        op: the operation.
-        together: a function of the device, the inner device of the call, and all arguments with primitives lifted.
+    ``together`` is a function of the device, the inner device of the call, and all arguments with primitives lifted.
     """
     name, count = op.name, len(op.arguments)
     lift, choose = _lifter(op), _chooser(op)

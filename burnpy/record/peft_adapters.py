@@ -215,10 +215,6 @@ def _joined(columns: Sequence[_Layer], layers: Sequence[_Layer]) -> tuple[NDArra
     """Return the matrices of PEFT for a layer of PyTorch, and its alpha, from the adapters of its columns here.
 
     Columns that share ``lora_a`` have its rank; otherwise ranks add up, and each column has zeros for those of others.
-
-    Args:
-        columns: the adapters.
-        layers: all layers that are columns, with an adapter or without.
     """
     first = columns[0].module
     if len(layers) == 1:

@@ -270,14 +270,7 @@ def _samples(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tupl
 
 
 def _integral(b: Any, value: Any, dim: int, width: Any) -> Any:
-    """Return the sum of at least two samples times the width; the first and the last sample count half.
-
-    Args:
-        b: the backend.
-        value: the samples.
-        dim: the dimension along which they lie.
-        width: a number, or the widths between neighbours, 1-d.
-    """
+    """Return the sum of at least two samples times the width; the first and the last sample count half."""
     count, dtype = value.shape[dim], value.dtype
     if isinstance(width, (int, float)):
         end = b.full((1,), 0.5 * width, dtype)

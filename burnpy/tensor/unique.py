@@ -177,13 +177,7 @@ def _differs(b: Any, ordered: Number) -> Any:
 
 
 class _Groups:
-    """Groups of equal elements.
-
-    Args:
-        d: the device of ints.
-        order: the indices of the elements in ascending order.
-        differs: whether each element but the first, in order, differs from the one before.
-    """
+    """Groups of equal elements."""
 
     def __init__(self, d: Any, order: Int, differs: Bool) -> None:
         self._d, self._order = d, order

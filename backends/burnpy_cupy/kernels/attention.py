@@ -249,15 +249,7 @@ def _launches(
 def _geometry(
     lead: Shape, sizes: Shape, offset: int | None, names: tuple[str, ...], layouts: tuple[tuple[Shape, int], ...]
 ) -> bytes | None:
-    """Return the structure `Geometry` of the kernels; None if the heads take more than three dimensions.
-
-    Args:
-        lead: the leading dimensions of the arrays.
-        sizes: the numbers of queries and keys, and the sizes of them and of values.
-        offset: the offset of a causal mask, or None.
-        names: the names of the arrays.
-        layouts: their strides and the bytes of an element.
-    """
+    """Return the structure `Geometry` of the kernels; None if the heads take more than three dimensions."""
     strides = [[step // itemsize for step in steps] for steps, itemsize in layouts]
     heads: list[tuple[int, list[int]]] = []  # the size of a dimension, and its stride in each array
     for size, *steps in zip(lead, *[each[:-2] for each in strides], strict=True):

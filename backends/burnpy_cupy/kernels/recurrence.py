@@ -204,14 +204,7 @@ class CuPyRecurrence(CuPyMatmul):
 
 
 class _Elements:
-    """The elements of sequences in the order of reading, and the arguments that say where a kernel is.
-
-    Args:
-        b: the backend.
-        states: an array (N, T, H). Only its shape matters.
-        lengths: the numbers of elements that count, or None.
-        reverse: whether sequences are read from their end.
-    """
+    """The elements of sequences in the order of reading, and the arguments that say where a kernel is."""
 
     def __init__(self, b: CuPyRecurrence, states: Any, lengths: Any, reverse: bool) -> None:
         self._sequences, self._steps, self._size = states.shape

@@ -292,9 +292,7 @@ class CallSequence:
     def _table(self, space: Mapping[str, Any], stand_ins: Mapping[str, int]) -> tuple[Any, list[Any]]:
         """Return a table of the calls, and the memory whose addresses it has.
 
-        Args:
-            space: the arrays that stay where they are, by name.
-            stand_ins: the addresses of the stand-ins of others, which are arguments if they have none.
+        Arrays that stay where they are lie in ``space``; others have stand-ins, or are arguments.
         """
         kept: list[Any] = []
         patches: list[int] = []

@@ -64,13 +64,7 @@ def run_gathered_products(grad: Any, x: Any, places: Any) -> Any:
 
 
 def _lanes(x: Any, elements: int, places: Any) -> int:
-    """Return the number of channels of a vector; 1 if rows of them would not pay, or be as short as none.
-
-    Args:
-        x: an array with the channels and the dtype.
-        elements: the number of elements that have places.
-        places: the places.
-    """
+    """Return the number of channels of a vector; 1 if rows of them would not pay, or be as short as none."""
     lanes = min(vector_width(x.dtype), 1 << (x.shape[1] - 1).bit_length())
     points = places.shape[2]
     return lanes if min(points, elements) >= lanes and places.shape[1] * points >= elements else 1

@@ -113,12 +113,9 @@ def captured(f: Any, arguments: Iterable[Any] = ()) -> Captured:
 
 
 class _Search:
-    """A search for the places that code reads.
+    """A search for the places that code reads: attributes of known names, or with ``anything`` of all names.
 
-    Args:
-        names: the names of attributes that code is known to read.
-        anything: whether it may read attributes of other names.
-        missing: whether it may go on where an attribute is missing.
+    With ``missing`` it goes on where an attribute is missing.
     """
 
     def __init__(self, names: set[str], anything: bool, missing: bool) -> None:

@@ -82,11 +82,7 @@ def _for_examples(
 ) -> Any:
     """Call ``f`` with a level that stands for ``level`` in a nested recording, and with the leaves on it.
 
-    Args:
-        level: the level of `vmap` outside.
-        leaves: tensors of the device beneath it in the nested recording.
-        batched: whether each has the batch as its first dimension.
-        f: the function.
+    The leaves are of the device beneath ``level``; those that are ``batched`` have the batch as their first dimension.
     """
     with Level(Batched, level.api, leaves[0]._device) as own:
         own.size, own.randomness = level.size, level.randomness
@@ -180,12 +176,7 @@ def scan_beneath(
 
 
 class _Tangents:
-    """The leaves of a loop as values and tangents of the device beneath a level.
-
-    Args:
-        level: the level outside. In reverse mode it records nothing, and there are no tangents.
-        leaves: tensors like the leaves.
-    """
+    """The leaves of a loop as values of the device beneath a level, and as tangents in forward mode."""
 
     def __init__(self, level: Any, leaves: Sequence[Any]) -> None:
         self.level, self.classes = level, [type(x) for x in leaves]

@@ -300,14 +300,7 @@ class LBfgs(Optimizer):
     def _direction(
         self, d: Any, grads: Floats, states: tuple[Floats, ...], number: int
     ) -> tuple[list[Float], list[Floats]]:
-        """Return the direction of the next step, and the pairs of the new states: the two-loop recursion.
-
-        Args:
-            d: the device.
-            grads: the gradients.
-            states: the states before: gradient, step and pairs.
-            number: the number of the step; the first has no past.
-        """
+        """Return the direction of the next step, and the pairs of the new states: the two-loop recursion."""
         gradient, last, *rest = states
         pairs: list[tuple[Floats, Floats]] = [*zip(rest[::2], rest[1::2], strict=True)]
         direction: list[Float] = [d.neg(grad) for grad in grads]

@@ -187,13 +187,9 @@ class BlockedConvolution:
             self.finite = False
 
     def _parts(self, begin: int, end: int, packed: Any, each: float) -> None:
-        """Compute the result for some members by parts whose buffers are not too large.
+        """Compute the result for the members from ``begin`` to ``end`` by parts whose buffers are not too large.
 
-        Args:
-            begin: the first member.
-            end: the member after the last.
-            packed: the packed weight, or None.
-            each: the work of a block for a member, if threads divide the blocks; else 0.
+        If threads divide the blocks, ``each`` is the work of a block for a member; else it is 0.
         """
         for start in range(begin, end, self.step):
             self._part(start, min(start + self.step, end), packed, each)

@@ -115,16 +115,7 @@ class _Phase(NamedTuple):
 
 
 def _phases(n: int, count: int, size: int, stride: int, padding: int, dilation: int) -> dict[int, _Phase]:
-    """Return the phases of an input of length n by rest, without those that no window reaches.
-
-    Args:
-        n: the length of the input.
-        count: the number of windows.
-        size: the length of a window.
-        stride: the distance of windows.
-        padding: the zeros before and after the input.
-        dilation: the distance of elements of a window.
-    """
+    """Return the phases of an input of length n by rest, without those that no window reaches."""
     phases: dict[int, _Phase] = {}
     common = math.gcd(stride, dilation)
     for rest in range(min(stride, n)):

@@ -34,16 +34,9 @@ class _Tiles(NamedTuple):
 
 
 class _Kernel(Loops):
-    """A kernel on windows side by side.
+    """A kernel on windows side by side, of which a vector has ``width``: a power of 2, at most those in a row.
 
     The sizes: height and width of x, numbers of windows in a column and in a row. ``begin`` and ``end`` are planes.
-
-    Args:
-        dtype: float32 or float64.
-        rows: the number of rows of a window.
-        columns: the number of columns of a window.
-        width: the number of windows in a vector: a power of 2, and at most the number of windows in a row.
-        table: the number of addresses in the kernel's table.
     """
 
     def __init__(self, dtype: str, rows: int, columns: int, width: int, table: int) -> None:

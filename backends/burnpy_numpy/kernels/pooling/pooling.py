@@ -264,17 +264,10 @@ class _Window(NamedTuple):
 
 
 class _Windows(Loops):
-    """A kernel on the windows of planes.
+    """A kernel on the windows of planes, which may reach beyond x if ``padded``, where other elements are read.
 
     The sizes: height and width of x, numbers of windows in a column and in a row; stride, padding and dilation, each
     for both. ``begin`` and ``end`` are planes.
-
-    Args:
-        dtype: float32 or float64.
-        rows: the number of rows of a window.
-        columns: the number of columns of a window.
-        padded: whether windows may reach beyond x. Elements beyond x are read from the place of another element.
-        table: the number of addresses in the kernel's table.
     """
 
     def __init__(self, dtype: str, rows: int, columns: int, padded: bool, table: int) -> None:
