@@ -215,22 +215,9 @@ def from_torch(
     refuse_no_model(model)
     theirs, shown = state_of(source, key)
     ours = torch_names(model)
-    wanted = {part.name for parts in ours.values() for part in parts}
     arrays = {name: _array(value) for name, value in remapped(theirs, remap).items()}
-    matched = {_place(value) for name, value in arrays.items() if name in wanted}
-    state: dict[str, Any] = {}
-    refused: dict[str, str] = {}
-    for name, value in arrays.items():
-        if name not in wanted and _place(value) not in matched - {None}:  # else tied to a name that the model has
-            state[f"{name} of PyTorch" if name in ours else name] = value
-    unexpected = [*state]
-    for path, parts in ours.items():
-        if all(part.name in arrays for part in parts):
-            value = assembled(parts, arrays)
-            if isinstance(value, str):
-                refused[path] = value
-            else:
-                state[path] = value
+    state, refused = _assembled(ours, arrays)
+    unexpected = _unexpected(ours, arrays)
     tied = _tied_to_embedding(model, ours, arrays)
     if tied is not None:
         path, part, name = tied
@@ -238,20 +225,50 @@ def from_torch(
         text = f"{shown} has no {part.name}, and the model gets the values of {name} there, as of tied weights"
         warnings.warn(text, UserWarning, stacklevel=2)
     try:
-        return fitted(model, state, strict=strict, dtype=dtype, source=shown, refused=refused)
+        return fitted(model, {**unexpected, **state}, strict=strict, dtype=dtype, source=shown, refused=refused)
     except StateError as error:
-        prefix = next(
-            (p for p in ("module.", "_orig_mod.", "model.") if theirs and all(n.startswith(p) for n in theirs)), ""
-        )
         report: Any = error.report
         missing = [part.name for path in report.missing for part in ours[path] if part.name not in arrays]
-        if prefix and remap is None:
-            way_out = f"all names begin with {prefix!r}: remap={{r'^{prefix[:-1]}\\.': ''}} takes it off"
-        else:
-            way_out = _nearest(missing, unexpected)
+        way_out = (_prefix_taken_off(theirs) if remap is None else "") or _nearest(missing, [*unexpected])
         if not way_out:
             raise
         raise StateError(f"{error}; {way_out}", error.report) from error
+
+
+def _assembled(
+    ours: Mapping[str, tuple[TorchPart, ...]], arrays: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of parameters by path, made of the tensors of a file; and the reasons why some do not fit."""
+    state: dict[str, Any] = {}
+    refused: dict[str, str] = {}
+    for path, parts in ours.items():
+        if all(part.name in arrays for part in parts):
+            value = assembled(parts, arrays)
+            if isinstance(value, str):
+                refused[path] = value
+            else:
+                state[path] = value
+    return state, refused
+
+
+def _unexpected(ours: Mapping[str, tuple[TorchPart, ...]], arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tensors of a file that no parameter takes, unless they are tied to one that a parameter takes."""
+    wanted = {part.name for parts in ours.values() for part in parts}
+    taken = {_place(value) for name, value in arrays.items() if name in wanted} - {None}
+    return {
+        f"{name} of PyTorch" if name in ours else name: value
+        for name, value in arrays.items()
+        if name not in wanted and _place(value) not in taken
+    }
+
+
+def _prefix_taken_off(theirs: Iterable[str]) -> str:
+    """Return the sentence that says how to take off the prefix that all names have; empty if they have none."""
+    names = [*theirs]
+    for prefix in ("module.", "_orig_mod.", "model."):
+        if names and all(name.startswith(prefix) for name in names):
+            return f"all names begin with {prefix!r}: remap={{r'^{prefix[:-1]}\\.': ''}} takes it off"
+    return ""
 
 
 def _nearest(missing: Iterable[str], unexpected: list[str]) -> str:

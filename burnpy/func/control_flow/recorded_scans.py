@@ -153,32 +153,56 @@ class _Step:
 
     def _tracked(self, level: Any, length: int, reverse: bool, again: bool) -> list[Any]:
         """Record the loop and its node on the level, and return its results."""
-        call, carried = self.call, self.carried
-        recorder, inner = call.recorder, level.inner
-        whole, plain = recorder.recording, recorder.inner
-        captured = [e for e in call.entered[len(self.entered) :] if e.leaf is not None]
-        before = [e for e in self.entered[:carried] if e.leaf is not None]
-        slices = [e for e in self.entered[carried:] if e.leaf is not None]
-        rooted = [out for out in self.left if out.root is not None and out.root.node is not None]
+        tracked = self._tracked_values()
+        given = self._cotangents(tracked)
+        backward = self._backward(given, self._gradients(level, tracked, given), length, reverse, again)
+        results = self._run(length, reverse, backward.stacked)
+        constants = [*backward.fixed, *results[len(self.left) :], *[e.outside for e in backward.slices]]
+        rule = _Rule(
+            backward.loop,
+            len(backward.fixed),
+            [(e.inside.shape, e.inside.dtype) for e in tracked.carry],
+            [(e.inside.shape, e.inside.dtype) for e in tracked.captured],
+            [((length, *self.left[k].ref.shape), self.left[k].ref.dtype) for k in given.ys],
+            [e.node is not None for e in tracked.all],
+        )
+        parents = [e.node for e in tracked.all if e.node is not None]
+        differentiable = [k for k in range(len(self.left)) if k in given.ys or k in given.carry]
+        floats = [lifted_to(level.inner, results[k]) for k in differentiable]
+        recorded = record_outputs(level, _KIND, floats, parents, _vjp, (rule, *kept_on(level, constants)))
+        outputs = dict(zip(differentiable, recorded, strict=True))
+        return outputs_on(self.device, results[: len(self.left)], self.left, level, outputs)
 
-        def cotangent(shape: Any, dtype: Any) -> Traced:
-            return recorder.input(plain.full(tuple(shape), 1.0, dtype))  # type: ignore[no-any-return]  # as declared
+    def _tracked_values(self) -> _TrackedValues:
+        """Return the values for which the step has gradients."""
+        before, slices = self._groups()
+        captured = self.call.entered[len(self.entered) :]
+        return _TrackedValues(*[[e for e in group if e.leaf is not None] for group in (before, captured, slices)])
 
-        own = call.inside(level)
-        of_carry = {
-            k: cotangent(e.inside.shape, e.inside.dtype) for k, e in enumerate(self.entered[:carried]) if e.leaf
-        }
-        of_y = {
-            k: cotangent(out.ref.shape, out.ref.dtype)
+    def _cotangents(self, tracked: _TrackedValues) -> _Cotangents:
+        """Add the inputs of the gradient of the step to its recording."""
+        recorder = self.call.recorder
+
+        def cotangent(x: Any) -> Traced:
+            return recorder.input(recorder.inner.full(tuple(x.shape), 1.0, x.dtype))  # type: ignore[no-any-return]  # as declared
+
+        carry = {k: cotangent(e.inside) for k, e in enumerate(self.entered[: self.carried]) if e.leaf}
+        ys = {
+            k: cotangent(out.ref)
             for k, out in enumerate(self.left)
-            if k >= carried and out in rooted
+            if k >= self.carried and out.root is not None and out.root.node is not None
         }
-        sums = [cotangent(e.inside.shape, e.inside.dtype) for e in captured]
-        seeds = []
-        for k, out in enumerate(self.left):
-            grad = of_carry.get(k) if k < carried else of_y.get(k)
-            if grad is not None and out.root is not None:
-                seeds.append((out.root, lifted_to(own.inner, grad)))
+        return _Cotangents(carry, ys, [cotangent(e.inside) for e in tracked.captured])
+
+    def _gradients(self, level: Any, tracked: _TrackedValues, given: _Cotangents) -> list[Ref]:
+        """Record the gradient of the step: by the carry, added to the sums, and by the slices."""
+        call, recorder, own = self.call, self.call.recorder, self.call.inside(level)
+        grads = {**given.carry, **given.ys}
+        seeds = [
+            (out.root, lifted_to(own.inner, grads[k]))
+            for k, out in enumerate(self.left)
+            if k in grads and out.root is not None
+        ]
         by_leaf = own.gradients(seeds, retain_graph=False)
 
         def gradient(e: Entered) -> Traced:
@@ -187,51 +211,62 @@ class _Step:
                 return recorder.full(e.inside.shape, 0.0, e.inside.dtype)  # type: ignore[no-any-return]  # as declared
             return call.lowered(own.inner, found)  # type: ignore[no-any-return]  # as declared
 
-        to_carry = [gradient(e) for e in before]
-        to_sums = [recorder.add(total, gradient(e)) for total, e in zip(sums, captured, strict=True)]
-        to_x = [gradient(e) for e in slices]
-        outputs = [call.ref(x) for x in (*to_carry, *to_sums, *to_x)]
-        fixed = [own.ref for own in recorder.captured]
-        backward = whole.nodes[len(self.forward) :]
+        to_carry = [gradient(e) for e in tracked.carry]
+        to_sums = [recorder.add(total, gradient(e)) for total, e in zip(given.sums, tracked.captured, strict=True)]
+        return [call.ref(x) for x in (*to_carry, *to_sums, *[gradient(e) for e in tracked.slices])]
+
+    def _backward(
+        self, given: _Cotangents, outputs: Sequence[Ref], length: int, reverse: bool, again: bool
+    ) -> _Backward:
+        """Return the loop of the gradient, and the values that it needs of the loop and from outside."""
+        recorder, whole = self.call.recorder, self.call.recorder.recording
+        captured = [own.ref for own in recorder.captured]
         random = any(node.draws for node in self.forward)
-        nodes, saved = split(self.forward, backward, outputs, fixed, whole.constants, again and not random)
+        nodes = whole.nodes[len(self.forward) :]
+        nodes, saved = split(self.forward, nodes, outputs, captured, whole.constants, again and not random)
         uses = uses_of(nodes, outputs)
-        carry_used = [e.inside.ref for e in self.entered[:carried] if e.inside.ref.number in uses]
-        x_used = [e for e in self.entered[carried:] if e.inside.ref.number in uses]
-        fixed_used = [
-            (x, x_own)
-            for x, x_own in zip(recorder.captures, recorder.captured, strict=True)
-            if x_own.ref.number in uses
+        carry = [e.inside.ref for e in self.entered[: self.carried] if e.inside.ref.number in uses]
+        slices = [e for e in self.entered[self.carried :] if e.inside.ref.number in uses]
+        fixed = [
+            (x, own) for x, own in zip(recorder.captures, recorder.captured, strict=True) if own.ref.number in uses
         ]
-        inputs = [x.ref for _, x in fixed_used]
-        inputs += [x.ref for x in (*of_carry.values(), *sums)] + carry_used + saved
-        inputs += [e.inside.ref for e in x_used] + [x.ref for x in of_y.values()]
-        gradient_body = part(whole, nodes, inputs, outputs)
-        back = Loop(
-            gradient_body,
-            len(of_carry) + len(sums),
-            len(carry_used) + len(saved) + len(x_used) + len(of_y),
-            length,
-            not reverse,
-        )
-        results = self._run(length, reverse, [*carry_used, *saved])
-        stacks = results[len(self.left) :]
-        constants = [*[x for x, _ in fixed_used], *stacks, *[e.outside for e in x_used]]
-        entries = [*before, *captured, *slices]
-        rule = _Rule(
-            back,
-            len(fixed_used),
-            [(e.inside.shape, e.inside.dtype) for e in before],
-            [(e.inside.shape, e.inside.dtype) for e in captured],
-            [((length, *self.left[k].ref.shape), self.left[k].ref.dtype) for k in of_y],
-            [e.node is not None for e in entries],
-        )
-        parents = [e.node for e in entries if e.node is not None]
-        differentiable = [k for k in range(len(self.left)) if k in of_y or k in of_carry]
-        floats = [lifted_to(inner, results[k]) for k in differentiable]
-        recorded = record_outputs(level, _KIND, floats, parents, _vjp, (rule, *kept_on(level, constants)))
-        tracked = dict(zip(differentiable, recorded, strict=True))
-        return outputs_on(self.device, results[: len(self.left)], self.left, level, tracked)
+        inputs = [own.ref for _, own in fixed]
+        inputs += [x.ref for x in (*given.carry.values(), *given.sums)] + carry + saved
+        inputs += [e.inside.ref for e in slices] + [x.ref for x in given.ys.values()]
+        taken = len(given.carry) + len(given.sums)
+        stacks = len(carry) + len(saved) + len(slices) + len(given.ys)
+        loop = Loop(part(whole, nodes, inputs, outputs), taken, stacks, length, not reverse)
+        return _Backward(loop, [x for x, _ in fixed], [*carry, *saved], slices)
+
+
+class _TrackedValues(NamedTuple):
+    """The values that enter a step and for which it has gradients."""
+
+    carry: list[Entered]
+    captured: list[Entered]
+    slices: list[Entered]
+
+    @property
+    def all(self) -> list[Entered]:
+        """All of them, in the order of the results of the gradient."""
+        return [*self.carry, *self.captured, *self.slices]
+
+
+class _Cotangents(NamedTuple):
+    """The inputs of the gradient of a step."""
+
+    carry: dict[int, Traced]  #: by the number of the leaf of the carry
+    ys: dict[int, Traced]  #: by the number of the result
+    sums: list[Traced]  #: the gradients by captured values, of the steps after this one
+
+
+class _Backward(NamedTuple):
+    """The loop of the gradient of a scan, and the values that it reads."""
+
+    loop: Loop
+    fixed: list[Any]  #: captured values
+    stacked: list[Ref]  #: values of each step, which the scan stacks as further results
+    slices: list[Entered]
 
 
 class _Rule(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar, overload
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import Float
     from burnpy.optim.optimizer import Floats
 
+    Lists: TypeAlias = tuple[Floats, ...]
+
 T = TypeVar("T", bound=Tensor[Any] | ComplexTensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
 
 CURVED = 1e-10
@@ -49,6 +52,15 @@ class _Point(NamedTuple):
     model: Any
     grads: list[Float]
     updates: Mapping[str, Tensor[Any]]
+
+
+class _Task(NamedTuple):
+    """The arguments of `LBfgs.minimize`, and the parameters that it moves on a plain device."""
+
+    model: Any
+    loss_and_grads: Callable[[Any], Any]
+    pending: list[Pending]
+    device: Any
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -200,47 +212,11 @@ class LBfgs(Optimizer):
         loss, param_grads = self._evaluated(model, loss_and_grads)
         _, d, pending = pending_of(self, memory, model, param_grads)
         point = self._point(0.0, model, loss, param_grads, pending, d)
-        evaluations, most = 1, self.max_eval if self.max_eval is not None else self.max_iter * 5 // 4
         (batch,) = batches(pending, memory.states, {}, Step(rate), (), joint=True)
-        step = batch.step
-        states: tuple[Floats, ...] = batch.states(
-            memory.states, self.slots, d, self.initial, [item.value for item in pending]
-        )
         values: list[Float] = [item.value for item in pending]
-        begun = point
-        for _ in range(self.max_iter):
-            if _largest(d, point.grads) <= self.tolerance_grad or (evaluations >= most and point is not begun):
-                break
-            direction, history = self._direction(d, point.grads, states, step.number)
-            start = point._replace(distance=0.0, slope=_dot(d, point.grads, direction))
-            states = (point.grads, [d.mul(along, 0.0) for along in direction], *history)
-            number, step = step.number, step._replace(number=step.number + 1)
-            if start.slope > -self.tolerance_change:
-                break
-
-            def at(distance: float, origin: Sequence[Float] = values, along: Sequence[Float] = direction) -> _Point:
-                moved = {}
-                for item, x, y in zip(pending, origin, along, strict=True):
-                    value = d.add(x, d.mul(y, distance))
-                    moved[item.param.id] = tensor_of(d, unpaired(d, value) if item.param.kind == "complex" else value)
-                trial = model.with_values(moved)
-                loss, param_grads = self._evaluated(trial, loss_and_grads)
-                point = self._point(distance, trial, loss, param_grads, pending, d)
-                return point._replace(slope=_dot(d, point.grads, along))
-
-            reach = _largest(d, direction)
-            first = _rate(d, point.grads, step._replace(number=number))
-            after, tried = strong_wolfe(
-                at, start, first, resolution=self.tolerance_change / reach, most=most - evaluations
-            )
-            evaluations += tried
-            steps = [d.mul(along, after.distance) for along in direction]
-            values = [d.add(x, y) for x, y in zip(values, steps, strict=True)]
-            states = (point.grads, steps, *history)
-            change, gain = after.distance * reach, abs(after.value - point.value)
-            point = after
-            if change <= self.tolerance_change or gain < self.tolerance_change:
-                break
+        states: Lists = batch.states(memory.states, self.slots, d, self.initial, values)
+        task = _Task(model, loss_and_grads, pending, d)
+        point, values, states, step = self._descended(task, point, values, states, batch.step)
         if step.number > batch.step.number:
             last = batch._replace(step=step._replace(number=step.number - 1))
             for ident, _, state in last.updated((values, *states), memory.states, self.slots, d):
@@ -250,6 +226,45 @@ class LBfgs(Optimizer):
             return model, point.loss, memory.replaced
         new = stepped(point.model, {}, point.updates) if point.updates else point.model
         return new, point.loss, memory.with_replaced([item.param._value for item in pending])
+
+    def _descended(
+        self, task: _Task, point: _Point, values: list[Float], states: Lists, step: Step
+    ) -> tuple[_Point, list[Float], Lists, Step]:
+        """Search along one direction after the other; return the last point, its values and states, and the step."""
+        d, begun, evaluations = task.device, point, 1
+        most = self.max_eval if self.max_eval is not None else self.max_iter * 5 // 4
+        for _ in range(self.max_iter):
+            if _largest(d, point.grads) <= self.tolerance_grad or (evaluations >= most and point is not begun):
+                break
+            direction, history = self._direction(d, point.grads, states, step.number)
+            start = point._replace(distance=0.0, slope=_dot(d, point.grads, direction))
+            states = (point.grads, [d.mul(along, 0.0) for along in direction], *history)
+            first, reach = _rate(d, point.grads, step), _largest(d, direction)
+            step = step._replace(number=step.number + 1)
+            if start.slope > -self.tolerance_change:
+                break
+            at, resolution = partial(self._at, task, values, direction), self.tolerance_change / reach
+            after, tried = strong_wolfe(at, start, first, resolution=resolution, most=most - evaluations)
+            evaluations += tried
+            steps = [d.mul(along, after.distance) for along in direction]
+            values = [d.add(x, y) for x, y in zip(values, steps, strict=True)]
+            states = (point.grads, steps, *history)
+            change, gain = after.distance * reach, abs(after.value - point.value)
+            point = after
+            if change <= self.tolerance_change or gain < self.tolerance_change:
+                break
+        return point, values, states, step
+
+    def _at(self, task: _Task, origin: Floats, along: Floats, distance: float) -> _Point:
+        """Evaluate the model at a distance along a direction."""
+        d, moved = task.device, {}
+        for item, x, y in zip(task.pending, origin, along, strict=True):
+            value = d.add(x, d.mul(y, distance))
+            moved[item.param.id] = tensor_of(d, unpaired(d, value) if item.param.kind == "complex" else value)
+        trial = task.model.with_values(moved)
+        loss, param_grads = self._evaluated(trial, task.loss_and_grads)
+        point = self._point(distance, trial, loss, param_grads, task.pending, d)
+        return point._replace(slope=_dot(d, point.grads, along))
 
     def _evaluated(self, model: Any, loss_and_grads: Callable[[Any], Any]) -> tuple[Tensor[Any], GradientsParams[Any]]:
         """Return the loss of a model, and its gradients by parameter."""
