@@ -34,7 +34,7 @@ class _Tiles(NamedTuple):
 
 
 class _Kernel(Loops):
-    """A kernel on windows side by side, of which a vector has ``width``: a power of 2, at most those in a row.
+    """A kernel on windows side by side. A vector has ``width`` of them: a power of 2, at most those in a row.
 
     The sizes: height and width of x, numbers of windows in a column and in a row. ``begin`` and ``end`` are planes.
     """
