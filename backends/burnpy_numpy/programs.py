@@ -33,8 +33,8 @@ from burnpy_numpy.numpy_calls import constant
 
 if TYPE_CHECKING:
     from burnpy.backend.programs import Program
-    from burnpy_numpy.plans.executor import NumPyExecutor
     from burnpy_numpy.kernels.launch import Kernel
+    from burnpy_numpy.plans.executor import NumPyExecutor
 
 _plans: dict[tuple[Any, ...], tuple[Kernel, int, int, Shape] | None] = lookup()
 _MOST_PLANS = 1024
