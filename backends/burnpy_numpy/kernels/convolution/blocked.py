@@ -83,7 +83,7 @@ def convolve_blocks(
 
 
 class _Part(NamedTuple):
-    """What a kernel computes for a part of a batch."""
+    """The work of a kernel for a part of a batch."""
 
     tiles: Tiles
     kernel: TemplateKernel
