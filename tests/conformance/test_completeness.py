@@ -152,7 +152,7 @@ INTERNAL = {
 NOT_OF = {
     **{(name, "BoolTensor"): "true and false have no order" for name in ("lt", "le", "gt", "ge")},
     **{(name, "BoolTensor"): "comparisons of numbers give bools" for name in ("arange", "eye", "linspace")},
-    **{(name, "ComplexTensor"): "they would go along a line" for name in ("arange", "linspace")},
+    ("arange", "ComplexTensor"): "they would go along a line",
     ("linspace", "IntTensor"): "the steps would be rounded",
 }
 """The classes of tensors that lack a method although the operation takes their kind, and why."""
