@@ -84,11 +84,13 @@ def sections(effort: Effort) -> list[Section]:
     columns = ["burnpy", *["torch"] * (torch() is not None)]
     times, memory = [], []
     for name, (make, budget) in MODELS.items():
-        for kind, way in WAYS.items():
+        ways = dict([*WAYS.items()][:1]) if effort.small and budget == LAUNCHES else WAYS
+        for kind, way in ways.items():
             work = f"{name}, {kind}"
             line, ours, theirs = _step(work, make(effort.small), way, budget, effort)
             times.append(line)
             memory.append((work, ours, theirs))
+    memory = memory[:1] if effort.small else memory
     peaks = [_peak(*each) for each in memory]  # once all times are measured, as measuring slows allocations down
     nvrtc = f"NVRTC compiled {len(times_of_nvrtc.seconds)} kernels in {sum(times_of_nvrtc.seconds):.1f} s."
     how = f"Forward, backward and optimizer; ratios are burnpy's time over PyTorch's. {nvrtc} {why_no_torch()}"

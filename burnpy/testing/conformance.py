@@ -9,7 +9,8 @@ A third party's backend is tested in three lines of a test file::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import product
@@ -20,12 +21,12 @@ import numpy as np
 from burnpy.autodiff.rule_table import RULES
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import device_of
-from burnpy.backend.dtypes import HALVES, complex128, dtype_of, float64, is_inexact, kind_of
+from burnpy.backend.dtypes import HALVES, INTS, complex128, dtype_of, float64, is_inexact, kind_of
 from burnpy.backend.errors import DTypeError
 from burnpy.testing.arguments import ALL_DTYPES, fits
 from burnpy.testing.batches import batched_dtypes, batched_operations, check_batches, has_own_rule
 from burnpy.testing.cases import PROPERTIES, ROWS
-from burnpy.testing.cases.samples import LAYOUTS
+from burnpy.testing.cases.samples import LAYOUTS, Large
 from burnpy.testing.cases.shape import kinds_fit
 from burnpy.testing.checks import (
     LEVELS,
@@ -66,11 +67,20 @@ class Extent:
     derived: bool  #: whether all layouts, pairs of dtypes and derivatives are tried where the backend has the default
     mixed: bool  #: whether operands of all pairs of float dtypes are promoted at the other levels, too
     step: int = 1  #: first derivatives are checked of every so many-th example
+    large: tuple[str, ...] | None = None  #: the dtypes in which large arrays are tried, in one layout; None: as others
+    in_turn: bool = False  #: whether an operation is tried in two ints beside int64 and uint8, each in others
 
     def thorough(self, device: Any, row: Row) -> bool:
         """Return whether an operation is tried with all that there is to try."""
         name = row.operation.name
         return self.derived or getattr(type(device), name) is not getattr(Backend, name)
+
+    def dtypes(self, row: Row, supported: Mapping[str, DType]) -> dict[str, DType]:
+        """Return those of the supported dtypes in which an operation is tried."""
+        others = [name for name in INTS if name not in ("int64", "uint8")]
+        turn = zlib.crc32(row.operation.name.encode()) % 3
+        left_out = {name for k, name in enumerate(others) if self.in_turn and k % 3 != turn}
+        return {name: dtype for name, dtype in supported.items() if name not in left_out}
 
     def values(self, row: Row, dtype: DType) -> Iterator[tuple[str, tuple[str, ...], tuple[bool, ...]]]:
         """Yield the levels at which to try values, each with the layouts, and whether floats are tracked."""
@@ -78,6 +88,12 @@ class Extent:
         if is_inexact(dtype) or row.operation.results == ("Float",):
             for level, tracked in self.decorated.get(dtype.name, self.decorated[OTHERS]):
                 yield level, LAYOUTS[:1], tracked
+
+    def layouts_of(self, number: int, given: Sequence[Any], dtype: DType, chosen: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the layouts in which to try an example, of those chosen for its level; none to leave it out."""
+        if self.large is None or not has_large(given):
+            return chosen or (LAYOUTS[number % len(LAYOUTS)],)
+        return (LAYOUTS[number % len(LAYOUTS)],) if dtype.name in self.large else ()
 
     def derivatives(self, device: Any, row: Row) -> Iterator[tuple[str, str, int]]:
         """Yield the examples whose derivatives are checked, each with its layout and an order."""
@@ -98,6 +114,8 @@ class Extent:
             yield examples[0][0], False
             return
         for n, (example, given) in enumerate(examples if self.thorough(device, row) else examples[:1]):
+            if self.large is not None and has_large(given):
+                continue
             yield example, False
             if dtype in (float64, complex128) and row.smooth(given) and (self.second == 1 or n % 3 == 0):
                 yield example, True
@@ -165,6 +183,11 @@ def every_case() -> Generator[Case, None, None]:
         raise AssertionError(_summary(failures, count)) from failures[0][1]
 
 
+def has_large(given: Sequence[Any]) -> bool:
+    """Return whether an example has an array large enough that a backend may use another implementation."""
+    return any(isinstance(a, Large) for each in given for a in (each if isinstance(each, list) else [each]))
+
+
 def is_complex(row: Row, dtype: DType) -> bool:
     """Return whether an operation in a dtype takes or returns complex numbers."""
     op = row.operation
@@ -216,9 +239,8 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
 
     def tried(device: Any, row: Row) -> dict[str, DType]:
         """Return the dtypes to try, without complex numbers on a device that has no complex arrays."""
-        if device.complex_arrays:
-            return supported
-        return {name: d for name, d in supported.items() if not is_complex(row, d)}
+        found = extent.dtypes(row, supported)
+        return {name: d for name, d in found.items() if device.complex_arrays or not is_complex(row, d)}
 
     class Conformance:
         """The tests of one backend."""
@@ -239,8 +261,8 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
                     for level, every, tracked in extent.values(row, dtype) if fits(row, dtype) else ():
                         layouts = every if extent.thorough(self.device, row) else every[:1]
                         with case(f"{name_of_dtype}, {level}"):
-                            for track, (k, example) in product(tracked, enumerate(row.examples)):
-                                for layout in layouts or (LAYOUTS[k % len(LAYOUTS)],):
+                            for track, (k, (example, given)) in product(tracked, enumerate(row.examples.items())):
+                                for layout in extent.layouts_of(k, given, dtype, layouts):
                                     check_values(self.device, level, row, example, dtype, layout, track)
 
         @pytest.mark.parametrize("name", [n for n in PROPERTIES if any(kinds_fit(n, d) for d in supported.values())])

@@ -18,9 +18,17 @@ from tests.interrupting import LONG
 if not CuPy.is_available():
     pytest.skip("CuPy needs cupy and an NVIDIA GPU, and one of them is missing here", allow_module_level=True)
 
-BRIEF = replace(FAST, layouts=dict.fromkeys(("float32", "int64", "bool"), LAYOUTS) | {OTHERS: ()}, derived=False)
-"""The ``fast_mode`` with all layouts in one dtype of each kind, where CuPy has a method of its own; in the others each
-example has another layout."""
+BRIEF = replace(
+    FAST,
+    layouts=dict.fromkeys(("float32", "int64", "bool"), LAYOUTS) | {OTHERS: ()},
+    decorated={"float32": (("Autodiff", (True,)), ("Forward", (True,))), OTHERS: ()},
+    derived=False,
+    step=2,
+    large=("float32", "bfloat16", "int64", "bool"),
+    in_turn=True,
+)
+"""The ``fast_mode`` with all layouts in one dtype of each kind, where CuPy has a method of its own; in the others, and
+with large arrays, each example has another layout. `tests.hostcuda.test_dry` tries every operation in every int."""
 LINALG = {
     name
     for name, op in operations().items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ import pytest
 import burnpy
 from burnpy import ComplexTensor, Tensor, fft
 from burnpy.backend import Backend, NumPy, errors, operations
+from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import DTypeError
 from burnpy.testing import conformance_suite
 from burnpy.testing.arguments import ALL_DTYPES
 from burnpy.testing.cases import PROPERTIES, ROWS
+from burnpy.testing.cases.samples import LAYOUTS, Array, Large
 from burnpy.testing.conformance import DECORATED, FAST, FULL, LIGHT, USUAL, Extent, suite_of, value_cases
 from burnpy_numpy.programs import NumPyForeachBlocks
 from tests.rows import every_row
@@ -173,6 +176,27 @@ def test_a_light_suite_tries_one_example_of_what_is_the_backends_default() -> No
     assert len(orders(LIGHT, "exp", NumPy())) > 3
     default = next(n for n, row in ROWS.items() if row.gradients and getattr(NumPy, n) is getattr(Backend, n))
     assert orders(LIGHT, default, NumPy()) == [(1,)]
+
+
+def test_narrow_ints_in_turn_and_large_arrays_in_some_dtypes() -> None:
+    brief = replace(FAST, large=("float32",), in_turn=True)
+    supported = {name: dtype_of(name) for name in ALL_DTYPES}
+    tried = [set(brief.dtypes(row, supported)) for row in ROWS.values()]
+    assert all(len(names) == len(ALL_DTYPES) - 4 and {"int64", "uint8", "float16"} <= names for names in tried)
+    assert set.union(*tried) == set(ALL_DTYPES)
+    assert brief.dtypes(ROWS["add"], {"int64": dtype_of("int64")}) == {"int64": dtype_of("int64")}
+    large, small = ([Array((3,)), [Large((9,))]], [Array((3,))])
+    for given, name, layouts in (
+        (large, "float32", LAYOUTS[1:2]),
+        (large, "float64", ()),
+        (small, "float32", LAYOUTS),
+        (small, "float64", LAYOUTS),
+    ):
+        assert brief.layouts_of(1, given, dtype_of(name), LAYOUTS) == layouts
+    assert FAST.layouts_of(1, large, dtype_of("float64"), LAYOUTS) == LAYOUTS
+    assert FAST.layouts_of(1, large, dtype_of("float64"), ()) == LAYOUTS[1:2]
+    examples = dict(brief.batches(NumPy(), ROWS["cumsum"], dtype_of("float32")))
+    assert len(examples) == sum(not name.startswith("large") for name in ROWS["cumsum"].examples)
 
 
 @pytest.mark.parametrize("extent", [FAST, USUAL, LIGHT, DECORATED])

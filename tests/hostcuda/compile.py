@@ -12,13 +12,14 @@ import os
 import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from tests.hostcuda.places import BUILT, CUDA_HEADERS, CUPY, CUPY_HEADERS, SOURCES
 
 FLAGS = [
     *("-std=c++20", "-O0", "-w", "-fPIC", "-fpermissive", "-ffp-contract=off"),
+    *("-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables", "-fcf-protection=none"),
     *(f"-I{SOURCES / 'include'}", f"-I{SOURCES}", f"-I{CUPY_HEADERS}", f"-I{CUDA_HEADERS}"),
     f"-I{CUPY_HEADERS / 'cupy' / '_cccl' / 'libcudacxx'}",
 ]
@@ -52,8 +53,6 @@ def has_barriers(source: str) -> bool:
 
 def is_compiled(key: str) -> bool:
     """Return whether this process or another one has compiled a source."""
-    if key not in _libraries():
-        _libraries.cache_clear()
     return key in _libraries()
 
 
@@ -72,7 +71,6 @@ def lacking() -> set[str]:
 
 def compile_wanted() -> None:
     """Compile what is wanted and not compiled yet."""
-    _libraries.cache_clear()  # other processes compile, too
     keys = sorted(lacking())
     batches = [keys[k : k + BATCH] for k in range(0, len(keys), BATCH)]
     if batches:
@@ -91,9 +89,13 @@ def folder() -> Path:
     return made
 
 
-@cache
 def _libraries() -> dict[str, Path]:
-    """The library of each source that is compiled."""
+    """The library of each source that this process or another one has compiled."""
+    return _listed(folder().stat().st_mtime_ns)
+
+
+@lru_cache(1)
+def _listed(_changed: int) -> dict[str, Path]:
     return {key: path.with_suffix(".so") for path in folder().glob("*.keys") for key in path.read_text().split()}
 
 
@@ -135,7 +137,6 @@ def _compile(keys: list[str]) -> None:
     listed = folder() / f"{name}.keys"
     listed.with_suffix(f".{os.getpid()}").write_text("\n".join(keys))
     listed.with_suffix(f".{os.getpid()}").replace(listed)
-    _libraries().update(dict.fromkeys(keys, made))
 
 
 def _text(key: str) -> str:

@@ -98,7 +98,7 @@ def graphs(steps: int) -> None:
             losses.append([])
             with CuPy.graphs(enabled), warnings.catch_warnings():
                 warnings.simplefilter("error", RuntimeWarning)  # a refusal to capture
-                for k in range(min(steps, 200)):
+                for k in range(min(steps // 2, 200)):
                     *carried, loss = planned(*carried, 0.01 / (k + 1), *batches[k % 3])
                     losses[-1].append(loss.item())
         np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
@@ -261,7 +261,7 @@ def tiles(steps: int) -> None:
 def convolutions(steps: int) -> None:
     """Convolution and its gradients are those of float64 in every dtype, and the same in every run."""
     exact = {"float64": 1e-12, "float32": 1e-5, "tf32": 4e-3, "float16": 4e-3, "bfloat16": 3e-2}
-    size, b, rng = 6 if steps < STEPS else 28, CuPy(), np.random.default_rng(0)
+    size, b, rng = 4 if steps < STEPS else 28, CuPy(), np.random.default_rng(0)
     cases: list[tuple[tuple[int, ...], tuple[int, ...], int, int, int]] = [
         ((2, 70, size, size), (70, 70, 3, 3), 1, 1, 1),
         ((2, 70, size + 1, size + 1), (33, 70, 3, 3), 2, 1, 1),
@@ -270,11 +270,12 @@ def convolutions(steps: int) -> None:
         ((2, 64, size, size), (64, 32, 3, 3), 1, 1, 2),
         ((2, 64, size, size), (64, 1, 3, 3), 1, 1, 64),
     ]
-    for shape, weights, stride, padding, groups in cases:
+    few = {name: exact[name] for name in ("float32", "bfloat16")}
+    for n, (shape, weights, stride, padding, groups) in enumerate(cases):
         where = (stride, stride), (padding, padding), (1, 1), groups
         wide: list[Any] = [rng.standard_normal(each) for each in (shape, weights, weights[:1])]
         wide.append(rng.standard_normal(NumPy().conv2d(wide[0], wide[1], *where).shape))
-        for name, close in exact.items():
+        for name, close in (few if n and steps < STEPS else exact).items():
             dtype, found = dtype_of(name.replace("tf", "float")), list[list[Any]]()
             given = [x.astype(dtype) for x in wide]
             with CuPy.tf32(name == "tf32"):

@@ -23,6 +23,7 @@ from burnpy.backend.dtypes import dtype_of, float32, int64
 from burnpy.backend.programs import Extent, Input, trace
 from burnpy.testing.arguments import ALL_DTYPES, calls
 from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.samples import LAYOUTS
 from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
 from tests.hostcuda.cubin import Resources
@@ -44,7 +45,7 @@ ARCHITECTURES = (80, 90, 100)
 DTYPES = ("float64", "bfloat16", "int64", "bool")
 """The dtypes of the short form: kernels take the most registers for the first."""
 PARTS = 6
-SAMPLE = 24
+SAMPLE = 60
 """The short form compiles one of so many kernels of CuPy's."""
 LONG = 30_000
 """The characters of a source from which on the short form leaves it out: six special functions, which take 15 s."""
@@ -55,10 +56,10 @@ OF_CUPY = 512
 
 
 @cache
-def sources(dtypes: tuple[str, ...] = ALL_DTYPES) -> dict[str, str]:
+def sources(dtypes: tuple[str, ...] = ALL_DTYPES, layouts: tuple[str, ...] = LAYOUTS) -> dict[str, str]:
     """A source for each kernel and dtypes, the longest, by the names of both."""
     for name in ROWS:
-        for arguments in calls(name, dtypes) if name not in NOT_DRY else ():
+        for arguments in calls(name, dtypes, layouts) if name not in NOT_DRY else ():
             dry(name, arguments)
     with simulator.dry_run():
         Tensor[CuPy].ones((2,))[IntTensor[CuPy].from_data([0])]  # whose indices are checked in a kernel of ours
@@ -89,7 +90,7 @@ def sources(dtypes: tuple[str, ...] = ALL_DTYPES) -> dict[str, str]:
 
 def sampled() -> dict[str, str]:
     """Each kernel of ours for one dtype, float64 if it can be, and some of CuPy's."""
-    found = sources(DTYPES)
+    found = sources(DTYPES, LAYOUTS[1:2])  # whose kernels address each element
     ours = {key: text for key, text in found.items() if re.search(r"void burnpy_", text) and len(text) < LONG}
     chosen = {key.split()[0]: key for key in sorted(ours, key=lambda key: ("double" in key, len(ours[key])))}
     others = [
@@ -214,7 +215,9 @@ def test_attention_of_every_tiling_fits(architecture: int, dtype: str) -> None:
     assert all(kernel.stack <= 32 for kernel in found), found
 
 
-@pytest.mark.parametrize("dtype", ["float32", "tf32", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "tf32", "bfloat16", *[pytest.param(d, marks=pytest.mark.long) for d in ("float16", "float64")]]
+)
 @pytest.mark.parametrize(
     "architecture", [90, *[pytest.param(other, marks=pytest.mark.long) for other in (75, 80, 86, 89, 100, 120)]]
 )

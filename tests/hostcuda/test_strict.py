@@ -20,6 +20,7 @@ from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_EXECUTED
+from tests.interrupting import LONG
 
 simulator.require()
 
@@ -31,8 +32,10 @@ runtime: Any = import_module("cupy_backends.cuda.api.runtime")
 SAMPLE = (
     *("sum", "amax", "argmax", "logsumexp", "softmax", "cross_entropy", "normalize", "normalize_backward"),
     *("conv2d", "conv2d_input", "conv2d_weight", "attention", "attention_backward", "index_add", "scatter_add"),
-    *("embedding_backward", "cumsum", "sort", "foreach_norm", "lstm", "quantize", "max_pool2d_backward"),
+    *("embedding_backward", "sort", "foreach_norm", "lstm", "quantize", "max_pool2d_backward"),
 )
+LARGEST = 30_000
+"""The numbers that an example of a convolution or attention has at most in the short form."""
 ATOMIC = {"index_add", "scatter_add"}
 """Operations that add to one place from several threads, in any order: their float sums agree up to rounding."""
 ORDERS = ("reversed", "shuffled")
@@ -50,6 +53,9 @@ UNSUPPORTED, INVALIDATED, CAPTURED_EVENT = 900, 901, 907
 def test_results_have_the_same_bits_in_every_order(name: str) -> None:
     device = CuPy()
     for arguments in calls(name, ("float32", "bfloat16", "int64", "bool"), ("contiguous",)):
+        numbers = sum(a.size for a in arguments.given if isinstance(a, np.ndarray))
+        if numbers > LARGEST and name.startswith(("conv2d", "attention")) and not LONG:
+            continue
         found = []
         for order in ("forward", *ORDERS):
             with simulator.order(order):

@@ -198,13 +198,12 @@ static inline int __syncthreads_or(int any) {
 #include "tensor_cores.h"
 
 // Calls a kernel with the arguments of a launch, which are pointers to them; without a state, writes their sizes instead.
+template <class... A, std::size_t... I>
+static inline void host_pass(void (*kernel)(A...), void** p, std::index_sequence<I...>) {
+  if (!here) ((*p++ = (void*)sizeof(A)), ...);
+  else kernel(*(typename std::remove_const<A>::type*)p[I]...);
+}
 template <class... A>
-static void host_call(void (*kernel)(A...), void** p) {
-  if (!here) {
-    for (std::size_t size : {sizeof(A)...}) *p++ = (void*)size;
-    return;
-  }
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    kernel(*(typename std::remove_const<A>::type*)p[I]...);
-  }(std::index_sequence_for<A...>{});
+HOST_INLINE void host_call(void (*kernel)(A...), void** p) {
+  host_pass(kernel, p, std::make_index_sequence<sizeof...(A)>());
 }
