@@ -76,7 +76,8 @@ def export(
     ['MatMul', 'Add', 'Relu', 'MatMul', 'Add']
     """
     onnx = needed("onnx", "export()", "onnx", "onnx")
-    from burnpy.interop.onnx.writer import MissingResultError, Writer, rule_of
+    from burnpy.interop.onnx.operators.table import rule_of
+    from burnpy.interop.onnx.writer import MissingResultError, Writer
 
     newest = onnx.defs.onnx_opset_version()
     if not OLDEST <= opset <= newest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from burnpy.backend.schema import Algebra
 from burnpy.interop.onnx.graph import names_read, rename
 from burnpy.interop.onnx.operators.control_flow import blocks_written
 from burnpy.interop.onnx.operators.signals import write_complex, write_imag, write_real
-from burnpy.interop.onnx.operators.table import Conditional, Operand, common_dtype
+from burnpy.interop.onnx.operators.table import REFUSED, Conditional, Operand, common_dtype, rule_of
 from burnpy.interop.onnx.tracing import (
     DifferError,
     Size,
@@ -43,17 +42,6 @@ class MissingResultError(Exception):
 
 ARITHMETIC = frozenset(("Abs", "Add", "Max", "Min", "Mul", "Neg", "Pow", "Sign", "Sub"))
 """Operators that ONNX or its runtimes lack for ints of 8 and 16 bits."""
-
-REFUSED = "refused"
-"""The rule of operations without a counterpart."""
-
-
-def rule_of(op: Operation) -> Any:
-    """Return the rule of an operation: an operator's name, a function, a `Conditional`, `REFUSED`, or None."""
-    module, _, name = (op.onnx or "").partition(".")
-    if not name:
-        return op.onnx
-    return getattr(import_module(f"burnpy.interop.onnx.operators.{module}"), f"write_{name.rstrip('_')}")
 
 
 class Writer:

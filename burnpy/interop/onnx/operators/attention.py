@@ -415,8 +415,8 @@ def _behind(past: Value, new: Value, places: Value, whole: int) -> Value:
 
 
 def has_heads(q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> bool:
-    """Return whether the leading dimensions are those of `attention`'s operator, or there is no mask that has them."""
-    return len(q.shape) == 4 or mask is None
+    """Return whether the leading dimensions are those of `attention`'s operator or no mask has them, and keys exist."""
+    return (len(q.shape) == 4 or mask is None) and k.shape[-2] != 0
 
 
 @only(since=23, when=has_heads)
@@ -425,8 +425,6 @@ def write_attention(
 ) -> Any:
     """Write an Attention, which does not give the logsumexp; rows without a key are 0."""
     lead = q.shape[:-2]
-    if k.shape[-2] == 0:  # runtimes refuse it
-        return g.node("Expand", g.constant(0.0, q.dtype), g.sizes((*lead, q.shape[-2], v.shape[-1]))), None
     causal = offset == 0
     if offset is not None and not causal:
         ones = g.node("Expand", g.constant(True, bool_), g.sizes((q.shape[-2], k.shape[-2])))

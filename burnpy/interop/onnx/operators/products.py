@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from burnpy.backend.dtypes import int8
+from burnpy.backend.dtypes import float64, int8
 from burnpy.interop.onnx.operators.attention import self_attention
 from burnpy.interop.onnx.operators.elementwise import gated
 from burnpy.interop.onnx.operators.quantization import (
@@ -259,7 +259,7 @@ def write_matmul(g: GraphWriter, x: Operand, y: Operand) -> Any:
 write_det = Conditional("Det")
 
 
-@only(since=21, when=lambda x, weight, scale: weight.dtype == int8)
+@only(since=21, when=lambda x, weight, scale: weight.dtype == int8 and scale.dtype != float64)
 def write_quantized_matmul(g: GraphWriter, x: Operand, weight: Operand, scale: Operand) -> Any:
     """Write a product with a matrix of int8 that a DequantizeLinear makes floats, by rows or by groups of a row."""
     groups = scale.shape[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Sequence
 from functools import cache, reduce
+from importlib import import_module
 from inspect import Parameter
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -13,6 +14,7 @@ import numpy as np
 from burnpy.backend import dtypes
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import bool_, dtype_of, kind_of, promote_types
+from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ExportError, LoadingError
 from burnpy.backend.functions import signature
 from burnpy.backend.primitives import DType
@@ -322,6 +324,18 @@ class Conditional(NamedTuple):
 def only(since: int = 0, when: Callable[..., bool] | None = None) -> Callable[[Callable[..., Any]], Conditional]:
     """Return a decorator that makes a function a rule with a condition."""
     return lambda write: Conditional(write, since, when)
+
+
+REFUSED = "refused"
+"""The rule of operations without a counterpart."""
+
+
+def rule_of(op: Operation) -> Any:
+    """Return the rule of an operation: an operator's name, a function, a `Conditional`, `REFUSED`, or None."""
+    module, _, name = (op.onnx or "").partition(".")
+    if not name:
+        return op.onnx
+    return getattr(import_module(f"burnpy.interop.onnx.operators.{module}"), f"write_{name.rstrip('_')}")
 
 
 class GraphWriter(Protocol):
