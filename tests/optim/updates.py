@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -174,6 +175,11 @@ UPDATES: dict[str, Update] = {
 
 def lists_of(update: Update, shapes: Sequence[tuple[int, ...]], dtype: Any, seed: int = 0) -> list[list[Any]]:
     """Return parameters, gradients and states as NumPy arrays. Those of squares are positive."""
+    return [[x.astype(dtype) for x in xs] for xs in _drawn(update.signed, tuple(shapes), seed)]
+
+
+@lru_cache(64)
+def _drawn(signed: tuple[bool, ...], shapes: tuple[tuple[int, ...], ...], seed: int) -> list[list[Any]]:
     rng = np.random.default_rng(seed)
-    bounds = [(-2.0, 2.0), (0.2, 1.5), *[(-1.0, 1.0) if signed else (4.0, 4.5) for signed in update.signed]]
-    return [[np.asarray(rng.uniform(*bound, shape)).astype(dtype) for shape in shapes] for bound in bounds]
+    bounds = [(-2.0, 2.0), (0.2, 1.5), *[(-1.0, 1.0) if is_signed else (4.0, 4.5) for is_signed in signed]]
+    return [[np.asarray(rng.uniform(*bound, shape)) for shape in shapes] for bound in bounds]
