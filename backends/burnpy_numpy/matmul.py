@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.entries import Operation
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.kernels.kernel import family_kernels, lookup
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.openblas import gemm, openblas
+
+if TYPE_CHECKING:
+    from burnpy.backend.entries import Operation
 
 MAX_SINGLE_THREADED = 1 << 18
 """The number of multiplications up to which OpenBLAS uses one thread by itself."""
