@@ -13,7 +13,7 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import DimsLike, along, integer, shaped
 from burnpy.tensor.distances import renormed
 from burnpy.tensor.joining import stack
-from burnpy.tensor.linalg import alike
+from burnpy.tensor.linalg import alike, floating
 from burnpy.tensor.operands import combined, number
 from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -40,7 +40,7 @@ def complex(real: Tensor[B], imag: Tensor[B] | None = None) -> ComplexTensor[B]:
     >>> burnpy.complex(Tensor[NumPy].from_data([1.0]), Tensor[NumPy].from_data([2.0])).tolist()
     [(1+2j)]
     """
-    parts = alike("complex", real, *([] if imag is None else [imag]))
+    parts = alike("complex", real, *([] if imag is None else [imag]), take=_part)
     if parts[0].shape != parts[-1].shape:
         raise ShapeError(
             f"complex() got a real part of shape {parts[0].shape} and an imaginary part of shape {parts[-1].shape}; "
@@ -62,7 +62,7 @@ def polar(abs: Tensor[B], angle: Tensor[B]) -> ComplexTensor[B]:
     >>> burnpy.polar(Tensor[NumPy].from_data([2.0]), Tensor[NumPy].from_data([0.0])).tolist()
     [(2+0j)]
     """
-    size, turn = alike("polar", abs, angle)
+    size, turn = alike("polar", abs, angle, take=_part)
     return complex(size * turn.cos(), size * turn.sin())
 
 
@@ -89,10 +89,15 @@ def view_as_complex(x: Tensor[B]) -> ComplexTensor[B]:
     >>> burnpy.view_as_complex(Tensor[NumPy].from_data([[1.0, 2.0]])).tolist()
     [(1+2j)]
     """
-    (x,) = alike("view_as_complex", x)
+    (x,) = alike("view_as_complex", x, take=_part)
     if not x.ndim or x.shape[-1] != 2:
         raise ShapeError(f"view_as_complex() takes a last dimension of size 2, got shape {x.shape}")
     return complex(x[..., 0], x[..., 1])
+
+
+def _part(operation: str, x: Any) -> Any:
+    """Return a float tensor."""
+    return floating(operation, x, "parts")
 
 
 class ComplexFunctions(TensorBase[B]):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 from burnpy.backend.dtypes import bool_, float64, int64
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
+from burnpy.backend.primitives import INEXACT
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import integer, need_flag
 from burnpy.tensor.levels import has_values
@@ -69,7 +70,7 @@ class IntCounting(TensorBase[B]):
         if weights.shape != self.shape:
             raise ShapeError(f"bincount() got shape {self.shape} with weights of shape {weights.shape}")
         summed: Any = together("bincount", self, weights)[1]
-        if weights.kind != "float":
+        if weights.kind not in INEXACT:
             summed = weights._float(weights._device.to_float(weights._primitive, float64))
         b, values = summed._backend, summed._primitive
         return summed._like(b.index_add(b.full((count,), 0, values.dtype), 0, index, values))

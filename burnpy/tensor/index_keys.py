@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from burnpy.backend.dtypes import int64
-from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
-from burnpy.backend.primitives import Int, Key, Shape, Value
+from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError, a
+from burnpy.backend.primitives import INEXACT, Int, Key, Shape, Value
 from burnpy.tensor.dims import MOST_DIMS, WHOLE, addressable
 from burnpy.tensor.operands import broadcast_shape, check_beside, in_range, out_of_range
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -179,8 +179,9 @@ def _item(x: TensorBase[Any], item: Any) -> Any:
     if kind is int or kind is slice or item is None or item is ...:
         return item
     if isinstance(item, TensorBase):
-        if item.kind == "float":
-            raise KindError(f"x[...] got a Tensor of dtype {item.dtype}; indices are ints: x[i.int()]")
+        if item.kind in INEXACT:
+            way = "i.int()" if item.kind == "float" else "z.real.int()"
+            raise KindError(f"x[...] got {a(type(item).__name__)} of dtype {item.dtype}; indices are ints: x[{way}]")
         check_beside("x[...]", x, item)  # ints and truth values are the same on every level
         device = x.device.discrete
         if item.ndim or item.kind != "int" or device.lifts_discrete or device.stands_for is not None:

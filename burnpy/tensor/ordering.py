@@ -280,7 +280,7 @@ def _side(right: bool, side: object) -> bool:
 
 def _search(operation: str, sequence: Any, values: Any, narrow: bool, right: bool, sorter: Any) -> Any:
     need_flag(narrow, "out_int32", operation)
-    if not isinstance(sequence, TensorBase) or sequence.kind == "bool":
+    if not isinstance(sequence, TensorBase) or sequence.kind in ("bool", "complex"):
         raise KindError(f"{operation}() searches in a Tensor or an IntTensor, got {describe(sequence)}")
     if not sequence.ndim:
         raise ShapeError(f"{operation}() cannot search in a 0-d tensor; a sequence has at least 1 dimension")

@@ -130,7 +130,7 @@ class Draw:
     def _device(alias: Any, factory: str, device: Any, tensors: dict[str, TensorBase[Any]]) -> Any:
         """Return the device of the tensors, which may be a level above the one that is named."""
         for name, x in tensors.items():
-            if x.kind == "bool":
+            if x.kind in ("bool", "complex"):
                 raise KindError(f"Tensor.{factory}() got {name}={describe(x)}; expected a number or a Tensor")
         floats = [x.device for x in tensors.values() if x.kind == "float"]
         ints = [x.device for x in tensors.values() if x.kind != "float"]

@@ -228,7 +228,7 @@ def _first_query(name: str, queries: int, keys: int, causal: bool, offset: int |
 
 def _check_mask(name: str, mask: Any, shape: tuple[int, ...]) -> None:
     """Check that a mask is a bool or float tensor that broadcasts to ``shape``."""
-    if not isinstance(mask, TensorBase) or mask.kind == "int":
+    if not isinstance(mask, TensorBase) or mask.kind in ("int", "complex"):
         raise ArgumentError(f"{name}() takes as mask a BoolTensor, or a Tensor to add, not {a(type(mask).__name__)}")
     if broadcast_shape(mask.shape, shape) != shape:
         raise ShapeError(f"{name}() got a mask of shape {mask.shape}, which does not broadcast to {shape}")
