@@ -254,8 +254,9 @@ def tiles(steps: int) -> None:
             expected = (out, *parts, q @ v[0, :32].T + bias.astype(np.float64))
             errors = [np.abs(x - y).max() / np.abs(y).max() for x, y in zip(found[0], expected, strict=True)]
             print(f"{name}, offset {offset}: errors {', '.join(f'{error:.0e}' for error in errors)}")
-            assert max(errors) < close
-            assert all((x == y).all() for x, y in zip(*found, strict=True))
+            np.testing.assert_allclose(errors, 0.0, atol=close)
+            for x, y in zip(*found, strict=True):
+                np.testing.assert_array_equal(x, y)
 
 
 def convolutions(steps: int) -> None:
@@ -295,8 +296,9 @@ def convolutions(steps: int) -> None:
             )
             errors = [np.abs(x - y).max() / np.abs(y).max() for x, y in zip(found[0], expected, strict=True)]
             print(f"{name}, {weights}: errors {', '.join(f'{error:.0e}' for error in errors)}", flush=True)
-            assert max(errors) < close
-            assert all((x == y).all() for x, y in zip(*found, strict=True))
+            np.testing.assert_allclose(errors, 0.0, atol=close)
+            for x, y in zip(*found, strict=True):
+                np.testing.assert_array_equal(x, y)
 
 
 def shared_memory(steps: int) -> None:
