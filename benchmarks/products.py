@@ -1,21 +1,24 @@
-"""Benchmark of matrix products of the sizes of training steps: x @ w, x @ w.T and x.T @ w."""
+"""Benchmark of matrix products of the sizes of training steps: x @ w, x @ w.T and x.T @ w, and of their memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import ONE_THREAD, Effort, Notebook
+from benchmarks.measure import ONE_THREAD, THREADS, TWO_THREADS, Effort, Figures, Notebook, forget_peak, resident
 from benchmarks.networks import best
 from benchmarks.peers import Peer
 from benchmarks.processes import Job, collect
 from benchmarks.report import Line, Section
 
 PEERS = ("burnpy", "torch")
-BUDGET = 1.05
+BUDGET, SHARED = 1.05, 1.1
+"""The budgets on one thread, and on two."""
+MEMORY, PAGE = "peak memory", 4096
 ROUNDS, REPEATED = 5, 10
 """The number of measurements of each case in a process, whose best one counts, and of products in each run."""
 
@@ -58,6 +61,9 @@ def _product(kind: str, x: Any, w: Any) -> Callable[[], None]:
 
 def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, Any]) -> None:
     """Measure a peer, in its own process."""
+    clock = process_time if options["threads"] == 1 else perf_counter
+    before = resident("VmRSS")
+    forget_peak()
     runs: dict[str, Callable[[], None]] = {}
     for name, (kind, *sizes) in CASES.items():
         x, w = _operands(kind, *(sizes if effort.seconds else (8, 8, 8)))
@@ -65,23 +71,30 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
         runs[name] = _product(kind, tensors["x"], tensors["w"])
     for _ in range(ROUNDS if effort.seconds else 1):
         for name, run in runs.items():
-            notebook.enter(name, partial(best, run, effort.seconds / 4))
+            notebook.enter(name, partial(best, run, effort.seconds / 4, clock))
+    notebook.enter(MEMORY, lambda: max(resident("VmHWM") - before, PAGE))
 
 
 def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
-    """Measure both peers."""
-    jobs = {name: Job("products", name, ONE_THREAD, {}) for name in PEERS}
-    figures = collect(jobs, effort, said)
-    how = f"Float32, one thread, processor time of {REPEATED} products, the best of several runs."
-    lines = [
-        Line.of(
-            f"{kind}, {name}",
-            figures,
-            dict.fromkeys(PEERS, name),
-            1e3,
-            figures.ratio(("burnpy", name), ("torch", name)),
-            BUDGET,
-        )
-        for name, (kind, *_) in CASES.items()
-    ]
-    return [Section("Matrix products", how, "ms", list(PEERS), lines)]
+    """Measure both peers, on one thread and on two."""
+    tables = []
+    for threads, environment in ((1, ONE_THREAD), (THREADS, TWO_THREADS)):
+        jobs = {name: Job("products", name, environment, {"threads": threads}) for name in PEERS}
+        figures = collect(jobs, effort, said)
+        clock = "one thread, processor time" if threads == 1 else f"{threads} threads bound to cores, by the clock"
+        how = f"Float32, {clock} of {REPEATED} products, the best of several runs."
+        budget = BUDGET if threads == 1 else SHARED
+        lines = [_line(figures, f"{kind}, {name}", name, 1e3, budget) for name, (kind, *_) in CASES.items()]
+        title = "Matrix products" if threads == 1 else f"Matrix products, {threads} threads"
+        tables.append(Section(title, how, "ms", list(PEERS), lines))
+        if threads == 1:
+            how = "Peak resident set less the resident set before the matrices are made, one thread."
+            lines = [_line(figures, "all products", MEMORY, 2.0**-20, 1.0)]
+            memory = Section("Matrix products, peak memory", how, "MiB", list(PEERS), lines)
+    return [*tables, memory]
+
+
+def _line(figures: Figures, work: str, key: str, factor: float, budget: float) -> Line:
+    """Return the line of a figure of both peers."""
+    ratio = figures.ratio(("burnpy", key), ("torch", key))
+    return Line.of(work, figures, dict.fromkeys(PEERS, key), factor, ratio, budget)
