@@ -293,7 +293,9 @@ def _planned(
     block = -(-n // (-(-n // most) * lanes)) * lanes  # all of about one size
     copies = m >= (_SOME_ROWS if b_line[0] * size >= _APART else _MANY_ROWS) and k * n * size > _IN_FIRST_CACHE
     widens = stored[1] != dtype.name
-    how = COLUMNS if b_line[1] else ROWS if copies or widens else IN_PLACE
+    if widens:
+        copies = m > height
+    how = COLUMNS if b_line[1] else ROWS if copies else IN_PLACE
     if how == COLUMNS and m <= height and widens:  # each panel is used once
         block = lanes
     work = m * n * k * parts / MULTIPLICATIONS_PER_ELEMENT

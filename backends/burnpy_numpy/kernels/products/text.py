@@ -84,6 +84,9 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
         else copy_rows_of_stripe(dtype, width, a_stored)
     )
     stripes = [_stripe(dtype, width, height, transposed) for height in heights]
+    narrow = widens and not grouped
+    if narrow:
+        stripes += [_stripe(dtype, width, height, transposed, b_stored) for height in heights]
     panels, together = w.at(memory, str(copied_bytes(transposed) // size)), STRIPES if transposed else 1
     with w.loop("%begin", "%end") as part:
         member, rest = w.divided(part, w.times(down, across))
@@ -147,19 +150,32 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
                             f"call void @copy_stripes(ptr {w.unit(piece, w.times(i, a_row), a_stored)}, i64 {deep}, "
                             f"i64 {most}, i64 {height}, i64 {a_line}, ptr {to})"
                         )
-                w.write(
-                    f"call void @stripe_{height}(ptr {copied}, ptr {source}, i64 {b_row}, i64 {whole}, ptr {read}, "
-                    f"i64 {tall}, i64 {depth}, ptr {w.at(target, w.times(i, n))}, i64 {n}, "
-                    f"ptr {w.at(before, w.times(i, before_row))}, i64 {before_row}, "
-                    f"i64 {before_column}, i64 {count}, i64 {some})"
-                )
+                line, other = w.at(target, w.times(i, n)), w.at(before, w.times(i, before_row))
+
+                def call(kind: str, from_column: str, columns: str, in_place: str = whole) -> None:
+                    """Write the call for some columns of the block."""
+                    panel, place = w.at(read, w.times(from_column, depth)), w.at(line, from_column)
+                    added = w.at(other, w.times(from_column, before_column))
+                    w.write(
+                        f"call void @{kind}_{height}(ptr {copied}, ptr {source}, i64 {b_row}, i64 {in_place}, "
+                        f"ptr {panel}, i64 {tall}, i64 {depth}, ptr {place}, i64 {n}, ptr {added}, i64 {before_row}, "
+                        f"i64 {before_column}, i64 {count}, i64 {columns})"
+                    )
+
+                if narrow:  # what is read in place is widened in registers, the panel beside it was when it was copied
+                    with w.when(f"sgt i64 {first}, 0"):
+                        call("widened", "0", first)
+                    with w.when(f"slt i64 {first}, {some}"):
+                        call("stripe", first, w.minus(some, first), "0")
+                else:
+                    call("stripe", "0", some)
                 with w.when(f"ne i1 {last}, 0"):
-                    first = w.plus(w.plus(w.times(member, m), i0), i)
+                    top = w.plus(w.plus(w.times(member, m), i0), i)
                     by_rows = w.assign(f"icmp ne i64 {length}, 0")
                     unit = w.either(by_rows, "1", n, "i64")
-                    beyond, every = w.times(w.plus(first, count), unit), w.either(by_rows, length, "1", "i64")
+                    beyond, every = w.times(w.plus(top, count), unit), w.either(by_rows, length, "1", "i64")
                     w.write(
-                        f"call void {follows}(ptr {arrays}, ptr null, i64 {w.times(first, unit)}, i64 {beyond}, "
+                        f"call void {follows}(ptr {arrays}, ptr null, i64 {w.times(top, unit)}, i64 {beyond}, "
                         f"i64 {every}, i64 {w.either(by_rows, n, w.times(w.times(m, n), unit), 'i64')})"
                     )
 
@@ -192,21 +208,27 @@ def _finish(dtype: str, width: int) -> ProductLines:
     return w.named("finish", "ptr %sums, ptr %c, i64 %c_row, ptr %before, i64 %before_row, i64 %rows, i64 %columns")
 
 
-def _stripe(dtype: str, width: int, height: int, transposed: bool) -> ProductLines:
-    """Return the function that multiplies a stripe of up to ``height`` rows of A by a block of B."""
+def _stripe(dtype: str, width: int, height: int, transposed: bool, stored: str = "") -> ProductLines:
+    """Return the function that multiplies a stripe of up to ``height`` rows of A by a block of B.
+
+    With ``stored``, a dtype of 16 bits, B is read in place in whole panels.
+    """
     w, lanes = ProductLines(dtype, width), VECTORS * width
     room = w.room(height * lanes)
     all_rows = w.assign(f"icmp eq i64 %rows, {height}")
     with w.loop("0", w.upper("%columns", lanes)) as panel:
         in_place, j = w.assign(f"icmp slt i64 {panel}, %whole"), w.times(panel, lanes)
-        b = w.either(in_place, w.at("%b", j), w.at("%panels", w.times(j, "%tall")))
-        b_row = w.either(in_place, "%b_row", str(lanes), "i64")
+        if stored:
+            b, b_row = w.unit("%b", j, stored), "%b_row"
+        else:
+            b = w.either(in_place, w.at("%b", j), w.at("%panels", w.times(j, "%tall")))
+            b_row = w.either(in_place, "%b_row", str(lanes), "i64")
         left, c, before = w.minus("%columns", j), w.at("%c", j), w.at("%before", w.times(j, "%before_column"))
         for i in range(height):  # what is written comes while the sums are computed
             for v in range(VECTORS):
                 w.prefetch(w.at(c, w.plus(w.times("%c_row", i), v * width)))
         with w.when(f"sgt i64 {left}, {width}"):
-            sums = _multiplied(w, height, b, b_row, VECTORS, transposed)
+            sums = _multiplied(w, height, b, b_row, VECTORS, transposed, stored or dtype)
             full = w.assign(f"and i1 {all_rows}, {w.assign(f'icmp sge i64 {left}, {lanes}')}")
             with w.when(f"ne i1 {full}, 0"):
                 for i, row in enumerate(sums):
@@ -217,9 +239,9 @@ def _stripe(dtype: str, width: int, height: int, transposed: bool) -> ProductLin
             with w.when(f"eq i1 {full}, 0"):
                 _finish_some(w, room, sums, c, before, left)
         with w.when(f"sle i64 {left}, {width}"):
-            _finish_some(w, room, _multiplied(w, height, b, b_row, 1, transposed), c, before, left)
+            _finish_some(w, room, _multiplied(w, height, b, b_row, 1, transposed, stored or dtype), c, before, left)
     return w.named(
-        f"stripe_{height}",
+        f"{'widened' if stored else 'stripe'}_{height}",
         "ptr %a, ptr %b, i64 %b_row, i64 %whole, ptr %panels, i64 %tall, i64 %depth, ptr %c, i64 %c_row, ptr %before, "
         "i64 %before_row, i64 %before_column, i64 %rows, i64 %columns",
     )
@@ -233,17 +255,19 @@ def _finish_some(w: ProductLines, room: str, sums: list[list[Vector]], c: str, b
     w.write(f"call void @finish(ptr {room}, ptr {c}, i64 %c_row, ptr {before}, i64 %before_row, i64 %rows, i64 {left})")
 
 
-def _multiplied(w: ProductLines, height: int, b: str, b_row: str, vectors: int, transposed: bool) -> list[list[Vector]]:
+def _multiplied(
+    w: ProductLines, height: int, b: str, b_row: str, vectors: int, transposed: bool, stored: str
+) -> list[list[Vector]]:
     """Write the loop over a chunk, and return the sums of each row."""
     zero, dtype = w.constant(0.0, w.dtype), w.dtype
     row, column = (1, stripe_vectors(w.width) * w.width) if transposed else (ROW_BYTES // STORED[dtype].bytes, 1)
     totals = [[w.variable(zero) for _ in range(vectors)] for _ in range(height)]
     with w.loop("0", "%depth") as p:
-        line = w.at(b, w.times(p, b_row))
-        ys = [w.load(w.at(line, v * w.width), dtype, None) for v in range(vectors)]
-        ahead = w.at(line, w.times(b_row, _AHEAD))
+        line = w.unit(b, w.times(p, b_row), stored)
+        ys = [w.widened(w.unit(line, v * w.width, stored), stored, None) for v in range(vectors)]
+        ahead = w.unit(line, w.times(b_row, _AHEAD), stored)
         for v in range(vectors):
-            w.prefetch(w.at(ahead, v * w.width))
+            w.prefetch(w.unit(ahead, v * w.width, stored))
         factors = w.at("%a", w.times(p, column))
         for i, mine in enumerate(totals):
             x = w.load_one(w.at(factors, i * row), dtype)
