@@ -20,7 +20,7 @@ BUDGET, SHARED = 1.05, 1.1
 """The budgets on one thread, and on two."""
 MEMORY, PAGE = "peak memory", 4096
 KINDS, WARM, TINY = ("x @ w", "x @ w.T", "x.T @ w"), (128, 128, 128), (8, 8, 8)
-"""The kinds of products; the sizes of those before the measurements, and of those that only show that all of it runs."""
+"""The kinds of products; the sizes of those before the measurements, and of those that only show that all runs."""
 ROUNDS, REPEATED = 5, 10
 """The number of measurements of each case in a process, whose best one counts, and of products in each run."""
 
