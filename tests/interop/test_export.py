@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -415,6 +416,40 @@ def test_what_a_function_captures(tmp_path: Path) -> None:
     tracked = Linear(4, 3, device=Autodiff[NumPy])
     with pytest.raises(ArgumentError, match=r"a model on Autodiff\[NumPy\], which records gradients"):
         onnx.export(lambda x: tracked(x), (floats(2, 4),), path)
+
+
+class Table:
+    """An object that holds a tensor and a module."""
+
+    def __init__(self) -> None:
+        self.table, self.layer = floats(20, 4), Linear(4, 3, device=NumPy)
+
+    def __call__(self, x: Any) -> Any:
+        return self.layer(x + self.table[: x.shape[1]])
+
+    def apply(self, x: Any) -> Any:
+        return self(x)
+
+
+def test_where_a_function_has_what_it_captures(tmp_path: Path) -> None:
+    """Partial functions, objects and their methods, defaults, and compiled functions hold tensors as closures do."""
+    model, held, path = Table(), floats(20, 4), tmp_path / "model.onnx"
+
+    def default(x: Any, table: Any = held) -> Any:
+        return x + table[: x.shape[1]]
+
+    forms: dict[str, Any] = {
+        "args_0": partial(lambda table, x: x + table[: x.shape[1]], held),
+        "table": default,
+        "self.table": model.apply,
+        "model.table": burnpy.compiled(lambda x: model(x)),
+    }
+    for name, form in forms.items():
+        onnx.export(form, (floats(2, 5, 4),), path, dynamic={"x": {1: "length"}})
+        assert onnx.verify(path, form, (floats(2, 9, 4),))[0].relative < 1e-6
+        assert name in {tensor.name for tensor in loaded(path).graph.initializer}
+    onnx.export(burnpy.compiled(model.layer), (floats(2, 4),), path)
+    assert [*onnx.load(path, NumPy).named_params()] == ["weights.weight", "weights.bias"]
 
 
 class Odd(Module[B]):
