@@ -15,15 +15,61 @@ from burnpy.backend.plans.signature import Signature
 from burnpy.backend.plans.source import Source
 from burnpy.backend.programs import Extent, Program
 from burnpy.backend.programs.program import ELEMENTWISE
+from burnpy_numpy.convolution import has_few_windows
 from burnpy_numpy.kernels.kernel import family_kernels, program_kernel
 from burnpy_numpy.plans.launches import NumPyLaunch
 
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.convolution.channel_blocks import Planned
+    from burnpy_numpy.kernels.convolution.few_windows import FewWindows
     from burnpy_numpy.kernels.launch import Kernel
     from burnpy_numpy.kernels.plans import KernelCall
 
 CONVOLUTIONS = ("conv2d", "conv2d_bias")
+
+
+def few_windows(device: Any, node: Node) -> FewWindowsLaunch | None:
+    """Return the launch of a convolution of one image with a few windows; None for another one."""
+    (x, weight, *_), (*where, groups) = refs_in(node.args), node.args[-4:]
+    kernels, count = family_kernels("convolution.few_windows"), math.prod(node.results.shape[2:])
+    usual = all(ref.dtype == x.dtype for ref in refs_in(node.args)) and x.dtype in (float32, float64)
+    if kernels is None or not usual or x.shape[0] != 1 or not 0 < count <= kernels.MOST or 0 in weight.shape:
+        return None
+    arrays = [np.broadcast_to(np.empty((), dtype_of(x.dtype.name)), ref.shape) for ref in (x, weight)]
+    if not has_few_windows(*arrays, tuple(where), groups):
+        return None
+    from burnpy_numpy.kernels.convolution.channel_blocks import Uncompiled
+
+    try:
+        return FewWindowsLaunch(device, node, kernels.FewWindows(x.shape, weight.shape, where, arrays[0].dtype))
+    except Uncompiled:
+        return None
+
+
+class FewWindowsLaunch(NumPyLaunch):
+    """A convolution of one image with a few windows.
+
+    Args:
+        device: the device, a `NumPy`.
+        node: the convolution.
+        windows: its description.
+    """
+
+    def __init__(self, device: Any, node: Node, windows: FewWindows) -> None:
+        self.operands, self.scratch = refs_in(node.args), windows.scratch
+        self._operation, self._settings, self._windows = getattr(device, node.name), node.args[-4:], windows
+
+    def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
+        x, weight, *bias, out = arrays
+        return self._windows.calls(x, weight, bias[0] if bias else None, out, scratch[0])
+
+    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
+        """Write the call of the operation."""
+        source.write(f"{source.bind(self._run, 'f')}({', '.join(arrays)})")
+
+    def _run(self, *arrays: Any) -> None:
+        *given, out = arrays
+        out[...] = self._operation(*given, *self._settings)
 
 
 def finished_convolution(

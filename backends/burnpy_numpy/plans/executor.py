@@ -19,7 +19,7 @@ from burnpy_numpy.allocator import return_freed_memory
 from burnpy_numpy.kernels.kernel import family_kernels, program_kernel
 from burnpy_numpy.matmul import MAX_SINGLE_THREADED, shares_products
 from burnpy_numpy.numpy_calls import quietly, run
-from burnpy_numpy.plans.convolutions import CONVOLUTIONS, finished_convolution
+from burnpy_numpy.plans.convolutions import CONVOLUTIONS, few_windows, finished_convolution
 from burnpy_numpy.plans.launches import (
     ListsLaunch,
     MaxPoolLaunch,
@@ -201,6 +201,8 @@ class NumPyExecutor(Executor):
             return _planes(node)
         if node.name in _POOLING:
             return _pooling(node)
+        if node.name in CONVOLUTIONS:
+            return few_windows(self._device, node)
         node = as_formula(node)
         return _lists(node) if node.name == "foreach" else None
 

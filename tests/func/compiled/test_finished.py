@@ -14,7 +14,7 @@ from burnpy.backend import NumPy
 from burnpy.nn import BatchNorm, Conv1d, Conv2d, Relu, Sequential, ZeroPad
 from burnpy_numpy.kernels.convolution import blocked, tiles
 from burnpy_numpy.kernels.kernel import kernels_enabled
-from burnpy_numpy.plans.convolutions import FinishedConvolution
+from burnpy_numpy.plans.convolutions import FewWindowsLaunch, FinishedConvolution
 
 rng = np.random.default_rng(0)
 joins = pytest.mark.skipif(not kernels_enabled(), reason="kernels compute convolutions with what follows")
@@ -119,6 +119,29 @@ def test_python_makes_no_calls_for_weights_that_stay(name: str, monkeypatch: pyt
         np.testing.assert_allclose(plan(x).to_numpy(), expected, rtol=2e-5, atol=2e-5)
     with pytest.raises(AttributeError, match="_run"):
         compiled(run)(convolution, x)
+
+
+FEW_WINDOWS: tuple[tuple[tuple[int, ...], int, dict[str, Any]], ...] = (
+    ((1, 129, 1, 3), 128, {"size": (1, 3), "padding": (0, 1)}),
+    ((1, 1, 1, 576), 258, {"size": (1, 256), "stride": (1, 128), "bias": False}),
+    ((1, 3, 5, 4), 2, {"size": (3, 2), "stride": 2, "padding": (1, 0), "dilation": (1, 2)}),
+    ((1, 7, 2, 2), 1, {"size": 2}),
+    ((1, 17, 4, 4), 9, {"size": 3, "stride": 2, "padding": 1, "bias": False}),
+)
+
+
+@joins
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_windows_of_one_image(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for shape, outputs, settings in FEW_WINDOWS:
+        convolution, x = layer(shape[1], outputs, dtype=dtype, **settings), data(*shape, dtype=dtype)
+        run: Any = lambda x, convolution=convolution: convolution(x).relu() - 1.0  # noqa: E731
+        plan, expected = compiled(run), run(x).to_numpy()
+        with monkeypatch.context() as patch:
+            patch.delattr(FewWindowsLaunch, "_run")  # Python makes no calls
+            patch.delattr("burnpy_numpy.convolution._few_windows")
+            for _ in range(2):
+                np.testing.assert_allclose(plan(x).to_numpy(), expected, rtol=2e-5, atol=2e-5)
 
 
 @joins
