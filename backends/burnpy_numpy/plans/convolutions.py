@@ -30,18 +30,19 @@ CONVOLUTIONS = ("conv2d", "conv2d_bias")
 
 def few_windows(device: Any, node: Node) -> FewWindowsLaunch | None:
     """Return the launch of a convolution of one image with a few windows; None for another one."""
-    (x, weight, *_), (*where, groups) = refs_in(node.args), node.args[-4:]
+    (x, weight, *_), (stride, padding, dilation, groups) = refs_in(node.args), node.args[-4:]
     kernels, count = family_kernels("convolution.few_windows"), math.prod(node.results.shape[2:])
     usual = all(ref.dtype == x.dtype for ref in refs_in(node.args)) and x.dtype in (float32, float64)
     if kernels is None or not usual or x.shape[0] != 1 or not 0 < count <= kernels.MOST or 0 in weight.shape:
         return None
-    arrays = [np.broadcast_to(np.empty((), dtype_of(x.dtype.name)), ref.shape) for ref in (x, weight)]
-    if not has_few_windows(*arrays, tuple(where), groups):
+    where, number = (stride, padding, dilation), np.empty((), dtype_of(x.dtype.name))
+    like, factors = (np.broadcast_to(number, ref.shape) for ref in (x, weight))
+    if not has_few_windows(like, factors, where, groups):
         return None
     from burnpy_numpy.kernels.convolution.channel_blocks import Uncompiled
 
     try:
-        return FewWindowsLaunch(device, node, kernels.FewWindows(x.shape, weight.shape, where, arrays[0].dtype))
+        return FewWindowsLaunch(device, node, kernels.FewWindows(x.shape, weight.shape, where, number.dtype))
     except Uncompiled:
         return None
 

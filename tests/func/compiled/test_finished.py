@@ -137,6 +137,7 @@ def test_few_windows_of_one_image(dtype: str, monkeypatch: pytest.MonkeyPatch) -
         convolution, x = layer(shape[1], outputs, dtype=dtype, **settings), data(*shape, dtype=dtype)
         run: Any = lambda x, convolution=convolution: convolution(x).relu() - 1.0  # noqa: E731
         plan, expected = compiled(run), run(x).to_numpy()
+        plan(x)
         with monkeypatch.context() as patch:
             patch.delattr(FewWindowsLaunch, "_run")  # Python makes no calls
             patch.delattr("burnpy_numpy.convolution._few_windows")

@@ -124,7 +124,7 @@ def sums_along_windows(dtype: str, width: int, windows: int, channels: int) -> s
         for c, sums in enumerate(totals):
             channel = w.plus(first, c)
             added = w.load_one(w.element(bias, channel, dtype), dtype)
-            for k, total in enumerate(sums):
-                place = w.element(out, w.plus(w.times(channel, windows), k), dtype)
+            for j, total in enumerate(sums):
+                place = w.element(out, w.plus(w.times(channel, windows), j), dtype)
                 w.store_one(w.add(w.total(w.get(total, dtype)), added), place)
     return w.function()
