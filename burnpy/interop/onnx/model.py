@@ -16,7 +16,7 @@ from burnpy.backend.errors import ArgumentError, ExportError, path_shown
 from burnpy.backend.lazy import needed
 from burnpy.func.pytree import flatten
 from burnpy.interop.onnx.graph import BUFFERS, Graph, run
-from burnpy.interop.onnx.operators.table import Conditional
+from burnpy.interop.onnx.operators.table import Conditional, rule_of
 from burnpy.interop.onnx.reading import read
 from burnpy.interop.onnx.tracing import Inputs, Size, Trace, inputs_of, symbols_of, traces
 from burnpy.nn.module import Module, rebound
@@ -76,7 +76,6 @@ def export(
     ['MatMul', 'Add', 'Relu', 'MatMul', 'Add']
     """
     onnx = needed("onnx", "export()", "onnx", "onnx")
-    from burnpy.interop.onnx.operators.table import rule_of
     from burnpy.interop.onnx.writer import MissingResultError, Writer
 
     newest = onnx.defs.onnx_opset_version()

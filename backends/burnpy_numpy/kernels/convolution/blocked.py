@@ -221,7 +221,7 @@ class BlockedConvolution:
         part.kernel.note()
 
     def _described_part(self, members: int) -> _Part:
-        """Return what the kernel computes for a part of the batch."""
+        """Return the work of the kernel for a part of the batch."""
         found, lanes = self._tiles(members), self.source_lanes
         (kernel,) = block_kernels(self.dtype, (self.template, found.rows, self.vectors))
         source = (-(-self.depth // lanes), found.members, self.source[0], found.source_row, lanes)
