@@ -14,7 +14,6 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -334,6 +333,8 @@ class ProcessEngine(BatchEngine[Any]):
 
     def _receive(self) -> None:
         """Wait for messages, and read one of each worker that sent some."""
+        from multiprocessing.connection import wait  # which loaders without processes do not load
+
         connections: dict[Any, _Worker] = {worker.connection: worker for worker in self._workers}
         for connection in wait([*connections]):
             worker = connections[connection]

@@ -125,7 +125,7 @@ def full(cls: Any, shape: Size, value: Any, dtype: Any, device: Any, factory: st
     )
 
 
-def linspace(cls: Any, start: float, end: float, steps: int, dtype: Any, device: Any) -> Any:
+def linspace(cls: Any, start: complex, end: complex, steps: int, dtype: Any, device: Any) -> Any:
     """Implement ``linspace`` of `Tensor` and `ComplexTensor`, whose parts are evenly spaced each."""
     target = Factory(cls, device, "linspace")
     target_dtype = target.dtype(dtype)
