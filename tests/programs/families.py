@@ -38,8 +38,12 @@ LOADING: tuple[Any, ...] = (kernel, programs)
 """The modules that load kernels by a name of their own."""
 
 
-def templates() -> set[str]:
-    """The names of all templates: public functions of the modules of kernels that write a text for a dtype."""
+CONVERSIONS = {"rounded", "widened"}
+"""The templates for targets with instructions for float16 alone."""
+
+
+def templates(to: target.Target) -> set[str]:
+    """The names of a target's templates: public functions of the modules of kernels that write a text for a dtype."""
     found: set[str] = set()
     for module in pkgutil.iter_modules(burnpy_numpy.kernels.__path__, "burnpy_numpy.kernels."):
         for name, function in inspect.getmembers(import_module(module.name), inspect.isfunction):
@@ -47,7 +51,7 @@ def templates() -> set[str]:
             is_public = function.__module__ == module.name and name[0] != "_"
             if is_public and given[:1] in (["dtype"], ["kind"]) and function.__annotations__["return"] == "str":
                 found.add(name)
-    return found
+    return found if to.fuses else found - CONVERSIONS
 
 
 def drawn(*shape: int) -> Any:
@@ -70,6 +74,8 @@ LARGER: list[tuple[str, tuple[Any, ...]]] = [
         "cdist_backward",
         (drawn(60, 50), whole(60, 6), whole(50, 6), largest_differences(whole(60, 6), whole(50, 6)), np.inf),
     ),
+    ("cast", (drawn(40, 77), np.dtype("float16"))),
+    ("cast", (drawn(40, 77).astype("float16"), float32)),
     ("linear", (drawn(64, 48), drawn(48, 33), drawn(33))),
     ("matmul_tn", (drawn(210, 77), drawn(210, 90))),
     ("conv2d", (drawn(2, 40, 7, 6), drawn(33, 40, 3, 3), (1, 1), (1, 1), (1, 1), 1)),

@@ -94,8 +94,8 @@ def source(path: str | os.PathLike[str], name: str = "Model", *, out: str | os.P
     >>> interop.onnx.export(model, (Tensor[NumPy].zeros((1, 4)),), "model.onnx")
     >>> print(interop.onnx.source("model.onnx").partition("def forward")[2])
     (self, x: Any) -> Any:
-        add_4 = products.linear(x, self.w_0_weight.value, self.w_0_bias.value)
-        output = add_4.relu()
+        add_5 = products.linear(x, self.w_0_weight.value, self.w_0_bias.value)
+        output = add_5.relu()
         return output
     <BLANKLINE>
     """
