@@ -29,6 +29,9 @@ def _of_sums(made: Any) -> Any:
         try:
             made(self, *args, **kwargs)
         except TypeError as error:
+            trace = error.__traceback__
+            if trace is None or trace.tb_next is not None:  # raised inside, by a __post_init__
+                raise
             name, fields = type(self).__name__, ", ".join(self._names)
             raise CallError(f"{name}() takes its sums ({fields}); {name}.of(...) computes them from a batch") from error
 

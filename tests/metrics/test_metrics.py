@@ -100,6 +100,20 @@ def test_only_equal_metrics_are_added() -> None:
         AUROC.of(logits, y) + AUROC.of(floats(1.0), bools(True))
 
 
+def test_errors_of_a_metric_of_ones_own_are_its_own() -> None:
+    class Refusing(Metric):
+        seen: int
+
+        def __post_init__(self) -> None:
+            raise TypeError("refused")
+
+        def value(self) -> float:
+            return 0.0
+
+    with pytest.raises(TypeError, match=r"^refused$"):
+        Refusing(seen=1)
+
+
 def test_wrong_arguments_are_explained() -> None:
     logits, y = floats([1.0, 2.0], [3.0, 4.0]), ints(0, 1)
     with pytest.raises(CallError, match=r"Accuracy\.of\(\.\.\.\) computes them"):

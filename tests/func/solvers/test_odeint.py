@@ -299,7 +299,7 @@ ADJOINT_AT = x64([0.1, 1.2, 0.7, 0.3])
 @pytest.mark.slowest
 @pytest.mark.parametrize("options", [{}, {"method": "rk4", "substeps": 10}])
 def test_the_adjoint_has_the_derivatives_of_the_solution(options: Any) -> None:
-    """Of first and second order, alone and in a batch, which may be inside or outside."""
+    """First and second derivatives, alone and in a batch, which may be inside or outside."""
 
     def f(x: Any) -> Any:
         return driven_by(x, adjoint=True, **options)
