@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import burnpy
-from burnpy.backend import registry
+from burnpy.backend import devices
 from burnpy.backend.errors import BurnpyError
 
 
@@ -115,14 +115,14 @@ def _safely(fact: Callable[[], str]) -> str:
 
 def _names() -> list[str]:
     try:
-        return registry.available()
+        return devices.available()
     except Exception:  # broken metadata of any package
         return ["NumPy", "CuPy"]
 
 
 def _backend(name: str) -> str:
     """Return whether a backend can be used: its device is made, and adds up an array."""
-    backend: Any = registry.load(name)
+    backend: Any = devices.load(name)
     device = backend()
     total = device.to_numpy(device.sum(device.from_numpy(np.arange(4.0)), (0,), False))
     if float(total) != 6.0:

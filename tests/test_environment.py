@@ -48,7 +48,7 @@ def test_what_is_broken_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("import_module", "version", "processor", "blas", "_backend"):
         monkeypatch.setattr(environment, name, broken)
-    monkeypatch.setattr("burnpy.backend.registry.available", broken)
+    monkeypatch.setattr("burnpy.backend.devices.available", broken)
     found = facts(report())
     assert sorted(found) == sorted(FACTS)
     for name in ("CPU", "BLAS", "kernels", "backend CuPy"):

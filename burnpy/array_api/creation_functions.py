@@ -20,7 +20,7 @@ from burnpy.tensor.tensor_base import TensorBase, describe
 
 def default_device() -> Any:
     """Return the device of the namespace ``burnpy.array_api`` itself: ``NumPy()``."""
-    from burnpy.backend.registry import load
+    from burnpy.backend.devices import load
 
     return load("NumPy")()
 

@@ -68,7 +68,7 @@ def operations() -> Mapping[str, Operation]:
 
 def _backend(name: str) -> type[Backend]:
     """Return a backend that is registered as an entry point in ``burnpy.backends``."""
-    from burnpy.backend.registry import load
+    from burnpy.backend.devices import load
 
     return load(name)
 

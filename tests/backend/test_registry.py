@@ -12,7 +12,7 @@ import pytest
 
 import burnpy.backend
 from burnpy.backend import NumPy
-from burnpy.backend.registry import available, load
+from burnpy.backend.devices import available, load
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from burnpy.testing.cases import (
-    complex_numbers,
     elementwise,
     fourier,
     indexing,
@@ -28,7 +27,6 @@ __all__ = [
     "PROPERTIES",
     "ROWS",
     "Row",
-    "complex_numbers",
     "elementwise",
     "fourier",
     "indexing",

@@ -1,4 +1,4 @@
-"""Examples of elementwise operations: arithmetic, comparisons, elementary functions and activations."""
+"""Examples of elementwise operations: arithmetic, comparisons, elementary functions, activations, complex numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.testing.cases.samples import ByKind, Large, Mask, Values, x
-from burnpy.testing.cases.table import SPECIAL, elementwise
+from burnpy.testing.cases.table import SPECIAL, elementwise, row
 
 _DIVIDENDS = (Values((3.0, 3.0, -7.0, -7.0, 6.0, 0.0)), Values((2.0, -2.0, 3.0, -3.0, 1.0, -1.0)))
 _BASES = Values((0.0, 0.0, 1.0, -1.0, math.inf, math.inf, -math.inf, math.nan, 2.0, 3.0, -3.0, math.inf))
@@ -178,3 +178,16 @@ elementwise(
 elementwise("hardtanh", np.clip, options=[(-1.0, 1.0), (-0.5, 6.0)])
 elementwise("hardswish", _hardswish, special=(*SPECIAL, 4.0, -4.0), loose=2)
 elementwise("mish", lambda x: x * np.tanh(np.logaddexp(0, x)), special=_MODERATE, loose=2)
+
+_SHAPES = [(x(2, 3),), (x(3, 1, 2),), (x(),), (x(0, 3),), (Large((96, 100)),)]
+_EDGES = Values((0.0, -0.0, 1.0, -1.0, 3.0))
+row(
+    "complex",
+    lambda real, imag: real + 1j * imag,
+    [(x(*s), x(*s, low=-1.0)) for s in ((2, 3), (3, 1, 2), (), (0, 3))],
+)
+row("real", np.real, [*_SHAPES, (_EDGES,)])
+row("imag", np.imag, [*_SHAPES, (_EDGES,)])
+row("conj", np.conj, [*_SHAPES, (_EDGES,)])
+row("complex_abs", np.abs, [*_SHAPES, (_EDGES,)])
+row("angle", np.angle, [*_SHAPES, (_EDGES,)])

@@ -1,4 +1,6 @@
-"""Matrix products by a kernel of burnpy: which products it computes, in which parts, and the calls."""
+"""Matrix products by a kernel of burnpy: which products it computes, in which parts, and the calls; and
+outer products of many pairs of vectors.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,10 @@ import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.entry import code_of
+from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
+from burnpy_numpy.kernels.launch import Kernel, TemplateKernel, block_starts, block_width
 from burnpy_numpy.kernels.packed_weights import packed_weights
 from burnpy_numpy.kernels.products.copies import CHUNK_BYTES, COLUMNS, IN_PLACE, PACKED, ROWS, STORED, VECTORS
 from burnpy_numpy.kernels.products.text import copied_bytes, product, stripe_heights
@@ -154,7 +157,6 @@ def _with_panels(product: Product, b: Any) -> tuple[Product, Any]:
 
 _ZEROS = np.zeros(64)
 _ZEROS.flags.writeable = False
-
 
 _own = local()
 
@@ -339,3 +341,50 @@ def _part(m: int, n: int, team: int, height: int, lanes: int, rows: bool) -> tup
         high, wide = (-(-m // (down * height)) * height, -(-n // (team // down * lanes)) * lanes)
         choices.append(((high + height) * (wide + lanes // 4), high, wide))  # copying counts, too
     return min(choices)[1:]
+
+
+_BYTES = 64
+"""The size of the parts of the rows of outer products that are computed at a time."""
+
+
+def run_outer_products(x: Any, y: Any) -> Any:
+    """Return the products of columns (…, m, 1) and rows (…, 1, n), of shape (…, m, n); None if kernels are off.
+
+    NumPy begins its inner loop anew for each row of a result, which takes three times as long for rows of 128.
+    """
+    *outer, m, _ = x.shape
+    n = y.shape[-1]
+    width = block_width(n, _BYTES // x.dtype.itemsize)
+    kernel = template_kernel(outer_products, x.dtype, width)
+    if kernel is None:
+        return None
+    out, starts = np.empty((*outer, m, n), x.dtype), block_starts(n, width)
+    arrays = (np.ascontiguousarray(x), np.ascontiguousarray(y), out, starts)
+    kernel.run(arrays, (m, n, len(starts)), x.size // m, m * n)
+    return out
+
+
+def outer_products(dtype: str, width: int) -> str:
+    """Return the text of the kernel of outer products.
+
+    The table: x (batch, m), y (batch, n), the products (batch, m, n), and int64, the first column of each vector of n.
+    The sizes: m, n and vectors. ``begin`` and ``end`` are pairs.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector.
+    """
+    w = Loops(width, 4, 3)
+    x, y, out, starts = w.table
+    m, n, vectors = w.sizes
+    with w.loop("%begin", "%end") as pair:
+        column, row = w.element(x, w.times(pair, m), dtype), w.element(y, w.times(pair, n), dtype)
+        matrix = w.element(out, w.times(pair, w.times(m, n)), dtype)
+        with w.loop("0", m) as k:
+            factor = w.load_one(w.element(column, k, dtype), dtype)
+            line = w.element(matrix, w.times(k, n), dtype)
+            with w.loop("0", vectors) as v:
+                start = w.number(starts, v)
+                product = w.mul(factor, w.load(w.element(row, start, dtype), dtype, None))
+                w.store(product, w.element(line, start, dtype), None)
+    return w.function()
