@@ -7,7 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, overload
 
 from burnpy.backend.dtypes import promote_types, result_type
-from burnpy.backend.errors import ArgumentError, EscapedError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Shape, Value
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import dim_of, new_dim_of
@@ -78,29 +78,7 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     >>> stack([x, y], dim=1).tolist()
     [[1.0, 3.0], [2.0, 4.0]]
     """
-    values = _alike(tensors)
-    if values is None or hasattr(tensors[0]._device, "refuse"):
-        first, values = with_common_dtype("stack", tensors)
-    else:
-        first = tensors[0]
-    shape: Shape = values[0].shape
-    for value in values:
-        if value.shape != shape:
-            raise ShapeError(
-                f"stack() cannot join shapes {shape} and {value.shape} (the first and number "
-                f"{[v.shape for v in values].index(value.shape) + 1}); they must be equal"
-            )
-    resolved, count = new_dim_of(dim, len(shape), "stack"), len(values)
-    b = first._backend
-    try:
-        if resolved < len(shape):  # side by side, they are in order already
-            primitive = b.reshape(b.cat(values, resolved), (*shape[:resolved], count, *shape[resolved:]))
-        else:
-            primitive = b.cat([b.reshape(value, (*shape, 1)) for value in values], resolved)
-    except EscapedError:
-        with_common_dtype("stack", tensors)  # raises it with the function's name
-        raise
-    return new_tensor(first.__class__, first._device, primitive)
+    return joined("stack", tensors, dim)
 
 
 @overload
@@ -269,32 +247,41 @@ def _promoted(backend: Any, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def joined(operation: str, tensors: Sequence[Any], dim: int) -> Any:
-    """Return the tensors concatenated along an existing dimension, for the function ``operation``."""
+    """Return the tensors concatenated by the operation "stack", or for another function along an existing dimension."""
+    stacks = operation == "stack"
     values = _alike(tensors)
-    if values is not None and dim.__class__ is int and dim >= 0:
+    at = -1
+    if values is not None and dim.__class__ is int:
+        at = dim if dim >= 0 else dim + len(values[0].shape) + stacks
+    if at >= 0:
         first = tensors[0]
+        b = first._backend
         try:
-            return new_tensor(first.__class__, first._device, first._backend.cat(values, dim))
+            return new_tensor(first.__class__, first._device, (b.stack if stacks else b.cat)(values, at))
         except Exception:  # of the array library, of any class; it is explained or raised again
             _checked_dim(operation, with_common_dtype(operation, tensors)[1], dim)
             raise
     first, values = with_common_dtype(operation, tensors)
-    return first._like(first._backend.cat(values, _checked_dim(operation, values, dim)))
+    dim = _checked_dim(operation, values, dim)
+    return first._like((first._backend.stack if stacks else first._backend.cat)(values, dim))
 
 
 def _checked_dim(operation: str, values: Sequence[Value], dim: int) -> int:
     """Return the dimension to join along, as a non-negative int."""
     shape: Shape = values[0].shape
-    if not shape:
+    stacks = operation == "stack"
+    if not shape and not stacks:
         raise ShapeError(f"{operation}() cannot join 0-d tensors, which have no dimension to join along; use stack()")
-    resolved = dim_of(dim, len(shape), operation)
-    rest = (*shape[:resolved], *shape[resolved + 1 :])
+    resolved = (new_dim_of if stacks else dim_of)(dim, len(shape), operation)
+    end = resolved if stacks else resolved + 1
+    rest = (*shape[:resolved], *shape[end:])
     for k, value in enumerate(values):
         other = value.shape
-        if (*other[:resolved], *other[resolved + 1 :]) != rest or len(other) != len(shape):
+        if (*other[:resolved], *other[end:]) != rest or len(other) != len(shape):
+            must = "they must be equal" if stacks else "all other sizes must be equal"
+            along = "" if stacks else f" along dim {resolved}"
             raise ShapeError(
-                f"{operation}() cannot join shapes {shape} and {other} (the first and number {k + 1}) "
-                f"along dim {resolved}; all other sizes must be equal"
+                f"{operation}() cannot join shapes {shape} and {other} (the first and number {k + 1}){along}; {must}"
             )
     return resolved
 

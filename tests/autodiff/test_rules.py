@@ -55,7 +55,7 @@ def test_sides_name_what_they_keep(name: str) -> None:
     op, rule = operations()[name], RULES[name]
     floats = {a.name for a in op.float_arguments}
     valid = {a.name for a in op.arguments} | {"out"} | {f"{f}_{what}" for f in floats for what in ("shape", "dtype")}
-    valid |= {"x_shape", "start"} if name == "cat" else set()  # of the member, and where it begins
+    valid |= {"cat": {"x_shape", "start"}, "stack": {"place"}}.get(name, set())  # of the member
     sides = [(side, 2) for side in (*rule.vjps, *(rule.jvps or ()), *filter(None, [rule.last_two]))]
     if rule.joint is None:
         assert len(rule.vjps) == len(op.float_arguments)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from burnpy.backend.dtypes import kind_of, uint8, uint16, uint32, uint64
-from burnpy.backend.primitives import DType, Scalar
+from burnpy.backend.primitives import DType, Scalar, Shape
 from burnpy_array import ArrayBackend
 from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.library import Kernels
@@ -36,6 +36,11 @@ SHAPE = {
 }
 
 
+def _beside(shape: Shape, dim: int) -> Shape:
+    """Return the sizes of the other dimensions."""
+    return (*shape[:dim], *shape[dim + 1 :])
+
+
 class CuPyShape(ArrayBackend):
     """Ranges, concatenation in one launch, and triangles of bfloat16."""
 
@@ -50,9 +55,9 @@ class CuPyShape(ArrayBackend):
         return self._call(self._kernels["burnpy_arange"], first, by, out).view(dtype)
 
     def cat(self, xs: Sequence[Any], dim: int) -> Any:
-        if len(xs) == 1 or any(not x.size for x in xs):
-            return super().cat(xs, dim)
         shape, dtype = xs[0].shape, xs[0].dtype
+        if len(xs) == 1 or any(not x.size or _beside(x.shape, dim) != _beside(shape, dim) for x in xs):
+            return super().cat(xs, dim)  # which refuses other sizes beside the dimension
         if dtype.kind == "V":
             return self.cat([x.view(uint16) for x in xs], dim).view(dtype)
         lengths = [x.shape[dim] for x in xs]

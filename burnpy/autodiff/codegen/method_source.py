@@ -26,6 +26,7 @@ from burnpy.autodiff.codegen.fragments import (
 from burnpy.autodiff.rule_table import RULES, Rule
 from burnpy.backend.backend import Backend
 from burnpy.backend.entries import Operation, operation
+from burnpy.backend.functions import signature
 
 if TYPE_CHECKING:
     from burnpy.backend.rules import Matrices
@@ -43,7 +44,7 @@ def source(name: str) -> str:
     ):
         lines += _unrecorded(op)
     elif any(a.sequence for a in op.float_arguments):
-        lines += _sequence(op) if rule else _sequence_default(op)
+        lines += _sequence(op, rule) if rule else _sequence_default(op)
     elif rule is None:
         lines += _defaulted(op)
     elif rule.joint is not None:
@@ -179,16 +180,21 @@ def _joint(op: Operation, vjp: Callable[..., Any]) -> list[str]:
     ]
 
 
-def _sequence(op: Operation) -> list[str]:
-    """Generate the recording of ``cat``: an edge for each tracked member, whose vjp gets its shape and offset."""
+def _sequence(op: Operation, rule: Rule) -> list[str]:
+    """Generate the recording of ``cat`` or ``stack``: an edge for each tracked member.
+
+    Its vjp gets the member's shape and offset along ``dim``, or its place among the members.
+    """
+    saved = ", ".join(signature(rule.vjps[0]).parameters).removeprefix("i, g, ")
+    offset = "start" in saved
     return [
-        "    values, edges, start = [], [], 0",
+        f"    values, edges, {'start' if offset else 'place'} = [], [], 0",
         "    for x in xs:",
-        "        values.append(x_ := x.value)",
-        "        shape = x_.shape",
+        f"        values.append({'x_ := ' if offset else ''}x.value)",
+        *(["        x_shape = x_.shape"] if offset else []),
         "        if x.node is not None:",
-        "            edges.append((x.node, vjp0, (shape, dim, start)))",
-        "        start += shape[dim]",
+        f"            edges.append((x.node, vjp0, ({saved})))",
+        f"        {'start += x_shape[dim]' if offset else 'place += 1'}",
         f"    value = {call_of(op, ['values', 'dim'])}",
         *tracked_output("None", "    "),
         *("    " + line for line in edge_list()),

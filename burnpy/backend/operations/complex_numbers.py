@@ -101,8 +101,7 @@ def unit(b: Any, z: Inexact) -> Inexact:
 
 def paired(b: Any, z: Complex) -> Float:
     """Return the parts of complex numbers along a new last dimension of size 2."""
-    shape = (*z.shape, 1)
-    return b.cat([b.reshape(b.real(z), shape), b.reshape(b.imag(z), shape)], len(z.shape))
+    return b.stack([b.real(z), b.imag(z)], len(z.shape))
 
 
 def unpaired(b: Any, x: Float) -> Complex:

@@ -378,7 +378,7 @@ def _split(b: Any, x: Float, count: int) -> tuple[Float, ...]:
 def _stacked(b: Any, elements: Sequence[tuple[Float, ...]], reverse: bool) -> list[Float]:
     """Join the results of each element, in the order of reading, into sequences."""
     columns = zip(*(elements[::-1] if reverse else elements), strict=True)
-    return [b.cat([b.reshape(x, (x.shape[0], 1, x.shape[1])) for x in column], 1) for column in columns]
+    return [b.stack(column, 1) for column in columns]
 
 
 def states_before(b: Any, first: Float, states: Float, reverse: bool) -> Float:

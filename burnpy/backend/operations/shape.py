@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from burnpy.backend.dtypes import int64
+from burnpy.backend.errors import ShapeError
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.scans import part
 from burnpy.backend.primitives import (
@@ -96,6 +97,11 @@ def cat_vjp(i: Any, g: Float, x_shape: Shape, dim: int, start: int) -> Float:
     return i.slice(g, key)
 
 
+def stack_vjp(i: Any, g: Float, dim: int, place: int) -> Float:
+    """Return the part of the gradient of ``stack`` that belongs to a member."""
+    return i.slice(g, (*[BATCH_SLICE] * dim, place))
+
+
 def permute_vjp(i: Any, g: Float, dims: Shape) -> Float:
     """Return the inverse permutation."""
     return i.permute(g, tuple(dims.index(d) for d in range(len(dims))))
@@ -174,6 +180,17 @@ class Shaping(OperationsBase):
     def cat(self, xs: Sequence[Value], dim: Dim) -> Value:
         """Concatenate primitives, at least one and all of the same dtype, along an existing dimension."""
         ...
+
+    @derived(STRUCTURAL, vjp=stack_vjp, batch=SHIFTED)
+    def stack(self, xs: Sequence[Value], dim: Dim) -> Value:
+        """Concatenate primitives, at least one and all of the same shape and dtype, along a new dimension."""
+        shape = xs[0].shape
+        if any(x.shape != shape for x in xs):
+            raise ShapeError(f"stack() cannot join the shapes {[x.shape for x in xs]}, which must be equal")
+        if dim == len(shape):
+            return self.cat([self.reshape(x, (*shape, 1)) for x in xs], dim)
+        joined = self.cat(xs, dim)  # side by side, they are in order already
+        return self.reshape(joined, (*shape[:dim], len(xs), *shape[dim:]))
 
     @derived(STRUCTURAL, view="x", like="x", vjp=lambda i, g, dims: i.flip(g, dims), batch=SHIFTED)
     def flip(self, x: Value, dims: Dims) -> Value:

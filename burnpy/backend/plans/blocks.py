@@ -131,7 +131,7 @@ class Loop(Block):
         if self.reverse:
             for stack in stacks:
                 stack.reverse()
-        return (*self._own(device, 0, state), *[stacked(device, stack) for stack in stacks])
+        return (*self._own(device, 0, state), *[device.stack(stack, 0) for stack in stacks])
 
     @property
     def description(self) -> str:
@@ -327,16 +327,6 @@ class Choice(Block):
 
     def _settings(self) -> tuple[Any, ...]:
         return (self.common,)
-
-
-def stacked(device: Backend, values: Sequence[Value]) -> Value:
-    """Return primitives of one shape, at least one, joined along a new first dimension, in new memory."""
-    shape = tuple(values[0].shape)
-    if len(values) == 1:
-        return device.reshape(_copied(device, values[0]), (1, *shape))
-    if not shape:
-        return device.cat([device.reshape(value, (1,)) for value in values], 0)
-    return device.reshape(device.cat(list(values), 0), (len(values), *shape))
 
 
 def _copied(device: Backend, x: Value) -> Value:

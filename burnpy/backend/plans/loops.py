@@ -242,6 +242,7 @@ _ELEMENTS: Mapping[str, Callable[..., Any]] = {
     "matmul_nt": lambda s, x, y, ref: s.product(x, y.swapaxes(-1, -2), ref),
     "matmul_tn": lambda s, x, y, ref: s.product(x.swapaxes(-1, -2), y, ref),
     "cat": lambda s, xs, dim, ref: np.concatenate(xs, dim),
+    "stack": lambda s, xs, dim, ref: np.stack(xs, dim),
     "full": Numbers.full,
     "sum": lambda s, x, dims, keepdim, ref: s.reduced("add", x, dims, ref),
     "mean": Numbers.mean,

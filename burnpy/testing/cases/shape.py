@@ -222,6 +222,16 @@ row(
         ([x(2, n) for n in (1, 2, 3, 1, 2)], 1),
     ],
 )
+row(
+    "stack",
+    np.stack,
+    [
+        *[([x(2, 3), x(2, 3, high=1.9), x(2, 3)], dim) for dim in range(3)],
+        ([x(2, 3)], 0),
+        ([x(), x()], 0),
+        ([x(0, 3), x(0, 3)], 1),
+    ],
+)
 row("flip", np.flip, [(x(2, 3), (0,)), (x(2, 3), (1,)), (x(2, 3), (0, 1)), (x(2, 3), ()), (x(), ()), (x(0, 3), (0,))])
 row("mT", lambda x: np.swapaxes(x, -1, -2), [(x(2, 3),), (x(2, 3, 4),), (x(0, 3),)])
 row("pad_ends", _padded, [(x(*shape), pairs, how) for how in _NUMPYS_MODES for shape, pairs in _PAIRS])
