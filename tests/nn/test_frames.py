@@ -86,7 +86,7 @@ OPERATIONS: dict[str, tuple[Callable[[Any, Any, Any], Any], int, int]] = {
     "max": (lambda x, index, mask: x.max(), 8, 9),
     "where": (lambda x, index, mask: where(mask, x, x), 8, 9),
     "cat": (lambda x, index, mask: cat([x, x]), 8, 10),
-    "stack": (lambda x, index, mask: stack([x, x]), 9, 12),
+    "stack": (lambda x, index, mask: stack([x, x]), 8, 10),
     "x[index]": (lambda x, index, mask: x[index], 11, 12),
 }
 """Functions of a tensor, of an index and of a mask, and the most calls untracked and tracked, with kernels."""
