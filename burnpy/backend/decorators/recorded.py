@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, final
@@ -15,11 +15,12 @@ from burnpy.backend.call_origin import format_lines, lines_of, user_stack
 from burnpy.backend.decorators.decorator import Decorator
 from burnpy.backend.decorators.mixed import Mixed
 from burnpy.backend.devices import Itself
+from burnpy.backend.dtypes import kind_of
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import DeviceError, EscapedError, RecordingError
 from burnpy.backend.operations.programs import Formula, one_position
 from burnpy.backend.plans.recording import DefaultGenerator, Node, Recording, Ref, same_call
-from burnpy.backend.primitives import Bool, Float, Int, Value
+from burnpy.backend.primitives import Bool, DType, Float, Int, Shape, Value
 from burnpy.typevars import I
 
 if TYPE_CHECKING:
@@ -232,7 +233,8 @@ class Recorded(Decorator[I], Generic[I]):
 
     def defer_check(self, values: tuple[Value, ...], error: Callable[..., Exception | None]) -> None:
         """Record the check, which is done in each replay."""
-        self._noted("defer_check", self.inner.defer_check, (tuple(values), error), effect=True)
+        check = self.inner.defer_check if self.outer is None else lambda values, error: None
+        self._noted("defer_check", check, (tuple(values), error), effect=True)
 
     def on_host(self, formula: Callable[..., tuple[float, ...]], numbers: tuple[Any, ...]) -> tuple[Float, ...]:
         """Record a formula of numbers."""
@@ -240,7 +242,11 @@ class Recorded(Decorator[I], Generic[I]):
 
     def nested(self, block: Block, values: tuple[Value, ...]) -> tuple[Value, ...]:
         """Record a loop or branch as one node."""
-        return self._noted("nested", self.inner.nested, (block, tuple(values)), block.effect)  # type: ignore[no-any-return]  # as declared
+        run = self.inner.nested if self.outer is None else lambda block, values: self._of_shapes(block.shapes())
+        return self._noted("nested", run, (block, tuple(values)), block.effect)  # type: ignore[no-any-return]  # as declared
+
+    def _of_shapes(self, shapes: Sequence[tuple[Shape, DType]]) -> tuple[Value, ...]:
+        return tuple([_harmless(self.inner, shape, dtype) for shape, dtype in shapes])
 
     def transfer_from(self, x: Value, source: Any) -> Value:
         """Refuse a value of another device, unless it comes from outside of the recording."""
@@ -278,12 +284,31 @@ class Recorded(Decorator[I], Generic[I]):
         if drawing and self._again and same_call(self._again[-1][0], node):
             self.draws.append(self._again.pop())
             return self.draws[-1][1]
-        traced = self._wrapped(f(*values))
+        traced = self._wrapped(f(*values) if self.outer is None else self._sample(f, values))
         node.results = self._split(traced)[1]
         self.recording.nodes.append(node)
         if drawing:
             self.draws.append((node, traced))
         return traced
+
+    def _sample(self, f: Callable[..., Any], values: Sequence[Any]) -> Any:
+        """Return results of a call in a loop's body or branch, of which only shapes and dtypes count.
+
+        It may never run for these values, so an error that other values do not raise is left to the replays.
+        """
+        try:
+            return f(*values)
+        except Exception as error:
+            for number in (0, 1):  # an index, a divisor
+                with suppress(Exception):
+                    return f(*self._harmless(values, number))
+            raise error
+
+    def _harmless(self, x: Any, number: int) -> Any:
+        """Return arguments with other primitives of the same shapes and dtypes."""
+        if x.__class__ is tuple or x.__class__ is list:
+            return x.__class__([self._harmless(member, number) for member in x])
+        return _harmless(self.inner, x.shape, x.dtype, number) if hasattr(x, "shape") and hasattr(x, "dtype") else x
 
     def _split(self, x: Any) -> tuple[Any, Any]:
         """Return an argument for the inner device, and as it is recorded."""
@@ -347,6 +372,13 @@ class Recorded(Decorator[I], Generic[I]):
         """Return the user's line for a message."""
         lines = format_lines(lines_of(user_stack(1)))
         return f"\n{lines}" if lines else ""
+
+
+def _harmless(device: Any, shape: Shape, dtype: DType, number: int = 1) -> Any:
+    """Return a primitive that few operations refuse: identity matrices, ones, and ints that are ``number``."""
+    if kind_of(dtype) in ("float", "complex") and len(shape) > 1:
+        return device.expand(device.eye(*shape[-2:], dtype), shape)
+    return device.full(shape, number if kind_of(dtype) == "int" else 1, dtype)
 
 
 def _not_updated(

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.plans.loops import MOST_ELEMENTS, StepLoop
 from burnpy.backend.plans.plan import Plan
-from burnpy.backend.plans.recording import Recording, Sharing, alike, part, refs_in, simplified
-from burnpy.backend.primitives import Value
+from burnpy.backend.plans.recording import Node, Recording, Sharing, alike, part, refs_in, simplified
+from burnpy.backend.primitives import DType, Shape, Value
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
@@ -59,6 +59,10 @@ class Block:
     def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
         """Return the results for values, in memory that nothing else shares."""
         raise NotImplementedError
+
+    def shapes(self) -> list[tuple[Shape, DType]]:
+        """Return the shape and dtype of each result."""
+        return [(ref.shape, ref.dtype) for ref in self.recordings[-1].outputs]
 
     def alike(self, other: Block) -> bool:
         """Return whether another block runs the same operations as often."""
@@ -133,6 +137,11 @@ class Loop(Block):
                 stack.reverse()
         return (*self._own(device, 0, state), *[device.stack(stack, 0) for stack in stacks])
 
+    def shapes(self) -> list[tuple[Shape, DType]]:
+        """Return the shapes and dtypes of the last carried values, and of the stacks."""
+        all_shapes = super().shapes()
+        return all_shapes[: self.carried] + [((self.length, *shape), d) for shape, d in all_shapes[self.carried :]]
+
     @property
     def description(self) -> str:
         """The words for it in explanations."""
@@ -152,11 +161,19 @@ class WhileLoop(Block):
         step: the recording of one step. Its inputs are the fixed values and the carried ones, its outputs the carried
             values after the step, and the bool before it.
         carried: the number of carried values.
+        tested: the number of the nodes that compute the bool, which come first. Only they have effects before it is
+            known.
     """
 
-    def __init__(self, step: Recording, carried: int) -> None:
+    def __init__(self, step: Recording, carried: int, tested: int) -> None:
         *new, answer = step.outputs
-        super().__init__([part(step, step.nodes, step.inputs, [answer]), part(step, step.nodes, step.inputs, new)])
+        known = [Node(node.name, node.args, node.results, False, node.line) for node in step.nodes[:tested]]
+        super().__init__(
+            [
+                part(step, step.nodes[:tested], step.inputs, [answer]),
+                part(step, [*known, *step.nodes[tested:]], step.inputs, new),
+            ]
+        )
         self.carried, self._step = carried, step
         inputs = step.inputs[len(step.inputs) - carried :]
         self._changed = [k for k, (old, ref) in enumerate(zip(inputs, new, strict=True)) if old is not ref]

@@ -208,7 +208,8 @@ def cond(
     """Call ``true_f(*operands)`` if the predicate is True, else ``false_f(*operands)``.
 
     As ``jax.lax.cond``. In a function that is `compiled` both functions are recorded, and each replay runs one of them,
-    by the value that the predicate has then; its gradient runs the chosen one again. Otherwise only the chosen one is
+    by the value that the predicate has then; its gradient runs the chosen one again. What an operation refuses for its
+    values, such as a singular matrix, is an error only where the function runs. Otherwise only the chosen one is
     called, and the results are not compared: the other one may be invalid for these values, or call itself, and to
     record two operations takes eight times as long as the choice. Compile the function to compare both.
 
@@ -243,7 +244,7 @@ def cond(
     tensors = [leaf for leaf in leaves if isinstance(leaf, TensorBase)]
     is_recorded = recorder_of(base_for("cond", (predicate, *tensors))) is not None
     for_each = differs_between_examples(predicate) or (is_recorded and any(map(is_under_vmap, (predicate, *tensors))))
-    if not is_recorded and not for_each:
+    if not for_each and recorder_of(predicate._device) is None:
         return (true_f if predicate.item() else false_f)(*operands)
     results: list[tuple[list[TensorBase[Any]], Structure]] = []
 

@@ -210,7 +210,13 @@ class _Repeated:
         call = self.call = NestedCall(device, level)
         inside = [call.tensor(x, forced=k in forced and x.kind in INEXACT) for k, x in enumerate(state)]
         self.entered = list(call.entered)
-        *self.carry, self.answer = call.call(lambda *xs: [*step(list(xs)), condition(list(xs))], inside)
+
+        def flat(*leaves: Any) -> list[Any]:
+            answer = condition(list(leaves))
+            self.tested = len(call.recorder.recording.nodes)  #: the number of the condition's nodes, the first ones
+            return [answer, *step(list(leaves))]
+
+        self.answer, *self.carry = call.call(flat, inside)
 
     def block(self, with_tangent: Sequence[int] = ()) -> tuple[WhileLoop, list[Any]]:
         """Return the loop, with the tangents of some leaves, and the values that it takes."""
@@ -222,7 +228,7 @@ class _Repeated:
         step = part(recorder.recording, recorder.recording.nodes, inputs, [*outputs, self.answer.ref])
         values = [*recorder.captures, *[e.outside for e in entered]]
         values += [entered[k].tangent_outside for k in with_tangent]
-        return WhileLoop(step, len(outputs)), values
+        return WhileLoop(step, len(outputs), self.tested), values
 
     def run(self, block: WhileLoop, values: Sequence[Any]) -> list[Any]:
         """Record the loop, and return the values after the last step."""
