@@ -229,7 +229,7 @@ def test_local_functions_are_inlined(tmp_path: Path) -> None:
 
 def test_half_pixels_of_tensorflow() -> None:
     """onnxruntime: nearest neighbours of 4 elements for 6 lie at 0, 1, 1, 2, 3, 3."""
-    from burnpy.interop.onnx.operators.resizing import resize
+    from burnpy.interop.onnx.operators.signals import resize
 
     x = Tensor[NumPy].arange(4.0).reshape(1, 1, 1, 4)
     out = resize(

@@ -159,7 +159,7 @@ def convolution_traits(name: str, dims: int) -> ConvolutionTraits:
             flops=lambda weight, out: 2 * prod(out) * prod(weight[1:]),
             vjp=(by_x, by_weight),
             batch=Folded(("x",), ("weight",)),
-            onnx="windows.convolution",
+            onnx="products.convolution",
         ),
         Traits(
             product=("x", "weight"),
@@ -167,14 +167,14 @@ def convolution_traits(name: str, dims: int) -> ConvolutionTraits:
             vjp=(by_x, by_weight, lambda i, g: i.sum(g, (0, *range(2, 2 + dims)), False)),
             jvp=(moved, weighted, lambda i, t, out: i.expand(i.reshape(t, (t.shape[0], *ones)), out.shape)),
             batch=Folded(("x",), ("weight", "bias")),
-            onnx="windows.convolution",
+            onnx="products.convolution",
         ),
         Traits(
             product=True,
             flops=lambda grad, weight: 2 * prod(grad) * prod(weight[1:]),
             vjp=(moved, input_by_weight),
             batch=Folded(("grad", "shape"), ("weight",)),
-            onnx="windows.transposed_convolution",
+            onnx="products.transposed_convolution",
         ),
         Traits(
             product=True,

@@ -179,7 +179,7 @@ class Indexing(OperationsBase):
         indexed="x",
         vjp=lambda i, g, x_shape, dim, index: PartialGrad(add_at_index, x_shape, dim, index, g),
         batch=index_select_batch,
-        onnx="indexing.index_select",
+        onnx="shapes.index_select",
     )
     def index_select(self, x: Value, dim: Dim, index: Int) -> Value:
         """Select slices of x along ``dim`` with a 1-d ``index``."""
@@ -193,7 +193,7 @@ class Indexing(OperationsBase):
             index_put_src_vjp,
         ),
         batch=index_put_batch,
-        onnx="indexing.index_put",
+        onnx="shapes.index_put",
     )
     def index_put(self, x: Value, dim: Dim, index: Int, src: Value) -> Value:
         """Return a copy of x with the slices at a 1-d ``index`` along ``dim`` set to src; the last duplicate wins."""
@@ -205,7 +205,7 @@ class Indexing(OperationsBase):
         flops=lambda src: prod(src),
         vjp=(identity, lambda i, g, dim, index: i.index_select(g, dim, index)),
         batch=index_add_batch,
-        onnx="indexing.index_add",
+        onnx="shapes.index_add",
     )
     def index_add(self, x: Value, dim: Dim, index: Int, src: Value) -> Value:
         """Return a copy of x with src added to the slices at a 1-d ``index`` along ``dim``; duplicates accumulate."""
@@ -221,7 +221,7 @@ class Indexing(OperationsBase):
         indexed="x",
         vjp=lambda i, g, x_shape, dim, index: i.scatter_add(i.full(x_shape, 0.0, g.dtype), dim, index, g),
         batch=SHIFTED,
-        onnx="indexing.gather",
+        onnx="shapes.gather",
     )
     def gather(self, x: Value, dim: Dim, index: Int) -> Value:
         """Gather elements along ``dim``: ``out[i][j] = x[index[i][j]][j]`` for a 2-d x and dim 0.
@@ -236,7 +236,7 @@ class Indexing(OperationsBase):
         like="x",
         vjp=(lambda i, g, dim, index: i.scatter(g, dim, index, i.full(index.shape, 0.0, g.dtype)), scatter_src_vjp),
         batch=SHIFTED,
-        onnx="indexing.scatter",
+        onnx="shapes.scatter",
     )
     def scatter(self, x: Value, dim: Dim, index: Int, src: Value) -> Value:
         """Return a copy of x with ``x[index[i][j]][j] = src[i][j]`` (2-d x, dim 0); the last duplicate wins."""
@@ -252,7 +252,7 @@ class Indexing(OperationsBase):
         flops=lambda src: prod(src),
         vjp=(identity, lambda i, g, dim, index: i.gather(g, dim, index)),
         batch=SHIFTED,
-        onnx="indexing.scatter_add",
+        onnx="shapes.scatter_add",
     )
     def scatter_add(self, x: Value, dim: Dim, index: Int, src: Value) -> Value:
         """Return a copy of x with ``x[index[i][j]][j] += src[i][j]`` (2-d x, dim 0); duplicates accumulate.
@@ -311,7 +311,7 @@ class Indexing(OperationsBase):
         d = self.discrete
         return d.to_int(d.eq(d.reshape(index, (*index.shape, 1)), d.arange(0, classes, 1, int64)), int64)
 
-    @derived(NONDIFFERENTIABLE, elementwise=True, flops=2, onnx="indexing.unchecked")
+    @derived(NONDIFFERENTIABLE, elementwise=True, flops=2, onnx="shapes.unchecked")
     def bounded(self, index: Int, low: int, high: int, error: Callable[[int], Exception], ignored: int | None) -> Int:
         """Clamp an int64 ``index`` to [low, high]; raise ``error(i)`` for an i out of range, as `defer_check` does.
 
@@ -399,7 +399,7 @@ class Embedding(OperationsBase):
         vjp=lambda i, g, weight_shape, index, padding: i.embedding_backward(g, index, weight_shape, padding),
         jvp=embedding_jvp,
         batch=embedding_batch,
-        onnx="indexing.embedding",
+        onnx="shapes.embedding",
     )
     def embedding(self, weight: Float, index: Int, padding: int | None) -> Float:
         """Look up rows of weight at an int64 ``index`` of any shape; the row ``padding`` has gradient 0."""

@@ -120,7 +120,7 @@ class Normalization(OperationsBase):
         flops=lambda x: 7 * prod(x),
         joint=normalize_vjp,
         batch=normalize_batch,
-        onnx="normalization.layer_norm",
+        onnx="reductions.layer_norm",
     )
     def normalize(self, x: Float, weight: Float, bias: Float, dims: Dims, eps: float) -> tuple[Float, Float, Float]:
         """Normalize: (x - mean) / √(var + eps) · weight + bias; and mean and biased variance over dims, of size 1.
@@ -157,7 +157,7 @@ class Normalization(OperationsBase):
         flops=lambda x: 4 * prod(x),
         joint=rms_norm_vjp,
         batch=rms_norm_batch,
-        onnx="normalization.rms_norm",
+        onnx="reductions.rms_norm",
     )
     def rms_norm(self, x: Float, weight: Float, dims: Dims, eps: float) -> Float:
         """Root mean square norm: x / √(mean(x²) + eps) · weight, with the mean over dims.

@@ -59,7 +59,7 @@ class Pooling(OperationsBase):
         ),
         jvp=max_pool2d_jvp,
         batch=Folded(("x",)),
-        onnx="windows.max_pool",
+        onnx="products.max_pool",
     )
     def max_pool2d(self, x: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Float:
         """2-d max pooling: the maximum of each window, which is never padding; NaN if any element is NaN."""
@@ -104,7 +104,7 @@ class Pooling(OperationsBase):
             g, x_shape, kernel, stride, padding, count_include_pad, divisor
         ),
         batch=Folded(("x",)),
-        onnx="windows.avg_pool",
+        onnx="products.avg_pool",
     )
     def avg_pool2d(
         self,
@@ -160,7 +160,7 @@ class Pooling(OperationsBase):
         flops=lambda x: prod(x),
         vjp=adaptive_avg_pool2d_vjp,
         batch=Folded(("x",)),
-        onnx="windows.mean_of_planes",
+        onnx="products.mean_of_planes",
     )
     def adaptive_avg_pool2d(self, x: Float, size: Pair) -> Float:
         """2-d adaptive average pooling to ``size``: means of windows i·n//s … ⌈(i+1)·n/s⌉ along each dimension.

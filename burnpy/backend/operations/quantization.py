@@ -57,7 +57,7 @@ class Quantization(OperationsBase):
         flops=lambda x, out: 2 * prod(out) * x[-1],
         vjp=(lambda i, g, weight, scale: i.matmul(g, dequantized(i, weight, scale)), quantized_matmul_scale_vjp),
         batch=quantized_matmul_batch,
-        onnx="products.quantized_matmul",
+        onnx="quantization.quantized_matmul",
     )
     def quantized_matmul(self, x: Float, weight: Int, scale: Float) -> Float:
         """Product of x (…, in) and the transpose of a quantized matrix, (…, out), of the dtype of x and scale.

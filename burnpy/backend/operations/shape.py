@@ -33,12 +33,12 @@ from burnpy.backend.schema import LINEAR, NONDIFFERENTIABLE, STRUCTURAL, derived
 class Creation(OperationsBase):
     """Operations that create a primitive, and conversions of dtype and kind."""
 
-    @required(NONDIFFERENTIABLE, onnx="indexing.unchecked")
+    @required(NONDIFFERENTIABLE, onnx="shapes.unchecked")
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Value:
         """Copy a NumPy array to this device; later changes of the array do not affect the result."""
         ...
 
-    @derived(NONDIFFERENTIABLE, view="array", onnx="indexing.unchecked")
+    @derived(NONDIFFERENTIABLE, view="array", onnx="shapes.unchecked")
     def adopt_numpy(self, array: np.ndarray[Any, Any]) -> Value:
         """Move a NumPy array to this device, sharing its memory if possible; the array must not be written to again."""
         return self.from_numpy(array)

@@ -23,7 +23,7 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import LoadingError, path_shown
 from burnpy.backend.lazy import needed
 from burnpy.interop.onnx.graph import BUFFERS, Graph, GraphNode, folded, joined, padded, read_as_numbers, scales_of
-from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, Bound, is_float, parameter_of, tensor
+from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, Bound, is_float, snake, tensor
 from burnpy.tensor.tensor import Tensor
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview")
@@ -33,8 +33,8 @@ DEEPEST, MOST = 32, 10**6
 """The depth of nested graphs and the number of nodes up to which files are read."""
 
 MODULES = (
-    *("attention", "classical", "control_flow", "elementwise", "indexing", "normalization", "products", "quantization"),
-    *("recurrence", "reductions", "resizing", "shapes", "signals", "windows"),
+    *("attention", "classical", "control_flow", "elementwise", "products", "quantization"),
+    *("recurrence", "reductions", "shapes", "signals"),
 )
 """The modules of operators."""
 
@@ -225,8 +225,8 @@ class _Reader:
             self.wrong.append(f"{where} lacks an input: it needs {found.needs}")
         attributes: dict[str, Any] = {}
         for entry in proto.attribute:
-            name = parameter_of(found, entry.name)
-            if name is None:
+            name = snake(entry.name)
+            if name not in found.attributes:
                 if not (entry.name == "consumed_inputs" or entry.name.startswith("_")):
                     self.wrong.append(f"{where} has the attribute {entry.name}, which is unknown")
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from burnpy.backend.dtypes import bool_, int32, int64
 from burnpy.backend.errors import LoadingError
@@ -31,6 +31,12 @@ from burnpy.tensor.tensor import BoolTensor
 def heads_first(x: Value, heads: int) -> Value:
     """Return (N, T, heads · E) as (N, heads, T, E)."""
     return x.reshape(x.shape[0], x.shape[1], heads, x.shape[2] // heads).transpose(1, 2)
+
+
+def _for_queries(q: Value, *parts: Value) -> list[Value]:
+    """Return keys and values (N, heads, T, E) repeated, so that there are as many heads as of queries."""
+    groups = q.shape[1] // parts[0].shape[1]
+    return [part.repeat_interleave(groups, dim=1) if groups > 1 else part for part in parts]
 
 
 def _allowed(q: Value, k: Value, offset: Value, causal: bool, left: int, right: int, nonpad: Value) -> Value | None:
@@ -78,9 +84,7 @@ def attention(
     if past_key is not None:
         k, v = cat([past_key, k], dim=2), cat([past_value, v], dim=2)
     keys, values = k, v
-    groups = q.shape[1] // k.shape[1]
-    if groups > 1:
-        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+    k, v = _for_queries(q, k, v)
     factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
     ends = None if nonpad is None else cast(nonpad, "int64").reshape(-1, 1, 1, 1)
     offset: Any = past if ends is None or past_key is not None else ends - q.shape[2]
@@ -115,9 +119,7 @@ def flex_attention(
     softmax_precision: int = 0,
 ) -> Value:
     """Attend with graphs that change the scores, before and after their softmax."""
-    groups = q.shape[1] // k.shape[1]
-    if groups > 1:
-        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+    k, v = _for_queries(q, k, v)
     scores = (q * (1.0 / math.sqrt(q.shape[-1]) if scale is None else scale)) @ k.mT
     scores = scores if score_mod is None else score_mod(scores)[0]
     shares = (scores if not softmax_precision else cast(scores, onnx_dtype(softmax_precision))).softmax(dim=-1)
@@ -179,6 +181,10 @@ def rotary_embedding(
     return out.reshape(*packed) if packed else out.transpose(1, 2)
 
 
+FILTERED = -10000.0
+"""What is added to the scores of keys that a mask leaves out."""
+
+
 def _padding(mask: Value, x: Value, keys: int, filtered: float) -> Value:
     """Return what is added to scores (N, heads, T, keys), given a mask of raw 0 and 1, lengths, or ends and starts."""
     if mask.ndim == 1:
@@ -210,26 +216,37 @@ def attend_packed(
     return out.transpose(1, 2).reshape(out.shape[0], out.shape[2], -1), scores
 
 
+class SelfAttentionSettings(TypedDict, total=False):
+    """The attributes of attention to one tensor."""
+
+    do_rotary: int
+    mask_filter_value: float
+    past_present_share_buffer: int
+    scale: float
+    unidirectional: int
+
+
 def self_attention(
     x: Value,
     projected: Value,
-    mask: Value,
-    past: Value,
-    bias: Value,
-    sizes: tuple[int, ...] | None,
     num_heads: int,
-    causal: int,
-    filtered: float,
-    scale: float | None,
+    settings: SelfAttentionSettings,
     outputs: int,
+    mask: Value = None,
+    past: Value = None,
+    bias: Value = None,
+    sizes: Sequence[int] = (),
 ) -> Any:
     """Return attention of packed queries, keys and values, and the keys and values with those of the past."""
-    sizes = sizes or (projected.shape[-1] // 3,) * 3
-    q, k, v = (heads_first(part, num_heads) for part in projected.split(list(sizes), dim=-1))
+    shared = settings.get("past_present_share_buffer", 0)
+    refuse("Attention", do_rotary=settings.get("do_rotary", 0), past_present_share_buffer=shared)
+    parts = projected.split(list(sizes or (projected.shape[-1] // 3,) * 3), dim=-1)
+    q, k, v = (heads_first(part, num_heads) for part in parts)
     if past is not None:
         k, v = cat([past[0], k], dim=2), cat([past[1], v], dim=2)
-    added = [] if mask is None else [_padding(mask, x, k.shape[2], filtered)]
-    out, _ = attend_packed(q, k, v, [*added, *([] if bias is None else [bias])], bool(causal), scale)
+    added = [] if mask is None else [_padding(mask, x, k.shape[2], settings.get("mask_filter_value", FILTERED))]
+    added += [] if bias is None else [bias]
+    out, _ = attend_packed(q, k, v, added, bool(settings.get("unidirectional")), settings.get("scale"))
     return (out, stack([k, v], dim=0)) if outputs > 1 else out
 
 
@@ -243,22 +260,16 @@ def packed_attention(
     attention_bias: Value = None,
     past_length: Value = None,
     *,
-    do_rotary: int = 0,
-    mask_filter_value: float = -10000.0,
     num_heads: int,
-    past_present_share_buffer: int = 0,
-    qkv_hidden_sizes: tuple[int, ...] | None = None,
+    qkv_hidden_sizes: tuple[int, ...] = (),
     rotary_embedding_dim: int = 0,
-    scale: float | None = None,
-    unidirectional: int = 0,
     outputs: int = 1,
+    **settings: Unpack[SelfAttentionSettings],
 ) -> Any:
     """Attend to x, by one matrix of queries, keys and values."""
-    refuse("Attention", do_rotary=do_rotary, past_present_share_buffer=past_present_share_buffer)
     product = x @ weights
     projected = product if bias is None else product + bias
-    given = (mask, past, attention_bias, qkv_hidden_sizes, num_heads, unidirectional, mask_filter_value, scale)
-    return self_attention(x, projected, *given, outputs)
+    return self_attention(x, projected, num_heads, settings, outputs, mask, past, attention_bias, qkv_hidden_sizes)
 
 
 @operator("MultiHeadAttention", domain=MICROSOFT)
@@ -274,7 +285,7 @@ def multi_head_attention(
     past_length: Value = None,
     cache: Value = None,
     *,
-    mask_filter_value: float = -10000.0,
+    mask_filter_value: float = FILTERED,
     num_heads: int,
     scale: float | None = None,
     unidirectional: int = 0,
@@ -384,7 +395,7 @@ def group_query_attention(
     if local_window_size >= 0:
         allowed = allowed & (column > row - local_window_size)
     bias = None if attention_bias is None else attention_bias.masked_fill(~allowed, -math.inf)
-    k, v = (x.narrow(2, 0, whole).repeat_interleave(num_heads // kv_num_heads, dim=1) for x in (keys, values))
+    k, v = _for_queries(q, keys.narrow(2, 0, whole), values.narrow(2, 0, whole))
     factor = scale or 1.0 / math.sqrt(q.shape[-1])
     if sinks is None and not smooth_softmax:
         out = functional.scaled_dot_product_attention(

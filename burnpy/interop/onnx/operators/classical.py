@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
@@ -34,12 +35,7 @@ def scaler(x: Value, *, offset: Floats = (), scale: Floats = ()) -> Value:
 def normalizer(x: Value, *, norm: str = "MAX") -> Value:
     """Divide rows by a norm; zeros stay."""
     x = _floats(x)
-    magnitudes = x.abs()
-    size = {
-        "MAX": lambda: magnitudes.amax((1,), True),
-        "L1": lambda: magnitudes.sum(dim=1, keepdim=True),
-        "L2": lambda: (x * x).sum(dim=1, keepdim=True).sqrt(),
-    }[norm]()
+    size = x.abs().amax((1,), True) if norm == "MAX" else x.norm(p=int(norm[1]), dim=1, keepdim=True)
     return x / size.masked_fill(size == 0, 1.0)
 
 
@@ -212,13 +208,29 @@ def _scores(x: Value, trees: Trees) -> Value:
     return weights.index_select(0, at.reshape(-1)).reshape(*shape, trees.weights.shape[1]).sum(dim=1)
 
 
-def _arrays(attributes: dict[str, Any], target: str, ids: Numbers, targets: int) -> Trees:
-    """Return the trees of a node with these attributes, whose leaves are for a ``class`` or a ``target``."""
-    names = ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids")
-    missing = attributes.get("nodes_missing_value_tracks_true", ())
-    nodes = (*[attributes[f"nodes_{name}"] for name in names], missing)
-    leaves = (attributes[f"{target}_treeids"], attributes[f"{target}_nodeids"], ids, attributes[f"{target}_weights"])
-    return _trees(nodes, leaves, targets)
+class NodeLists(TypedDict, total=False):
+    """The attributes of the nodes of all trees."""
+
+    nodes_falsenodeids: Numbers
+    nodes_featureids: Numbers
+    nodes_hitrates: Floats
+    nodes_missing_value_tracks_true: Numbers
+    nodes_modes: tuple[str, ...]
+    nodes_nodeids: Numbers
+    nodes_treeids: Numbers
+    nodes_truenodeids: Numbers
+    nodes_values: Floats
+
+
+NODE_LISTS = ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids")
+"""The lists that trees have in any case."""
+
+
+def _arrays(nodes: NodeLists, leaves: tuple[Any, ...], targets: int) -> Trees:
+    """Return trees by lists: of the nodes, and of the trees, nodes, targets and weights of the leaves."""
+    lists: Mapping[str, Any] = nodes
+    missing = nodes.get("nodes_missing_value_tracks_true", ())
+    return _trees((*[lists[f"nodes_{name}"] for name in NODE_LISTS], missing), leaves, targets)
 
 
 @operator("TreeEnsembleClassifier")
@@ -227,19 +239,22 @@ def tree_classifier(
     *,
     base_values: Floats = (),
     class_ids: Numbers,
+    class_nodeids: Numbers,
+    class_treeids: Numbers,
+    class_weights: Floats,
     classlabels_int64s: Numbers = (),
     classlabels_strings: Any = (),
     post_transform: str = "NONE",
-    **nodes: Any,
+    **nodes: Unpack[NodeLists],
 ) -> Any:
     """Return the classes and the scores of decision trees."""
     x = _floats(x)
     single = len(classlabels_int64s) == 2 and len(set(class_ids)) == 1
-    ids = (0,) * len(class_ids) if single else class_ids
-    scores = _scores(x, _arrays(nodes, "class", ids, 1 if single else max(len(classlabels_int64s), 1)))
+    leaves = (class_treeids, class_nodeids, (0,) * len(class_ids) if single else class_ids, class_weights)
+    scores = _scores(x, _arrays(nodes, leaves, 1 if single else max(len(classlabels_int64s), 1)))
     scores = scores + _row(x, base_values) if base_values else scores
     if single:  # the probability of the second class, or a score with a sign
-        share = min(nodes["class_weights"]) >= 0 and post_transform == "NONE"
+        share = min(class_weights) >= 0 and post_transform == "NONE"
         scores = cat([1.0 - scores if share else -scores, scores], dim=1)
     labels, scores = _classes(scores, classlabels_int64s, classlabels_strings)
     return labels, _transformed(scores, post_transform)
@@ -254,13 +269,16 @@ def tree_regressor(
     n_targets: int = 1,
     post_transform: str = "NONE",
     target_ids: Numbers,
-    **nodes: Any,
+    target_nodeids: Numbers,
+    target_treeids: Numbers,
+    target_weights: Floats,
+    **nodes: Unpack[NodeLists],
 ) -> Value:
     """Return the sums or means of the leaves of decision trees."""
     if aggregate_function not in ("SUM", "AVERAGE"):
         raise LoadingError(f"a TreeEnsembleRegressor takes {aggregate_function} of its trees; SUM and AVERAGE are read")
     x = _floats(x)
-    trees = _arrays(nodes, "target", target_ids, n_targets)
+    trees = _arrays(nodes, (target_treeids, target_nodeids, target_ids, target_weights), n_targets)
     scores = _scores(x, trees)
     scores = scores / len(trees.roots) if aggregate_function == "AVERAGE" else scores
     return _transformed(scores + _row(x, base_values) if base_values else scores, post_transform)

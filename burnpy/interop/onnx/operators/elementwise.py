@@ -1,16 +1,17 @@
-"""Elementwise operators, casts and choices."""
+"""Elementwise operators, casts, choices and random draws."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from burnpy.backend.dtypes import int32, int64
 from burnpy.backend.errors import LoadingError
-from burnpy.backend.primitives import DType
 from burnpy.interop.onnx.operators.table import (
+    HOST,
     MICROSOFT,
+    Conditional,
     GraphWriter,
     Operand,
     Scalar,
@@ -22,6 +23,7 @@ from burnpy.interop.onnx.operators.table import (
     only,
     onnx_dtype,
     operator,
+    rule,
     tensor,
 )
 from burnpy.nn import functional
@@ -122,28 +124,19 @@ def mod(x: Value, y: Value, *, fmod: int = 0) -> Value:
     return x.fmod(y) if fmod else x.remainder(y)
 
 
-@operator("Max")
-def maximum(*xs: Value) -> Value:
-    """Return the elementwise maximum of all."""
-    return reduce(larger, xs)
+VARIADIC: dict[str, Callable[[Value, Value], Value]] = {
+    "Max": larger,
+    "Min": smaller,
+    "Sum": BINARY["Add"],
+    "Mean": BINARY["Add"],
+}
 
 
-@operator("Min")
-def minimum(*xs: Value) -> Value:
-    """Return the elementwise minimum of all."""
-    return reduce(smaller, xs)
-
-
-@operator("Sum")
-def total(*xs: Value) -> Value:
-    """Return the elementwise sum of all."""
-    return reduce(lambda x, y: x + y, xs)
-
-
-@operator("Mean")
-def mean(*xs: Value) -> Value:
-    """Return the elementwise mean of all."""
-    return total(*xs) / len(xs)
+@operator(*VARIADIC)
+def variadic(*xs: Value, kind: str) -> Value:
+    """Compute a function of any number of tensors."""
+    total = reduce(VARIADIC[kind], xs)
+    return total / len(xs) if kind == "Mean" else total
 
 
 @operator("Where")
@@ -153,14 +146,10 @@ def where(condition: Value, x: Value, y: Value) -> Value:
 
 
 @operator("Clip")
-def clip(
-    x: Value, low: Value = None, high: Value = None, *, min: float | None = None, max: float | None = None
-) -> Value:
-    """Limit x to bounds, which older opsets have as attributes."""
-    for bound, attribute, f in ((low, min, larger), (high, max, smaller)):
-        limit = attribute if bound is None else bound
-        x = x if limit is None else f(x, limit)
-    return x
+def clip(x: Value, min: Value = None, max: Value = None) -> Value:
+    """Limit x to bounds."""
+    x = x if min is None else larger(x, min)
+    return x if max is None else smaller(x, max)
 
 
 @operator("PRelu")
@@ -170,40 +159,45 @@ def prelu(x: Value, slope: Value, *, opset: int) -> Value:
     return select(x < 0, x * slope, x)
 
 
-@operator("Elu")
-def elu(x: Value, *, alpha: float = 1.0) -> Value:
-    """Exponential linear unit."""
-    return functional.elu(x, alpha)
+class Activation(NamedTuple):
+    """A function of a tensor with one or two numbers, and what these are by default."""
+
+    function: Callable[[Value, Any, Any], Value]
+    alpha: float | None = None
+    beta: float | None = None
 
 
-@operator("Celu")
-def celu(x: Value, *, alpha: float = 1.0) -> Value:
-    """Continuously differentiable exponential linear unit."""
-    return functional.celu(x, alpha)
+ACTIVATIONS = {
+    **{name.lower(): Activation(lambda x, *_, name=name: UNARY[name](x)) for name in UNARY},
+    "affine": Activation(lambda x, alpha, beta: x * alpha + beta, 1.0, 0.0),
+    "celu": Activation(lambda x, alpha, _: functional.celu(x, alpha), 1.0),
+    "clip": Activation(lambda x, low, high: x.clamp(low, high)),
+    "elu": Activation(lambda x, alpha, _: functional.elu(x, alpha), 1.0),
+    "hardsigmoid": Activation(lambda x, alpha, beta: (x * alpha + beta).clamp(0, 1), 0.2, 0.5),
+    "leakyrelu": Activation(lambda x, alpha, _: functional.leaky_relu(x, alpha), 0.01),
+    "scaledtanh": Activation(lambda x, alpha, beta: (x * beta).tanh() * alpha, 1.0, 1.0),
+    "thresholdedrelu": Activation(lambda x, alpha, _: select(x > alpha, x, 0.0), 1.0),
+}
+"""The activations of nodes, of recurrent networks and of fused operators, by their names in lower case."""
+
+
+@operator("Celu", "Elu", "HardSigmoid", "LeakyRelu", "ThresholdedRelu")
+def activation(x: Value, *, kind: str, alpha: float | None = None, beta: float | None = None) -> Value:
+    """Compute an activation.
+
+    Raises:
+        LoadingError: it is unknown.
+    """
+    found = ACTIVATIONS.get(kind.lower())
+    if found is None:
+        raise LoadingError(f"the activation {kind!r} has no counterpart in burnpy")
+    return found.function(x, found.alpha if alpha is None else alpha, found.beta if beta is None else beta)
 
 
 @operator("Selu")
 def selu(x: Value, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875) -> Value:
     """Scaled exponential linear unit."""
     return (x.clamp(0, None) + x.clamp(None, 0).expm1() * alpha) * gamma
-
-
-@operator("LeakyRelu")
-def leaky_relu(x: Value, *, alpha: float = 0.01) -> Value:
-    """Leaky rectified linear unit."""
-    return functional.leaky_relu(x, alpha)
-
-
-@operator("ThresholdedRelu")
-def thresholded_relu(x: Value, *, alpha: float = 1.0) -> Value:
-    """Return x where it is above alpha, else 0."""
-    return select(x > alpha, x, 0.0)
-
-
-@operator("HardSigmoid")
-def hard_sigmoid(x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
-    """Return alpha · x + beta, limited to [0, 1]."""
-    return (x * alpha + beta).clamp(0, 1)
 
 
 @operator("Shrink")
@@ -215,16 +209,11 @@ def shrink(x: Value, *, lambd: float = 0.5, bias: float = 0.0) -> Value:
 
 
 @operator("Gelu")
-@operator("Gelu", "BiasGelu", domain=MICROSOFT)
-def gelu(x: Value, bias: Value = None, *, approximate: str = "none") -> Value:
+@operator("Gelu", "BiasGelu", "FastGelu", domain=MICROSOFT)
+def gelu(x: Value, bias: Value = None, *, kind: str = "Gelu", approximate: str = "none") -> Value:
     """Gaussian error linear unit, of a sum if there is a bias."""
-    return (x if bias is None else x + bias).gelu(approximate=approximate)
-
-
-@operator("FastGelu", domain=MICROSOFT)
-def fast_gelu(x: Value, bias: Value = None) -> Value:
-    """Return gelu by tanh, of a sum if there is a bias."""
-    return gelu(x, bias, approximate="tanh")
+    total = x if bias is None else x + bias
+    return total.gelu(approximate="tanh" if kind.endswith("FastGelu") else approximate)
 
 
 @operator("QuickGelu", domain=MICROSOFT)
@@ -279,12 +268,11 @@ def bit_cast(x: Value, *, to: int) -> Value:
 @operator("Dropout")
 def dropout(
     x: Value,
-    ratio: Scalar | None = None,
-    training: Scalar | None = None,
+    ratio: Scalar = None,
+    training: Scalar = None,
     *,
     is_test: int = 1,
     seed: int = 0,
-    ratio_: float = 0.5,
     outputs: int = 1,
 ) -> Any:
     """Return x, as an imported model is for inference.
@@ -299,47 +287,54 @@ def dropout(
     return x, BoolTensor.full(x.shape, True, device=x.device)
 
 
-def gated(x: Value, name: str, alpha: float | None, beta: float | None) -> Value:
-    """Return an activation of a recurrent network, by its name in ONNX.
+class RandomSettings(TypedDict, total=False):
+    """The attributes of random draws."""
 
-    Raises:
-        LoadingError: it is unknown.
-    """
-    activations: dict[str, Callable[[], Value]] = {
-        "sigmoid": x.sigmoid,
-        "tanh": x.tanh,
-        "relu": x.relu,
-        "leakyrelu": lambda: leaky_relu(x, alpha=0.01 if alpha is None else alpha),
-        "thresholdedrelu": lambda: thresholded_relu(x, alpha=1.0 if alpha is None else alpha),
-        "hardsigmoid": lambda: hard_sigmoid(
-            x, alpha=0.2 if alpha is None else alpha, beta=0.5 if beta is None else beta
-        ),
-        "elu": lambda: elu(x, alpha=1.0 if alpha is None else alpha),
-        "softsign": lambda: functional.softsign(x),
-        "softplus": x.softplus,
-        "clip": lambda: x.clamp(alpha, beta),
-        "affine": lambda: x * (1.0 if alpha is None else alpha) + (0.0 if beta is None else beta),
-        "scaledtanh": lambda: (x * (1.0 if beta is None else beta)).tanh() * (1.0 if alpha is None else alpha),
-    }
-    if name.lower() not in activations:
-        raise LoadingError(f"the activation {name!r} has no counterpart in burnpy")
-    return activations[name.lower()]()
+    dtype: int
+    mean: float
+    scale: float
+    low: float
+    high: float
+    seed: float
 
 
-def write_not_equal(g: GraphWriter, x: Operand, y: Any) -> Any:
-    """Write ``x != y``."""
-    dtype = common_dtype(x, y)
-    return g.node("Not", g.node("Equal", g.cast(x, dtype), g.cast(y, dtype)))
+@operator("RandomNormal", "RandomUniform")
+def random(*, kind: str, shape: tuple[int, ...], **settings: Unpack[RandomSettings]) -> Value:
+    """Return random numbers, on the host."""
+    return random_like(Tensor.zeros(shape, device=HOST), kind=kind, **settings)
+
+
+@operator("RandomNormalLike", "RandomUniformLike")
+def random_like(x: Value, *, kind: str, **settings: Unpack[RandomSettings]) -> Value:
+    """Return random numbers of x's shape."""
+    if kind.startswith("RandomNormal"):
+        drawn = Tensor.normal(x.shape, settings.get("mean", 0.0), settings.get("scale", 1.0), device=x.device)
+    else:
+        drawn = Tensor.uniform(x.shape, settings.get("low", 0.0), settings.get("high", 1.0), device=x.device)
+    return cast(drawn, onnx_dtype(settings["dtype"]) if "dtype" in settings else x.dtype)
+
+
+@operator("Bernoulli")
+def bernoulli(x: Value, *, dtype: int | None = None, seed: float = 0.0) -> Value:
+    """Return ones with the probabilities x, and zeros."""
+    drawn = Tensor.uniform(x.shape, dtype=x.dtype, device=x.device) < x
+    return cast(drawn, x.dtype if dtype is None else onnx_dtype(dtype))
+
+
+@operator("Multinomial")
+def multinomial(x: Value, *, dtype: int = 6, sample_size: int = 1, seed: float = 0.0) -> Value:
+    """Draw classes from unnormalized log probabilities."""
+    return cast(x.softmax(dim=-1).multinomial(sample_size, replacement=True), onnx_dtype(dtype))
 
 
 def logical(kind: str) -> Callable[..., Any]:
     """Return the rule of an operation of bools or of the bits of ints."""
 
-    def rule(g: GraphWriter, *operands: Any) -> Any:
+    def write(g: GraphWriter, *operands: Any) -> Any:
         dtype = common_dtype(*operands)
         return g.node(kind if dtype.kind == "b" else f"Bitwise{kind}", *[g.cast(x, dtype) for x in operands])
 
-    return rule
+    return write
 
 
 write_and, write_or, write_xor, write_not = logical("And"), logical("Or"), logical("Xor"), logical("Not")
@@ -364,22 +359,22 @@ def rounding(kind: str) -> Callable[..., Any]:
     return lambda g, x: g.node(kind, x) if is_float(x.dtype) else x
 
 
-write_floor, write_ceil, write_round = rounding("Floor"), rounding("Ceil"), rounding("Round")
+write_floor, write_ceil, write_round = map(rounding, ("Floor", "Ceil", "Round"))
 
 
-def ordering(kind: str) -> Callable[..., Any]:
-    """Return the rule of a comparison by size; bools are compared as ints."""
+def comparison(kind: str) -> Callable[..., Any]:
+    """Return the rule of a comparison; by size, bools are compared as ints."""
 
-    def rule(g: GraphWriter, x: Operand, y: Any) -> Any:
+    def write(g: GraphWriter, x: Operand, y: Any) -> Any:
         dtype = common_dtype(x, y)
-        dtype = int32 if dtype.kind == "b" else dtype
+        dtype = int32 if dtype.kind == "b" and kind != "Equal" else dtype
         return g.node(kind, g.cast(x, dtype), g.cast(y, dtype))
 
-    return rule
+    return write
 
 
-write_less, write_less_equal = ordering("Less"), ordering("LessOrEqual")
-write_greater, write_greater_equal = ordering("Greater"), ordering("GreaterOrEqual")
+write_less, write_less_equal = comparison("Less"), comparison("LessOrEqual")
+write_greater, write_greater_equal = comparison("Greater"), comparison("GreaterOrEqual")
 
 
 def write_expm1(g: GraphWriter, x: Operand) -> Any:
@@ -431,17 +426,7 @@ def write_floor_divide(g: GraphWriter, x: Operand, y: Any) -> Any:
     return g.node("Round", quotient) if is_float(dtype) else quotient
 
 
-@only(since=20)
-def write_gelu(g: GraphWriter, x: Operand, approximate: bool) -> Any:
-    """Write Gelu."""
-    return g.node("Gelu", x, approximate="tanh" if approximate else "none")
-
-
-def write_cast(g: GraphWriter, x: Operand, dtype: DType) -> Any:
-    """Write a conversion of dtypes."""
-    return g.cast(x, dtype)
-
-
-def write_to_bool(g: GraphWriter, x: Operand) -> Any:
-    """Write the test for a number that is not zero."""
-    return g.node("Not", g.node("Equal", x, g.constant(0, x.dtype)))
+write_not_equal = rule(lambda g, x, y: g.node("Not", comparison("Equal")(g, x, y)))
+write_gelu = Conditional(lambda g, x, fast: g.node("Gelu", x, approximate="tanh" if fast else "none"), since=20)
+write_cast = rule(lambda g, x, dtype: g.cast(x, dtype))
+write_to_bool = rule(lambda g, x: g.node("Not", g.node("Equal", x, g.constant(0, x.dtype))))

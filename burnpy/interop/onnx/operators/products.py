@@ -1,37 +1,35 @@
-"""Products of matrices, of floats and of quantized numbers, and sums of products."""
+"""Products of matrices, convolutions, and pools in 1, 2 and 3 dimensions."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Sequence
+from typing import Any, TypedDict, Unpack
 
-from burnpy.backend.dtypes import float64, int8
-from burnpy.interop.onnx.operators.attention import self_attention
-from burnpy.interop.onnx.operators.elementwise import gated
-from burnpy.interop.onnx.operators.quantization import (
-    aligned,
-    centred,
-    dynamic_levels,
-    largest_of,
-    quantize,
-    sum_of_parts,
-)
+import numpy as np
+
+from burnpy.interop.onnx.operators.elementwise import activation as activated
+from burnpy.interop.onnx.operators.shapes import pad
 from burnpy.interop.onnx.operators.table import (
     MICROSOFT,
     Conditional,
     GraphWriter,
-    Maybe,
+    Ints,
     Operand,
     Value,
     cast,
     common_dtype,
+    like,
     only,
     operator,
-    refuse,
+    tensor,
 )
 from burnpy.nn import functional
 from burnpy.tensor.einsum import einsum as sum_of_products
 from burnpy.tensor.joining import stack
-from burnpy.tensor.tensor import IntTensor
+from burnpy.tensor.tensor import IntTensor, Tensor
+
+Sizes = tuple[int, ...] | None
 
 
 @operator("Einsum")
@@ -46,24 +44,24 @@ def linear(x: Value, weight: Value, bias: Value) -> Value:
     return functional.linear(x, weight, bias)
 
 
+class GemmSettings(TypedDict, total=False):
+    """The attributes of Gemm."""
+
+    alpha: float
+    beta: float
+    broadcast: int
+    trans_a: int
+    trans_b: int
+
+
 @operator("Gemm")
-def gemm(
-    a: Value,
-    b: Value,
-    c: Value = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    broadcast: int = 1,
-    trans_a: int = 0,
-    trans_b: int = 0,
-) -> Value:
+def gemm(a: Value, b: Value, c: Value = None, **settings: Unpack[GemmSettings]) -> Value:
     """Return alpha · a @ b + beta · c, of matrices that may be transposed."""
-    out = (a.T if trans_a else a) @ (b.T if trans_b else b)
-    out = out if alpha == 1.0 else out * (alpha if not isinstance(out, IntTensor) else int(alpha))
-    if c is None:
-        return out
-    return out + (c if beta == 1.0 else c * (beta if not isinstance(out, IntTensor) else int(beta)))
+    out = (a.T if settings.get("trans_a") else a) @ (b.T if settings.get("trans_b") else b)
+    number = int if isinstance(out, IntTensor) else float
+    alpha, beta = number(settings.get("alpha", 1.0)), number(settings.get("beta", 1.0))
+    out = out if alpha == 1.0 else out * alpha
+    return out if c is None else out + (c if beta == 1.0 else c * beta)
 
 
 @operator("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
@@ -96,158 +94,300 @@ def fused_gemm(
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     activation_gamma: float | None = None,
-    **settings: Any,
+    **settings: Unpack[GemmSettings],
 ) -> Value:
     """Return an activation of a Gemm."""
     out = gemm(a, b, c, **settings)
-    return out if activation is None else gated(out, activation, activation_alpha, activation_beta)
+    return out if activation is None else activated(out, kind=activation, alpha=activation_alpha, beta=activation_beta)
 
 
-def centred_product(a: Value, a_zero: Value, b: Value, b_zero: Value) -> Value:
-    """Return the product of matrices of ints, less their zero points, as exact floats.
+class WindowSettings(TypedDict, total=False):
+    """The attributes of windows."""
 
-    It is the sum of products of float32, each of so many terms that it is exact.
-    """
-    left, right = centred(a, a_zero, -2), centred(b, b_zero, -1)
-    terms, step = a.shape[-1], 2**24 // (largest_of(a, a_zero) * largest_of(b, b_zero))
-    if terms <= step:
-        return left @ right
-    return sum_of_parts(
-        left[..., k : k + step] @ (right[k : k + step] if b.ndim == 1 else right[..., k : k + step, :])
-        for k in range(0, terms, step)
-    )
+    auto_pad: str
+    dilations: Sizes
+    kernel_shape: Sizes
+    pads: Sizes
+    strides: Sizes
 
 
-@operator("MatMulInteger")
-def matmul_integer(a: Value, b: Value, a_zero: Value = None, b_zero: Value = None) -> Value:
-    """Multiply matrices of ints, less their zero points."""
-    return cast(centred_product(a, a_zero, b, b_zero), "int32")
+class ConvSettings(WindowSettings, total=False):
+    """The attributes of a convolution."""
+
+    group: int
 
 
-@operator("MatMulLevels")
-def matmul_levels(a: Value, b: Value, a_zero: Maybe, b_zero: Maybe, bias: Value = None) -> Value:
-    """Return a MatMulInteger and a bias as float32: no operator of ONNX, but a MatMulInteger, an Add and a Cast."""
-    out = centred(a, a_zero, -2) @ centred(b, b_zero, -1)
-    return out if bias is None else out + cast(bias, "float32")
+class PoolSettings(WindowSettings, total=False):
+    """The attributes of a pool."""
+
+    ceil_mode: int
+    count_include_pad: int
 
 
-@operator("QLinearMatMul")
-def qlinear_matmul(
-    a: Value, a_scale: Value, a_zero: Value, b: Value, b_scale: Value, b_zero: Value, y_scale: Value, y_zero: Value
-) -> Value:
-    """Multiply quantized matrices, and quantize the product."""
-    product = cast(centred_product(a, a_zero, b, b_zero), "float32")
-    scales = [cast(part, "float32") for part in (aligned(a, a_scale, -2, 0), aligned(b, b_scale, -1, 0), y_scale)]
-    return quantize(product * (scales[0] * scales[1]), scales[2], y_zero)
+class Windows:
+    """The windows of a convolution or pool over the dimensions after the first two."""
+
+    def __init__(self, x: Value, kernel: Sizes = None, **settings: Unpack[WindowSettings]) -> None:
+        self.kernel = tuple(kernel or settings.get("kernel_shape") or ())
+        n, auto_pad = len(self.kernel), settings.get("auto_pad", "NOTSET")
+        self.stride, self.dilation = settings.get("strides") or (1,) * n, settings.get("dilations") or (1,) * n
+        self.spans = [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True)]
+        pads = settings.get("pads") if auto_pad == "NOTSET" else None
+        given = [0] * 2 * n if pads is None else list(pads)
+        self.low, self.high = given[:n], given[n:]
+        if auto_pad.startswith("SAME"):
+            counts = [-(-size // s) for size, s in zip(x.shape[2:], self.stride, strict=True)]
+            totals = [
+                max((count - 1) * s + span - size, 0)
+                for count, s, span, size in zip(counts, self.stride, self.spans, x.shape[2:], strict=True)
+            ]
+            smaller = [total // 2 for total in totals]
+            larger = [total - half for total, half in zip(totals, smaller, strict=True)]
+            self.low, self.high = (larger, smaller) if auto_pad == "SAME_LOWER" else (smaller, larger)
+
+    @property
+    def pads(self) -> tuple[int, ...]:
+        """All pads, as ONNX orders them."""
+        return (*self.low, *self.high)
+
+    @property
+    def halves(self) -> bool:
+        """True if padding is the same on both sides and at most half of the windows, as `max_pool2d` takes it."""
+        return self.low == self.high and all(0 <= 2 * p <= k for p, k in zip(self.low, self.kernel, strict=True))
+
+    def padded(self, x: Value, value: float = 0.0) -> Value:
+        """Return x with its padding."""
+        n = len(self.kernel)
+        return pad(x, self.pads, value, tuple(range(2, 2 + n)), mode="constant") if any(self.pads) else x
+
+    def one(self, sizes: Sequence[int]) -> Any:
+        """Return sizes as functions take them."""
+        return sizes[0] if len(sizes) == 1 else tuple(sizes)
+
+    def call(self, name: str, *args: Any, **settings: Any) -> Any:
+        """Call a function of `burnpy.nn.functional` with these windows; it has a name for each number of dimensions."""
+        f = getattr(functional, f"{name}{len(self.kernel)}d")
+        return f(*args, stride=self.one(self.stride), dilation=self.one(self.dilation), **settings)
 
 
-@operator("MatMulIntegerToFloat", domain=MICROSOFT)
-def matmul_integer_to_float(
-    a: Value,
-    b: Value,
-    a_scale: Value,
-    b_scale: Value,
-    a_zero: Value = None,
-    b_zero: Value = None,
-    bias: Value = None,
-) -> Value:
-    """Multiply quantized matrices as the numbers that they stand for."""
-    out = cast(matmul_levels(a, b, a_zero, b_zero), a_scale.dtype) * (a_scale * aligned(b, b_scale, -1, 0))
-    return out if bias is None else out + bias
+@operator("Conv")
+def conv(x: Value, weight: Value, bias: Value = None, *, group: int = 1, **windows: Unpack[WindowSettings]) -> Value:
+    """Convolve."""
+    w = Windows(x, weight.shape[2:], **windows)
+    if w.low == w.high:
+        return w.call("conv", x, weight, bias, padding=w.one(w.low), groups=group)
+    return w.call("conv", w.padded(x), weight, bias, groups=group)
 
 
-@operator("DynamicQuantizeMatMul", domain=MICROSOFT)
-def dynamic_quantize_matmul(a: Value, b: Value, b_scale: Value, b_zero: Value = None, bias: Value = None) -> Value:
-    """Quantize a by its range, and multiply it by a quantized matrix."""
-    levels, scale, zero = dynamic_levels(a)
-    return matmul_integer_to_float(levels, b, scale, b_scale, zero, b_zero, bias)
-
-
-@operator("QGemm", domain=MICROSOFT)
-def quantized_gemm(
-    a: Value,
-    a_scale: Value,
-    a_zero: Maybe,
-    b: Value,
-    b_scale: Value,
-    b_zero: Maybe,
-    c: Value = None,
-    y_scale: Value = None,
-    y_zero: Value = None,
-    *,
-    alpha: float = 1.0,
-    trans_a: int = 0,
-    trans_b: int = 0,
-) -> Value:
-    """Multiply quantized matrices and add ints of the product's scale; quantize the sum if there is a scale for it."""
-    left, right = a.T if trans_a else a, b.T if trans_b else b
-    product = centred_product(left, a_zero, right, b_zero)
-    total = product if c is None else product + cast(c, product.dtype)
-    out = cast(total, "float32") * (a_scale * aligned(right, b_scale, -1, 0) * alpha)
-    return out if y_scale is None else quantize(out, y_scale, y_zero)
-
-
-@operator("MatMulNBits", domain=MICROSOFT)
-def matmul_of_blocks(
+@operator("ConvTranspose")
+def conv_transpose(
     x: Value,
-    packed: Value,
-    scales: Value,
-    zeros: Value = None,
-    g_idx: Value = None,
+    weight: Value,
     bias: Value = None,
     *,
-    k: int,
-    n: int,
-    accuracy_level: int = 0,
-    bits: int = 4,
-    block_size: int,
-    weight_prepacked: int = 0,
+    group: int = 1,
+    output_padding: Sizes = None,
+    output_shape: Sizes = None,
+    **windows: Unpack[WindowSettings],
 ) -> Value:
-    """Multiply by the transpose of a matrix (N, K) of ints of some bits, with a scale for each block of a row."""
-    refuse("MatMulNBits", g_idx=g_idx, weight_prepacked=weight_prepacked)
-    blocks = -(-k // block_size)
+    """Convolve transposed: the result is cut by the pads, or to a shape."""
+    n, auto_pad = x.ndim - 2, windows.pop("auto_pad", "NOTSET")
+    w = Windows(x, weight.shape[2:], **windows)
+    extra = output_padding or (0,) * n
+    whole = [s * (size - 1) + e + span for s, size, e, span in zip(w.stride, x.shape[2:], extra, w.spans, strict=True)]
+    low, high = w.low, w.high
+    if output_shape is not None or auto_pad.startswith("SAME"):
+        grown = [size * s for size, s in zip(x.shape[2:], w.stride, strict=True)]
+        target = grown if output_shape is None else list(output_shape)[-n:]
+        cut = [a - b for a, b in zip(whole, target, strict=True)]
+        low = [c // 2 if auto_pad == "SAME_UPPER" else c - c // 2 for c in cut]
+        low = [max(part, 0) for part in low]
+        high = [c - a for c, a in zip(cut, low, strict=True)]
+    out = w.call("conv_transpose", x, weight, None, groups=group)
+    ends = [e - b for e, b in zip(extra, high, strict=True)]
+    out = pad(out, (*[-a for a in low], *ends), 0.0, tuple(range(2, 2 + n)), mode="constant")
+    return out if bias is None else out + bias.reshape(1, -1, *(1,) * n)
 
-    def unpacked(bytes_: Value, count: int) -> Value:
-        wide = cast(bytes_, "int32")
-        levels = [(wide // 2 ** (bits * place)).remainder(2**bits) for place in range(8 // bits)]
-        return cast(stack(levels, dim=-1).reshape(n, -1)[:, :count], x.dtype)
 
-    levels = unpacked(packed, blocks * block_size).reshape(n, blocks, block_size)
-    if zeros is None:
-        centre: Any = float(2 ** (bits - 1))
-    else:
-        floats = zeros.dtype.kind == "f"
-        centre = (zeros.reshape(n, blocks) if floats else unpacked(zeros.reshape(n, -1), blocks)).unsqueeze(2)
-    weight = (levels - centre) * scales.reshape(n, blocks, 1)
-    out = x @ weight.reshape(n, -1)[:, :k].T
-    return out if bias is None else out + bias
-
-
-@operator("QAttention", domain=MICROSOFT)
-def quantized_attention(
-    x: Value,
-    weights: Value,
-    bias: Value,
-    x_scale: Value,
-    w_scale: Value,
-    mask: Value = None,
-    x_zero: Value = None,
-    w_zero: Value = None,
-    past: Value = None,
-    *,
-    do_rotary: int = 0,
-    mask_filter_value: float = -10000.0,
-    num_heads: int,
-    past_present_share_buffer: int = 0,
-    scale: float | None = None,
-    unidirectional: int = 0,
-    outputs: int = 1,
+@operator("MaxPool")
+def max_pool(
+    x: Value, *, ceil_mode: int = 0, storage_order: int = 0, outputs: int = 1, **windows: Unpack[WindowSettings]
 ) -> Any:
-    """Attend to quantized numbers, by a quantized matrix of queries, keys and values."""
-    refuse("QAttention", do_rotary=do_rotary, past_present_share_buffer=past_present_share_buffer)
-    projected = matmul_integer_to_float(x, weights, x_scale, w_scale, x_zero, w_zero, bias)
-    given = (mask, past, None, None, num_heads, unidirectional, mask_filter_value, scale)
-    return self_attention(projected, projected, *given, outputs)
+    """Return the maxima of windows, and the places of the maxima in the whole tensor."""
+    w = Windows(x, **windows)
+    n = len(w.kernel)
+    floats = x if isinstance(x, Tensor) else cast(x, "float64")
+    cut = _counts(w, x.shape[2:], bool(ceil_mode))
+    if outputs == 1 and w.halves and cut == _counts(w, x.shape[2:], False):
+        return cast(w.call("max_pool", floats, w.one(w.kernel), padding=w.one(w.low)), x.dtype)
+    whole = _fitted(w, floats, cut, -math.inf)
+    if outputs == 1:
+        return cast(w.call("max_pool", whole, w.one(w.kernel)), x.dtype)
+    out, index = w.call("max_pool", whole, w.one(w.kernel), return_indices=True)
+    padded_sizes, sizes = whole.shape[2:], x.shape[2:]
+    places = np.zeros(padded_sizes, np.int64)
+    for d in range(n):
+        along = np.clip(np.arange(padded_sizes[d]) - w.low[d], 0, sizes[d] - 1)
+        later = [*range(d + 1, n)] if not storage_order else [*range(d)]
+        places = places + (along * math.prod(sizes[k] for k in later)).reshape([-1 if k == d else 1 for k in range(n)])
+    local = tensor(places.reshape(-1), x.device).index_select(0, index.reshape(-1)).reshape(*index.shape)
+    planes = tensor(np.arange(x.shape[0] * x.shape[1]).reshape(x.shape[0], x.shape[1], *(1,) * n), x.device)
+    return cast(out, x.dtype), local + planes * math.prod(sizes)
+
+
+def _counts(w: Windows, sizes: Sequence[int], ceil_mode: bool) -> list[int]:
+    """Return the number of windows along each dimension; with ``ceil_mode`` the last one may go beyond the padding."""
+    counts = []
+    for size, low, high, span, stride in zip(sizes, w.low, w.high, w.spans, w.stride, strict=True):
+        room = size + low + high - span
+        count = (-(-room // stride) if ceil_mode else room // stride) + 1
+        if ceil_mode and (count - 1) * stride >= size + low:  # a window that begins in the padding
+            count -= 1
+        counts.append(count)
+    return counts
+
+
+def _fitted(w: Windows, x: Value, counts: Sequence[int], value: float) -> Value:
+    """Return x padded, or cut, to what the windows cover."""
+    n = len(counts)
+    ends = [
+        (count - 1) * stride + span - size - low
+        for count, stride, span, size, low in zip(counts, w.stride, w.spans, x.shape[2:], w.low, strict=True)
+    ]
+    return pad(x, (*w.low, *ends), value, tuple(range(2, 2 + n)), mode="constant")
+
+
+def _window_sums(w: Windows, x: Value, counts: Sequence[int]) -> Value:
+    """Return the sums of windows, whose elements may be apart."""
+    ones = like(x, (x.shape[1], 1, *w.kernel), 1.0)
+    return w.call("conv", _fitted(w, x, counts, 0.0), ones, groups=x.shape[1])
+
+
+@operator("AveragePool")
+def average_pool(
+    x: Value, *, ceil_mode: int = 0, count_include_pad: int = 0, **windows: Unpack[WindowSettings]
+) -> Value:
+    """Return the means of windows, of their elements in x or in x and its padding."""
+    w = Windows(x, **windows)
+    counts = _counts(w, x.shape[2:], bool(ceil_mode))
+    counted, inner = like(x, (1, 1, *x.shape[2:]), 1.0), w
+    if count_include_pad:
+        counted = pad(counted, w.pads, 1.0, tuple(range(2, x.ndim)))
+        inner = Windows(counted, w.kernel, strides=w.stride, dilations=w.dilation)
+    return _window_sums(w, x, counts) / _window_sums(inner, counted, counts)
+
+
+@operator("LpPool")
+def lp_pool(x: Value, *, ceil_mode: int = 0, p: int = 2, **windows: Unpack[WindowSettings]) -> Value:
+    """Return the p-norms of windows."""
+    w = Windows(x, **windows)
+    return _window_sums(w, x.abs() ** p, _counts(w, x.shape[2:], bool(ceil_mode))) ** (1.0 / p)
+
+
+@operator("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")
+def global_pool(x: Value, *, kind: str, p: int = 2) -> Value:
+    """Return the mean, the p-norm or the maximum of each channel."""
+    dims = tuple(range(2, x.ndim))
+    if kind == "GlobalLpPool":
+        return (x.abs() ** p).sum(dim=dims, keepdim=True) ** (1.0 / p)
+    return x.mean(dim=dims, keepdim=True) if kind == "GlobalAveragePool" else x.amax(dims, True)
+
+
+@operator("MaxUnpool")
+def max_unpool(x: Value, index: Value, shape: Ints | None = None, **windows: Unpack[WindowSettings]) -> Value:
+    """Put elements at the places that `max_pool` gave, and zeros elsewhere."""
+    w = Windows(x, **windows)
+    sizes = [
+        (count - 1) * s - low - high + k
+        for count, s, low, high, k in zip(x.shape[2:], w.stride, w.low, w.high, w.kernel, strict=True)
+    ]
+    target = [*x.shape[:2], *sizes]
+    asked = target if shape is None else list(shape)
+    flat = cast(index, "int64").reshape(-1)
+    if asked != target:
+        places = np.arange(math.prod(target)).reshape(target)
+        grown = np.ravel_multi_index(np.unravel_index(places.reshape(-1), target), asked)
+        flat = tensor(grown, x.device).index_select(0, flat)
+    out = like(x, (math.prod(asked),), 0).scatter(0, flat, x.reshape(-1))
+    return out.reshape(*asked)
+
+
+@operator("Col2Im")
+def col2im(x: Value, image: Ints, block: Ints, **windows: Unpack[WindowSettings]) -> Value:
+    """Sum blocks into an image of any number of dimensions."""
+    n, w = len(image), Windows(x, block, **windows)
+    whole = [size + low + high for size, low, high in zip(image, w.low, w.high, strict=True)]
+    counts = _counts(w, image, ceil_mode=False)
+    places = np.zeros((*block, *counts), np.int64)
+    for d in range(n):
+        taps = np.arange(block[d]).reshape(-1, 1) * w.dilation[d] + np.arange(counts[d]) * w.stride[d]
+        sizes = [1] * (2 * n)
+        sizes[d], sizes[n + d] = taps.shape
+        places = places * whole[d] + taps.reshape(sizes)
+    channels = x.shape[1] // math.prod(block)
+    columns = x.reshape(x.shape[0], channels, places.size)
+    index = tensor(places.reshape(-1), x.device)
+    out = like(x, (x.shape[0], channels, math.prod(whole)), 0).index_add(2, index, columns)
+    out = out.reshape(x.shape[0], channels, *whole)
+    return out[(slice(None), slice(None), *[slice(w.low[d], w.low[d] + image[d]) for d in range(n)])]
+
+
+@operator("DeformConv")
+def deform_conv(
+    x: Value,
+    weight: Value,
+    offset: Value,
+    bias: Value = None,
+    mask: Value = None,
+    *,
+    group: int = 1,
+    offset_group: int = 1,
+    **windows: Unpack[WindowSettings],
+) -> Value:
+    """Convolve at places moved by offsets, with interpolation."""
+    w = Windows(x, weight.shape[2:], **windows)
+    n, c, height, width = x.shape
+    kh, kw = w.kernel
+    oh, ow = offset.shape[2:]
+    rows = (
+        np.arange(oh).reshape(1, 1, oh, 1) * w.stride[0] - w.low[0] + np.arange(kh).reshape(kh, 1, 1, 1) * w.dilation[0]
+    )
+    columns = (
+        np.arange(ow).reshape(1, 1, 1, ow) * w.stride[1] - w.low[1] + np.arange(kw).reshape(1, kw, 1, 1) * w.dilation[1]
+    )
+    moved = offset.reshape(n, offset_group, kh, kw, 2, oh, ow)
+    y = moved[:, :, :, :, 0] + tensor(np.broadcast_to(rows, (kh, kw, oh, ow)).astype(x.dtype), x.device)
+    z = moved[:, :, :, :, 1] + tensor(np.broadcast_to(columns, (kh, kw, oh, ow)).astype(x.dtype), x.device)
+    grid = stack([z * (2.0 / max(width - 1, 1)) - 1.0, y * (2.0 / max(height - 1, 1)) - 1.0], dim=-1)
+    grid = grid.reshape(n * offset_group, kh * kw * oh, ow, 2)
+    parts = x.reshape(n * offset_group, c // offset_group, height, width)
+    taken = functional.grid_sample(parts, grid, align_corners=True).reshape(
+        n, offset_group, c // offset_group, kh, kw, oh, ow
+    )
+    if mask is not None:
+        taken = taken * mask.reshape(n, offset_group, 1, kh, kw, oh, ow)
+    out_channels = weight.shape[0]
+    taken = taken.reshape(n, group, c // group * kh * kw, oh * ow)
+    out = (weight.reshape(group, out_channels // group, -1) @ taken).reshape(n, out_channels, oh, ow)
+    return out if bias is None else out + bias.reshape(1, -1, 1, 1)
+
+
+@operator("FusedConv", domain=MICROSOFT)
+def fused_conv(
+    x: Value,
+    weight: Value,
+    bias: Value = None,
+    z: Value = None,
+    *,
+    activation: str | None = None,
+    activation_params: tuple[float, ...] = (),
+    **settings: Unpack[ConvSettings],
+) -> Value:
+    """Return a convolution, or its sum with z, and an activation of it."""
+    out = conv(x, weight, bias, **settings)
+    total = out if z is None else out + z
+    alpha, beta = (*activation_params, None, None)[:2]
+    return total if activation is None else activated(total, kind=activation, alpha=alpha, beta=beta)
 
 
 def write_matmul(g: GraphWriter, x: Operand, y: Operand) -> Any:
@@ -259,12 +399,53 @@ def write_matmul(g: GraphWriter, x: Operand, y: Operand) -> Any:
 write_det = Conditional("Det")
 
 
-@only(since=21, when=lambda x, weight, scale: weight.dtype == int8 and scale.dtype != float64)
-def write_quantized_matmul(g: GraphWriter, x: Operand, weight: Operand, scale: Operand) -> Any:
-    """Write a product with a matrix of int8 that a DequantizeLinear makes floats, by rows or by groups of a row."""
-    groups = scale.shape[1]
-    if groups == 1:
-        matrix = g.node("DequantizeLinear", weight, g.node("Squeeze", scale, g.sizes((1,))), axis=0)
-    else:
-        matrix = g.node("DequantizeLinear", weight, scale, axis=1, block_size=weight.shape[1] // groups)
-    return g.node("MatMul", x, g.node("Transpose", matrix, perm=[1, 0]))
+def _attributes(stride: Any, padding: Any, dilation: Any = None, **others: Any) -> dict[str, Any]:
+    """Return the attributes of windows with the same padding on both sides."""
+    dilations = {} if dilation is None else {"dilations": list(dilation)}
+    return {"strides": list(stride), "pads": [*padding, *padding], **dilations, **others}
+
+
+def write_convolution(g: GraphWriter, x: Operand, weight: Operand, *rest: Any) -> Any:
+    """Write a Conv with or without a bias."""
+    *bias, stride, padding, dilation, groups = rest
+    return g.node("Conv", x, weight, *bias, **_attributes(stride, padding, dilation, group=groups))
+
+
+def write_transposed_convolution(
+    g: GraphWriter, grad: Operand, weight: Operand, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    """Write a ConvTranspose, with as much padding of the output as the shape has."""
+    extra = [
+        g.each(
+            lambda out, size, k=weight.shape[2 + d], s=stride[d], p=padding[d], e=dilation[d]: (
+                out - ((size - 1) * s - 2 * p + e * (k - 1) + 1)
+            ),
+            shape[2 + d],
+            grad.shape[2 + d],
+        )
+        for d in range(len(stride))
+    ]
+    settings = _attributes(stride, padding, dilation, group=groups, output_padding=extra)
+    return g.node("ConvTranspose", grad, weight, **settings)
+
+
+@only(when=lambda *args: not args[5])
+def write_max_pool(
+    g: GraphWriter, x: Operand, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Any:
+    """Write a MaxPool."""
+    return g.node("MaxPool", x, kernel_shape=list(kernel), **_attributes(stride, padding, dilation))
+
+
+@only(when=lambda *args: not args[4] and args[6] is None)
+def write_avg_pool(
+    g: GraphWriter, x: Operand, kernel: Any, stride: Any, padding: Any, _: bool, inside: bool, *rest: Any
+) -> Any:
+    """Write an AveragePool."""
+    settings = _attributes(stride, padding, count_include_pad=int(inside))
+    return g.node("AveragePool", x, kernel_shape=list(kernel), **settings)
+
+
+write_mean_of_planes = Conditional(
+    lambda g, x, size: g.node("ReduceMean", x, g.sizes((2, 3)), keepdims=1), when=lambda x, size: size == (1, 1)
+)

@@ -1,28 +1,41 @@
-"""Quantized numbers: conversions, convolutions of ints, and elementwise operators."""
+"""Quantized numbers: conversions, products and convolutions of ints, and elementwise operators."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from burnpy.interop.onnx.operators.elementwise import gated
+from burnpy.backend.dtypes import float64, int8
+from burnpy.interop.onnx.operators.attention import SelfAttentionSettings, self_attention
+from burnpy.interop.onnx.operators.elementwise import activation
+from burnpy.interop.onnx.operators.products import (
+    ConvSettings,
+    GemmSettings,
+    PoolSettings,
+    average_pool,
+    conv,
+    global_pool,
+)
 from burnpy.interop.onnx.operators.table import (
-    INTS,
     MICROSOFT,
+    NARROW,
+    GraphWriter,
     Maybe,
+    Operand,
     Value,
     cast,
     is_narrow,
     narrowed,
+    only,
     onnx_dtype,
     operator,
+    refuse,
     wide_dtype,
 )
-from burnpy.interop.onnx.operators.windows import average_pool, conv
-from burnpy.tensor.joining import cat
+from burnpy.tensor.joining import cat, stack
 
 LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16": (-32768, 32767)}
 
@@ -40,6 +53,7 @@ def aligned(x: Value, part: Value, axis: int, block: int) -> Value:
 
 
 @operator("QuantizeLinear")
+@operator("QuantizeLinear", domain=MICROSOFT)
 def quantize(
     x: Value,
     scale: Value,
@@ -65,15 +79,18 @@ def _levels(
     axis = axis % max(x.ndim, 1)
     wide = cast(x, "float32") if x.dtype.itemsize == 2 or x.dtype.kind != "f" else x
     parts = cast(aligned(x, scale, axis, block), wide.dtype)
-    if is_narrow(number) and number not in INTS:
+    narrow = NARROW.get(number)
+    if narrow is not None and narrow.limits is None and is_narrow(number):
         return narrowed(wide / parts, number, saturate), wide.dtype
     dtype = zero.dtype if zero is not None else wide_dtype(number) if number else np.dtype(np.uint8)
     rounded = (wide / parts).round()
     moved = rounded if zero is None else rounded + cast(aligned(x, zero, axis, block), wide.dtype)
-    return moved.clamp(*(INTS[number] if number in INTS else LIMITS[dtype.name])), dtype
+    limits = LIMITS[dtype.name] if narrow is None or narrow.limits is None else narrow.limits
+    return moved.clamp(*limits), dtype
 
 
 @operator("DequantizeLinear")
+@operator("DequantizeLinear", domain=MICROSOFT)
 def dequantize(
     x: Value, scale: Value, zero: Value = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
 ) -> Value:
@@ -89,13 +106,7 @@ def dequantize(
 
 @operator("QuantizeDequantize")
 def quantize_dequantize(
-    x: Value,
-    scale: Value,
-    zero: Value = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    number: int = 0,
+    x: Value, scale: Value, zero: Value = None, *, axis: int = 1, block_size: int = 0, number: int = 0
 ) -> Value:
     """Return x rounded to the numbers of a quantization: no operator of ONNX, but a QuantizeLinear and its inverse."""
     levels, _ = _levels(x, scale, zero, axis, block_size, number, True)
@@ -120,12 +131,6 @@ def dynamic_levels(x: Value) -> Any:
     return ((x / scale).round() + zero).clamp(0.0, 255.0), scale, zero
 
 
-operator("QuantizeLinear", domain=MICROSOFT)(quantize)
-
-
-operator("DequantizeLinear", domain=MICROSOFT)(dequantize)
-
-
 def largest_of(x: Value, zero: Value) -> int:
     """Return a bound of 8-bit ints, or of floats that stand for uint8, less their zero point."""
     return 255 if zero is not None or x.dtype.name != "int8" else 128
@@ -146,33 +151,169 @@ def sum_of_parts(parts: Iterator[Value]) -> Value:
     return first if total is None else total
 
 
-def _centred_convolution(
-    x: Value, x_zero: Value, w: Value, w_zero: Value, bias: Value, settings: dict[str, Any]
+def centred_product(a: Value, a_zero: Value, b: Value, b_zero: Value) -> Value:
+    """Return the product of matrices of ints, less their zero points, as exact floats.
+
+    It is the sum of products of float32, each of so many terms that it is exact.
+    """
+    left, right = centred(a, a_zero, -2), centred(b, b_zero, -1)
+    terms, step = a.shape[-1], 2**24 // (largest_of(a, a_zero) * largest_of(b, b_zero))
+    if terms <= step:
+        return left @ right
+    return sum_of_parts(
+        left[..., k : k + step] @ (right[k : k + step] if b.ndim == 1 else right[..., k : k + step, :])
+        for k in range(0, terms, step)
+    )
+
+
+@operator("MatMulInteger")
+def matmul_integer(a: Value, b: Value, a_zero: Value = None, b_zero: Value = None) -> Value:
+    """Multiply matrices of ints, less their zero points."""
+    return cast(centred_product(a, a_zero, b, b_zero), "int32")
+
+
+@operator("MatMulLevels")
+def matmul_levels(a: Value, b: Value, a_zero: Maybe, b_zero: Maybe, bias: Value = None) -> Value:
+    """Return a MatMulInteger and a bias as float32: no operator of ONNX, but a MatMulInteger, an Add and a Cast."""
+    out = centred(a, a_zero, -2) @ centred(b, b_zero, -1)
+    return out if bias is None else out + cast(bias, "float32")
+
+
+@operator("QLinearMatMul")
+def qlinear_matmul(
+    a: Value, a_scale: Value, a_zero: Value, b: Value, b_scale: Value, b_zero: Value, y_scale: Value, y_zero: Value
 ) -> Value:
-    """Return the convolution of ints, less their zero points, as `centred_product`, in parts of the channels."""
-    area, most = math.prod(w.shape[2:]), 2**24 // (largest_of(x, x_zero) * largest_of(w, w_zero))
-    step, channels = most // area, w.shape[1]
-    if channels > step and (step == 0 or settings.get("group", 1) != 1):
-        out = conv(centred(x, x_zero, 1, "float64"), centred(w, w_zero, 0, "float64"), **settings)
+    """Multiply quantized matrices, and quantize the product."""
+    product = cast(centred_product(a, a_zero, b, b_zero), "float32")
+    scales = [cast(part, "float32") for part in (aligned(a, a_scale, -2, 0), aligned(b, b_scale, -1, 0), y_scale)]
+    return quantize(product * (scales[0] * scales[1]), scales[2], y_zero)
+
+
+@operator("MatMulIntegerToFloat", domain=MICROSOFT)
+def matmul_integer_to_float(
+    a: Value,
+    b: Value,
+    a_scale: Value,
+    b_scale: Value,
+    a_zero: Value = None,
+    b_zero: Value = None,
+    bias: Value = None,
+) -> Value:
+    """Multiply quantized matrices as the numbers that they stand for."""
+    out = cast(matmul_levels(a, b, a_zero, b_zero), a_scale.dtype) * (a_scale * aligned(b, b_scale, -1, 0))
+    return out if bias is None else out + bias
+
+
+@operator("DynamicQuantizeMatMul", domain=MICROSOFT)
+def dynamic_quantize_matmul(a: Value, b: Value, b_scale: Value, b_zero: Value = None, bias: Value = None) -> Value:
+    """Quantize a by its range, and multiply it by a quantized matrix."""
+    levels, scale, zero = dynamic_levels(a)
+    return matmul_integer_to_float(levels, b, scale, b_scale, zero, b_zero, bias)
+
+
+@operator("QGemm", domain=MICROSOFT)
+def quantized_gemm(
+    a: Value,
+    a_scale: Value,
+    a_zero: Maybe,
+    b: Value,
+    b_scale: Value,
+    b_zero: Maybe,
+    c: Value = None,
+    y_scale: Value = None,
+    y_zero: Value = None,
+    **settings: Unpack[GemmSettings],
+) -> Value:
+    """Multiply quantized matrices and add ints of the product's scale; quantize the sum if there is a scale for it."""
+    left, right = a.T if settings.get("trans_a") else a, b.T if settings.get("trans_b") else b
+    product = centred_product(left, a_zero, right, b_zero)
+    total = product if c is None else product + cast(c, product.dtype)
+    out = cast(total, "float32") * (a_scale * aligned(right, b_scale, -1, 0) * settings.get("alpha", 1.0))
+    return out if y_scale is None else quantize(out, y_scale, y_zero)
+
+
+@operator("MatMulNBits", domain=MICROSOFT)
+def matmul_of_blocks(
+    x: Value,
+    packed: Value,
+    scales: Value,
+    zeros: Value = None,
+    g_idx: Value = None,
+    bias: Value = None,
+    *,
+    k: int,
+    n: int,
+    accuracy_level: int = 0,
+    bits: int = 4,
+    block_size: int,
+    weight_prepacked: int = 0,
+) -> Value:
+    """Multiply by the transpose of a matrix (N, K) of ints of some bits, with a scale for each block of a row."""
+    refuse("MatMulNBits", g_idx=g_idx, weight_prepacked=weight_prepacked)
+    blocks = -(-k // block_size)
+
+    def unpacked(bytes_: Value, count: int) -> Value:
+        wide = cast(bytes_, "int32")
+        levels = [(wide // 2 ** (bits * place)).remainder(2**bits) for place in range(8 // bits)]
+        return cast(stack(levels, dim=-1).reshape(n, -1)[:, :count], x.dtype)
+
+    levels = unpacked(packed, blocks * block_size).reshape(n, blocks, block_size)
+    if zeros is None:
+        centre: Any = float(2 ** (bits - 1))
     else:
-        wide, weight = centred(x, x_zero, 1), centred(w, w_zero, 0)
-        step = channels if channels <= step else step
-        places = range(0, max(channels, 1), max(step, 1))
-        whole = channels <= step
-        out = sum_of_parts(
-            conv(wide if whole else wide[:, k : k + step], weight[:, k : k + step], **settings) for k in places
-        )
-    return out if bias is None else cast(out, "float64") + cast(bias, "float64").reshape(1, -1, *(1,) * (x.ndim - 2))
+        floats = zeros.dtype.kind == "f"
+        centre = (zeros.reshape(n, blocks) if floats else unpacked(zeros.reshape(n, -1), blocks)).unsqueeze(2)
+    weight = (levels - centre) * scales.reshape(n, blocks, 1)
+    out = x @ weight.reshape(n, -1)[:, :k].T
+    return out if bias is None else out + bias
+
+
+@operator("QAttention", domain=MICROSOFT)
+def quantized_attention(
+    x: Value,
+    weights: Value,
+    bias: Value,
+    x_scale: Value,
+    w_scale: Value,
+    mask: Value = None,
+    x_zero: Value = None,
+    w_zero: Value = None,
+    past: Value = None,
+    *,
+    num_heads: int,
+    outputs: int = 1,
+    **settings: Unpack[SelfAttentionSettings],
+) -> Any:
+    """Attend to quantized numbers, by a quantized matrix of queries, keys and values."""
+    projected = matmul_integer_to_float(x, weights, x_scale, w_scale, x_zero, w_zero, bias)
+    return self_attention(projected, projected, num_heads, settings, outputs, mask, past)
+
+
+def _centred_convolution(x: Value, x_zero: Value, w: Value, w_zero: Value, settings: ConvSettings) -> Value:
+    """Return the convolution of ints, less their zero points, as `centred_product`, in parts of the channels."""
+    most = 2**24 // (largest_of(x, x_zero) * largest_of(w, w_zero))
+    channels, step = w.shape[1], most // math.prod(w.shape[2:])
+    divides = channels > step and step > 0 and settings.get("group", 1) == 1
+    dtype = "float32" if channels <= step or divides else "float64"
+    wide, weight = centred(x, x_zero, 1, dtype), centred(w, w_zero, 0, dtype)
+    if not divides:
+        return conv(wide, weight, **settings)
+    parts = (slice(k, k + step) for k in range(0, channels, step))
+    return sum_of_parts(conv(wide[:, part], weight[:, part], **settings) for part in parts)
 
 
 @operator("ConvInteger")
-def conv_integer(x: Value, w: Value, x_zero: Value = None, w_zero: Value = None, **settings: Any) -> Value:
+def conv_integer(
+    x: Value, w: Value, x_zero: Value = None, w_zero: Value = None, **settings: Unpack[ConvSettings]
+) -> Value:
     """Convolve ints, less their zero points."""
-    return cast(_centred_convolution(x, x_zero, w, w_zero, None, settings), "int32")
+    return cast(_centred_convolution(x, x_zero, w, w_zero, settings), "int32")
 
 
 @operator("ConvLevels")
-def conv_levels(x: Value, w: Value, x_zero: Maybe, w_zero: Maybe, bias: Value = None, **settings: Any) -> Value:
+def conv_levels(
+    x: Value, w: Value, x_zero: Maybe, w_zero: Maybe, bias: Value = None, **settings: Unpack[ConvSettings]
+) -> Value:
     """Return a ConvInteger and a bias as float32: no operator of ONNX, but a ConvInteger, an Add and a Cast."""
     out = conv(centred(x, x_zero, 1), centred(w, w_zero, 0), **settings)
     return out if bias is None else out + cast(bias, "float32")
@@ -189,10 +330,12 @@ def qlinear_conv(
     y_scale: Value,
     y_zero: Value,
     bias: Value = None,
-    **settings: Any,
+    **settings: Unpack[ConvSettings],
 ) -> Value:
     """Convolve quantized numbers, and quantize the result."""
-    out = cast(_centred_convolution(x, x_zero, w, w_zero, bias, settings), "float64")
+    out = cast(_centred_convolution(x, x_zero, w, w_zero, settings), "float64")
+    if bias is not None:
+        out = out + cast(bias, "float64").reshape(1, -1, *(1,) * (x.ndim - 2))
     scale = cast(x_scale, "float64").reshape(()) * cast(aligned(out, w_scale, 1, 0), "float64")
     return quantize(out * scale, cast(y_scale, "float64"), y_zero)
 
@@ -212,12 +355,13 @@ def quantized_binary(
 ) -> Value:
     """Add or multiply quantized numbers, and quantize the result."""
     x, y = dequantize(a, a_scale, a_zero), dequantize(b, b_scale, b_zero)
-    return quantize(x + y if kind.endswith("Add") else x * y, y_scale, y_zero, types=_types(y_zero, a))
+    return _as_before(x + y if kind.endswith("Add") else x * y, y_scale, y_zero, a)
 
 
-def _types(zero: Value, x: Value) -> tuple[int, ...]:
-    """Return the types by which `quantize` gives the dtype of x where there is no zero point."""
-    return () if zero is not None else (0, 0, 3 if x.dtype.name == "int8" else 2)
+def _as_before(out: Value, scale: Value, zero: Value, x: Value) -> Value:
+    """Quantize to the dtype of a zero point, or of x where there is none."""
+    types = () if zero is not None else (0, 0, 3 if x.dtype.name == "int8" else 2)
+    return quantize(out, scale, zero, types=types)
 
 
 @operator("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT)
@@ -232,8 +376,8 @@ def quantized_activation(
     kind: str,
 ) -> Value:
     """Return an activation of quantized numbers, quantized."""
-    out = gated(dequantize(x, x_scale, x_zero), kind.rpartition("QLinear")[2], alpha, None)
-    return quantize(out, y_scale, y_zero, types=_types(y_zero, x))
+    out = activation(dequantize(x, x_scale, x_zero), kind=kind.rpartition("QLinear")[2], alpha=alpha)
+    return _as_before(out, y_scale, y_zero, x)
 
 
 @operator("QLinearSoftmax", domain=MICROSOFT)
@@ -256,14 +400,13 @@ def quantized_average_pool(
     *,
     channels_last: int = 0,
     kind: str,
-    **settings: Any,
+    **settings: Unpack[PoolSettings],
 ) -> Value:
     """Return means of quantized numbers over windows or planes, quantized."""
     wide = dequantize(x, x_scale, x_zero)
     first = wide.movedim(-1, 1) if channels_last else wide
-    whole = "Global" in kind
-    out = first.mean(dim=tuple(range(2, x.ndim)), keepdim=True) if whole else average_pool(first, **settings)
-    return quantize(out.movedim(1, -1) if channels_last else out, y_scale, y_zero, types=_types(y_zero, x))
+    out = global_pool(first, kind="GlobalAveragePool") if "Global" in kind else average_pool(first, **settings)
+    return _as_before(out.movedim(1, -1) if channels_last else out, y_scale, y_zero, x)
 
 
 @operator("QLinearConcat", domain=MICROSOFT)
@@ -271,3 +414,14 @@ def quantized_concat(y_scale: Value, y_zero: Value, *given: Value, axis: int) ->
     """Join quantized tensors, each with its scale and zero point, and quantize them anew."""
     parts = [dequantize(*given[k : k + 3]) for k in range(0, len(given), 3)]
     return quantize(cat(parts, dim=axis), y_scale, y_zero)
+
+
+@only(since=21, when=lambda x, weight, scale: weight.dtype == int8 and scale.dtype != float64)
+def write_quantized_matmul(g: GraphWriter, x: Operand, weight: Operand, scale: Operand) -> Any:
+    """Write a product with a matrix of int8 that a DequantizeLinear makes floats, by rows or by groups of a row."""
+    groups = scale.shape[1]
+    if groups == 1:
+        matrix = g.node("DequantizeLinear", weight, g.node("Squeeze", scale, g.sizes((1,))), axis=0)
+    else:
+        matrix = g.node("DequantizeLinear", weight, scale, axis=1, block_size=weight.shape[1] // groups)
+    return g.node("MatMul", x, g.node("Transpose", matrix, perm=[1, 0]))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from burnpy.interop.onnx.operators.attention import heads_first
-from burnpy.interop.onnx.operators.elementwise import gated
+from burnpy.interop.onnx.operators.elementwise import ACTIVATIONS, activation
 from burnpy.interop.onnx.operators.table import (
     MICROSOFT,
     GraphWriter,
@@ -31,41 +31,48 @@ GATES = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 3, 1)}
 """The place among ONNX's gates of each of burnpy's."""
 
 
+class RecurrentSettings(TypedDict, total=False):
+    """The attributes of recurrent networks."""
+
+    activation_alpha: tuple[float, ...]
+    activation_beta: tuple[float, ...]
+    activations: tuple[str, ...]
+    clip: float
+    direction: str
+    hidden_size: int
+    input_forget: int
+    layout: int
+    linear_before_reset: int
+
+
 class Direction:
     """One direction of a recurrent network: its weights, activations and settings."""
 
     def __init__(
-        self, kind: str, weights: Sequence[Value], activations: Sequence[Any], settings: dict[str, Any]
+        self, kind: str, weights: Sequence[Value], activations: Sequence[Any], settings: RecurrentSettings
     ) -> None:
-        self.kind, self.settings = kind, settings
-        self.activations = activations
+        self.kind, self.settings, self.activations = kind, settings, activations
         w, r, b, self.peepholes = weights
-        self.input_bias: Value
-        self.bias: Value
-        self.size = r.shape[-1]
-        gates = w.shape[0]
-        by_input, by_state = (0.0, 0.0) if b is None else (b[:gates], b[gates:])
+        self.size, gates = r.shape[-1], w.shape[0]
         self.name = self._operation()
-        if self.name is None:
-            self.input_weight, self.weight, self.input_bias, self.bias = w.T, r.T, by_input, by_state
-        else:
-            self.input_weight, self.weight = [self._ordered(part.T) for part in (w, r)]
-            self.input_bias, self.bias = (
-                [0.0, 0.0] if b is None else [self._ordered(part) for part in (by_input, by_state)]
-            )
+        biases: list[Value] = [0.0, 0.0] if b is None else [self._ordered(part) for part in (b[:gates], b[gates:])]
+        self.input_bias, self.bias = biases
+        self.input_weight, self.weight = [self._ordered(part.T) for part in (w, r)]
 
     def _operation(self) -> str | None:
         """Return the operation that computes all steps; None for other activations and settings."""
         settings, names = self.settings, tuple([name for name, *_ in self.activations])
-        if settings["clip"] is not None or settings["input_forget"] or self.peepholes is not None:
+        if "clip" in settings or settings.get("input_forget") or self.peepholes is not None:
             return None
         if self.kind == "RNN":
             return "rnn" if names in (("Tanh",), ("Relu",)) else None
-        usual = names == DEFAULTS[self.kind] and (self.kind == "LSTM" or settings["linear_before_reset"])
+        usual = names == DEFAULTS[self.kind] and (self.kind == "LSTM" or settings.get("linear_before_reset"))
         return self.kind.lower() if usual else None
 
     def _ordered(self, x: Value) -> Value:
-        """Return a weight or bias with the gates of its last dimension in burnpy's order."""
+        """Return a weight or bias with its gates, along the last dimension, in the order of the operation."""
+        if self.name is None:
+            return x
         parts = self.parts(x)
         return cat([parts[k] for k in GATES[self.kind]], dim=-1)
 
@@ -87,9 +94,9 @@ class Direction:
 
     def activated(self, k: int, x: Value) -> Value:
         """Return the k-th activation of x, after clipping."""
-        clip = self.settings["clip"]
+        clip = self.settings.get("clip")
         name, alpha, beta = self.activations[k]
-        return gated(x if clip is None else x.clamp(-clip, clip), name, alpha, beta)
+        return activation(x if clip is None else x.clamp(-clip, clip), kind=name, alpha=alpha, beta=beta)
 
     def parts(self, x: Value) -> list[Value]:
         """Return the gates of a row of sums."""
@@ -107,7 +114,7 @@ class Direction:
         by_state = self.parts(state @ self.weight + self.bias)
         z, r, n = self.parts(sums)
         update, reset = self.activated(0, z + by_state[0]), self.activated(0, r + by_state[1])
-        if self.settings["linear_before_reset"]:
+        if self.settings.get("linear_before_reset"):
             inner = n + reset * by_state[2]
         else:
             bias = 0.0 if isinstance(self.bias, float) else self.bias[2 * self.size :]
@@ -121,7 +128,7 @@ class Direction:
         if peep is not None:
             i, f = i + peep[0] * cell, f + peep[2] * cell
         entered = self.activated(0, i)
-        kept = 1.0 - entered if self.settings["input_forget"] else self.activated(0, f)
+        kept = 1.0 - entered if self.settings.get("input_forget") else self.activated(0, f)
         cell = kept * cell + entered * self.activated(1, c)
         if peep is not None:
             o = o + peep[1] * cell
@@ -140,29 +147,21 @@ def recurrent(
     peepholes: Value = None,
     *,
     kind: str,
-    activation_alpha: tuple[float, ...] = (),
-    activation_beta: tuple[float, ...] = (),
-    activations: tuple[str, ...] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    input_forget: int = 0,
-    layout: int = 0,
-    linear_before_reset: int = 0,
     outputs: int = 1,
+    **settings: Unpack[RecurrentSettings],
 ) -> Any:
     """Return the states at all steps, and the last states and cells."""
+    layout = settings.get("layout")
     x = x.transpose(0, 1) if layout else x
     starts = [None if start is None else start.transpose(0, 1) if layout else start for start in (initial_h, initial_c)]
-    settings = {"clip": clip, "input_forget": input_forget, "linear_before_reset": linear_before_reset}
     count = len(DEFAULTS[kind])
-    names = activations or DEFAULTS[kind] * w.shape[0]
-    triples = [_with_numbers(names, k, activation_alpha, activation_beta) for k in range(len(names))]
+    names = settings.get("activations") or DEFAULTS[kind] * w.shape[0]
+    triples = _with_numbers(names, settings.get("activation_alpha", ()), settings.get("activation_beta", ()))
     results = []
     for k in range(w.shape[0]):
         weights = [None if part is None else part[k] for part in (w, r, b, peepholes)]
         way = Direction(kind, weights, triples[count * k : count * (k + 1)], settings)
-        reverse = direction == "reverse" or k == 1
+        reverse = settings.get("direction") == "reverse" or k == 1
         begin = [None if start is None else start[k] for start in starts]
         results.append(_run(way, x, lengths, reverse, begin))
     states = stack([states for states, _, _ in results], dim=1)
@@ -173,16 +172,16 @@ def recurrent(
 
 
 def _with_numbers(
-    names: Sequence[str], k: int, alphas: Sequence[float], betas: Sequence[float]
-) -> tuple[str, Any, Any]:
-    """Return an activation with its alpha and beta, which only some activations have in the lists."""
-    with_alpha = ("leakyrelu", "thresholdedrelu", "hardsigmoid", "elu", "affine", "scaledtanh")
-    with_beta = ("hardsigmoid", "affine", "scaledtanh")
-    before = [name.lower() for name in names[:k]]
-    name = names[k].lower()
-    a, b = sum(n in with_alpha for n in before), sum(n in with_beta for n in before)
-    alpha = alphas[a] if name in with_alpha and a < len(alphas) else None
-    return names[k], alpha, betas[b] if name in with_beta and b < len(betas) else None
+    names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]
+) -> list[tuple[str, float | None, float | None]]:
+    """Return activations with their alphas and betas, which the lists have only of those that take them."""
+    found, remaining = [], (iter(alphas), iter(betas))
+    for name in names:
+        known = ACTIVATIONS.get(name.lower())
+        takes = (False, False) if known is None else (known.alpha is not None, known.beta is not None)
+        alpha, beta = (next(rest, None) if taken else None for taken, rest in zip(takes, remaining, strict=True))
+        found.append((name, alpha, beta))
+    return found
 
 
 def _run(way: Direction, x: Value, lengths: Value, reverse: bool, begin: Sequence[Value]) -> tuple[Value, Value, Value]:
@@ -280,7 +279,7 @@ def dynamic_quantize_lstm(
     r_zero: Value,
     *,
     outputs: int = 1,
-    **settings: Any,
+    **settings: Unpack[RecurrentSettings],
 ) -> Any:
     """Return an LSTM with quantized weights (directions, inputs, gates), as floats; onnxruntime rounds its inputs."""
 
@@ -298,8 +297,7 @@ def write_lstm(
     g: GraphWriter, x: Operand, hidden: Operand, cell: Operand, weight: Operand, _: Any, reverse: bool
 ) -> Any:
     """Write an LSTM, which gives neither all cell states nor the gates."""
-    states = [g.node("Unsqueeze", state, g.sizes((0,))) for state in (hidden, cell)]
-    return _recurrent(g, "LSTM", x, weight, (0, 3, 1, 2), reverse, None, *states), None, None
+    return _recurrent(g, "LSTM", x, weight, reverse, None, (hidden, cell)), None, None
 
 
 @only(when=lambda *args: args[4] is None)
@@ -308,18 +306,16 @@ def write_gru(
 ) -> Any:
     """Write a GRU, which does not give the gates."""
     size = weight.shape[0]
-    ordered = g.node("Gather", bias, g.sizes(_order((1, 0, 2), size)))
+    ordered = g.node("Gather", bias, g.sizes(_order("GRU", size)))
     zeros = g.node("Expand", g.constant(0.0, x.dtype), g.sizes((3 * size,)))
     biases = g.node("Unsqueeze", g.node("Concat", zeros, ordered, axis=0), g.sizes((0,)))
-    first = g.node("Unsqueeze", hidden, g.sizes((0,)))
-    return _recurrent(g, "GRU", x, weight, (1, 0, 2), reverse, biases, first, linear_before_reset=1), None
+    return _recurrent(g, "GRU", x, weight, reverse, biases, (hidden,), linear_before_reset=1), None
 
 
 @only(when=lambda *args: args[3] is None)
 def write_rnn(g: GraphWriter, x: Operand, hidden: Operand, weight: Operand, _: Any, reverse: bool, relu: bool) -> Any:
     """Write an RNN."""
-    first = g.node("Unsqueeze", hidden, g.sizes((0,)))
-    return _recurrent(g, "RNN", x, weight, (0,), reverse, None, first, activations=["Relu" if relu else "Tanh"])
+    return _recurrent(g, "RNN", x, weight, reverse, None, (hidden,), activations=["Relu" if relu else "Tanh"])
 
 
 def _recurrent(
@@ -327,28 +323,25 @@ def _recurrent(
     kind: str,
     x: Operand,
     weight: Operand,
-    gates: tuple[int, ...],
     reverse: bool,
     bias: str | None,
-    *states: str,
+    states: Sequence[Operand],
     **settings: Any,
 ) -> Any:
-    """Write a recurrence on sums of the input, which the operator multiplies by the identity.
-
-    ``gates`` has the place among burnpy's gates of each of ONNX's.
-    """
-    size, count = weight.shape[0], len(gates) * weight.shape[0]
-    order = g.sizes(_order(gates, size))
+    """Write a recurrence on sums of the input, which the operator multiplies by the identity."""
+    size, count = weight.shape[0], weight.shape[1]
+    order = g.sizes(_order(kind, size))
     identity = g.node("EyeLike", g.node("Expand", g.constant(0.0, x.dtype), g.sizes((count, count))))
     matrices = [g.node("Gather", part, order, axis=0) for part in (identity, g.node("Transpose", weight, perm=[1, 0]))]
     by_input, by_state = [g.node("Unsqueeze", part, g.sizes((0,))) for part in matrices]
+    begin = [g.node("Unsqueeze", state, g.sizes((0,))) for state in states]
     steps = g.node("Transpose", x, perm=[1, 0, 2])
-    direction = "reverse" if reverse else "forward"
-    out = g.node(
-        kind, steps, by_input, by_state, bias, None, *states, hidden_size=size, direction=direction, **settings
-    )
+    settings |= {"hidden_size": size, "direction": "reverse" if reverse else "forward"}
+    out = g.node(kind, steps, by_input, by_state, bias, None, *begin, **settings)
     return g.node("Transpose", g.node("Squeeze", out, g.sizes((1,))), perm=[1, 0, 2])
 
 
-def _order(gates: tuple[int, ...], size: int) -> list[int]:
-    return [gate * size + k for gate in gates for k in range(size)]
+def _order(kind: str, size: int) -> list[int]:
+    """Return the places of a weight of burnpy's gates in the order of ONNX's."""
+    gates = GATES[kind]
+    return [gates.index(gate) * size + k for gate in range(len(gates)) for k in range(size)]

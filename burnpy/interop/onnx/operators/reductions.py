@@ -1,4 +1,4 @@
-"""Reductions, scans, orders and softmax."""
+"""Reductions, scans, orders, softmax and normalizations."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ import numpy as np
 
 from burnpy.backend.dtypes import int32, int64
 from burnpy.interop.onnx.operators.table import (
+    MICROSOFT,
     GraphWriter,
     Ints,
+    Maybe,
     Operand,
+    Scalar,
     Value,
+    arange,
     cast,
     is_float,
     like,
+    only,
     operator,
+    rule,
     tensor,
 )
+from burnpy.nn import functional
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.tensor import BoolTensor, Tensor
 
@@ -76,19 +83,9 @@ REDUCTIONS: dict[str, Reduce] = {
 
 
 @operator(*REDUCTIONS)
-def reduce(
-    x: Value,
-    axes_: Ints | None = None,
-    *,
-    kind: str,
-    axes: tuple[int, ...] | None = None,
-    keepdims: int = 1,
-    noop_with_empty_axes: int = 0,
-) -> Value:
-    """Reduce over axes, which older opsets have as an attribute; over all if there are none."""
-    chosen = axes_ or axes or ()
-    if not chosen and not noop_with_empty_axes:
-        chosen = tuple(range(x.ndim))
+def reduce(x: Value, axes: Ints = (), *, kind: str, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
+    """Reduce over axes; over all if there are none."""
+    chosen = axes or (() if noop_with_empty_axes else range(x.ndim))
     dims = tuple(sorted({d % max(x.ndim, 1) for d in chosen})) if x.ndim else ()
     return REDUCTIONS[kind](x, dims, bool(keepdims))
 
@@ -115,9 +112,9 @@ def scan(x: Value, axis: Ints, *, kind: str, exclusive: int = 0, reverse: int = 
 
 
 @operator("TopK")
-def topk(x: Value, k: Ints = (), *, k_: int | None = None, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
+def topk(x: Value, k: Scalar = None, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
     """Return the largest or smallest elements and their indices."""
-    return tuple(x.topk(k[0] if k else k_, dim=axis, largest=bool(largest)))
+    return tuple(x.topk(k, dim=axis, largest=bool(largest)))
 
 
 @operator("Softmax", "LogSoftmax", "Hardmax")
@@ -187,15 +184,201 @@ def nll_loss(
     return (loss, log_p) if outputs > 1 else loss
 
 
+def _channels(x: Value, value: Value) -> Value:
+    return value.reshape(1, -1, *(1,) * (x.ndim - 2))
+
+
+@operator("BatchNormalization")
+def batch_norm(
+    x: Value,
+    scale: Value,
+    bias: Value,
+    mean: Value,
+    var: Value,
+    *,
+    epsilon: float = 1e-5,
+    is_test: int = 1,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+    spatial: int = 1,
+    outputs: int = 1,
+) -> Any:
+    """Normalize by given statistics; in training mode by those of the batch, with the running averages."""
+    own, spread = mean, var
+    if training_mode:
+        dims = tuple(k for k in range(x.ndim) if k != 1)
+        own, spread = x.mean(dim=dims), x.var(dim=dims, correction=0)
+    factor = scale * (spread + epsilon).rsqrt()
+    out = x * _channels(x, factor) + _channels(x, bias - own * factor)
+    if outputs == 1:
+        return out
+    averages = [old * momentum + new * (1.0 - momentum) for old, new in ((mean, own), (var, spread))]
+    return (out, *averages)[:outputs]
+
+
+@operator("InstanceNormalization")
+def instance_norm(x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5) -> Value:
+    """Normalize each channel of each example."""
+    return functional.group_norm(x, x.shape[1], scale, bias, eps=epsilon)
+
+
+@operator("GroupNormalization")
+def group_norm(
+    x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1, opset: int
+) -> Value:
+    """Normalize groups of channels; before opset 21 scale and bias are of groups."""
+    if opset < 21:
+        each = x.shape[1] // num_groups
+        scale, bias = scale.repeat_interleave(each, dim=0), bias.repeat_interleave(each, dim=0)
+    return functional.group_norm(x, num_groups, scale, bias, eps=epsilon)
+
+
+def _expanded(x: Value, shape: tuple[int, ...]) -> Value:
+    return x if x is None or x.shape == shape else x.expand(*shape)
+
+
+@operator("LayerNormalization")
+def layer_norm(
+    x: Value,
+    scale: Value,
+    bias: Value = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+    outputs: int = 1,
+) -> Any:
+    """Normalize the last dimensions, from an axis on; the mean and the inverse deviation are further results."""
+    first = axis % x.ndim
+    shape = x.shape[first:]
+    if outputs == 1:
+        return functional.layer_norm(x, shape, _expanded(scale, shape), _expanded(bias, shape), eps=epsilon)
+    dims = tuple(range(first, x.ndim))
+    wide = cast(x, "float32") if x.dtype.itemsize == 2 and stash_type == 1 else x
+    mean = wide.mean(dim=dims, keepdim=True)
+    inverse = (wide.var(dim=dims, correction=0, keepdim=True) + epsilon).rsqrt()
+    out = cast((wide - mean) * inverse, x.dtype) * scale
+    return (out if bias is None else out + bias), mean, inverse
+
+
+@operator("RMSNormalization", "SimplifiedLayerNormalization")
+def rms_norm(
+    x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1, outputs: int = 1
+) -> Any:
+    """Divide by the root mean square of the last dimensions, from an axis on; its inverse is a further result.
+
+    onnxruntime has the second name in ONNX's domain.
+    """
+    shape = x.shape[axis % x.ndim :]
+    out = functional.rms_norm(x, shape, _expanded(scale, shape), eps=epsilon)
+    if outputs == 1:
+        return out
+    return out, ((x * x).mean(dim=tuple(range(axis % x.ndim, x.ndim)), keepdim=True) + epsilon).rsqrt()
+
+
+@operator("MeanVarianceNormalization")
+def mean_variance_norm(x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Value:
+    """Normalize over axes."""
+    centred = x - x.mean(dim=axes, keepdim=True)
+    return centred / ((centred * centred).mean(dim=axes, keepdim=True).sqrt() + 1e-9)
+
+
+@operator("LpNormalization")
+def lp_norm(x: Value, *, axis: int = -1, p: int = 2) -> Value:
+    """Divide by the p-norm along an axis; zeros stay."""
+    norm = (x.abs() ** p).sum(dim=axis, keepdim=True) ** (1.0 / p)
+    return x / norm.masked_fill(norm == 0, 1.0)
+
+
+@operator("LRN")
+def local_response_norm(x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Value:
+    """Normalize across neighbouring channels."""
+    low, high = (size - 1) // 2, math.ceil((size - 1) / 2)
+    squares = functional.pad(x * x, [*(0, 0) * (x.ndim - 2), low, high])
+    sums = squares[:, 0 : x.shape[1]]
+    for k in range(1, size):
+        sums = sums + squares[:, k : k + x.shape[1]]
+    return x / (bias + alpha / size * sums) ** beta
+
+
+@operator("SkipLayerNormalization", domain=MICROSOFT)
+def skip_layer_norm(
+    x: Value,
+    skip: Value,
+    scale: Value,
+    shift: Value = None,
+    bias: Value = None,
+    *,
+    epsilon: float = 1e-12,
+    outputs: int = 1,
+) -> Any:
+    """Normalize x + skip + bias; the mean, the inverse deviation and the sum are further results."""
+    total = x + skip if bias is None else x + bias + skip
+    if outputs == 1:
+        return layer_norm(total, scale, shift, epsilon=epsilon)
+    return (*layer_norm(total, scale, shift, epsilon=epsilon, outputs=3), total)[:outputs]
+
+
+@operator("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
+def skip_rms_norm(
+    x: Value, skip: Value, scale: Value, bias: Value = None, *, epsilon: float = 1e-12, outputs: int = 1
+) -> Any:
+    """Divide x + skip + bias by its root mean square; the mean, the inverse root and the sum are further results."""
+    total = x + skip if bias is None else x + bias + skip
+    if outputs == 1:
+        return rms_norm(total, scale, epsilon=epsilon)
+    out, inverse = rms_norm(total, scale, epsilon=epsilon, outputs=2)
+    return (out, total.mean(dim=-1, keepdim=True), inverse, total)[:outputs]
+
+
+@operator("EmbedLayerNormalization", domain=MICROSOFT)
+def embed_layer_norm(
+    ids: Value,
+    segments: Maybe,
+    words: Value,
+    places: Value,
+    kinds: Maybe,
+    scale: Value,
+    shift: Value,
+    mask: Value = None,
+    positions: Value = None,
+    *,
+    epsilon: float = 1e-12,
+    mask_index_type: int = 0,
+    outputs: int = 1,
+) -> Any:
+    """Normalize the sum of embeddings of words, places and segments; the lengths and the sum are further results."""
+    rows = arange(ids.shape[1], ids.device) if positions is None else cast(positions, "int64")
+    total = words[cast(ids, "int64")] + places[rows]
+    if kinds is not None and segments is not None:
+        total = total + kinds[cast(segments, "int64")]
+    out = layer_norm(total, scale, shift, epsilon=epsilon)
+    if outputs == 1:
+        return out
+    ones = like(cast(ids, "int32"), ids.shape, 0) if mask is None else mask
+    return (out, cast(ones.sum(dim=1), "int32"), total)[:outputs]
+
+
+@operator("GroupNorm", domain=MICROSOFT)
+def image_group_norm(
+    x: Value, scale: Value, bias: Value, *, activation: int, channels_last: int = 1, epsilon: float = 1e-5, groups: int
+) -> Value:
+    """Normalize groups of channels, which are last, with SiLU if ``activation`` is 1."""
+    first = x.movedim(-1, 1) if channels_last else x
+    out = group_norm(first, scale, bias, epsilon=epsilon, num_groups=groups, opset=21)
+    out = out.silu() if activation else out
+    return out.movedim(1, -1) if channels_last else out
+
+
 def reduction(kind: str) -> Callable[..., Any]:
     """Return the rule of a reduction over dims, with ``keepdim``; sums and products of ints are int64."""
 
-    def rule(g: GraphWriter, x: Operand, dims: Any, keepdim: bool) -> Any:
+    def write(g: GraphWriter, x: Operand, dims: Any, keepdim: bool) -> Any:
         adds = kind in ("ReduceSum", "ReduceProd")
         value = g.cast(x, int64) if adds and not is_float(x.dtype) else x
         return g.node(kind, value, g.sizes(dims), keepdims=int(keepdim), noop_with_empty_axes=1)
 
-    return rule
+    return write
 
 
 write_reduce_sum, write_reduce_prod = reduction("ReduceSum"), reduction("ReduceProd")
@@ -206,38 +389,19 @@ write_reduce_max, write_reduce_min = reduction("ReduceMax"), reduction("ReduceMi
 def truth(kind: str) -> Callable[..., Any]:
     """Return the rule of a reduction of bools."""
 
-    def rule(g: GraphWriter, x: Operand, dims: Any, keepdim: bool) -> Any:
+    def write(g: GraphWriter, x: Operand, dims: Any, keepdim: bool) -> Any:
         number = g.node(kind, g.cast(x, int32), g.sizes(dims), keepdims=int(keepdim), noop_with_empty_axes=1)
         return g.node("Greater", number, g.constant(0, int32))  # the extreme of none is the dtype's last number
 
-    return rule
+    return write
 
 
 write_reduce_any, write_reduce_all = truth("ReduceMax"), truth("ReduceMin")
 
 
-def arg_reduction(kind: str) -> Callable[..., Any]:
-    """Return the rule of the index of an extreme."""
-
-    def rule(g: GraphWriter, x: Operand, dim: int, keepdim: bool) -> Any:
-        return g.node(kind, x, axis=dim, keepdims=int(keepdim))
-
-    return rule
-
-
-write_argmax, write_argmin = arg_reduction("ArgMax"), arg_reduction("ArgMin")
-
-
 def along(kind: str) -> Callable[..., Any]:
-    """Return the rule of a function along one dim."""
-
-    def rule(g: GraphWriter, x: Operand, dim: int) -> Any:
-        return g.node(kind, x, axis=dim - len(x.shape))  # from the end, as readers look for it
-
-    return rule
-
-
-write_softmax, write_log_softmax = along("Softmax"), along("LogSoftmax")
+    """Return the rule of a function along one dim, counted from the end, as readers look for it."""
+    return lambda g, x, dim: g.node(kind, x, axis=dim - len(x.shape))
 
 
 def write_cumsum(g: GraphWriter, x: Operand, dim: int) -> Any:
@@ -245,11 +409,30 @@ def write_cumsum(g: GraphWriter, x: Operand, dim: int) -> Any:
     return g.node("CumSum", g.cast(x, int64) if not is_float(x.dtype) else x, g.constant(dim, int64))
 
 
-def write_argsort(g: GraphWriter, x: Operand, dim: int, descending: bool) -> Any:
-    """Write the indices of all elements in order."""
-    return write_topk(g, x, dim, x.shape[dim], descending)[1]
-
-
 def write_topk(g: GraphWriter, x: Operand, dim: int, k: Any, largest: bool) -> Any:
     """Write the largest or smallest elements and their indices."""
     return g.node("TopK", x, g.sizes((k,)), axis=dim, largest=int(largest), sorted=1, results=2)
+
+
+write_argsort = rule(lambda g, x, dim, descending: write_topk(g, x, dim, x.shape[dim], descending)[1])
+write_argmax = rule(lambda g, x, dim, keepdim: g.node("ArgMax", x, axis=dim, keepdims=int(keepdim)))
+write_argmin = rule(lambda g, x, dim, keepdim: g.node("ArgMin", x, axis=dim, keepdims=int(keepdim)))
+write_softmax, write_log_softmax = along("Softmax"), along("LogSoftmax")
+
+
+def is_trailing(x: Any, weight: Any, dims: Any) -> bool:
+    """Return whether ``dims`` are the last ones of x, and a weight has their shape."""
+    return tuple(dims) == tuple(range(len(x.shape) - len(dims), len(x.shape))) and weight.shape == x.shape[-len(dims) :]
+
+
+@only(when=lambda x, weight, bias, dims, eps: is_trailing(x, weight, dims))
+def write_layer_norm(g: GraphWriter, x: Operand, weight: Operand, bias: Operand, dims: Any, eps: float) -> Any:
+    """Write a LayerNormalization, which does not give the variance."""
+    out, mean = g.node("LayerNormalization", x, weight, bias, axis=-len(dims), epsilon=eps, results=2)
+    return out, mean, None
+
+
+@only(since=23, when=lambda x, weight, dims, eps: is_trailing(x, weight, dims))
+def write_rms_norm(g: GraphWriter, x: Operand, weight: Operand, dims: Any, eps: float) -> Any:
+    """Write an RMSNormalization."""
+    return g.node("RMSNormalization", x, weight, axis=-len(dims), epsilon=eps)

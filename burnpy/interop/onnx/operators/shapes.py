@@ -1,4 +1,4 @@
-"""Operators that make, reshape, join and cut tensors."""
+"""Operators that make, reshape, join and cut tensors, and that select and change elements at indices."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.primitives import DType
-from burnpy.interop.onnx.operators.indexing import wrapped
 from burnpy.interop.onnx.operators.table import (
+    Conditional,
     GraphWriter,
     Ints,
     Numbers,
@@ -20,10 +20,12 @@ from burnpy.interop.onnx.operators.table import (
     Value,
     arange,
     cast,
+    common_dtype,
     is_float,
     like,
     onnx_dtype,
     operator,
+    rule,
     tensor,
 )
 from burnpy.nn import functional
@@ -66,10 +68,9 @@ def eye_like(x: Value, *, dtype: int | None = None, k: int = 0) -> Value:
 
 
 @operator("Reshape")
-def reshape(x: Value, shape: Ints = (), *, shape_: tuple[int, ...] | None = None, allowzero: int = 0) -> Value:
+def reshape(x: Value, shape: Ints = (), *, allowzero: int = 0) -> Value:
     """Return x with another shape; 0 stands for x's size, unless ``allowzero``."""
-    sizes = shape if shape_ is None else shape_
-    return x.reshape(*[x.shape[k] if n == 0 and not allowzero else n for k, n in enumerate(sizes)])
+    return x.reshape(*[x.shape[k] if n == 0 and not allowzero else n for k, n in enumerate(shape)])
 
 
 @operator("Flatten")
@@ -86,20 +87,18 @@ def transpose(x: Value, *, perm: tuple[int, ...] | None = None) -> Value:
 
 
 @operator("Unsqueeze")
-def unsqueeze(x: Value, axes_: Ints | None = None, *, axes: tuple[int, ...] | None = None) -> Value:
+def unsqueeze(x: Value, axes: Ints = ()) -> Value:
     """Insert dimensions of size 1."""
-    given = (axes_ if axes is None else axes) or ()
-    ndim = x.ndim + len(given)
-    for dim in sorted([axis % ndim for axis in given]):
+    ndim = x.ndim + len(axes)
+    for dim in sorted([axis % ndim for axis in axes]):
         x = x.unsqueeze(dim)
     return x
 
 
 @operator("Squeeze")
-def squeeze(x: Value, axes_: Ints | None = None, *, axes: tuple[int, ...] | None = None) -> Value:
+def squeeze(x: Value, axes: Ints | None = None) -> Value:
     """Remove dimensions of size 1, by default all."""
-    given = axes_ if axes is None else axes
-    dims = [k for k, n in enumerate(x.shape) if n == 1] if given is None else [axis % x.ndim for axis in given]
+    dims = [k for k, n in enumerate(x.shape) if n == 1] if axes is None else [axis % x.ndim for axis in axes]
     return x.reshape(*[n for k, n in enumerate(x.shape) if k not in dims])
 
 
@@ -110,22 +109,13 @@ def concat(*xs: Value, axis: int) -> Value:
 
 
 @operator("Split")
-def split(
-    x: Value,
-    sizes: Ints | None = None,
-    *,
-    axis: int = 0,
-    split: tuple[int, ...] | None = None,
-    num_outputs: int | None = None,
-    outputs: int,
-) -> Any:
+def split(x: Value, split: Ints | None = None, *, axis: int = 0, num_outputs: int | None = None, outputs: int) -> Any:
     """Cut into parts of given sizes, or into equal ones, where the last may be smaller."""
-    given = split if sizes is None else sizes
-    if given is None:
+    if split is None:
         total, count = x.shape[axis], num_outputs or outputs
         each = -(-total // count)
-        given = tuple([max(min(each, total - k * each), 0) for k in range(count)])
-    return tuple(x.split(list(given), dim=axis))
+        split = tuple([max(min(each, total - k * each), 0) for k in range(count)])
+    return tuple(x.split(list(split), dim=axis))
 
 
 @operator("Expand")
@@ -141,71 +131,52 @@ def tile(x: Value, repeats: Ints) -> Value:
 
 
 @operator("Slice")
-def slice_(
-    x: Value,
-    starts_: Ints | None = None,
-    ends_: Ints | None = None,
-    axes_: Ints | None = None,
-    steps: Ints | None = None,
-    *,
-    starts: tuple[int, ...] = (),
-    ends: tuple[int, ...] = (),
-    axes: tuple[int, ...] | None = None,
-) -> Value:
+def slice_(x: Value, starts: Ints = (), ends: Ints = (), axes: Ints | None = None, steps: Ints | None = None) -> Value:
     """Cut a part out of x; bounds beyond its ends are its ends."""
-    first, last = starts if starts_ is None else starts_, ends if ends_ is None else ends_
-    chosen = axes if axes_ is None else axes_
-    dims = range(len(first)) if chosen is None else chosen
     key = [slice(None)] * x.ndim
-    for k, dim in enumerate(dims):
-        step, stop = 1 if steps is None else steps[k], last[k]
-        size = x.shape[dim]
-        key[dim % x.ndim] = slice(first[k], None if step < 0 and stop < -size else stop, step)
+    for k, dim in enumerate(range(len(starts)) if axes is None else axes):
+        step, size = 1 if steps is None else steps[k], x.shape[dim]
+        key[dim % x.ndim] = slice(starts[k], None if step < 0 and ends[k] < -size else ends[k], step)
     return x[tuple(key)] if key else x
 
 
 @operator("Pad")
 def pad(
     x: Value,
-    pads_: Ints | None = None,
-    value_: Scalar | None = None,
+    pads: Ints = (),
+    value: Scalar = None,
     axes: Ints | None = None,
     *,
-    pads: tuple[int, ...] = (),
-    value: float = 0.0,
     mode: str = "constant",
     paddings: tuple[int, ...] = (),
 ) -> Value:
     """Pad, or cut for negative numbers."""
-    numbers = (pads or paddings) if pads_ is None else pads_
+    numbers = pads or paddings
     count = len(numbers) // 2
     dims = list(range(count)) if axes is None else [axis % x.ndim for axis in axes]
     low, high = [0] * x.ndim, [0] * x.ndim
     for k, dim in enumerate(dims):
         low[dim], high[dim] = numbers[k], numbers[count + k]
-    inside = [slice(max(-a, 0), n - max(-b, 0)) for a, b, n in zip(low, high, x.shape, strict=True)]
-    if any(a < 0 or b < 0 for a, b in zip(low, high, strict=True)):
-        x = x[tuple(inside)]
-    constant = value if value_ is None else value_
-    if x.dtype.kind in "biu":
-        constant = bool(constant) if x.dtype.kind == "b" else int(constant)
+    if any(n < 0 for n in (*low, *high)):
+        x = x[tuple([slice(max(-a, 0), n - max(-b, 0)) for a, b, n in zip(low, high, x.shape, strict=True)])]
+    ends = [(max(before, 0), max(after, 0)) for before, after in zip(low, high, strict=True)]
+    constant = value or 0.0
     if mode == "constant" and isinstance(x, Tensor):
-        ends = [max(n, 0) for pair in zip(low[::-1], high[::-1], strict=True) for n in pair]
-        return functional.pad(x, ends, value=constant) if any(ends) else x
-    for dim in range(x.ndim):
-        before, after = max(low[dim], 0), max(high[dim], 0)
-        if not before and not after:
-            continue
-        if mode != "constant":
+        sizes = [n for pair in ends[::-1] for n in pair]
+        return functional.pad(x, sizes, value=constant) if any(sizes) else x
+    for dim, sizes_along in enumerate(ends):
+        if mode == "constant":
+            x = _between(x, dim, sizes_along, bool(constant) if x.dtype.kind == "b" else int(constant))
+        elif any(sizes_along):
             how: Any = mode
-            places = np.pad(np.arange(x.shape[dim]), (before, after), how)
-            x = x.index_select(dim, tensor(places, x.device))
-            continue
-        low_end, high_end = (
-            like(x, [n if k == dim else m for k, m in enumerate(x.shape)], constant) for n in (before, after)
-        )
-        x = cat([low_end, x, high_end], dim=dim)
+            x = x.index_select(dim, tensor(np.pad(np.arange(x.shape[dim]), sizes_along, how), x.device))
     return x
+
+
+def _between(x: Value, dim: int, sizes: Sequence[int], value: Any) -> Value:
+    """Return x with so many slices of a value before and after it."""
+    ends = [like(x, [n if k == dim else m for k, m in enumerate(x.shape)], value) for n in sizes]
+    return cat([ends[0], x, ends[1]], dim=dim) if any(sizes) else x
 
 
 @operator("Trilu")
@@ -224,9 +195,7 @@ def center_crop_pad(x: Value, shape: Ints, *, axes: tuple[int, ...] | None = Non
         if extra <= 0:
             x = x.narrow(dim, (-extra) // 2, target)
         else:
-            sizes = [extra // 2, extra - extra // 2]
-            ends = [like(x, [n if k == dim else m for k, m in enumerate(x.shape)], 0) for n in sizes]
-            x = cat([ends[0], x, ends[1]], dim=dim)
+            x = _between(x, dim, [extra // 2, extra - extra // 2], 0)
     return x
 
 
@@ -261,36 +230,6 @@ def reverse_sequence(x: Value, lengths: Value, *, batch_axis: int = 1, time_axis
     return out if batch_axis == 0 else out.transpose(0, 1)
 
 
-@operator("Col2Im")
-def col2im(
-    x: Value,
-    image: Ints,
-    block: Ints,
-    *,
-    dilations: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Value:
-    """Sum blocks into an image of any number of dimensions."""
-    n = len(image)
-    dilation, stride = dilations or (1,) * n, strides or (1,) * n
-    padding = pads or (0,) * 2 * n
-    whole = [size + padding[d] + padding[n + d] for d, size in enumerate(image)]
-    counts = [(whole[d] - dilation[d] * (block[d] - 1) - 1) // stride[d] + 1 for d in range(n)]
-    places = np.zeros((*block, *counts), np.int64)
-    for d in range(n):
-        taps = np.arange(block[d]).reshape(-1, 1) * dilation[d] + np.arange(counts[d]) * stride[d]
-        sizes = [1] * (2 * n)
-        sizes[d], sizes[n + d] = taps.shape
-        places = places * whole[d] + taps.reshape(sizes)
-    channels = x.shape[1] // math.prod(block)
-    columns = x.reshape(x.shape[0], channels, places.size)
-    index = tensor(places.reshape(-1), x.device)
-    out = like(x, (x.shape[0], channels, math.prod(whole)), 0).index_add(2, index, columns)
-    out = out.reshape(x.shape[0], channels, *whole)
-    return out[(slice(None), slice(None), *[slice(padding[d], padding[d] + image[d]) for d in range(n)])]
-
-
 @operator("OneHot")
 def one_hot(index: Value, depth: Ints, values: Value, *, axis: int = -1) -> Value:
     """Return the on value at an index of a new dimension, and the off value elsewhere; all are off at an index that
@@ -300,28 +239,103 @@ def one_hot(index: Value, depth: Ints, values: Value, *, axis: int = -1) -> Valu
     return where(chosen, values[1], values[0]).movedim(-1, axis)
 
 
+REDUCTIONS = {"mul": "prod", "max": "amax", "min": "amin"}
+
+
+def wrapped(index: Value, size: int) -> Value:
+    """Return an index of int64 whose negative elements count from the end."""
+    index = cast(index, "int64")
+    return where(index < 0, index + size, index)
+
+
+@operator("Gather")
+def gather(x: Value, index: Value, *, axis: int = 0) -> Value:
+    """Select slices at an index of any shape."""
+    dim = axis % x.ndim
+    places = wrapped(index, x.shape[dim])
+    return x.index_select(dim, places.reshape(-1)).reshape(*x.shape[:dim], *places.shape, *x.shape[dim + 1 :])
+
+
+@operator("GatherElements")
+def gather_elements(x: Value, index: Value, *, axis: int = 0) -> Value:
+    """Select elements along an axis."""
+    dim = axis % x.ndim
+    return x.gather(dim, wrapped(index, x.shape[dim]))
+
+
+def flat_index(index: Value, sizes: tuple[int, ...]) -> Value:
+    """Return the row-major place of index tuples, which are the last dimension of ``index``."""
+    flat: Value = 0
+    for k, size in enumerate(sizes):
+        places = wrapped(index[..., k], size)
+        checked = arange(size, index.device).index_select(0, places.reshape(-1))  # else 3 of 2 would be in the next row
+        flat = flat * size + checked.reshape(*places.shape)
+    return flat
+
+
+@operator("GatherND")
+def gather_nd(x: Value, index: Value, *, batch_dims: int = 0) -> Value:
+    """Select slices at tuples of indices."""
+    b, k = batch_dims, index.shape[-1]
+    lead, inner = math.prod(x.shape[:b]), x.shape[b : b + k]
+    rest, size = x.shape[b + k :], math.prod(inner)
+    flat = flat_index(index.reshape(lead, -1, k), inner) + arange(lead, x.device).unsqueeze(1) * size
+    picked = x.reshape(lead * size, *rest).index_select(0, flat.reshape(-1))
+    return picked.reshape(*index.shape[:-1], *rest)
+
+
+@operator("ScatterElements", "Scatter")
+def scatter_elements(x: Value, index: Value, updates: Value, *, axis: int = 0, reduction: str = "none") -> Value:
+    """Write or combine elements along an axis."""
+    dim = axis % x.ndim
+    places = wrapped(index, x.shape[dim])
+    if reduction == "none":
+        return x.scatter(dim, places, updates)
+    return x.scatter_reduce(dim, places, updates, {"add": "sum", **REDUCTIONS}[reduction])
+
+
+@operator("ScatterND")
+def scatter_nd(x: Value, index: Value, updates: Value, *, reduction: str = "none") -> Value:
+    """Write or combine slices at tuples of indices."""
+    k = index.shape[-1]
+    lead, rest = math.prod(x.shape[:k]), x.shape[k:]
+    flat = flat_index(index.reshape(-1, k), x.shape[:k])
+    whole, values = x.reshape(lead, *rest), updates.reshape(flat.shape[0], *rest)
+    if reduction == "none":
+        out = whole.index_copy(0, flat, values)
+    elif reduction == "add":
+        out = whole.index_add(0, flat, values)
+    else:
+        out = whole.index_reduce(0, flat, values, REDUCTIONS[reduction])
+    return out.reshape(*x.shape)
+
+
+@operator("TensorScatter")
+def tensor_scatter(cache: Value, update: Value, starts: Value = None, *, axis: int = -2, mode: str = "linear") -> Value:
+    """Write an update into a cache, at a start for each member of the batch."""
+    dim = axis % cache.ndim
+    moved, part = cache.movedim(dim, 1), update.movedim(dim, 1)
+    steps = arange(part.shape[1], cache.device).unsqueeze(0)
+    first = steps * 0 if starts is None else cast(starts, "int64").unsqueeze(1)
+    places = (first + steps).remainder(moved.shape[1]) if mode == "circular" else first + steps
+    places = places.reshape(*places.shape, *(1,) * (moved.ndim - 2)).expand(*part.shape)
+    return moved.scatter(1, places, part).movedim(1, dim)
+
+
+@operator("Compress")
+def compress(x: Value, mask: Value, *, axis: int | None = None) -> Value:
+    """Select the slices whose mask is true."""
+    flat = x.reshape(-1) if axis is None else x
+    dim = 0 if axis is None else axis % x.ndim
+    return flat.index_select(dim, mask.nonzero().reshape(-1))
+
+
 def write_reshape(g: GraphWriter, x: Operand, shape: Any) -> Any:
     """Write a Reshape; one size that varies between calls is left to the operator."""
     varying = [k for k, size in enumerate(shape) if not isinstance(size, int)]
     if len(varying) == 1 and 0 not in shape:
         return g.node("Reshape", x, g.sizes([-1 if k in varying else size for k, size in enumerate(shape)]))
     return g.node("Reshape", x, g.sizes(shape), allowzero=1)
-
-
-def write_permute(g: GraphWriter, x: Operand, dims: Any) -> Any:
-    """Write a Transpose."""
-    return g.node("Transpose", x, perm=list(dims)) if dims else x
-
-
-def write_transposed(g: GraphWriter, x: Operand) -> Any:
-    """Write a Transpose of the last two dimensions."""
-    ndim = len(x.shape)
-    return g.node("Transpose", x, perm=[*range(ndim - 2), ndim - 1, ndim - 2])
-
-
-def write_expand(g: GraphWriter, x: Operand, shape: Any) -> Any:
-    """Write an Expand."""
-    return g.node("Expand", x, g.sizes(shape))
 
 
 _ENDS = (-(2**62), 2**62)
@@ -367,21 +381,21 @@ def write_slice_scatter(g: GraphWriter, x: Operand, key: Any, src: Any) -> Any:
     return g.node("Reshape", g.node("ScatterElements", *flat, axis=0), g.node("Shape", x))
 
 
-def write_cat(g: GraphWriter, xs: Sequence[Operand], dim: int) -> Any:
-    """Write a Concat."""
-    return g.node("Concat", *xs, axis=dim)
+write_permute = rule(lambda g, x, dims: g.node("Transpose", x, perm=list(dims)) if dims else x)
+write_expand = rule(lambda g, x, shape: g.node("Expand", x, g.sizes(shape)))
+write_cat = rule(lambda g, xs, dim: g.node("Concat", *xs, axis=dim))
+write_tril = rule(lambda g, x, diagonal: g.node("Trilu", x, g.constant(diagonal, int64), upper=0))
+write_triu = rule(lambda g, x, diagonal: g.node("Trilu", x, g.constant(diagonal, int64), upper=1))
+write_index_select = rule(lambda g, x, dim, index: g.node("Gather", x, index, axis=dim))
+write_embedding = rule(lambda g, weight, index, padding: g.node("Gather", weight, index, axis=0))
+write_gather = rule(lambda g, x, dim, index: g.node("GatherElements", x, index, axis=dim))
+write_unchecked = Conditional(lambda g, index, *rest: index, when=lambda *args: len(args) == 1 or args[4] is None)
 
 
-def triangle(upper: bool) -> Callable[..., Any]:
-    """Return the rule of a triangle of matrices."""
-
-    def rule(g: GraphWriter, x: Operand, diagonal: int) -> Any:
-        return g.node("Trilu", x, g.constant(diagonal, int64), upper=int(upper))
-
-    return rule
-
-
-write_tril, write_triu = triangle(upper=False), triangle(upper=True)
+def write_transposed(g: GraphWriter, x: Operand) -> Any:
+    """Write a Transpose of the last two dimensions."""
+    ndim = len(x.shape)
+    return g.node("Transpose", x, perm=[*range(ndim - 2), ndim - 1, ndim - 2])
 
 
 def write_full(g: GraphWriter, shape: Any, value: Any, dtype: DType) -> Any:
@@ -397,3 +411,38 @@ def write_arange(g: GraphWriter, start: Any, stop: Any, step: Any, dtype: DType)
     count = g.each(lambda a, b, c: max(math.ceil((b - a) / c), 0), start, stop, step)
     order = g.node("Cast", g.node("Range", *[g.constant(k, int64) for k in (0, count, 1)]), to=dtype)
     return g.node("Add", g.node("Mul", order, g.constant(step, dtype)), g.constant(start, dtype))
+
+
+def element_update(reduction: str) -> Callable[..., Any]:
+    """Return the rule of an update of elements at an index."""
+
+    def write(g: GraphWriter, x: Operand, dim: int, index: Operand, src: Operand) -> Any:
+        dtype = common_dtype(x, src)
+        values = g.node("Slice", g.cast(src, dtype), *_inside(g, index))
+        return g.node("ScatterElements", g.cast(x, dtype), index, values, axis=dim, reduction=reduction)
+
+    return write
+
+
+def _inside(g: GraphWriter, index: Operand) -> tuple[str, ...]:
+    """Return the inputs of a Slice to an index's shape: src may be larger."""
+    axes = list(range(len(index.shape)))
+    return g.sizes([0] * len(axes)), g.node("Shape", index), g.sizes(axes)
+
+
+write_scatter, write_scatter_add = element_update("none"), element_update("add")
+
+
+def index_update(reduction: str) -> Callable[..., Any]:
+    """Return the rule of an update of the slices at a 1-d index."""
+
+    def write(g: GraphWriter, x: Operand, dim: int, index: Operand, src: Operand) -> Any:
+        dtype = common_dtype(x, src)
+        column = g.node("Unsqueeze", index, g.sizes([k for k in range(len(src.shape)) if k != dim]))
+        places = g.node("Expand", column, g.node("Shape", src))
+        return g.node("ScatterElements", g.cast(x, dtype), places, g.cast(src, dtype), axis=dim, reduction=reduction)
+
+    return write
+
+
+write_index_put, write_index_add = index_update("none"), index_update("add")

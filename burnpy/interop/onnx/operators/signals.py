@@ -1,18 +1,21 @@
-"""Fourier transforms, windows and Mel weights."""
+"""Signals and images: resizing, sampling on grids, regions, Fourier transforms, windows and Mel weights."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from burnpy.backend.dtypes import int64, part_dtype
+from burnpy.backend.errors import LoadingError
 from burnpy.fft import transforms
 from burnpy.interop.onnx.operators.table import (
-    HOST,
     GraphWriter,
     Ints,
+    Numbers,
     Operand,
     Scalar,
     Value,
@@ -20,36 +23,284 @@ from burnpy.interop.onnx.operators.table import (
     only,
     onnx_dtype,
     operator,
+    rule,
     tensor,
 )
+from burnpy.nn import functional
 from burnpy.tensor.complex_functions import complex as join
 from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor import Tensor
+
+Array = NDArray[np.float64]
+
+MOST_COPIES = 8
+"""The factor up to which an enlarged tensor is a stack of copies."""
+
+NEAREST: dict[str, Callable[[Array], Array]] = {
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+
+
+def _cubic(a: float) -> Callable[[Array], Array]:
+    def kernel(x: Array) -> Array:
+        x = np.abs(x)
+        inner = ((a + 2) * x - (a + 3)) * x * x + 1
+        outer = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+        return np.where(x <= 1, inner, np.where(x < 2, outer, 0.0))
+
+    return kernel
+
+
+def _linear(x: Array) -> Array:
+    return np.clip(1.0 - np.abs(x), 0.0, 1.0)
+
+
+def coordinates(mode: str, size: int, target: int, scale: float, roi: tuple[float, float]) -> Array:
+    """Return where the elements of a resized dimension lie in the original one."""
+    k = np.arange(target, dtype=np.float64)
+    whole = scale * size
+    if mode == "align_corners":
+        return k * (size - 1) / (whole - 1) if whole != 1 else k * 0
+    if mode == "asymmetric":
+        return k / scale
+    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and whole != 1):
+        return (k + 0.5) / scale - 0.5
+    if mode == "pytorch_half_pixel":
+        return k * 0 - 0.5
+    if mode == "tf_half_pixel_for_nn":
+        return (k + 0.5) / scale
+    if mode == "half_pixel_symmetric":
+        return size / 2 * (1 - target / whole) + (k + 0.5) / scale - 0.5
+    if mode == "tf_crop_and_resize":
+        low, high = roi
+        if whole == 1:
+            return k * 0 + low * (size - 1) + (high - low) * (size - 1) / 2
+        return k * (high - low) * (size - 1) / (whole - 1) + low * (size - 1)
+    raise LoadingError(f"Resize has the coordinate_transformation_mode {mode!r}, which is unknown")
+
+
+def weights(
+    places: Array, size: int, kernel: Callable[[Array], Array], reach: int, scale: float, exclude: bool
+) -> Array:
+    """Return the matrix (target, size) of a resampling by a kernel, widened where ``scale`` is below 1."""
+    reach = math.ceil(reach / scale)
+    left = np.floor(places).astype(int)
+    out = np.zeros((len(places), size))
+    rows = np.arange(len(places))
+    taps = [(left + k, kernel((left + k - places) * scale)) for k in range(-reach + 1 - (scale < 1), reach + 1)]
+    total = sum(np.where((at >= 0) & (at < size), value, 0.0) if exclude else value for at, value in taps)
+    for at, value in taps:
+        share = np.where((at >= 0) & (at < size), value, 0.0) if exclude else value
+        np.add.at(out, (rows, np.clip(at, 0, size - 1)), share / total if exclude or scale < 1 else share)
+    return out
+
+
+@operator("Upsample")
+def upsample(x: Value, scales: Numbers = (), *, mode: str = "nearest") -> Value:
+    """Resize by scales, as ONNX did before opset 10."""
+    return resize(
+        x, None, scales, coordinate_transformation_mode="asymmetric", mode=mode, nearest_mode="floor", opset=13
+    )
+
+
+@operator("Resize")
+def resize(
+    x: Value,
+    roi: Numbers = None,
+    scales: Numbers = None,
+    sizes: Ints | None = None,
+    *,
+    antialias: int = 0,
+    axes: tuple[int, ...] | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+    opset: int,
+) -> Value:
+    """Resize along axes, one after another; the last one first, whose elements lie together."""
+    if opset < 11:
+        return upsample(x, scales if roi is None else roi, mode=mode)
+    dims = [axis % x.ndim for axis in (range(x.ndim) if axes is None else axes)]
+    factors, targets = _scales(x, dims, scales, sizes, keep_aspect_ratio_policy)
+    regions = [0.0] * len(dims) + [1.0] * len(dims) if roi is None or roi.size == 0 else roi.tolist()
+    outside: Value = None
+    for k, dim in reversed([*enumerate(dims)]):
+        region = (regions[k], regions[len(dims) + k])
+        size, target, scale = x.shape[dim], targets[k], factors[k]
+        if size == target and scale == 1.0 and region == (0.0, 1.0):
+            continue
+        places = coordinates(coordinate_transformation_mode, size, target, scale, region)
+        if coordinate_transformation_mode == "tf_crop_and_resize":
+            gone = ((places < 0) | (places > size - 1)).reshape([-1 if d == dim else 1 for d in range(x.ndim)])
+            mask = tensor(gone, x.device)
+            outside = mask if outside is None else outside | mask
+        if mode == "nearest":
+            index = np.clip(NEAREST[nearest_mode](places), 0, size - 1).astype(np.int64)
+            x = _taken(x, dim, index)
+            continue
+        kernel, reach = (_linear, 1) if mode == "linear" else (_cubic(cubic_coeff_a), 2)
+        matrix = weights(places, size, kernel, reach, min(scale, 1.0) if antialias else 1.0, bool(exclude_outside))
+        wide = x if isinstance(x, Tensor) else cast(x, "float64")
+        product = wide.movedim(dim, -1) @ tensor(matrix.T.astype(wide.dtype), x.device)
+        moved = product.movedim(-1, dim)
+        x = moved if isinstance(x, Tensor) else cast(moved.round(), x.dtype)
+    if outside is None:
+        return x
+    return x.masked_fill(outside.expand(*x.shape), extrapolation_value)
+
+
+def _taken(x: Value, dim: int, index: NDArray[np.int64]) -> Value:
+    """Return the elements of x along a dim, which are copies of all of x in many cases."""
+    factor = len(index) // max(1, x.shape[dim])
+    if 1 < factor <= MOST_COPIES and np.array_equal(index, np.arange(x.shape[dim]).repeat(factor)):
+        return stack([x] * factor, dim=dim + 1).flatten(dim, dim + 1)
+    return x.index_select(dim, tensor(index, x.device))
+
+
+def _scales(x: Value, dims: list[int], scales: Any, sizes: Ints | None, policy: str) -> tuple[list[float], list[int]]:
+    """Return the factor and the new size of each dimension."""
+    if sizes is None or not sizes:
+        factors = [float(factor) for factor in scales]
+        return factors, [math.floor(x.shape[d] * factor) for d, factor in zip(dims, factors, strict=True)]
+    factors = [target / x.shape[d] for d, target in zip(dims, sizes, strict=True)]
+    if policy == "stretch":
+        return factors, list(sizes)
+    common = min(factors) if policy == "not_larger" else max(factors)
+    return [common] * len(dims), [math.floor(common * x.shape[d] + 0.5) for d in dims]
+
+
+@operator("GridSample")
+def grid_sample(
+    x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
+) -> Value:
+    """Sample at the places of a grid."""
+    modes: dict[str, Any] = {"linear": "bilinear", "cubic": "bicubic", "bilinear": "bilinear", "bicubic": "bicubic"}
+    settings: Any = {"padding_mode": padding_mode, "align_corners": bool(align_corners)}
+    return functional.grid_sample(x, grid, mode=modes.get(mode, mode), **settings)
+
+
+@operator("AffineGrid")
+def affine_grid(theta: Value, size: Ints, *, align_corners: int = 0) -> Value:
+    """Return the grid of an affine transformation."""
+    return functional.affine_grid(theta, size, align_corners=bool(align_corners))
+
+
+@operator("RoiAlign")
+def roi_align(
+    x: Value,
+    rois: Value,
+    batch: Value,
+    *,
+    coordinate_transformation_mode: str | None = None,
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+    opset: int,
+) -> Value:
+    """Pool regions to one size, sampled by bilinear interpolation."""
+    default = "half_pixel" if opset >= 16 else "output_half_pixel"
+    half = (coordinate_transformation_mode or default) == "half_pixel"
+    boxes, members = rois.to_numpy().astype(np.float64), batch.to_numpy()
+    height, width = x.shape[2:]
+    outs: list[Value] = []
+    for box, member in zip(boxes, members, strict=True):
+        x1, y1, x2, y2 = box * spatial_scale - (0.5 if half else 0.0)
+        spans = [y2 - y1, x2 - x1] if half else [max(y2 - y1, 1.0), max(x2 - x1, 1.0)]
+        taps = []
+        for first, span, count, size in ((y1, spans[0], output_height, height), (x1, spans[1], output_width, width)):
+            number = sampling_ratio if sampling_ratio > 0 else max(math.ceil(span / count), 1)
+            at = first + (np.arange(count * number) + 0.5) * (span / count / number)
+            valid = (at >= -1.0) & (at <= size)
+            at = np.clip(at, 0, size - 1)
+            low = np.minimum(np.floor(at).astype(int), size - 1)
+            high = np.minimum(low + 1, size - 1)
+            taps.append((number, low, high, at - low, valid))
+        outs.append(_pooled(x[int(member)], taps, mode, output_height, output_width))
+    return stack(outs, dim=0) if outs else x[:0, :, :output_height, :output_width]
+
+
+def _pooled(plane: Value, taps: Any, mode: str, height: int, width: int) -> Value:
+    (rows, y0, y1, fy, vy), (columns, x0, x1, fx, vx) = taps
+    channels, _, wide = plane.shape
+    flat = plane.reshape(channels, -1)
+    corners = []
+    for ys, wy in ((y0, 1 - fy), (y1, fy)):
+        for xs, wx in ((x0, 1 - fx), (x1, fx)):
+            share = np.outer(wy * vy, wx * vx).astype(plane.dtype)
+            places = (ys[:, None] * wide + xs[None, :]).reshape(-1)
+            picked = flat.index_select(1, tensor(places, plane.device)).reshape(channels, *share.shape)
+            corners.append(picked * tensor(share, plane.device))
+    shape = (channels, height, rows, width, columns)
+    if mode == "max":
+        best = stack([corner.reshape(*shape) for corner in corners], dim=0)
+        return best.amax((0, 3, 5), False)
+    total = corners[0] + corners[1] + corners[2] + corners[3]
+    return total.reshape(*shape).mean(dim=(2, 4))
+
+
+@operator("NonMaxSuppression")
+def non_max_suppression(
+    boxes: Value,
+    scores: Value,
+    most: Ints = (0,),
+    overlap: Scalar = 0.0,
+    least: Scalar | None = None,
+    *,
+    center_point_box: int = 0,
+) -> Value:
+    """Return the batch, class and box of the best boxes without much overlap, on the host."""
+    b, s = boxes.to_numpy().astype(np.float64), scores.to_numpy()
+    if center_point_box:
+        centre, span = b[..., :2], b[..., 2:] / 2
+        b = np.concatenate([centre - span, centre + span], axis=-1)
+    low, high = np.minimum(b[..., :2], b[..., 2:]), np.maximum(b[..., :2], b[..., 2:])
+    area = (high - low).prod(-1)
+    count = most[0] if most else 0
+    chosen: list[tuple[int, int, int]] = []
+    for n in range(s.shape[0]):
+        for c in range(s.shape[1]):
+            kept: list[int] = []
+            for k in np.argsort(-s[n, c], kind="stable"):
+                if len(kept) == count or (least is not None and s[n, c, k] <= least):
+                    break
+                shared = [
+                    np.clip(np.minimum(high[n, k], high[n, j]) - np.maximum(low[n, k], low[n, j]), 0, None).prod()
+                    for j in kept
+                ]
+                unions = [area[n, k] + area[n, j] - part for j, part in zip(kept, shared, strict=True)]
+                if all(part <= (overlap or 0.0) * union for part, union in zip(shared, unions, strict=True)):
+                    kept.append(int(k))
+            chosen += [(n, c, k) for k in kept]
+    return tensor(np.array(chosen, np.int64).reshape(-1, 3), boxes.device)
 
 
 @operator("DFT")
 def dft(
     x: Value,
     length: Ints | None = None,
-    axis_: Ints | None = None,
+    axis: Scalar = None,
     *,
-    axis: int | None = None,
     inverse: int = 0,
     onesided: int = 0,
     opset: int,
 ) -> Value:
     """Transform along an axis; the last dimension has the real and the imaginary part."""
-    if axis_ is not None:
-        axis = axis_[0]
     dim = (axis if axis is not None else 1 if opset < 20 else -2) % x.ndim
-    real = x[..., 0]
-    imag = x[..., 1] if x.shape[-1] == 2 else None
-    size = length[0] if length else 2 * (x.shape[dim] - 1) if inverse and onesided else x.shape[dim]
+    whole = 2 * (x.shape[dim] - 1) if inverse and onesided else x.shape[dim]
+    size, signal = length[0] if length else whole, join(x[..., 0], x[..., 1] if x.shape[-1] == 2 else None)
     if inverse and onesided:
-        signal = transforms.irfft(join(real, imag), n=size, dim=dim)
-        return signal.unsqueeze(-1)
-    f: Any = transforms.ifft if inverse else transforms.fft
-    spectrum = f(join(real, imag), n=size, dim=dim)
+        return transforms.irfft(signal, n=size, dim=dim).unsqueeze(-1)
+    transform: Any = transforms.ifft if inverse else transforms.fft
+    spectrum = transform(signal, n=size, dim=dim)
     out = stack([spectrum.real, spectrum.imag], dim=-1)
     return out.narrow(dim, 0, size // 2 + 1) if onesided else out
 
@@ -74,16 +325,11 @@ WINDOWS = {"HannWindow": (0.5, 0.5, 0.0), "HammingWindow": (25 / 46, 21 / 46, 0.
 """The coefficients of the cosines of windows."""
 
 
-@operator("HannWindow", "HammingWindow", "BlackmanWindow")
+@operator(*WINDOWS)
 def window(size: Scalar, *, kind: str, output_datatype: int = 1, periodic: int = 1) -> Value:
     """Return a window, on the host."""
     angle = np.arange(size) * (2 * math.pi / (size if periodic else size - 1))
-    coefficients = {
-        "HannWindow": (0.5, 0.5, 0.0),
-        "HammingWindow": (25 / 46, 21 / 46, 0.0),
-        "BlackmanWindow": (0.42, 0.5, 0.08),
-    }
-    a, b, c = coefficients[kind]
+    a, b, c = WINDOWS[kind]
     return tensor((a - b * np.cos(angle) + c * np.cos(2 * angle)).astype(onnx_dtype(output_datatype)))
 
 
@@ -111,89 +357,27 @@ def mel_weights(
     return tensor(out.astype(onnx_dtype(output_datatype)))
 
 
-@operator("RandomNormal", "RandomUniform")
-def random(
-    *,
-    kind: str,
-    shape: tuple[int, ...],
-    dtype: int = 1,
-    mean: float = 0.0,
-    scale: float = 1.0,
-    low: float = 0.0,
-    high: float = 1.0,
-    seed: float = 0.0,
-) -> Value:
-    """Return random numbers, on the host."""
-    return cast(_drawn(kind == "RandomNormal", shape, (mean, scale), (low, high), HOST), onnx_dtype(dtype))
-
-
-def _drawn(normal: bool, shape: tuple[int, ...], moments: Any, ends: Any, device: Any) -> Value:
-    if normal:
-        return Tensor.normal(shape, *moments, device=device)
-    return Tensor.uniform(shape, *ends, device=device)
-
-
-@operator("RandomNormalLike", "RandomUniformLike")
-def random_like(
-    x: Value,
-    *,
-    kind: str,
-    dtype: int | None = None,
-    mean: float = 0.0,
-    scale: float = 1.0,
-    low: float = 0.0,
-    high: float = 1.0,
-    seed: float = 0.0,
-) -> Value:
-    """Return random numbers of x's shape."""
-    drawn = _drawn(kind == "RandomNormalLike", x.shape, (mean, scale), (low, high), x.device)
-    return cast(drawn, x.dtype if dtype is None else onnx_dtype(dtype))
-
-
-@operator("Bernoulli")
-def bernoulli(x: Value, *, dtype: int | None = None, seed: float = 0.0) -> Value:
-    """Return ones with the probabilities x, and zeros."""
-    drawn = Tensor.uniform(x.shape, dtype=x.dtype, device=x.device) < x
-    return cast(drawn, x.dtype if dtype is None else onnx_dtype(dtype))
-
-
-@operator("Multinomial")
-def multinomial(x: Value, *, dtype: int = 6, sample_size: int = 1, seed: float = 0.0) -> Value:
-    """Draw classes from unnormalized log probabilities."""
-    return cast(x.softmax(dim=-1).multinomial(sample_size, replacement=True), onnx_dtype(dtype))
-
-
-def write_complex(g: GraphWriter, real: Operand | str, imag: Operand | str) -> str:
+def write_complex(g: GraphWriter, real: Operand | str, imag: Operand | str) -> Any:
     """Join the parts of complex numbers along a last dimension: in ONNX, complex numbers are pairs."""
-    return g.node("Concat", *[g.node("Unsqueeze", x, g.sizes((-1,))) for x in (real, imag)], axis=-1)  # type: ignore[no-any-return]  # a name
+    return g.node("Concat", *[g.node("Unsqueeze", x, g.sizes((-1,))) for x in (real, imag)], axis=-1)
 
 
-def write_real(g: GraphWriter, z: Operand) -> str:
-    """Take the real part of pairs."""
-    return g.node("Gather", z, g.constant(0, int64), axis=-1)  # type: ignore[no-any-return]  # a name
-
-
-def write_imag(g: GraphWriter, z: Operand) -> str:
-    """Take the imaginary part of pairs."""
-    return g.node("Gather", z, g.constant(1, int64), axis=-1)  # type: ignore[no-any-return]  # a name
-
-
-def write_complex_abs(g: GraphWriter, z: Operand) -> str:
-    """Compute the length of pairs."""
-    return g.node("ReduceL2", z, g.sizes((-1,)), keepdims=0)  # type: ignore[no-any-return]  # a name
+write_real = rule(lambda g, z: g.node("Gather", z, g.constant(0, int64), axis=-1))
+write_imag = rule(lambda g, z: g.node("Gather", z, g.constant(1, int64), axis=-1))
+write_complex_abs = rule(lambda g, z: g.node("ReduceL2", z, g.sizes((-1,)), keepdims=0))
 
 
 @only(since=20)
 def write_fft(g: GraphWriter, z: Operand, dims: Any, inverse: bool, norm: str) -> Any:
     """Write a DFT along each dimension of a complex array."""
-    return _scaled(g, _dft(g, z, dims, inverse), z, _factor(math.prod(z.shape[d] for d in dims), inverse, norm))
+    return _scaled(g, _dft(g, z, dims, inverse), z, [z.shape[d] for d in dims], inverse, norm)
 
 
 @only(since=20)
 def write_fft_real(g: GraphWriter, x: Operand, dims: Any, inverse: bool, norm: str) -> Any:
     """Write a DFT along each dimension of a real array."""
     whole = g.node("Unsqueeze", x, g.sizes((len(x.shape),)))
-    return _scaled(g, _dft(g, whole, dims, inverse), x, _factor(math.prod(x.shape[d] for d in dims), inverse, norm))
+    return _scaled(g, _dft(g, whole, dims, inverse), x, [x.shape[d] for d in dims], inverse, norm)
 
 
 @only(since=20)
@@ -201,7 +385,7 @@ def write_rfft(g: GraphWriter, x: Operand, dims: Any, norm: str) -> Any:
     """Write a DFT to half the spectrum along the last of ``dims``, and others along the rest."""
     half = g.node("Unsqueeze", x, g.sizes((len(x.shape),)))
     half = g.node("DFT", half, None, g.constant(dims[-1], int64), onesided=1)
-    return _scaled(g, _dft(g, half, dims[:-1], False), x, _factor(math.prod(x.shape[d] for d in dims), False, norm))
+    return _scaled(g, _dft(g, half, dims[:-1], False), x, [x.shape[d] for d in dims], False, norm)
 
 
 @only(since=20)
@@ -214,8 +398,8 @@ def write_irfft(g: GraphWriter, z: Operand, dims: Any, size: int, norm: str) -> 
     mirrored = g.node("Mul", g.node("Slice", spectrum, *ends), sign)
     kept = g.node("Slice", spectrum, g.sizes((0,)), g.sizes((min(half, size // 2 + 1),)), g.sizes((last,)))
     whole = g.node("Concat", kept, mirrored, axis=last)
-    count = math.prod(z.shape[d] for d in dims[:-1]) * size
-    return write_real(g, _scaled(g, _dft(g, whole, (last,), True), z, _factor(count, True, norm)))
+    sizes = [*[z.shape[d] for d in dims[:-1]], size]
+    return write_real(g, _scaled(g, _dft(g, whole, (last,), True), z, sizes, True, norm))
 
 
 def _dft(g: GraphWriter, x: Operand | str, dims: Any, inverse: bool) -> Operand | str:
@@ -224,12 +408,8 @@ def _dft(g: GraphWriter, x: Operand | str, dims: Any, inverse: bool) -> Operand 
     return x
 
 
-def _factor(count: int, inverse: bool, norm: str) -> float:
-    """Return what the operator's result is multiplied by: it divides inverse transforms by the number of elements."""
+def _scaled(g: GraphWriter, pairs: Any, like: Operand, sizes: Sequence[int], inverse: bool, norm: str) -> Any:
+    """Return pairs times the factor of a norm; the operator divides inverse transforms by the number of elements."""
     power = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm]
-    return float(count**power if inverse else count**-power)
-
-
-def _scaled(g: GraphWriter, pair: Any, like: Operand, factor: float) -> Any:
-    """Return pairs times a factor."""
-    return pair if factor == 1.0 else g.node("Mul", pair, g.constant(factor, part_dtype(like.dtype)))
+    factor = float(math.prod(sizes) ** (power if inverse else -power))
+    return pairs if factor == 1.0 else g.node("Mul", pairs, g.constant(factor, part_dtype(like.dtype)))

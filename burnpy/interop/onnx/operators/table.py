@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Container, Sequence
 from functools import cache, reduce
 from importlib import import_module
-from inspect import Parameter
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -47,8 +46,7 @@ class Operator(NamedTuple):
     function: Callable[..., Any]
     inputs: tuple[tuple[str, str], ...]  #: the names and annotations of its inputs
     variadic: bool  #: whether it takes any number of inputs
-    attributes: frozenset[str]
-    open: bool  #: whether it takes further attributes
+    attributes: frozenset[str]  #: also those that are inputs of newer opsets
     needs: int  #: the number of inputs without a default
 
 
@@ -62,22 +60,30 @@ MICROSOFT = "com.microsoft"
 def operator(*names: str, domain: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add a function to the table.
 
-    Its positional parameters are the inputs, those after ``*`` the attributes in lower case, with underscores. Among
-    these, ``opset`` is the version of the operators, ``outputs`` the number of results, ``kind`` the name, and
-    ``types`` the numbers of the inputs' dtypes in ``TensorProto.DataType``, 0 where the file does not say them.
+    Its positional parameters are the inputs, those after ``*`` the attributes in lower case, with underscores; several
+    operators share those of ``**settings: Unpack[Settings]``. What is an input, and in older opsets an attribute, is
+    an optional input. Among the attributes, ``opset`` is the version of the operators, ``outputs`` the number of
+    results, ``kind`` the name, and ``types`` the numbers of the inputs' dtypes in ``TensorProto.DataType``, 0 where the
+    file does not say them.
     """
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         parameters = signature(function).parameters.values()
-        inputs = tuple([(p.name, str(p.annotation)) for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD])
-        needs = sum(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters)
-        variadic = any(p.kind is Parameter.VAR_POSITIONAL for p in parameters)
-        attributes = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
-        further = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
-        for name in names:
-            OPERATORS[f"{domain}.{name}" if domain else name] = Operator(
-                function, inputs, variadic, attributes, further, needs
-            )
+        positional = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        attributes = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        attributes += [p.name for p in positional if p.default is not p.empty]
+        for p in parameters:
+            if p.kind is p.VAR_KEYWORD:
+                shared = str(p.annotation).removeprefix("Unpack[").removesuffix("]")
+                attributes += function.__globals__[shared].__optional_keys__
+        found = Operator(
+            function,
+            tuple([(p.name, str(p.annotation)) for p in positional]),
+            any(p.kind is p.VAR_POSITIONAL for p in parameters),
+            frozenset(attributes),
+            sum(p.default is p.empty for p in positional),
+        )
+        OPERATORS.update({f"{domain}.{name}" if domain else name: found for name in names})
         return function
 
     return add
@@ -90,19 +96,6 @@ def snake(name: str) -> str:
     ('trans_a', 'kernel_shape')
     """
     return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower()
-
-
-def parameter_of(found: Operator, attribute: str) -> str | None:
-    """Return the parameter of an operator for an attribute; None if there is none.
-
-    Where older opsets have an input as an attribute, its parameter has an underscore, or the input's has.
-    """
-    name = snake(attribute)
-    inputs = {given for given, _ in found.inputs}
-    for candidate in (name, f"{name}_"):
-        if candidate in found.attributes or (found.open and candidate not in inputs):
-            return candidate
-    return None
 
 
 class Bound:
@@ -196,6 +189,7 @@ class Narrow(NamedTuple):
 
     name: str
     wide: str
+    limits: tuple[int, int] | None = None  #: of ints
 
 
 NARROW = {
@@ -203,15 +197,18 @@ NARROW = {
     18: Narrow("float8_e4m3fnuz", "float32"),
     19: Narrow("float8_e5m2", "float32"),
     20: Narrow("float8_e5m2fnuz", "float32"),
-    21: Narrow("uint4", "uint8"),
-    22: Narrow("int4", "int8"),
+    21: Narrow("uint4", "uint8", (0, 15)),
+    22: Narrow("int4", "int8", (-8, 7)),
     23: Narrow("float4_e2m1fn", "float32"),
     24: Narrow("float8_e8m0fnu", "float32"),
-    25: Narrow("uint2", "uint8"),
-    26: Narrow("int2", "int8"),
+    25: Narrow("uint2", "uint8", (0, 3)),
+    26: Narrow("int2", "int8", (-2, 1)),
 }
 """The narrow dtypes by their numbers in ``TensorProto.DataType``."""
 _WIDE = {narrow.name: narrow.wide for narrow in NARROW.values()}
+
+POWERS = 24
+"""FLOAT8E8M0, whose numbers are powers of two, without a sign."""
 
 
 def onnx_dtype(number: int) -> Any:
@@ -219,13 +216,6 @@ def onnx_dtype(number: int) -> Any:
     if number not in DTYPES:
         raise LoadingError(f"ONNX's data type {number} has no counterpart in burnpy")
     return dtype_of(DTYPES[number])
-
-
-INTS = {21: (0, 15), 22: (-8, 7), 25: (0, 3), 26: (-2, 1)}
-"""The limits of UINT4, INT4, UINT2 and INT2."""
-
-POWERS = 24
-"""FLOAT8E8M0, whose numbers are powers of two, without a sign."""
 
 
 def is_narrow(number: int) -> bool:
@@ -244,8 +234,8 @@ def narrowed(x: Value, number: int, saturate: bool = True, round_mode: str = "up
     """
     if not is_narrow(number):
         return cast(x, onnx_dtype(number))
-    if number in INTS:
-        low, high = INTS[number]
+    if (limits := NARROW[number].limits) is not None:
+        low, high = limits
         return cast((cast(x, "int64") - low).remainder(high - low + 1) + low, NARROW[number].wide)
     return _rounded(cast(x, "float32"), number, saturate, round_mode)
 
@@ -326,6 +316,11 @@ def only(since: int = 0, when: Callable[..., bool] | None = None) -> Callable[[C
     return lambda write: Conditional(write, since, when)
 
 
+def rule(write: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a rule that is one expression, of the graph and the arguments of the operation."""
+    return write
+
+
 REFUSED = "refused"
 """The rule of operations without a counterpart."""
 
@@ -343,39 +338,30 @@ class GraphWriter(Protocol):
 
     def node(self, kind: str, *inputs: Any, results: int = 1, **attributes: Any) -> Any:
         """Add a node, and return the name of its result, or a list of names; None is an absent input."""
-        ...
 
     def constant(self, value: Any, dtype: Any) -> str:
         """Return the name of a constant; a size or number that varies between calls is computed from shapes."""
-        ...
 
     def sizes(self, sizes: Sequence[Any]) -> str:
         """Return the name of a vector of int64 with these sizes."""
-        ...
 
     def cast(self, x: Any, dtype: DType) -> str:
         """Return the name of an operand, or of a number, as one of this dtype."""
-        ...
 
     def each(self, f: Callable[..., int], *sizes: Any) -> Any:
         """Return ``f(*sizes)``: an int if it is the same for all sizes, else a size that varies between calls."""
-        ...
 
     def inside(self, x: Operand, sliced: bool = False) -> Operand:
         """Return an operand under a new name, as the input of a graph; with ``sliced``, a slice of its first dim."""
-        ...
 
     def graph(self, name: str, inputs: Sequence[Operand], write: Callable[[], Sequence[Operand]]) -> Any:
         """Return a graph inside of this one, whose nodes ``write`` adds."""
-        ...
 
     def body(self, recordings: Sequence[Any], inputs: Sequence[str]) -> list[Operand]:
         """Write the recordings of a loop's body or of a branch into the current graph, and return their outputs."""
-        ...
 
     def error(self, why: str) -> ExportError:
         """Return the error that says why the model cannot be written."""
-        ...
 
 
 def common_dtype(*operands: Any) -> DType:
