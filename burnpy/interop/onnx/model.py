@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Set
+from difflib import get_close_matches
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,7 @@ from burnpy.func.pytree import flatten
 from burnpy.interop.onnx.graph import BUFFERS, Graph, run
 from burnpy.interop.onnx.operators.table import Conditional, rule_of
 from burnpy.interop.onnx.reading import read
-from burnpy.interop.onnx.tracing import Inputs, Size, Trace, inputs_of, symbols_of, traces
+from burnpy.interop.onnx.tracing import Inputs, Size, Trace, inputs_of, traces
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Buffer, Param
 from burnpy.tensor.tensor import Tensor
@@ -84,7 +85,7 @@ def export(
             f"export(opset={opset}) cannot be; opsets from {OLDEST} to {newest} can, with onnx {onnx.__version__}"
         )
     given = inputs_of(model, inputs)
-    symbols = symbols_of(given, dynamic or {})
+    symbols = _symbols_of(given, dynamic or {})
     defaults: set[str] = set()
 
     def decomposes(op: Operation, args: tuple[Any, ...]) -> bool:
@@ -128,6 +129,33 @@ def export(
     kept = {BUFFERS: json.dumps(buffers)} if buffers else {}
     onnx.helper.set_model_props(proto, {**kept, **(metadata or {})})
     _save(onnx, proto, os.fspath(path))
+
+
+def _symbols_of(inputs: Inputs, dynamic: Mapping[str, Mapping[int, str]]) -> dict[tuple[int, int], str]:
+    """Return the symbol of each dynamic dimension, by the number of the leaf and the dimension."""
+    symbols: dict[tuple[int, int], str] = {}
+    sizes: dict[str, int] = {}
+    for name, dims in dynamic.items():
+        if name not in inputs.named:
+            near = get_close_matches(name, inputs.named, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ArgumentError(f"export(dynamic=...) names {name!r}, and the inputs are {list(inputs.named)}{hint}")
+        number = inputs.named[name]
+        shape = inputs.call.leaves[number].shape
+        for dim, symbol in dims.items():
+            if not -len(shape) <= dim < len(shape):
+                raise ArgumentError(
+                    f"export(dynamic=...) names dimension {dim} of {name!r}, which has shape {shape}; use one "
+                    f"{-len(shape)} to {len(shape) - 1}"
+                )
+            size = shape[dim % len(shape)]
+            if sizes.setdefault(symbol, size) != size:
+                raise ArgumentError(
+                    f"export(dynamic=...) has the symbol {symbol!r} for sizes {sizes[symbol]} and {size}; use one "
+                    "symbol for dimensions that are always equal"
+                )
+            symbols[number, dim % len(shape)] = symbol
+    return symbols
 
 
 def _name_outputs(recorded: list[Trace], outputs: tuple[str, ...], taken: set[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from difflib import get_close_matches
 from fractions import Fraction
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -101,33 +100,6 @@ def _parameters(held: Mapping[str, Any], call: Call) -> tuple[dict[int, str], li
     return found, buffers
 
 
-def symbols_of(inputs: Inputs, dynamic: Mapping[str, Mapping[int, str]]) -> dict[tuple[int, int], str]:
-    """Return the symbol of each dynamic dimension, by the number of the leaf and the dimension."""
-    symbols: dict[tuple[int, int], str] = {}
-    sizes: dict[str, int] = {}
-    for name, dims in dynamic.items():
-        if name not in inputs.named:
-            near = get_close_matches(name, inputs.named, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ArgumentError(f"export(dynamic=...) names {name!r}, and the inputs are {list(inputs.named)}{hint}")
-        number = inputs.named[name]
-        shape = inputs.call.leaves[number].shape
-        for dim, symbol in dims.items():
-            if not -len(shape) <= dim < len(shape):
-                raise ArgumentError(
-                    f"export(dynamic=...) names dimension {dim} of {name!r}, which has shape {shape}; use one "
-                    f"{-len(shape)} to {len(shape) - 1}"
-                )
-            size = shape[dim % len(shape)]
-            if sizes.setdefault(symbol, size) != size:
-                raise ArgumentError(
-                    f"export(dynamic=...) has the symbol {symbol!r} for sizes {sizes[symbol]} and {size}; use one "
-                    "symbol for dimensions that are always equal"
-                )
-            symbols[number, dim % len(shape)] = symbol
-    return symbols
-
-
 _STEPS: tuple[Callable[[int, int], int], ...] = (
     lambda size, k: size * (k + 1),  # keeps what a size is divisible by
     lambda size, k: size + k,
@@ -189,34 +161,28 @@ def _trace(model: Any, inputs: Inputs, leaves: Sequence[Any], decomposes: Decomp
     return Trace(recorder.recording, numbers, outputs, recorder.inner)
 
 
-class Size:
-    """An int that differs between the recordings. It has no arithmetic, in which its other values would be lost."""
+class Varying:
+    """A float that differs between the recordings. It has no arithmetic, in which its other values would be lost."""
 
     __slots__ = ("values",)
 
-    def __init__(self, values: tuple[int, ...]) -> None:
+    def __init__(self, values: tuple[Any, ...]) -> None:
         self.values = values  #: in each recording
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Size) and self.values == other.values
+        return isinstance(other, self.__class__) and self.values == other.values
 
     def __hash__(self) -> int:
         return hash(self.values)
 
     def __repr__(self) -> str:
-        return " / ".join(map(str, self.values))
-
-
-class Varying:
-    """A float that differs between the recordings."""
-
-    __slots__ = ("values",)
-
-    def __init__(self, values: tuple[float, ...]) -> None:
-        self.values = values
-
-    def __repr__(self) -> str:
         return " / ".join(map(repr, self.values))
+
+
+class Size(Varying):
+    """An int that differs between the recordings."""
+
+    __slots__ = ()
 
 
 class DifferError(Exception):

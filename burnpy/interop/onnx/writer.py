@@ -45,7 +45,7 @@ ARITHMETIC = frozenset(("Abs", "Add", "Max", "Min", "Mul", "Neg", "Pow", "Sign",
 
 
 class Writer:
-    """The graph that is written; it is the `burnpy.interop.onnx.operators.table.GraphWriter` of the rules.
+    """The graph that is written: the `burnpy.interop.onnx.operators.table.GraphWriter` of the rules.
 
     Args:
         onnx: the package.
@@ -149,7 +149,7 @@ class Writer:
     def each(self, f: Callable[..., int], *sizes: Any) -> Any:
         """Return ``f(*sizes)``: an int if it is the same for all sizes, else a size that varies between calls."""
         count = len(self._traces)
-        columns = [x.values if isinstance(x, (Size, Varying)) else (x,) * count for x in sizes]
+        columns = [x.values if isinstance(x, Varying) else (x,) * count for x in sizes]
         return merged_size([f(*row) for row in zip(*columns, strict=True)])
 
     # Values
@@ -254,7 +254,7 @@ class Writer:
         if isinstance(value, np.dtype):
             return self._onnx.helper.np_dtype_to_tensor_dtype(value)
         members = value if isinstance(value, list) else [value]
-        if any(isinstance(member, (Size, Varying)) for member in members):
+        if any(isinstance(member, Varying) for member in members):
             raise self.error(f"{key} of {kind} would vary with the sizes of its inputs; make that dimension static")
         return value
 

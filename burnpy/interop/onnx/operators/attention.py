@@ -33,6 +33,11 @@ def heads_first(x: Value, heads: int) -> Value:
     return x.reshape(x.shape[0], x.shape[1], heads, x.shape[2] // heads).transpose(1, 2)
 
 
+def heads_last(x: Value) -> Value:
+    """Return (N, heads, T, E) as (N, T, heads · E)."""
+    return x.transpose(1, 2).reshape(x.shape[0], x.shape[2], -1)
+
+
 def _for_queries(q: Value, *parts: Value) -> list[Value]:
     """Return keys and values (N, heads, T, E) repeated, so that there are as many heads as of queries."""
     groups = q.shape[1] // parts[0].shape[1]
@@ -101,9 +106,10 @@ def attention(
         out = functional.scaled_dot_product_attention(q, k, v, both, scale=factor, softcap=softcap or None)
         scores = None
     else:
-        out, scores = _with_scores(q, k, v, mask, allowed, factor, softcap, qk_matmul_output_mode)
-    if packed:
-        out = out.transpose(1, 2).reshape(out.shape[0], out.shape[2], -1)
+        out, scores = _with_scores(
+            q, k, v, [] if mask is None else [mask], allowed, factor, softcap, qk_matmul_output_mode
+        )
+    out = heads_last(out) if packed else out
     return (out, keys, values, scores)[:outputs] if outputs > 1 else out
 
 
@@ -140,13 +146,15 @@ def attend(q: Value, k: Value, v: Value, mask: Value = None) -> Value:
 
 
 def _with_scores(
-    q: Value, k: Value, v: Value, mask: Value, allowed: Value, scale: float, softcap: float, mode: int
+    q: Value, k: Value, v: Value, added: Sequence[Value], allowed: Value, scale: float, softcap: float, mode: int
 ) -> tuple[Value, Value]:
     """Attend, and return the scores too: of products, with a bound, with masks, or their softmax, by the mode."""
     root = math.sqrt(scale)
     products = (q * root) @ (k * root).mT
     bounded = (products / softcap).tanh() * softcap if softcap else products
-    masked = bounded if mask is None else bounded + cast(mask, q.dtype)
+    masked = bounded
+    for part in added:
+        masked = masked + cast(part, q.dtype)
     if allowed is not None:
         masked = where(allowed, masked, -math.inf)
     dead = (masked == -math.inf).all(dim=-1, keepdim=True)
@@ -181,14 +189,10 @@ def rotary_embedding(
     return out.reshape(*packed) if packed else out.transpose(1, 2)
 
 
-FILTERED = -10000.0
-"""What is added to the scores of keys that a mask leaves out."""
-
-
-def _padding(mask: Value, x: Value, keys: int, filtered: float) -> Value:
+def _padding(mask: Value, q: Value, keys: int, filtered: float) -> Value:
     """Return what is added to scores (N, heads, T, keys), given a mask of raw 0 and 1, lengths, or ends and starts."""
     if mask.ndim == 1:
-        column, count = arange(keys, mask.device), x.shape[0]
+        column, count = arange(keys, mask.device), q.shape[0]
         if mask.shape[0] not in (count, 2 * count):
             raise LoadingError(f"an attention mask of shape {mask.shape} for {count} sequences is not supported")
         wide = cast(mask, "int64")
@@ -197,37 +201,39 @@ def _padding(mask: Value, x: Value, keys: int, filtered: float) -> Value:
     else:
         kept = cast(mask, "bool")
     if kept.ndim == 4:  # of the longest sequences: the last rows and columns count
-        kept = kept[:, :, keys - x.shape[1] : keys, :keys]
+        kept = kept[:, :, keys - q.shape[2] : keys, :keys]
     kept = kept.reshape(kept.shape[0], 1, -1, kept.shape[-1]) if kept.ndim < 4 else kept
-    return where(kept, like(x, (), 0.0), like(x, (), filtered))
+    return where(kept, like(q, (), 0.0), like(q, (), filtered))
 
 
-def attend_packed(
-    q: Value, k: Value, v: Value, added: Sequence[Value], causal: bool, scale: float | None
-) -> tuple[Value, Value]:
-    """Return the packed results of attention of queries (N, heads, T, E), and the scores."""
-    scores = (q @ k.mT) * (1.0 / math.sqrt(q.shape[-1]) if scale is None else scale)
-    for part in added:
-        scores = scores + part
-    if causal:
-        ahead = arange(k.shape[2], q.device) > arange(q.shape[2], q.device).unsqueeze(1) + (k.shape[2] - q.shape[2])
-        scores = scores.masked_fill(ahead, -math.inf)
-    out = scores.softmax(dim=-1) @ v
-    return out.transpose(1, 2).reshape(out.shape[0], out.shape[2], -1), scores
+class ScoreSettings(TypedDict, total=False):
+    """The attributes of scores."""
 
-
-class SelfAttentionSettings(TypedDict, total=False):
-    """The attributes of attention to one tensor."""
-
-    do_rotary: int
     mask_filter_value: float
-    past_present_share_buffer: int
     scale: float
     unidirectional: int
 
 
+class SelfAttentionSettings(ScoreSettings, total=False):
+    """The attributes of attention to one tensor."""
+
+    do_rotary: int
+    past_present_share_buffer: int
+
+
+def _attend_packed(
+    q: Value, k: Value, v: Value, mask: Value, bias: Value, settings: ScoreSettings
+) -> tuple[Value, Value]:
+    """Return the packed results of attention of queries (N, heads, T, E), and the scores."""
+    added = [] if mask is None else [_padding(mask, q, k.shape[2], settings.get("mask_filter_value", -10000.0))]
+    added += [] if bias is None else [bias]
+    allowed = _allowed(q, k, k.shape[2] - q.shape[2], bool(settings.get("unidirectional")), -1, -1, None)
+    factor = settings.get("scale", 1.0 / math.sqrt(q.shape[-1]))
+    out, scores = _with_scores(q, k, v, added, allowed, factor, 0.0, 2)
+    return heads_last(out), scores
+
+
 def self_attention(
-    x: Value,
     projected: Value,
     num_heads: int,
     settings: SelfAttentionSettings,
@@ -238,15 +244,12 @@ def self_attention(
     sizes: Sequence[int] = (),
 ) -> Any:
     """Return attention of packed queries, keys and values, and the keys and values with those of the past."""
-    shared = settings.get("past_present_share_buffer", 0)
-    refuse("Attention", do_rotary=settings.get("do_rotary", 0), past_present_share_buffer=shared)
+    refuse("Attention", **{key: settings.get(key) for key in ("do_rotary", "past_present_share_buffer")})
     parts = projected.split(list(sizes or (projected.shape[-1] // 3,) * 3), dim=-1)
     q, k, v = (heads_first(part, num_heads) for part in parts)
     if past is not None:
         k, v = cat([past[0], k], dim=2), cat([past[1], v], dim=2)
-    added = [] if mask is None else [_padding(mask, x, k.shape[2], settings.get("mask_filter_value", FILTERED))]
-    added += [] if bias is None else [bias]
-    out, _ = attend_packed(q, k, v, added, bool(settings.get("unidirectional")), settings.get("scale"))
+    out, _ = _attend_packed(q, k, v, mask, bias, settings)
     return (out, stack([k, v], dim=0)) if outputs > 1 else out
 
 
@@ -269,7 +272,7 @@ def packed_attention(
     """Attend to x, by one matrix of queries, keys and values."""
     product = x @ weights
     projected = product if bias is None else product + bias
-    return self_attention(x, projected, num_heads, settings, outputs, mask, past, attention_bias, qkv_hidden_sizes)
+    return self_attention(projected, num_heads, settings, outputs, mask, past, attention_bias, qkv_hidden_sizes)
 
 
 @operator("MultiHeadAttention", domain=MICROSOFT)
@@ -285,11 +288,9 @@ def multi_head_attention(
     past_length: Value = None,
     cache: Value = None,
     *,
-    mask_filter_value: float = FILTERED,
     num_heads: int,
-    scale: float | None = None,
-    unidirectional: int = 0,
     outputs: int = 1,
+    **settings: Unpack[ScoreSettings],
 ) -> Any:
     """Attend; keys and values may be packed with queries or each other, or be those of heads."""
     refuse("MultiHeadAttention", past_sequence_length=past_length, cache_indirection=cache)
@@ -309,10 +310,7 @@ def multi_head_attention(
             k, v = k + parts[1], v + parts[2]
     if past_key is not None:
         k, v = cat([past_key, k], dim=2), cat([past_value, v], dim=2)
-    packed = q.transpose(1, 2)  # (N, T, …), for the sizes of masks
-    added = [] if mask is None else [_padding(mask, packed, k.shape[2], mask_filter_value)]
-    added += [] if attention_bias is None else [attention_bias]
-    out, scores = attend_packed(q, k, v, added, bool(unidirectional), scale)
+    out, scores = _attend_packed(q, k, v, mask, attention_bias, settings)
     return (out, k, v, scores)[:outputs] if outputs > 1 else out
 
 
@@ -408,7 +406,7 @@ def group_query_attention(
         sink = like(q, (num_heads,), 0.0) if sinks is None else sinks
         sink = sink.reshape(1, num_heads, 1, 1).expand(count, num_heads, steps, 1)
         out = cat([scores, sink], dim=-1).softmax(dim=-1)[..., :whole] @ v
-    out = out.transpose(1, 2).reshape(count, steps, -1)
+    out = heads_last(out)
     return (out, keys, values)[:outputs] if outputs > 1 else out
 
 
@@ -425,12 +423,7 @@ def _behind(past: Value, new: Value, places: Value, whole: int) -> Value:
     return where(kept, room, 0.0).scatter(2, places.reshape(count, 1, steps, 1).expand(count, heads, steps, size), new)
 
 
-def has_heads(q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> bool:
-    """Return whether the leading dimensions are those of `attention`'s operator or no mask has them, and keys exist."""
-    return (len(q.shape) == 4 or mask is None) and k.shape[-2] != 0
-
-
-@only(since=23, when=has_heads)
+@only(since=23, when=lambda q, k, v, mask, *rest: (len(q.shape) == 4 or mask is None) and k.shape[-2] != 0)
 def write_attention(
     g: GraphWriter, q: Operand, k: Operand, v: Operand, mask: Any, offset: int | None, scale: float
 ) -> Any:

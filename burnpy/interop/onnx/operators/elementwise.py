@@ -267,13 +267,7 @@ def bit_cast(x: Value, *, to: int) -> Value:
 
 @operator("Dropout")
 def dropout(
-    x: Value,
-    ratio: Scalar = None,
-    training: Scalar = None,
-    *,
-    is_test: int = 1,
-    seed: int = 0,
-    outputs: int = 1,
+    x: Value, ratio: Scalar = None, training: Scalar = None, *, is_test: int = 1, seed: int = 0, outputs: int = 1
 ) -> Any:
     """Return x, as an imported model is for inference.
 

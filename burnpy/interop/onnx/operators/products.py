@@ -155,10 +155,31 @@ class Windows:
         """True if padding is the same on both sides and at most half of the windows, as `max_pool2d` takes it."""
         return self.low == self.high and all(0 <= 2 * p <= k for p, k in zip(self.low, self.kernel, strict=True))
 
-    def padded(self, x: Value, value: float = 0.0) -> Value:
-        """Return x with its padding."""
-        n = len(self.kernel)
-        return pad(x, self.pads, value, tuple(range(2, 2 + n)), mode="constant") if any(self.pads) else x
+    def counts(self, sizes: Sequence[int], ceil_mode: bool = False) -> list[int]:
+        """Return the number of windows along each dimension; with ``ceil_mode`` the last one may end beyond padding."""
+        counts = []
+        for size, low, high, span, stride in zip(sizes, self.low, self.high, self.spans, self.stride, strict=True):
+            room = size + low + high - span
+            count = (-(-room // stride) if ceil_mode else room // stride) + 1
+            if ceil_mode and (count - 1) * stride >= size + low:  # a window that begins in the padding
+                count -= 1
+            counts.append(count)
+        return counts
+
+    def fitted(self, x: Value, counts: Sequence[int], value: float = 0.0) -> Value:
+        """Return x padded, or cut, to what so many windows cover."""
+        ends = [
+            (count - 1) * stride + span - size - low
+            for count, stride, span, size, low in zip(
+                counts, self.stride, self.spans, x.shape[2:], self.low, strict=True
+            )
+        ]
+        return pad(x, (*self.low, *ends), value, tuple(range(2, x.ndim)))
+
+    def sums(self, x: Value, counts: Sequence[int]) -> Value:
+        """Return the sums of windows, whose elements may be apart."""
+        ones = like(x, (x.shape[1], 1, *self.kernel), 1.0)
+        return self.call("conv", self.fitted(x, counts), ones, groups=x.shape[1])
 
     def one(self, sizes: Sequence[int]) -> Any:
         """Return sizes as functions take them."""
@@ -176,7 +197,7 @@ def conv(x: Value, weight: Value, bias: Value = None, *, group: int = 1, **windo
     w = Windows(x, weight.shape[2:], **windows)
     if w.low == w.high:
         return w.call("conv", x, weight, bias, padding=w.one(w.low), groups=group)
-    return w.call("conv", w.padded(x), weight, bias, groups=group)
+    return w.call("conv", pad(x, w.pads, 0.0, tuple(range(2, x.ndim))), weight, bias, groups=group)
 
 
 @operator("ConvTranspose")
@@ -205,7 +226,7 @@ def conv_transpose(
         high = [c - a for c, a in zip(cut, low, strict=True)]
     out = w.call("conv_transpose", x, weight, None, groups=group)
     ends = [e - b for e, b in zip(extra, high, strict=True)]
-    out = pad(out, (*[-a for a in low], *ends), 0.0, tuple(range(2, 2 + n)), mode="constant")
+    out = pad(out, (*[-a for a in low], *ends), 0.0, tuple(range(2, x.ndim)))
     return out if bias is None else out + bias.reshape(1, -1, *(1,) * n)
 
 
@@ -217,10 +238,10 @@ def max_pool(
     w = Windows(x, **windows)
     n = len(w.kernel)
     floats = x if isinstance(x, Tensor) else cast(x, "float64")
-    cut = _counts(w, x.shape[2:], bool(ceil_mode))
-    if outputs == 1 and w.halves and cut == _counts(w, x.shape[2:], False):
+    counts = w.counts(x.shape[2:], bool(ceil_mode))
+    if outputs == 1 and w.halves and counts == w.counts(x.shape[2:]):
         return cast(w.call("max_pool", floats, w.one(w.kernel), padding=w.one(w.low)), x.dtype)
-    whole = _fitted(w, floats, cut, -math.inf)
+    whole = w.fitted(floats, counts, -math.inf)
     if outputs == 1:
         return cast(w.call("max_pool", whole, w.one(w.kernel)), x.dtype)
     out, index = w.call("max_pool", whole, w.one(w.kernel), return_indices=True)
@@ -235,53 +256,25 @@ def max_pool(
     return cast(out, x.dtype), local + planes * math.prod(sizes)
 
 
-def _counts(w: Windows, sizes: Sequence[int], ceil_mode: bool) -> list[int]:
-    """Return the number of windows along each dimension; with ``ceil_mode`` the last one may go beyond the padding."""
-    counts = []
-    for size, low, high, span, stride in zip(sizes, w.low, w.high, w.spans, w.stride, strict=True):
-        room = size + low + high - span
-        count = (-(-room // stride) if ceil_mode else room // stride) + 1
-        if ceil_mode and (count - 1) * stride >= size + low:  # a window that begins in the padding
-            count -= 1
-        counts.append(count)
-    return counts
-
-
-def _fitted(w: Windows, x: Value, counts: Sequence[int], value: float) -> Value:
-    """Return x padded, or cut, to what the windows cover."""
-    n = len(counts)
-    ends = [
-        (count - 1) * stride + span - size - low
-        for count, stride, span, size, low in zip(counts, w.stride, w.spans, x.shape[2:], w.low, strict=True)
-    ]
-    return pad(x, (*w.low, *ends), value, tuple(range(2, 2 + n)), mode="constant")
-
-
-def _window_sums(w: Windows, x: Value, counts: Sequence[int]) -> Value:
-    """Return the sums of windows, whose elements may be apart."""
-    ones = like(x, (x.shape[1], 1, *w.kernel), 1.0)
-    return w.call("conv", _fitted(w, x, counts, 0.0), ones, groups=x.shape[1])
-
-
 @operator("AveragePool")
 def average_pool(
     x: Value, *, ceil_mode: int = 0, count_include_pad: int = 0, **windows: Unpack[WindowSettings]
 ) -> Value:
     """Return the means of windows, of their elements in x or in x and its padding."""
     w = Windows(x, **windows)
-    counts = _counts(w, x.shape[2:], bool(ceil_mode))
+    counts = w.counts(x.shape[2:], bool(ceil_mode))
     counted, inner = like(x, (1, 1, *x.shape[2:]), 1.0), w
     if count_include_pad:
         counted = pad(counted, w.pads, 1.0, tuple(range(2, x.ndim)))
         inner = Windows(counted, w.kernel, strides=w.stride, dilations=w.dilation)
-    return _window_sums(w, x, counts) / _window_sums(inner, counted, counts)
+    return w.sums(x, counts) / inner.sums(counted, counts)
 
 
 @operator("LpPool")
 def lp_pool(x: Value, *, ceil_mode: int = 0, p: int = 2, **windows: Unpack[WindowSettings]) -> Value:
     """Return the p-norms of windows."""
     w = Windows(x, **windows)
-    return _window_sums(w, x.abs() ** p, _counts(w, x.shape[2:], bool(ceil_mode))) ** (1.0 / p)
+    return w.sums(x.abs() ** p, w.counts(x.shape[2:], bool(ceil_mode))) ** (1.0 / p)
 
 
 @operator("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")
@@ -317,7 +310,7 @@ def col2im(x: Value, image: Ints, block: Ints, **windows: Unpack[WindowSettings]
     """Sum blocks into an image of any number of dimensions."""
     n, w = len(image), Windows(x, block, **windows)
     whole = [size + low + high for size, low, high in zip(image, w.low, w.high, strict=True)]
-    counts = _counts(w, image, ceil_mode=False)
+    counts = w.counts(image)
     places = np.zeros((*block, *counts), np.int64)
     for d in range(n):
         taps = np.arange(block[d]).reshape(-1, 1) * w.dilation[d] + np.arange(counts[d]) * w.stride[d]

@@ -191,13 +191,7 @@ def qlinear_matmul(
 
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)
 def matmul_integer_to_float(
-    a: Value,
-    b: Value,
-    a_scale: Value,
-    b_scale: Value,
-    a_zero: Value = None,
-    b_zero: Value = None,
-    bias: Value = None,
+    a: Value, b: Value, a_scale: Value, b_scale: Value, a_zero: Value = None, b_zero: Value = None, bias: Value = None
 ) -> Value:
     """Multiply quantized matrices as the numbers that they stand for."""
     out = cast(matmul_levels(a, b, a_zero, b_zero), a_scale.dtype) * (a_scale * aligned(b, b_scale, -1, 0))
@@ -286,7 +280,7 @@ def quantized_attention(
 ) -> Any:
     """Attend to quantized numbers, by a quantized matrix of queries, keys and values."""
     projected = matmul_integer_to_float(x, weights, x_scale, w_scale, x_zero, w_zero, bias)
-    return self_attention(projected, projected, num_heads, settings, outputs, mask, past)
+    return self_attention(projected, num_heads, settings, outputs, mask, past)
 
 
 def _centred_convolution(x: Value, x_zero: Value, w: Value, w_zero: Value, settings: ConvSettings) -> Value:
@@ -366,14 +360,7 @@ def _as_before(out: Value, scale: Value, zero: Value, x: Value) -> Value:
 
 @operator("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT)
 def quantized_activation(
-    x: Value,
-    x_scale: Value,
-    x_zero: Maybe,
-    y_scale: Value,
-    y_zero: Value = None,
-    *,
-    alpha: float = 0.01,
-    kind: str,
+    x: Value, x_scale: Value, x_zero: Maybe, y_scale: Value, y_zero: Value = None, *, alpha: float = 0.01, kind: str
 ) -> Value:
     """Return an activation of quantized numbers, quantized."""
     out = activation(dequantize(x, x_scale, x_zero), kind=kind.rpartition("QLinear")[2], alpha=alpha)

@@ -285,13 +285,7 @@ def non_max_suppression(
 
 @operator("DFT")
 def dft(
-    x: Value,
-    length: Ints | None = None,
-    axis: Scalar = None,
-    *,
-    inverse: int = 0,
-    onesided: int = 0,
-    opset: int,
+    x: Value, length: Ints | None = None, axis: Scalar = None, *, inverse: int = 0, onesided: int = 0, opset: int
 ) -> Value:
     """Transform along an axis; the last dimension has the real and the imaginary part."""
     dim = (axis if axis is not None else 1 if opset < 20 else -2) % x.ndim

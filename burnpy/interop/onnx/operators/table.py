@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Container, Sequence
 from functools import cache, reduce
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -14,13 +14,18 @@ from burnpy.backend import dtypes
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import bool_, dtype_of, kind_of, promote_types
 from burnpy.backend.entries import Operation
-from burnpy.backend.errors import ExportError, LoadingError
+from burnpy.backend.errors import LoadingError
 from burnpy.backend.functions import signature
 from burnpy.backend.primitives import DType
 from burnpy.tensor.joining import where
 from burnpy.tensor.ordering import searchsorted
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
+if TYPE_CHECKING:
+    from burnpy.interop.onnx.writer import Writer
+
+GraphWriter: TypeAlias = "Writer"
+"""The graph that a rule writes to; its values are known by their names."""
 Value: TypeAlias = Any
 """A tensor of any kind."""
 Ints: TypeAlias = tuple[int, ...]
@@ -331,37 +336,6 @@ def rule_of(op: Operation) -> Any:
     if not name:
         return op.onnx
     return getattr(import_module(f"burnpy.interop.onnx.operators.{module}"), f"write_{name.rstrip('_')}")
-
-
-class GraphWriter(Protocol):
-    """The graph that is written; values are known by their names."""
-
-    def node(self, kind: str, *inputs: Any, results: int = 1, **attributes: Any) -> Any:
-        """Add a node, and return the name of its result, or a list of names; None is an absent input."""
-
-    def constant(self, value: Any, dtype: Any) -> str:
-        """Return the name of a constant; a size or number that varies between calls is computed from shapes."""
-
-    def sizes(self, sizes: Sequence[Any]) -> str:
-        """Return the name of a vector of int64 with these sizes."""
-
-    def cast(self, x: Any, dtype: DType) -> str:
-        """Return the name of an operand, or of a number, as one of this dtype."""
-
-    def each(self, f: Callable[..., int], *sizes: Any) -> Any:
-        """Return ``f(*sizes)``: an int if it is the same for all sizes, else a size that varies between calls."""
-
-    def inside(self, x: Operand, sliced: bool = False) -> Operand:
-        """Return an operand under a new name, as the input of a graph; with ``sliced``, a slice of its first dim."""
-
-    def graph(self, name: str, inputs: Sequence[Operand], write: Callable[[], Sequence[Operand]]) -> Any:
-        """Return a graph inside of this one, whose nodes ``write`` adds."""
-
-    def body(self, recordings: Sequence[Any], inputs: Sequence[str]) -> list[Operand]:
-        """Write the recordings of a loop's body or of a branch into the current graph, and return their outputs."""
-
-    def error(self, why: str) -> ExportError:
-        """Return the error that says why the model cannot be written."""
 
 
 def common_dtype(*operands: Any) -> DType:
