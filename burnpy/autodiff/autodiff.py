@@ -69,10 +69,8 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
 
     @overload  # type: ignore[override]  # no other backend has it
     def gradient_device(self: Autodiff[Strategy[J]]) -> J: ...
-
     @overload
     def gradient_device(self: Autodiff[J]) -> J: ...
-
     def gradient_device(self: Autodiff[Any]) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
         """Return the device of gradients, which is `inner`; type checkers look through a `Strategy` only here."""
         return self.inner

@@ -18,28 +18,7 @@ from burnpy.data.order_and_randomness import (
 from burnpy.data.streams import Stream, StreamLoader
 
 __all__ = [
-    "ArrayDataset",
-    "Balanced",
-    "Batch",
-    "BatchRandom",
-    "BucketByLength",
-    "Collator",
-    "Dataset",
-    "Epoch",
-    "InOrder",
-    "Indexable",
-    "Loader",
-    "Plan",
-    "Sample",
-    "Sampler",
-    "Samples",
-    "Shuffled",
-    "Stream",
-    "StreamEpoch",
-    "StreamLoader",
-    "Transform",
-    "Weighted",
-    "collate",
-    "from_sequence",
-    "pad_collate",
-]
+    "ArrayDataset", "Balanced", "Batch", "BatchRandom", "BucketByLength", "Collator", "Dataset", "Epoch", "InOrder",
+    "Indexable", "Loader", "Plan", "Sample", "Sampler", "Samples", "Shuffled", "Stream", "StreamEpoch", "StreamLoader",
+    "Transform", "Weighted", "collate", "from_sequence", "pad_collate",
+]  # fmt: skip

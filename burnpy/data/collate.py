@@ -222,12 +222,8 @@ class TensorCollator(Collator[Bt]):
 
 @overload
 def collate(*, device: B | type[B], transform: Transform | Sequence[Transform] = ...) -> Collator[Batch[B]]: ...
-
-
 @overload
 def collate(batch: type[Bt], *, transform: Transform | Sequence[Transform] = ...) -> Collator[Bt]: ...
-
-
 @explained
 def collate(
     batch: type[Any] = Batch, *, device: Any = None, transform: Transform | Sequence[Transform] = ()
@@ -356,8 +352,6 @@ def pad_collate(
     multiple: int = ...,
     transform: Transform | Sequence[Transform] = ...,
 ) -> Collator[Batch[B]]: ...
-
-
 @overload
 def pad_collate(
     batch: type[Bt],
@@ -366,8 +360,6 @@ def pad_collate(
     multiple: int = ...,
     transform: Transform | Sequence[Transform] = ...,
 ) -> Collator[Bt]: ...
-
-
 @explained
 def pad_collate(
     batch: type[Any] = Batch,

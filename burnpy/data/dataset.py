@@ -23,7 +23,6 @@ class Dataset(SampleSource[T_co]):
 
     A dataset does not change: `map`, `subset` and so on return views of it, which compute a sample when asked for it.
 
-    >>> from burnpy.data import ArrayDataset
     >>> data = ArrayDataset(x=np.arange(6.0), y=np.arange(6) % 2)
     >>> small, rest = data.map(lambda sample: {**sample, "x": sample["x"] * 2}).split(1 / 3, seed=None)
     >>> [float(small[i]["x"]) for i in range(len(small))]
@@ -167,12 +166,8 @@ class NamedDataset(Dataset[Sample]):
 
 @overload
 def from_sequence(source: Indexable[T]) -> Dataset[T]: ...
-
-
 @overload
 def from_sequence(source: Indexable[Any], names: Sequence[str]) -> Dataset[Sample]: ...
-
-
 def from_sequence(source: Indexable[Any], names: Sequence[str] | None = None) -> Dataset[Any]:
     """Return a dataset of anything with ``len`` and ``[i]``: a list, or an object of one's own.
 

@@ -6,9 +6,5 @@ from burnpy.distributed.workers import Workers
 from burnpy.distributed.zero import ZeroRedundancy
 
 __all__ = [
-    "DataParallel",
-    "Elastic",
-    "Group",
-    "Workers",
-    "ZeroRedundancy",
-]
+    "DataParallel", "Elastic", "Group", "Workers", "ZeroRedundancy",
+]  # fmt: skip

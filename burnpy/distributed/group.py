@@ -357,7 +357,6 @@ class DataParallel:
     Raises:
         KindError: ``group`` is not a `Group`.
 
-    >>> from burnpy.distributed import DataParallel, Group
     >>> DataParallel(Group.world()).run(lambda group: group.gather(group.rank))
     [0]
     """

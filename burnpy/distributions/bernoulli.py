@@ -52,11 +52,11 @@ class OfSuccesses(Distribution[B, Tensor[B]]):
     ) -> None:
         self._hold_one(device, validate, probs, logits)
 
-    def _by(self, called: str, formulas: tuple[Callable[..., tuple[Float]], ...], *operands: Tensor[B]) -> Tensor[B]:
+    def _log_prob_by(self, formulas: tuple[Callable[..., tuple[Float]], ...], *operands: Tensor[B]) -> Tensor[B]:
         """Compute the formula for probabilities or the one for logits, of operands and the parameter."""
         by_logits = vars(self)["probs"] is None
         given = self.logits if by_logits else self.probs
-        return computed(f"{type(self).__name__}.{called}", formulas[by_logits], *operands, given)
+        return computed(f"{type(self).__name__}.log_prob", formulas[by_logits], *operands, given)
 
     def _log_probs(self) -> tuple[Tensor[B], Tensor[B]]:
         """Return the logarithms of the probabilities of a success and of a failure."""
@@ -99,7 +99,7 @@ class Bernoulli(OfSuccesses[B]):
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the probability; -inf for numbers other than 0 and 1."""
-        return self._by("log_prob", (_bernoulli_by_probs, _bernoulli_by_logits), value)
+        return self._log_prob_by((_bernoulli_by_probs, _bernoulli_by_logits), value)
 
     def entropy(self) -> Tensor[B]:
         """Return the entropy."""
@@ -161,7 +161,7 @@ class Geometric(OfSuccesses[B]):
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the probability; -inf for numbers other than 0, 1, 2, …"""
-        return self._by("log_prob", (_geometric_by_probs, _geometric_by_logits), value)
+        return self._log_prob_by((_geometric_by_probs, _geometric_by_logits), value)
 
     def entropy(self) -> Tensor[B]:
         """Return the entropy."""

@@ -66,7 +66,7 @@ class Binomial(OfTrials[B]):
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the probability; -inf for numbers other than 0, 1, …, total_count."""
-        return self._by("log_prob", (_binomial_by_probs, _binomial_by_logits), value, self.total_count)
+        return self._log_prob_by((_binomial_by_probs, _binomial_by_logits), value, self.total_count)
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         count, total = value.floor().double(), self.total_count.double()
@@ -145,7 +145,7 @@ class NegativeBinomial(OfTrials[B]):
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the probability; -inf for numbers other than 0, 1, 2, …"""
-        return self._by("log_prob", (_negative_by_probs, _negative_by_logits), value, self.total_count)
+        return self._log_prob_by((_negative_by_probs, _negative_by_logits), value, self.total_count)
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         total = self.total_count.double()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from textwrap import wrap
 
@@ -84,7 +84,7 @@ METHODS = {{
 """The names of the methods, with spaces between them, by class, as ``"module.Class"``."""
 
 if not TYPE_CHECKING:
-    globals().update(lazy_classes("burnpy.tensor", METHODS))
+    globals().update(lazy_classes(METHODS))
 '''
 
 
@@ -144,7 +144,7 @@ def table() -> str:
         classes.setdefault(module, []).append(name)
     return _PAGE.format(
         imports="\n".join(_import(module, sorted(names, key=str.lower)) for module, names in classes.items()),
-        exported=_exported(sorted(name for names in classes.values() for name in names)),
+        exported=exported(sorted(name for names in classes.values() for name in names)),
         table="\n".join(_entry(path, names) for path, names in methods.items()),
     )
 
@@ -175,10 +175,10 @@ def _entry(path: str, names: list[str]) -> str:
     return "\n".join([f'    "{path}": (', *rows, "    ),"])
 
 
-def _exported(names: list[str]) -> str:
-    """Return the list of the exported names, laid out as ruff does it."""
-    line = "__all__ = [" + ", ".join(f'"{name}"' for name in names) + "]"
-    return line if len(line) <= _WIDTH else "\n".join(["__all__ = [", *(f'    "{name}",' for name in names), "]"])
+def exported(names: Iterable[str]) -> str:
+    """Return the list of exported names, in rows."""
+    rows = wrap(", ".join(f'"{name}"' for name in names), _WIDTH - 4)
+    return "\n".join(["__all__ = [", *(f"    {row}" for row in rows)]) + ",\n]  # fmt: skip"
 
 
 def _names(node: ast.ClassDef) -> set[str]:

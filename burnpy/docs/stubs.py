@@ -18,6 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
+from burnpy.docs.methods import exported
+
 PACKAGES = (
     "burnpy",
     "burnpy.array_api",
@@ -55,15 +57,15 @@ _FURTHER = {"burnpy": "\n__version__: str\nbfloat16 = float16  # a dtype too\n"}
 
 
 def exports_stub(package: str) -> str:
-    """Return the text of a package's stub, laid out as ruff does it."""
+    """Return the text of a package's stub."""
     module = import_module(package)
     table = {name: names.split() for name, names in vars(module)["_NAMES"].items()}
     rooms = sorted(name.rpartition(".")[2] for name, names in table.items() if not names)
     table = {name: names for name, names in table.items() if names}
     imports = "".join(f"from {package} import {room} as {room}\n" for room in rooms)
     imports += "".join(_import_line(name, _in_order(table[name], cased=False)) for name in sorted(table))
-    names = "".join(f'    "{name}",\n' for name in _in_order(module.__all__))
-    return f"{_EXPORTS_HEAD.format(package=package)}{imports}{_FURTHER.get(package, '')}\n__all__ = [\n{names}]\n"
+    further = _FURTHER.get(package, "")
+    return f"{_EXPORTS_HEAD.format(package=package)}{imports}{further}\n{exported(_in_order(module.__all__))}\n"
 
 
 def _in_order(names: Iterable[str], cased: bool = True) -> list[str]:

@@ -109,8 +109,6 @@ def istft(
     length: int | None = None,
     return_complex: Literal[False] = False,
 ) -> Tensor[B]: ...
-
-
 @overload
 def istft(
     z: ComplexTensor[B],
@@ -125,8 +123,6 @@ def istft(
     *,
     return_complex: Literal[True],
 ) -> ComplexTensor[B]: ...
-
-
 @explained
 def istft(
     z: ComplexTensor[B],

@@ -140,7 +140,6 @@ def ifftn(
 ) -> ComplexTensor[B]:
     """Compute the inverse of `fftn`, which has the same arguments.
 
-    >>> from burnpy.fft import fftn
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> ifftn(fftn(x)).real.tolist()
     [[1.0, 2.0], [3.0, 4.0]]
@@ -165,7 +164,6 @@ def rfftn(
 def irfftn(x: Signal[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: Norm | None = None) -> Tensor[B]:
     """Compute the inverse of `rfftn`: the size along the last of ``dim`` is by default 2 (x.shape[dim] - 1).
 
-    >>> from burnpy.fft import rfftn
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> irfftn(rfftn(x)).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
@@ -188,7 +186,6 @@ def fft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: No
 def ifft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> ComplexTensor[B]:
     """Compute the inverse of `fft2`.
 
-    >>> from burnpy.fft import fft2
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> ifft2(fft2(x)).real.tolist()
     [[1.0, 2.0], [3.0, 4.0]]
@@ -211,7 +208,6 @@ def rfft2(x: Tensor[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: N
 def irfft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> Tensor[B]:
     """Compute the inverse of `rfft2`.
 
-    >>> from burnpy.fft import rfft2
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> irfft2(rfft2(x)).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
@@ -246,7 +242,6 @@ def ihfftn(
 def hfft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: Norm | None = None) -> Tensor[B]:
     """Compute the `hfftn` along the last two dimensions, or others.
 
-    >>> from burnpy.fft import ihfft2
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> hfft2(ihfft2(x)).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
@@ -371,7 +366,6 @@ def fftshift(x: X, dim: int | Sequence[int] | None = None) -> X:
 def ifftshift(x: X, dim: int | Sequence[int] | None = None) -> X:
     """Move frequency 0 back from the middle to the beginning: the inverse of `fftshift`.
 
-    >>> from burnpy.fft import fftshift
     >>> ifftshift(fftshift(Tensor[NumPy].arange(0.0, 5.0))).tolist()
     [0.0, 1.0, 2.0, 3.0, 4.0]
     """

@@ -45,36 +45,24 @@ if not MYPY:  # which would choose this for methods that return Self, too, as in
 
 @overload
 def grad(f: LambdaOfTwo, argnums: Literal[1], *, has_aux: Literal[False] = False) -> DerivativeBySecond: ...
-
-
 @overload
 def grad(
     f: LambdaOfTwo, argnums: tuple[Literal[0], Literal[1]], *, has_aux: Literal[False] = False
 ) -> DerivativeByBoth: ...
-
-
 @overload
 def grad(f: LambdaWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True]) -> DerivativeWithAux[A]: ...
-
-
 @overload
 def grad(
     f: Callable[Concatenate[X, P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
 ) -> Derivative[Concatenate[X, P], X]: ...
-
-
 @overload
 def grad(
     f: Callable[Concatenate[X, P], tuple[Tensor[B], A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
 ) -> Callable[Concatenate[X, P], tuple[X, A]]: ...
-
-
 @overload
 def grad(
     f: Callable[Concatenate[X, Y, P], Tensor[B]], argnums: Literal[1], *, has_aux: Literal[False] = False
 ) -> Callable[Concatenate[X, Y, P], Y]: ...
-
-
 @overload
 def grad(
     f: Callable[Concatenate[X, Y, P], Tensor[B]],
@@ -82,14 +70,10 @@ def grad(
     *,
     has_aux: Literal[False] = False,
 ) -> Callable[Concatenate[X, Y, P], tuple[X, Y]]: ...
-
-
 @overload
 def grad(
     f: Callable[Concatenate[X, Y, P], tuple[Tensor[B], A]], argnums: Literal[1], *, has_aux: Literal[True]
 ) -> Callable[Concatenate[X, Y, P], tuple[Y, A]]: ...
-
-
 @overload
 def grad(
     f: Callable[Concatenate[X, Y, P], tuple[Tensor[B], A]],
@@ -97,26 +81,16 @@ def grad(
     *,
     has_aux: Literal[True],
 ) -> Callable[Concatenate[X, Y, P], tuple[tuple[X, Y], A]]: ...
-
-
 @overload
 def grad(f: Callable[P, Tensor[Any]]) -> Derivative[P, Any]: ...
-
-
 @overload
 def grad(  # pyright: ignore[reportOverlappingOverload]  # as above
     f: Lambda, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
 ) -> Derivative[..., Unknown]: ...
-
-
 @overload
 def grad(f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums, *, has_aux: bool = False) -> Any: ...
-
-
 @overload
 def grad(f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums = 0, *, has_aux: bool) -> Any: ...
-
-
 @explained
 def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that computes the gradient of ``f``.
@@ -170,38 +144,26 @@ if not MYPY:  # which would choose this for methods that return Self, too, as in
 def value_and_grad(
     f: LambdaOfTwo, argnums: Literal[1], *, has_aux: Literal[False] = False
 ) -> ValueAndDerivativeBySecond: ...
-
-
 @overload
 def value_and_grad(
     f: LambdaOfTwo, argnums: tuple[Literal[0], Literal[1]], *, has_aux: Literal[False] = False
 ) -> ValueAndDerivativeByBoth: ...
-
-
 @overload
 def value_and_grad(
     f: LambdaWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True]
 ) -> ValueAndDerivativeWithAux[A]: ...
-
-
 @overload
 def value_and_grad(
     f: Callable[Concatenate[X, P], Tensor[B]], argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
 ) -> ValueAndDerivative[Concatenate[X, P], tuple[Tensor[B], X]]: ...
-
-
 @overload
 def value_and_grad(
     f: Callable[Concatenate[X, P], tuple[Tensor[B], A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
 ) -> Callable[Concatenate[X, P], tuple[tuple[Tensor[B], A], X]]: ...
-
-
 @overload
 def value_and_grad(
     f: Callable[Concatenate[X, Y, P], Tensor[B]], argnums: Literal[1], *, has_aux: Literal[False] = False
 ) -> Callable[Concatenate[X, Y, P], tuple[Tensor[B], Y]]: ...
-
-
 @overload
 def value_and_grad(
     f: Callable[Concatenate[X, Y, P], Tensor[B]],
@@ -209,14 +171,10 @@ def value_and_grad(
     *,
     has_aux: Literal[False] = False,
 ) -> Callable[Concatenate[X, Y, P], tuple[Tensor[B], tuple[X, Y]]]: ...
-
-
 @overload
 def value_and_grad(
     f: Callable[Concatenate[X, Y, P], tuple[Tensor[B], A]], argnums: Literal[1], *, has_aux: Literal[True]
 ) -> Callable[Concatenate[X, Y, P], tuple[tuple[Tensor[B], A], Y]]: ...
-
-
 @overload
 def value_and_grad(
     f: Callable[Concatenate[X, Y, P], tuple[Tensor[B], A]],
@@ -224,30 +182,20 @@ def value_and_grad(
     *,
     has_aux: Literal[True],
 ) -> Callable[Concatenate[X, Y, P], tuple[tuple[Tensor[B], A], tuple[X, Y]]]: ...
-
-
 @overload
 def value_and_grad(f: Callable[P, Tensor[Any]]) -> ValueAndDerivative[P, Any]: ...
-
-
 @overload
 def value_and_grad(  # pyright: ignore[reportOverlappingOverload]  # as above
     f: Lambda, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False
 ) -> ValueAndDerivative[..., Unknown]: ...
-
-
 @overload
 def value_and_grad(
     f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums, *, has_aux: bool = False
 ) -> Any: ...
-
-
 @overload
 def value_and_grad(
     f: Callable[P, Tensor[Any] | tuple[Tensor[Any], Any]], argnums: Argnums = 0, *, has_aux: bool
 ) -> Any: ...
-
-
 @explained
 def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that computes both the value of ``f`` and its gradient.

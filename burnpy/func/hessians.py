@@ -33,8 +33,6 @@ HessianMode: TypeAlias = Literal[
 def hessian(
     f: Lambda, argnums: Literal[0] = 0, *, mode: HessianMode = "forward-over-reverse"
 ) -> DerivativeOfTensors: ...
-
-
 @overload
 def hessian(
     f: Callable[Concatenate[Tensor[B], P], Tensor[B]],
@@ -42,12 +40,8 @@ def hessian(
     *,
     mode: HessianMode = "forward-over-reverse",
 ) -> Callable[Concatenate[Tensor[B], P], Tensor[B]]: ...
-
-
 @overload
 def hessian(f: Callable[P, Any], argnums: Argnums = 0, *, mode: HessianMode = "forward-over-reverse") -> Any: ...
-
-
 @explained
 def hessian(
     f: Callable[..., Any], argnums: Argnums = 0, *, mode: HessianMode = "forward-over-reverse"
@@ -89,12 +83,8 @@ def hessian(
 def hvp(
     f: Callable[[Tensor[B]], Tensor[B]], primals: Tensor[B], tangents: Tensor[B]
 ) -> tuple[Tensor[B], Tensor[B]]: ...
-
-
 @overload
 def hvp(f: Callable[[*Ts], Tensor[B]], primals: tuple[*Ts], tangents: tuple[*Ts]) -> tuple[Tensor[B], tuple[*Ts]]: ...
-
-
 def hvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
     """Compute the value of ``f`` and its Hessian-vector product with ``tangents``, in forward-over-reverse mode.
 
@@ -130,12 +120,8 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 @overload
 def vhp(f: Callable[[Tensor[B]], Tensor[B]], primals: Tensor[B], vector: Tensor[B]) -> tuple[Tensor[B], Tensor[B]]: ...
-
-
 @overload
 def vhp(f: Callable[[*Ts], Tensor[B]], primals: tuple[*Ts], vector: tuple[*Ts]) -> tuple[Tensor[B], tuple[*Ts]]: ...
-
-
 def vhp(f: Callable[..., Any], primals: Any, vector: Any) -> tuple[Any, Any]:
     """Compute the value of ``f`` and the vector-Hessian product with ``vector``, in reverse-over-reverse mode.
 

@@ -55,8 +55,6 @@ def jacobian(
     has_aux: Literal[False] = False,
     chunk_size: int | None = None,
 ) -> DerivativeOfTensors: ...
-
-
 @overload
 def jacobian(
     f: LambdaWithAux[A],
@@ -66,8 +64,6 @@ def jacobian(
     has_aux: Literal[True],
     chunk_size: int | None = None,
 ) -> DerivativeOfTensorsWithAux[A]: ...
-
-
 @overload
 def jacobian(
     f: Callable[Concatenate[Tensor[B], P], Tensor[B]],
@@ -77,8 +73,6 @@ def jacobian(
     has_aux: Literal[False] = False,
     chunk_size: int | None = None,
 ) -> Callable[Concatenate[Tensor[B], P], Tensor[B]]: ...
-
-
 @overload
 def jacobian(
     f: Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]],
@@ -88,8 +82,6 @@ def jacobian(
     has_aux: Literal[True],
     chunk_size: int | None = None,
 ) -> Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]]: ...
-
-
 @overload
 def jacobian(
     f: Callable[P, Any],
@@ -99,8 +91,6 @@ def jacobian(
     has_aux: bool = False,
     chunk_size: int | None = None,
 ) -> Any: ...
-
-
 @explained
 def jacobian(
     f: Callable[..., Any],
@@ -149,12 +139,10 @@ class JacobianInOneMode(Protocol):
     def __call__(
         self, f: Lambda, argnums: Literal[0] = 0, *, has_aux: Literal[False] = False, chunk_size: int | None = None
     ) -> DerivativeOfTensors: ...
-
     @overload
     def __call__(
         self, f: LambdaWithAux[A], argnums: Literal[0] = 0, *, has_aux: Literal[True], chunk_size: int | None = None
     ) -> DerivativeOfTensorsWithAux[A]: ...
-
     @overload
     def __call__(
         self,
@@ -164,7 +152,6 @@ class JacobianInOneMode(Protocol):
         has_aux: Literal[False] = False,
         chunk_size: int | None = None,
     ) -> Callable[Concatenate[Tensor[B], P], Tensor[B]]: ...
-
     @overload
     def __call__(
         self,
@@ -174,7 +161,6 @@ class JacobianInOneMode(Protocol):
         has_aux: Literal[True],
         chunk_size: int | None = None,
     ) -> Callable[Concatenate[Tensor[B], P], tuple[Tensor[B], A]]: ...
-
     @overload
     def __call__(
         self, f: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None

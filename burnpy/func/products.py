@@ -38,14 +38,10 @@ A = TypeVar("A")
 def vjp(
     f: Callable[[*Ts], R], *primals: *Ts, has_aux: Literal[False] = False
 ) -> tuple[R, Callable[[R], tuple[*Ts]]]: ...
-
-
 @overload
 def vjp(
     f: Callable[[*Ts], tuple[R, A]], *primals: *Ts, has_aux: Literal[True]
 ) -> tuple[R, Callable[[R], tuple[*Ts]], A]: ...
-
-
 def vjp(f: Callable[[*Ts], Any], *primals: *Ts, has_aux: bool = False) -> tuple[Any, ...]:
     """Compute the value of ``f`` at ``primals``, and return a function that computes vector-Jacobian products.
 
@@ -233,26 +229,18 @@ def apply_vjp(
 def jvp(
     f: Callable[[Tensor[B]], R], primals: Tensor[B], tangents: Tensor[B], *, has_aux: Literal[False] = False
 ) -> tuple[R, R]: ...
-
-
 @overload
 def jvp(
     f: Callable[[Tensor[B]], tuple[R, A]], primals: Tensor[B], tangents: Tensor[B], *, has_aux: Literal[True]
 ) -> tuple[R, R, A]: ...
-
-
 @overload
 def jvp(
     f: Callable[[*Ts], R], primals: tuple[*Ts], tangents: tuple[*Ts], *, has_aux: Literal[False] = False
 ) -> tuple[R, R]: ...
-
-
 @overload
 def jvp(
     f: Callable[[*Ts], tuple[R, A]], primals: tuple[*Ts], tangents: tuple[*Ts], *, has_aux: Literal[True]
 ) -> tuple[R, R, A]: ...
-
-
 def jvp(f: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = False) -> tuple[Any, ...]:
     """Compute the value of ``f`` at ``primals``, and the Jacobian-vector product with ``tangents``.
 

@@ -95,17 +95,13 @@ for _name in declarations(Backend):
         setattr(ClosedLevel, _name, _refusal(_name))
 
 
-def base_for(api: str, tensors: Iterable[TensorBase[Any]], beneath: Any = None) -> Any:
+def base_for(api: str, tensors: Iterable[TensorBase[Any]]) -> Any:
     """Return the device on which to differentiate functions of ``tensors``.
 
-    It is the innermost open level above all of them, or else the highest of their devices.
-
-    Args:
-        api: the function that is called, for messages.
-        tensors: the tensors involved, of any kind.
-        beneath: a device that must be beneath, or equal to, the result.
+    It is the innermost open level above all of them, or else the highest of their devices. ``api`` is the function that
+    is called, for messages.
     """
-    floats: list[Any] = [] if beneath is None else [beneath]
+    floats: list[Any] = []
     discrete: list[Any] = []
     for x in tensors:
         (floats if x.kind in INEXACT else discrete).append(x._device)
@@ -346,7 +342,6 @@ class Derivative(Protocol[P, R_co]):
 
     @overload
     def __call__(self: Derivative[..., Unknown], x: T, /, *args: Any, **kwargs: Any) -> T: ...
-
     @overload
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
@@ -358,7 +353,6 @@ class ValueAndDerivative(Protocol[P, R_co]):
     def __call__(
         self: ValueAndDerivative[..., Unknown], x: T, /, *args: Any, **kwargs: Any
     ) -> tuple[Tensor[Any], T]: ...
-
     @overload
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
@@ -404,7 +398,6 @@ class DerivativeOfTensors(Protocol):
 
     @overload
     def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> Tensor[B]: ...
-
     @overload
     def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> Any: ...
 
@@ -414,7 +407,6 @@ class DerivativeOfTensorsWithAux(Protocol[A_co]):
 
     @overload
     def __call__(self, x: Tensor[B], /, *args: Any, **kwargs: Any) -> tuple[Tensor[B], A_co]: ...
-
     @overload
     def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> tuple[Any, A_co]: ...
 

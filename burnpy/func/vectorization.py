@@ -79,8 +79,6 @@ def vmap(  # type: ignore[overload-overlap]  # for lambdas, whose result mypy th
     randomness: Randomness = "error",
     chunk_size: int | None = None,
 ) -> Callable[P, T]: ...
-
-
 @overload
 def vmap(  # pyright: ignore[reportOverlappingOverload]  # as above
     f: OfTwo,
@@ -90,8 +88,6 @@ def vmap(  # pyright: ignore[reportOverlappingOverload]  # as above
     randomness: Randomness = "error",
     chunk_size: int | None = None,
 ) -> OfTwoAndMore: ...
-
-
 @explained
 def vmap(
     f: Callable[..., Any],
@@ -395,7 +391,6 @@ def stack_models(models: Sequence[T]) -> T:
         ArgumentError: there is no model, or their structures, shapes or buffers differ.
         KindError: a leaf is no tensor.
 
-    >>> from burnpy.func import vmap
     >>> from burnpy.nn import Linear
     >>> models = [Linear(2, 1, device=NumPy) for _ in range(5)]
     >>> ensemble = stack_models(models)

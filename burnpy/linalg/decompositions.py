@@ -101,12 +101,8 @@ def cholesky(x: X, *, upper: bool = False) -> X:
 
 @overload
 def eigh(x: Tensor[B], UPLO: Literal["L", "U"] = "L") -> Eigh[Tensor[B], Tensor[B]]: ...  # noqa: N803  # as below
-
-
 @overload
 def eigh(x: ComplexTensor[B], UPLO: Literal["L", "U"] = "L") -> Eigh[Tensor[B], ComplexTensor[B]]: ...  # noqa: N803  # as below
-
-
 @explained
 def eigh(x: Any, UPLO: Literal["L", "U"] = "L") -> Eigh[Any, Any]:  # noqa: N803  # NumPy's and PyTorch's name
     """Eigenvalues and eigenvectors of symmetric matrices, or of complex Hermitian ones, whose eigenvalues are real.
@@ -177,12 +173,8 @@ def eigvals(x: Tensor[B] | ComplexTensor[B]) -> ComplexTensor[B]:
 
 @overload
 def svd(x: Tensor[B], full_matrices: bool = True) -> Svd[Tensor[B], Tensor[B]]: ...
-
-
 @overload
 def svd(x: ComplexTensor[B], full_matrices: bool = True) -> Svd[ComplexTensor[B], Tensor[B]]: ...
-
-
 @explained
 def svd(x: Any, full_matrices: bool = True) -> Svd[Any, Any]:
     """Compute the singular value decomposition x = U diag(S) Vh.

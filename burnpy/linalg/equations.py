@@ -271,14 +271,10 @@ def pinv(x: X, *, atol: float | None = None, rtol: float | None = None, hermitia
 def lstsq(
     a: Tensor[B], b: Tensor[B], rcond: float | None = None, *, driver: str | None = None
 ) -> LeastSquares[Tensor[B], Tensor[B], IntTensor[B]]: ...
-
-
 @overload
 def lstsq(
     a: ComplexTensor[B], b: ComplexTensor[B], rcond: float | None = None, *, driver: str | None = None
 ) -> LeastSquares[ComplexTensor[B], Tensor[B], IntTensor[B]]: ...
-
-
 @explained
 def lstsq(a: Any, b: Any, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares[Any, Any, Any]:
     """Find the x of least norm that minimizes ‖a x - b‖, by singular values.

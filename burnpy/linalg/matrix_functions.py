@@ -33,12 +33,8 @@ def det(x: X) -> X:
 
 @overload
 def slogdet(x: Tensor[B]) -> SlogDet[Tensor[B], Tensor[B]]: ...
-
-
 @overload
 def slogdet(x: ComplexTensor[B]) -> SlogDet[ComplexTensor[B], Tensor[B]]: ...
-
-
 @explained
 def slogdet(x: Any) -> SlogDet[Any, Any]:
     """Compute the signs of the determinants and the logarithms of their magnitudes, ``x.slogdet()``.
@@ -177,7 +173,7 @@ def vander(x: X, *, N: int | None = None) -> X:  # noqa: N803  # PyTorch's name
     [[1.0, 2.0], [1.0, 3.0]]
     """
     x = inexact("vander", x, "vectors")
-    return ascending_powers("vander", x if x.ndim else x.reshape(1), N)  # type: ignore[no-any-return]  # a Tensor
+    return ascending_powers(x if x.ndim else x.reshape(1), N)  # type: ignore[no-any-return]  # a Tensor
 
 
 Order: TypeAlias = float | Literal["fro", "nuc"]

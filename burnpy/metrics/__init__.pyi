@@ -6,22 +6,6 @@ from burnpy.metrics.metric import Metric, plain, total
 from burnpy.metrics.regression import MAE, MSE, R2, Mean, Perplexity
 
 __all__ = [
-    "AUROC",
-    "F1",
-    "MAE",
-    "MSE",
-    "R2",
-    "Accuracy",
-    "AveragePrecision",
-    "ConfusionMatrix",
-    "Dice",
-    "FBeta",
-    "IoU",
-    "Mean",
-    "Metric",
-    "Perplexity",
-    "Precision",
-    "Recall",
-    "plain",
-    "total",
-]
+    "AUROC", "F1", "MAE", "MSE", "R2", "Accuracy", "AveragePrecision", "ConfusionMatrix", "Dice", "FBeta", "IoU",
+    "Mean", "Metric", "Perplexity", "Precision", "Recall", "plain", "total",
+]  # fmt: skip

@@ -187,8 +187,6 @@ def generate(
     cache: bool = True,
     step: CompiledStep | None = None,
 ) -> Iterator[int]: ...
-
-
 @overload
 def generate(
     model: Decoder[B],
@@ -201,8 +199,6 @@ def generate(
     cache: bool = True,
     step: CompiledStep | None = None,
 ) -> Iterator[tuple[int | None, ...]]: ...
-
-
 @explained
 def generate(
     model: Decoder[Any],

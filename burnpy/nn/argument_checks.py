@@ -196,12 +196,10 @@ def dims_at_least(operation: str, name: str, shape: Shape, least: int, form: str
         raise ShapeError(f"{operation}() takes {name} of shape {form}, got shape {shape}")
 
 
-def exact_dims(
-    operation: str, name: str, shape: Shape, count: int, form: str, hint: str = "", last: int | None = None
-) -> None:
+def exact_dims(operation: str, name: str, shape: Shape, count: int, form: str, last: int | None = None) -> None:
     """Check that a tensor of this shape has exactly ``count`` dimensions, and the size ``last`` in the last one."""
     if len(shape) != count or (last is not None and shape[-1] != last):
-        raise ShapeError(f"{operation}() takes {name} of shape {form}, got shape {shape}{hint}")
+        raise ShapeError(f"{operation}() takes {name} of shape {form}, got shape {shape}")
 
 
 def probability(operation: str, p: float) -> float:

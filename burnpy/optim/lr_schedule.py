@@ -50,7 +50,6 @@ class LrSchedule(metaclass=Explaining):
     def __mul__(self, other: LrSchedule | float) -> ProductLr:
         """Multiply with another schedule or with a number.
 
-        >>> from burnpy.optim import ConstantLr
         >>> (ConstantLr(0.5) * 0.5)(3)
         0.25
         """
@@ -140,7 +139,6 @@ class WarmUpLr(LrSchedule):
     Raises:
         ArgumentError: a number is out of range, or ``after`` is not a schedule.
 
-    >>> from burnpy.optim import ConstantLr
     >>> [WarmUpLr(4, ConstantLr(1.0))(step) for step in range(6)]
     [0.2, 0.4, 0.6, 0.8, 1.0, 1.0]
     """

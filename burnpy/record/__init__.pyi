@@ -7,16 +7,6 @@ from burnpy.record.torch_file import read_torch
 from burnpy.record.torch_weights import Columns, from_torch, save_torch, to_torch
 
 __all__ = [
-    "Columns",
-    "DTypePolicy",
-    "Record",
-    "Remap",
-    "from_peft",
-    "from_torch",
-    "load",
-    "read_torch",
-    "save",
-    "save_torch",
-    "to_peft",
-    "to_torch",
-]
+    "Columns", "DTypePolicy", "Record", "Remap", "from_peft", "from_torch", "load", "read_torch", "save", "save_torch",
+    "to_peft", "to_torch",
+]  # fmt: skip

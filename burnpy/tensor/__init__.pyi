@@ -9,27 +9,8 @@ from burnpy.tensor.statistics import std_mean, var_mean
 from burnpy.tensor.tensor import BoolTensor, ComplexTensor, IntTensor, Tensor
 
 __all__ = [
-    "BoolTensor",
-    "ComplexTensor",
-    "Generator",
-    "IntTensor",
-    "Tensor",
-    "binary_cross_entropy_with_logits",
-    "broadcast_tensors",
-    "bucketize",
-    "cat",
-    "cross_entropy",
-    "cumulative_trapezoid",
-    "default_generator",
-    "manual_seed",
-    "maximum",
-    "minimum",
-    "mse_loss",
-    "nll_loss",
-    "searchsorted",
-    "stack",
-    "std_mean",
-    "trapezoid",
-    "var_mean",
-    "where",
-]
+    "BoolTensor", "ComplexTensor", "Generator", "IntTensor", "Tensor", "binary_cross_entropy_with_logits",
+    "broadcast_tensors", "bucketize", "cat", "cross_entropy", "cumulative_trapezoid", "default_generator",
+    "manual_seed", "maximum", "minimum", "mse_loss", "nll_loss", "searchsorted", "stack", "std_mean", "trapezoid",
+    "var_mean", "where",
+]  # fmt: skip

@@ -321,7 +321,7 @@ class Differentiation(Tracking[B]):
             return _gradients_class().found(device, found)  # type: ignore[no-any-return]  # of that class
         from burnpy.tensor.autodiff_tools import reporting
 
-        ready = reporting("backward", device, on_ready)
+        ready = reporting(device, on_ready)
         values = device.gradients([(root._primitive, seed)], retain_graph=retain_graph, ready=ready)
         return _gradients_class().found(device, values)  # type: ignore[no-any-return]  # of that class
 

@@ -95,7 +95,6 @@ def gradient(x: Any, *, spacing: Any = 1.0, dim: DimsLike = None, edge_order: in
 
     Source: Fornberg, Generation of Finite Difference Formulas on Arbitrarily Spaced Grids, 1988.
 
-    >>> from burnpy import gradient
     >>> x = Tensor[NumPy].from_data([0.0, 1.0, 4.0, 9.0])
     >>> gradient(x)[0].tolist(), gradient(x, edge_order=2)[0].tolist()
     ([1.0, 2.0, 4.0, 5.0], [0.0, 2.0, 4.0, 6.0])
@@ -199,7 +198,6 @@ def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) 
         ArgumentError: both x and dx are given.
         ShapeError: the shapes do not broadcast.
 
-    >>> from burnpy import trapezoid
     >>> y, x = Tensor[NumPy].from_data([1.0, 2.0, 4.0]), Tensor[NumPy].from_data([0.0, 1.0, 3.0])
     >>> trapezoid(y).item(), trapezoid(y, x).item()
     (4.5, 7.5)
@@ -228,7 +226,6 @@ def cumulative_trapezoid(
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
     """Return the integral of samples ``y`` up to each but the first, by the trapezoidal rule: see `trapezoid`.
 
-    >>> from burnpy import cumulative_trapezoid
     >>> cumulative_trapezoid(Tensor[NumPy].from_data([1.0, 2.0, 4.0])).tolist()
     [1.5, 4.5]
     """

@@ -40,7 +40,6 @@ def cdist(x1: Tensor[B], x2: Tensor[B], p: float = 2.0) -> Tensor[B]:
     Raises:
         ShapeError: the shapes do not match.
 
-    >>> from burnpy import cdist
     >>> x = Tensor[NumPy].from_data([[0.0, 0.0], [3.0, 4.0]])
     >>> cdist(x, x).tolist()
     [[0.0, 5.0], [5.0, 0.0]]
@@ -68,7 +67,6 @@ def pdist(x: Tensor[B], p: float = 2.0) -> Tensor[B]:
     Raises:
         ShapeError: x is not a matrix.
 
-    >>> from burnpy import pdist
     >>> pdist(Tensor[NumPy].from_data([[0.0], [1.0], [4.0]])).tolist()
     [1.0, 4.0, 3.0]
     """
@@ -95,7 +93,6 @@ def pairwise_distance(
     Raises:
         ShapeError: the shapes do not broadcast, both are 0-d, or p is negative and there are no elements.
 
-    >>> from burnpy import pairwise_distance
     >>> x = Tensor[NumPy].from_data([[3.0, 4.0]])
     >>> pairwise_distance(x, x * 0.0, eps=0.0).tolist()
     [5.0]
@@ -127,7 +124,6 @@ def cosine_similarity(x1: Tensor[B], x2: Tensor[B], dim: int = 1, eps: float = 1
         ShapeError: the shapes do not broadcast.
         DimError: there is no such dimension.
 
-    >>> from burnpy import cosine_similarity
     >>> x = Tensor[NumPy].from_data([[1.0, 0.0], [0.0, 2.0]])
     >>> cosine_similarity(x, Tensor[NumPy].from_data([[0.0, 1.0], [0.0, 3.0]])).tolist()
     [0.0, 1.0]

@@ -46,14 +46,10 @@ class ContractionPath(NamedTuple):
 
 @overload
 def einsum(equation: str, *operands: Tensor[B]) -> Tensor[B]: ...
-
-
 @overload
 def einsum(equation: str, *operands: ComplexTensor[B]) -> ComplexTensor[B]: ...
 @overload
 def einsum(equation: str, *operands: IntTensor[B]) -> IntTensor[B]: ...
-
-
 @explained
 def einsum(equation: str, *operands: Any) -> Any:
     """Return the sum of products of elements that an equation describes, in Einstein's notation.
@@ -71,7 +67,6 @@ def einsum(equation: str, *operands: Any) -> Any:
         ArgumentError: the equation is malformed, or names another number of operands.
         ShapeError: a letter stands for different sizes, or an operand has another number of dimensions.
 
-    >>> from burnpy import einsum
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
     >>> einsum("ij,kj->ik", x, x).tolist(), einsum("ii", x).item()
     ([[5.0, 11.0], [11.0, 25.0]], 5.0)
@@ -100,16 +95,12 @@ def einsum(equation: str, *operands: Any) -> Any:
 
 @overload
 def tensordot(x: Tensor[B], y: Tensor[B], dims: int | Sequence[Sequence[int]] = 2) -> Tensor[B]: ...
-
-
 @overload
 def tensordot(
     x: ComplexTensor[B], y: ComplexTensor[B], dims: int | Sequence[Sequence[int]] = 2
 ) -> ComplexTensor[B]: ...
 @overload
 def tensordot(x: IntTensor[B], y: IntTensor[B], dims: int | Sequence[Sequence[int]] = 2) -> IntTensor[B]: ...
-
-
 @explained
 def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
     """Return the contraction of dimensions of x with dimensions of y, in pairs.
@@ -124,7 +115,6 @@ def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
         ShapeError: the sizes of a pair differ, and none is 1.
         ArgumentError: the lists are of different lengths.
 
-    >>> from burnpy import tensordot
     >>> x = Tensor[NumPy].ones((2, 3))
     >>> tensordot(x, x, dims=([1], [1])).tolist()
     [[3.0, 3.0], [3.0, 3.0]]
@@ -317,7 +307,6 @@ def chain_matmul(*matrices: Tensor[B]) -> Tensor[B]:
         ArgumentError: there are none.
         ShapeError: one is no matrix, or they do not multiply.
 
-    >>> from burnpy import chain_matmul
     >>> x = Tensor[NumPy].ones((2, 3))
     >>> chain_matmul(x, x.T, x).shape
     (2, 3)

@@ -174,7 +174,6 @@ def manual_seed(seed: int) -> None:
     Raises:
         ArgumentError: the seed is not a non-negative int.
 
-    >>> from burnpy import manual_seed
     >>> manual_seed(0)
     >>> a = Tensor[NumPy].normal((3,)).tolist()
     >>> manual_seed(0)

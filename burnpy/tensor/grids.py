@@ -21,16 +21,10 @@ if TYPE_CHECKING:
 
 @overload
 def meshgrid(*tensors: Tensor[B], indexing: Literal["ij", "xy"] = "ij") -> tuple[Tensor[B], ...]: ...
-
-
 @overload
 def meshgrid(*tensors: IntTensor[B], indexing: Literal["ij", "xy"] = "ij") -> tuple[IntTensor[B], ...]: ...
-
-
 @overload
 def meshgrid(*tensors: BoolTensor[B], indexing: Literal["ij", "xy"] = "ij") -> tuple[BoolTensor[B], ...]: ...
-
-
 @explained
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """Return the coordinates of a grid: each vector expanded to the shape of all their sizes.
@@ -44,7 +38,6 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
         ShapeError: a tensor has more dimensions.
         ArgumentError: there are no tensors, or ``indexing`` is something else.
 
-    >>> from burnpy import meshgrid
     >>> rows, columns = meshgrid(IntTensor[NumPy].from_data([1, 2]), IntTensor[NumPy].from_data([3, 4, 5]))
     >>> rows.tolist(), columns.tolist()
     ([[1, 1, 1], [2, 2, 2]], [[3, 4, 5], [3, 4, 5]])
@@ -66,16 +59,10 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
 
 @overload
 def cartesian_prod(*tensors: Tensor[B]) -> Tensor[B]: ...
-
-
 @overload
 def cartesian_prod(*tensors: IntTensor[B]) -> IntTensor[B]: ...
-
-
 @overload
 def cartesian_prod(*tensors: BoolTensor[B]) -> BoolTensor[B]: ...
-
-
 @explained
 def cartesian_prod(*tensors: Any) -> Any:
     """All combinations of the elements of vectors, a row each, in the order of ``itertools.product``.
@@ -86,7 +73,6 @@ def cartesian_prod(*tensors: Any) -> Any:
         ShapeError: a tensor has more than one dimension.
         ArgumentError: there are no tensors.
 
-    >>> from burnpy import cartesian_prod
     >>> cartesian_prod(IntTensor[NumPy].from_data([1, 2]), IntTensor[NumPy].from_data([3, 4])).tolist()
     [[1, 3], [1, 4], [2, 3], [2, 4]]
     """
@@ -113,7 +99,6 @@ def combinations(x: X, r: int = 2, with_replacement: bool = False) -> X:
         ShapeError: x is not a vector.
         ArgumentError: r is negative.
 
-    >>> from burnpy import combinations
     >>> combinations(IntTensor[NumPy].from_data([1, 2, 3])).tolist()
     [[1, 2], [1, 3], [2, 3]]
     """
@@ -133,12 +118,8 @@ def combinations(x: X, r: int = 2, with_replacement: bool = False) -> X:
 
 @overload
 def vander(x: Tensor[B], N: int | None = None, increasing: bool = False) -> Tensor[B]: ...  # noqa: N803  # PyTorch's name
-
-
 @overload
 def vander(x: IntTensor[B], N: int | None = None, increasing: bool = False) -> IntTensor[B]: ...  # noqa: N803  # as above
-
-
 @explained
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803  # as above
     """Return the Vandermonde matrix of a vector: column j has the powers of its elements with exponent N - 1 - j.
@@ -152,7 +133,6 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
         ShapeError: x is not a vector.
         ArgumentError: N is negative.
 
-    >>> from burnpy import vander
     >>> vander(Tensor[NumPy].from_data([2.0, 3.0]), 3).tolist()
     [[4.0, 2.0, 1.0], [9.0, 3.0, 1.0]]
     """
@@ -161,15 +141,15 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
         raise KindError(f"vander() takes a vector of floats or ints, got {describe(x)}")
     if x.ndim != 1:
         raise ShapeError(f"vander() takes a vector, got shape {x.shape}")
-    powers = ascending_powers("vander", x, N)
+    powers = ascending_powers(x, N)
     return powers if increasing else powers.flip(1)
 
 
-def ascending_powers(operation: str, x: Any, count: int | None) -> Any:
+def ascending_powers(x: Any, count: int | None) -> Any:
     """Return the powers of each element with exponents from 0 to ``count - 1``, along a new last dimension."""
-    columns = x.shape[-1] if count is None else integer(count, "number of columns N", operation)
+    columns = x.shape[-1] if count is None else integer(count, "number of columns N", "vander")
     if columns < 0:
-        raise ArgumentError(f"{operation}() got N={columns} columns; give 0 or more")
+        raise ArgumentError(f"vander() got N={columns} columns; give 0 or more")
     b: Any = x._backend
     raised = b.expand(b.reshape(x._primitive, (*x.shape, 1)), (*x.shape, max(columns - 1, 0)))
     factors = b.cat([b.full((*x.shape, min(columns, 1)), 1, x.dtype), raised], x.ndim)

@@ -188,7 +188,6 @@ def histogramdd(
         ArgumentError: there are no bins, or their ends are not finite, or edges do not ascend.
         DTypeError: the weights or the edges have another dtype than x.
 
-    >>> from burnpy import histogramdd
     >>> x = Tensor[NumPy].from_data([[0.0, 1.0], [0.25, 0.0], [1.0, 1.0]])
     >>> histogramdd(x, 2).hist.tolist()
     [[1.0, 1.0], [0.0, 1.0]]

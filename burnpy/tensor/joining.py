@@ -45,7 +45,6 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
         ShapeError: the shapes differ in another dimension, or the tensors are 0-d.
         ArgumentError: the sequence is empty or contains something that is not a tensor.
 
-    >>> from burnpy import cat
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0]])
     >>> cat([x, x]).tolist(), cat([x, x], dim=1).tolist()
     ([[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0, 1.0, 2.0]])
@@ -73,7 +72,6 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
         ShapeError: the shapes differ.
         ArgumentError: the sequence is empty or contains something that is not a tensor.
 
-    >>> from burnpy import stack
     >>> x, y = Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([3.0, 4.0])
     >>> stack([x, y], dim=1).tolist()
     [[1.0, 3.0], [2.0, 4.0]]
@@ -113,7 +111,6 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         KindError: the condition is not a `BoolTensor`, x and y are of two kinds, or both are numbers.
         ShapeError: the shapes do not broadcast.
 
-    >>> from burnpy import where
     >>> x = Tensor[NumPy].from_data([-1.0, 2.0])
     >>> where(x < 0, 10, x).tolist()
     [10.0, 2.0]

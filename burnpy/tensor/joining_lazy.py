@@ -19,17 +19,12 @@ if TYPE_CHECKING:
 
 @overload
 def atleast_1d(tensors: X, /) -> X: ...
-
-
 @overload
 def atleast_1d(first: X, second: X, /, *more: X) -> tuple[X, ...]: ...
-
-
 @explained
 def atleast_1d(*tensors: Any) -> Any:
     """Return the tensor, or a tuple of the tensors, with 0-d ones as vectors of one element.
 
-    >>> from burnpy import atleast_1d
     >>> atleast_1d(Tensor[NumPy].from_data(5.0)).shape
     (1,)
     """
@@ -38,17 +33,12 @@ def atleast_1d(*tensors: Any) -> Any:
 
 @overload
 def atleast_2d(tensors: X, /) -> X: ...
-
-
 @overload
 def atleast_2d(first: X, second: X, /, *more: X) -> tuple[X, ...]: ...
-
-
 @explained
 def atleast_2d(*tensors: Any) -> Any:
     """Return the tensor, or a tuple of the tensors, with vectors and 0-d tensors as matrices of one row.
 
-    >>> from burnpy import atleast_2d
     >>> atleast_2d(Tensor[NumPy].zeros((3,))).shape
     (1, 3)
     """
@@ -57,18 +47,13 @@ def atleast_2d(*tensors: Any) -> Any:
 
 @overload
 def atleast_3d(tensors: X, /) -> X: ...
-
-
 @overload
 def atleast_3d(first: X, second: X, /, *more: X) -> tuple[X, ...]: ...
-
-
 @explained
 def atleast_3d(*tensors: Any) -> Any:
     """Return the tensor, or a tuple of the tensors, with three dimensions or more: (n) becomes (1, n, 1), (m, n) (m, n,
     1).
 
-    >>> from burnpy import atleast_3d
     >>> x, y = atleast_3d(Tensor[NumPy].zeros((3,)), Tensor[NumPy].zeros((2, 3)))
     >>> x.shape, y.shape
     ((1, 3, 1), (2, 3, 1))
@@ -85,7 +70,6 @@ def hstack(tensors: Sequence[X]) -> X:
         ShapeError: the shapes differ in another dimension.
         ArgumentError: the sequence is empty or contains something that is not a tensor.
 
-    >>> from burnpy import hstack
     >>> x = Tensor[NumPy].from_data([1.0, 2.0])
     >>> hstack([x, x]).tolist(), hstack([x.unsqueeze(1), x.unsqueeze(1)]).tolist()
     ([1.0, 2.0, 1.0, 2.0], [[1.0, 1.0], [2.0, 2.0]])
@@ -102,7 +86,6 @@ def column_stack(tensors: Sequence[X]) -> X:
         ShapeError: the shapes differ in another dimension.
         ArgumentError: the sequence is empty or contains something that is not a tensor.
 
-    >>> from burnpy import column_stack
     >>> x = Tensor[NumPy].from_data([1.0, 2.0])
     >>> column_stack([x, x]).tolist()
     [[1.0, 1.0], [2.0, 2.0]]
@@ -118,7 +101,6 @@ def vstack(tensors: Sequence[X]) -> X:
         ShapeError: the shapes differ in another dimension.
         ArgumentError: the sequence is empty or contains something that is not a tensor.
 
-    >>> from burnpy import vstack
     >>> x = Tensor[NumPy].from_data([1.0, 2.0])
     >>> vstack([x, x]).tolist()
     [[1.0, 2.0], [1.0, 2.0]]
@@ -134,7 +116,6 @@ def dstack(tensors: Sequence[X]) -> X:
         ShapeError: the shapes differ in another dimension.
         ArgumentError: the sequence is empty or contains something that is not a tensor.
 
-    >>> from burnpy import dstack
     >>> x = Tensor[NumPy].from_data([1.0, 2.0])
     >>> dstack([x, x]).tolist()
     [[[1.0, 1.0], [2.0, 2.0]]]
@@ -144,16 +125,10 @@ def dstack(tensors: Sequence[X]) -> X:
 
 @overload
 def block_diag(*tensors: Tensor[B]) -> Tensor[B]: ...
-
-
 @overload
 def block_diag(*tensors: IntTensor[B]) -> IntTensor[B]: ...
-
-
 @overload
 def block_diag(*tensors: BoolTensor[B]) -> BoolTensor[B]: ...
-
-
 @explained
 def block_diag(*tensors: Any) -> Any:
     """Return a matrix with the tensors, matrices or rows of them, along its diagonal, and zeros (or False) elsewhere.
@@ -165,7 +140,6 @@ def block_diag(*tensors: Any) -> Any:
         ShapeError: a tensor has more than two dimensions.
         ArgumentError: there are no tensors.
 
-    >>> from burnpy import block_diag
     >>> block_diag(IntTensor[NumPy].from_data([[1], [2]]), IntTensor[NumPy].from_data([3, 4])).tolist()
     [[1, 0, 0], [2, 0, 0], [0, 3, 4]]
     """

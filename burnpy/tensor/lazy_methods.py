@@ -31,40 +31,12 @@ if TYPE_CHECKING:
     from burnpy.tensor.unique import Unique
 
 __all__ = [
-    "AnalyticFunctions",
-    "Combining",
-    "ComplexFunctions",
-    "Counting",
-    "CumulativeProducts",
-    "Diagonals",
-    "Differences",
-    "DistributionFactories",
-    "Elementary",
-    "FloatFunctions",
-    "FloatParts",
-    "FloatStatistics",
-    "Gathering",
-    "Histograms",
-    "IntCounting",
-    "IntFunctions",
-    "Matrices",
-    "Norms",
-    "NumberFunctions",
-    "NumberStatistics",
-    "Ordering",
-    "ProductSums",
-    "Products",
-    "Random",
-    "RandomFactories",
-    "RandomIntFactories",
-    "RandomLike",
-    "Ranking",
-    "Rearranging",
-    "Repeating",
-    "Scattering",
-    "SliceUpdates",
-    "Unique",
-]
+    "AnalyticFunctions", "Combining", "ComplexFunctions", "Counting", "CumulativeProducts", "Diagonals", "Differences",
+    "DistributionFactories", "Elementary", "FloatFunctions", "FloatParts", "FloatStatistics", "Gathering", "Histograms",
+    "IntCounting", "IntFunctions", "Matrices", "Norms", "NumberFunctions", "NumberStatistics", "Ordering",
+    "ProductSums", "Products", "Random", "RandomFactories", "RandomIntFactories", "RandomLike", "Ranking",
+    "Rearranging", "Repeating", "Scattering", "SliceUpdates", "Unique",
+]  # fmt: skip
 
 METHODS = {
     "at.SliceUpdates": "put select_scatter slice_scatter",
@@ -118,4 +90,4 @@ METHODS = {
 """The names of the methods, with spaces between them, by class, as ``"module.Class"``."""
 
 if not TYPE_CHECKING:
-    globals().update(lazy_classes("burnpy.tensor", METHODS))
+    globals().update(lazy_classes(METHODS))

@@ -36,8 +36,6 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor[B]: ...
-
-
 @overload
 def cross_entropy(
     logits: Tensor[B],
@@ -47,8 +45,6 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor[B]: ...
-
-
 @explained
 def cross_entropy(
     logits: Tensor[B],
@@ -76,7 +72,6 @@ def cross_entropy(
 
     Source of label smoothing: Szegedy et al., Rethinking the Inception Architecture for Computer Vision, 2015.
 
-    >>> from burnpy import cross_entropy
     >>> logits = Tensor[NumPy].from_data([[0.0, 0.0], [9.0, 9.0]])
     >>> round(cross_entropy(logits, IntTensor[NumPy].from_data([0, 1])).item(), 4)
     0.6931
@@ -155,7 +150,6 @@ def mse_loss(
     Raises:
         ShapeError: the shapes differ.
 
-    >>> from burnpy import mse_loss
     >>> mse_loss(Tensor[NumPy].from_data([1.0, 2.0]), Tensor[NumPy].from_data([1.0, 4.0])).item()
     2.0
     """
@@ -186,7 +180,6 @@ def binary_cross_entropy_with_logits(
     Raises:
         ShapeError: the shapes are not equal, or a weight does not broadcast to them.
 
-    >>> from burnpy import binary_cross_entropy_with_logits
     >>> logits, target = Tensor[NumPy].from_data([0.0, 100.0]), Tensor[NumPy].from_data([1.0, 0.0])
     >>> binary_cross_entropy_with_logits(logits, target, reduction="none").tolist()
     [0.693..., 100.0]

@@ -191,8 +191,6 @@ def searchsorted(
     side: str | None = None,
     sorter: Ints[B] | None = None,
 ) -> IntTensor[B]: ...
-
-
 @overload
 def searchsorted(
     sorted_sequence: IntTensor[B],
@@ -203,8 +201,6 @@ def searchsorted(
     side: str | None = None,
     sorter: Ints[B] | None = None,
 ) -> IntTensor[B]: ...
-
-
 @explained
 def searchsorted(
     sorted_sequence: Any,
@@ -231,7 +227,6 @@ def searchsorted(
         ShapeError: the shapes do not fit.
         ArgumentError: ``side`` is another word, or contradicts ``right``.
 
-    >>> from burnpy import searchsorted
     >>> edges = Tensor[NumPy].from_data([1.0, 3.0, 5.0])
     >>> searchsorted(edges, Tensor[NumPy].from_data([3.0, 4.0, 9.0])).tolist()
     [1, 2, 3]
@@ -243,14 +238,10 @@ def searchsorted(
 def bucketize(
     input: Tensor[B] | float, boundaries: Tensor[B], *, out_int32: bool = False, right: bool = False
 ) -> IntTensor[B]: ...
-
-
 @overload
 def bucketize(
     input: IntTensor[B] | int, boundaries: IntTensor[B], *, out_int32: bool = False, right: bool = False
 ) -> IntTensor[B]: ...
-
-
 @explained
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:  # PyTorch's
     """Return the number of the interval between 1-d ``boundaries`` that each element of ``input`` is in, int64.
@@ -258,7 +249,6 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     Interval k is above boundary k - 1, up to and including boundary k; with ``right``, from boundary k - 1 on, and
     below boundary k. It is ``searchsorted(boundaries, input)``.
 
-    >>> from burnpy import bucketize
     >>> x, edges = Tensor[NumPy].from_data([0.0, 1.0, 2.5]), Tensor[NumPy].from_data([1.0, 2.0])
     >>> bucketize(x, edges).tolist(), bucketize(x, edges, right=True).tolist()
     ([0, 0, 2], [0, 1, 2])

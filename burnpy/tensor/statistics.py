@@ -247,7 +247,6 @@ def var_mean(
 def var_mean(x: Any, dim: DimsLike = None, *, correction: float = 1, keepdim: bool = False) -> Any:
     """Return the variance and the mean over ``dim``: ``(x.var(dim, keepdim, correction=1), x.mean(dim, keepdim))``.
 
-    >>> from burnpy import var_mean
     >>> var, mean = var_mean(Tensor[NumPy].from_data([1.0, 2.0, 3.0]))
     >>> var.item(), mean.item()
     (1.0, 2.0)

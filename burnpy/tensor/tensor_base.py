@@ -273,13 +273,9 @@ class LazyMethod:
         return f"<method {self.name} of {self.module}, loaded at first use>"
 
 
-def lazy_classes(package: str, table: Mapping[str, str]) -> dict[str, type[Any]]:
-    """Return the stand-ins for the classes of a package, by name.
-
-    Args:
-        package: the name of the package.
-        table: the names of the methods, with spaces between them, by class, as ``"module.Class"``.
-    """
+def lazy_classes(table: Mapping[str, str]) -> dict[str, type[Any]]:
+    """Return the stand-ins for classes of this package by name, from the names of methods by ``"module.Class"``."""
+    package = "burnpy.tensor"
     classes: dict[str, type[Any]] = {}
     for path, names in table.items():
         module, _, owner = path.rpartition(".")

@@ -28,7 +28,6 @@ class Unique(TensorBase[B]):
         return_counts: Literal[False] = False,
         dim: int | None = None,
     ) -> Self: ...
-
     @overload
     def unique(
         self,
@@ -37,7 +36,6 @@ class Unique(TensorBase[B]):
         return_counts: bool = False,
         dim: int | None = None,
     ) -> Any: ...
-
     def unique(
         self,
         sorted: bool = True,  # PyTorch's name
@@ -77,12 +75,10 @@ class Unique(TensorBase[B]):
     def unique_consecutive(
         self, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: int | None = None
     ) -> Self: ...
-
     @overload
     def unique_consecutive(
         self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
     ) -> Any: ...
-
     def unique_consecutive(
         self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
     ) -> Any:
@@ -110,7 +106,7 @@ class Unique(TensorBase[B]):
 
 
 def unique_elements(
-    b: Any, numbers: Number, x: Value, inverse: bool = True, counts: bool = True
+    b: Any, numbers: Number, x: Value, inverse: bool, counts: bool
 ) -> tuple[Value, Int | None, Int | None]:
     """Return the unique elements of x, sorted; the index in them of each element of x; and how often each occurs.
 
@@ -127,7 +123,7 @@ def unique_elements(
 
 
 def unique_slices(
-    b: Any, numbers: Number, x: Value, dim: int, inverse: bool = True, counts: bool = True
+    b: Any, numbers: Number, x: Value, dim: int, inverse: bool, counts: bool
 ) -> tuple[Value, Int | None, Int | None]:
     """Return the unique slices of x along ``dim``, sorted lexicographically; the index of each; and their counts.
 
@@ -146,9 +142,7 @@ def unique_slices(
     return b.index_select(x, dim, groups.firsts), index, groups.counts() if counts else None
 
 
-def unique_runs(
-    b: Any, x: Value, dim: int | None, inverse: bool = True, counts: bool = True
-) -> tuple[Value, Int | None, Int | None]:
+def unique_runs(b: Any, x: Value, dim: int | None, inverse: bool, counts: bool) -> tuple[Value, Int | None, Int | None]:
     """Return the first of each run of equal neighbours, elements or slices along ``dim``; the run of each; and lengths.
 
     The index and the lengths are None unless they are wanted.

@@ -4,8 +4,5 @@ from burnpy.testing.conformance import conformance_suite
 from burnpy.testing.gradcheck import GradcheckError, gradcheck, gradgradcheck
 
 __all__ = [
-    "GradcheckError",
-    "conformance_suite",
-    "gradcheck",
-    "gradgradcheck",
-]
+    "GradcheckError", "conformance_suite", "gradcheck", "gradgradcheck",
+]  # fmt: skip

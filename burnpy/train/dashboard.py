@@ -29,7 +29,6 @@ class Dashboard:
     Args:
         console: a `rich.console.Console` to draw on; None for standard output.
 
-    >>> from burnpy.train import Dashboard
     >>> loggers = [Dashboard()]
     """
 

@@ -99,17 +99,17 @@ class History:
         return [(name, f"{series[-1]:.4g}", f"{self.best(name):.4g}") for name, series in list(self.values.items())]
 
 
-_BLOCKS = "▁▂▃▄▅▆▇█"
+_BLOCKS, _WIDTH = "▁▂▃▄▅▆▇█", 24
 
 
-def sparkline(values: Sequence[float], width: int = 24) -> str:
-    """Return a curve of ``width`` characters at most; more values are averaged, values that are not finite are blanks.
+def sparkline(values: Sequence[float]) -> str:
+    """Return a curve of 24 characters at most; more values are averaged, values that are not finite are blanks.
 
     >>> sparkline([1.0, 2.0, 3.0, 8.0]), sparkline([5.0, float("nan"), 5.0]), sparkline([])
     ('▁▂▃█', '▁ ▁', '')
     """
-    if len(values) > width:
-        bounds = [round(k * len(values) / width) for k in range(width + 1)]
+    if len(values) > _WIDTH:
+        bounds = [round(k * len(values) / _WIDTH) for k in range(_WIDTH + 1)]
         values = [_mean(values[a:b]) for a, b in pairwise(bounds)]
     finite = [v for v in values if math.isfinite(v)]
     if not finite:

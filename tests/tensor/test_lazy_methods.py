@@ -128,7 +128,7 @@ def test_properties_and_factories_can_be_loaded_at_first_use_too(monkeypatch: py
             return cls, shape
 
     monkeypatch.setattr(creation, "Written", Written, raising=False)
-    stand_in = lazy_classes("burnpy.tensor", {"creation.Written": "third made"})["Written"]
+    stand_in = lazy_classes({"creation.Written": "third made"})["Written"]
     for name in ("third", "made"):
         monkeypatch.setattr(Tensor, name, vars(stand_in)[name], raising=False)
     x: Any = Tensor[NumPy].ones(2)

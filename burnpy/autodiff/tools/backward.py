@@ -73,7 +73,7 @@ def backward(
         same_device("backward", outputs[0], *leaves)
         empty: Gradients[Any] = Gradients(device, {})
         targets = [empty.key(leaf) for leaf in leaves]
-    ready = None if on_ready is None else reporting("backward", device, on_ready)
+    ready = None if on_ready is None else reporting(device, on_ready)
     found = device.gradients(roots, retain_graph=retain_graph, targets=targets, ready=ready)
     return Gradients.found(device, found)
 
@@ -167,16 +167,14 @@ def grad(
     return tuple(_result(source, grads.get(key), materialize_grads) for source, key in zip(sources, keys, strict=True))
 
 
-def reporting(operation: str, device: Any, on_ready: Any) -> Ready:
+def reporting(device: Any, on_ready: Any) -> Ready:
     """Return the function for the engine that calls ``on_ready`` with leaf and gradient as tensors.
 
     Updates of buffers are not reported, as they are not gradients.
     """
     if not callable(on_ready):
-        raise KindError(
-            f"{operation}(on_ready=…) takes a function of a leaf and its gradient, not {describe(on_ready)}"
-        )
-    who = f"the function given to {operation}(on_ready=…)"
+        raise KindError(f"backward(on_ready=…) takes a function of a leaf and its gradient, not {describe(on_ready)}")
+    who = "the function given to backward(on_ready=…)"
 
     def ready(leaf: Leaf, gradient: Float) -> None:
         if leaf.buffer is not None:

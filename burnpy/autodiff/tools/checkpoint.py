@@ -25,8 +25,6 @@ P = ParamSpec("P")
 
 @overload
 def checkpoint(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
-
-
 @overload
 def checkpoint(  # type: ignore[overload-cannot-match]  # it is, by calls that the function itself could not take
     function: Callable[..., R],
@@ -35,8 +33,6 @@ def checkpoint(  # type: ignore[overload-cannot-match]  # it is, by calls that t
     determinism_check: bool = True,
     **kwargs: Any,
 ) -> R: ...
-
-
 def checkpoint(  # type: ignore[misc]  # the options are separated from the keyword arguments
     function: Callable[..., R],
     *args: Any,

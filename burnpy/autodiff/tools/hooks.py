@@ -247,14 +247,10 @@ def register_multi_grad_hook(
     *,
     mode: Literal["all"] = "all",
 ) -> tuple[tuple[T, ...], HookHandle]: ...
-
-
 @overload
 def register_multi_grad_hook(
     tensors: Sequence[ThisOnAutodiff[I, T]], hook: Callable[[Tensor[I]], None], *, mode: Literal["any"]
 ) -> tuple[tuple[T, ...], HookHandle]: ...
-
-
 def register_multi_grad_hook(
     tensors: Sequence[Any], hook: Callable[[Any], None], *, mode: Literal["all", "any"] = "all"
 ) -> tuple[tuple[Any, ...], HookHandle]:

@@ -110,7 +110,6 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
     Raises:
         DeviceError: the inner backend differentiates; the decorator belongs inside of it.
 
-    >>> from burnpy.backend import Decorator
     >>> class Echo(Decorator[I_co], Generic[I_co]):
     ...     word = "prints"
     ...

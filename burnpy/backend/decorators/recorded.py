@@ -58,7 +58,6 @@ class Recorded(Decorator[I], Generic[I]):
     such as of indices, operations of the recording that are repeated with it. Each recording has a device of its own,
     which `close` ends.
 
-    >>> from burnpy.backend.decorators.recorded import Recorded
     >>> from burnpy.tensor.tensor_base import new_tensor
     >>> device = Recorded.unregistered(NumPy())
     >>> x = new_tensor(Tensor, device, device.input(Tensor[NumPy].from_data([1.0, 2.0])._primitive))

@@ -150,7 +150,7 @@ class Grouping:
                 candidates.append(unit)
         for group in sorted(candidates, key=lambda g: -g.depth):
             found = self._fit(group, node, step, refs)
-            if found is not None and self._joins(group, node, refs):
+            if found is not None and self._joins(group, refs):
                 self._add(position, group, node, *found, refs)
                 for other in candidates:
                     if other is not group:
@@ -202,7 +202,7 @@ class Grouping:
         roles |= {ref.number: role_of(ref.shape, Extent.COLUMN) for ref in others}
         return splits, roles
 
-    def _joins(self, group: Group, node: Node, refs: list[Ref]) -> bool:
+    def _joins(self, group: Group, refs: list[Ref]) -> bool:
         """Return whether a node can run with a group: whether no unit has to run after the group and before it."""
         deepest = 0
         for ref in refs:
@@ -214,9 +214,9 @@ class Grouping:
                 deepest = max(deepest, unit.depth + 1)
         return deepest <= group.depth or self._deepened(group, deepest)
 
-    def _deepened(self, group: Group, depth: int, beside: Unit | None = None) -> bool:
+    def _deepened(self, group: Group, depth: int) -> bool:
         """Make a group deeper, if it stays less deep than the units that use its results; return whether it does."""
-        if any(unit.depth <= depth for unit in group.consumers.values() if unit is not beside and unit is not group):
+        if any(unit.depth <= depth for unit in group.consumers.values() if unit is not group):
             return False
         group.depth = max(group.depth, depth)
         return True

@@ -25,7 +25,6 @@ class Signature:
         self.arrays: list[Ref] = []
         self.repeated: set[int] = set()  #: the numbers of those that are repeated to be one value for each row
         self.numbers: list[Ref] = []
-        self._number_dtypes: dict[tuple[int, DType], int] = {}
         extents: list[Extent] = []
         domain = group.domain
         seen: set[int] = set()
@@ -41,7 +40,6 @@ class Signature:
                 extents.append(group.roles[ref.number].extent)
                 if group.roles[ref.number].repeated:
                     self.repeated.add(ref.number)
-        self._extents = dict(zip([ref.number for ref in self.arrays], extents, strict=True))
         floats = [
             r.dtype
             for node in group.nodes

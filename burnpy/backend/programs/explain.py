@@ -73,7 +73,6 @@ def explain(f: Callable[..., Any], *xs: Any) -> Explanation:
         f: a function, such as a model or a training step.
         xs: its arguments.
 
-    >>> from burnpy.backend import explain
     >>> x = Tensor[NumPy].from_data([0.5])
     >>> print(explain(lambda x: x.sigmoid(), x))  # a single element is computed by NumPy's own functions
     no kernel ran

@@ -169,7 +169,7 @@ def largest(x: Any) -> Any:
     return x.abs().max() if x.shape[0] else x.sum()
 
 
-def is_chosen_by_where(condition: Any, others: Sequence[Any] = ()) -> bool:
+def is_chosen_by_where(condition: Any, others: Sequence[Any]) -> bool:
     """Return whether the value of a bool cannot be read, so that what it chooses between is computed all the same."""
     return recorder_of(base_for("where", (condition, *others))) is not None or differs_between_examples(condition)
 

@@ -4,11 +4,5 @@ from burnpy.interop.onnx.model import Difference, OnnxModel, export, load, verif
 from burnpy.interop.onnx.source_text import source, weights
 
 __all__ = [
-    "Difference",
-    "OnnxModel",
-    "export",
-    "load",
-    "source",
-    "verify",
-    "weights",
-]
+    "Difference", "OnnxModel", "export", "load", "source", "verify", "weights",
+]  # fmt: skip

@@ -71,20 +71,14 @@ def adaptive_avg_pool3d(x: Tensor[B], output_size: OutputSize) -> Tensor[B]:
 def adaptive_max_pool1d(
     x: Tensor[B], output_size: OutputSize, *, return_indices: Literal[False] = False
 ) -> Tensor[B]: ...
-
-
 @overload
 def adaptive_max_pool1d(
     x: Tensor[B], output_size: OutputSize, *, return_indices: Literal[True]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
-
-
 @overload
 def adaptive_max_pool1d(
     x: Tensor[B], output_size: OutputSize, *, return_indices: bool
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
-
-
 @explained
 def adaptive_max_pool1d(
     x: Tensor[B], output_size: OutputSize, *, return_indices: bool = False
@@ -104,20 +98,14 @@ def adaptive_max_pool1d(
 def adaptive_max_pool2d(
     x: Tensor[B], output_size: OutputSize, *, return_indices: Literal[False] = False
 ) -> Tensor[B]: ...
-
-
 @overload
 def adaptive_max_pool2d(
     x: Tensor[B], output_size: OutputSize, *, return_indices: Literal[True]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
-
-
 @overload
 def adaptive_max_pool2d(
     x: Tensor[B], output_size: OutputSize, *, return_indices: bool
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
-
-
 @explained
 def adaptive_max_pool2d(
     x: Tensor[B], output_size: OutputSize, *, return_indices: bool = False
@@ -149,20 +137,14 @@ def adaptive_max_pool2d(
 def adaptive_max_pool3d(
     x: Tensor[B], output_size: OutputSize, *, return_indices: Literal[False] = False
 ) -> Tensor[B]: ...
-
-
 @overload
 def adaptive_max_pool3d(
     x: Tensor[B], output_size: OutputSize, *, return_indices: Literal[True]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
-
-
 @overload
 def adaptive_max_pool3d(
     x: Tensor[B], output_size: OutputSize, *, return_indices: bool
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
-
-
 @explained
 def adaptive_max_pool3d(
     x: Tensor[B], output_size: OutputSize, *, return_indices: bool = False

@@ -40,20 +40,14 @@ if TYPE_CHECKING:
 def max_pool1d(
     x: Tensor[B], kernel_size: Single, *, return_indices: Literal[False] = False, **windows: Unpack[Windows]
 ) -> Tensor[B]: ...
-
-
 @overload
 def max_pool1d(
     x: Tensor[B], kernel_size: Single, *, return_indices: Literal[True], **windows: Unpack[Windows]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
-
-
 @overload
 def max_pool1d(
     x: Tensor[B], kernel_size: Single, *, return_indices: bool, **windows: Unpack[Windows]
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
-
-
 @explained
 def max_pool1d(
     x: Tensor[B],
@@ -81,20 +75,14 @@ def max_pool1d(
 def max_pool2d(
     x: Tensor[B], kernel_size: Pair, *, return_indices: Literal[False] = False, **windows: Unpack[Windows]
 ) -> Tensor[B]: ...
-
-
 @overload
 def max_pool2d(
     x: Tensor[B], kernel_size: Pair, *, return_indices: Literal[True], **windows: Unpack[Windows]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
-
-
 @overload
 def max_pool2d(
     x: Tensor[B], kernel_size: Pair, *, return_indices: bool, **windows: Unpack[Windows]
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
-
-
 @explained
 def max_pool2d(
     x: Tensor[B],
@@ -140,20 +128,14 @@ def max_pool2d(
 def max_pool3d(
     x: Tensor[B], kernel_size: Triple, *, return_indices: Literal[False] = False, **windows: Unpack[Windows]
 ) -> Tensor[B]: ...
-
-
 @overload
 def max_pool3d(
     x: Tensor[B], kernel_size: Triple, *, return_indices: Literal[True], **windows: Unpack[Windows]
 ) -> tuple[Tensor[B], IntTensor[B]]: ...
-
-
 @overload
 def max_pool3d(
     x: Tensor[B], kernel_size: Triple, *, return_indices: bool, **windows: Unpack[Windows]
 ) -> Tensor[B] | tuple[Tensor[B], IntTensor[B]]: ...
-
-
 @explained
 def max_pool3d(
     x: Tensor[B],

@@ -184,8 +184,6 @@ def per_sample_gradients(
     randomness: Randomness = "different",
     chunk_size: int | None = None,
 ) -> GradientsParams[I]: ...
-
-
 @overload
 def per_sample_gradients(
     model: Module[B2],
@@ -195,8 +193,6 @@ def per_sample_gradients(
     randomness: Randomness = "different",
     chunk_size: int | None = None,
 ) -> GradientsParams[B2]: ...
-
-
 def per_sample_gradients(
     model: Any,
     loss: Callable[[Any, T], Tensor[Any]],

@@ -28,6 +28,11 @@ class Point(Protocol):
 
 P = TypeVar("P", bound=Point)
 
+_DECREASE = 1e-4
+"""The constant c₁ of the conditions: the share of the fall that the slope at the start predicts."""
+_CURVATURE = 0.9
+"""The constant c₂ of the conditions: the share of the slope at the start that may be left."""
+
 
 def strong_wolfe(
     at: Callable[[float], P],
@@ -35,23 +40,18 @@ def strong_wolfe(
     distance: float,
     *,
     resolution: float,
-    decrease: float = 1e-4,
-    curvature: float = 0.9,
     most: int = 25,
 ) -> tuple[P, int]:
     """Return a point that satisfies the strong Wolfe conditions, or the lowest that was found, and the evaluations.
 
-    The value must fall by ``decrease`` times the fall that the slope at the start predicts, and the slope must shrink
-    to ``curvature`` times the slope at the start. First the distance grows until two points enclose such a point; then
-    cubic interpolation narrows them. It evaluates the same points as PyTorch's LBFGS.
+    First the distance grows until two points enclose such a point; then cubic interpolation narrows them. It evaluates
+    the same points as PyTorch's LBFGS.
 
     Args:
         at: evaluates the function at a distance.
         start: the point at distance 0, where the slope is negative.
         distance: the first distance to try.
         resolution: the difference of distances at which the search ends.
-        decrease: the constant c₁ of the conditions.
-        curvature: the constant c₂ of the conditions.
         most: how many evaluations may follow the first.
 
     Source: Nocedal and Wright, Numerical Optimization, 2006, algorithms 3.5 and 3.6.
@@ -59,10 +59,10 @@ def strong_wolfe(
     before, new, count = start, at(distance), 1
 
     def too_high(point: P) -> bool:
-        return point.value > start.value + decrease * point.distance * start.slope
+        return point.value > start.value + _DECREASE * point.distance * start.slope
 
     def flat(point: P) -> bool:
-        return abs(point.slope) <= -curvature * start.slope
+        return abs(point.slope) <= -_CURVATURE * start.slope
 
     while not too_high(new) and (count <= 2 or new.value < before.value):
         if flat(new):

@@ -43,7 +43,6 @@ def call(name: str, *args: Any) -> Any:
     Returns:
         A tensor, or a tuple of them.
 
-    >>> from burnpy.testing.differential import call
     >>> call("cumsum", Tensor[NumPy].from_data([1.0, 2.0]), 0).tolist()
     [1.0, 3.0]
     """
@@ -107,7 +106,6 @@ def operation(name: str) -> Operation:
 def constant(values: Any, like: Tensor[Any]) -> Any:
     """Return a tensor on the device beneath all levels of another; floats in its dtype.
 
-    >>> from burnpy.testing.differential import constant
     >>> constant([[True]], Tensor[NumPy].zeros(())).shape
     (1, 1)
     """
@@ -134,7 +132,6 @@ def near(values: Any, x: Tensor[Any]) -> Tensor[Any]:
 def fitted(x: Any, *shape: int) -> Any:
     """Return the elements of x in a shape: reshaped, broadcast, or repeated.
 
-    >>> from burnpy.testing.differential import fitted
     >>> fitted(Tensor[NumPy].from_data([1.0, 2.0]), 3).tolist()
     [1.0, 2.0, 1.0]
     """
