@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from burnpy.autodiff.graph import Leaf, Node, absent, kept_of, stack_of
 from burnpy.backend.errors import GraphError
 from burnpy.backend.primitives import Float
-from burnpy.backend.rules import PartialGrad, Vjp
+from burnpy.backend.rules import PartialGrad, Vjp, add_at_slice
 
 if TYPE_CHECKING:
     from burnpy.autodiff.recording import Watcher
@@ -92,12 +92,15 @@ def propagate(
         except KeyError:  # every contribution to its gradient is `absent`, or it is no node
             if node.__class__ is LastUse:
                 if ready is not None and node.leaf in totals:
+                    _add_slices(inner, totals, (node.leaf,))
                     ready(node.leaf, totals[node.leaf])
                 continue
             if not retain_graph:
                 node.parent0 = node.parent1 = None
                 node.saved0 = node.saved1 = ()
             continue
+        if grad.__class__ is PartialGrad:
+            grad = grad.total(inner)
         parent, vjp, saved, second = node.parent0, node.vjp0, node.saved0, node.parent1
         if second is not None:
             vjp1, saved1 = node.vjp1, node.saved1
@@ -137,6 +140,7 @@ def propagate(
                 break
             # Nothing else may refer to the saved values: they are freed before the next vjp runs.
             parent, vjp, saved, second, saved1 = second, vjp1, saved1, None, None
+    _add_slices(inner, totals, totals)
     if targets is None:
         totals.pop(None, None)  # the results of nodes without parents
         return totals
@@ -242,6 +246,13 @@ def _with_last_uses(
     return entries
 
 
+def _add_slices(inner: Backend, totals: dict[Any, Any], nodes: Iterable[Node | Leaf]) -> None:
+    """Replace totals that are not added up yet by their sums."""
+    for node in nodes:
+        if totals[node].__class__ is PartialGrad:
+            totals[node] = totals[node].total(inner)
+
+
 def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | Leaf, part: Any) -> None:
     """Add ``part`` to the total at a node.
 
@@ -252,12 +263,24 @@ def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | L
     if part.__class__ is PartialGrad:
         if part.add is absent:
             return
-        if total is not None and at not in owned:
+        if part.add is add_at_slice and inner.eager_checks:  # others, such as a recording, join the slices themselves
+            if total is None:
+                totals[at] = part
+                return
+            if total.__class__ is PartialGrad:
+                total.join(part)
+                return
+        if total.__class__ is PartialGrad:
+            total = total.total(inner)
+        elif total is not None and at not in owned:
             total = inner.add(total, 0.0)
         totals[at] = part.add(inner, total, *part.arguments)
         owned.add(at)
     elif total is None:
         totals[at] = part
+    elif total.__class__ is PartialGrad:
+        totals[at] = inner.accumulate(total.total(inner), part)
+        owned.add(at)
     elif at in owned:
         totals[at] = inner.accumulate(total, part)
     else:

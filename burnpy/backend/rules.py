@@ -21,8 +21,9 @@ the inner primitive. It is one of:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
+from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from burnpy.backend.primitives import Float, Key, Shape
@@ -43,11 +44,81 @@ class PartialGrad:
     ``total`` is the sum so far, or None; ``add`` may reuse its memory. So n slices of a vector cost n, not n².
     """
 
-    __slots__ = ("add", "arguments")
+    __slots__ = ("add", "arguments", "others")
 
     def __init__(self, add: Callable[..., Any], *arguments: Any) -> None:
         self.add = add
         self.arguments = arguments
+        self.others: list[PartialGrad] | None = None  #: contributions of the same kind that are not added yet
+
+    def join(self, other: PartialGrad) -> None:
+        """Note another contribution, which `total` adds."""
+        if self.others is None:
+            self.others = [other]
+        else:
+            self.others.append(other)
+
+    def total(self, inner: Any) -> Float:
+        """Return the sum of this and the others, in new memory."""
+        if self.others is None:
+            return self.add(inner, None, *self.arguments)
+        parts = [self, *self.others]
+        total = joined_slices(inner, parts)
+        if total is None:
+            for part in parts:
+                total = part.add(inner, total, *part.arguments)
+        return total
+
+
+def add_at_slice(i: Any, total: Float | None, shape: Shape, key: Key, g: Float) -> Float:
+    """``total``, or zeros, with g added at ``key``: the ``add`` of the `PartialGrad` of a slice."""
+    return i.accumulate_slice(i.full(shape, 0.0, g.dtype) if total is None else total, key, g)
+
+
+def joined_slices(i: Any, parts: Sequence[PartialGrad]) -> Float | None:
+    """Return the sum of slices that make up the whole side by side, such as those of ``x.split(n)``; None for others.
+
+    To join them takes neither zeros nor sums.
+    """
+    shape: Shape = parts[0].arguments[0]
+    grads = [part.arguments[2] for part in parts]
+    found = spans_of([part.arguments[1] for part in parts], shape)
+    if found is None or len({g.dtype for g in grads}) > 1:
+        return None
+    dim, spans = found
+    if sum([len(span) for span, _ in spans]) != shape[dim]:
+        return None
+    before, after = shape[:dim], shape[dim + 1 :]
+    grads = [grads[k] for _, k in spans]
+    if all(g.shape == before + after for g in grads):
+        return i.stack(grads, dim)
+    shapes = [(*before, len(span), *after) for span, _ in spans]
+    return i.cat([g if g.shape == s else i.reshape(g, s) for g, s in zip(grads, shapes, strict=True)], dim)
+
+
+def spans_of(keys: Sequence[Key], shape: Shape) -> tuple[int, list[tuple[range, int]]] | None:
+    """Return the only dimension in which slices of a shape differ, and the part of it that each has.
+
+    The parts are in ascending order, with the positions of their keys. None if slices may overlap.
+
+    >>> spans_of([(1,), (slice(2, 9, 1),)], (9, 4))
+    (0, [(range(1, 2), 0), (range(2, 9), 1)])
+    """
+    spans: list[tuple[int, range, int]] = []
+    for k, key in enumerate(keys):
+        if None in key:
+            return None
+        parts = [range(n)[item if isinstance(item, slice) else slice(item, item + 1 or None)]
+                 for n, item in zip(shape, key, strict=False) if item is not None]  # fmt: skip
+        partial = [(dim, part, k) for dim, part in enumerate(parts) if len(part) != shape[dim]]
+        if len(partial) > 1 or any(part.step != 1 for part in parts):
+            return None
+        spans += partial or [(0, range(shape[0] if shape else 1), k)]
+    spans.sort(key=lambda span: (span[1].start, span[1].stop))
+    overlap = any(one[1].stop > other[1].start for one, other in pairwise(spans))
+    if overlap or len({dim for dim, _, _ in spans}) > 1:
+        return None
+    return spans[0][0], [(part, k) for _, part, k in spans]
 
 
 def identity(inner: Any, grad: Float) -> Float:

@@ -243,6 +243,50 @@ def test_a_leaf_used_many_times() -> None:
     assert total.sum().backward()[x].tolist() == [210.0] * 3
 
 
+_ALL = slice(None)
+_SLICED: list[tuple[str, list[Any], bool]] = [
+    ("columns", [(_ALL, slice(0, 1)), (_ALL, slice(1, 3)), (_ALL, slice(3, 4))], True),
+    ("out of order", [(slice(2, 3),), (slice(0, 2),)], True),
+    ("rows", [(2,), (0,), (1,)], True),
+    ("elements along the last dimension", [(_ALL, k) for k in range(4)], True),
+    ("a row and the rest", [(-1,), (slice(0, -1),)], True),
+    ("an empty one", [(slice(0, 0),), (slice(0, 3),)], True),
+    ("a gap", [(slice(0, 1),), (slice(2, 3),)], False),
+    ("overlapping", [(slice(0, 2),), (slice(1, 3),)], False),
+    ("one twice", [(0,), (0,), (slice(1, 3),)], False),
+    ("in steps", [(slice(0, 3, 2),), (slice(1, 3, 2),)], False),
+    ("with a new dimension", [(None, slice(0, 1)), (slice(1, 3),)], False),
+    ("along two dimensions", [(slice(0, 3), slice(0, 2)), (slice(0, 1), slice(2, 4))], False),
+    ("the whole", [(_ALL,), (0,)], False),
+]
+
+
+@every_row("title, keys, joined", _SLICED)
+def test_gradients_of_slices_side_by_side_are_joined(title: str, keys: list[Any], joined: bool) -> None:
+    added = 0
+
+    def counting(self: Any, total: Any, key: Any, grad: Any) -> Any:
+        nonlocal added
+        added += 1
+        return accumulate_slice(self, total, key, grad)
+
+    accumulate_slice = NumPy.accumulate_slice
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NumPy, "accumulate_slice", counting)
+        for beside in (False, True):
+            rng = np.random.default_rng(0)
+            value, other = rng.normal(size=(2, 3, 4))
+            x, expected = leaf(value), other * beside
+            y = x * 1.0  # whose slices are used, and perhaps all of it
+            total = (y * leaf(other)).sum() * float(beside)
+            for key in keys:
+                weight = rng.normal(size=value[key].shape)
+                expected[key] += weight
+                total = total + (y[key] * leaf(weight)).sum()
+            np.testing.assert_allclose(total.backward()[x].to_numpy(), expected, rtol=1e-12, atol=1e-15)
+    assert joined is (added == 0)
+
+
 def test_one_gradient_for_two_parents_is_not_written_to() -> None:
     """add passes one array to both of its parents: accumulation for one must not change the other."""
     x, y = leaf([1.0, 2.0]), leaf([1.0, 2.0])

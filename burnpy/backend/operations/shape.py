@@ -26,7 +26,7 @@ from burnpy.backend.primitives import (
     Shape,
     Value,
 )
-from burnpy.backend.rules import BATCH_SLICE, SHIFTED, PartialGrad, selected_ndim
+from burnpy.backend.rules import BATCH_SLICE, SHIFTED, PartialGrad, add_at_slice, selected_ndim
 from burnpy.backend.schema import LINEAR, NONDIFFERENTIABLE, STRUCTURAL, derived, required
 
 
@@ -105,11 +105,6 @@ def stack_vjp(i: Any, g: Float, dim: int, place: int) -> Float:
 def permute_vjp(i: Any, g: Float, dims: Shape) -> Float:
     """Return the inverse permutation."""
     return i.permute(g, tuple(dims.index(d) for d in range(len(dims))))
-
-
-def add_at_slice(i: Any, total: Float | None, shape: Shape, key: Key, g: Float) -> Float:
-    """``total``, or zeros, with g added at ``key``."""
-    return i.accumulate_slice(i.full(shape, 0.0, g.dtype) if total is None else total, key, g)
 
 
 def permute_batch(b: Any, x: Any, dims: Shape) -> Any:

@@ -15,6 +15,7 @@ from burnpy.backend.plans.executor import Executor
 from burnpy.backend.plans.fusing import DTYPES, LONGEST
 from burnpy.backend.plans.recording import REPEATED, Node, Recording, Ref, mapped, operations, refs_in
 from burnpy.backend.primitives import Dims, Key, Shape
+from burnpy.backend.rules import spans_of
 
 PLACED = "placed_slice"
 """The name of nodes that add to slices of zeros: they write new memory, and no zeros where the slices are."""
@@ -309,20 +310,12 @@ def beside(keys: Sequence[Key], shape: Shape) -> list[Key] | None:
     >>> beside([(slice(0, 2, 1),), (slice(2, 9, 1),)], (9, 4)), beside([(slice(0, 2, 1),), (0,)], (9, 4))
     ([], None)
     """
-    spans: list[tuple[int, range]] = []  # the only dim in which a key chooses a part, and that
-    for key in keys:
-        chosen = [range(n)[item] if isinstance(item, slice) else range(item or 0, (item or 0) + 1)
-                  for n, item in zip(shape, key, strict=False)]  # fmt: skip
-        partial = [(dim, part) for dim, part in enumerate(chosen) if len(part) != shape[dim]]
-        if None in key or len(partial) > 1 or any(part.step != 1 for part in chosen):
-            return [()] if len(keys) == 1 else None
-        spans += partial or [(0, range(shape[0] if shape else 1))]
-    if len({dim for dim, _ in spans}) > 1:
-        return None
-    gaps, at, dim = list[slice](), 0, spans[0][0]
-    for _, part in sorted(spans, key=lambda span: span[1].start):
-        if part.start < at:
-            return None
+    found = spans_of(keys, shape)
+    if found is None:
+        return [()] if len(keys) == 1 else None
+    dim, spans = found
+    gaps, at = list[slice](), 0
+    for part, _ in spans:
         gaps.append(slice(at, part.start, 1))
         at = part.stop
     gaps.append(slice(at, shape[dim] if shape else at, 1))
