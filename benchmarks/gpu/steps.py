@@ -84,7 +84,7 @@ def sections(effort: Effort) -> list[Section]:
     columns = ["burnpy", *["torch"] * (torch() is not None)]
     times, memory = [], []
     for name, (make, budget) in MODELS.items():
-        ways = dict([*WAYS.items()][:1]) if effort.small and budget == LAUNCHES else WAYS
+        ways = dict([*WAYS.items()][:1]) if effort.small and make is not wide_mlp else WAYS
         for kind, way in ways.items():
             work = f"{name}, {kind}"
             line, ours, theirs = _step(work, make(effort.small), way, budget, effort)

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from burnpy.testing.arguments import ALL_DTYPES
-from burnpy.testing.conformance import DECORATED, Extent, suite_of
+from burnpy.testing.cases.samples import LAYOUTS
+from burnpy.testing.conformance import DECORATED, FAST, OTHERS, Extent, suite_of
 
+BRIEF = replace(
+    FAST,
+    layouts=dict.fromkeys(("float32", "int64", "bool"), LAYOUTS) | {OTHERS: ()},
+    decorated={"float32": (("Autodiff", (True,)), ("Forward", (True,))), OTHERS: ()},
+    derived=False,
+    step=2,
+    large=("float32", "bfloat16", "int64", "bool"),
+    in_turn=True,
+)
+"""The ``fast_mode`` with all layouts in one dtype of each kind, where a backend has a method of its own; in the others,
+and with large arrays, each example has another layout. For CuPy, `tests.hostcuda.test_dry` tries the other ints."""
 LARGE = {
     *("betainc", "betainc_density", "beta_quantile_slope", "igamma", "igamma_density", "igamma_slope", "igammac"),
     *("gamma_quantile_slope", "zeta_slope"),

@@ -9,26 +9,14 @@ import pytest
 
 from burnpy.backend import CuPy, operations
 from burnpy.testing.arguments import ALL_DTYPES
-from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.conformance import FAST, OTHERS, suite_of
-from tests.conformance.suites import LARGE, restrict
+from tests.conformance.suites import BRIEF, LARGE, restrict
 from tests.hostcuda import simulator
 from tests.interrupting import LONG
 
 if not CuPy.is_available():
     pytest.skip("CuPy needs cupy and an NVIDIA GPU, and one of them is missing here", allow_module_level=True)
 
-BRIEF = replace(
-    FAST,
-    layouts=dict.fromkeys(("float32", "int64", "bool"), LAYOUTS) | {OTHERS: ()},
-    decorated={"float32": (("Autodiff", (True,)), ("Forward", (True,))), OTHERS: ()},
-    derived=False,
-    step=2,
-    large=("float32", "bfloat16", "int64", "bool"),
-    in_turn=True,
-)
-"""The ``fast_mode`` with all layouts in one dtype of each kind, where CuPy has a method of its own; in the others, and
-with large arrays, each example has another layout. `tests.hostcuda.test_dry` tries every operation in every int."""
 LINALG = {
     name
     for name, op in operations().items()
@@ -55,6 +43,10 @@ if simulator.is_loaded():
         if name not in ("test_values", "test_derivatives", "test_batches"):
             delattr(TestLinalg, name)
 if not LONG:
-    for method in (TestCuPy.test_derivatives, TestCuPy.test_promotion):
+    for method in (TestCuPy.test_values, TestCuPy.test_derivatives, TestCuPy.test_promotion):
         restrict(method, lambda name: name not in LARGE)
+    TestLarge: Any = suite_of(CuPy, ["float32"], replace(BRIEF, layouts={OTHERS: ()}, decorated={OTHERS: ()}))
+    for name in [name for name in vars(TestLarge) if name.startswith("test_") and name != "test_values"]:
+        delattr(TestLarge, name)
+    restrict(TestLarge.test_values, LARGE.__contains__)
     restrict(TestCuPy.test_batches, lambda name: name not in LARGE | FOLDED)

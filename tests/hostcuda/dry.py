@@ -18,11 +18,12 @@ NOT_DRY = NOT_EXECUTED | {name for name, module in _MODULES.items() if module in
 """Operations that cannot run without computing: CuPy reads the status of a decomposition from the device."""
 
 
-def dry(name: str, arguments: Arguments) -> tuple[tuple[Any, ...], simulator.Journal]:
+def dry(arguments: Arguments, device: CuPy | None = None) -> tuple[tuple[Any, ...], simulator.Journal]:
     """The results of a call, and its calls of the device."""
-    device = CuPy()
+    device, row = device or CuPy(), arguments.row
     with simulator.dry_run():
         given = arguments.primitives(device, False)
         with simulator.watched() as journal:
-            found = getattr(device, name)(*given)
-    return tuple(x for _, x in arguments.row.flat_results(found)), journal
+            found = getattr(device, row.operation.name)(*given)
+    device._late._waiting.clear()
+    return tuple(x for _, x in row.flat_results(found)), journal

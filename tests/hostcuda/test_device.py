@@ -101,7 +101,7 @@ def test_the_peak_is_measured_from_the_first_reset_on() -> None:
     assert device.memory().peak == least
 
     def work() -> None:
-        for _ in range(100):
+        for _ in range(20):
             kept((MIB // 4,)) * 2.0
 
     threads = [threading.Thread(target=work) for _ in range(4)]

@@ -23,7 +23,7 @@ from tests.hostcuda.host_time import STEPS, times  # noqa: E402
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_checks(name: str) -> None:
-    CHECKS[name](20)
+    CHECKS[name](10)
 
 
 def test_the_report_of_the_environment_names_the_gpu() -> None:

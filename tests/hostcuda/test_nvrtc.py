@@ -60,7 +60,7 @@ def sources(dtypes: tuple[str, ...] = ALL_DTYPES, layouts: tuple[str, ...] = LAY
     """A source for each kernel and dtypes, the longest, by the names of both."""
     for name in ROWS:
         for arguments in calls(name, dtypes, layouts) if name not in NOT_DRY else ():
-            dry(name, arguments)
+            dry(arguments)
     with simulator.dry_run():
         Tensor[CuPy].ones((2,))[IntTensor[CuPy].from_data([0])]  # whose indices are checked in a kernel of ours
         rows, index = CuPy().full((64, 2), 1.0, float32), CuPy().full((64,), 0, int64)

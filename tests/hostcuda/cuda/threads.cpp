@@ -16,7 +16,8 @@ int hostcuda_order = FORWARD;
 static std::mt19937 random_bits;
 
 static const size_t STACK = 1 << 16, SHARED = 1 << 18;
-static const unsigned THREADS = 1024;  // the most that a block may have
+static const size_t APART = STACK + 320;  // of stacks: at powers of 2, their tops would share a few lines of the caches
+static const unsigned THREADS = 1024;     // the most that a block may have
 
 struct Fibre {
   void* top;  // of its stack, while it waits
@@ -114,12 +115,12 @@ static void take_turns() {
 }
 
 static void run_block() {
-  static thread_local char* stacks = (char*)malloc(THREADS * STACK);
+  static thread_local char* stacks = (char*)malloc(THREADS * APART);
   HostDim size = state->block_size;
   end = fibres;
   for (unsigned z = 0; z < size.z; z++)
     for (unsigned y = 0; y < size.y; y++)
-      for (unsigned x = 0; x < size.x; x++, end++) begin(*end, stacks + (end - fibres) * STACK, {x, y, z});
+      for (unsigned x = 0; x < size.x; x++, end++) begin(*end, stacks + (end - fibres) * APART, {x, y, z});
   long threads = end - fibres;
   for (long k = 0; k < threads; k++) turns[k] = fibres + (hostcuda_order == REVERSED ? threads - 1 - k : k);
   turns[threads] = nullptr;
