@@ -24,6 +24,8 @@ LINALG = {
 }
 FOLDED = {"attention_backward", "normalize_backward", "lstm_backward", "gru_backward"}
 """Operations whose batches are one call with more rows, which takes the kit longest. Without ``_backward`` they run."""
+COMPOSED = {"index_reduce", "ctc_loss", "ctc_loss_backward"}
+"""Operations whose batches are many calls of others, which run: rules of batching know nothing of a backend."""
 
 TestCuPy: Any = suite_of(CuPy, ALL_DTYPES, FAST if LONG else BRIEF)
 if simulator.is_loaded():
@@ -43,10 +45,11 @@ if simulator.is_loaded():
         if name not in ("test_values", "test_derivatives", "test_batches"):
             delattr(TestLinalg, name)
 if not LONG:
-    for method in (TestCuPy.test_values, TestCuPy.test_derivatives, TestCuPy.test_promotion):
-        restrict(method, lambda name: name not in LARGE)
+    restrict(TestCuPy.test_values, lambda name: name not in LARGE)
+    for method in (TestCuPy.test_derivatives, TestCuPy.test_promotion):
+        restrict(method, lambda name: name not in LARGE | {"zeta"})
     TestLarge: Any = suite_of(CuPy, ["float32"], replace(BRIEF, layouts={OTHERS: ()}, decorated={OTHERS: ()}))
     for name in [name for name in vars(TestLarge) if name.startswith("test_") and name != "test_values"]:
         delattr(TestLarge, name)
     restrict(TestLarge.test_values, LARGE.__contains__)
-    restrict(TestCuPy.test_batches, lambda name: name not in LARGE | FOLDED)
+    restrict(TestCuPy.test_batches, lambda name: name not in LARGE | FOLDED | COMPOSED)

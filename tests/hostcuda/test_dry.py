@@ -33,7 +33,7 @@ OF_EACH_KIND = ("float32", "bfloat16", "bool", "complex64")
 
 
 def dtypes(name: str) -> tuple[str, ...]:
-    """The dtypes of the short form: those whose values `tests.conformance.test_cupy` leaves out, and some of each kind."""
+    """The dtypes of the short form: those that `tests.conformance.test_cupy` leaves out, and some of each kind."""
     if name in LARGE or ROWS[name].int64_only:
         return ("float32", "int64")
     with_values = BRIEF.dtypes(ROWS[name], {dtype: dtype_of(dtype) for dtype in ALL_DTYPES})

@@ -62,7 +62,7 @@ static inline T __ldg(const T* p) {
 }
 
 template <class To, class From>
-static To host_bits(From from) {
+static inline To host_bits(From from) {
   To to;
   static_assert(sizeof to == sizeof from, "");
   memcpy(&to, &from, sizeof to);
@@ -158,7 +158,7 @@ static inline double min(double a, double b) { return fmin(a, b); }
 static unsigned long long host_lanes[1024];
 static inline unsigned host_thread() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 template <class T>
-static T host_shuffled(T x, unsigned from) {
+static inline T host_shuffled(T x, unsigned from) {
   unsigned thread = host_thread(), other = (thread & ~31u) + from;
   memcpy(&host_lanes[thread], &x, sizeof x);
   __syncwarp();
@@ -168,20 +168,20 @@ static T host_shuffled(T x, unsigned from) {
   return out;
 }
 template <class T>
-static T __shfl_xor_sync(unsigned, T x, int mask, int = 32) {
+static inline T __shfl_xor_sync(unsigned, T x, int mask, int = 32) {
   return host_shuffled(x, (host_thread() & 31) ^ mask);
 }
 template <class T>
-static T __shfl_sync(unsigned, T x, int lane, int width = 32) {
+static inline T __shfl_sync(unsigned, T x, int lane, int width = 32) {
   return host_shuffled(x, (host_thread() & 31 & ~(width - 1)) + (lane & (width - 1)));
 }
 template <class T>
-static T __shfl_up_sync(unsigned, T x, unsigned by, int width = 32) {
+static inline T __shfl_up_sync(unsigned, T x, unsigned by, int width = 32) {
   unsigned lane = host_thread() & 31;
   return host_shuffled(x, (lane & (width - 1)) < by ? lane : lane - by);
 }
 template <class T>
-static T __shfl_down_sync(unsigned, T x, unsigned by, int width = 32) {
+static inline T __shfl_down_sync(unsigned, T x, unsigned by, int width = 32) {
   unsigned lane = host_thread() & 31;
   return host_shuffled(x, (lane & (width - 1)) + by >= (unsigned)width ? lane : lane + by);
 }
@@ -199,7 +199,7 @@ static inline int __syncthreads_or(int any) {
 
 // Calls a kernel with the arguments of a launch, which are pointers to them; without a state, writes their sizes instead.
 template <class... A, std::size_t... I>
-static inline void host_pass(void (*kernel)(A...), void** p, std::index_sequence<I...>) {
+HOST_INLINE void host_pass(void (*kernel)(A...), void** p, std::index_sequence<I...>) {
   if (!here) ((*p++ = (void*)sizeof(A)), ...);
   else kernel(*(typename std::remove_const<A>::type*)p[I]...);
 }

@@ -6,7 +6,7 @@ static float host_operands[1024][12];
 static const void* host_rows[1024];
 
 // ldmatrix.x4: thread t gives the address of row t % 8 of matrix t / 8, of 16 bytes.
-__attribute__((optimize("O2"))) static void burnpy_load_matrices(unsigned (&parts)[4], const void* row) {
+__attribute__((optimize("O2"))) static inline void burnpy_load_matrices(unsigned (&parts)[4], const void* row) {
   unsigned thread = host_thread(), lane = thread & 31;
   host_rows[thread] = row;
   __syncwarp();
@@ -14,7 +14,7 @@ __attribute__((optimize("O2"))) static void burnpy_load_matrices(unsigned (&part
   __syncwarp();
 }
 // ldmatrix.x4.trans
-__attribute__((optimize("O2"))) static void burnpy_load_transposed(unsigned (&parts)[4], const void* row) {
+__attribute__((optimize("O2"))) static inline void burnpy_load_transposed(unsigned (&parts)[4], const void* row) {
   unsigned thread = host_thread(), lane = thread & 31;
   host_rows[thread] = row;
   __syncwarp();
@@ -24,7 +24,7 @@ __attribute__((optimize("O2"))) static void burnpy_load_transposed(unsigned (&pa
   __syncwarp();
 }
 // cvt.rna.tf32.f32: to the nearest, ties away from zero
-static float burnpy_rounded(float x) {
+static inline float burnpy_rounded(float x) {
   unsigned bits;
   memcpy(&bits, &x, 4);
   if (x - x == 0) bits = (bits + 0x1000) & ~0x1fffu;
@@ -33,7 +33,7 @@ static float burnpy_rounded(float x) {
 }
 // mma.sync.aligned.m16n8k16: c += a b, with sums of float32
 template <class T>
-__attribute__((optimize("O2"))) static void burnpy_multiply_add(T, float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4],
+__attribute__((optimize("O2"))) static inline void burnpy_multiply_add(T, float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4],
                                                                 unsigned b0, unsigned b1) {
   unsigned thread = host_thread(), lane = thread & 31, warp = thread & ~31u, words[6] = {a[0], a[1], a[2], a[3], b0, b1};
   T halves[12];
@@ -50,7 +50,7 @@ __attribute__((optimize("O2"))) static void burnpy_multiply_add(T, float& c0, fl
   __syncwarp();
 }
 // mma.sync.aligned.m16n8k8 of TF32, which cuts the other bits off
-__attribute__((optimize("O2"))) static void burnpy_multiply_add(float, float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4],
+__attribute__((optimize("O2"))) static inline void burnpy_multiply_add(float, float& c0, float& c1, float& c2, float& c3, const unsigned (&a)[4],
                                                                 unsigned b0, unsigned b1) {
   unsigned thread = host_thread(), lane = thread & 31, warp = thread & ~31u, words[6] = {a[0], a[1], a[2], a[3], b0, b1};
   for (unsigned& word : words) word &= ~0x1fffu;
