@@ -163,6 +163,10 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
 
         return record_fused(self, formula, xs, numbers)
 
+    def first_result(self, name: str, *args: Any) -> Tracked:
+        """Compute and record the first result of an operation: one node, where the method records one for each."""
+        return _method_of_first_result(name)(self, *args)  # type: ignore[no-any-return]  # of generated code
+
     def wants_rule_context(self) -> bool:
         """Return whether the inner device needs to know which rule is running."""
         return self.inner.wants_rule_context()
@@ -190,6 +194,13 @@ class MethodAtFirstUse:
         method: Any = self.make(self.name)
         setattr(owner, self.name, method)
         return method if instance is None else method.__get__(instance, owner)
+
+
+@cache
+def _method_of_first_result(name: str) -> Callable[..., Any]:
+    from burnpy.autodiff.codegen import generated
+
+    return generated(name, first=True)
 
 
 def autodiff_method(name: str) -> Callable[..., Any]:

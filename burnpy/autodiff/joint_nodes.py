@@ -105,6 +105,12 @@ def relayed(parents: Sequence[Node | Leaf], kind: type[Relay] = Relay) -> Node:
     return below  # type: ignore[no-any-return]  # a relay, as there are two parents at least
 
 
+def joined(parents: Sequence[Node | Leaf | None], needs: Sequence[bool]) -> Node | Leaf:
+    """Return the parent of a joint node: its only tracked argument's node, or a relay to several."""
+    nodes: Any = parents if False not in needs else [node for node in parents if node is not None]
+    return nodes[0] if len(nodes) == 1 else relayed(nodes)
+
+
 def joint_vjp(inner: Any, grads: Sequence[Any], vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:
     """Return the gradients of all parents of a joint node, or the gradient alone if there is one parent."""
     parts = vjp(inner, grads, *kept)

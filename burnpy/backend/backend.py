@@ -329,6 +329,10 @@ class Backend(
         """
         return block.run(self, values)
 
+    def first_result(self, name: str, *args: Any) -> Any:
+        """Return the first result of an operation that has several, where nobody uses the others."""
+        return getattr(self, name)(*args)[0]
+
     def wants_rule_context(self) -> bool:
         """Return whether `Autodiff` should set the current rule in `burnpy.backend.call_origin`.
 

@@ -81,8 +81,8 @@ def cross_entropy(
         logits, index, counted = counted_targets("cross_entropy", logits, target, dim, ignore_index)
         b, x = logits._device, logits._primitive
         if reduction == "mean":
-            return logits._like(b.mean_cross_entropy(x, index, counted, dim)[0])
-        losses = b.cross_entropy(x, index, dim)[0]
+            return logits._like(b.first_result("mean_cross_entropy", x, index, counted, dim))
+        losses = b.first_result("cross_entropy", x, index, dim)
         return _counted("cross_entropy", logits._like(losses), counted, None, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"cross_entropy() got label_smoothing={label_smoothing}; expected a number from 0 to 1")

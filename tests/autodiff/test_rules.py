@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import signature
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
 from burnpy import Autodiff, Tensor
-from burnpy.autodiff import Forward
+from burnpy.autodiff import Forward, no_grad
 from burnpy.autodiff.autodiff import MethodAtFirstUse, autodiff_method
 from burnpy.autodiff.codegen import source
 from burnpy.autodiff.forward_methods import forward_method
@@ -113,6 +114,40 @@ def test_the_method_of_every_operation_compiles() -> None:
         assert callable(getattr(Autodiff, name)), name
         assert callable(getattr(Forward, name)), name
         assert getattr(Autodiff, name).__doc__ == getattr(Backend, name).__doc__, name
+
+
+_FIRST: list[tuple[str, tuple[tuple[int, ...], ...], tuple[Any, ...]]] = [
+    ("normalize", ((3, 4), (4,), (4,)), ((1,), 1e-5)),
+    ("cross_entropy", ((3, 4),), (np.array([1, 0, 3]), 1)),
+    ("mean_cross_entropy", ((3, 4),), (np.array([1, 0, 3]), np.array([True, False, True]), 1)),
+]
+
+
+@every_row("name, shapes, others", _FIRST)
+def test_a_first_result_alone_is_as_among_all(name: str, shapes: tuple[Any, ...], others: tuple[Any, ...]) -> None:
+    rng = np.random.default_rng(0)
+    values = [rng.normal(size=shape) for shape in shapes]
+    device: Any = Autodiff(Autodiff(NumPy()))
+    ways: list[Callable[..., Any]] = [
+        lambda *xs: device.first_result(name, *xs),
+        lambda *xs: getattr(device, name)(*xs)[0],
+    ]
+    for tracked in product((True, False), repeat=len(shapes)):
+        found = []
+        for first in ways:
+            xs: list[Any] = [Tensor.from_data(value, device=device) for value in values]
+            leaves = [x.require_grad() if t else x for x, t in zip(xs, tracked, strict=True)]
+            out = leaves[0]._like(first(*[x._primitive for x in leaves], *others))
+            assert out.is_require_grad() is (True in tracked)
+            with no_grad():
+                assert first(*[x._primitive for x in leaves], *others).node is None
+            kept = [x for x, t in zip(leaves, tracked, strict=True) if t]
+            if kept:
+                grads = out.square().sum().backward()
+                again = sum([grads[x].square().sum() for x in kept]).backward()
+                found.append([out, *[grads[x] for x in kept], *[again[x.inner()] for x in kept]])
+        for one, other in zip(*found, strict=True) if found else ():
+            np.testing.assert_array_equal(one.to_numpy(), other.to_numpy())
 
 
 @pytest.fixture

@@ -44,8 +44,8 @@ from burnpy.backend.rules import Vjp
 __all__ = ["generated", "source"]
 
 
-def generated(name: str) -> Callable[..., Any]:
-    """Generate and compile the method of `Autodiff` for one operation."""
+def generated(name: str, *, first: bool = False) -> Callable[..., Any]:
+    """Generate and compile the method of `Autodiff` for one operation, or that for its first result alone."""
     op = operation(getattr(Backend, name))
     rule = RULES.get(name)
     names: dict[str, Any] = {
@@ -61,7 +61,7 @@ def generated(name: str) -> Callable[..., Any]:
     if rule:
         names |= _vjps(rule, kinds)
     names["Kind"] = node_class(name, kinds)
-    exec(compile(source(name), f"<Autodiff.{name}>", "exec"), names)
+    exec(compile(source(name, first=first), f"<Autodiff.{name}>", "exec"), names)
     method: Callable[..., Any] = names[name]
     method.__doc__ = op.function.__doc__
     method.__qualname__ = f"Autodiff.{name}"
@@ -88,11 +88,13 @@ def _vjps(rule: Rule, kinds: dict[Vjp, EdgeKind]) -> dict[str, Vjp]:
         names |= {"last_two": rule.last_two, "relayed": relayed}
         kinds[rule.last_two] = EdgeKind(None, saved_names(rule.last_two), tuple(arguments[-2:]))
     if rule.joint:
-        from burnpy.autodiff.joint_nodes import joint_vjp, record_outputs, single_result_vjp
+        from burnpy.autodiff.joint_nodes import joined, joint_vjp, record_outputs, single_result_vjp
 
-        names |= {"record_outputs": record_outputs, "joint": select_needed(rule.joint)}
+        names |= {"record_outputs": record_outputs, "joined": joined, "joint": select_needed(rule.joint)}
+        names["first_vjp"] = first_vjp = of_first_result(names["joint"], len(rule.operation.results))
         hidden = ("", "", "")  # the vjp, whether it is alone, and needs
         kinds[joint_vjp] = kinds[single_result_vjp] = EdgeKind(None, (*hidden, *saved_names(rule.joint)))
+        kinds[first_vjp] = EdgeKind(None, ("", *saved_names(rule.joint)))
     return names
 
 
@@ -125,3 +127,14 @@ def select_needed(vjp: Callable[..., Any]) -> Callable[..., Any]:
         return tuple([part for part, needed in zip(parts, needs, strict=True) if needed])
 
     return vjp_and_select
+
+
+def of_first_result(vjp: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """Return a joint vjp for the first of ``count`` results; of a single tracked argument it returns the gradient."""
+    others = (None,) * (count - 1)
+
+    def first_vjp(inner: Any, grad: Float, needs: tuple[bool, ...], *saved: Any) -> Any:
+        parts = vjp(inner, (grad, *others), needs, *saved)
+        return parts if len(parts) > 1 else parts[0]
+
+    return first_vjp

@@ -97,7 +97,8 @@ EdgeSource: TypeAlias = Callable[[int, str], list[str]]
 SILENT = "((mode := self.mode()) is not None and mode.silences(self.level))"
 """The condition under which a mode such as `no_grad` turns recording off; it also sets ``mode``."""
 _SHOW = ["if mode is not None:", "    mode.record(self, node, value)"]
-_CLOSE = ["node.alive = True", "node.seq = next_seq()", *_SHOW, "out.node = node", "return out"]
+CLOSE = ["node.alive = True", "node.seq = next_seq()", *_SHOW, "out.node = node", "return out"]
+"""The end of the recording of a node."""
 
 
 def edge(vjp: str, saved: str) -> EdgeSource:
@@ -136,7 +137,7 @@ def one_edge(argument: str, edge: EdgeSource, indent: str) -> list[str]:
         "node = Kind()",
         *edge(0, "parent"),
         "node.parent1 = None",
-        *_CLOSE,
+        *CLOSE,
     ]
     return [indent + line for line in lines]
 
@@ -159,7 +160,7 @@ def two_edges(left: str, right: str, edges: tuple[EdgeSource, EdgeSource], inden
         "        node.parent1 = None",
         "    else:",
         *("        " + line for line in edges[1](1, "other")),
-        *_CLOSE,
+        *CLOSE,
     ]
     return [indent + line for line in lines]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from burnpy.autodiff.codegen.fragments import (
+    CLOSE,
     SILENT,
     call_of,
     call_on_values,
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from burnpy.backend.rules import Matrices
 
 
-def source(name: str) -> str:
-    """Return the source text of the method for one operation."""
+def source(name: str, *, first: bool = False) -> str:
+    """Return the source text of the method for one operation; with ``first``, of `Autodiff.first_result` of it."""
     op = operation(getattr(Backend, name))
     rule = RULES.get(name)
     lines = [f"def {name}({', '.join(['self', *map(parameter, op.arguments)])}):"]
@@ -48,7 +49,7 @@ def source(name: str) -> str:
     elif rule is None:
         lines += _defaulted(op)
     elif rule.joint is not None:
-        lines += _joint(op, rule.joint)
+        lines += _first_of_joint(op, rule.joint) if first else _joint(op, rule.joint)
     elif op.elementwise and sum(a.elementwise for a in op.arguments) > 1:
         lines += _elementwise(op, rule)
     elif len(rule.vjps) > 2:
@@ -177,6 +178,27 @@ def _joint(op: Operation, vjp: Callable[..., Any]) -> list[str]:
         f"    saved = ({', '.join(['needs', *saved_values(op, vjp)])},)",
         "    outs = record_outputs(self, Kind, values, parents, joint, saved)",
         f"    return {', '.join(outs)}",
+    ]
+
+
+def _first_of_joint(op: Operation, vjp: Callable[..., Any]) -> list[str]:
+    """Generate a method that returns the first result of an operation with a joint vjp, and records it alone."""
+    needs = ", ".join(f"{a.name}.node is not None" for a in op.float_arguments)
+    return [
+        *[f"    {a.name}_ = {a.name}.value" for a in op.float_arguments],
+        f"    results = {call_of(op, [f'{a.name}_' if a.floats else a.name for a in op.arguments])}",
+        "    value = results[0]",
+        *tracked_output("None", "    "),
+        f"    needs = ({needs},)",
+        f"    if True not in needs or {SILENT}:",
+        "        out.node = None",
+        "        return out",
+        "    node = Kind()",
+        f"    node.parent0 = joined(({', '.join(f'{a.name}.node' for a in op.float_arguments)},), needs)",
+        "    node.vjp0 = first_vjp",
+        f"    node.saved0 = ({', '.join(['needs', *saved_values(op, vjp)])},)",
+        "    node.parent1 = None",
+        *("    " + line for line in CLOSE),
     ]
 
 

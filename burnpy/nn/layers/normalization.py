@@ -52,7 +52,11 @@ def layer_norm(
     """
     x, weight, bias = floats("layer_norm", 1, x=x, weight=weight, bias=bias)
     sizes, dims = _last_dims("layer_norm", x._primitive.shape, normalized_shape, weight, bias)
-    return x._like(normalized("layer_norm", x, weight, bias, sizes, dims, eps)[0])
+    device: Any = x._device
+    scale = device.full(sizes, 1.0, x.dtype) if weight is None else weight._primitive
+    shift = device.full(sizes, 0.0, x.dtype) if bias is None else bias._primitive
+    least = eps if eps.__class__ is float else float(number(x, eps, "layer_norm"))  # a call less for most
+    return x._like(device.first_result("normalize", x._primitive, scale, shift, dims, least))
 
 
 @explained
@@ -245,6 +249,20 @@ def normalized(
 ) -> tuple[Any, Any, Any]:
     """Normalize over ``dims`` with weight and bias of ``shape``; return the primitives of output, mean and variance."""
     device: Any = x._device
+    return device.normalize(*_operands(name, x, weight, bias, shape, dims, eps))  # type: ignore[no-any-return]  # three
+
+
+def _operands(
+    name: str,
+    x: Tensor[B],
+    weight: Tensor[B] | None,
+    bias: Tensor[B] | None,
+    shape: Any,
+    dims: tuple[int, ...],
+    eps: float,
+) -> tuple[Any, ...]:
+    """Return the arguments of the operation ``normalize``."""
+    device: Any = x._device
     scale = device.full(shape, 1.0, x.dtype) if weight is None else weight._primitive
     shift = device.full(shape, 0.0, x.dtype) if bias is None else bias._primitive
     if scale.shape != shape:
@@ -252,7 +270,7 @@ def normalized(
     if shift.shape != shape:
         shift = device.reshape(shift, shape)
     least = eps if eps.__class__ is float else float(number(x, eps, name))  # a call less for most
-    return device.normalize(x._primitive, scale, shift, dims, least)  # type: ignore[no-any-return]  # three primitives
+    return x._primitive, scale, shift, dims, least
 
 
 def normalized_groups(
@@ -262,7 +280,8 @@ def normalized_groups(
     shape = x.shape
     each = shape[1] // max(groups, 1)
     planes = x.reshape((shape[0], groups, each, math.prod(shape[2:])))
-    return x._like(normalized(name, planes, weight, bias, (groups, each, 1), (2, 3), eps)[0]).reshape(shape)
+    normal = _operands(name, planes, weight, bias, (groups, each, 1), (2, 3), eps)
+    return x._like(x._device.first_result("normalize", *normal)).reshape(shape)
 
 
 class ChannelNorm(Module[B]):
