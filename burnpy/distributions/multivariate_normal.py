@@ -24,7 +24,45 @@ if TYPE_CHECKING:
     from burnpy.tensor.generator import Generator
 
 
-class MultivariateNormal(Reparametrized[B]):
+class _Normals(Reparametrized[B]):
+    """The base class of normal distributions of vectors."""
+
+    loc = Parameter(FINITE, event_dims=1)
+
+    @property
+    def event_shape(self) -> Shape:
+        """(n,)."""
+        return self.loc.shape[-1:]
+
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density at vectors (…, n)."""
+        squares = self._squares(value - self.loc)
+        return -0.5 * squares - self._half_log_det() - self.loc.shape[-1] * HALF_LOG_TAU
+
+    def entropy(self) -> Tensor[B]:
+        """Return half the logarithm of the covariance's determinant, and n / 2 · log(2πe)."""
+        return (self._half_log_det() + self.loc.shape[-1] * (0.5 + HALF_LOG_TAU)).expand(self.batch_shape)
+
+    @property
+    def mean(self) -> Tensor[B]:
+        """The location."""
+        return self.loc.expand((*self.batch_shape, *self.event_shape))
+
+    @property
+    def mode(self) -> Tensor[B]:
+        """The location."""
+        return self.mean
+
+    def _squares(self, x: Tensor[B]) -> Tensor[B]:
+        """Return xᵀ · precision · x for vectors (…, n)."""
+        raise NotImplementedError
+
+    def _half_log_det(self) -> Tensor[B]:
+        """Return half the logarithm of the covariance's determinant."""
+        raise NotImplementedError
+
+
+class MultivariateNormal(_Normals[B]):
     """The normal distribution of vectors of size n.
 
     Args:
@@ -44,7 +82,6 @@ class MultivariateNormal(Reparametrized[B]):
     (-3.3872, (5, 2))
     """
 
-    loc = Parameter(FINITE, event_dims=1)
     scale_tril = Parameter(CHOLESKY_FACTOR, event_dims=2)
 
     def __init__(
@@ -65,29 +102,17 @@ class MultivariateNormal(Reparametrized[B]):
                 f"expected (…, {size}, {size})"
             )
 
-    @property
-    def event_shape(self) -> Shape:
-        """(n,)."""
-        return self.loc.shape[-1:]
-
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
         """Draw loc + scale_tril · z for standard normal z."""
         shape = self._shape(sample_shape)
         z = Tensor.normal(shape, dtype=self._dtype, generator=generator, device=self.device)
         return self.loc + (self.scale_tril @ z.unsqueeze(-1)).squeeze(-1)
 
-    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the logarithm of the density at vectors (…, n)."""
-        distance = _whitened(self.scale_tril, value - self.loc).square().sum(dim=-1)
-        return -0.5 * distance - self._half_log_det() - self.loc.shape[-1] * HALF_LOG_TAU
+    def _squares(self, x: Tensor[B]) -> Tensor[B]:
+        return _whitened(self.scale_tril, x).square().sum(dim=-1)
 
     def _half_log_det(self) -> Tensor[B]:
-        """Return half the logarithm of the covariance's determinant."""
         return self.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(dim=-1)
-
-    def entropy(self) -> Tensor[B]:
-        """Return log det(scale_tril) + n / 2 · log(2πe)."""
-        return (self._half_log_det() + self.loc.shape[-1] * (0.5 + HALF_LOG_TAU)).expand(self.batch_shape)
 
     @property
     def covariance_matrix(self) -> Tensor[B]:
@@ -100,16 +125,6 @@ class MultivariateNormal(Reparametrized[B]):
         return cholesky_inverse(self.scale_tril)
 
     @property
-    def mean(self) -> Tensor[B]:
-        """The location."""
-        return self.loc.expand((*self.batch_shape, *self.event_shape))
-
-    @property
-    def mode(self) -> Tensor[B]:
-        """The location."""
-        return self.mean
-
-    @property
     def variance(self) -> Tensor[B]:
         """The diagonal of the covariance."""
         return self.scale_tril.square().sum(dim=-1).expand((*self.batch_shape, *self.event_shape))
@@ -119,7 +134,7 @@ class MultivariateNormal(Reparametrized[B]):
         return rebound(self)
 
 
-class LowRankMultivariateNormal(Reparametrized[B]):
+class LowRankMultivariateNormal(_Normals[B]):
     """The normal distribution of vectors of size n with the covariance cov_factor · cov_factorᵀ + diag(cov_diag).
 
     Densities and samples take the time of k columns of the factor, not of n.
@@ -136,7 +151,6 @@ class LowRankMultivariateNormal(Reparametrized[B]):
     ([[2.0, 0.0], [0.0, 1.0]], -2.1845)
     """
 
-    loc = Parameter(FINITE, event_dims=1)
     cov_factor = Parameter(FINITE, event_dims=2)
     cov_diag = Parameter(POSITIVE, event_dims=1)
 
@@ -150,11 +164,6 @@ class LowRankMultivariateNormal(Reparametrized[B]):
                 f"LowRankMultivariateNormal() got loc {self.loc.shape}, cov_factor {self.cov_factor.shape} and "
                 f"cov_diag {self.cov_diag.shape}; expected (…, {size}), (…, {size}, k) and (…, {size})"
             )
-
-    @property
-    def event_shape(self) -> Shape:
-        """(n,)."""
-        return self.loc.shape[-1:]
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
         """Draw loc + cov_factor · y + √cov_diag · z for standard normal y and z."""
@@ -174,23 +183,12 @@ class LowRankMultivariateNormal(Reparametrized[B]):
         return cholesky(matrix + Tensor.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device))
 
     def _half_log_det(self) -> Tensor[B]:
-        """Return half the logarithm of the covariance's determinant."""
         core = self._core().diagonal(dim1=-2, dim2=-1).log().sum(dim=-1)
         return core + 0.5 * self.cov_diag.log().sum(dim=-1)
 
     def _squares(self, x: Tensor[B]) -> Tensor[B]:
-        """Return xᵀ · precision · x for vectors (…, n)."""
         weighted = (self._weighted() @ x.unsqueeze(-1)).squeeze(-1)
         return (x.square() / self.cov_diag).sum(dim=-1) - _whitened(self._core(), weighted).square().sum(dim=-1)
-
-    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the logarithm of the density at vectors (…, n)."""
-        squares = self._squares(value - self.loc)
-        return -0.5 * squares - self._half_log_det() - self.loc.shape[-1] * HALF_LOG_TAU
-
-    def entropy(self) -> Tensor[B]:
-        """Return half the logarithm of the covariance's determinant, and n / 2 · log(2πe)."""
-        return (self._half_log_det() + self.loc.shape[-1] * (0.5 + HALF_LOG_TAU)).expand(self.batch_shape)
 
     @property
     def covariance_matrix(self) -> Tensor[B]:
@@ -208,16 +206,6 @@ class LowRankMultivariateNormal(Reparametrized[B]):
         weighted = self._weighted()
         part = solve_triangular(self._core(), weighted, upper=False)
         return self.cov_diag.reciprocal().diag_embed() - part.mT @ part
-
-    @property
-    def mean(self) -> Tensor[B]:
-        """The location."""
-        return self.loc.expand((*self.batch_shape, *self.event_shape))
-
-    @property
-    def mode(self) -> Tensor[B]:
-        """The location."""
-        return self.mean
 
     @property
     def variance(self) -> Tensor[B]:
@@ -280,10 +268,6 @@ def _multivariate_normals(p: MultivariateNormal[B], q: MultivariateNormal[B]) ->
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
 @doubled
 def _low_rank_normals(p: Any, q: Any) -> Any:
-    size = p.loc.shape[-1]
-    if isinstance(q, MultivariateNormal):
-        shift = _whitened(q.scale_tril, p.loc - q.loc).square().sum(dim=-1)
-    else:
-        shift = q._squares(p.loc - q.loc)
+    size, shift = p.loc.shape[-1], q._squares(p.loc - q.loc)
     trace = (q.precision_matrix * p.covariance_matrix).sum(dim=(-2, -1))
     return q._half_log_det() - p._half_log_det() + 0.5 * (trace - float(size) + shift)

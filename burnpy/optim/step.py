@@ -1,4 +1,7 @@
-"""One step of an optimizer: the new values of a model, from its gradients and the states in a `Memory`."""
+"""One step of an optimizer: the new values of a model, from its gradients and the states in a `Memory`.
+
+`stepped_model` is the step; the functions below it stand in the order in which it calls them.
+"""
 
 from __future__ import annotations
 
@@ -62,32 +65,25 @@ def stepped_model(
     return new, replaced
 
 
-def _skipped(optimizer: Optimizer, device: Any, found_inf: Any) -> tuple[bool, Bool | None]:
-    """Return whether the step is to change nothing, as far as the host knows, and the value that says so on the device.
-
-    The value is None where the host knows, for which it may wait for the device.
-    """
-    if found_inf is None:
-        return False, None
-    if device.stands_for is None and (device.eager_checks or optimizer.joint or not gates(type(optimizer))):
-        return bool(found_inf.item()), None
-    return False, found_inf._primitive
-
-
-def _lifted(
-    pending: Sequence[Pending], values: Mapping[str, Float], levels: Sequence[Any], device: Any
-) -> dict[str, Param[Any]]:
-    """Return the parameters with new values, which are on the device beneath the levels."""
-    params: dict[str, Param[Any]] = {}
-    outer = levels[0] if levels else device
-    for item in pending:
-        param, value = item.param, values[item.param._id]
-        if param.kind == "complex":
-            value = unpaired(device, value)
-        for level in reversed(levels):
-            value = level.lift(value)
-        params[param._id] = param._with_primitive(outer, value)
-    return params
+def by_param(optimizer: Optimizer, grads: object, model: Module[Any]) -> GradientsParams[Any]:
+    """Return the gradients by parameter, checked to be of parameters of the model."""
+    if type(grads) is Gradients:  # final, and `isinstance` would call its abstract base class
+        return GradientsParams.from_grads(grads, model)
+    if not isinstance(grads, GradientsParams):
+        hint = "; for gradients from burnpy.func write GradientsParams.from_module(gradients)"
+        raise KindError(
+            f"{type(optimizer).__name__}.step() takes the gradients that backward() returned, or GradientsParams, got "
+            f"{a(type(grads).__name__)}{hint if isinstance(grads, Module) else ''}"
+        )
+    refuse_device(model, grads._device)
+    known = {variable._id for variable in model._variables().values() if variable._learned}
+    if not known.issuperset(grads._values):
+        strangers = [path for path, ident in zip(grads.named(), grads, strict=True) if ident not in known]
+        raise ModuleError(
+            f"these gradients are of {', '.join(strangers[:8])}{', …' if strangers[8:] else ''}, which this "
+            f"{type(model).__name__} does not have under their ids; they come from another model"
+        )
+    return grads
 
 
 def pending_of(
@@ -117,52 +113,6 @@ def pending_of(
     if misfit is not None:
         refuse(misfit, states.get(misfit.param._id), optimizer.slot_shape)
     return levels, levels[-1].inner if levels else outer, pending
-
-
-def by_param(optimizer: Optimizer, grads: object, model: Module[Any]) -> GradientsParams[Any]:
-    """Return the gradients by parameter, checked to be of parameters of the model."""
-    if type(grads) is Gradients:  # final, and `isinstance` would call its abstract base class
-        return GradientsParams.from_grads(grads, model)
-    if not isinstance(grads, GradientsParams):
-        hint = "; for gradients from burnpy.func write GradientsParams.from_module(gradients)"
-        raise KindError(
-            f"{type(optimizer).__name__}.step() takes the gradients that backward() returned, or GradientsParams, got "
-            f"{a(type(grads).__name__)}{hint if isinstance(grads, Module) else ''}"
-        )
-    refuse_device(model, grads._device)
-    known = {variable._id for variable in model._variables().values() if variable._learned}
-    if not known.issuperset(grads._values):
-        strangers = [path for path, ident in zip(grads.named(), grads, strict=True) if ident not in known]
-        raise ModuleError(
-            f"these gradients are of {', '.join(strangers[:8])}{', …' if strangers[8:] else ''}, which this "
-            f"{type(model).__name__} does not have under their ids; they come from another model"
-        )
-    return grads
-
-
-def gates(optimizer: type[Optimizer]) -> bool:
-    """Return whether the class that has the `update` of an optimizer says itself that it is `Optimizer.gated`."""
-    return next(bool(vars(c).get("gated", False)) for c in optimizer.__mro__ if "update" in vars(c))
-
-
-def _check_recorded(optimizer: Optimizer, memory: Memory) -> None:
-    """Check that a step can be recorded."""
-    name = type(optimizer).__name__
-    if not memory.held:
-        raise RecordingError(
-            f"{name}.step() was called inside of a compiled function, whose replays would not advance the states that "
-            "the optimizer holds; give the function a state, at first optim.init(model), as an argument, and return "
-            "the next: model, state = optim.pure_step(lr, model, grads, state)"
-        )
-    if not gates(type(optimizer)):
-        raise RecordingError(
-            f"{name}.pure_step() was called inside of a compiled function, but {name}.update() computes with the "
-            "learning rate and the number of this one step; take what depends on them from step.numbers(formula, …), "
-            "pass step.lr to device.foreach as a number, and set gated = True in the class"
-        )
-
-
-_NO_COUNTS: Mapping[str, UpdateCount] = MappingProxyType({})
 
 
 def pending_in(
@@ -222,6 +172,43 @@ def refuse(item: Pending, state: ParamState | None, slot_shape: SlotShape) -> No
     )
 
 
+def _check_recorded(optimizer: Optimizer, memory: Memory) -> None:
+    """Check that a step can be recorded."""
+    name = type(optimizer).__name__
+    if not memory.held:
+        raise RecordingError(
+            f"{name}.step() was called inside of a compiled function, whose replays would not advance the states that "
+            "the optimizer holds; give the function a state, at first optim.init(model), as an argument, and return "
+            "the next: model, state = optim.pure_step(lr, model, grads, state)"
+        )
+    if not gates(type(optimizer)):
+        raise RecordingError(
+            f"{name}.pure_step() was called inside of a compiled function, but {name}.update() computes with the "
+            "learning rate and the number of this one step; take what depends on them from step.numbers(formula, …), "
+            "pass step.lr to device.foreach as a number, and set gated = True in the class"
+        )
+
+
+def gates(optimizer: type[Optimizer]) -> bool:
+    """Return whether the class that has the `update` of an optimizer says itself that it is `Optimizer.gated`."""
+    return next(bool(vars(c).get("gated", False)) for c in optimizer.__mro__ if "update" in vars(c))
+
+
+def _skipped(optimizer: Optimizer, device: Any, found_inf: Any) -> tuple[bool, Bool | None]:
+    """Return whether the step is to change nothing, as far as the host knows, and the value that says so on the device.
+
+    The value is None where the host knows, for which it may wait for the device.
+    """
+    if found_inf is None:
+        return False, None
+    if device.stands_for is None and (device.eager_checks or optimizer.joint or not gates(type(optimizer))):
+        return bool(found_inf.item()), None
+    return False, found_inf._primitive
+
+
+_NO_COUNTS: Mapping[str, UpdateCount] = MappingProxyType({})
+
+
 def batches(
     pending: Sequence[Pending],
     states: Mapping[str, ParamState],
@@ -270,3 +257,19 @@ def batches(
             batch = by_step[key] = Batch(step, [])
         batch.members.append(item)
     return list(by_step.values())
+
+
+def _lifted(
+    pending: Sequence[Pending], values: Mapping[str, Float], levels: Sequence[Any], device: Any
+) -> dict[str, Param[Any]]:
+    """Return the parameters with new values, which are on the device beneath the levels."""
+    params: dict[str, Param[Any]] = {}
+    outer = levels[0] if levels else device
+    for item in pending:
+        param, value = item.param, values[item.param._id]
+        if param.kind == "complex":
+            value = unpaired(device, value)
+        for level in reversed(levels):
+            value = level.lift(value)
+        params[param._id] = param._with_primitive(outer, value)
+    return params

@@ -291,10 +291,8 @@ def _parts(
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """Return the matrices of adapters by layer and by the end of their names, and the other tensors by name.
 
-    Args:
-        tensors: by their names in the file.
-        prefix: where classes with a head have the model, which is taken off.
-        later: parts of names in later versions, by those that the model has.
+    ``prefix``, where classes with a head have the model, is taken off; ``later`` has the parts of names in later
+    versions by those that the model has.
     """
     parts: dict[str, dict[str, Any]] = {}
     others: dict[str, Any] = {}

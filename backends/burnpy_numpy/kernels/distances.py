@@ -174,14 +174,10 @@ def _is_tie(w: Loops, difference: Vector, magnitude: Vector) -> Vector:
 def _write_pairs(
     w: Loops, dtype: str, count: int, added: Callable[[Vector, Vector, str], Vector], ended: Callable[[Vector], Vector]
 ) -> None:
-    """Write loops over pairs of rows, and over their elements.
+    """Write loops over pairs of ``count`` rows of a tile, and over their elements.
 
-    Args:
-        w: the kernel's lines.
-        dtype: float32 or float64.
-        count: the number of rows of a tile.
-        added: returns the sums of neighbouring pairs with a difference added, whose place among all pairs is given.
-        ended: returns the results for the sums.
+    ``added`` returns the sums of neighbouring pairs with a difference added, whose place among all pairs is given;
+    ``ended`` returns the results for the sums.
     """
     x, y, out, firsts, starts, *_ = w.table
     tiles, n, m, k, vectors = w.sizes

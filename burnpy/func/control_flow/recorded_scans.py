@@ -64,13 +64,8 @@ def recorded_scan(
 class _Step:
     """One step of a scan, recorded.
 
-    Args:
-        body: the function of leaves.
-        device: the device of the operands.
-        operands: the leaves of the carry and then those with slices.
-        carried: the number of leaves of the carry.
-        forced: the numbers of the leaves of the carry that depend on what is differentiated by after some steps.
-        level: the level that differentiates, if any are forced.
+    ``operands`` are the leaves of the carry, as many as ``carried``, and then those with slices. ``forced`` are the
+    leaves of the carry that depend, after some steps, on what ``level`` differentiates by.
     """
 
     def __init__(self, body: Any, device: Any, operands: list[Any], carried: int, forced: set[int], level: Any) -> None:

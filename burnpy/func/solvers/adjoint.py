@@ -174,15 +174,10 @@ def _not_seen() -> NotTrackedError:
 
 
 class _AdjointEquation:
-    """The backward pass of one solution.
+    """The backward pass of one solution of ``f``, a function of a time and a vector.
 
-    Args:
-        solve: the solver.
-        f: the function of a time and a vector.
-        levels: the level that differentiates, and those above it.
-        ends: the nodes of the tensors that the function closes over, with shapes and dtypes.
-        by_start: whether the first state is tracked.
-        by_times: whether the times are.
+    ``levels`` are the one that differentiates and those above it, ``ends`` the nodes of the tensors that ``f`` closes
+    over, with shapes and dtypes. ``by_start`` and ``by_times`` tell whether the first state and the times are tracked.
     """
 
     def __init__(

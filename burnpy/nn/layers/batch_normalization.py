@@ -180,10 +180,10 @@ class RunningNorm(ChannelNorm[B]):
         self,
         channels: int,
         *,
-        eps: float,
-        momentum: float | None,
-        affine: bool,
-        track_running_stats: bool,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
         device: B | type[B],
     ) -> None:
         super().__init__(channels, eps=eps, affine=affine, device=device)
@@ -252,20 +252,6 @@ class BatchNorm(RunningNorm[B]):
     >>> stepped(norm, {}, grads.buffer_updates).running_mean.value.tolist()
     [0.2...]
     """
-
-    def __init__(
-        self,
-        channels: int,
-        *,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: B | type[B],
-    ) -> None:
-        super().__init__(
-            channels, eps=eps, momentum=momentum, affine=affine, track_running_stats=track_running_stats, device=device
-        )
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Normalize x of shape (N, channels, …); the output has the same shape."""

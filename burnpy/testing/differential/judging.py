@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import dtype_of, tiny
+from burnpy.backend.dtypes import dtype_of, epsilon, float32, largest, tiny
 from burnpy.backend.errors import BurnpyError
 from burnpy.testing.differential.quantities import Arrays, Case, Unsuitable
 from burnpy.testing.differential.samples import Sample
@@ -22,16 +22,6 @@ TRIALS = 4
 """The number of computations with random rounding errors that estimate a condition."""
 TIMES = 24.0
 """How many times larger a difference may be than the effect of such errors."""
-
-
-def epsilon(dtype: str) -> float:
-    """Return the distance of 1 to the next number of a dtype."""
-    return 2.0**-7 if dtype == "bfloat16" else float(np.finfo(dtype).eps)
-
-
-def largest(dtype: str) -> float:
-    """Return the largest number of a dtype."""
-    return 3e38 if dtype == "bfloat16" else float(np.finfo(dtype).max)
 
 
 def compare(case: Case, t: Transformation) -> str | None:
@@ -87,7 +77,7 @@ def _judged(case: Case, t: Transformation, found: Arrays, expected: Arrays) -> s
     A few trials show it where it is smooth. Where a difference is larger, many do, as at a jump that some errors cross.
     """
     narrow = t.dtype != "float64"
-    eps = max(epsilon(t.dtype), epsilon("float32") if case.traits.narrow else 0.0)
+    eps = max(epsilon(dtype_of(t.dtype)), epsilon(float32) if case.traits.narrow else 0.0)
     if narrow:
         expected = _with_errors(case, t, Rounding(t.dtype, 0.0))
     trials: list[Arrays] = []
@@ -185,7 +175,7 @@ def _beyond(
             allowed = TIMES * (spread + 0.02 * spread.max(initial=0.0)) + few * (np.abs(b) + 0.1 * scale) + noise
             wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= allowed)) & ~unsure
             if narrow:
-                small, big = tiny(dtype_of(t.dtype)), largest(t.dtype)
+                small, big = tiny(dtype_of(t.dtype)), largest(dtype_of(t.dtype))
                 if not np.isfinite(a[wrong]).all() or scale > big / 8 or (scale and scale < small / eps):
                     raise Unsuitable("overflow or underflow")
         if wrong.any():
