@@ -1,1 +1,1 @@
-"""Pages of documentation: those that are written, and `burnpy.docs.reference`, which makes those that are generated."""
+"""Pages of documentation, and the modules that make those that are generated: see `burnpy.docs.generated`."""

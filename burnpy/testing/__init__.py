@@ -1,4 +1,4 @@
-"""Testing utilities: `gradcheck` for functions, and a conformance suite for backends.
+"""Testing utilities: `gradcheck` for functions, a conformance suite for backends, and `burnpy.testing.differential`.
 
 ``conformance_suite`` needs pytest, which the extra ``burnpy[test]`` installs. burnpy itself imports nothing from here.
 """

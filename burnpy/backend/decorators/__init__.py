@@ -1,6 +1,7 @@
-"""Backend decorators that observe the operations of an inner backend: `Checked[B]` and `Profiled[B]`.
+"""Backends that wrap a backend: `Checked[B]` and `Profiled[B]` observe its operations, `Mixed[B]` rounds operands.
 
-Both derive from `burnpy.backend.decorators.decorator.Decorator`, which generates their operations from the schema.
+`Recorded`, in `burnpy.backend.decorators.recorded`, records operations for a plan. All derive from
+`burnpy.backend.decorators.decorator.Decorator`, which generates their operations from the schema.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Layers: a module for each family, named as the module of their functions in `burnpy.nn.functional`."""
+"""Layers and their functions, a file for each family: first the functions, then the layers that call them."""

@@ -1,1 +1,1 @@
-"""Matrix products: `text` writes the kernel, and `products` describes each product for it."""
+"""Matrix products: `products` describes each one for the kernel that `text` writes, with the loops of `copies`."""
