@@ -98,7 +98,7 @@ X: Any = Tensor[NumPy].ones((2, 40))
 W: Any = fft.hann_window(8, device=NumPy)
 Z: Any = fft.stft(X, 8, window=W)
 MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "n_fft": (lambda: fft.stft(X, 0), ArgumentError, "n_fft=0; give 1 or more"),
+    "n_fft": (lambda: fft.stft(X, 0), ArgumentError, "n_fft=0; give 1 or more samples"),
     "hop": (lambda: fft.stft(X, 8, 0), ArgumentError, "hop_length=0"),
     "hop of a float": (lambda: fft.stft(X, 8, 2.0), ArgumentError, "hop_length 2.0, which is no int"),  # type: ignore[arg-type]  # wrong
     "width": (lambda: fft.stft(X, 8, 2, 9), ArgumentError, "win_length=9 above n_fft=8"),
