@@ -28,7 +28,7 @@ INLINED = {
     CUPY_HEADERS: ("cupy/carray.cuh", "cupy/atomics.cuh", "cupy/float16.cuh", "cupy/bfloat16.cuh"),
     CUDA_HEADERS: ("cuda_fp16.h", "cuda_bf16.h"),
 }
-"""Headers with functions that are not inline, of which g++ makes code in each run, whether they are called or not."""
+"""Headers with functions that are not inline: g++ makes code of these in each run, whether they are called or not."""
 BATCH = 300
 """The kernels that one run of g++ compiles: each run takes a sixth of a second more than its kernels."""
 _FUNCTION = re.compile(r'extern\s+"C"\s+__global__\s+(?:__launch_bounds__\([^)]*\)\s+)?void\s+(\w+)\s*\(')

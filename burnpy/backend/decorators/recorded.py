@@ -291,7 +291,7 @@ class Recorded(Decorator[I], Generic[I]):
         return traced
 
     def _sample(self, f: Callable[..., Any], values: Sequence[Any]) -> Any:
-        """Return results of a call in a loop's body or branch, of which only shapes and dtypes count.
+        """Return results of a call in a loop's body or branch, whose shapes and dtypes alone count.
 
         It may never run for these values, so an error that other values do not raise is left to the replays.
         """
