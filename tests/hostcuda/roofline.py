@@ -5,9 +5,10 @@
 It prints a line for each convolution of a ResNet-50, forward and backward, and for its batch norms. The least time is
 the time of the useful floating-point operations at the peak, or of reading all arguments and writing all results once,
 whichever is longer. The model adds what launches lose: tiles that reach beyond the result, channels that do not fill a
-step, multiprocessors that get a block less than others, arguments that are read again, and what ``mma.sync`` lacks to
-the peak. It knows no latency, and of instructions only products: it is an upper bound. The blocks on a multiprocessor,
-which hide latency, are those whose registers and shared memory, as NVRTC's code takes them, fit.
+step, multiprocessors that get a block less than others, arguments that are read again from memory, the time between
+launches, and what ``mma.sync`` lacks to the peak. It knows no latency, and of instructions only products: it is an
+upper bound. The blocks on a multiprocessor, which hide latency, are those whose registers and shared memory, as NVRTC's
+code takes them, fit.
 
 Sources: NVIDIA, H100 Tensor Core GPU Architecture; Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU
 Architecture via Microbenchmarking, 2024, for the rate of ``mma.sync``.
@@ -31,7 +32,9 @@ from burnpy.backend.dtypes import dtype_of
 from tests.hostcuda import simulator
 from tests.hostcuda.cubin import Resources
 
-MULTIPROCESSORS, ARCHITECTURE, BANDWIDTH = 132, 90, 3.35e12
+MULTIPROCESSORS, ARCHITECTURE, BANDWIDTH, L2 = 132, 90, 3.35e12, 50 << 20
+GAP = 1e-6
+"""The seconds from the end of a launch to the next one that waits for it, in a graph."""
 REGISTERS, SHARED, THREADS = 1 << 16, 227 << 10, 2048
 """The limits of a multiprocessor."""
 PEAKS = {"float32": 67e12, "tf32": 494e12, "bfloat16": 989e12}
@@ -125,7 +128,7 @@ def estimate(
     busy = sum([filled(each) / len(launches) for each in launches])
     first = max(launches, key=lambda each: each.blocks)
     least = max(useful / peak, least_bytes / BANDWIDTH)
-    modelled = max(computing, moved / (BANDWIDTH * busy))
+    modelled = max(computing, moved / (BANDWIDTH * busy)) + GAP * (len(launches) - 1)
     return Estimate(name, first.blocks, resident(first), resources(first.source).registers, least, modelled)
 
 
@@ -162,7 +165,7 @@ def convolutions(device: Any, precision: str) -> Iterator[Estimate]:
 
 
 def norms(device: Any, precision: str) -> Iterator[Estimate]:
-    """Yield the estimates of batch norms and their gradients, whose first launches read all that the second ones do."""
+    """Yield the estimates of batch norms and their gradients, which read twice what the L2 cache does not keep."""
     from burnpy_cupy.kernels import normalization
 
     dtype = dtype_of(precision.replace("tf", "float"))
@@ -170,9 +173,10 @@ def norms(device: Any, precision: str) -> Iterator[Estimate]:
         shape = (BATCH, channels, side, side)
         size, rest = float(dtype.itemsize) * math.prod(shape), f"batch norm of {channels} channels, {side} × {side}"
         for problem, names, arrays in (("", ("_sums", ""), 2), (", backward", ("_gradient_sums", "_gradient"), 3)):
-            kernels = tuple([f"burnpy_batch_norm{name}" for name in names])
-            found = prepared(normalization, normalization._divided, device, shape, dtype, kernels, "", "")
-            yield estimate(rest + problem, precision, found, 0.0, arrays * size, (2 * arrays - 1) * size)
+            kernels, inputs = tuple([f"burnpy_batch_norm{name}" for name in names]), arrays - 1
+            found = prepared(normalization, normalization._divided, device, shape, dtype, inputs, kernels, ("", ""))
+            again = 0 if normalization.channels_kept(L2, shape, dtype, inputs) < channels else inputs
+            yield estimate(rest + problem, precision, found, 0.0, arrays * size, (arrays + again) * size)
 
 
 PARTS: tuple[Callable[[Any, str], Iterator[Estimate]], ...] = (convolutions, norms)

@@ -53,6 +53,13 @@ def test_the_roofline_of_a_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(0.4 < each.share <= 1.0 and each.resident >= 2 for each in found), found
 
 
+def test_the_roofline_of_batch_norms() -> None:
+    """All of a ResNet-50 that are divided take most of an H100's bandwidth, as far as the model knows."""
+    found = [each for precision in ("float32", "bfloat16") for each in roofline.norms(CuPy(), precision)]
+    assert len(found) == 4 * len(roofline.NORMS)
+    assert all(0.75 < each.share <= 1.0 and each.resident >= 4 for each in found), found
+
+
 def test_a_step_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
     program = "import time; print('tests/a.py::test_b ', flush=True); time.sleep(60)"
     step = gpu.Step("hanging", 2.0, ["-c", program], processes=2)

@@ -2,7 +2,8 @@
 
 A program computes each channel by one block, which is few blocks for a batch norm. So where channels are few and long,
 blocks first add up parts of them: means and sums of squared deviations, or the sums that gradients need. Then as many
-blocks combine the parts of their channel, all in the same order, and compute their elements.
+blocks combine the parts of their channel, all in the same order, and compute their elements. Both go through as many
+channels at a time as the GPU's L2 cache keeps from the first to the second, so that memory is read once.
 
 Source: Chan, Golub and LeVeque, Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979.
 """
@@ -63,8 +64,12 @@ _CHANNELS = 264
 """The number of channels from which on a block for each keeps a GPU busy."""
 _PART = 2048
 """The least number of elements of a part."""
-_PARTS = 32
-"""The most parts of a channel: a warp combines them."""
+_PARTS = 128
+"""The most parts of a channel, which a warp combines."""
+_KEPT = 0.4
+"""The share of the L2 cache that keeps arguments from one launch to the next; results pass through the rest."""
+_LEAST_KEPT = 8 << 20
+"""The bytes of arguments from which on two launches take longer to compute than to begin."""
 _CHANNEL = f"""
 struct Sizes {{ long long members, channels, plane, length; }};  // of x, and the elements of a part
 
@@ -102,9 +107,10 @@ __device__ S block_total(S x) {{
 }}
 // The sum of a number of each part of the channel.
 __device__ S combined(const S* parts, int which) {{
-  const int lane = threadIdx.x % 32;
-  const long long at = (static_cast<long long>(which) * gridDim.x + blockIdx.x) * gridDim.y + lane;
-  return warp_total(lane < gridDim.y ? parts[at] : S(0));
+  parts += (static_cast<long long>(which) * gridDim.x + blockIdx.x) * gridDim.y;
+  S sum = 0;
+  for (int k = threadIdx.x % 32; k < gridDim.y; k += 32) sum += parts[k];
+  return warp_total(sum);
 }}
 __device__ void keep(S* parts, int which, S x) {{
   if (threadIdx.x == 0) parts[(static_cast<long long>(which) * gridDim.x + blockIdx.x) * gridDim.y + blockIdx.y] = x;
@@ -132,13 +138,13 @@ _NORMALIZED = f"""
 {_BOUNDS} burnpy_batch_norm(const T* x, const T* weight, const T* bias, const S* parts, T* out, T* mean, T* var,
                             double eps, Sizes sizes) {{
   const S count = static_cast<S>(sizes.members * sizes.plane), middle = combined(parts, 0) / count;
-  const int lane = threadIdx.x % 32, channel = blockIdx.x;
-  S apart = 0;  // the mean of a part, from the mean of all
-  if (lane < gridDim.y) {{
-    const long long left = sizes.members * sizes.plane - lane * sizes.length;
+  const int channel = blockIdx.x;
+  S apart = 0;  // the squared distances of the parts' means from the mean of all
+  for (int k = threadIdx.x % 32; k < gridDim.y; k += 32) {{
+    const long long left = sizes.members * sizes.plane - k * sizes.length;
     const S of_part = static_cast<S>(left < sizes.length ? left : sizes.length);
-    apart = parts[static_cast<long long>(channel) * gridDim.y + lane] / of_part - middle;
-    apart *= apart * of_part;
+    const S distance = parts[static_cast<long long>(channel) * gridDim.y + k] / of_part - middle;
+    apart = fma(distance * of_part, distance, apart);
   }}
   const S spread = (combined(parts, 1) + warp_total(apart)) / count;
   const S scale = S(1) / sqrt(spread + static_cast<S>(eps));
@@ -325,14 +331,15 @@ def _is_divided(dims: Dims, full: tuple[Any, ...], channels: tuple[Any, ...]) ->
 
 
 def _batch_norm(b: CuPyNormalization, x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
-    sums, normalized, parts = _divided(
-        b, x.shape, x.dtype, ("burnpy_batch_norm_sums", "burnpy_batch_norm"), "2Q", "7Qd"
-    )
+    names = ("burnpy_batch_norm_sums", "burnpy_batch_norm")
+    launches, parts = _divided(b, x.shape, x.dtype, 1, names, ("2Q", "7Qd"))
     held, out = b.xp.ndarray(*parts), b.xp.ndarray(x.shape, x.dtype)
     shape = (1, x.shape[1], *(1,) * (x.ndim - 2))
     mean, var = b.xp.ndarray(shape, x.dtype), b.xp.ndarray(shape, x.dtype)
-    sums(x.data.ptr, held.data.ptr)
-    normalized(*[a.data.ptr for a in (x, weight, bias, held, out, mean, var)], eps)
+    for first, sums, normalized in launches:
+        (x_at, out_at), (weight_at, bias_at, *moments) = _from(first, (x, out), (weight, bias, mean, var))
+        sums(x_at, held.data.ptr)
+        normalized(x_at, weight_at, bias_at, held.data.ptr, out_at, *moments, eps)
     return out, mean, var
 
 
@@ -340,27 +347,58 @@ def _batch_norm_gradient(
     b: CuPyNormalization, grad: Any, x: Any, weight: Any, mean: Any, var: Any, eps: float
 ) -> tuple[Any, Any, Any]:
     names = ("burnpy_batch_norm_gradient_sums", "burnpy_batch_norm_gradient")
-    sums, gradient, parts = _divided(b, x.shape, x.dtype, names, "4Q", "9Qd")
+    launches, parts = _divided(b, x.shape, x.dtype, 2, names, ("4Q", "9Qd"))
     held, by_x = b.xp.ndarray(*parts), b.xp.ndarray(x.shape, x.dtype)
     by_weight, by_bias = b.xp.ndarray(weight.shape, x.dtype), b.xp.ndarray(weight.shape, x.dtype)
-    sums(*[a.data.ptr for a in (grad, x, mean, held)])
-    gradient(*[a.data.ptr for a in (grad, x, weight, mean, var, held, by_x, by_weight, by_bias)], eps)
+    for first, sums, gradient in launches:
+        (*full, by_x_at), channels = _from(first, (grad, x, by_x), (weight, mean, var, by_weight, by_bias))
+        sums(*full, channels[1], held.data.ptr)
+        gradient(*full, *channels[:3], held.data.ptr, by_x_at, *channels[3:], eps)
     return by_x, by_weight, by_bias
+
+
+def _from(channel: int, full: tuple[Any, ...], channels: tuple[Any, ...]) -> tuple[list[int], list[int]]:
+    """Return the addresses of a channel in arrays such as x, and in arrays of an element for each channel."""
+    places = [a.data.ptr + channel * a.strides[1] for a in full]
+    return places, [a.data.ptr + channel * a.itemsize for a in channels]
+
+
+def channels_kept(cache: int, shape: Shape, dtype: DType, arrays: int) -> int:
+    """Return how many channels of so many arrays a cache keeps from one launch to the next; all if it gains nothing."""
+    channel = arrays * math.prod(shape) // shape[1] * dtype.itemsize
+    most = int(_KEPT * cache)
+    if most < _LEAST_KEPT or channel > most:
+        return shape[1]
+    return -(-shape[1] // -(-shape[1] * channel // most))
 
 
 @lru_cache(1024)
 def _divided(
-    b: CuPyNormalization, shape: Shape, dtype: DType, names: tuple[str, str], first: str, second: str
-) -> tuple[Launch, Launch, tuple[Shape, DType]]:
-    """Return the launches of two kernels, and the shape and dtype of the memory of the parts' sums."""
-    wide, channels = float32 if is_half(dtype) else dtype, shape[1]
-    count = math.prod(shape) // channels
-    most = min(_PARTS, 2 * _CHANNELS // channels, count // _PART)
-    length = -(-count // most)
-    parts = -(-count // length)
-    sizes = struct.pack("=4q", shape[0], channels, math.prod(shape[2:]), length)
-    launches = [
-        launcher(b.xp, b._kernels.typed(name, T=dtype, S=wide), (channels, parts), (_THREADS, 1), given, sizes)
-        for name, given in zip(names, (first, second), strict=True)
-    ]
-    return launches[0], launches[1], ((2, channels, parts), wide)
+    b: CuPyNormalization, shape: Shape, dtype: DType, arrays: int, names: tuple[str, str], given: tuple[str, str]
+) -> tuple[list[tuple[int, Launch, Launch]], tuple[Shape, DType]]:
+    """Return pairs of launches, each with its first channel, and the shape and dtype of the memory of the parts' sums.
+
+    Args:
+        b: the backend.
+        shape: the shape of x.
+        dtype: the dtype of all arrays.
+        arrays: the number of arrays such as x that both launches read.
+        names: the names of their kernels.
+        given: the formats of the arguments that change.
+    """
+    wide, members = float32 if is_half(dtype) else dtype, math.prod(shape) // shape[1]
+    step = channels_kept(b.xp.cuda.Device(b.index).attributes["L2CacheSize"], shape, dtype, arrays)
+    most = min(_PARTS, 2 * _CHANNELS // step, members // _PART)
+    length = -(-members // most)
+    parts = -(-members // length)
+    sizes = struct.pack("=4q", shape[0], shape[1], math.prod(shape[2:]), length)
+    kernels = [b._kernels.typed(name, T=dtype, S=wide) for name in names]
+    launches: list[tuple[int, Launch, Launch]] = []
+    for first in range(0, shape[1], step):
+        grid = (min(step, shape[1] - first), parts)
+        sums, second = [
+            launcher(b.xp, kernel, grid, (_THREADS, 1), changing, sizes)
+            for kernel, changing in zip(kernels, given, strict=True)
+        ]
+        launches.append((first, sums, second))
+    return launches, ((2, step, parts), wide)

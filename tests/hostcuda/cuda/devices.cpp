@@ -61,6 +61,7 @@ cudaError_t cudaDeviceGetAttribute(int* v, cudaDeviceAttr attribute, int) {
     case cudaDevAttrMaxThreadsPerBlock: return *v = 1024, cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlock: return *v = 49152, cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: return *v = 232448, cudaSuccess;
+    case cudaDevAttrL2CacheSize: return *v = 50 << 20, cudaSuccess;
     case cudaDevAttrMaxGridDimX: return *v = 2147483647, cudaSuccess;
     default: return *v = 0, cudaSuccess;
   }
