@@ -58,10 +58,13 @@ __all__ = [
 def a(name: str) -> str:
     """Return a class's name with its indefinite article, for messages.
 
-    >>> a("IntTensor"), a("Tensor"), a("ndarray"), a("UserDict")
-    ('an IntTensor', 'a Tensor', 'an ndarray', 'a UserDict')
+    >>> a("IntTensor"), a("Tensor"), a("ndarray"), a("UserDict"), a("F1"), a("NoneType")
+    ('an IntTensor', 'a Tensor', 'an ndarray', 'a UserDict', 'an F1', 'None')
     """
-    return f"{'an' if name[:1] in 'AEIOaeio' or name == 'ndarray' else 'a'} {name}"
+    if name == "NoneType":
+        return "None"
+    spelled = name[:1] in "FHLMNRSX" and not name[1:2].islower()  # the first letter is spoken as "eff", "em" and so on
+    return f"{'an' if spelled or name[:1] in 'AEIOaeio' or name == 'ndarray' else 'a'} {name}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -207,7 +207,7 @@ class Batch(Subscriptable, Generic[B]):
     def _of_kind(self, name: str, kind: KindName) -> Any:
         column = self[name]
         if not isinstance(column, TensorBase.kinds[kind]):
-            raise KindError(f"{name} of this batch is {a(type(column).__name__)}; read it as batch[{name!r}]")
+            raise KindError(f"{name} of this batch is {a(type(column).__name__)}; read it as {_read(column, name)}")
         return column
 
     def inner(self: Batch[Autodiff[I]]) -> Batch[I]:
@@ -325,3 +325,9 @@ def _annotations(cls: type[Any]) -> Mapping[str, Any]:
     else:
         annotations = vars(cls).get("__annotations__", {})
     return annotations
+
+
+def _read(column: object, name: str) -> str:
+    """Return the code that reads a column of a batch with its type."""
+    kind = column.kind if isinstance(column, TensorBase) else ""
+    return f"batch.{kind}s({name!r})" if kind in ("float", "int", "bool") else f"batch[{name!r}]"

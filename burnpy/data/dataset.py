@@ -29,6 +29,9 @@ class Dataset(SampleSource[T_co]):
     [0.0, 2.0]
     """
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({counted(len(self), 'sample')})"
+
     def map(self, f: Callable[[T_co], U]) -> Dataset[U]:
         """Return the samples ``f(sample)``. Functions of whole batches are faster: see `burnpy.data.collate`."""
         return DerivedDataset(Mapped(self, f))

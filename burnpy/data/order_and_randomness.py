@@ -9,7 +9,7 @@ the epoch, and the call. Source: Salmon et al., Parallel random numbers: as easy
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError
+from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.tensor_base import describe
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ class Plan(NamedTuple):
     """For each index, how often it occurred before; None where none occurs twice."""
 
 
-class Sampler(ABC):
+class Sampler(metaclass=Explaining):
     """An order of samples. A subclass defines `order`, or, to choose what goes into one batch, `plan`."""
 
     draws_twice: bool = False

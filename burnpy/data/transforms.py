@@ -8,7 +8,7 @@ or in a list::
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,6 +17,7 @@ import numpy as np
 
 from burnpy.backend.errors import ArgumentError, DTypeError, ShapeError
 from burnpy.data.order_and_randomness import BatchRandom
+from burnpy.tensor.call_errors import Explaining
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +26,7 @@ __all__ = ["ColourJitter", "Crop", "Cutout", "Flip", "Mixup", "Normalize", "Rota
 
 
 @dataclass(frozen=True)
-class ImageTransform(ABC):
+class ImageTransform(metaclass=Explaining):
     """An augmentation of a column of images, shape (n, channels, height, width), of any dtype."""
 
     def __call__(self, columns: Mapping[str, Any], rng: BatchRandom) -> dict[str, Any]:
@@ -320,7 +321,7 @@ class Cutout(ImageTransform):
 
 
 @dataclass(frozen=True)
-class Mixup:
+class Mixup(metaclass=Explaining):
     """Mixes each sample with another of its batch: ``share · x + (1 - share) · x'``, and the labels likewise.
 
     The share is drawn from Beta(alpha, alpha), and is at least a half. Labels that are ints become rows of

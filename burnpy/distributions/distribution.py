@@ -13,6 +13,7 @@ from burnpy.distributions.bijections import learned_onto
 from burnpy.distributions.parameters import Given, held, parameters_of
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.module_tree import children
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.creation import factory_shape
 from burnpy.tensor.operands import broadcast_shape
 from burnpy.tensor.tensor import Tensor
@@ -248,6 +249,7 @@ class Distribution(Module[B], Generic[B, V]):
     def _refuse_method(self, name: str) -> NoReturn:
         raise ArgumentError(f"{type(self).__name__} has no {name} in closed form; estimate it from samples")
 
+    @explained
     def expand(self, batch_shape: Size) -> Self:
         """Return the distributions as a larger batch, to whose shape theirs broadcasts.
 
@@ -264,6 +266,7 @@ class Distribution(Module[B], Generic[B, V]):
         }
         return self.replace(expanded)
 
+    @explained
     def independent(self, ndims: int) -> Independent[B, V]:
         """Return the distributions with the last ``ndims`` dimensions of the batch as part of the event.
 

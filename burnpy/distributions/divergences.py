@@ -10,7 +10,7 @@ import math
 from itertools import product
 from typing import Any
 
-from burnpy.backend.errors import ArgumentError
+from burnpy.backend.errors import ArgumentError, DeviceError, ShapeError, a
 from burnpy.distributions.bernoulli import Bernoulli
 from burnpy.distributions.beta import Beta
 from burnpy.distributions.bijections import Bijection
@@ -45,11 +45,29 @@ def kl(p: Distribution[B, Any], q: Distribution[B, Any]) -> Tensor[B]:
         for q_class in type(q).__mro__:
             formula = DIVERGENCES.get((p_class, q_class))
             if formula is not None:
-                return formula(p, q)
+                try:
+                    return formula(p, q)
+                except (DeviceError, ShapeError) as error:
+                    raise _refusal(p, q, error) from None
     raise ArgumentError(
         f"kl() has no closed form for {type(p).__name__} and {type(q).__name__}; average p.log_prob(x) - q.log_prob(x) "
         "over samples x of p, or add a formula with register_kl()"
     )
+
+
+def _refusal(p: Any, q: Any, error: DeviceError | ShapeError) -> Exception:
+    """Return the error for distributions on two devices, or of shapes that do not broadcast; else ``error``."""
+    names = type(p).__name__, type(q).__name__
+    if isinstance(error, DeviceError) and p.device is not q.device:
+        return DeviceError(
+            f"kl() got {a(names[0])} on {p.device} and {a(names[1])} on {q.device}; move one with .to_device(device)"
+        )
+    if isinstance(error, ShapeError) and p.event_shape + p.batch_shape != q.event_shape + q.batch_shape:
+        return ShapeError(
+            f"kl() got {a(names[0])} of batch shape {p.batch_shape} and event shape {p.event_shape}, and {a(names[1])} "
+            f"of {q.batch_shape} and {q.event_shape}; batches must broadcast, and events be equal"
+        )
+    return error
 
 
 @register_kl(Independent, Independent)

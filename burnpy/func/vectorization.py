@@ -399,6 +399,8 @@ def stack_models(models: Sequence[T]) -> T:
     >>> vmap(lambda model, x: model(x), in_dims=(0, None))(ensemble, Tensor[NumPy].ones((3, 2))).shape
     (5, 3, 1)
     """
+    if not isinstance(models, (list, tuple)):
+        raise KindError(f"stack_models() takes a list of models, got {describe_tree(models)}; write [*models]")
     if not models:
         raise ArgumentError("stack_models() got no models; give it at least one")
     leaves, structure = flatten(models[0])

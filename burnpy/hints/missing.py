@@ -179,6 +179,8 @@ _PACKAGES = {
     "burnpy.autodiff": (torch_packages.AUTODIFF, ""),
     "burnpy.data": (torch_packages.DATA, ""),
     "burnpy.distributed": (torch_packages.DISTRIBUTED, ""),
+    "burnpy.metrics": (torch_packages.METRICS, ""),
+    "burnpy.testing": (torch_packages.TESTING, ""),
 }
 """For each package of burnpy: the table of suggestions, and the names that PyTorch has in the corresponding package."""
 _ROOMS = tuple(
@@ -236,7 +238,7 @@ def of_object(owner: object, kind: str, name: str) -> MissingNameError:
 
     Args:
         owner: the object.
-        kind: the key of `ATTRIBUTES` for the object: Module, Optimizer, Variable.
+        kind: the key of `ATTRIBUTES` for the object: Module, Optimizer, Variable. Base classes with a table count too.
         name: the name of the attribute.
     """
     return MissingNameError(lambda: f"{type(owner).__name__} has no {name}{_of_object(owner, kind, name)}")
@@ -309,7 +311,8 @@ def _public(package: str) -> list[str]:
 
 
 def _of_object(owner: object, kind: str, name: str) -> str:
-    hint = ATTRIBUTES[kind].get(name)
+    tables = [ATTRIBUTES[kind], *(ATTRIBUTES.get(base.__name__, {}) for base in type(owner).__mro__)]
+    hint = next((table[name] for table in tables if name in table), None)
     if hint:
         return f"; {hint}"
     value = vars(type(owner)).get("value") or getattr(type(owner), "value", None)
@@ -361,6 +364,35 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("get_last_lr", "get_lr"), "use plateau.lr"),
         "state_dict": "it is a value: save it by pickle",
     },
+    "Distribution": {
+        "std": "use d.stddev",
+        "var": "use d.variance",
+        **dict.fromkeys(("prob", "pdf", "pmf"), "use d.log_prob(x).exp()"),
+        **dict.fromkeys(("log_pdf", "logpdf", "log_pmf", "logpmf"), "use d.log_prob(x)"),
+        **dict.fromkeys(("rvs", "sample_n"), "use d.sample((n,))"),
+        "rsample": "its samples have no derivative by parameters; use d.sample(), and the gradient of d.log_prob(x)",
+        "rsample_n": "use d.rsample((n,))",
+        "has_rsample": "use hasattr(d, 'rsample')",
+        "to_event": "use d.independent(n)",
+        "ppf": "use d.icdf(p)",
+        "sf": "use 1.0 - d.cdf(x)",
+        "perplexity": "use d.entropy().exp()",
+        **dict.fromkeys(("support", "arg_constraints"), "messages name the constraint of a parameter"),
+    },
+    "Metric": {
+        **dict.fromkeys(("compute", "result", "item"), "use metric.value()"),
+        **dict.fromkeys(("update", "add_batch", "update_state"), "add what of() returns: total = total + Mean.of(x)"),
+        **dict.fromkeys(("reset", "reset_states"), "a metric is a value, and never changes; begin with another one"),
+        "to": "its sums are on the device of the predictions",
+    },
+    "GradScaler": {
+        "step": "use grads, scaler = scaler.unscale(grads), and then model = optim.step(rate, model, grads)",
+        "update": "unscale() returns the next scaler: grads, scaler = scaler.unscale(grads)",
+        "unscale_": "use grads, scaler = scaler.unscale(grads)",
+        "get_scale": "use scaler.loss_scale",
+        "state_dict": "use scaler.into_record()",
+        "load_state_dict": "use scaler.load_record(record)",
+    },
     "Variable": {
         "grad": _GRADIENTS,
         "data": "use param.value",
@@ -370,4 +402,4 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         ),
     },
 }
-"""Suggestions by attribute name, for each kind of object: Module, Optimizer, Variable (a parameter or a buffer)."""
+"""Suggestions by attribute name, for each kind of object, such as Variable (a parameter or a buffer), or base class."""

@@ -28,6 +28,7 @@ delete | x[rows]
 insert | burnpy.cat([x[:1], y, x[1:]], dim=0)
 array_split | x.tensor_split(2)
 rollaxis | x.movedim(0, 1)
+fill_diagonal | m = m.at[[0, 1, 2], [0, 1, 2]].set(value)
 itemset | x = x.at[0, 0].set(value)
 ndindex | np.ndindex(x.shape)
 array_equal | bool((x == y).all())

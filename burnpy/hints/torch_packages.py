@@ -163,7 +163,7 @@ FractionalMaxPool2d | AdaptiveMaxPool2d | not yet of random regions
 FractionalMaxPool3d | AdaptiveMaxPool3d | not yet of random regions
 RReLU | LeakyRelu | not yet with random slopes
 DataParallel | burnpy.distributed.DataParallel
-utils | burnpy.optim.clip_by_global_norm(grads, 1.0) | clipping is in burnpy.optim
+utils | – | clipping is in burnpy.optim, padding is burnpy.data.pad_collate, and WeightNorm and SpectralNorm are layers
 """
 
 FUNCTIONAL = """
@@ -314,6 +314,8 @@ GeneralizedPareto | – | not yet
 """
 
 LINALG = """
+cho_factor | cholesky(x)
+cho_solve | cholesky_solve(y, cholesky(x))
 ldl_factor | lu_factor(x) | not yet
 ldl_factor_ex | lu_factor(x) | not yet
 ldl_solve | lu_solve(*lu_factor(x), y) | not yet
@@ -350,6 +352,25 @@ RandomSampler | Shuffled
 SubsetRandomSampler | Loader(data.subset(indices), collate(device=device), batch_size=64, shuffle=True)
 WeightedRandomSampler | Weighted(weights, n=100)
 DistributedSampler | loader.shard(rank, size)
+"""
+
+METRICS = """
+RMSE | MSE | take the root of its value(), after all batches
+MeanSquaredError | MSE
+MeanAbsoluteError | MAE
+R2Score | R2
+ROCAUC | AUROC
+AUC | AUROC
+JaccardIndex | IoU
+F1Score | F1
+MeanMetric | Mean
+accuracy_score | Accuracy | Accuracy.of(logits, y).value()
+confusion_matrix | ConfusionMatrix
+"""
+
+TESTING = """
+assert_close | np.testing.assert_allclose(x.to_numpy(), y.to_numpy(), rtol=1e-5)
+assert_allclose | np.testing.assert_allclose(x.to_numpy(), y.to_numpy(), rtol=1e-5)
 """
 
 DISTRIBUTED = """

@@ -185,7 +185,7 @@ use_deterministic_algorithms | – | on the CPU every result is the same each ti
 linalg | from burnpy import linalg
 fft | from burnpy import fft | spectra are `ComplexTensor`
 special | from burnpy import special
-utils | – | checkpoints are in `burnpy.autodiff`, clipping is in `burnpy.optim`
+utils | – | loaders are in `burnpy.data`, checkpoints in `burnpy.autodiff`, clipping is in `burnpy.optim`
 """
 """One line for each name: the code to write here, or – if there is none, and the difference."""
 REARRANGEMENT = """

@@ -113,6 +113,7 @@ METHODS: dict[str, dict[str, str]] = {
         "static_argnames": "ints, bools, strings and other objects are constants of a plan already",
         "donate_argnums": 'it takes the names of arguments: donate=("x",)',
     },
+    "randint": {MISSING: "the bounds come first: IntTensor[NumPy].randint(0, 10, (2, 3))"},
     "step": {MISSING: _STEP, "": _STEP, "closure": _STEP, "learning_rate": _STEP, "rate": _STEP},
 }
 """For each method: suggestions that apply to its arguments only."""
@@ -147,12 +148,14 @@ def call_error(
 def method_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallError | None:
     """Return the `call_error` of a function, or of a method, whose first argument is the tensor."""
     parameters = [*signature(function).parameters.values()]
-    if parameters and parameters[0].name in ("self", "cls"):
-        parameters, args = parameters[1:], args[1:]
-    taken, name = [p for p in parameters if p.kind is not p.VAR_KEYWORD], function.__name__
+    name = function.__name__
     if name == "__init__":
         name = function.__qualname__.rpartition(".")[0]
-    return call_error(name, taken, args, kwargs, METHODS.get(name))
+    shown = f"{args[0].__name__}.{name}" if parameters and parameters[0].name == "cls" else name
+    if parameters and parameters[0].name in ("self", "cls"):
+        parameters, args = parameters[1:], args[1:]
+    taken = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
+    return call_error(shown, taken, args, kwargs, METHODS.get(name))
 
 
 def _mistake(
@@ -179,7 +182,7 @@ def _mistake(
     passed = {*in_order[: len(args)], *kwargs}
     missing = [p.name for p in parameters if p.default is p.empty and p.name in names and p.name not in passed]
     device_hint = "; device= says where it is: NumPy, or Autodiff[NumPy] to train it" if "device" in missing else ""
-    hint_for_missing = device_hint or (f"; {hints[MISSING]}" if MISSING in hints else "")
+    hint_for_missing = f"; {hints[MISSING]}" if MISSING in hints else device_hint
     return f"is missing the argument{'s' * (len(missing) > 1)} {', '.join(missing)}{hint_for_missing}"
 
 
@@ -291,7 +294,10 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "batch_first": _BATCH_FIRST,
         "bias": "the layer always has a bias",
     },
-    "TransformerStack": {"num_layers": _AS_CALLED.format("count")},
+    "TransformerStack": {
+        "num_layers": _AS_CALLED.format("count"),
+        MISSING: "give the sizes of a layer, as in TransformerEncoder(2, 64, 8, device=NumPy): count, size, heads",
+    },
     "TransformerDecoder": {"decoder_layer": "give the sizes of a layer: TransformerDecoder(count, size, heads, …)"},
     "TransformerEncoder": {"encoder_layer": "give the sizes of a layer: TransformerEncoder(count, size, heads, …)"},
     "CrossEntropyLoss": {"weight": "pass it in the call, as a tensor on a device: loss(logits, target, weight=weight)"},

@@ -13,9 +13,10 @@ import numpy as np
 from burnpy.backend.devices import innermost
 from burnpy.backend.errors import ArgumentError, CallError, KindError, RecordError, ShapeError, a
 from burnpy.backend.primitives import Shape
+from burnpy.tensor.call_errors import explained, missing_attribute
 from burnpy.tensor.operands import in_range
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
-from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.tensor.tensor_base import TensorBase, describe, made_of
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
@@ -79,6 +80,8 @@ class Metric(ABC):
         super().__init_subclass__(**keywords)
         dataclass(frozen=True, eq=False, repr=False)(cls)
         cls.__init__ = _of_sums(cls.__init__)  # type: ignore[method-assign]  # with another error
+        if isinstance(vars(cls).get("of"), classmethod):
+            setattr(cls, "of", classmethod(explained(cls.of.__func__, cls)))  # noqa: B010  # each class defines its own
         cls._names = tuple(field.name for field in fields(cls))  # type: ignore[arg-type]  # a dataclass by now
         Metric._classes[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
@@ -139,6 +142,12 @@ class Metric(ABC):
         if other != 0:
             self._check_addable(other)
         return self
+
+    if not TYPE_CHECKING:  # type checkers see only the attributes above
+
+        def __getattr__(self, name: str) -> object:
+            """Raise an error for an unknown attribute, with a hint if it is one of torchmetrics or Keras."""
+            raise missing_attribute(self, "Metric", name)
 
     def __repr__(self) -> str:
         value = self.value()
@@ -216,7 +225,7 @@ def doubles(x: object) -> Tensor[Any]:
     """Return the elements in float64 on the plain device."""
     if isinstance(x, (Tensor, IntTensor, BoolTensor)):
         return plain(x).float("float64")  # type: ignore[no-any-return]  # a Tensor
-    raise KindError(f"a metric takes tensors, got {describe(x)}")
+    raise KindError(f"a metric takes tensors, got {describe(x)}{made_of(x, 'Tensor')}")
 
 
 def element_weights(metric: str, weight: Tensor[Any] | None, like: TensorBase[Any], shape: Shape) -> Tensor[Any]:
@@ -291,7 +300,8 @@ def decisions(
     given: object
     for given in (prediction, target):
         if not isinstance(given, (Tensor, IntTensor, BoolTensor)):
-            raise KindError(f"{metric}.of() takes tensors, got {describe(given)}")
+            wanted = "Tensor" if given is prediction else "IntTensor"
+            raise KindError(f"{metric}.of() takes tensors, got {describe(given)}{made_of(given, wanted)}")
     if isinstance(given, Tensor):
         raise KindError(f"{metric}.of() takes targets as an IntTensor or a BoolTensor, got {describe(target)}")
     shape = prediction.shape

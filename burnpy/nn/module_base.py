@@ -16,7 +16,6 @@ import numpy as np
 from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import DeviceError, ImmutableError, KindError, ModuleError, a
 from burnpy.backend.primitives import INEXACT
-from burnpy.nn.module_errors import call_error, missing_attribute, refuse_call, signature_of
 from burnpy.nn.module_tree import (
     FrozenDict,
     FrozenList,
@@ -29,7 +28,7 @@ from burnpy.nn.module_tree import (
     walk,
 )
 from burnpy.nn.param import Param, Variable, holder_of
-from burnpy.tensor.call_errors import explained
+from burnpy.tensor.call_errors import call_error, explained, missing_attribute, refuse_call, signature_of
 from burnpy.tensor.levels import in_training_mode
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B

@@ -20,7 +20,7 @@ from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_tree import Rebuild, Recipe, walk
 from burnpy.nn.param import Variable, level_above
 from burnpy.tensor.host_data import readonly, writer
-from burnpy.tensor.levels import constant, transfer
+from burnpy.tensor.levels import transfer
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 
@@ -99,6 +99,7 @@ class Stateful(ModuleBase[B]):
             StateError: if ``strict``, something is missing, unexpected or of another shape, or ints are out of range
                 for the module's dtype; ``error.report`` has all of it.
             ModuleError: two parameters would have the same id.
+            NotTrackedError: a parameter's value was computed from tracked tensors, outside of `burnpy.func`.
         """
         report, entries = _compared(self, state)
         if strict and not report.fits:
@@ -124,7 +125,7 @@ class Stateful(ModuleBase[B]):
             variable = variable if variable.device is device else variable._on(device)
             if entry is None:
                 return variable
-            new = variable._with_value(_tensor(entry.value, variable))
+            new = variable._with_value(_tensor(entry.value, variable, path))
             return new if entry.id is None else new._with_id(entry.id)
 
         return Rebuild(valued)(self)  # type: ignore[no-any-return]  # of the same class
@@ -221,10 +222,10 @@ def _outside(value: Any, dtype: DType) -> str:
     return f"of dtype {array.dtype} from {least} to {most}, which {dtype} does not hold"
 
 
-def _tensor(value: Any, variable: Variable[Any]) -> Any:
+def _tensor(value: Any, variable: Variable[Any], path: str) -> Any:
     """Convert a value to a tensor on the device and in the dtype of a variable."""
     if isinstance(value, TensorBase):
-        source: Any = constant(value) if value.kind in INEXACT else value
+        source: Any = variable._cut(value, "with_state()", path) if value.kind in INEXACT else value
         return transfer(source, variable.device).to_dtype(variable.dtype)
     array: NDArray[Any] = value
     if array.dtype != variable.dtype:

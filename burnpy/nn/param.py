@@ -11,8 +11,7 @@ from burnpy.backend.devices import Subscriptable
 from burnpy.backend.dtypes import complex_dtype
 from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
 from burnpy.backend.primitives import INEXACT, KindName
-from burnpy.nn.module_errors import missing_attribute
-from burnpy.tensor.call_errors import inherit_methods
+from burnpy.tensor.call_errors import inherit_methods, missing_attribute
 from burnpy.tensor.levels import constant, levels_between, transfer
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import B
@@ -109,6 +108,20 @@ class Variable(Subscriptable, Generic[B]):
     def _with_value(self, value: Any) -> Self:
         """Return a variable with the same id that stores a tensor: see `constant`; a parameter makes a leaf of it."""
         return self._with_primitive(value._device, value._primitive)
+
+    def _cut(self, value: Any, operation: str, path: str) -> Any:
+        """Return a new value without its graph, of which a leaf can be made; in a function of `burnpy.func`, as it is.
+
+        Raises:
+            NotTrackedError: a learned variable would be a leaf in place of a result, and gradients would end there.
+        """
+        if self._learned and not self._frozen and not value._device.level and value.grad_fn is not None:
+            raise NotTrackedError(
+                f"{operation} got a tensor of shape {value.shape} for {path} that was computed from tracked tensors, "
+                "and would make a leaf of it, where gradients end; pass value.detach(), or differentiate through it in "
+                "a function: burnpy.func.grad(f)(model)"
+            )
+        return constant(value)
 
     def _with_primitive(self, device: Any, primitive: Any) -> Self:
         """Return a variable with the same id that stores a primitive of ``device``: see `_with_value`."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.errors import ArgumentError, counted
 from burnpy.nn.module_base import ModuleBase
-from burnpy.nn.module_errors import signature_of
 from burnpy.nn.module_tree import TreeNode, children
 from burnpy.nn.param import Param, Variable
+from burnpy.tensor.call_errors import signature_of
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 

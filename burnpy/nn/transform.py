@@ -223,6 +223,7 @@ class Transforms(ModuleBase[B]):
             ShapeError: ``f`` returned another shape.
             DeviceError: ``f`` returned a tensor on another device.
             ArgumentError: ``f`` did not return a tensor, or ``where`` matches nothing.
+            NotTrackedError: ``f`` returned a result of tracked tensors, outside of `burnpy.func`.
 
         >>> from burnpy.nn import Linear
         >>> Linear(2, 2, device=NumPy).map(lambda w: w.ones_like()).weight.value.tolist()
@@ -244,7 +245,7 @@ class Transforms(ModuleBase[B]):
                     f"map() got shape {result.shape} for {path}, which has shape {variable.shape}; to change the shape "
                     f"use model.replace({{{path!r}: Param(tensor)}})"
                 )
-            return variable._with_value(constant(result))
+            return variable._with_value(variable._cut(result, "map()", path))
 
         return self._rebuilt(mapped)
 
@@ -351,6 +352,7 @@ class Transforms(ModuleBase[B]):
         Raises:
             ModuleError: an id is not the module's.
             ShapeError: a value has another shape or dtype.
+            NotTrackedError: a parameter's value was computed from tracked tensors, outside of `burnpy.func`.
         """
         module = self
         if open_levels.get():
@@ -376,7 +378,8 @@ class Transforms(ModuleBase[B]):
                 lifted = device.lift(new) if variable.kind in INEXACT else new
                 renewed[variable._id] = variable._with_primitive(device, lifted)
             else:
-                renewed[variable._id] = variable._with_value(transfer(constant(value), device))
+                value = variable._cut(value, "with_values()", path) if variable.kind in INEXACT else value
+                renewed[variable._id] = variable._with_value(transfer(value, device))
         unknown = [key for key in values if key not in renewed]
         if unknown:
             raise ModuleError(

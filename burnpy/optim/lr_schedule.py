@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, SupportsFloat
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.nn.module_errors import Explaining, missing_attribute
 from burnpy.optim.settings import Ranges, at_least_zero, check_ranges, count, fraction
+from burnpy.tensor.call_errors import Explaining, missing_attribute
 
 
 class LrSchedule(metaclass=Explaining):

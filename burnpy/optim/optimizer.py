@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, overl
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.operations.programs import no_results, one_position, unless
 from burnpy.nn.module import Module
-from burnpy.nn.module_errors import Explaining, missing_attribute
 from burnpy.optim.batch import MASTER
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.memory import Memory, OptimizerRecord, ParamState, Use, checked_record, rekeyed
@@ -18,7 +17,7 @@ from burnpy.optim.pure import OptimizerState, as_model, initial_state, is_tree, 
 from burnpy.optim.settings import Group, Options, Ranges, at_least_zero, check_ranges, flag, options_of
 from burnpy.optim.step import stepped_model
 from burnpy.optim.update_step import Step, Update
-from burnpy.tensor.call_errors import explained
+from burnpy.tensor.call_errors import Explaining, explained, missing_attribute
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.typevars import M

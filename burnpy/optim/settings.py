@@ -225,7 +225,7 @@ def _options_of(model: ModuleBase[Any], groups: Sequence[Group], weight_decay: f
                 if value is None:
                     continue
                 rate = "lr" if name == "lr_scale" else name
-                if rate in own:
+                if rate in own and (getattr(own[rate][0], name), own[rate][1]) != (value, value):
                     duplicate = "rate" if rate == "lr" else rate
                     raise ArgumentError(
                         f"{own[rate][0]} and {group} both say the {duplicate} of {path}; let only one of them meet it"

@@ -70,10 +70,16 @@ def by_param(optimizer: Optimizer, grads: object, model: Module[Any]) -> Gradien
     if type(grads) is Gradients:  # final, and `isinstance` would call its abstract base class
         return GradientsParams.from_grads(grads, model)
     if not isinstance(grads, GradientsParams):
-        hint = "; for gradients from burnpy.func write GradientsParams.from_module(gradients)"
+        hint = ""
+        if isinstance(grads, Module):
+            hint = "; for gradients from burnpy.func write GradientsParams.from_module(gradients)"
+        elif callable(grads):
+            hint = "; call it: model = optim.step(rate, model, loss.backward())"
+            if hasattr(optimizer, "minimize"):
+                hint = f"; write model, loss = {type(optimizer).__name__}().minimize(rate, model, loss_and_grads)"
         raise KindError(
             f"{type(optimizer).__name__}.step() takes the gradients that backward() returned, or GradientsParams, got "
-            f"{a(type(grads).__name__)}{hint if isinstance(grads, Module) else ''}"
+            f"{a(type(grads).__name__)}{hint}"
         )
     refuse_device(model, grads._device)
     known = {variable._id for variable in model._variables().values() if variable._learned}

@@ -19,6 +19,7 @@ from burnpy.backend.errors import (
     CallError,
     DTypeError,
     RecordError,
+    a,
     path_shown,
     raised_by_other_code,
 )
@@ -95,7 +96,7 @@ class Encoder:
                     raise ArgumentError(f"save() got {path} with a key {key!r:.40}; keys are strings or numbers")
             return {_DICT: [[key, self(part, joined(path, key))] for key, part in value.items()]}
         raise ArgumentError(
-            f"save() got {path}, a {type(value).__module__}.{type(value).__qualname__}; what can be saved are "
+            f"save() got {path}, {a(type(value).__name__)}; what can be saved are "
             "None, bools, numbers, strings, tensors, arrays, generators, modules, optimizers and whatever else has an "
             "into_record(), and lists, tuples and dicts of these; of a schedule save the step"
         )

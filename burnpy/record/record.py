@@ -26,6 +26,7 @@ from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_state import Entry, State, StateReport
 from burnpy.nn.module_tree import Rebuild, walk
 from burnpy.nn.param import Variable
+from burnpy.tensor.generator import Generator
 from burnpy.typevars import M, T
 
 if TYPE_CHECKING:
@@ -265,7 +266,10 @@ class Record:
         """
         part = self[name]
         if not isinstance(part, kind):
-            raise RecordError(f"{name} in {path_shown(self.path)} is wanted as {kind.__name__}, and is {_shown(part)}")
+            hint = f"; write generator.set_state(record.{name})" if issubclass(kind, Generator) else ""
+            raise RecordError(
+                f"{name} in {path_shown(self.path)} is wanted as {kind.__name__}, and is {_shown(part)}{hint}"
+            )
         return part
 
     def apply_to(

@@ -355,6 +355,11 @@ def _gradients_class() -> Any:
 def _gradients(operation: str, leaf: Any, grads: Any) -> Any:
     """Return ``grads`` after checking that they are `Gradients` and that the leaf can have one."""
     inner_of(leaf, f"{operation}()")
+    if type(grads) is not _gradients_class() and hasattr(grads, "from_grads"):
+        raise KindError(
+            f"x.{operation}(grads) takes the Gradients that loss.backward() returned, got GradientsParams, which are "
+            "looked up by parameter or path: grads[model.weight]"
+        )
     if not hasattr(grads, "without"):
         if grads is None and getattr(leaf._primitive, "node", None) is None:
             raise NotTrackedError(

@@ -104,7 +104,8 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
 
     def __reduce__(self) -> NoReturn:
         raise KindError(
-            "Gradients are keyed by the leaves of this process and cannot be pickled; send the tensors in it"
+            "Gradients are keyed by the leaves of this process and cannot be pickled; those of a model can, as "
+            "GradientsParams.from_grads(grads, model), and others as the tensors in it"
         )
 
     @property
@@ -237,6 +238,14 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         for buffer, update in other._updates.items():
             updates[buffer] = device.add(updates[buffer], update) if buffer in updates else update
         return Gradients(self._device, total, updates)
+
+    def __sub__(self, other: Gradients[I]) -> Gradients[I]:
+        """Subtract gradients leaf by leaf, as the sum with ``-other``; buffer updates are added."""
+        return self + (-other if isinstance(other, Gradients) else other)
+
+    def __neg__(self) -> Gradients[I]:
+        """Return the gradients with the opposite sign."""
+        return self.mapped("foreach_mul", -1.0)
 
     def __mul__(self, factor: float) -> Gradients[I]:
         """Multiply every gradient by a number."""

@@ -16,7 +16,7 @@ from burnpy.backend.primitives import Bool, Int, Shape, below, value_range
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import in_range, in_range_unless, operands, out_of_range, refuse_wider, together
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
-from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.tensor.tensor_base import TensorBase, describe, made_of
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -395,7 +395,7 @@ def counted_targets(
 def _beside_classes(operation: str, log_p: Tensor[B], target: Any, dim: int) -> Tensor[B]:
     """Check the kind, device and shape of targets that are classes; return their scores on the level of the target."""
     if target.__class__ is not IntTensor:
-        raise KindError(f"{operation}() takes its classes as an IntTensor, got {describe(target)}")
+        raise KindError(f"{operation}() takes its classes as an IntTensor, got {describe(target)}{made_of(target)}")
     if target._device is not log_p._device or hasattr(log_p._device, "refuse"):
         log_p, _ = together(operation, log_p, target)
     shape: Shape = log_p._primitive.shape

@@ -23,7 +23,7 @@ from burnpy.backend.errors import (
 from burnpy.backend.primitives import INEXACT, Bool, DType, Int, KindName, Scalar, Shape, below, value_range
 from burnpy.tensor.dims import MOST
 from burnpy.tensor.levels import OutsideError, common_device, raised, refuse_mixed
-from burnpy.tensor.tensor_base import TensorBase, X, class_name, describe
+from burnpy.tensor.tensor_base import TensorBase, X, class_name, describe, made_of
 
 _MOST_INT = (1 << 63) - 1
 """The largest int64."""
@@ -283,7 +283,7 @@ def index_of(x: TensorBase[Any], index: Any, operation: str) -> Int:
     """Return the primitive of a tensor of indices into ``x``."""
     if not isinstance(index, TensorBase) or index.kind != "int":
         what = describe(index)
-        raise KindError(f"{operation}() takes its indices as an IntTensor, got {what}")
+        raise KindError(f"{operation}() takes its indices as an IntTensor, got {what}{made_of(index)}")
     check_beside(operation, x, index)
     return index._primitive
 

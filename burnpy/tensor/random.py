@@ -261,7 +261,8 @@ class RandomIntFactories(TensorBase[B]):
             first, last = index(low), index(high) - 1
         except TypeError:
             raise ArgumentError(
-                f"{target.factory}() got low={describe(low)} and high={describe(high)}; expected two ints"
+                f"{target.factory}() got low={describe(low)} and high={describe(high)}; expected two ints, "
+                "and then the shape, as in randint(0, 10, (2, 3))"
             ) from None
         if last < first:
             raise ArgumentError(f"{target.factory}() got low={low} and high={high}; expected low < high")

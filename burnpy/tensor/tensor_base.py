@@ -246,6 +246,17 @@ def describe(value: object) -> str:
     return text if len(text) <= 90 else f"{text[:89]}…"
 
 
+def made_of(value: object, wanted: str = "IntTensor") -> str:
+    """Return the way from a wrong argument to a tensor of the class ``wanted``, as the end of an error message.
+
+    >>> made_of([0, 2]), made_of(None)
+    ('; make one of it first: IntTensor.from_data(values, device=device)', '')
+    """
+    if isinstance(value, (list, tuple, range, int, float)) or hasattr(value, "__array_interface__"):
+        return f"; make one of it first: {wanted}.from_data(values, device=device)"
+    return f"; convert it with .{wanted.removesuffix('Tensor').lower()}()" if isinstance(value, TensorBase) else ""
+
+
 class LazyMethod:
     """A stand-in for a method, or a property, of a class in another module.
 

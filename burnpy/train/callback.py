@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.backend.storage import refuse_url
+from burnpy.tensor.call_errors import Explaining
 from burnpy.train.events import BatchEnd, EpochEnd, Event, FitStart, ValidEnd
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ State: TypeAlias = Any
 """The state of a callback, which checkpoints store: None, bools, numbers, strings, and lists and dicts of these."""
 
 
-class Callback:
+class Callback(metaclass=Explaining):
     """The base class of callbacks, which get every event of a run and return decisions.
 
     A callback changes nothing. Its memory from one event to the next is its state, which it returns and
@@ -137,7 +138,7 @@ def _check(name: str, n: object) -> None:
 
 
 @dataclass(frozen=True)
-class Steps:
+class Steps(metaclass=Explaining):
     """Every ``n`` optimizer steps."""
 
     n: int
@@ -155,7 +156,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Epochs:
+class Epochs(metaclass=Explaining):
     """Every ``n`` epochs, at their end."""
 
     n: int = 1

@@ -19,7 +19,7 @@ from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.lr_schedule import ConstantLr, LrSchedule
 from burnpy.optim.optimizer import Optimizer
-from burnpy.tensor.call_errors import explained
+from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.train.callback import EACH_EPOCH, Callback, Every, callbacks_of, check_every
 from burnpy.train.events import Event, FitEnd, Result
 from burnpy.train.loop import run
@@ -62,7 +62,7 @@ class Logger(Protocol):
 
 
 @dataclass(frozen=True)
-class ByGlobalNorm:
+class ByGlobalNorm(metaclass=Explaining):
     """Clipping of the global norm of all gradients, `burnpy.optim.clip_by_global_norm`. For ``Learner(clip=)``.
 
     Args:
@@ -77,7 +77,7 @@ class ByGlobalNorm:
 
 
 @dataclass(frozen=True)
-class ByNorm:
+class ByNorm(metaclass=Explaining):
     """Clipping of the norm of each gradient, `burnpy.optim.clip_by_norm`. For ``Learner(clip=)``.
 
     Args:
@@ -92,7 +92,7 @@ class ByNorm:
 
 
 @dataclass(frozen=True)
-class ByValue:
+class ByValue(metaclass=Explaining):
     """Clipping of every element, `burnpy.optim.clip_by_value`. For ``Learner(clip=)``.
 
     Args:
@@ -304,6 +304,7 @@ class LrRange:
     suggestion: float  #: the rate at which the loss falls most steeply
 
 
+@explained
 def find_lr(
     learner: Learner[Any, Any, Any, Any],
     model: Module[Any],
@@ -343,6 +344,9 @@ def find_lr(
 
     Source: Smith, Cyclical learning rates for training neural networks, 2017.
     """
+    given: object = learner
+    if not isinstance(given, Learner):
+        raise KindError(f"find_lr() takes a Learner, got {a(type(given).__name__)}; make one: Learner(train_step, ...)")
     if not 0 < start < end < math.inf or steps < 3:
         raise ArgumentError(f"find_lr() got {steps} steps from {start} to {end}; give 3 or more, upwards from above 0")
     optim, scaler, factor = copy.copy(learner.optim), learner.scaler, (end / start) ** (1 / (steps - 1))

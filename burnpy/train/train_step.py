@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
@@ -24,6 +24,7 @@ from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.memory import OptimizerRecord
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.pure import OptimizerState
+from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from burnpy.train.learner import Learner
 
 
-class Step(Generic[B]):
+class Step(Generic[B], metaclass=Explaining):
     """The result of one step: the mean loss of a batch, and metrics of it.
 
     Args:
@@ -55,7 +56,7 @@ class Step(Generic[B]):
 
     __slots__ = ("loss", "metrics", "weight")
 
-    def __init__(self, loss: Tensor[B], /, *, weight: float | None = None, **metrics: Metric) -> None:
+    def __init__(self, loss: Tensor[B], *, weight: float | None = None, **metrics: Metric) -> None:
         given: object = loss
         if not isinstance(given, Tensor):
             raise KindError(f"Step() takes the loss as a Tensor, got {describe(given)}")
@@ -73,6 +74,9 @@ class Step(Generic[B]):
         self.loss = loss
         self.weight = weight
         self.metrics: Mapping[str, Metric] = MappingProxyType(metrics)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(Step, self.loss, weight=self.weight, **self.metrics), ()
 
     def __repr__(self) -> str:
         parts = [f"{self.loss.item():.6g}"]

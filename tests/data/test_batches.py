@@ -184,7 +184,7 @@ def test_transforms_run_in_turn() -> None:
         (lambda: collate(device=NumPy, transform=3), ArgumentError, "an int as transform"),  # type: ignore[call-overload]
         (lambda: pad_collate(device=NumPy, pad={}), ArgumentError, "at least one column"),
         (lambda: pad_collate(device=NumPy, pad={"x": 0}, multiple=0), ArgumentError, "multiple=0"),
-        (lambda: batch_of([{"x": 1}], collate(device=NumPy, transform=lambda c, r: None)), CallError, "a NoneType"),  # type: ignore[arg-type,return-value]  # is refused
+        (lambda: batch_of([{"x": 1}], collate(device=NumPy, transform=lambda c, r: None)), CallError, "None"),  # type: ignore[arg-type,return-value]  # is refused
         (lambda: batch_of([{"x": 1}], collate(device=NumPy, transform=lambda c: c)), LoadingError, "TypeError"),  # type: ignore[arg-type,misc]  # is refused
     ],
 )

@@ -375,7 +375,7 @@ MESSAGES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: OPTIM.Sgd().step(0.1, MODEL, None),
         KindError,
-        "Sgd.step() takes the gradients that backward() returned, or GradientsParams, got a NoneType",
+        "Sgd.step() takes the gradients that backward() returned, or GradientsParams, got None",
     ),
     (
         lambda: LAYER.parameters,

@@ -105,7 +105,7 @@ def test_records_that_do_not_fit() -> None:
     with pytest.raises(errors.StateError, match="holds m, v, and this optimizer remembers m, v, vmax"):
         Adam(amsgrad=True).load_record(record)
     for wrong, message in (
-        (None, "not a NoneType"),
+        (None, "not None"),
         ({}, "not a dict"),
         (model.into_record(), "not a dict"),
         (OptimizerRecord("Adam", {ident: 3}), "no state for"),  # type: ignore[dict-item]

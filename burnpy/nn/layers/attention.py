@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
-from burnpy.backend.primitives import DType
+from burnpy.backend.primitives import DType, Shape
 from burnpy.nn.argument_checks import above_zero, dims_at_least, floats, positive, whole
 from burnpy.nn.layers.dropout import dropout
 from burnpy.nn.layers.linear import linear, linear_of
@@ -234,8 +234,11 @@ def _check_mask(name: str, mask: Any, shape: tuple[int, ...]) -> None:
         raise ShapeError(f"{name}() got a mask of shape {mask.shape}, which does not broadcast to {shape}")
 
 
-def joined_masks(mask: Any, key_mask: Any) -> Any:
-    """Combine a mask, (T, S) or (N, heads, T, S), and a ``key_mask``, (N, S), into one mask; either may be None."""
+def joined_masks(mask: Any, key_mask: Any, scores: Shape) -> Any:
+    """Combine a mask, (T, S) or (N, heads, T, S), and a ``key_mask``, (N, S), into one mask; either may be None.
+
+    ``scores`` is the shape (N, T, S) of the scores of a head.
+    """
     if mask is not None and mask.ndim == 3:
         raise ShapeError(
             f"MultiHeadAttention() got a mask of shape {mask.shape}, which may be one for each example or "
@@ -246,6 +249,11 @@ def joined_masks(mask: Any, key_mask: Any) -> Any:
     if not isinstance(key_mask, BoolTensor) or key_mask.ndim != 2:
         error = ShapeError if isinstance(key_mask, BoolTensor) else KindError
         raise error(f"MultiHeadAttention() takes a BoolTensor of shape (N, S) as key_mask, got {describe(key_mask)}")
+    if any(size not in (1, wanted) for size, wanted in zip(key_mask.shape, (scores[0], scores[2]), strict=True)):
+        raise ShapeError(
+            f"MultiHeadAttention() got a key_mask of shape {key_mask.shape} for {scores[0]} examples of {scores[2]} "
+            f"keys; expected ({scores[0]}, {scores[2]}), true for valid keys"
+        )
     return both_allow(mask, key_mask[:, None, None, :])
 
 

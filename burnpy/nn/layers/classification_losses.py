@@ -24,7 +24,7 @@ from burnpy.tensor.losses import (
 )
 from burnpy.tensor.operands import in_range, refuse_wider, together
 from burnpy.tensor.tensor import IntTensor, Tensor
-from burnpy.tensor.tensor_base import describe
+from burnpy.tensor.tensor_base import describe, made_of
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def multilabel_margin_loss(input: Tensor[B], target: Ints[B], *, reduction: Redu
     if not isinstance(input, Tensor):
         raise KindError(f"{name}() takes a float Tensor, got {describe(input)}")
     if not isinstance(target, IntTensor):
-        raise KindError(f"{name}() takes its classes as an IntTensor, got {describe(target)}")
+        raise KindError(f"{name}() takes its classes as an IntTensor, got {describe(target)}{made_of(target)}")
     x, labels = together(name, input, target)
     if x.ndim == labels.ndim == 0:
         return multilabel_margin_loss(x.reshape(1), labels.reshape(1), reduction=reduction)

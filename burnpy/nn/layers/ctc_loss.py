@@ -15,7 +15,7 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.losses import Reduction, reduced
 from burnpy.tensor.operands import in_range, refuse_unless, together
 from burnpy.tensor.tensor import IntTensor, Tensor
-from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.tensor.tensor_base import TensorBase, describe, made_of
 from burnpy.tensor.tensor_types import Ints
 from burnpy.typevars import B
 
@@ -75,7 +75,7 @@ def ctc_loss(
         raise ShapeError(f"{name}() takes log_probs of shape (T, N, C), or (T, C), got shape {log_probs.shape}")
     given = log_probs.unsqueeze(1) if one else log_probs
     if not isinstance(targets, IntTensor):
-        raise KindError(f"{name}() takes its targets as an IntTensor, got {describe(targets)}")
+        raise KindError(f"{name}() takes its targets as an IntTensor, got {describe(targets)}{made_of(targets)}")
     others = [x for x in (targets, input_lengths, target_lengths) if isinstance(x, TensorBase)]
     placed, *_ = together(name, given, *others)
     time, n, classes = placed.shape

@@ -186,10 +186,11 @@ class MultiHeadAttention(AttentionProjections[B]):
             self._check("query", query)
             check_cache(cache, query.shape, self._key_heads, self._head_size)
         q, k, v = self._projections(query, key, value, offset, cache)
-        masks = joined_masks(mask, key_mask)
         if cache is not None:
             cache = cache.extended(k, v)
             k, v = cache.key, cache.value
+        masks = joined_masks(mask, key_mask, (*query.shape[:2], k.shape[2]))
+        if cache is not None:
             if cache.dtype != q.dtype:
                 k, v = k.to_dtype(q.dtype), v.to_dtype(q.dtype)
             masks = both_allow(masks, cache.mask(query.shape[1], causal=causal, window=self.window))
@@ -230,7 +231,8 @@ class MultiHeadAttention(AttentionProjections[B]):
         """
         q, k, _ = self._projections(query, key, None, offset, None)
         eye = Tensor.eye(k.shape[2], dtype=k.dtype, device=k.device).broadcast_to((*k.shape[:3], k.shape[2]))
-        return self._attended(q, k, eye, joined_masks(mask, key_mask), causal=causal, offset=offset)
+        masks = joined_masks(mask, key_mask, (*query.shape[:2], k.shape[2]))
+        return self._attended(q, k, eye, masks, causal=causal, offset=offset)
 
     @explained
     def empty_cache(

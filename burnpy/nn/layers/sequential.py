@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from burnpy.backend.errors import IndexRangeError, ModuleError, a
+from burnpy.backend.errors import CallError, IndexRangeError, ModuleError, a
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.module_base import ModuleBase
-from burnpy.nn.module_errors import refuse_call
+from burnpy.tensor.call_errors import refuse_call
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
@@ -93,6 +93,11 @@ class Sequential(Module[B]):
             selected = self.layers[key]
         except IndexError:
             raise IndexRangeError(f"index {key} is out of range for a Sequential of {len(self)} layers") from None
+        except TypeError:
+            raise CallError(
+                f"a Sequential of {len(self)} layers is indexed by ints and slices, got {key!r:.80}; its paths "
+                "are those of model.replace({path: layer}) and model.named_modules()"
+            ) from None
         return Sequential(*selected) if isinstance(selected, tuple) else selected
 
     def valid(self: Sequential[Autodiff[I]]) -> Sequential[I]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, NoReturn, Self, final
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, final
 
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import ArgumentError, DeviceError, ImmutableError, KindError, StateError, a
@@ -13,6 +13,7 @@ from burnpy.func.pytree import register_tree
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import device_in
 from burnpy.optim.settings import count, number
+from burnpy.tensor.call_errors import Explaining, missing_attribute
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_of, plain_device
 from burnpy.tensor.tensor import IntTensor, Tensor
@@ -21,7 +22,7 @@ from burnpy.typevars import B
 
 @final
 @dataclass(frozen=True, eq=False)
-class GradScaler(Subscriptable, Generic[B]):
+class GradScaler(Subscriptable, Generic[B], metaclass=Explaining):
     """The scale of the loss in float16 training, a value: each method returns a new one and waits for no device.
 
     Gradients of float16 products below 6e-8 round to 0. `scale` multiplies the loss, and `unscale` divides the
@@ -68,6 +69,12 @@ class GradScaler(Subscriptable, Generic[B]):
     growth_interval: int = 2000
     _current: Any = None
     """The scale, and the number of steps since it changed, both 0-d tensors on the device."""
+
+    if not TYPE_CHECKING:  # type checkers see only the attributes above
+
+        def __getattr__(self, name: str) -> object:
+            """Raise an error for an unknown attribute, with a hint if it is PyTorch's."""
+            raise missing_attribute(self, "GradScaler", name)
 
     def __post_init__(self) -> None:
         device: Any = device_of(self.device)

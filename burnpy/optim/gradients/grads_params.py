@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, final, overlo
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import Subscriptable, device_of
-from burnpy.backend.errors import ArgumentError, DeviceError, ImmutableError, KindError, MissingGradientError, a
+from burnpy.backend.errors import (
+    ArgumentError,
+    DeviceError,
+    ImmutableError,
+    KindError,
+    MissingGradientError,
+    MissingNameError,
+    a,
+)
 from burnpy.backend.operations.complex_numbers import on_lists
 from burnpy.func.pytree import register_tree
 from burnpy.nn.param import Param
@@ -333,6 +341,18 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         found_inf = checked[0] | checked[1] if len(checked) == 2 else checked[0] if checked else None
         return GradientsParams(self._device, values, paths=paths, updates=updates, found_inf=found_inf)
 
+    def __sub__(self, other: GradientsParams[B]) -> GradientsParams[B]:
+        """Subtract gradients by parameter, as the sum with ``-other``; updates of buffers are added.
+
+        Raises:
+            KindError, DeviceError, ShapeError: as of ``+``.
+        """
+        return self.plus(other, -1.0)
+
+    def __neg__(self) -> GradientsParams[B]:
+        """Return the gradients with the opposite sign."""
+        return self.mapped("foreach_mul", -1.0)
+
     def __mul__(self, factor: float | Tensor[B]) -> GradientsParams[B]:
         """Multiply every gradient by a number."""
         return self.mapped("foreach_mul", factor) if is_one(factor, self) else self.map(lambda grad: grad * factor)
@@ -384,6 +404,17 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         if key in self._paths:
             return key
         return next((ident for ident, path in self._paths.items() if path == key), key)
+
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they report it as an error
+
+        def __getattr__(self, name: str) -> object:
+            """Raise an error for an unknown attribute, such as the name of a parameter."""
+            if name.startswith("_"):  # `copy` and NumPy look for such names
+                raise AttributeError(f"'GradientsParams' object has no attribute {name!r}", name=name, obj=self)
+            paths = [path for path in self._paths.values() if path == name or path.startswith(f"{name}.")]
+            raise MissingNameError(
+                f"GradientsParams have no {name}; that of a parameter is grads[{(paths or ['path'])[0]!r}]"
+            )
 
     def __setattr__(self, name: str, value: object = None) -> NoReturn:
         raise ImmutableError(
