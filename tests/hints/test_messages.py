@@ -421,7 +421,10 @@ MESSAGES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: X.gather(0, X),
         KindError,
-        "gather() takes its indices as an IntTensor, got a Tensor of shape (2, 3) and dtype float32",
+        (
+            "gather() takes its indices as an IntTensor, got a Tensor of shape (2, 3) and dtype float32; convert it "
+            "with .int()"
+        ),
     ),
     (
         lambda: X.where(X, X),

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import burnpy
-from burnpy import Autodiff, BoolTensor, Tensor
+from burnpy import Autodiff, BoolTensor, Tensor, func
 from burnpy.backend import NumPy, errors
 from burnpy.hints import torch_packages, wrong_calls
 from burnpy.hints.missing import parsed
@@ -454,3 +454,23 @@ def test_a_list_of_modules_says_that_it_is_a_tuple() -> None:
     assert len(model.layers + longer.layers) == 5
     assert model.layers == (*model.layers,)
     assert type(model.sizes) is tuple
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda model, w: model.with_state({"weight": w, "bias": model.bias.value}),
+        lambda model, w: model.with_values({model.weight.id: w}),
+        lambda model, w: model.map(lambda old: w if old.shape == w.shape else old),
+    ],
+    ids=["with_state", "with_values", "map"],
+)
+def test_a_leaf_does_not_replace_a_result(changed: Callable[[Any, Any], Any]) -> None:
+    model: Any = Linear(2, 1, device=Autodiff[NumPy])
+    result = model.weight.value * 2.0
+    with pytest.raises(errors.NotTrackedError, match=r"weight.*where gradients end; pass value\.detach\(\)"):
+        changed(model, result)
+    assert changed(model, result.detach()).weight.value.tolist() == result.tolist()
+    assert changed(model.no_grad("weight"), result).weight.value.tolist() == result.tolist()  # a constant anyway
+    slope = func.grad(lambda model: changed(model, model.weight.value * 2.0).weight.value.sum())(model)
+    assert slope.weight.value.tolist() == [[2.0], [2.0]]

@@ -71,6 +71,14 @@ def test_mistakes_of_where_are_told_at_the_step_and_change_nothing() -> None:
         assert optim.state() == {}
 
 
+def test_groups_that_agree_may_meet() -> None:
+    model, agreeing = Mlp(Train), [Group("head", weight_decay=0.0), Group("*.bias", weight_decay=0.0)]
+    grads = model(batch(3)).sum().backward()
+    alone = [Group(("head", "*.bias"), weight_decay=0.0)]
+    both, one = (AdamW(groups=groups, weight_decay=0.5).step(0.1, model, grads) for groups in (agreeing, alone))
+    assert all(both.state()[path].value.tolist() == entry.value.tolist() for path, entry in one.state().items())
+
+
 def test_groups_that_make_no_sense() -> None:
     cases: list[tuple[Callable[[], Group], str]] = [
         (lambda: Group("a"), "sets nothing"),

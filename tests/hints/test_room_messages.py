@@ -1,0 +1,172 @@
+"""Messages for mistakes with data, metrics, distributions, optimizers and learners say what to write."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import burnpy
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, errors, func, linalg, metrics, nn, optim, record, train
+from burnpy import distributions as ds
+from burnpy.backend import NumPy
+from burnpy.data import Batch, Weighted, transforms
+
+Train = Autodiff[NumPy]
+DATA: Any = transforms  # without the types that forbid these mistakes
+METRICS: Any = metrics
+NN: Any = nn
+OPTIM: Any = optim
+TRAIN: Any = train
+DS: Any = ds
+FUNC: Any = func
+MODEL: Any = nn.Linear(3, 4, device=Train)
+X: Any = Tensor[Train].ones((2, 3))
+SCORES: Any = Tensor[NumPy].from_data([[1.0, 0.0], [0.0, 1.0]])
+CLASSES: Any = IntTensor[NumPy].from_data([0, 1])
+COUNTS: Any = IntTensor[NumPy]
+NORMAL: Any = ds.Normal(Tensor[Train].zeros((2,)), 1.0)
+ATTENTION: Any = nn.MultiHeadAttention(8, 2, device=Train)
+GRADS: Any = MODEL(X).sum().backward()
+PARAMS: Any = optim.GradientsParams.from_grads(GRADS, MODEL)
+MAKE = "make one of it first: {}.from_data(values, device=device)"
+
+ANY_LINALG: Any = linalg
+
+MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "a missing argument": (lambda: DATA.Crop(3), errors.CallError, "Crop() is missing the argument width"),
+    "a scalar for a list": (
+        lambda: DATA.Normalize(0.5, 0.5),
+        errors.ArgumentError,
+        "mean=0.5; expected a list",
+    ),
+    "text for an int": (lambda: DATA.Crop("a", 3), errors.ArgumentError, "Crop() got height='a'; expected an int"),
+    "text for a weight": (lambda: TRAIN.Step(X.sum(), weight="a"), errors.ArgumentError, "weight='a'; expected a num"),
+    "a sampler": (lambda: Weighted(), errors.CallError, "Weighted() is missing the argument weights"),  # type: ignore[call-arg]  # is refused
+    "a callback": (lambda: TRAIN.EarlyStopping(), errors.CallError, "EarlyStopping() is missing the argument monitor"),
+    "a clipping": (lambda: TRAIN.ByGlobalNorm(1.0, 2), errors.CallError, "takes max_norm by position, but got 2 valu"),
+    "no learner": (lambda: TRAIN.find_lr(print, MODEL, []), errors.KindError, "find_lr() takes a Learner"),
+    "a metric's option": (
+        lambda: METRICS.Accuracy.of(SCORES, CLASSES, topk=2),
+        errors.CallError,
+        "Accuracy.of() does not take topk; it takes prediction, target, k, threshold",
+    ),
+    "lists for a metric": (lambda: METRICS.Accuracy.of(SCORES, [0, 1]), errors.KindError, MAKE.format("IntTensor")),
+    "numbers for a mean": (lambda: METRICS.Mean.of([1.0]), errors.KindError, MAKE.format("Tensor")),
+    "torchmetrics": (lambda: METRICS.Mean.of(SCORES).compute(), errors.MissingNameError, "use metric.value()"),
+    "a metric's name": (lambda: METRICS.RMSE, errors.MissingNameError, "write MSE (take the root of its value()"),
+    "an article": (lambda: METRICS.F1.of(SCORES, CLASSES) + 1, errors.KindError, "an F1 can be added to an F1 only"),
+    "a property": (lambda: NORMAL.std, errors.MissingNameError, "Normal has no std; use d.stddev"),
+    "a density": (lambda: NORMAL.prob(X), errors.MissingNameError, "use d.log_prob(x).exp()"),
+    "no derivative": (
+        lambda: DS.Bernoulli(0.5, device=NumPy).rsample(),
+        errors.MissingNameError,
+        "Bernoulli has no rsample; its samples have no derivative by parameters",
+    ),
+    "a batch shape": (lambda: NORMAL.expand(3, 2), errors.CallError, "expand() takes batch_shape by position"),
+    "two devices": (
+        lambda: DS.kl(NORMAL, DS.Normal(0.0, 1.0, device=NumPy)),
+        errors.DeviceError,
+        "kl() got a Normal on Autodiff[NumPy] and a Normal on NumPy; move one",
+    ),
+    "two batch shapes": (
+        lambda: DS.kl(NORMAL, DS.Normal(Tensor[Train].zeros((3,)), 1.0)),
+        errors.ShapeError,
+        "kl() got a Normal of batch shape (2,) and event shape (), and a Normal of (3,) and ()",
+    ),
+    "a mask of keys": (
+        lambda: ATTENTION(Tensor[Train].ones((2, 5, 8)), key_mask=BoolTensor[Train].ones((2, 6))),
+        errors.ShapeError,
+        "MultiHeadAttention() got a key_mask of shape (2, 6) for 2 examples of 5 keys; expected (2, 5)",
+    ),
+    "a list of classes": (lambda: burnpy.cross_entropy(SCORES, [0, 1]), errors.KindError, MAKE.format("IntTensor")),  # type: ignore[arg-type]  # is refused
+    "a list of indices": (lambda: NN.Embedding(9, 2, device=NumPy)([1]), errors.KindError, MAKE.format("IntTensor")),
+    "a layer by name": (lambda: NN.Sequential(MODEL)["0"], errors.CallError, "is indexed by ints and slices, got '0'"),
+    "PyTorch's encoder": (
+        lambda: NN.TransformerEncoder(MODEL, 2),
+        errors.CallError,
+        "TransformerEncoder() is missing the arguments heads, device; give the sizes of a layer",
+    ),
+    "one model": (lambda: FUNC.stack_models(MODEL), errors.KindError, "stack_models() takes a list of models"),
+    "a shape first": (
+        lambda: COUNTS.randint((2,), 0, 5),
+        errors.ArgumentError,
+        "and then the shape, as in rand",
+    ),
+    "no shape": (
+        lambda: COUNTS.randint(0, 5),
+        errors.CallError,
+        "IntTensor.randint() is missing the argument shape",
+    ),
+    "a closure": (
+        lambda: OPTIM.LBfgs().step(1.0, MODEL, lambda: X),
+        errors.KindError,
+        "got a function; write model, loss = LBfgs().minimize(rate, model, loss_and_grads)",
+    ),
+    "a method": (
+        lambda: OPTIM.Adam().step(1.0, MODEL, X.sum().backward),
+        errors.KindError,
+        "call it: model = optim.step(rate, model, loss.backward())",
+    ),
+    "PyTorch's scaler": (lambda: OPTIM.GradScaler(NumPy).step(), errors.MissingNameError, "scaler.unscale(grads), and"),
+    "a gradient's name": (
+        lambda: PARAMS.bias,
+        errors.MissingNameError,
+        "GradientsParams have no bias; that of",
+    ),
+    "other gradients": (
+        lambda: MODEL.bias.value.grad(PARAMS),
+        errors.KindError,
+        "looked up by parameter or path",
+    ),
+    "pickled gradients": (lambda: pickle.dumps(GRADS), errors.KindError, "GradientsParams.from_grads(grads, model)"),
+    "SciPy's solver": (lambda: ANY_LINALG.cho_solve, errors.MissingNameError, "write cholesky_solve(y, cholesky(x))"),
+    "a column of ints": (
+        lambda: Batch.of({"y": CLASSES.to_numpy()}, device=NumPy).floats("y"),
+        errors.KindError,
+        "y of this batch is an IntTensor; read it as batch.ints('y')",
+    ),
+    "an object": (
+        lambda: record.save("x.safetensors", x=object()),
+        errors.ArgumentError,
+        "save() got x, an object",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_answered_by_what_to_write(mistake: tuple[Callable[[], Any], type[Exception], str]) -> None:
+    call, error, words = mistake
+    with pytest.raises(error) as raised:
+        call()
+    assert words in str(raised.value), str(raised.value)
+
+
+def test_a_generator_of_a_file_is_its_state(tmp_path: Any) -> None:
+    record.save(tmp_path / "run.safetensors", generator=burnpy.Generator(3))
+    with pytest.raises(errors.RecordError, match=r"write generator\.set_state\(record\.generator\)"):
+        record.load(tmp_path / "run.safetensors").part("generator", burnpy.Generator)
+
+
+def test_a_step_is_pickled_with_its_metrics() -> None:
+    step: Any = train.Step(loss=X.sum(), weight=2.0, mean=metrics.Mean.of(X))
+    copied = pickle.loads(pickle.dumps(step))
+    assert (copied.loss.item(), copied.weight, copied.metrics["mean"].value()) == (6.0, 2.0, 1.0)
+
+
+def test_gradients_are_subtracted() -> None:
+    other = MODEL(X * 2.0).sum().backward()
+    assert (other - GRADS)[MODEL.weight.value].tolist() == GRADS[MODEL.weight.value].tolist()
+    assert (-GRADS)[MODEL.bias.value].tolist() == [-2.0] * 4
+    doubled = optim.GradientsParams.from_grads(other, MODEL)
+    assert (doubled - PARAMS)["weight"].tolist() == PARAMS["weight"].tolist()
+    assert (-PARAMS)["bias"].tolist() == [-2.0] * 4
+
+
+def test_packages_of_data_are_attributes() -> None:
+    program = "import burnpy; burnpy.data.transforms.Flip; burnpy.data.sources.ImageFolder"
+    subprocess.run([sys.executable, "-c", program], check=True)
