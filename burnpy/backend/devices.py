@@ -143,6 +143,8 @@ def device_of(backend: B | type[B]) -> B:
         return value()  # type: ignore[no-any-return]  # a backend class, or an alias that applies its arguments
     named = isinstance(value, (int, list, tuple)) or hasattr(value, "dtype")
     what = a(type(value).__name__) if named else " ".join(repr(backend).split())[:80]
+    if isinstance(value, type):
+        what = f"the class {value.__name__}"
     raise DeviceError(f"{what} is not a backend; {_way_out(value)}")
 
 

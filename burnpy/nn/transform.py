@@ -297,7 +297,7 @@ class Transforms(ModuleBase[B]):
             try:
                 layer = module._quantized(dtype, group_size)
             except ArgumentError as error:
-                raise ArgumentError(f"quantized() cannot convert {path}: {error}") from None
+                raise ArgumentError(f"quantized() cannot convert {path or a(type(self).__name__)}: {error}") from None
             if layer is not None and not path:
                 name = a(type(self).__name__)
                 raise ArgumentError(f"quantized() replaces layers of a model, got {name}; write QuantizedLinear(layer)")

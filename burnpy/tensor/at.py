@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Generic, Self
 
-from burnpy.backend.errors import ArgumentError, ImmutableError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, ImmutableError, KindError, MissingNameError, ShapeError
 from burnpy.backend.primitives import Key, Shape, Value
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import WHOLE, dim_of, integer, need_flag
@@ -21,6 +21,16 @@ from burnpy.typevars import B
 if TYPE_CHECKING:
     from burnpy.tensor.index_keys import Index
     from burnpy.tensor.tensor_types import Ints
+
+
+_OTHER_NAMES = {
+    "get": "write x[...]",
+    "multiply": "write x.at[...].mul(value)",
+    "divide": "write x.at[...].mul(1.0 / value)",
+    **dict.fromkeys(("sub", "subtract"), "write x.at[...].add(-value)"),
+    **dict.fromkeys(("apply", "power"), "write x.at[key].set(f(x[key]))"),
+}
+"""For JAX's names of updates: what to write."""
 
 
 class At(Generic[X, B]):
@@ -41,6 +51,12 @@ class At(Generic[X, B]):
                 "x.at[...] = v would change the tensor, and tensors are immutable; write x = x.at[...].set(v), or "
                 ".add, .mul, .min or .max in place of .set"
             )
+
+        def __getattr__(self, name):
+            if name.startswith("_"):  # `copy` and `pickle` look for such names
+                raise AttributeError(f"'At' object has no attribute {name!r}", name=name, obj=self)
+            called = name if hasattr(AtIndex, name) else "set"
+            raise MissingNameError(f"x.at has no {name}; name the elements first, as in x.at[0].{called}(value)")
 
 
 class AtIndex(Generic[X]):
@@ -63,6 +79,14 @@ class AtIndex(Generic[X]):
             self._basic, self._indexed = parsed_key(x, key)
         self._x: Any = x
         self.checked_part: Value = x._primitive if self._basic is None else x._backend.slice(x._primitive, self._basic)
+
+    if not TYPE_CHECKING:  # type checkers reject it
+
+        def __getattr__(self, name):
+            if name.startswith("_"):
+                raise AttributeError(f"'AtIndex' object has no attribute {name!r}", name=name, obj=self)
+            way = _OTHER_NAMES.get(name, "write .set(value), or .add, .mul, .min or .max")
+            raise MissingNameError(f"x.at[...] has no {name}; {way}")
 
     @explained
     def set(self, value: X | float) -> X:

@@ -15,7 +15,7 @@ from burnpy.tensor.operands import need_floats, refuse_unless, together
 from burnpy.tensor.ordering import element_at
 from burnpy.tensor.reduction import FloatReductions, NumberReductions, Selection
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
-from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.tensor.tensor_base import TensorBase, describe, made_of
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ def _probabilities(x: Any, q: Any, operation: str) -> tuple[Any, Float]:
             raise ArgumentError(f"{operation}() got q={describe(q)}; a probability is from 0 to 1")
         return x, x._backend.full((), float(q), x.dtype)
     if not isinstance(q, TensorBase) or q.kind != "float":
-        raise KindError(f"{operation}() takes q as a number or a Tensor, got {describe(q)}")
+        raise KindError(f"{operation}() takes q as a number or a Tensor, got {describe(q)}{made_of(q, 'Tensor')}")
     if q.ndim > 1:
         raise ShapeError(f"{operation}() got q of shape {q.shape}; expected a number, or 1-d")
     if q.dtype != x.dtype:

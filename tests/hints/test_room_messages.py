@@ -130,6 +130,25 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         errors.KindError,
         "y of this batch is an IntTensor; read it as batch.ints('y')",
     ),
+    "a class as a layer": (
+        lambda: NN.Sequential(nn.Relu),
+        errors.ModuleError,
+        "got the class Relu as layer 0, which is",
+    ),
+    "a class as a device": (lambda: X.to_device(Tensor), errors.DeviceError, "the class Tensor is not a backend; pass"),
+    "no such type": (
+        lambda: NN.Sequential(MODEL).quantized("int2"),
+        errors.ArgumentError,
+        "cannot convert 0: quantize()",
+    ),
+    "a list of numbers": (lambda: X.quantile([0.5, 0.9]), errors.KindError, MAKE.format("Tensor")),
+    "JAX's reading": (lambda: X.at[0].get(), errors.MissingNameError, "x.at[...] has no get; write x[...]"),
+    "JAX's division": (lambda: X.at[0].divide(2.0), errors.MissingNameError, "write x.at[...].mul(1.0 / value)"),
+    "no elements": (
+        lambda: X.at.add(2.0),
+        errors.MissingNameError,
+        "name the elements first, as in x.at[0].add(value)",
+    ),
     "an object": (
         lambda: record.save("x.safetensors", x=object()),
         errors.ArgumentError,

@@ -53,9 +53,10 @@ class Sequential(Module[B]):
                     if isinstance(argument, (list, tuple))
                     else "to apply a function, write a subclass of burnpy.nn.Stateless whose forward() calls it"
                 )
-                raise ModuleError(
-                    f"Sequential() got {a(type(argument).__name__)} as layer {k}, which is no module; {way_out}"
-                )
+                got = a(type(argument).__name__)
+                if isinstance(argument, type):
+                    got, way_out = f"the class {argument.__name__}", f"make one: {argument.__name__}(...)"
+                raise ModuleError(f"Sequential() got {got} as layer {k}, which is no module; {way_out}")
             setattr(self, str(k), layer)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
