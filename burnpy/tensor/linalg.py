@@ -14,7 +14,7 @@ from burnpy.backend.primitives import Shape
 from burnpy.tensor.dims import dim_of, integer
 from burnpy.tensor.operands import broadcast_shape, mixed_kinds, number, operands, to_float, together
 from burnpy.tensor.template import S
-from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.tensor.tensor_base import TensorBase, describe, made_of
 from burnpy.typevars import B, R, V
 
 if TYPE_CHECKING:
@@ -349,7 +349,7 @@ def floating(operation: str, x: Any, name: str = "matrices") -> Any:
     """Return a float tensor."""
     if isinstance(x, TensorBase) and x.kind == "float":
         return x
-    hint = f"; {to_float(x)}" if isinstance(x, TensorBase) else ""
+    hint = f"; {to_float(x)}" if isinstance(x, TensorBase) else made_of(x, "Tensor")
     described = a(type(x).__name__) if isinstance(x, TensorBase) else describe(x)
     raise KindError(f"{operation}() takes {name} as a float Tensor, got {described}{hint}")
 

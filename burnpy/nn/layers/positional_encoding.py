@@ -16,6 +16,7 @@ from burnpy.nn.module import Unplaced
 from burnpy.tensor.call_errors import explained, inherit_methods
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor_base import describe, made_of
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def rotary_encoding(
     [[1.0, 0.0], [0.540..., 0.841...]]
     """
     if not isinstance(x, Tensor):
-        raise KindError(f"rotary_encoding() takes a float Tensor as x, got {a(type(x).__name__)}")
+        raise KindError(f"rotary_encoding() takes a float Tensor as x, got {describe(x)}{made_of(x, 'Tensor')}")
     if x.ndim < 2 or x.shape[-1] % 2:
         raise ShapeError(f"rotary_encoding() takes x of shape (…, T, E) with E even, got shape {x.shape}")
     above_zero("rotary_encoding", base=base)
@@ -240,7 +241,7 @@ def positional_encoding(x: Tensor[B], *, offset: int = 0, base: float = 10000.0)
     [0.0, 1.0, 0.0, 1.0]
     """
     if not isinstance(x, Tensor):
-        raise KindError(f"positional_encoding() takes a float Tensor as x, got {a(type(x).__name__)}")
+        raise KindError(f"positional_encoding() takes a float Tensor as x, got {describe(x)}{made_of(x, 'Tensor')}")
     if x.ndim < 2 or x.shape[-1] % 2:
         raise ShapeError(f"positional_encoding() takes x of shape (…, T, E) with E even, got shape {x.shape}")
     above_zero("positional_encoding", base=base)

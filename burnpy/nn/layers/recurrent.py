@@ -16,6 +16,7 @@ from burnpy.nn.param import Param
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.operands import refuse_wider, together
 from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor_base import describe, made_of
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class RecurrentCell(Module[B]):
         """Return the state after one element (N, inputs) or (inputs,); ``parts`` are the names of a state's tensors."""
         name = type(self).__name__
         if not isinstance(x, Tensor):
-            raise KindError(f"{name}() takes a float Tensor as x, got {a(type(x).__name__)}")
+            raise KindError(f"{name}() takes a float Tensor as x, got {describe(x)}{made_of(x, 'Tensor')}")
         if x.ndim not in (1, 2) or x.shape[-1] != self.inputs:
             raise ShapeError(f"{name}() takes x of shape (N, {self.inputs}) or ({self.inputs},), got shape {x.shape}")
         shapes = [(*x.shape[:-1], size) for size in self.state_sizes]
