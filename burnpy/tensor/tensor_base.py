@@ -254,7 +254,8 @@ def made_of(value: object, wanted: str = "IntTensor") -> str:
     """
     if isinstance(value, (list, tuple, range, int, float)) or hasattr(value, "__array_interface__"):
         return f"; make one of it first: {wanted}.from_data(values, device=device)"
-    return f"; convert it with .{wanted.removesuffix('Tensor').lower()}()" if isinstance(value, TensorBase) else ""
+    kind = wanted.removesuffix("Tensor").lower() or "float"
+    return f"; convert it with .{kind}()" if isinstance(value, TensorBase) else ""
 
 
 class LazyMethod:

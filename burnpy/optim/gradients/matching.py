@@ -117,7 +117,8 @@ def _strangers(grads: Gradients[Any], model: ModuleBase[Any], trainable: int) ->
         return f"every parameter of this {name} is frozen; unfreeze them with model.require_grad()"
     return (
         f"none of these {len(grads)} gradients belongs to one of this {name}'s {trainable} parameters; pass the very "
-        "model that computed the loss: step(), fork(), to_device() and with_state() make models with leaves of their own"
+        "model that computed the loss: step(), fork(), to_device() and with_state() make models with leaves of their "
+        "own"
     )
 
 
