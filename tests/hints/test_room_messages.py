@@ -146,7 +146,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "ints for a cell": (
         lambda: NN.LstmCell(3, 4, device=NumPy)(CLASSES),
         errors.KindError,
-        "LstmCell() takes a float Tensor as x, got an IntTensor of shape (2,) and dtype int64; convert it with .float()",
+        "got an IntTensor of shape (2,) and dtype int64; convert it with .float()",
     ),
     "JAX's reading": (lambda: X.at[0].get(), errors.MissingNameError, "x.at[...] has no get; write x[...]"),
     "JAX's division": (lambda: X.at[0].divide(2.0), errors.MissingNameError, "write x.at[...].mul(1.0 / value)"),
