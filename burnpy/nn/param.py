@@ -110,7 +110,7 @@ class Variable(Subscriptable, Generic[B]):
         return self._with_primitive(value._device, value._primitive)
 
     def _cut(self, value: Any, operation: str, path: str) -> Any:
-        """Return a new value without its graph, of which a leaf can be made; in a function of `burnpy.func`, as it is.
+        """Return a new value without its graph, to make a leaf; in a function of `burnpy.func`, return it as it is.
 
         Raises:
             NotTrackedError: a learned variable would be a leaf in place of a result, and gradients would end there.

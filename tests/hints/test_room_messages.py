@@ -116,7 +116,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a gradient's name": (
         lambda: PARAMS.bias,
         errors.MissingNameError,
-        "GradientsParams have no bias; that of",
+        "have no bias; look up a parameter",
     ),
     "other gradients": (
         lambda: MODEL.bias.value.grad(PARAMS),

@@ -186,8 +186,8 @@ def test_a_part_that_is_not_there_is_named(tmp_path: Path) -> None:
     ("parts", "message"),
     [
         ({}, "nothing to save"),
-        ({"x": {1, 2}}, "got x, a builtins.set"),
-        ({"x": [{"y": object()}]}, r"got x\.0\.y, a builtins.object"),
+        ({"x": {1, 2}}, "got x, a set"),
+        ({"x": [{"y": object()}]}, r"got x\.0\.y, an object"),
         ({"x": {(1, 2): 3}}, r"got x with a key \(1, 2\)"),
         ({"checked": 1}, "a part called checked"),
         ({"apply_to": 1}, "a part called apply_to"),

@@ -79,7 +79,7 @@ def test_the_state_of_another_optimizer_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_schedule_is_saved_as_its_step(tmp_path: Path) -> None:
-    with pytest.raises(errors.ArgumentError, match=r"got schedule, a burnpy\.optim.*of a schedule save the step"):
+    with pytest.raises(errors.ArgumentError, match=r"got schedule, a CosineLr.*of a schedule save the step"):
         save(tmp_path / "a", schedule=SCHEDULE)
     save(tmp_path / "a", step=np.int64(3))
     assert SCHEDULE(load(tmp_path / "a").step) == SCHEDULE(3)

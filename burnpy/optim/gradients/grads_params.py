@@ -413,7 +413,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
                 raise AttributeError(f"'GradientsParams' object has no attribute {name!r}", name=name, obj=self)
             paths = [path for path in self._paths.values() if path == name or path.startswith(f"{name}.")]
             raise MissingNameError(
-                f"GradientsParams have no {name}; that of a parameter is grads[{(paths or ['path'])[0]!r}]"
+                f"GradientsParams have no {name}; look up a parameter by its path: grads[{(paths or ['path'])[0]!r}]"
             )
 
     def __setattr__(self, name: str, value: object = None) -> NoReturn:
