@@ -20,8 +20,9 @@ _NAMES = {
     "burnpy.data.epochs": "Epoch StreamEpoch",
     "burnpy.data.loader": "Loader",
     "burnpy.data.order_and_randomness": "Balanced BatchRandom BucketByLength InOrder Plan Sampler Shuffled Weighted",
-    "burnpy.data": "sources transforms",
+    "burnpy.data.sources": "",
     "burnpy.data.streams": "Stream StreamLoader",
+    "burnpy.data.transforms": "",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 

@@ -1,6 +1,7 @@
 """The names of `burnpy.data`, made from its table by ``make generated``."""
 
-from burnpy.data import sources, transforms
+from burnpy.data import sources as sources
+from burnpy.data import transforms as transforms
 from burnpy.data.batch import Batch, Indexable, Sample
 from burnpy.data.collate import Collator, Samples, Transform, collate, pad_collate
 from burnpy.data.dataset import ArrayDataset, Dataset, from_sequence
@@ -21,5 +22,5 @@ from burnpy.data.streams import Stream, StreamLoader
 __all__ = [
     "ArrayDataset", "Balanced", "Batch", "BatchRandom", "BucketByLength", "Collator", "Dataset", "Epoch", "InOrder",
     "Indexable", "Loader", "Plan", "Sample", "Sampler", "Samples", "Shuffled", "Stream", "StreamEpoch", "StreamLoader",
-    "Transform", "Weighted", "collate", "from_sequence", "pad_collate", "sources", "transforms",
+    "Transform", "Weighted", "collate", "from_sequence", "pad_collate",
 ]  # fmt: skip

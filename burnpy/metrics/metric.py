@@ -80,8 +80,9 @@ class Metric(ABC):
         super().__init_subclass__(**keywords)
         dataclass(frozen=True, eq=False, repr=False)(cls)
         cls.__init__ = _of_sums(cls.__init__)  # type: ignore[method-assign]  # with another error
-        if isinstance(vars(cls).get("of"), classmethod):
-            setattr(cls, "of", classmethod(explained(cls.of.__func__, cls)))  # noqa: B010  # each class defines its own
+        of = vars(cls).get("of")
+        if isinstance(of, classmethod):
+            setattr(cls, "of", classmethod(explained(of.__func__, cls)))  # noqa: B010  # each class defines its own
         cls._names = tuple(field.name for field in fields(cls))  # type: ignore[arg-type]  # a dataclass by now
         Metric._classes[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
@@ -298,10 +299,11 @@ def decisions(
         ignore_index: a class of ``target`` whose elements are not counted.
     """
     given: object
+    wanted = "Tensor"
     for given in (prediction, target):
         if not isinstance(given, (Tensor, IntTensor, BoolTensor)):
-            wanted = "Tensor" if given is prediction else "IntTensor"
             raise KindError(f"{metric}.of() takes tensors, got {describe(given)}{made_of(given, wanted)}")
+        wanted = "IntTensor"
     if isinstance(given, Tensor):
         raise KindError(f"{metric}.of() takes targets as an IntTensor or a BoolTensor, got {describe(target)}")
     shape = prediction.shape

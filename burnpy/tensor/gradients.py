@@ -241,7 +241,8 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
 
     def __sub__(self, other: Gradients[I]) -> Gradients[I]:
         """Subtract gradients leaf by leaf, as the sum with ``-other``; buffer updates are added."""
-        return self + (-other if isinstance(other, Gradients) else other)
+        operand: Any = other
+        return self + (-operand if isinstance(operand, Gradients) else operand)
 
     def __neg__(self) -> Gradients[I]:
         """Return the gradients with the opposite sign."""

@@ -14,9 +14,11 @@ import burnpy
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, errors, func, linalg, metrics, nn, optim, record, train
 from burnpy import distributions as ds
 from burnpy.backend import NumPy
-from burnpy.data import Batch, Weighted, transforms
+from burnpy.data import Batch, transforms
 
 Train = Autodiff[NumPy]
+ROOT: Any = burnpy
+DATA_ROOM: Any = burnpy.data
 DATA: Any = transforms  # without the types that forbid these mistakes
 METRICS: Any = metrics
 NN: Any = nn
@@ -46,7 +48,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "text for an int": (lambda: DATA.Crop("a", 3), errors.ArgumentError, "Crop() got height='a'; expected an int"),
     "text for a weight": (lambda: TRAIN.Step(X.sum(), weight="a"), errors.ArgumentError, "weight='a'; expected a num"),
-    "a sampler": (lambda: Weighted(), errors.CallError, "Weighted() is missing the argument weights"),  # type: ignore[call-arg]  # is refused
+    "a sampler": (
+        lambda: DATA_ROOM.Weighted(),
+        errors.CallError,
+        "Weighted() is missing the argument weights",
+    ),
     "a callback": (lambda: TRAIN.EarlyStopping(), errors.CallError, "EarlyStopping() is missing the argument monitor"),
     "a clipping": (lambda: TRAIN.ByGlobalNorm(1.0, 2), errors.CallError, "takes max_norm by position, but got 2 valu"),
     "no learner": (lambda: TRAIN.find_lr(print, MODEL, []), errors.KindError, "find_lr() takes a Learner"),
@@ -83,7 +89,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         errors.ShapeError,
         "MultiHeadAttention() got a key_mask of shape (2, 6) for 2 examples of 5 keys; expected (2, 5)",
     ),
-    "a list of classes": (lambda: burnpy.cross_entropy(SCORES, [0, 1]), errors.KindError, MAKE.format("IntTensor")),  # type: ignore[arg-type]  # is refused
+    "a list of classes": (lambda: ROOT.cross_entropy(SCORES, [0, 1]), errors.KindError, MAKE.format("IntTensor")),
     "a list of indices": (lambda: NN.Embedding(9, 2, device=NumPy)([1]), errors.KindError, MAKE.format("IntTensor")),
     "a layer by name": (lambda: NN.Sequential(MODEL)["0"], errors.CallError, "is indexed by ints and slices, got '0'"),
     "PyTorch's encoder": (
@@ -142,7 +148,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "cannot convert 0: quantize()",
     ),
     "a list of numbers": (lambda: X.quantile([0.5, 0.9]), errors.KindError, MAKE.format("Tensor")),
-    "a list for a function": (lambda: burnpy.special.erf([3.0]), errors.KindError, MAKE.format("Tensor")),  # type: ignore[arg-type]  # is refused
+    "a list for a function": (lambda: ROOT.special.erf([3.0]), errors.KindError, MAKE.format("Tensor")),
     "ints for a cell": (
         lambda: NN.LstmCell(3, 4, device=NumPy)(CLASSES),
         errors.KindError,
