@@ -77,19 +77,24 @@ def finished_convolution(
     device: Any, node: Node, signature: Signature, values: Mapping[int, Any]
 ) -> FinishedConvolution | None:
     """Return the launch of a convolution and the group that follows it; None without a kernel for both."""
-    x, weight = node.args[:2]
-    kernels, program = family_kernels("convolution.images"), signature.program
-    place = signature.arrays.index(node.results)
-    usual = all(ref.dtype == x.dtype for ref in (*refs_in(node.args), *signature.arrays, *signature.outputs))
-    if kernels is None or program is None or not usual or x.dtype not in (float32, float64) or 0 in x.shape:
-        return None
-    *where, groups = node.args[-4:]
-    arrays = [np.broadcast_to(np.empty((), dtype_of(x.dtype.name)), ref.shape) for ref in (x, weight)]
-    result = node.results.shape[2:]
-    if not kernels.has_kernel(*arrays, tuple(where), groups, result) or not _follows(program, signature, place):
+    program, place, dtype = signature.program, signature.arrays.index(node.results), node.results.dtype
+    usual = all(ref.dtype == dtype for ref in (*signature.arrays, *signature.outputs))
+    if program is None or not usual or not has_convolution(node) or not _follows(program, signature, place):
         return None
     kernel = program_kernel(program)
     return None if kernel is None else FinishedConvolution(device, node, signature, kernel, place, values)
+
+
+def has_convolution(node: Node) -> bool:
+    """Return whether there is a kernel for a convolution with what follows it."""
+    x, weight = node.args[:2]
+    kernels = family_kernels("convolution.images")
+    usual = all(ref.dtype == x.dtype for ref in refs_in(node.args)) and x.dtype in (float32, float64)
+    if kernels is None or not usual or 0 in x.shape:
+        return False
+    *where, groups = node.args[-4:]
+    arrays = [np.broadcast_to(np.empty((), dtype_of(x.dtype.name)), ref.shape) for ref in (x, weight)]
+    return bool(kernels.has_kernel(*arrays, tuple(where), groups, node.results.shape[2:]))
 
 
 def _follows(program: Program, signature: Signature, place: int) -> bool:

@@ -19,7 +19,7 @@ from burnpy_numpy.allocator import return_freed_memory
 from burnpy_numpy.kernels.kernel import family_kernels, program_kernel
 from burnpy_numpy.matmul import MAX_SINGLE_THREADED, shares_products
 from burnpy_numpy.numpy_calls import quietly, run
-from burnpy_numpy.plans.convolutions import CONVOLUTIONS, few_windows, finished_convolution
+from burnpy_numpy.plans.convolutions import CONVOLUTIONS, few_windows, finished_convolution, has_convolution
 from burnpy_numpy.plans.launches import (
     ListsLaunch,
     MaxPoolLaunch,
@@ -185,6 +185,10 @@ class NumPyExecutor(Executor):
 
     def __init__(self, device: Any) -> None:
         self._device = device
+
+    def convolves_pixels(self, node: Node) -> bool:
+        """Return whether a convolution by windows of one element has a kernel that is faster than the product."""
+        return has_convolution(node)
 
     def program(self, program: Program, rows: int, columns: int) -> Launch | None:
         """Return the launch of a program's kernel; None if kernels are off."""

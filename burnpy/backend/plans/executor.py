@@ -163,6 +163,10 @@ class Executor(Protocol):
     multiplies_pixels: ClassVar[bool]
     """True if convolutions of one image by windows of one element are products, and the bias joins what follows."""
 
+    def convolves_pixels(self, node: Node) -> bool:
+        """Return whether a convolution takes less time than the product, if its weight is the same in each replay."""
+        return False
+
     def program(self, program: Program, rows: int, columns: int) -> Launch | None:
         """Return the launch of a program for so many rows and columns; None if the backend has no kernel for it."""
         ...

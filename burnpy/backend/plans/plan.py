@@ -251,7 +251,7 @@ class Plan:
         executor = device.executor() if fuse else None
         if executor is not None:
             nodes = divided(turned(nodes, recording), recording)
-            nodes = unbiased(multiplied(nodes, recording, executor), recording, executor)
+            nodes = unbiased(multiplied(nodes, recording, executor, constants | given), recording, executor)
             nodes, numbers = folded(rewritten(nodes, outputs, recording), outputs, device)
             nodes = activated(nodes, outputs, executor)
             constants |= numbers

@@ -119,10 +119,16 @@ def unbiased(nodes: Sequence[Node], recording: Recording, executor: Executor) ->
     return new
 
 
-def multiplied(nodes: Sequence[Node], recording: Recording, executor: Executor) -> list[Node]:
+def multiplied(nodes: Sequence[Node], recording: Recording, executor: Executor, fixed: Container[int]) -> list[Node]:
     """Return the nodes with convolutions of one image by windows of one element as products of matrices.
 
     A bias becomes a sum, which joins the operations that follow.
+
+    Args:
+        nodes: the nodes.
+        recording: the recording, which gives numbers to new values.
+        executor: what computes them.
+        fixed: the numbers of the values that are the same in each replay.
     """
     if not executor.multiplies_pixels:
         return list(nodes)
@@ -138,17 +144,17 @@ def multiplied(nodes: Sequence[Node], recording: Recording, executor: Executor) 
             new.append(node)
             continue
         (x, weight, *bias), out = refs_in(node.args), node.results
-        matrix, pixels = (
-            reshaped(weight, weight.shape[:2], node),
-            reshaped(x, (x.shape[1], math.prod(x.shape[2:])), node),
-        )
-        product = recording.new((out.shape[1], math.prod(out.shape[2:])), out.dtype)
-        new.append(Node("matmul", (matrix, pixels), product, False, node.line))
-        if bias:
-            image = reshaped(product, out.shape, node)
-            new.append(Node("add", (image, reshaped(bias[0], (1, out.shape[1], 1, 1), node)), out, False, node.line))
+        image = recording.new(out.shape, out.dtype) if bias else out
+        if weight.number in fixed and executor.convolves_pixels(node):
+            new.append(Node("conv2d", (x, weight, *node.args[-4:]), image, False, node.line))
         else:
-            new.append(Node("reshape", (product, out.shape), out, False, node.line))
+            matrix = reshaped(weight, weight.shape[:2], node)
+            pixels = reshaped(x, (x.shape[1], math.prod(x.shape[2:])), node)
+            product = recording.new((out.shape[1], math.prod(out.shape[2:])), out.dtype)
+            new.append(Node("matmul", (matrix, pixels), product, False, node.line))
+            new.append(Node("reshape", (product, out.shape), image, False, node.line))
+        if bias:
+            new.append(Node("add", (image, reshaped(bias[0], (1, out.shape[1], 1, 1), node)), out, False, node.line))
     return new
 
 

@@ -12,7 +12,7 @@ import pytest
 from burnpy import Autodiff, Tensor, compiled, func
 from burnpy.backend import NumPy
 from burnpy.nn import BatchNorm, Conv1d, Conv2d, Relu, Sequential, ZeroPad
-from burnpy_numpy.kernels.convolution import blocked, tiles
+from burnpy_numpy.kernels.convolution import blocked, channel_lanes, tiles
 from burnpy_numpy.kernels.kernel import kernels_enabled
 from burnpy_numpy.plans.convolutions import FewWindowsLaunch, FinishedConvolution
 
@@ -182,6 +182,20 @@ def test_a_model_for_inference_is_one_kernel_for_each_convolution() -> None:
     plan = compiled(model).explain(data(2, 3, 12, 12))
     whole = [part for part in plan.programs if part.shape == (2, 32, 12, 12)]
     assert [part.operations for part in whole] == [("conv2d_bias", "mul", "add", "relu")] * 2
+
+
+@joins
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("filled", [1.0, 0.0])
+def test_small_planes_are_no_products_where_they_do_not_fill_vectors(
+    filled: float, bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel_lanes, "_FILLED", filled)
+    model = Sequential(layer(64, 96, 1, bias=bias), Relu())
+    x, plan = data(1, 64, 7, 7), compiled(model)
+    np.testing.assert_allclose(plan(x).to_numpy(), model(x).to_numpy(), rtol=2e-5, atol=2e-5)
+    (whole,) = plan.explain(x).programs
+    assert (whole.operations == ("conv2d", *["add"] * bias, "relu")) is bool(filled)
 
 
 def test_gradients_through_convolutions_and_what_follows() -> None:

@@ -173,6 +173,8 @@ def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) 
 _LANES, _ALWAYS, _STRIDED, _FEW = 32, 256, 16, 8
 """The numbers of channels from which vectors of channels may take less time; from which they always do; and from which
 they do for a strided convolution and for the gradient by its input."""
+_PIXELS, _FILLED = (40, 64), 0.8
+"""The numbers of pixels, and the share of vectors that they fill, with which a product takes more time."""
 _FORWARD, _WEIGHT = 1.05, 0.9
 """The time with vectors of channels relative to vectors of neighbours in a row, if all lanes of both are used."""
 
@@ -279,6 +281,17 @@ def better_by_channels(least: int, lanes: int, row: int, x: Any, cost: float = _
     """
     used = lanes / (-(-lanes // _LANES) * _LANES)
     return least >= _LANES and (least >= _ALWAYS or row_efficiency(row, x.itemsize) * cost < used)
+
+
+def faster_than_product(x: Any, weight: Any, where: Where, groups: int) -> bool:
+    """Return whether a convolution of one image by windows of one element, in a plan, takes less time by channels.
+
+    The pixels of a small plane, such as 7 × 7, do not fill the vectors of a product, which also copies the weight.
+    """
+    pixels, usual = x.shape[2] * x.shape[3], where[:2] == ((1, 1), (0, 0)) and groups == 1 and len(x) == 1
+    width = target().vector // x.itemsize
+    short = _PIXELS[0] <= pixels <= _PIXELS[1] and pixels <= _FILLED * -(-pixels // width) * width
+    return bool(usual and short and uses_lanes(x, (1, len(weight), *x.shape[2:]), where, groups, False))
 
 
 def _is_short(row: int, x: Any) -> bool:

@@ -32,7 +32,12 @@ from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.convolution.channel_blocks import Epilogue, add_products, computed, others_of, parameters_of
-from burnpy_numpy.kernels.convolution.channel_lanes import convolve_lanes, uses_lanes, weight_gradient_lanes
+from burnpy_numpy.kernels.convolution.channel_lanes import (
+    convolve_lanes,
+    faster_than_product,
+    uses_lanes,
+    weight_gradient_lanes,
+)
 from burnpy_numpy.kernels.convolution.depthwise import convolve_planes, is_by_planes
 from burnpy_numpy.kernels.convolution.tiles import (
     SWAP_CHANNELS,
@@ -199,6 +204,8 @@ def has_kernel(x: Any, weight: Any, where: Where, groups: int, result: Pair) -> 
     if result != counts:  # there are more zeros after x
         return _suits(x, weight, weight.shape, result) and is_by_planes(x, weight, where, groups)
     shape = (len(x), weight.shape[0], *counts)
+    if weight.shape[2:] == (1, 1):
+        return faster_than_product(x, weight, where, groups)
     if not _suits(x, weight, weight.shape, counts) or has_few_windows(x, weight, where, groups):
         return False
     lanes = is_by_planes(x, weight, where, groups) or uses_lanes(x, shape, where, groups, False)
