@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, TypedDict, Unpack
 
 from burnpy.backend.dtypes import bool_, int32, int64
@@ -47,17 +48,12 @@ def _for_queries(q: Value, *parts: Value) -> list[Value]:
 def _allowed(q: Value, k: Value, offset: Value, causal: bool, left: int, right: int, nonpad: Value) -> Value | None:
     """Return where queries may attend to keys by their places; None for everywhere."""
     row, column = arange(q.shape[2], q.device).unsqueeze(1), arange(k.shape[2], q.device)
-    allowed = None
     ahead = column - (row + offset)
-    for chosen, mask in (
-        (causal, ahead <= 0),
-        (left >= 0, -ahead <= left),
-        (right >= 0, ahead <= right),
-        (nonpad is not None, column < (0 if nonpad is None else nonpad)),
-    ):
-        if chosen:
-            allowed = mask if allowed is None else allowed & mask
-    return allowed
+    limits = [ahead <= 0] if causal else []
+    limits += [-ahead <= left] if left >= 0 else []
+    limits += [ahead <= right] if right >= 0 else []
+    limits += [] if nonpad is None else [column < nonpad]
+    return reduce(lambda one, other: one & other, limits) if limits else None
 
 
 @operator("Attention")
