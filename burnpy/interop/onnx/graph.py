@@ -36,6 +36,10 @@ class GraphNode:
         """The names that its graphs return."""
         return (name for graph in self.graphs for name in graph.outputs)
 
+    def replaced(self, kind: str, inputs: Sequence[str], attributes: dict[str, Any]) -> GraphNode:
+        """Return a node of an operator that gives the same results."""
+        return GraphNode(kind, self.name, tuple(inputs), self.outputs, attributes, Bound(kind, attributes))
+
     @property
     def shown(self) -> str:
         """The node in an error message."""
@@ -150,8 +154,7 @@ def padded(nodes: Sequence[GraphNode], constants: Mapping[str, Any], outputs: Se
         settings = {**node.attributes, "pads": both, "auto_pad": "NOTSET"}
         gone.add(node.inputs[0])
         source = next(made.inputs[0] for made in nodes if node.inputs[0] in made.outputs)
-        inputs = (source, *node.inputs[1:])
-        changed.append(GraphNode(node.kind, node.name, inputs, node.outputs, settings, Bound(node.kind, settings)))
+        changed.append(node.replaced(node.kind, (source, *node.inputs[1:]), settings))
     return tuple([node for node in changed if gone.isdisjoint(node.outputs)])
 
 
@@ -288,8 +291,7 @@ class _Patterns:
         types = made.attributes["types"]
         settings["number"] = (types[2] if len(types) > 2 else 0) or made.attributes.get("output_dtype", 0)
         self.inner.add(node.inputs[0])
-        kind = "QuantizeDequantize"
-        return GraphNode(kind, node.name, made.inputs, node.outputs, settings, Bound(kind, settings))
+        return node.replaced("QuantizeDequantize", made.inputs, settings)
 
     def levels(self, node: GraphNode) -> GraphNode | None:
         """Return the node for a DynamicQuantizeLinear whose ints only products of ints read, or for such a product, and
@@ -299,7 +301,7 @@ class _Patterns:
             readers = [reader for name in node.outputs[::2] for reader in self._readers.get(name, ())]
             if not all(kind in LEVELS and k in (0, 2) for kind, k in readers):
                 return None
-            return GraphNode("DynamicLevels", node.name, node.inputs, node.outputs, {}, Bound("DynamicLevels", {}))
+            return node.replaced("DynamicLevels", node.inputs, {})
         if node.kind != "Cast" or DTYPES.get(node.attributes.get("to", 0)) != "float32":
             return None
         added = self._only(node.inputs[0], ("Add",), 2)
@@ -307,9 +309,8 @@ class _Patterns:
             product = self._only(name, LEVELS)
             if product is not None:
                 self.inner.update((node.inputs[0], name))
-                kind, given = LEVELS[product.kind], [*product.inputs, "", ""][:4]
-                bound = Bound(kind, product.attributes)
-                return GraphNode(kind, node.name, (*given, *bias), node.outputs, product.attributes, bound)
+                given = [*product.inputs, "", ""][:4]
+                return node.replaced(LEVELS[product.kind], (*given, *bias), product.attributes)
         return None
 
     def linear(self, node: GraphNode) -> GraphNode | None:
@@ -322,7 +323,7 @@ class _Patterns:
                 continue
             if self.arrays[bias].shape[0] == self.arrays[product.inputs[1]].shape[1]:
                 self.inner.add(name)
-                return GraphNode("Linear", node.name, (*product.inputs, bias), node.outputs, {}, Bound("Linear", {}))
+                return node.replaced("Linear", (*product.inputs, bias), {})
         return None
 
     def attention(self, node: GraphNode) -> GraphNode | None:
@@ -343,9 +344,7 @@ class _Patterns:
         if scores is None:
             return None
         self.inner.update(inner)
-        return GraphNode(
-            "Attend", node.name, (*scores.inputs, node.inputs[1], *mask), node.outputs, {}, Bound("Attend", {})
-        )
+        return node.replaced("Attend", (*scores.inputs, node.inputs[1], *mask), {})
 
     def _ndim(self, name: str) -> int | None:
         return self.arrays[name].ndim if name in self.arrays else None

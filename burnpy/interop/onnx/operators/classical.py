@@ -110,6 +110,13 @@ def _classes(scores: Value, labels: Numbers, strings: Any) -> tuple[Value, Value
     return tensor(np.array(labels, np.int64), scores.device).index_select(0, scores.argmax(dim=1)), scores
 
 
+def _linear(x: Value, matrix: Any, intercepts: Floats) -> Value:
+    """Return the product with the rows of a matrix, plus a row of numbers if there is one."""
+    x = _floats(x)
+    out = x @ tensor(matrix.astype(x.dtype).T.copy(), x.device)
+    return out + _row(x, intercepts) if intercepts else out
+
+
 @operator("LinearClassifier")
 def linear_classifier(
     x: Value,
@@ -122,10 +129,7 @@ def linear_classifier(
     post_transform: str = "NONE",
 ) -> Any:
     """Return the classes and the scores of a linear model."""
-    x = _floats(x)
-    matrix = tensor(np.array(coefficients, x.dtype).reshape(-1, x.shape[1]).T.copy(), x.device)
-    scores = x @ matrix
-    scores = scores + _row(x, intercepts) if intercepts else scores
+    scores = _linear(x, np.array(coefficients).reshape(-1, x.shape[1]), intercepts)
     labels, scores = _classes(scores, classlabels_ints, classlabels_strings)
     return labels, _transformed(scores, post_transform)
 
@@ -135,9 +139,7 @@ def linear_regressor(
     x: Value, *, coefficients: Floats, intercepts: Floats = (), post_transform: str = "NONE", targets: int = 1
 ) -> Value:
     """Return the values of a linear model."""
-    x = _floats(x)
-    out = x @ tensor(np.array(coefficients, x.dtype).reshape(targets, -1).T.copy(), x.device)
-    return _transformed(out + _row(x, intercepts) if intercepts else out, post_transform)
+    return _transformed(_linear(x, np.array(coefficients).reshape(targets, -1), intercepts), post_transform)
 
 
 class Trees(NamedTuple):
