@@ -394,6 +394,11 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("reset", "reset_states"), "a metric is a value, and never changes; begin with another one"),
         "to": "its sums are on the device of the predictions",
     },
+    "Ema": {
+        **dict.fromkeys(("module", "average", "ema_model", "shadow"), "use ema.model"),
+        **dict.fromkeys(("update_parameters", "step"), "use ema = ema.update(model)"),
+        "state_dict": "save ema.model and ema.updates",
+    },
     "GradScaler": {
         "step": "use grads, scaler = scaler.unscale(grads), and then model = optim.step(rate, model, grads)",
         "update": "unscale() returns the next scaler: grads, scaler = scaler.unscale(grads)",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
 from burnpy.func.pytree import register_tree
 from burnpy.nn.module_base import ModuleBase
+from burnpy.tensor.call_errors import missing_attribute
 from burnpy.tensor.levels import plain_device, transfer
 from burnpy.tensor.tensor import IntTensor
 from burnpy.tensor.tensor_base import new_tensor, tensor_of
@@ -60,6 +61,12 @@ class Ema(Generic[M]):
             raise ArgumentError(f"Ema() got decay={self.decay!r:.80}; expected a number from 0 to 1")
         if isinstance(self.updates, int) and self.updates < 0:
             raise ArgumentError(f"Ema() got updates={self.updates!r:.80}; expected a number of at least 0")
+
+    if not TYPE_CHECKING:  # type checkers see only the attributes above
+
+        def __getattr__(self, name: str) -> object:
+            """Raise an error for an unknown attribute, with a hint if it is PyTorch's."""
+            raise missing_attribute(self, "Ema", name)
 
     def update(self, model: M) -> Self:
         """Return the average with a model after a step added.

@@ -17,7 +17,7 @@ from burnpy.nn.module import Module
 from burnpy.optim.gradients.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.lr_schedule import ConstantLr, LrSchedule
+from burnpy.optim.lr_schedule import ConstantLr, LrSchedule, ReduceOnPlateau
 from burnpy.optim.optimizer import Optimizer
 from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.train.callback import EACH_EPOCH, Callback, Every, callbacks_of, check_every
@@ -214,6 +214,13 @@ class Learner(Generic[M, T, V, W]):
         self.train_step = train_step
         self.valid_step = valid_step
         self.optim = optim
+        rate: object = lr
+        if isinstance(rate, ReduceOnPlateau) or (callable(rate) and not isinstance(rate, LrSchedule)):
+            hint = "; plateaus are for loops by hand" if isinstance(rate, ReduceOnPlateau) else ""
+            raise KindError(
+                f"Learner(lr=) takes a number or a schedule, got {a(type(rate).__name__)}{hint}; one of your own "
+                "is a subclass of burnpy.optim.LrSchedule with a method at(step)"
+            )
         self.schedule = lr if isinstance(lr, LrSchedule) else ConstantLr(lr)
         self.accumulate = accumulate
         self.clip = clip

@@ -161,6 +161,17 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         errors.MissingNameError,
         "name the elements first, as in x.at[0].add(value)",
     ),
+    "an average": (lambda: OPTIM.Ema(MODEL).module, errors.MissingNameError, "Ema has no module; use ema.model"),
+    "a plateau": (
+        lambda: TRAIN.Learner(print, optim=OPTIM.Adam(), lr=OPTIM.ReduceOnPlateau(lr=0.1)),
+        errors.KindError,
+        "Learner(lr=) takes a number or a schedule, got a ReduceOnPlateau; plateaus are for loops by hand",
+    ),
+    "Keras": (
+        lambda: MODEL.count_params(),
+        errors.MissingNameError,
+        "has no count_params; use model.num_params",
+    ),
     "an object": (
         lambda: record.save("x.safetensors", x=object()),
         errors.ArgumentError,
