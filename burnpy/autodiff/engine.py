@@ -267,8 +267,7 @@ def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | L
             if total is None:
                 totals[at] = part
                 return
-            if total.__class__ is PartialGrad:
-                total.join(part)
+            if total.__class__ is PartialGrad and total.join(part):
                 return
         if total.__class__ is PartialGrad:
             total = total.total(inner)

@@ -21,6 +21,7 @@ the inner primitive. It is one of:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import wraps
 from itertools import pairwise
@@ -44,23 +45,30 @@ class PartialGrad:
     ``total`` is the sum so far, or None; ``add`` may reuse its memory. So n slices of a vector cost n, not n².
     """
 
-    __slots__ = ("add", "arguments", "others")
+    __slots__ = ("add", "arguments", "others", "room")
 
     def __init__(self, add: Callable[..., Any], *arguments: Any) -> None:
         self.add = add
         self.arguments = arguments
-        self.others: list[PartialGrad] | None = None  #: contributions of the same kind that are not added yet
+        self.others: list[PartialGrad] | None = None  #: slices of the same shape that are not added yet
 
-    def join(self, other: PartialGrad) -> None:
-        """Note another contribution, which `total` adds."""
+    def join(self, other: PartialGrad) -> bool:
+        """Keep another slice for `total`, unless all of them together have more elements than the whole.
+
+        Such slices overlap, so nothing is gained by keeping them, and many of them would take much memory.
+        """
         if self.others is None:
-            self.others = [other]
-        else:
-            self.others.append(other)
+            shape, _, grad = self.arguments
+            self.others, self.room = [], math.prod(shape) - math.prod(grad.shape)
+        self.room -= math.prod(other.arguments[2].shape)
+        if self.room < 0:
+            return False
+        self.others.append(other)
+        return True
 
     def total(self, inner: Any) -> Float:
         """Return the sum of this and the others, in new memory."""
-        if self.others is None:
+        if not self.others:
             return self.add(inner, None, *self.arguments)
         parts = [self, *self.others]
         total = joined_slices(inner, parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import tracemalloc
 import weakref
 from typing import Any
 
@@ -285,6 +286,19 @@ def test_gradients_of_slices_side_by_side_are_joined(title: str, keys: list[Any]
                 total = total + (y[key] * leaf(weight)).sum()
             np.testing.assert_allclose(total.backward()[x].to_numpy(), expected, rtol=1e-12, atol=1e-15)
     assert joined is (added == 0)
+
+
+def test_gradients_of_overlapping_slices_are_not_kept() -> None:
+    x = leaf(np.ones(100_050))
+    total = sum([(x[k : k + 100_000] * float(k)).sum() for k in range(1, 50)], x.sum() * 0.0)
+    tracemalloc.start()
+    try:
+        grad = total.backward()[x]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert grad.sum().item() == 49 * 25 * 100_000
+    assert peak < 5 * 8 * 100_000
 
 
 def test_one_gradient_for_two_parents_is_not_written_to() -> None:
