@@ -89,44 +89,55 @@ def joined_slices(i: Any, parts: Sequence[PartialGrad]) -> Float | None:
     To join them takes neither zeros nor sums.
     """
     shape: Shape = parts[0].arguments[0]
-    grads = [part.arguments[2] for part in parts]
     found = spans_of([part.arguments[1] for part in parts], shape)
-    if found is None or len({g.dtype for g in grads}) > 1:
+    if found is None:
         return None
     dim, spans = found
-    if sum([len(span) for span, _ in spans]) != shape[dim]:
+    grads = [parts[k].arguments[2] for _, _, k in spans]
+    if sum([stop - start for start, stop, _ in spans]) != shape[dim] or len({g.dtype for g in grads}) > 1:
         return None
+    if {len(g.shape) for g in grads} == {len(shape)}:
+        return i.cat(grads, dim)
     before, after = shape[:dim], shape[dim + 1 :]
-    grads = [grads[k] for _, k in spans]
-    if all(g.shape == before + after for g in grads):
+    if {g.shape for g in grads} == {before + after}:
         return i.stack(grads, dim)
-    shapes = [(*before, len(span), *after) for span, _ in spans]
-    return i.cat([g if g.shape == s else i.reshape(g, s) for g, s in zip(grads, shapes, strict=True)], dim)
+    sizes = [stop - start for start, stop, _ in spans]
+    return i.cat([i.reshape(g, (*before, n, *after)) for g, n in zip(grads, sizes, strict=True)], dim)
 
 
-def spans_of(keys: Sequence[Key], shape: Shape) -> tuple[int, list[tuple[range, int]]] | None:
-    """Return the only dimension in which slices of a shape differ, and the part of it that each has.
+def spans_of(keys: Sequence[Key], shape: Shape) -> tuple[int, list[tuple[int, int, int]]] | None:
+    """Return the only dimension in which slices of a shape differ, and for each its start, its stop and its key's place
+    among the keys, in ascending order; None if slices may overlap.
 
-    The parts are in ascending order, with the positions of their keys. None if slices may overlap.
-
-    >>> spans_of([(1,), (slice(2, 9, 1),)], (9, 4))
-    (0, [(range(1, 2), 0), (range(2, 9), 1)])
+    >>> spans_of([(slice(2, 9, 1),), (1,)], (9, 4))
+    (0, [(1, 2, 1), (2, 9, 0)])
     """
-    spans: list[tuple[int, range, int]] = []
+    dims: set[int] = set()
+    spans: list[tuple[int, int, int]] = []
     for k, key in enumerate(keys):
         if None in key:
             return None
-        parts = [range(n)[item if isinstance(item, slice) else slice(item, item + 1 or None)]
-                 for n, item in zip(shape, key, strict=False) if item is not None]  # fmt: skip
-        partial = [(dim, part, k) for dim, part in enumerate(parts) if len(part) != shape[dim]]
-        if len(partial) > 1 or any(part.step != 1 for part in parts):
-            return None
-        spans += partial or [(0, range(shape[0] if shape else 1), k)]
-    spans.sort(key=lambda span: (span[1].start, span[1].stop))
-    overlap = any(one[1].stop > other[1].start for one, other in pairwise(spans))
-    if overlap or len({dim for dim, _, _ in spans}) > 1:
+        own, span = None, (0, shape[0] if shape else 1, k)
+        for d, (item, size) in enumerate(zip(key, shape, strict=False)):
+            start, stop, step = item.indices(size) if isinstance(item, slice) else _one(item, size)
+            if step != 1:
+                return None
+            if stop - start != size:
+                if own is not None:
+                    return None
+                own, span = d, (start, max(start, stop), k)
+        dims.add(own or 0)
+        spans.append(span)
+    spans.sort()
+    if len(dims) > 1 or any(one[1] > other[0] for one, other in pairwise(spans)):
         return None
-    return spans[0][0], [(part, k) for _, part, k in spans]
+    return dims.pop(), spans
+
+
+def _one(item: int | None, size: int) -> tuple[int, int, int]:
+    """Return the start, stop and step of a single index."""
+    place = (item or 0) % size
+    return place, place + 1, 1
 
 
 def identity(inner: Any, grad: Float) -> Float:

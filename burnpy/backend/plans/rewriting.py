@@ -321,9 +321,9 @@ def beside(keys: Sequence[Key], shape: Shape) -> list[Key] | None:
         return [()] if len(keys) == 1 else None
     dim, spans = found
     gaps, at = list[slice](), 0
-    for part, _ in spans:
-        gaps.append(slice(at, part.start, 1))
-        at = part.stop
+    for start, stop, _ in spans:
+        gaps.append(slice(at, start, 1))
+        at = stop
     gaps.append(slice(at, shape[dim] if shape else at, 1))
     return [(*(slice(None, None, 1),) * dim, gap) for gap in gaps if gap.start != gap.stop]
 
