@@ -15,6 +15,7 @@ from burnpy.backend.errors import ArgumentError, EscapedError, KindError, ShapeE
 from burnpy.backend.primitives import INEXACT, Value
 from burnpy.backend.schema import declarations
 from burnpy.func.pytree import LEAF, MismatchError, Structure, describe_tree, flatten, holds_none
+from burnpy.tensor.generator import recorders
 from burnpy.tensor.levels import Door, common_device, levels_between, open_levels, raised, refuse_mixed
 from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
@@ -98,8 +99,9 @@ for _name in declarations(Backend):
 def base_for(api: str, tensors: Iterable[TensorBase[Any]]) -> Any:
     """Return the device on which to differentiate functions of ``tensors``.
 
-    It is the innermost open level above all of them, or else the highest of their devices. ``api`` is the function that
-    is called, for messages.
+    It is the innermost open level above all of them, or else the highest of their devices. While a loop's body or a
+    branch is recorded, it is the device of the body that stands for that one. ``api`` is the function that is called,
+    for messages.
     """
     floats: list[Any] = []
     discrete: list[Any] = []
@@ -108,10 +110,10 @@ def base_for(api: str, tensors: Iterable[TensorBase[Any]]) -> Any:
     if not floats and not discrete:
         raise KindError(f"{api}() got no tensor to work with; pass at least one as an argument of the function")
     top = common_device(api, floats, discrete)
-    for level in reversed(open_levels.get()):
-        if levels_between(level, top) is not None:
-            return level
-    return top
+    base = next((level for level in reversed(open_levels.get()) if levels_between(level, top) is not None), top)
+    for recorder in recorders.get():
+        base = recorder.inside.get(base, base)
+    return base
 
 
 def lowered(value: Any, level: Any) -> Any:

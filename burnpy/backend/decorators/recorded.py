@@ -90,6 +90,8 @@ class Recorded(Decorator[I], Generic[I]):
         self._again: list[tuple[Node, Any]] = []  # those whose results the next equal calls have, the first one last
         self.outer: Any = None
         """The device in whose recording this one is a loop's body or a branch."""
+        self.inside: dict[Any, Any] = {}
+        """The devices of this body, by those outside for which they stand."""
         self.captures: list[Traced] = []
         """The primitives of the outer recording that this one uses, which are inputs of it,"""
         self.captured: list[Traced] = []

@@ -93,7 +93,7 @@ class NestedCall:
         self.recorder: Any = self.outer.body()
         self.entered: list[Entered] = []
         self.active: set[Any] = set() if level is None else {level}
-        self._inside: dict[Any, Any] = {}  # the device of the nested recording, by the one that it stands for
+        self._inside: dict[Any, Any] = self.recorder.inside
         self._captured: dict[int, tuple[Any, Any]] = {}
         self.device = self._nested(device)
 

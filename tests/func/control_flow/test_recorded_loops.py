@@ -18,6 +18,7 @@ from burnpy.func import cond, scan, while_loop
 from burnpy.func.pytree import flatten
 from burnpy.nn import Linear
 from burnpy_numpy.kernels.kernel import kernels_enabled
+from tests.rows import every_row
 
 rng = np.random.default_rng(0)
 Train = Autodiff[NumPy]
@@ -355,3 +356,29 @@ def test_mistakes_are_explained() -> None:
     for error, message, f in cases:
         with pytest.raises(error, match=message):
             compiled(f)(x)
+
+
+CAPTURED: dict[str, Callable[[Any, Any], Any]] = {
+    "grad": lambda w, xs: scan(lambda c, x: (c - func.grad(lambda w: (c * w * x).sin().sum())(w), None), xs[0], xs)[0],
+    "jvp": lambda w, xs: scan(lambda c, x: (c - func.jvp(lambda w: (c * w * x).sin(), w, w)[1], None), xs[0], xs)[0],
+    "vmap": lambda w, xs: scan(lambda c, x: (c - func.vmap(lambda u: u * (c * x).sum())(w), None), xs[0], xs)[0],
+    "hessian": lambda w, xs: cond(
+        xs.sum() > 0.0, lambda x: func.hessian(lambda w: (w * x).sin().sum())(w), lambda x: x, xs[0].diag()
+    ),
+    "while_loop": lambda w, xs: while_loop(
+        lambda c: c.sum() < 9.0, lambda c: c + 2.0 + func.grad(lambda w: (w * c).sin().sum())(w).sin(), xs[1]
+    ),
+    "cond": lambda w, xs: scan(lambda c, x: (cond(w.sum() > 0.0, lambda w: w * c, lambda w: c, w), None), xs[0], xs)[0],
+    "scan": lambda w, xs: scan(lambda c, x: (c + scan(lambda d, q: (d + q * c, None), w, w)[0], None), xs[0], xs)[0],
+}
+
+
+@every_row("name", CAPTURED)
+def test_functions_of_captured_values_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a body's derivative, loop or branch takes from outside meets the body's own values inside of it."""
+    monkeypatch.setenv("BURNPY_COMPILE", "0")  # what is compiled is the same, and takes longer
+    f = CAPTURED[name]
+    calls = [(x64(3), x64(4, 3)) for _ in range(2)]
+    agree(f, *calls)
+    if name in ("grad", "scan"):
+        agree(func.grad(lambda w, xs: f(w, xs).sum(), (0, 1)), *calls[:1])
