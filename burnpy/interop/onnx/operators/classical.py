@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypedDict, Unpack
 
@@ -230,7 +229,7 @@ NODE_LISTS = ("treeids", "nodeids", "featureids", "values", "modes", "truenodeid
 
 def _arrays(nodes: NodeLists, leaves: tuple[Any, ...], targets: int) -> Trees:
     """Return trees by lists: of the nodes, and of the trees, nodes, targets and weights of the leaves."""
-    lists: Mapping[str, Any] = nodes
+    lists: dict[str, Any] = {**nodes}
     missing = nodes.get("nodes_missing_value_tracks_true", ())
     return _trees((*[lists[f"nodes_{name}"] for name in NODE_LISTS], missing), leaves, targets)
 

@@ -58,7 +58,7 @@ class GemmSettings(TypedDict, total=False):
 def gemm(a: Value, b: Value, c: Value = None, **settings: Unpack[GemmSettings]) -> Value:
     """Return alpha · a @ b + beta · c, of matrices that may be transposed."""
     out = (a.T if settings.get("trans_a") else a) @ (b.T if settings.get("trans_b") else b)
-    number = int if isinstance(out, IntTensor) else float
+    number: Any = int if isinstance(out, IntTensor) else float
     alpha, beta = number(settings.get("alpha", 1.0)), number(settings.get("beta", 1.0))
     out = out if alpha == 1.0 else out * alpha
     return out if c is None else out + (c if beta == 1.0 else c * beta)
