@@ -118,11 +118,15 @@ SIZE_test := NumPy, SciPy, scikit-learn, Matplotlib, LLVM, two type checkers and
 SIZE_test-heavy := as make test, and Ray, Open MPI, pyarrow, datasets, statsmodels, Sphinx and CuPy: 1 GB more, about a minute
 SIZE_parity := as make test, and PyTorch: 0.8 GB more with its CPU build, about a minute
 
-# An extra of pyproject.toml, installed together with the project itself, which stays editable.
+comma := ,
+# An extra of pyproject.toml, or several with commas between them, installed together with the project itself, which
+# stays editable. Beside the extra test, pip finds what builds the project in $(VENV).
 $(INSTALLED)-%: pyproject.toml $(VENV)/.made
 	@echo "installing burnpy[$*] in $(VENV)$(if $(SIZE_$*), ($(SIZE_$*)); this is done once) ..."
-	@$(PIP) --editable ".[$*]"
-	@touch $@
+	@$(PIP) $(if $(wildcard $(INSTALLED)-test),--no-build-isolation) --editable ".[$*]"
+	@touch $(patsubst %,$(INSTALLED)-%,$(subst $(comma), ,$*))
+
+install-%: $(INSTALLED)-% ;
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -130,4 +134,5 @@ $(VENV)/.made:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
 	  echo "$(PYTHON) lacks the module that makes virtual environments; on Debian: apt install python3-venv" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
+	-@$(PIP) --upgrade pip # old versions take twice the time to choose wheels, but serve
 	@touch $@
