@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,12 @@ import pytest
 from burnpy import Autodiff
 from burnpy.backend import NumPy
 from burnpy.errors import BurnpyError, DTypeError, KindError
+from burnpy.testing.conformance import every_case
 from tests.parity.op_calls import AFTER, CALLS, CLASSES, FACTORIES, call_of, class_of, flat
 from tests.parity.op_entries import COMPLEX_TOO, KINDS, OUT, REFUSED, SKIPPED, by_heading, names
-from tests.rows import every_row
 
 torch: Any = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
 pytest.importorskip("expecttest", reason="PyTorch's table of operations needs expecttest, of the extra parity")
-
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402  # it needs both
 
 Train = Autodiff[NumPy]
 SAMPLES = {"float64": 8, "complex128": 4, "float32": 3, "int64": 4, "bool": 4}
@@ -129,9 +126,12 @@ def compare_gradients(name: str, ours: list[Any], theirs: list[Any], leaves: lis
 
 
 def samples_of(entry: Any, dtype: Any) -> Iterator[Any]:
-    torch.manual_seed(0)
+    from torch.testing._internal.common_utils import set_rng_seed
+
+    set_rng_seed(0)  # NumPy's and Python's generators, too
     differentiated = dtype in (torch.float64, torch.complex128) and entry.supports_autograd
-    found = list(itertools.islice(entry.sample_inputs("cpu", dtype, requires_grad=differentiated), FIRST))
+    # sample_inputs() also seeds each sample, and formats the whole stack four times: five times the work of comparing.
+    found = list(itertools.islice(entry.sample_inputs_func(entry, "cpu", dtype, differentiated), FIRST))
     count = SAMPLES[str(dtype).partition(".")[2]]
     places = sorted({round(k) for k in np.linspace(0, len(found) - 1, min(count, len(found)))})
     return (found[k] for k in places)
@@ -155,7 +155,6 @@ VALUES_ALONE = {
     "linalg.pinv_hermitian": "PyTorch's gradient is of a function of both triangles",
 }
 """Entries whose gradients are not compared, and why."""
-ENTRIES = [e for e in op_db if not {e.name, name_of(e)} & names(OUT) and dtypes_of(e)]
 
 
 def run(entry: Any, sample: Any, dtype: Any, call: Callable[..., Any]) -> None:
@@ -216,22 +215,30 @@ def compared_samples(entry: Any) -> tuple[int, list[str]]:
 
 
 @pytest.mark.filterwarnings("ignore")  # PyTorch's, about deprecated functions
-@every_row("entry", ENTRIES, ids=name_of)  # after each test the garbage of all entries would be collected
-def test_the_samples_of_an_entry(entry: Any) -> None:
+def test_the_samples_of_all_entries() -> None:
     """Kinds do not mix here, so samples that mix them are refused; REFUSED has other refusals.
 
-    PyTorch looks at the whole stack for each sample and each seed; the stack of a thread is short.
+    One test goes through all entries, as importing the table takes seconds: only one worker does.
     """
-    with ThreadPoolExecutor(1) as thread:
-        agreeing, failures = thread.submit(compared_samples, entry).result()
-    assert not failures, "\n".join(["", *failures])
-    assert agreeing, f"no sample of {entry.name} was compared"
+    from torch.testing._internal.common_methods_invocations import op_db
 
-
-def test_the_lists_fit_the_table_and_this_library() -> None:
-    """Every listed entry exists."""
-    known = {e.name for e in op_db} | {name_of(e) for e in op_db}
-    listed = (
-        names(OUT) | names(KINDS) | REFUSED.keys() | SKIPPED.keys() | AFTER.keys() | CALLS.keys() | FACTORIES.keys()
-    )
-    assert listed <= known, f"not in PyTorch's table: {', '.join(sorted(listed - known))}"
+    with every_case() as case:
+        for entry in op_db:
+            if {entry.name, name_of(entry)} & names(OUT) or not dtypes_of(entry):
+                continue
+            with case(name_of(entry)):
+                agreeing, failures = compared_samples(entry)
+                assert not failures, "\n".join(["", *failures])
+                assert agreeing, f"no sample of {entry.name} was compared"
+        with case("the lists have entries that exist"):
+            known = {e.name for e in op_db} | {name_of(e) for e in op_db}
+            listed = (
+                names(OUT)
+                | names(KINDS)
+                | REFUSED.keys()
+                | SKIPPED.keys()
+                | AFTER.keys()
+                | CALLS.keys()
+                | FACTORIES.keys()
+            )
+            assert listed <= known, f"not in PyTorch's table: {', '.join(sorted(listed - known))}"
