@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
 
-from burnpy.autodiff.engine import propagate, propagate_watched
+from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, new_node, untracked
-from burnpy.autodiff.recording import current_mode
+from burnpy.autodiff.recording import current_mode, propagate_watched
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import NotTrackedError

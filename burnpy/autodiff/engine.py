@@ -12,7 +12,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from burnpy.autodiff.graph import Leaf, Node, absent, kept_of, stack_of
+from burnpy.autodiff.graph import Leaf, Node, absent, kept_of
 from burnpy.backend.errors import GraphError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad, Vjp, add_at_slice
@@ -148,48 +148,6 @@ def propagate(
     return {target: interior[target] for target in targets if target in interior}
 
 
-def propagate_watched(
-    inner: Backend,
-    roots: Iterable[tuple[Node | Leaf, Float]],
-    *,
-    retain_graph: bool,
-    targets: Collection[Node | Leaf] | None,
-    unused: Callable[[Collection[Node | Leaf]], None] | None = None,
-    watchers: tuple[Watcher, ...],
-    ready: Ready | None = None,
-) -> dict[Any, Float]:
-    """Run `propagate` and set the rule context for inner devices that want it.
-
-    Watchers with a method ``finish(inner, gradients)`` are called with the result.
-    """
-    from burnpy.backend.call_origin import OpContext, op_context
-
-    def tell(inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
-        """Set the rule context, which stays set while the engine accumulates the vjp's result."""
-        op_context.set(OpContext("backward", node.operation, stack_of(node)))
-        return vjp(inner, grad, *kept)
-
-    before = op_context.set(OpContext("backward")) if inner.wants_rule_context() else None
-    try:
-        gradients = propagate(
-            inner,
-            roots,
-            retain_graph=retain_graph,
-            targets=targets,
-            unused=unused,
-            watchers=watchers if before is None else (tell, *watchers),  # innermost: only the rule's own operations
-            ready=ready,
-        )
-    finally:
-        if before is not None:
-            op_context.reset(before)
-    for watcher in watchers:
-        finish: Callable[..., None] | None = getattr(watcher, "finish", None)
-        if finish is not None:
-            finish(inner, gradients)
-    return gradients
-
-
 def _through_watchers(
     watchers: tuple[Watcher, ...], inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]
 ) -> Any:
@@ -269,7 +227,7 @@ def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | L
                 return
             if total.__class__ is PartialGrad and total.join(part):
                 return
-        if total.__class__ is PartialGrad:
+        if isinstance(total, PartialGrad):
             total = total.total(inner)
         elif total is not None and at not in owned:
             total = inner.add(total, 0.0)

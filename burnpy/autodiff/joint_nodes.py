@@ -111,6 +111,17 @@ def joined(parents: Sequence[Node | Leaf | None], needs: Sequence[bool]) -> Node
     return nodes[0] if len(nodes) == 1 else relayed(nodes)
 
 
+def of_first_result(vjp: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """Return a joint vjp for the first of ``count`` results; of a single tracked argument it returns the gradient."""
+    others = (None,) * (count - 1)
+
+    def first_vjp(inner: Any, grad: Float, needs: tuple[bool, ...], *saved: Any) -> Any:
+        parts = vjp(inner, (grad, *others), needs, *saved)
+        return parts if len(parts) > 1 else parts[0]
+
+    return first_vjp
+
+
 def joint_vjp(inner: Any, grads: Sequence[Any], vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:
     """Return the gradients of all parents of a joint node, or the gradient alone if there is one parent."""
     parts = vjp(inner, grads, *kept)

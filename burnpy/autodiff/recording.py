@@ -5,11 +5,21 @@ The mode is stored in one `ContextVar`, read once for each recorded operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from burnpy.autodiff.engine import propagate
+from burnpy.autodiff.graph import stack_of
+
+if TYPE_CHECKING:
+    from burnpy.autodiff.engine import Ready
+    from burnpy.autodiff.graph import Leaf, Node
+    from burnpy.backend.backend import Backend
+    from burnpy.backend.primitives import Float
+    from burnpy.backend.rules import Vjp
 
 next_level = count(1).__next__
 """Return the number of the next level; numbers ascend in order of creation, and singleton devices are level 0."""
@@ -88,3 +98,45 @@ def observing(observer: Observer) -> AbstractContextManager[None]:
 def watching(watcher: Watcher) -> AbstractContextManager[None]:
     """Return a context manager that calls ``watcher`` around every vjp of a backward pass, outside existing ones."""
     return using(watchers=(*(current_mode() or DEFAULT_MODE).watchers, watcher))
+
+
+def propagate_watched(
+    inner: Backend,
+    roots: Iterable[tuple[Node | Leaf, Float]],
+    *,
+    retain_graph: bool,
+    targets: Collection[Node | Leaf] | None,
+    unused: Callable[[Collection[Node | Leaf]], None] | None = None,
+    watchers: tuple[Watcher, ...],
+    ready: Ready | None = None,
+) -> dict[Any, Float]:
+    """Run `propagate` and set the rule context for inner devices that want it.
+
+    Watchers with a method ``finish(inner, gradients)`` are called with the result.
+    """
+    from burnpy.backend.call_origin import OpContext, op_context
+
+    def tell(inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
+        """Set the rule context, which stays set while the engine accumulates the vjp's result."""
+        op_context.set(OpContext("backward", node.operation, stack_of(node)))
+        return vjp(inner, grad, *kept)
+
+    before = op_context.set(OpContext("backward")) if inner.wants_rule_context() else None
+    try:
+        gradients = propagate(
+            inner,
+            roots,
+            retain_graph=retain_graph,
+            targets=targets,
+            unused=unused,
+            watchers=watchers if before is None else (tell, *watchers),  # innermost: only the rule's own operations
+            ready=ready,
+        )
+    finally:
+        if before is not None:
+            op_context.reset(before)
+    for watcher in watchers:
+        finish: Callable[..., None] | None = getattr(watcher, "finish", None)
+        if finish is not None:
+            finish(inner, gradients)
+    return gradients

@@ -215,8 +215,10 @@ def _beneath_levels(device: Any) -> Any:
 
 
 def _records(recorder: Any, device: Any) -> bool:
-    """Return whether a device is a recorder, or one around it."""
+    """Return whether a recorder records the operations on a device: its own, or one outside of it."""
     while device is not recorder and hasattr(device, "inner"):
+        if getattr(device, "recorder", None) is recorder:
+            return True
         device = device.inner
     return device is recorder
 

@@ -24,7 +24,7 @@ import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor, cat
 from burnpy.autodiff import Forward, track_lines
-from burnpy.autodiff.engine import propagate_watched
+from burnpy.autodiff.recording import propagate_watched
 from burnpy.autodiff.tools.checkpoint import checkpoint
 from burnpy.backend import Backend, CuPy, NumPy, Operation, Profiled, operations
 from burnpy.backend.call_origin import FORWARD, op_context, recorders

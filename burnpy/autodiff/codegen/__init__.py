@@ -88,7 +88,7 @@ def _vjps(rule: Rule, kinds: dict[Vjp, EdgeKind]) -> dict[str, Vjp]:
         names |= {"last_two": rule.last_two, "relayed": relayed}
         kinds[rule.last_two] = EdgeKind(None, saved_names(rule.last_two), tuple(arguments[-2:]))
     if rule.joint:
-        from burnpy.autodiff.joint_nodes import joined, joint_vjp, record_outputs, single_result_vjp
+        from burnpy.autodiff.joint_nodes import joined, joint_vjp, of_first_result, record_outputs, single_result_vjp
 
         names |= {"record_outputs": record_outputs, "joined": joined, "joint": select_needed(rule.joint)}
         names["first_vjp"] = first_vjp = of_first_result(names["joint"], len(rule.operation.results))
@@ -127,14 +127,3 @@ def select_needed(vjp: Callable[..., Any]) -> Callable[..., Any]:
         return tuple([part for part, needed in zip(parts, needs, strict=True) if needed])
 
     return vjp_and_select
-
-
-def of_first_result(vjp: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """Return a joint vjp for the first of ``count`` results; of a single tracked argument it returns the gradient."""
-    others = (None,) * (count - 1)
-
-    def first_vjp(inner: Any, grad: Float, needs: tuple[bool, ...], *saved: Any) -> Any:
-        parts = vjp(inner, (grad, *others), needs, *saved)
-        return parts if len(parts) > 1 else parts[0]
-
-    return first_vjp

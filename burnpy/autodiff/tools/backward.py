@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, overload
 
-from burnpy.autodiff.engine import propagate, propagate_watched
+from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.graph import Leaf, conjugate, conjugated, is_array, untracked
-from burnpy.autodiff.recording import Watcher, current_mode
+from burnpy.autodiff.recording import Watcher, current_mode, propagate_watched
 from burnpy.autodiff.tools.saved_tensors import opened
 from burnpy.autodiff.tools.user_code import call_user_code, probable_cause
 from burnpy.backend.dtypes import is_inexact

@@ -92,6 +92,8 @@ class Recorded(Decorator[I], Generic[I]):
         """The device in whose recording this one is a loop's body or a branch."""
         self.inside: dict[Any, Any] = {}
         """The devices of this body, by those outside for which they stand."""
+        self.recorder: Recorded[I] | None = None
+        """The branch that records the operations on this device at present; None if it does so itself."""
         self.captures: list[Traced] = []
         """The primitives of the outer recording that this one uses, which are inputs of it,"""
         self.captured: list[Traced] = []
@@ -126,8 +128,32 @@ class Recorded(Decorator[I], Generic[I]):
         device.defaults, device.drawn = self.defaults, self.drawn
         return device
 
+    @contextmanager
+    def branch(self) -> Generator[None, None, None]:
+        """Return a context manager in whose block this body records the operations of the devices outside as well.
+
+        So a branch computes what it makes of captured values alone, and only if it is chosen.
+        """
+        outside = []
+        device = self.outer
+        while device is not None:
+            outside.append((device, device.recorder))
+            device.recorder = self
+            device = device.outer
+        try:
+            yield
+        finally:
+            for device, before in outside:
+                device.recorder = before
+
+    def computes(self, x: Traced) -> bool:
+        """Return whether a primitive is one of this recording, or of the branch that records for it at present."""
+        return x.recording is self.recording or (self.recorder is not None and x.recording is self.recorder.recording)
+
     def capture(self, x: Traced) -> Traced:
         """Return a primitive of an outer recording as an input of this one."""
+        if self.computes(x):
+            return x
         if self.outer is None:
             raise EscapedError(
                 "a recorded function got a tensor from inside of another one that has returned; return it from there"
@@ -234,7 +260,7 @@ class Recorded(Decorator[I], Generic[I]):
 
     def defer_check(self, values: tuple[Value, ...], error: Callable[..., Exception | None]) -> None:
         """Record the check, which is done in each replay."""
-        check = self.inner.defer_check if self.outer is None else lambda values, error: None
+        check = (lambda values, error: None) if self._samples() else self.inner.defer_check
         self._noted("defer_check", check, (tuple(values), error), effect=True)
 
     def on_host(self, formula: Callable[..., tuple[float, ...]], numbers: tuple[Any, ...]) -> tuple[Float, ...]:
@@ -243,8 +269,12 @@ class Recorded(Decorator[I], Generic[I]):
 
     def nested(self, block: Block, values: tuple[Value, ...]) -> tuple[Value, ...]:
         """Record a loop or branch as one node."""
-        run = self.inner.nested if self.outer is None else lambda block, values: self._of_shapes(block.shapes())
+        run = (lambda block, values: self._of_shapes(block.shapes())) if self._samples() else self.inner.nested
         return self._noted("nested", run, (block, tuple(values)), block.effect)  # type: ignore[no-any-return]  # as declared
+
+    def _samples(self) -> bool:
+        """Return whether operations are recorded in a loop's body or a branch, which may never run for these values."""
+        return self.outer is not None or self.recorder is not None
 
     def _of_shapes(self, shapes: Sequence[tuple[Shape, DType]]) -> tuple[Value, ...]:
         return tuple([_harmless(self.inner, shape, dtype) for shape, dtype in shapes])
@@ -268,6 +298,8 @@ class Recorded(Decorator[I], Generic[I]):
 
     def _noted(self, name: str, f: Callable[..., Any], args: tuple[Any, ...], effect: bool = False) -> Any:
         """Return the results of a call that is added to the recording."""
+        if self.recorder is not None:
+            return self.recorder._noted(name, f, args, effect)
         if self.recording.closed:
             raise EscapedError(
                 f"{name}() got a tensor from inside of a function that was recorded and that has returned; "

@@ -220,8 +220,7 @@ def cond(
         predicate: a bool, or a `BoolTensor` of shape ().
         true_f: a function of trees of tensors.
         false_f: a function of the same arguments, whose result has the same structure, shapes and dtypes.
-        operands: the arguments. Pass tensors here: what a function computes of captured ones alone, a compiled function
-            computes before the choice.
+        operands: the arguments. The functions may capture further tensors.
 
     Raises:
         KindError: the predicate is no bool, or an argument is no function.

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
-from burnpy.autodiff.graph import Leaf
+from burnpy.autodiff.graph import Leaf, Node, next_seq
 from burnpy.autodiff.recording import new_level
 from burnpy.backend.decorators.recorded import Recorded, Traced
 from burnpy.backend.errors import RecordingError
@@ -35,9 +35,9 @@ class Entered:
 
     __slots__ = ("inside", "leaf", "node", "outside", "tangent", "tangent_outside")
 
-    def __init__(self, outside: Traced, inside: Traced) -> None:
+    def __init__(self, outside: Traced, inside: Traced, node: Any = None) -> None:
         self.outside, self.inside = outside, inside
-        self.node: Any = None  #: the node outside, if it is tracked there
+        self.node = node  #: the node outside, if it is tracked there
         self.leaf: Any = None  #: the leaf in the nested recording, if a level differentiates by it in reverse
         self.tangent_outside: Traced | None = None
         self.tangent: Traced | None = None  #: the tangent, if a level differentiates by it in forward mode
@@ -92,8 +92,10 @@ class NestedCall:
         self.outer: Any = recorder_of(device)  #: the recorder outside
         self.recorder: Any = self.outer.body()
         self.entered: list[Entered] = []
+        self._computed: list[Entered] = []  # values that a branch computes of captured ones, on the levels outside
         self.active: set[Any] = set() if level is None else {level}
         self._inside: dict[Any, Any] = self.recorder.inside
+        self._began = next_seq()  # nodes that the function makes are younger
         self._captured: dict[int, tuple[Any, Any]] = {}
         self.device = self._nested(device)
 
@@ -155,12 +157,12 @@ class NestedCall:
         return known[1]
 
     def _traced(self, primitive: Any) -> Traced:
-        """Return a primitive as one of the recorder outside."""
+        """Return a primitive as one of the recorder outside, unless the nested one computes it."""
         if primitive.__class__ is not Traced:
             return self.outer._constant(primitive)  # type: ignore[no-any-return]  # as declared
-        if primitive.recording is not self.outer.recording:
-            return self.outer.capture(primitive)  # type: ignore[no-any-return]  # as declared
-        return primitive
+        if primitive.recording is self.outer.recording or self.recorder.computes(primitive):
+            return primitive
+        return self.outer.capture(primitive)  # type: ignore[no-any-return]  # as declared
 
     def _lifted(self, device: Any, primitive: Any, enter: Callable[[Traced], Traced], forced: bool = False) -> Any:
         """Return a primitive on the nested device, as a leaf or with a tangent where the level outside has one."""
@@ -171,7 +173,7 @@ class NestedCall:
         outside = self._traced(primitive)
         inside: Any = enter(outside)
         entered = Entered(outside, inside)
-        self.entered.append(entered)
+        (self._computed if inside is outside else self.entered).append(entered)
         known = next(iter(self.active), None) if forced else None
         for level, own in reversed(chain):
             new = self._inside[level].lift(inside)
@@ -237,6 +239,59 @@ class NestedCall:
         left.tangent = None if tangent is None else self.ref(tangent)
         return left
 
+    def captured_gradients(self, level: Any, by_leaf: Mapping[Any, Any], arguments: int) -> dict[Node | Leaf, Ref]:
+        """Return the gradients of a branch by the nodes outside that it depends on through what it captures.
+
+        Args:
+            level: the level outside that differentiates.
+            by_leaf: the gradients by the leaves of the nested recording.
+            arguments: the number of values that entered as arguments.
+        """
+        inner = self.inside(level).inner
+        captured = [e for e in (*self.entered[arguments:], *self._computed) if e.leaf in by_leaf]
+        gradients = self._by_older(level, [(e.node, self.lowered(inner, by_leaf[e.leaf])) for e in captured])
+        return {node: self.ref(gradient) for node, gradient in gradients.items()}
+
+    def _by_older(self, level: Any, gradients: Iterable[tuple[Node | Leaf, Traced]]) -> dict[Node | Leaf, Traced]:
+        """Return gradients by nodes of a level outside that are older than this call, from those by any nodes of it.
+
+        The branch computes with captured values alone on that level, in its graph: the pass goes on there. Where the
+        level is of a nested recording itself, such values are leaves that stand for nodes of the next level outside.
+        """
+        found: dict[Node | Leaf, Traced] = {}
+        young: list[tuple[Entered, Any]] = []
+
+        def add(node: Node | Leaf, gradient: Traced) -> None:
+            found[node] = self.recorder.add(found[node], gradient) if node in found else gradient
+
+        for node, gradient in gradients:
+            if isinstance(node, Node) and node.seq > self._began:
+                young.append((Entered(gradient, gradient, node), lifted_to(level.inner, gradient)))
+            else:
+                add(node, gradient)
+        leaves = cut_off([e.node for e, _ in young], self._began)
+        totals = level.gradients(young, retain_graph=False) if young else {}
+        for node, leaf in leaves.items():
+            if leaf in totals:
+                add(node, self.lowered(level.inner, totals[leaf]))
+        around = getattr(level.entry, "__self__", None)
+        if isinstance(around, NestedCall):
+            mine = {e.leaf: e.node for e in around._computed if e.inside.recording is self.recorder.recording}
+            further = [(mine[node], found.pop(node)) for node in [*found] if node in mine]
+            for node, gradient in self._by_older(level.stands_for, further).items() if further else ():
+                add(around._leaf_of(node, gradient), gradient)
+        return found
+
+    def _leaf_of(self, node: Node | Leaf, like: Traced) -> Leaf:
+        """Return a leaf of the nested recording that stands for a node outside, whose value is like another."""
+        for e in self.entered:
+            if e.node is node and e.leaf is not None:
+                return e.leaf  # type: ignore[no-any-return]  # a leaf
+        entered = Entered(like, like, node)
+        leaf = entered.leaf = Leaf(like)
+        self.entered.append(entered)
+        return leaf
+
     def zeros(self, like: Ref | Traced) -> Ref:
         """Return a value of the nested recording that is 0, of the shape and dtype of another."""
         return self.recorder.full(tuple(like.shape), 0.0, like.dtype).ref  # type: ignore[no-any-return]  # a value
@@ -244,6 +299,27 @@ class NestedCall:
     def ref(self, primitive: Any) -> Ref:
         """Return the value of the nested recording that a primitive is."""
         return self.recorder._split(primitive)[1]  # type: ignore[no-any-return]  # a value of the recording
+
+
+def cut_off(nodes: Iterable[Node], since: int) -> dict[Node | Leaf, Leaf]:
+    """Put leaves in place of the parents of nodes that are not younger than a number; return the leaf of each.
+
+    Nodes are those given and all that are younger among those that they depend on.
+    """
+    leaves: dict[Node | Leaf, Leaf] = {}
+    stack, seen = [*nodes], set[Node]()
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        for name in ("parent0", "parent1"):
+            parent = getattr(node, name)
+            if isinstance(parent, Node) and parent.seq > since:
+                stack.append(parent)
+            elif parent is not None:
+                setattr(node, name, leaves.setdefault(parent, Leaf(None)))
+    return leaves
 
 
 def beneath(inner: Any, x: Any, operation: str) -> Traced:

@@ -13,7 +13,6 @@ from burnpy.backend.plans.blocks import Choice, WhileGradient, WhileLoop
 from burnpy.backend.plans.recording import Ref, part
 from burnpy.backend.primitives import INEXACT
 from burnpy.func.control_flow.nested_calls import (
-    Entered,
     Left,
     NestedCall,
     UnsupportedLevelsError,
@@ -63,6 +62,14 @@ def recorded_cond(
     return (_pushed if isinstance(level, Forward) else _tracked)(device, level, sides, chosen)
 
 
+class _Gradients(NamedTuple):
+    """The recorded backward pass of a branch."""
+
+    cotangents: list[Ref]
+    operands: dict[int, Ref]  #: the gradients by operands, by number
+    captured: dict[Any, Ref]  #: the gradients by captured values, by node outside
+
+
 class _Side:
     """A recorded branch."""
 
@@ -70,7 +77,8 @@ class _Side:
         call = self.call = NestedCall(device)
         inside = [call.tensor(x) for x in operands]
         self.entered = list(call.entered)
-        self.left: list[Left] = call.call(f, structure.unflatten(inside))
+        with call.recorder.branch():
+            self.left: list[Left] = call.call(f, structure.unflatten(inside))
         self.forward = list(call.recorder.recording.nodes)
 
     def outputs(self) -> list[Ref]:
@@ -83,6 +91,25 @@ class _Side:
         given = [own.ref for own in recorder.captured] + [e.inside.ref for e in self.entered]
         given += [tangent_of(e).ref for e in self.entered if e.tangent is not None]
         return part(recorder.recording, recorder.recording.nodes, [*given, *inputs], outputs)
+
+    def gradients(self, level: Any, places: Sequence[int], specs: Sequence[tuple[Any, Any]]) -> _Gradients:
+        """Record the backward pass of the branch, from cotangents of the results at ``places``."""
+        call, inside = self.call, self.call.inside(level)
+        with call.recorder.branch():
+            cotangents = [call.recorder.input(call.recorder.inner.full(tuple(s), 1.0, d)) for s, d in specs]
+            seeds = [
+                (root, lifted_to(inside.inner, grad))
+                for root, grad in zip([self.left[k].root for k in places], cotangents, strict=True)
+                if root is not None
+            ]
+            by_leaf = inside.gradients(seeds, retain_graph=False)
+            operands = {
+                k: call.ref(call.lowered(inside.inner, by_leaf[e.leaf]))
+                for k, e in enumerate(self.entered)
+                if e.leaf in by_leaf
+            }
+            captured = call.captured_gradients(level, by_leaf, len(self.entered))
+        return _Gradients([x.ref for x in cotangents], operands, captured)
 
     def values(self) -> list[Traced]:
         """Return the values outside of the operands, as the recording takes them."""
@@ -130,37 +157,20 @@ def _tracked(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) ->
     if not places:
         return outputs_on(device, results, sides[0].left)
     specs = [(out.ref.shape, out.ref.dtype) for out in (sides[0].left[k] for k in places)]
+    gradients = [side.gradients(level, places, specs) for side in sides]
     common = [k for k, e in enumerate(sides[0].entered) if e.leaf is not None]
-    own = [[e for e in side.call.entered[len(side.entered) :] if e.leaf is not None] for side in sides]
-    grads: list[list[Ref]] = []
-    inputs: list[list[Ref]] = []
-    for number, side in enumerate(sides):
-        call = side.call
-        inside = call.inside(level)
-        cotangents = [call.recorder.input(call.recorder.inner.full(tuple(s), 1.0, d)) for s, d in specs]
-        roots = [side.left[k].root for k in places]
-        seeds = [
-            (root, lifted_to(inside.inner, grad))
-            for root, grad in zip(roots, cotangents, strict=True)
-            if root is not None
-        ]
-        by_leaf = inside.gradients(seeds, retain_graph=False)
-
-        def gradient(e: Entered, side: _Side = side, found: Any = by_leaf, inner: Any = inside.inner) -> Ref:
-            if e.leaf not in found:
-                return side.call.zeros(e.inside)
-            return side.call.ref(side.call.lowered(inner, found[e.leaf]))
-
-        outputs = [gradient(side.entered[k]) for k in common]
-        for which, group in enumerate(own):
-            outputs += [gradient(e) if which == number else side.call.zeros(e.inside) for e in group]
+    captured = [node for of_side in gradients for node in of_side.captured]
+    grads = []
+    for side, own in zip(sides, gradients, strict=True):
+        outputs = [own.operands.get(k) or side.call.zeros(side.entered[k].inside) for k in common]
+        for of_side in gradients:
+            outputs += [x if of_side is own else side.call.zeros(x) for x in of_side.captured.values()]
         grads.append(outputs)
-        inputs.append([x.ref for x in cotangents])
     one, two = sides
-    recordings = [side.recording(grads[k], inputs[k]) for k, side in enumerate(sides)]
+    recordings = [side.recording(grads[k], gradients[k].cotangents) for k, side in enumerate(sides)]
     values = [chosen, *one.call.recorder.captures, *two.call.recorder.captures, *one.values()]
     block = Choice(recordings[0], recordings[1], len(one.values()) + len(places))
-    parents = [e.node for e in (*[one.entered[k] for k in common], *own[0], *own[1])]
+    parents = [*[one.entered[k].node for k in common], *captured]
     floats = [lifted_to(level.inner, results[k]) for k in places]
     recorded = record_outputs(level, _KIND, floats, parents, _vjp, (block, specs, *kept_on(level, values)))
     return outputs_on(device, results, sides[0].left, level, dict(zip(places, recorded, strict=True)))
@@ -210,10 +220,11 @@ class _Repeated:
         call = self.call = NestedCall(device, level)
         inside = [call.tensor(x, forced=k in forced and x.kind in INEXACT) for k, x in enumerate(state)]
         self.entered = list(call.entered)
+        self.tested = 0  #: the number of the condition's nodes, the first ones
 
         def flat(*leaves: Any) -> list[Any]:
             answer = condition(list(leaves))
-            self.tested = len(call.recorder.recording.nodes)  #: the number of the condition's nodes, the first ones
+            self.tested = len(call.recorder.recording.nodes)
             return [answer, *step(list(leaves))]
 
         self.answer, *self.carry = call.call(flat, inside)

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from burnpy import Tensor, cross_entropy, func, linalg, manual_seed
+from burnpy.autodiff import checkpoint
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, BurnpyError, IndexRangeError, LinAlgError
 from burnpy.func import compiled, cond, scan, while_loop
+from burnpy.nn.functional import layer_norm
 from tests.rows import every_row
 
 X = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 5.0]], dtype="float64")
@@ -57,13 +59,17 @@ def test_errors_of_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def choice(x: Any) -> Any:
         return cond(x.sum() > 0.0, lambda x: x.square(), refused, x)
 
+    def captured(x: Any) -> Any:
+        return cond(x.sum() > 0.0, lambda: x.square(), lambda: refused(x))
+
     def loop(x: Any) -> Any:
         return while_loop(lambda x: x.sum() < 0.0, refused, x)
 
-    pairs: list[tuple[Any, Any]] = [(choice, X.square()), (loop, X)]
+    pairs: list[tuple[Any, Any]] = [(choice, X.square()), (captured, X.square()), (loop, X)]
     if name != "weights that are all zero":
         pairs += [
             (func.grad(lambda x: choice(x).sum()), 2.0 * X),
+            (func.grad(lambda x: captured(x).sum()), 2.0 * X),
             (func.grad(lambda x: loop(x).square().sum()), 2.0 * X),
         ]
     for f, expected in pairs:
@@ -76,6 +82,85 @@ def test_errors_of_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
                 else:
                     assert found is error
                     assert returned(f, x) is error
+
+
+def root(x: Any) -> Any:
+    """Return the sum of the roots of x or -x: a branch that is not chosen has no real result."""
+    return cond(x.sum() > 0.0, lambda: x.sqrt().sum(), lambda: (-x).sqrt().sum())
+
+
+def before(x: Any) -> Any:
+    """Choose between functions of values computed before, used after it as well."""
+    h = (x * 2.0).sin()
+    k = h.exp()
+    return h.sum() + cond(x.sum() > 0.0, lambda: (h * k).sum() + k.log().sum(), lambda: (-h).abs().sqrt().sum())
+
+
+def nested(x: Any) -> Any:
+    def of_two(x: Any, sign: float) -> Any:
+        y = (x * sign).sqrt()
+        return cond(x.sum() * sign > 4.0, lambda: (y * (x * sign - 1.0).sqrt()).sum(), lambda: (y.log() * y).sum())
+
+    return cond(x.sum() > 0.0, lambda: of_two(x, 1.0), lambda: of_two(x, -1.0))
+
+
+def in_a_scan(x: Any) -> Any:
+    def body(c: Any, y: Any) -> Any:
+        v = (x.exp() * 2.0).log()
+        return cond(x.sum() > 0.0, lambda: c + (x.sqrt() * v).sum(), lambda: c - root(x) * y), c
+
+    return scan(body, x.sum(), x.square())[0]
+
+
+def around_a_scan(x: Any) -> Any:
+    def total(y: Any) -> Any:
+        return scan(lambda c, e: (c * e + y.sqrt().sum(), None), y.sum(), y.log())[0]
+
+    return cond(x.sum() > 0.0, lambda: total(x), lambda: total(-x))
+
+
+def in_a_while_loop(x: Any) -> Any:
+    return while_loop(lambda c: c < 9.0, lambda c: c + root(x) + 1.0, x.sum())
+
+
+CAPTURED: dict[str, Callable[[Any], Any]] = {
+    "roots": root,
+    "operands as well": lambda x: cond(
+        x.sum() > 0.0, lambda y: (x.sqrt() * y).sum() + x.exp().sum(), lambda y: ((-x).log() * y * y).sum(), x
+    ),
+    "values computed before": before,
+    "parts": lambda x: cond(
+        x.sum() > 0.0, lambda: (x[0] * x[1]).sqrt(), lambda: (x[1] - x[0]).square().log() + x.max()
+    ),
+    "a layer norm": lambda x: cond(x.sum() > 0.0, lambda: (layer_norm(x, (2,)) * x.log()).sum(), lambda: x.sum()),
+    "a captured tensor itself": lambda x: cond(x.sum() > 0.0, lambda: x, lambda: x.square()).sum(),
+    "no gradient": lambda x: cond(x.sum() > 0.0, lambda: x.detach().sqrt().sum(), lambda: x.square().sum()),
+    "a gradient inside": lambda x: cond(
+        x.sum() > 0.0, lambda: func.grad(lambda y: (y.log() * y.detach()).sum())(x).sum(), lambda: x.square().sum()
+    ),
+    "checkpoints": lambda x: cond(
+        x.sum() > 0.0, lambda: checkpoint(lambda y: y.sqrt().sum(), x), lambda: checkpoint(lambda y: y.exp().sum(), x)
+    ),
+    "branches of branches": nested,
+    "in a scan": in_a_scan,
+    "around a scan": around_a_scan,
+    "in a while_loop": in_a_while_loop,
+}
+
+
+@every_row("name", CAPTURED)
+def test_branches_of_captured_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A branch computes with captured values, and differentiates by them, only where it is chosen."""
+    monkeypatch.setenv("BURNPY_COMPILE", "0")  # what is compiled is the same, and takes longer
+    f = CAPTURED[name]
+    forms = [f, func.grad(f), func.jacfwd(f)]
+    if name == "a gradient inside":
+        del forms[2]  # a derivative of a derivative
+    for form in forms:
+        fast = compiled(form)
+        for values in ([1.5, 1.25], [-1.5, -1.25], [3.0, 2.5], [-3.0, -2.5]):
+            x = Tensor[NumPy].from_data(values, dtype="float64")
+            np.testing.assert_allclose(fast(x).to_numpy(), form(x).to_numpy(), rtol=1e-12)
 
 
 def test_a_constant_chooses_while_recording() -> None:
