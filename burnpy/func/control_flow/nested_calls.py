@@ -92,6 +92,7 @@ class NestedCall:
         self.outer: Any = recorder_of(device)  #: the recorder outside
         self.recorder: Any = self.outer.body()
         self.entered: list[Entered] = []
+        self._leaves: dict[Node | Leaf, Leaf] = {}  # those of `_leaf_of`
         self._computed: list[Entered] = []  # values that a branch computes of captured ones, on the levels outside
         self.active: set[Any] = set() if level is None else {level}
         self._inside: dict[Any, Any] = self.recorder.inside
@@ -239,8 +240,12 @@ class NestedCall:
         left.tangent = None if tangent is None else self.ref(tangent)
         return left
 
-    def captured_gradients(self, level: Any, by_leaf: Mapping[Any, Any], arguments: int) -> dict[Node | Leaf, Ref]:
-        """Return the gradients of a branch by the nodes outside that it depends on through what it captures.
+    def cotangent(self, like: Ref | Traced) -> Traced:
+        """Return an input of the recording for a gradient by a value."""
+        return self.recorder.input(self.recorder.inner.full(tuple(like.shape), 1.0, like.dtype))  # type: ignore[no-any-return]  # as declared
+
+    def captured_gradients(self, level: Any, by_leaf: Mapping[Any, Any], arguments: int) -> dict[Node | Leaf, Traced]:
+        """Return the gradients of a branch by the nodes outside that it depends on through captured values.
 
         Args:
             level: the level outside that differentiates.
@@ -249,8 +254,7 @@ class NestedCall:
         """
         inner = self.inside(level).inner
         captured = [e for e in (*self.entered[arguments:], *self._computed) if e.leaf in by_leaf]
-        gradients = self._by_older(level, [(e.node, self.lowered(inner, by_leaf[e.leaf])) for e in captured])
-        return {node: self.ref(gradient) for node, gradient in gradients.items()}
+        return self._by_older(level, [(e.node, self.lowered(inner, by_leaf[e.leaf])) for e in captured])
 
     def _by_older(self, level: Any, gradients: Iterable[tuple[Node | Leaf, Traced]]) -> dict[Node | Leaf, Traced]:
         """Return gradients by nodes of a level outside that are older than this call, from those by any nodes of it.
@@ -284,12 +288,11 @@ class NestedCall:
 
     def _leaf_of(self, node: Node | Leaf, like: Traced) -> Leaf:
         """Return a leaf of the nested recording that stands for a node outside, whose value is like another."""
-        for e in self.entered:
-            if e.node is node and e.leaf is not None:
-                return e.leaf  # type: ignore[no-any-return]  # a leaf
-        entered = Entered(like, like, node)
-        leaf = entered.leaf = Leaf(like)
-        self.entered.append(entered)
+        leaf = self._leaves.get(node)
+        if leaf is None:
+            entered = Entered(like, like, node)
+            leaf = entered.leaf = self._leaves[node] = Leaf(like)
+            self.entered.append(entered)
         return leaf
 
     def zeros(self, like: Ref | Traced) -> Ref:

@@ -92,11 +92,11 @@ class _Side:
         given += [tangent_of(e).ref for e in self.entered if e.tangent is not None]
         return part(recorder.recording, recorder.recording.nodes, [*given, *inputs], outputs)
 
-    def gradients(self, level: Any, places: Sequence[int], specs: Sequence[tuple[Any, Any]]) -> _Gradients:
+    def gradients(self, level: Any, places: Sequence[int]) -> _Gradients:
         """Record the backward pass of the branch, from cotangents of the results at ``places``."""
         call, inside = self.call, self.call.inside(level)
         with call.recorder.branch():
-            cotangents = [call.recorder.input(call.recorder.inner.full(tuple(s), 1.0, d)) for s, d in specs]
+            cotangents = [call.cotangent(self.left[k].ref) for k in places]
             seeds = [
                 (root, lifted_to(inside.inner, grad))
                 for root, grad in zip([self.left[k].root for k in places], cotangents, strict=True)
@@ -108,7 +108,8 @@ class _Side:
                 for k, e in enumerate(self.entered)
                 if e.leaf in by_leaf
             }
-            captured = call.captured_gradients(level, by_leaf, len(self.entered))
+            found = call.captured_gradients(level, by_leaf, len(self.entered))
+            captured = {node: call.ref(gradient) for node, gradient in found.items()}
         return _Gradients([x.ref for x in cotangents], operands, captured)
 
     def values(self) -> list[Traced]:
@@ -157,7 +158,7 @@ def _tracked(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) ->
     if not places:
         return outputs_on(device, results, sides[0].left)
     specs = [(out.ref.shape, out.ref.dtype) for out in (sides[0].left[k] for k in places)]
-    gradients = [side.gradients(level, places, specs) for side in sides]
+    gradients = [side.gradients(level, places) for side in sides]
     common = [k for k, e in enumerate(sides[0].entered) if e.leaf is not None]
     captured = [node for of_side in gradients for node in of_side.captured]
     grads = []
@@ -225,7 +226,8 @@ class _Repeated:
         def flat(*leaves: Any) -> list[Any]:
             answer = condition(list(leaves))
             self.tested = len(call.recorder.recording.nodes)
-            return [answer, *step(list(leaves))]
+            with call.recorder.branch():  # which may never run
+                return [answer, *step(list(leaves))]
 
         self.answer, *self.carry = call.call(flat, inside)
 
@@ -264,28 +266,30 @@ class _Repeated:
         block, given = self.block()
         results = self.run(block, given)
         active = [k for k, e in enumerate(self.entered) if e.leaf is not None]
-        captured = [e for e in call.entered[len(self.entered) :] if e.leaf is not None]
-        entries = [*[self.entered[k] for k in active], *captured]
-        grads = [recorder.input(recorder.inner.full(e.inside.shape, 1.0, e.inside.dtype)) for e in entries]
-        seeds = [
-            (self.carry[k].root, lifted_to(own.inner, grad))
-            for k, grad in zip(active, grads, strict=False)
-            if self.carry[k].root is not None
-        ]
-        by_leaf = own.gradients(seeds, retain_graph=False)
+        grads = [call.cotangent(self.entered[k].inside) for k in active]
         outputs: list[Ref] = []
-        for position, (e, total) in enumerate(zip(entries, grads, strict=True)):
-            found = call.lowered(own.inner, by_leaf[e.leaf]) if e.leaf in by_leaf else None
-            if position >= len(active):
-                found = total if found is None else recorder.add(total, found)
-            outputs.append(call.zeros(e.inside) if found is None else call.ref(found))
+        with recorder.branch():
+            seeds = [
+                (self.carry[k].root, lifted_to(own.inner, grad))
+                for k, grad in zip(active, grads, strict=True)
+                if self.carry[k].root is not None
+            ]
+            by_leaf = own.gradients(seeds, retain_graph=False)
+            for e in (self.entered[k] for k in active):
+                found = by_leaf.get(e.leaf)
+                outputs.append(call.zeros(e.inside) if found is None else call.ref(call.lowered(own.inner, found)))
+            captured = call.captured_gradients(level, by_leaf, len(self.entered))
+        for found in captured.values():
+            grads.append(total := call.cotangent(found))
+            outputs.append(recorder.add(total, found).ref)
         inputs = [x.ref for x in (*recorder.captured, *grads)] + [e.inside.ref for e in self.entered]
-        gradient = WhileGradient(block, part(whole, whole.nodes, inputs, outputs), len(entries))
+        gradient = WhileGradient(block, part(whole, whole.nodes, inputs, outputs), len(grads))
         fixed = given[: len(given) - len(self.entered)]
         values = [*fixed, *recorder.captures, *[e.outside for e in self.entered]]
-        parents = [e.node for e in entries if e.node is not None]
-        specs = [(e.inside.shape, e.inside.dtype) for e in entries]
-        rule = _Rule(gradient, specs, len(active), [e.node is not None for e in entries])
+        nodes = [*[self.entered[k].node for k in active], *captured]
+        parents = [node for node in nodes if node is not None]
+        specs = [(x.shape, x.dtype) for x in grads]
+        rule = _Rule(gradient, specs, len(active), [node is not None for node in nodes])
         floats = [lifted_to(level.inner, results[k]) for k in active]
         recorded = record_outputs(level, _LOOP_KIND, floats, parents, _loop_vjp, (rule, *kept_on(level, values)))
         return outputs_on(self.device, results, self.carry, level, dict(zip(active, recorded, strict=True)))

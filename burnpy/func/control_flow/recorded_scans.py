@@ -176,11 +176,7 @@ class _Step:
 
     def _cotangents(self, tracked: _TrackedValues) -> _Cotangents:
         """Add the inputs of the gradient of the step to its recording."""
-        recorder = self.call.recorder
-
-        def cotangent(x: Any) -> Traced:
-            return recorder.input(recorder.inner.full(tuple(x.shape), 1.0, x.dtype))  # type: ignore[no-any-return]  # as declared
-
+        cotangent = self.call.cotangent
         carry = {k: cotangent(e.inside) for k, e in enumerate(self.entered[: self.carried]) if e.leaf}
         ys = {
             k: cotangent(out.ref)

@@ -65,7 +65,10 @@ def test_errors_of_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def loop(x: Any) -> Any:
         return while_loop(lambda x: x.sum() < 0.0, refused, x)
 
-    pairs: list[tuple[Any, Any]] = [(choice, X.square()), (captured, X.square()), (loop, X)]
+    def captured_loop(x: Any) -> Any:
+        return while_loop(lambda y: y.sum() < 0.0, lambda y: refused(x), x)
+
+    pairs: list[tuple[Any, Any]] = [(choice, X.square()), (captured, X.square()), (loop, X), (captured_loop, X)]
     if name != "weights that are all zero":
         pairs += [
             (func.grad(lambda x: choice(x).sum()), 2.0 * X),
@@ -123,6 +126,26 @@ def in_a_while_loop(x: Any) -> Any:
     return while_loop(lambda c: c < 9.0, lambda c: c + root(x) + 1.0, x.sum())
 
 
+def in_loops(x: Any) -> Any:
+    def step(c: Any, y: Any) -> Any:
+        return c + 0.1 * y * cond(x.sum() > 0.0, lambda: x.sqrt() + x.exp(), lambda: (-x).sqrt() * 2.0).sum(), None
+
+    return while_loop(lambda c: c < 4.0, lambda c: c + 1.0 + scan(step, c, x.square())[0], x.sum() * 0.1)
+
+
+def loop_in_a_loop(x: Any) -> Any:
+    """The inner loop begins with a value that moves, and captures two values computed of the outer one's first."""
+
+    def step(c: Any) -> Any:
+        return c + while_loop(lambda d: d.sum() < 3.0, lambda d: d + x.abs() + x.square(), c * 0.0 + 0.001)
+
+    return while_loop(lambda c: c.sum() < 5.0, step, x).sum()
+
+
+def steps_that_never_run(x: Any) -> Any:
+    return while_loop(lambda c: c < x.sum(), lambda c: c + x.sqrt().sum() + x.log().exp().sum(), x.abs().sum() * 0.5)
+
+
 CAPTURED: dict[str, Callable[[Any], Any]] = {
     "roots": root,
     "operands as well": lambda x: cond(
@@ -145,12 +168,15 @@ CAPTURED: dict[str, Callable[[Any], Any]] = {
     "in a scan": in_a_scan,
     "around a scan": around_a_scan,
     "in a while_loop": in_a_while_loop,
+    "in a scan in a while_loop": in_loops,
+    "a while_loop in a while_loop": loop_in_a_loop,
+    "steps that never run": steps_that_never_run,
 }
 
 
 @every_row("name", CAPTURED)
 def test_branches_of_captured_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A branch computes with captured values, and differentiates by them, only where it is chosen."""
+    """Branches and steps compute with captured values, and differentiate by them, only where they run."""
     monkeypatch.setenv("BURNPY_COMPILE", "0")  # what is compiled is the same, and takes longer
     f = CAPTURED[name]
     forms = [f, func.grad(f), func.jacfwd(f)]
