@@ -246,7 +246,7 @@ def models_that_differ_are_refused_everywhere(group: Group) -> None:
     model = group.broadcast(Parts(2, 3))
     group.check(model)
     bias: Any = model.layers[1].bias
-    values = {bias.id: bias.value + 1e-6} if other else {}
+    values = {bias.id: (bias.value + 1e-6).detach()} if other else {}
     told = refusal(group, lambda: group.check(model.with_values(values)))
     assert f"layers.1.bias on rank {odd}" in told
     assert "other values" in told

@@ -62,7 +62,7 @@ def test_the_example() -> None:
     assert count(images, "img") == 8
     assert count(model, "details") == 3
     assert count(summary, "tr") == 5
-    assert count(graph, "rect") == 9
+    assert count(graph, "rect") == 8
     assert count(gradients, "tr") == 5
     assert run.output_type == "display_data"
     assert (count(run, "progress"), count(run, "svg"), count(run, "polyline")) == (1, 3, 5)
