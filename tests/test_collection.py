@@ -39,6 +39,7 @@ def ran(folder: Path, *arguments: str, **environment: str) -> list[str]:
         "no:cacheprovider",
     ]
     settled = {**os.environ, "PYTHONPATH": str(ROOT), "BURNPY_HEAVY_TESTS": "", "BURNPY_LONG_TESTS": "0", **environment}
+    settled["PYTEST_ADDOPTS"] = ""  # the output of these tests is read
     settled["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # plugins take longer to import than these tests to run
     command = [sys.executable, "-m", "pytest", "-q", *settings, *arguments]
     done = subprocess.run(command, cwd=folder, env=settled, capture_output=True, text=True, check=False)
