@@ -49,13 +49,17 @@ class NumPyLosses(ArrayBackend):
 
 
 def _states(labels: Any, blank: int) -> tuple[Any, Any]:
-    """Return the class of each state, (batch, states), and what the log probability to skip the one before adds."""
+    """Return the class of each state, (batch, states), and whether the one before may be skipped."""
     n, s = labels.shape
     states = np.full((n, 2 * s + 1), blank, labels.dtype)
     states[:, 1::2] = labels
-    skips = np.full(states.shape, IMPOSSIBLE)
-    skips[:, 2:][(states[:, 2:] != states[:, :-2]) & (states[:, 2:] != blank)] = 0.0
-    return states, skips
+    return states, _skips(states, blank)
+
+
+def _skips(states: Any, blank: int) -> Any:
+    skips = np.zeros(states.shape, np.bool_)
+    skips[:, 2:] = (states[:, 2:] != states[:, :-2]) & (states[:, 2:] != blank)
+    return skips
 
 
 def _emitted(log_p: Any, states: Any) -> Any:
@@ -76,7 +80,8 @@ def _recursion(emitted: Any, skips: Any, kept: Any) -> Any:
         before, after = kept[t - 1], kept[t]
         after[:, :2] = IMPOSSIBLE
         stay, further = before[:, 2:], before[:, 1:-1]
-        np.add(before[:, :-2], skips, skipped)
+        skipped.fill(IMPOSSIBLE)
+        np.copyto(skipped, before[:, :-2], where=skips)
         np.maximum(stay, further, out=largest)
         np.maximum(largest, skipped, out=largest)
         np.subtract(stay, largest, parts[0])
@@ -102,9 +107,9 @@ def _losses(log_p: Any, labels: Any, steps: Any, lengths: Any, blank: int) -> An
     states, skips = _states(labels, blank)
     emitted = _emitted(log_p, states)
     kept = np.empty((*emitted.shape[:2], emitted.shape[2] + 2), log_p.dtype)
-    _recursion(emitted, skips.astype(log_p.dtype), kept)
+    _recursion(emitted, skips, kept)
     total = _totals(kept, steps, lengths)
-    losses = np.where(total > IMPOSSIBLE / 2, -total, np.inf)
+    losses = np.where(total <= IMPOSSIBLE / 2, np.inf, -total)  # NaN stays
     return np.where((steps == 0) & (lengths == 0), 0.0, losses).astype(log_p.dtype)
 
 
@@ -121,19 +126,18 @@ def _gradient(grad: Any, log_p: Any, labels: Any, steps: Any, lengths: Any, blan
     turn = (2 * lengths[:, None] - np.arange(size)) % size
     turned = emitted[back.T[:, :, None], members[:, None], turn]
     turned_states = np.take_along_axis(states, turn, 1)
-    turned_skips = np.full(skips.shape, IMPOSSIBLE)
-    turned_skips[:, 2:][(turned_states[:, 2:] != turned_states[:, :-2]) & (turned_states[:, 2:] != blank)] = 0.0
+    turned_skips = _skips(turned_states, blank)
     kept = np.empty((time, 2 * n, size + 2), dtype)
-    _recursion(np.concatenate([emitted, turned], 1), np.concatenate([skips, turned_skips]).astype(dtype), kept)
+    _recursion(np.concatenate([emitted, turned], 1), np.concatenate([skips, turned_skips]), kept)
     total = _totals(kept[:, :n], steps, lengths)
     alpha = kept[:, :n, 2:]
     beta = kept[back.T[:, :, None], n + members[:, None], 2 + turn]
-    within = np.arange(size) <= 2 * lengths[:, None]
-    joint = np.where(within, alpha + beta - emitted, -np.inf)  # both have the emission
+    reached = (np.arange(size) <= 2 * lengths[:, None]) & ~(alpha <= IMPOSSIBLE / 2)
+    joint = np.where(reached, alpha + beta - emitted, IMPOSSIBLE)  # both have the emission
     shares = np.exp(joint - joint.max(2, keepdims=True))
     shares /= shares.sum(2, keepdims=True)  # relative to a step's states, whatever was rounded before
-    counted = (np.arange(time)[:, None] < steps) & (total > IMPOSSIBLE / 2)
-    shares *= -grad[:, None]
+    counted = (np.arange(time)[:, None] < steps) & ~(total <= IMPOSSIBLE / 2)
+    shares *= (total * 0.0 - grad)[:, None]  # NaN at all steps where the loss is
     shares = np.where(counted[:, :, None], shares, 0.0)  # also where grad is NaN or infinite
     out = np.zeros((time, n * classes), dtype)
     places = (states + members[:, None] * classes).reshape(-1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor
+from burnpy import Autodiff, IntTensor, Tensor, func
 from burnpy.backend import NumPy
 from burnpy.nn import functional as F  # noqa: N812  # PyTorch's name for it
 from burnpy.testing import gradcheck, gradgradcheck
@@ -94,3 +95,29 @@ def test_gradients_of_long_sequences_in_float32() -> None:
         loss = F.ctc_loss(x.log_softmax(-1), ints(labels), [300] * 2, [9] * 2, reduction="sum")
         gradients.append(loss.backward()[x].to_numpy())
     np.testing.assert_allclose(gradients[0], gradients[1], atol=2e-4)
+
+
+def test_nan_and_impossible_classes() -> None:
+    """A loss is NaN where an alignment uses a NaN; others do not matter. The default without NumPy's calls agrees."""
+    rng = np.random.default_rng(11)
+    for _ in range(60):
+        time, n, classes, count = (int(rng.integers(low, high)) for low, high in ((1, 6), (1, 4), (2, 5), (0, 4)))
+        log_p = np.log(rng.dirichlet(np.ones(classes), (time, n)))
+        for _ in range(rng.integers(0, 3)):
+            log_p[rng.integers(time), rng.integers(n), rng.integers(classes)] = rng.choice([math.nan, -math.inf])
+        targets = rng.integers(1, classes, (n, count))
+        sizes = rng.integers(1, time + 1, n), rng.integers(0, count + 1, n)
+
+        def losses(x: Any, targets: Any = targets, sizes: Any = sizes) -> Any:
+            return F.ctc_loss(x, *(ints(value, NumPy) for value in (targets, *sizes)), reduction="none")
+
+        x = Tensor[NumPy].from_data(log_p)
+        expected = T.ctc_loss(*(torch.tensor(value) for value in (log_p, targets, *sizes)), reduction="none")
+        slopes = func.grad(lambda x: losses(x).sum())
+        for form in (losses, slopes):
+            found = form(x).to_numpy()
+            np.testing.assert_allclose(func.vmap(form)(x[None])[0].to_numpy(), found, rtol=1e-9, atol=1e-12)
+            if form is losses:
+                np.testing.assert_allclose(found, expected.numpy(), rtol=1e-9)
+            else:
+                assert np.isnan(found).any((0, 2))[np.isnan(expected.numpy())].all()

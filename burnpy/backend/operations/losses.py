@@ -215,7 +215,8 @@ class CtcLoss(OperationsBase):
         rows = [self.reshape(row, (1, *row.shape)) for row in (*alphas, *betas)]
         joint = self.add(self.cat(rows[: shape[0]], 0), self.cat(rows[shape[0] :], 0))
         counted = d.bitwise_and(d.reshape(lattice.possible(total), (1, shape[1])), lattice.within)
-        factor = self.where(counted, self.neg(self.cast(grad, lattice.dtype)), 0.0)
+        factor = self.sub(self.mul(total, 0.0), self.cast(grad, lattice.dtype))  # NaN at all steps where the loss is
+        factor = self.where(counted, factor, 0.0)
         paths = self.softmax(joint, 2)  # relative to the sum over a step's states, whatever was rounded before
         paths = self.where(d.reshape(counted, (*shape[:2], 1)), paths, 0.0)
         shares = self.mul(paths, self.reshape(factor, (*shape[:2], 1)))
@@ -235,7 +236,10 @@ class _Lattice:
         blanks = d.full((n, self.size), blank, labels.dtype)
         self.states = d.slice_scatter(blanks, (_ALL, slice(1, 2 * s, 2)), labels) if s else blanks
         places = d.expand(d.reshape(self.states, (1, n, self.size)), (time, n, self.size))
-        self.emitted = b.clamp_min(b.gather(b.cast(log_p, self.dtype), 2, places), IMPOSSIBLE)
+        emitted = b.clamp_min(b.gather(b.cast(log_p, self.dtype), 2, places), IMPOSSIBLE)
+        ends = d.reshape(d.mul(lengths, 2), (n, 1))
+        counted = d.le(d.from_numpy(np.arange(self.size)[None]), ends)
+        self.emitted = b.where(counted, emitted, IMPOSSIBLE)  # NaN of states that do not count is not passed on
         skips = d.full((n, min(2, self.size)), False, np.dtype(np.bool_))
         if s:
             before, after = (d.slice(self.states, (_ALL, slice(k, self.size - 2 + k, 1))) for k in (0, 2))
@@ -292,8 +296,8 @@ class _Lattice:
         return b.where(d.gt(self.steps, 0), total, IMPOSSIBLE)
 
     def possible(self, total: Float) -> Bool:
-        """Return which sequences have an alignment."""
-        return self.b.gt(total, IMPOSSIBLE / 2)
+        """Return which sequences have an alignment; NaN counts, so that it is passed on."""
+        return self.d.bitwise_not(self.b.le(total, IMPOSSIBLE / 2))
 
     def loss(self, total: Float, dtype: Any) -> Float:
         """Return the losses: 0 for no labels at no steps, and inf for impossible labels."""
