@@ -136,7 +136,7 @@ def test_a_batch_norm_of_few_long_channels_is_divided(
 
 
 def test_a_batch_norm_goes_through_the_channels_that_the_cache_keeps() -> None:
-    """Of an H100 with 50 MiB and of a GPU with 4, and with channels that are too long."""
+    """An H100 has a cache of 50 MiB, another GPU one of 4 MiB; channels may be too long for both."""
     kept = [
         [normalization.channels_kept(cache << 20, (64, 64, side, side), float32, arrays) for arrays in (1, 2)]
         for cache, side in ((50, 56), (50, 112), (4, 56), (50, 600))

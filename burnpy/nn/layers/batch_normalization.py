@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import floats
 from burnpy.nn.buffer_updates import record_moments, record_updates
-from burnpy.nn.layers.normalization import ChannelNorm, across, check_channels, normalized, normalized_groups
+from burnpy.nn.layers.normalization import ChannelNorm, across, check_channels, normalize_operands, normalized_groups
 from burnpy.nn.module import rebound
 from burnpy.nn.param import Buffer, IntBuffer
 from burnpy.tensor.call_errors import explained
@@ -122,7 +122,8 @@ def batch_moments(
             "each channel, but a variance needs two; use a larger batch, or model.eval()"
         )
     dims = (0, *range(2, len(shape)))
-    output, mean, var = map(x._like, normalized("batch_norm", x, weight, bias, across(shape), dims, eps))
+    operands = normalize_operands("batch_norm", x, weight, bias, across(shape), dims, eps)
+    output, mean, var = map(x._like, x._device.normalize(*operands))
     return output, mean, var, count / (count - 1)
 
 

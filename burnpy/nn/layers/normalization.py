@@ -238,21 +238,7 @@ def across(shape: Shape) -> Shape:
     return (shape[1], *(1,) * (len(shape) - 2))
 
 
-def normalized(
-    name: str,
-    x: Tensor[B],
-    weight: Tensor[B] | None,
-    bias: Tensor[B] | None,
-    shape: Any,
-    dims: tuple[int, ...],
-    eps: float,
-) -> tuple[Any, Any, Any]:
-    """Normalize over ``dims`` with weight and bias of ``shape``; return the primitives of output, mean and variance."""
-    device: Any = x._device
-    return device.normalize(*_operands(name, x, weight, bias, shape, dims, eps))  # type: ignore[no-any-return]  # three
-
-
-def _operands(
+def normalize_operands(
     name: str,
     x: Tensor[B],
     weight: Tensor[B] | None,
@@ -261,7 +247,7 @@ def _operands(
     dims: tuple[int, ...],
     eps: float,
 ) -> tuple[Any, ...]:
-    """Return the arguments of the operation ``normalize``."""
+    """Return the arguments of the operation ``normalize`` over ``dims``, with weight and bias of ``shape``."""
     device: Any = x._device
     scale = device.full(shape, 1.0, x.dtype) if weight is None else weight._primitive
     shift = device.full(shape, 0.0, x.dtype) if bias is None else bias._primitive
@@ -280,7 +266,7 @@ def normalized_groups(
     shape = x.shape
     each = shape[1] // max(groups, 1)
     planes = x.reshape((shape[0], groups, each, math.prod(shape[2:])))
-    normal = _operands(name, planes, weight, bias, (groups, each, 1), (2, 3), eps)
+    normal = normalize_operands(name, planes, weight, bias, (groups, each, 1), (2, 3), eps)
     return x._like(x._device.first_result("normalize", *normal)).reshape(shape)
 
 

@@ -375,7 +375,7 @@ CAPTURED: dict[str, Callable[[Any, Any], Any]] = {
 
 @every_row("name", CAPTURED)
 def test_functions_of_captured_values_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a body's derivative, loop or branch takes from outside meets the body's own values inside of it."""
+    """Derivatives, loops and branches of captured values combine with the values of the body that takes them."""
     monkeypatch.setenv("BURNPY_COMPILE", "0")  # what is compiled is the same, and takes longer
     f = CAPTURED[name]
     calls = [(x64(3), x64(4, 3)) for _ in range(2)]
