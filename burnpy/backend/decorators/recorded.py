@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, final
 
 import numpy as np
@@ -18,25 +17,13 @@ from burnpy.backend.devices import Itself
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import DeviceError, EscapedError, RecordingError
-from burnpy.backend.operations.programs import Formula, one_position
-from burnpy.backend.plans.recording import DefaultGenerator, Node, Recording, Ref, same_call
+from burnpy.backend.operations.programs import Formula, not_updated
+from burnpy.backend.plans.recording import DefaultGenerator, Node, Recording, Ref, Traced, same_call
 from burnpy.backend.primitives import Bool, DType, Float, Int, Shape, Value
 from burnpy.typevars import I
 
 if TYPE_CHECKING:
     from burnpy.backend.plans.blocks import Block
-
-
-class Traced:
-    """The primitive of `Recorded`: one of the inner backend, and the value of the recording that it is."""
-
-    __slots__ = ("__weakref__", "recording", "ref", "value")
-
-    def __init__(self, value: Any, ref: Ref, recording: Recording) -> None:
-        self.value, self.ref, self.recording = value, ref, recording
-
-    shape = property(attrgetter("ref.shape"), doc="The shape of the value.")
-    dtype = property(attrgetter("ref.dtype"), doc="The dtype of the value.")
 
 
 Decomposes: TypeAlias = Callable[[Operation, tuple[Any, ...]], bool]
@@ -225,7 +212,7 @@ class Recorded(Decorator[I], Generic[I]):
         if self.decomposes is not None:
             return Backend.foreach(self, formula, lists, numbers, flags, owned, skipped)
         args = (formula, tuple([[*column] for column in lists]), numbers, flags, False, skipped)
-        return self._noted("foreach", partial(_not_updated, self.inner), args)  # type: ignore[no-any-return]  # of the operation
+        return self._noted("foreach", partial(not_updated, self.inner), args)  # type: ignore[no-any-return]  # of the operation
 
     def fuses(self, xs: Sequence[Float]) -> bool:
         """As of the inner backend for an array of one element beside others, which the kernels of plans do not take.
@@ -412,30 +399,6 @@ def _harmless(device: Any, shape: Shape, dtype: DType, number: int = 1) -> Any:
     if kind_of(dtype) in ("float", "complex") and len(shape) > 1:
         return device.expand(device.eye(*shape[-2:], dtype), shape)
     return device.full(shape, number if kind_of(dtype) == "int" else 1, dtype)
-
-
-def _not_updated(
-    device: Any,
-    formula: Formula,
-    lists: Sequence[Sequence[Float]],
-    numbers: tuple[Any, ...],
-    flags: tuple[bool, ...],
-    owned: bool,
-    skipped: Bool | None,
-) -> tuple[list[Float], ...]:
-    """Return what `Backend.foreach` does, for an update that is skipped: the lists without the gradients.
-
-    Other formulas, those whose results have other dtypes or shapes than these lists, are computed.
-    """
-    before = [[*column] for column in (*lists[:1], *lists[2:])]
-    if lists[0] and all(
-        x.shape == y.shape and x.dtype == y.dtype for xs in before for x, y in zip(xs, lists[0], strict=True)
-    ):
-        ones = [device.full((), 1.0, column[0].dtype) for column in lists]
-        count = len(one_position(device, formula, 0, ones, numbers, flags))
-        if count <= len(before):
-            return tuple(before[:count])
-    return device.foreach(formula, lists, numbers, flags, owned, skipped)  # type: ignore[no-any-return]  # as declared
 
 
 class RecordedDevices:

@@ -263,3 +263,27 @@ class Programs(OperationsBase):
             defaults: functions that return the default random generators that it draws from.
         """
         return make()
+
+
+def not_updated(
+    device: Any,
+    formula: Formula,
+    lists: Sequence[Sequence[Float]],
+    numbers: tuple[Any, ...],
+    flags: tuple[bool, ...],
+    owned: bool,
+    skipped: Bool | None,
+) -> tuple[list[Float], ...]:
+    """Return what `Backend.foreach` does, for an update that is skipped: the lists without the gradients.
+
+    Other formulas, those whose results have other dtypes or shapes than these lists, are computed.
+    """
+    before = [[*column] for column in (*lists[:1], *lists[2:])]
+    if lists[0] and all(
+        x.shape == y.shape and x.dtype == y.dtype for xs in before for x, y in zip(xs, lists[0], strict=True)
+    ):
+        ones = [device.full((), 1.0, column[0].dtype) for column in lists]
+        count = len(one_position(device, formula, 0, ones, numbers, flags))
+        if count <= len(before):
+            return tuple(before[:count])
+    return device.foreach(formula, lists, numbers, flags, owned, skipped)  # type: ignore[no-any-return]  # as declared

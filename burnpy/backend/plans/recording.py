@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -348,3 +349,15 @@ def split(
         needed.update({ref.number: ref for ref in refs_in(node.args)})
     saved = [ref for number, ref in needed.items() if number in made]
     return [*again[::-1], *backward], saved
+
+
+class Traced:
+    """The primitive of `Recorded`: one of the inner backend, and the value of the recording that it is."""
+
+    __slots__ = ("__weakref__", "recording", "ref", "value")
+
+    def __init__(self, value: Any, ref: Ref, recording: Recording) -> None:
+        self.value, self.ref, self.recording = value, ref, recording
+
+    shape = property(attrgetter("ref.shape"), doc="The shape of the value.")
+    dtype = property(attrgetter("ref.dtype"), doc="The dtype of the value.")

@@ -21,10 +21,10 @@ from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.graph import Leaf
 from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import format_lines, lines_of
-from burnpy.backend.decorators.recorded import RecordedDevices, Traced
+from burnpy.backend.decorators.recorded import RecordedDevices
 from burnpy.backend.errors import KindError, RecordingError, StateError, a
 from burnpy.backend.plans.plan import Plan, PlanExplanation
-from burnpy.backend.plans.recording import DefaultGenerator, alike
+from burnpy.backend.plans.recording import DefaultGenerator, Traced, alike
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import INEXACT
 from burnpy.func.compiling.places import Captured

@@ -15,9 +15,9 @@ from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
 from burnpy.autodiff.graph import Leaf, Node, next_seq
 from burnpy.autodiff.recording import new_level
-from burnpy.backend.decorators.recorded import Recorded, Traced
+from burnpy.backend.decorators.recorded import Recorded
 from burnpy.backend.errors import RecordingError
-from burnpy.backend.plans.recording import Ref, refs_in
+from burnpy.backend.plans.recording import Ref, Traced, refs_in
 from burnpy.backend.primitives import INEXACT
 from burnpy.tensor.generator import recorders
 from burnpy.tensor.levels import levels_of, lifted_to, raised

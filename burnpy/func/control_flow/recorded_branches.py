@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
-from burnpy.backend.decorators.recorded import Traced
 from burnpy.backend.errors import RecordingError
 from burnpy.backend.plans.blocks import Choice, WhileGradient, WhileLoop
-from burnpy.backend.plans.recording import Ref, part
+from burnpy.backend.plans.recording import Ref, Traced, part
 from burnpy.backend.primitives import INEXACT
 from burnpy.func.control_flow.nested_calls import (
     Left,

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
-from burnpy.backend.decorators.recorded import Traced
 from burnpy.backend.plans.blocks import Loop
-from burnpy.backend.plans.recording import Ref, part, split
+from burnpy.backend.plans.recording import Ref, Traced, part, split
 from burnpy.backend.primitives import INEXACT
 from burnpy.func.control_flow.nested_calls import (
     Entered,
