@@ -1,1 +1,1 @@
-"""Numerical algorithms that backends share: approximations, linear algebra and Fourier transforms on the host."""
+"""Numerical algorithms that backends share: approximations of functions, and linear algebra on the host."""

@@ -4,8 +4,7 @@ Transforms are linear, so each one's gradient is another one; the gradient of ha
 direction. Then norm "backward", which does not scale, becomes "forward", which does not scale the inverse, and
 conversely.
 
-The defaults copy to the host, compute there by `burnpy.backend.numerics.fourier`, and copy back. Floats are float32 or
-float64.
+The defaults copy to the host, compute there by ``numpy.fft``, and copy back. Floats are float32 or float64.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import int64
+from burnpy.backend.dtypes import complex_dtype, int64, part_dtype
 from burnpy.backend.operations import OperationsBase, by_host
 from burnpy.backend.primitives import Complex, Dims, DType, Float, Inexact, Shape, Value
 from burnpy.backend.rules import SHIFTED
@@ -79,9 +78,7 @@ class Fourier(OperationsBase):
     )
     def fft(self, z: Complex, dims: Dims, inverse: bool, norm: str) -> Complex:
         """Return the transform, or its ``inverse``; as matrices, both are symmetric."""
-        from burnpy.backend.numerics.fourier import fft
-
-        return by_host(self, fft, z, dims, inverse, norm)
+        return by_host(self, fft_of_array, z, dims, inverse, norm)
 
     @derived(
         LINEAR,
@@ -93,16 +90,12 @@ class Fourier(OperationsBase):
     )
     def fft_real(self, x: Float, dims: Dims, inverse: bool, norm: str) -> Complex:
         """Return the transform of a real array, with all frequencies, or its ``inverse``."""
-        from burnpy.backend.numerics.fourier import fft
-
-        return by_host(self, fft, x, dims, inverse, norm)
+        return by_host(self, fft_of_array, x, dims, inverse, norm)
 
     @derived(LINEAR, flops=lambda x: flops_of(x) // 2, vjp=rfft_vjp, batch=SHIFTED, onnx="signals.rfft")
     def rfft(self, x: Float, dims: Dims, norm: str) -> Complex:
         """Return half the spectrum of a real array."""
-        from burnpy.backend.numerics.fourier import rfft
-
-        return by_host(self, rfft, x, dims, norm)
+        return by_host(self, rfft_of_array, x, dims, norm)
 
     @derived(LINEAR, flops=lambda out: flops_of(out) // 2, vjp=irfft_vjp, batch=SHIFTED, onnx="signals.irfft")
     def irfft(self, z: Complex, dims: Dims, size: int, norm: str) -> Float:
@@ -110,9 +103,7 @@ class Fourier(OperationsBase):
 
         Imaginary parts that a real array does not have, as at frequency 0, are ignored.
         """
-        from burnpy.backend.numerics.fourier import irfft
-
-        return by_host(self, irfft, z, dims, size, norm)
+        return by_host(self, irfft_of_array, z, dims, size, norm)
 
     @derived(STRUCTURAL, view="x", vjp=lambda i, g, x_shape, size, step: i.overlap_add(g, x_shape[-1], step))
     def frames(self, x: Value, size: int, step: int) -> Value:
@@ -148,3 +139,34 @@ class Fourier(OperationsBase):
         """Half the spectra of all `frames` of x as long as the window, times the window: (…, count, size // 2 + 1)."""
         weighted = self.mul(self.frames(x, window.shape[0], step), window)
         return self.rfft(weighted, (len(weighted.shape) - 1,), norm)
+
+
+def fft_of_array(xp: Any, x: Any, dims: Shape, inverse: bool, norm: str) -> Any:
+    """Return the transform of a real or complex array, or its ``inverse``, by the ``fft`` of an array module."""
+    dtype = x.dtype if x.dtype.kind == "c" else complex_dtype(x.dtype)
+    if not x.size:
+        return xp.zeros(x.shape, dtype)
+    if len(dims) == 1:
+        return (xp.fft.ifft if inverse else xp.fft.fft)(x, None, dims[0], norm)
+    return (xp.fft.ifftn if inverse else xp.fft.fftn)(x, None, dims, norm)
+
+
+def rfft_of_array(xp: Any, x: Any, dims: Shape, norm: str) -> Any:
+    """Return half the spectrum of a real array."""
+    if not x.size:
+        shape = [n // 2 + 1 if d == dims[-1] else n for d, n in enumerate(x.shape)]
+        return xp.zeros(shape, complex_dtype(x.dtype))
+    if len(dims) == 1:
+        return xp.fft.rfft(x, None, dims[0], norm)
+    return xp.fft.rfftn(x, None, dims, norm)
+
+
+def irfft_of_array(xp: Any, z: Any, dims: Shape, size: int, norm: str) -> Any:
+    """Return the real array of half a spectrum."""
+    shape = list(z.shape)
+    shape[dims[-1]] = size
+    if not prod(shape):
+        return xp.zeros(shape, part_dtype(z.dtype))
+    if len(dims) == 1:
+        return xp.fft.irfft(z, size, dims[0], norm)
+    return xp.fft.irfftn(z, [shape[d] for d in dims], dims, norm)
