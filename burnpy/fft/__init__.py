@@ -16,8 +16,7 @@ from burnpy.backend.lazy import attached
 _NAMES = {
     "burnpy.tensor.complex_functions": "polar view_as_complex view_as_real",
     "burnpy.tensor.tensor": "ComplexTensor",
-    "burnpy.fft.convolution": "fftconvolve",
-    "burnpy.fft.short_time": "istft stft",
+    "burnpy.fft.signal": "fftconvolve istft stft",
     "burnpy.fft.transforms": (
         "fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn irfft irfft2 "
         "irfftn rfft rfft2 rfftfreq rfftn"

@@ -1,7 +1,7 @@
 """The names of `burnpy.fft`, made from its table by ``make generated``."""
 
-from burnpy.fft.convolution import fftconvolve
-from burnpy.fft.short_time import istft, stft
+from burnpy.fft.signal import fftconvolve
+from burnpy.fft.signal import istft, stft
 from burnpy.fft.transforms import (
     fft,
     fft2,

@@ -10,10 +10,9 @@ from burnpy.backend.lazy import attached
 _NAMES = {
     "burnpy.train.strategy": "Batches EpochLoader OneDevice Strategy",
     "burnpy.train.callback": "Callback Checkpoints Decision EarlyStopping Epochs Every Replace Save Steps Stop",
-    "burnpy.train.dashboard": "Dashboard Progress",
     "burnpy.train.loggers": "Jsonl MLflow TensorBoard",
-    "burnpy.train.estimators": "Classifier Regressor",
-    "burnpy.train.estimator_base": "mlp",
+    "burnpy.train.display": "Dashboard Progress",
+    "burnpy.train.estimators": "Classifier Regressor mlp",
     "burnpy.train.events": "BatchEnd EpochEnd EpochStart Event FitEnd FitStart Result Saved ValidEnd",
     "burnpy.train.learner": "ByGlobalNorm ByNorm ByValue Learner Logger LrRange Trainable find_lr",
     "burnpy.train.train_step": "Step",

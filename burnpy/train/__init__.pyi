@@ -12,8 +12,8 @@ from burnpy.train.callback import (
     Steps,
     Stop,
 )
-from burnpy.train.dashboard import Dashboard, Progress
-from burnpy.train.estimator_base import mlp
+from burnpy.train.display import Dashboard, Progress
+from burnpy.train.estimators import mlp
 from burnpy.train.estimators import Classifier, Regressor
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
 from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger, LrRange, Trainable, find_lr

@@ -19,7 +19,7 @@ from burnpy import Autodiff, IntTensor, Tensor, fft
 from burnpy.backend import Checked, NumPy, Profiled
 from burnpy.backend.errors import ArgumentError, DimError, KindError, MissingNameError, ShapeError
 from burnpy.fft import ComplexTensor
-from burnpy.fft.convolution import quick_size
+from burnpy.fft.signal import quick_size
 from burnpy.testing import gradcheck, gradgradcheck
 from tests.rows import every_row
 

@@ -30,8 +30,9 @@ from burnpy.backend.numerics.arithmetic import (
     two_quotient,
     two_sum,
 )
+from burnpy.backend.numerics.error_functions import scaled_erfc
 from burnpy.backend.numerics.quantile_slopes import slope_of
-from burnpy.backend.numerics.special import BERNOULLI, log_gamma_near_one, scaled_erfc, stirling_rest
+from burnpy.backend.numerics.special import BERNOULLI, log_gamma_near_one, stirling_rest
 from burnpy.backend.primitives import Bool, Float
 
 HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)

@@ -1,7 +1,9 @@
-"""Error, gamma and zeta functions, the arctangent and the sinc, made of a backend's operations.
+"""The arctangent, the gamma and zeta functions, the sinc and Bessel functions, made of a backend's operations.
 
 Backends without native functions use them. Sources of zeta: DLMF, 25.11.1 and 2.10.1; S. L. Moshier, Cephes
-Mathematical Library, zeta.c (the domain).
+Mathematical Library, zeta.c (the domain). Modified Bessel functions of the first kind are power series with positive
+terms up to 8; beyond, √x e⁻ˣ I(x) is a polynomial of 16 / x - 1. Sources of these: DLMF, 10.25.2 and 10.29.1; Cephes,
+i0.c and i1.c (the two intervals).
 """
 
 from __future__ import annotations
@@ -13,62 +15,6 @@ from burnpy.backend.numerics.arithmetic import polynomial, power
 from burnpy.backend.numerics.quantile_slopes import slope_of
 from burnpy.backend.primitives import Float
 
-_SMALL = (
-    1.85777706184603153e-1,
-    3.16112374387056560e0,
-    1.13864154151050156e2,
-    3.77485237685302021e2,
-    3.20937758913846947e3,
-)
-_SMALL_UNDER = (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3, 2.84423683343917062e3)
-LARGE = (
-    *(
-        2.15311535474403846e-8,
-        5.64188496988670089e-1,
-        8.88314979438837594e0,
-        6.61191906371416295e1,
-        2.98635138197400131e2,
-    ),
-    *(8.81952221241769090e2, 1.71204761263407058e3, 2.05107837782607147e3, 1.23033935479799725e3),
-)
-LARGE_UNDER = (
-    *(1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2, 1.62138957456669019e3),
-    *(3.29079923573345963e3, 4.36261909014324716e3, 3.43936767414372164e3, 1.23033935480374942e3),
-)
-_TAIL = (
-    *(1.63153871373020978e-2, 3.05326634961232344e-1, 3.60344899949804439e-1, 1.25781726111229246e-1),
-    *(1.60837851487422766e-2, 6.58749161529837803e-4),
-)
-_TAIL_UNDER = (
-    *(1.0, 2.56852019228982242e0, 1.87295284992346725e0, 5.27905102951428412e-1, 6.05183413124413191e-2),
-    2.33520497626869185e-3,
-)
-_CENTER = (
-    *(2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4),
-    *(1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080e0),
-)
-_CENTER_UNDER = (
-    *(5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4),
-    *(5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0),
-)
-_OUTER = (
-    *(7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258e0),
-    *(3.64784832476320460504e0, 5.76949722146069140550e0, 4.63033784615654529590e0, 1.42343711074968357734e0),
-)
-_OUTER_UNDER = (
-    *(1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2, 1.48103976427480074590e-1),
-    *(6.89767334985100004550e-1, 1.67638483018380384940e0, 2.05319162663775882187e0, 1.0),
-)
-_FURTHEST = (
-    *(2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3, 2.65321895265761230930e-2),
-    *(2.96560571828504891230e-1, 1.78482653991729133580e0, 5.46378491116411436990e0, 6.65790464350110377720e0),
-)
-_FURTHEST_UNDER = (
-    *(2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5, 7.86869131145613259100e-4),
-    *(1.48753612908506148525e-2, 1.36929880922735805310e-1, 5.99832206555887937690e-1, 1.0),
-)
-QUANTILE = (_CENTER, _OUTER, _FURTHEST), (_CENTER_UNDER, _OUTER_UNDER, _FURTHEST_UNDER)
-"""Three numerators and their denominators: of 0.180625 - (p - ½)², and of √(-log t) less 1.6 and 5; see AS 241."""
 _ATAN = (
     *(-8.750608600031904122785e-1, -1.615753718733365076637e1, -7.500855792314704667340e1),
     *(-1.228866684490136173410e2, -6.485021904942025371773e1),
@@ -77,92 +23,6 @@ _ATAN_UNDER = (
     *(1.0, 2.485846490142306297962e1, 1.650270098316988542046e2, 4.328810604912902668951e2),
     *(4.853903996359136964868e2, 1.945506571482613964425e2),
 )
-
-
-def erf(b: Any, x: Float) -> Float:
-    """Compute the error function to double precision, on any backend.
-
-    Source: W. J. Cody, Rational Chebyshev Approximation for the Error Function, Math. Comp. 23, 1969.
-    """
-    small = b.clamp(x, -0.46875, 0.46875)
-    squared = b.mul(small, small)
-    near = b.div(b.mul(small, polynomial(b, squared, _SMALL)), polynomial(b, squared, _SMALL_UNDER))
-    size = b.clamp(b.abs(x), 0.46875, 6.0)  # erf(6) is 1 to double precision
-    tail = b.div(polynomial(b, size, LARGE), polynomial(b, size, LARGE_UNDER))
-    far = b.add(b.neg(b.mul(b.exp(b.neg(b.mul(size, size))), tail)), 1.0)
-    value = b.where(b.le(b.abs(x), 0.46875), near, b.mul(far, b.sign(x)))
-    return b.where(b.ne(x, x), x, value)
-
-
-def erfc(b: Any, x: Float) -> Float:
-    """Compute 1 - erf(x) on any backend; small values keep all their digits. Source: as `erf`."""
-    size = b.abs(x)
-    near = b.add(b.neg(erf(b, b.clamp(x, -0.5, 0.5))), 1.0)
-    middle = b.clamp(size, 0.46875, 4.0)
-    ratio = b.div(polynomial(b, middle, LARGE), polynomial(b, middle, LARGE_UNDER))
-    large = b.clamp(size, 4.0, 30.0)  # erfc(30) underflows in double precision
-    inverse = b.reciprocal(b.mul(large, large))
-    rest = b.mul(inverse, b.div(polynomial(b, inverse, _TAIL), polynomial(b, inverse, _TAIL_UNDER)))
-    tail = b.div(b.add(b.neg(rest), 1 / math.sqrt(math.pi)), large)
-    falling = exp_of_square(b, b.clamp(size, 0.0, 30.0), -1.0)
-    far = b.mul(falling, b.where(b.lt(size, 4.0), ratio, tail))
-    value = b.where(b.lt(x, 0.0), b.add(b.neg(far), 2.0), far)
-    value = b.where(b.le(size, 0.46875), near, value)
-    return b.where(b.ne(x, x), x, value)
-
-
-def scaled_erfc(b: Any, x: Float) -> Float:
-    """Compute exp(x²) · erfc(x) for x >= 0. Source: as `erf`."""
-    small = b.minimum(x, 0.46875)
-    squared = b.mul(small, small)
-    near = b.div(b.mul(small, polynomial(b, squared, _SMALL)), polynomial(b, squared, _SMALL_UNDER))
-    near = b.mul(b.exp(squared), b.add(b.neg(near), 1.0))
-    middle = b.clamp(x, 0.46875, 4.0)
-    ratio = b.div(polynomial(b, middle, LARGE), polynomial(b, middle, LARGE_UNDER))
-    large = b.maximum(x, 4.0)
-    tail = b.div(b.add(b.neg(scaled_erfc_rest(b, large)), 1 / math.sqrt(math.pi)), large)
-    return b.where(b.le(x, 0.46875), near, b.where(b.lt(x, 4.0), ratio, tail))
-
-
-def scaled_erfc_rest(b: Any, x: Float) -> Float:
-    """Compute 1 / √π - x · exp(x²) · erfc(x) for x >= 4. Source: as `erf`."""
-    inverse = b.div(b.reciprocal(x), x)  # without overflow of a square
-    return b.mul(inverse, b.div(polynomial(b, inverse, _TAIL), polynomial(b, inverse, _TAIL_UNDER)))
-
-
-def exp_of_square(b: Any, x: Float, factor: float) -> Float:
-    """Compute exp(factor · x²) for 0 <= x <= 64, without the rounding error of x²."""
-    steps = b.mul(b.floor(b.mul(x, 16.0)), 1 / 16)  # a number whose square has no rounding error
-    excess = b.mul(b.sub(x, steps), b.add(x, steps))
-    return b.mul(b.exp(b.mul(b.mul(steps, steps), factor)), b.exp(b.mul(excess, factor)))
-
-
-def erfinv(b: Any, x: Float) -> Float:
-    """Compute the inverse of `erf` to double precision, on any backend. Source: as `normal_quantile`."""
-    size = b.abs(x)
-    quantile = normal_quantile(b, b.mul(x, 0.5), b.mul(b.add(b.neg(size), 1.0), 0.5))
-    return b.where(b.eq(size, 1.0), b.mul(x, math.inf), b.mul(quantile, math.sqrt(0.5)))
-
-
-def normal_quantile(b: Any, center: Float, tail: Float) -> Float:
-    """Compute the quantile of a probability p from p - ½ and from the smaller one of p and 1 - p."""
-    return normal_quantile_of_root(b, center, b.sqrt(b.neg(b.log(tail))))
-
-
-def normal_quantile_of_root(b: Any, center: Float, root: Float) -> Float:
-    """Compute the quantile of a probability p from p - ½ and from √(-log t), t being the smaller one of p and 1 - p.
-
-    Source: M. J. Wichura, Algorithm AS 241: The Percentage Points of the Normal Distribution, Appl. Stat. 37, 1988.
-    """
-    squared = b.add(b.neg(b.mul(center, center)), 0.180625)
-    near = b.mul(center, b.div(polynomial(b, squared, _CENTER), polynomial(b, squared, _CENTER_UNDER)))
-    low, high = b.add(b.clamp(root, 1.0, 5.0), -1.6), b.add(b.clamp(root, 5.0, 30.0), -5.0)
-    far = b.where(
-        b.le(root, 5.0),
-        b.div(polynomial(b, low, _OUTER), polynomial(b, low, _OUTER_UNDER)),
-        b.div(polynomial(b, high, _FURTHEST), polynomial(b, high, _FURTHEST_UNDER)),
-    )
-    return b.where(b.le(b.abs(center), 0.425), near, b.mul(far, b.sign(center)))
 
 
 def atan(b: Any, x: Float) -> Float:
@@ -413,3 +273,101 @@ def sinc_derivative(b: Any, x: Float, order: int) -> Float:
         wave = b.mul(waves[n % 2], math.pi ** (n - 1) * (-1.0 if n % 4 > 1 else 1.0))
         far = b.div(b.sub(wave, b.mul(far, float(n))), large)
     return b.where(b.le(b.abs(x), 1.0), near, far)
+
+
+_NEAR = 8.0
+_TERMS = 26
+_FAR = (
+    (
+        *(-2.1026384897988802e-11, 3.908387942826915e-11, 1.588423350992965e-10, -3.1469409440481513e-10),
+        *(-5.517743440732131e-10, 1.1879241078722262e-09, 1.19167453655378e-09, -2.8411410774923857e-09),
+        *(-1.8880957563391057e-09, 4.957147335316315e-09, 2.6547902915057677e-09, -6.9145475501901456e-09),
+        *(-4.184523888729429e-09, 7.910872177098164e-09, 7.83448429524067e-09, -5.569090680737431e-09),
+        *(-1.348907570380097e-08, -6.7100093246245074e-09, 7.569785257070744e-09, 2.1542842690546706e-08),
+        *(3.932406802805976e-08, 8.872268159209354e-08, 2.973599767639828e-07, 1.483847543824492e-06),
+        *(1.1143033787275596e-05, 0.00013621607439232331, 0.0033605519836678952, 0.4021765094450081),
+    ),
+    (
+        *(2.049305687359829e-11, -4.0657742537925194e-11, -1.5422532292995627e-10, 3.27305107356646e-10),
+        *(5.328726890804043e-10, -1.2354940995166814e-09, -1.1425450294283331e-09, 2.956252395402678e-09),
+        *(1.7966120145367928e-09, -5.166953168056089e-09, -2.5283003516359996e-09, 7.242384940925024e-09),
+        *(4.0764641389321665e-09, -8.388083994966264e-09, -7.912027539817697e-09, 6.145364848384102e-09),
+        *(1.4110780386208672e-08, 6.695302618992283e-09, -8.442156608807226e-09, -2.336817047627452e-08),
+        *(-4.312748698582641e-08, -1.000133866120353e-07, -3.483856882241426e-07, -1.834910109811299e-06),
+        *(-1.5038547197094254e-05, -0.00021923576383429784, -0.009749577193235768, 0.38939845902587233),
+    ),
+)
+"""The coefficients of √x e⁻ˣ I(x) for I₀ and I₁ as polynomials of 16 / x - 1 for x >= 8, the highest power first, to a
+relative error of 3e-18. They were fitted at the Chebyshev nodes of the interval with 60 digits."""
+
+_FAR_SINGLE = (
+    *(7.600979256637228e-09, 8.43120407703339e-09, -2.1428552803957853e-08, -5.474730168891007e-08),
+    *(-1.0125315435757985e-07, -3.441973856934691e-07, -1.8346611124062903e-06, -1.5039222626597893e-05),
+    *(-0.00021923577677583148, -0.009749577160828079, 0.38939845902587233),
+)
+"""The same for I₁ in float32, to a relative error of 2e-11."""
+
+
+def bessel_ratio(b: Any, x: Float, order: int, scaled: bool) -> Float:
+    """Compute Iₙ(x) / xⁿ, or e^-|x| Iₙ(x) / xⁿ if ``scaled``, of an order n from 0 on.
+
+    The derivative of Iₙ(x) / xⁿ is Iₙ₊₁(x) / xⁿ: these quotients have derivatives of all orders without cancellation.
+    """
+    size = b.abs(x)
+    small = b.minimum(size, _NEAR)
+    squared = b.mul(b.mul(small, small), 0.25)
+    start = 0.5**order
+    series = [start / math.factorial(k) / math.factorial(k + order) for k in range(_TERMS)]
+    near = polynomial(b, squared, tuple(series[::-1]))
+    large = b.maximum(size, _NEAR)
+    if not scaled:
+        large = b.minimum(large, 1e4)  # where all are infinite
+    inverse = b.reciprocal(large)
+    t = b.add(b.mul(inverse, 2 * _NEAR), -1.0)
+    far, following = (polynomial(b, t, table) for table in _FAR)
+    for n in range(1, order + 1):
+        far, following = following, b.sub(far, b.mul(b.mul(following, inverse), 2.0 * n))
+    far = b.div(far, b.sqrt(large))
+    for _ in range(order):
+        far = b.mul(far, inverse)
+    if scaled:
+        near = b.mul(near, b.exp(b.neg(small)))
+    else:
+        half = b.exp(b.mul(large, 0.5))  # its square may be infinite where the product is not
+        far = b.mul(b.mul(far, half), half)
+    value = b.where(b.le(size, _NEAR), near, far)
+    return b.where(b.ne(x, x), x, value)
+
+
+def scaled_difference(b: Any, x: Float) -> Float:
+    """Compute (|I₁(x)| - I₀(x)) e^-|x|, the derivative of I₀(x) e^-x for x > 0, beyond 8 by its polynomial."""
+    size = b.abs(x)
+    small, large = b.minimum(size, _NEAR), b.maximum(size, _NEAR)
+    first, second = (bessel_ratio(b, small, order, True) for order in (0, 1))
+    inverse = b.reciprocal(large)
+    t = b.add(b.mul(inverse, 2 * _NEAR), -1.0)
+    slopes = tuple([c * n for n, c in zip(range(len(_FAR[0]) - 1, 0, -1), _FAR[0], strict=False)])
+    slope = b.add(b.mul(polynomial(b, t, _FAR[0]), 0.5), b.mul(b.mul(polynomial(b, t, slopes), inverse), 2 * _NEAR))
+    far = b.neg(b.div(b.mul(slope, inverse), b.sqrt(large)))
+    return b.where(b.gt(size, _NEAR), far, b.sub(b.mul(small, second), first))
+
+
+def scaled_bessel_one_single(b: Any, x: Float) -> Float:
+    """Compute e^-|x| I₁(x) in float32 to 4 units in the last place, in a third of the time of float64."""
+    size = b.abs(x)
+    small, large = b.minimum(size, _NEAR), b.maximum(size, _NEAR)
+    squared = b.mul(b.mul(small, small), 0.25)
+    series = [0.5 / math.factorial(k) / math.factorial(k + 1) for k in range(17)]
+    near = b.mul(b.mul(polynomial(b, squared, tuple(series[::-1])), b.exp(b.neg(small))), small)
+    t = b.add(b.mul(b.reciprocal(large), 2 * _NEAR), -1.0)
+    far = b.div(polynomial(b, t, _FAR_SINGLE), b.sqrt(large))
+    return b.copysign(b.where(b.gt(size, _NEAR), far, near), x)
+
+
+def bessel_one(b: Any, x: Float, scaled: bool) -> Float:
+    """Compute I₁(x), or e^-|x| I₁(x) if ``scaled``."""
+    size = b.abs(x)
+    value = b.mul(b.minimum(size, 2.0**900), bessel_ratio(b, size, 1, scaled))
+    if scaled:
+        value = b.where(b.eq(size, math.inf), b.full((), 0.0, x.dtype), value)
+    return b.copysign(value, x)

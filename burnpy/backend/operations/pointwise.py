@@ -361,7 +361,7 @@ class Unary(OperationsBase):
     )
     def erf(self, x: Float) -> Float:
         """Error function, 2/√π ∫₀ˣ exp(-t²) dt."""
-        from burnpy.backend.numerics.special import erf
+        from burnpy.backend.numerics.error_functions import erf
 
         return erf(self, x)
 

@@ -40,7 +40,7 @@ class SpecialFunctions(OperationsBase):
         >>> f"{Tensor[NumPy].from_data(9.0).erfc().item():.6g}"
         '4.13703e-37'
         """
-        from burnpy.backend.numerics.special import erfc
+        from burnpy.backend.numerics.error_functions import erfc
 
         return in_float32(self, erfc, x)
 
@@ -55,7 +55,7 @@ class SpecialFunctions(OperationsBase):
 
         Source: Wichura, Algorithm AS 241, 1988.
         """
-        from burnpy.backend.numerics.special import erfinv
+        from burnpy.backend.numerics.error_functions import erfinv
 
         return in_float32(self, erfinv, x)
 
@@ -143,14 +143,14 @@ class SpecialFunctions(OperationsBase):
 
 def i0e_vjp(i: Any, g: Float, x: Float) -> Float:
     """g · sign(x) · (|I₁| - I₀) e^-|x|, a difference that is computed without cancellation."""
-    from burnpy.backend.numerics.bessel import scaled_difference
+    from burnpy.backend.numerics.special import scaled_difference
 
     return i.mul(g, i.mul(i.sign(x), in_float64(i, scaled_difference, x)))
 
 
 def i1e_vjp(i: Any, g: Float, x: Float) -> Float:
     """g · (I₀ - |I₁| - I₁ / x) e^-|x|; ½ at 0."""
-    from burnpy.backend.numerics.bessel import scaled_difference
+    from burnpy.backend.numerics.special import scaled_difference
 
     return i.neg(i.mul(g, i.add(in_float64(i, scaled_difference, x), i.bessel_ratio(x, 1, True))))
 
@@ -182,14 +182,14 @@ class Bessel(OperationsBase):
     @derived(POINTWISE, flops=150, vjp=lambda i, g, x: i.mul(g, i.sub(i.i0(x), i.bessel_ratio(x, 1, False))))
     def i1(self, x: Float) -> Float:
         """Compute I₁(x), the modified Bessel function of the first kind of order 1."""
-        from burnpy.backend.numerics.bessel import bessel_one
+        from burnpy.backend.numerics.special import bessel_one
 
         return in_float64(self, bessel_one, x, False)
 
     @derived(POINTWISE, flops=150, vjp=i1e_vjp)
     def i1e(self, x: Float) -> Float:
         """Compute e^-|x| I₁(x), which is finite everywhere. The gradient at 0 is ½."""
-        from burnpy.backend.numerics.bessel import bessel_one, scaled_bessel_one_single
+        from burnpy.backend.numerics.special import bessel_one, scaled_bessel_one_single
 
         if x.dtype.itemsize > 4:
             return in_float64(self, bessel_one, x, True)
@@ -198,7 +198,7 @@ class Bessel(OperationsBase):
     @derived(POINTWISE, flops=150, vjp=ratio_vjp)
     def bessel_ratio(self, x: Float, order: int, scaled: bool) -> Float:
         """Compute Iₙ(x) / xⁿ of an order n from 0 on, times e^-|x| if ``scaled``; at 0 it is 1 / (2ⁿ n!)."""
-        from burnpy.backend.numerics.bessel import bessel_ratio
+        from burnpy.backend.numerics.special import bessel_ratio
 
         return in_float64(self, bessel_ratio, x, order, scaled)
 
@@ -391,28 +391,28 @@ class NormalDistribution(OperationsBase):
 
         Source: Cody, Rational Chebyshev Approximation for the Error Function, 1969.
         """
-        from burnpy.backend.numerics.normal_distribution import erfcx
+        from burnpy.backend.numerics.error_functions import erfcx
 
         return in_float64(self, erfcx, x)
 
     @derived(POINTWISE, flops=120, vjp=lambda i, g, x, order: i.mul(g, i.erfcx_slope(x, order + 1)))
     def erfcx_slope(self, x: Float, order: int) -> Float:
         """Return a derivative of `erfcx`; the first is 2x · erfcx(x) - 2 / √π. Large x cause no cancellation."""
-        from burnpy.backend.numerics.normal_distribution import erfcx_slope
+        from burnpy.backend.numerics.error_functions import erfcx_slope
 
         return in_float64(self, erfcx_slope, x, order)
 
     @derived(POINTWISE, flops=100, vjp=lambda i, g, x: i.mul(g, normal_density(i, x)))
     def ndtr(self, x: Float) -> Float:
         """Compute the distribution function of the standard normal distribution; small values keep all their digits."""
-        from burnpy.backend.numerics.normal_distribution import ndtr, rough_ndtr
+        from burnpy.backend.numerics.error_functions import ndtr, rough_ndtr
 
         return in_float64(self, ndtr if x.dtype.itemsize > 4 else rough_ndtr, x)
 
     @derived(POINTWISE, flops=200, vjp=lambda i, g, x: i.mul(g, i.normal_ratio(x)))
     def log_ndtr(self, x: Float) -> Float:
         """Compute the logarithm of `ndtr`, with its gradient, for numbers of any size."""
-        from burnpy.backend.numerics.normal_distribution import log_ndtr
+        from burnpy.backend.numerics.error_functions import log_ndtr
 
         return in_float64(self, log_ndtr, x)
 
@@ -421,7 +421,7 @@ class NormalDistribution(OperationsBase):
         """Return the derivative of `log_ndtr`, the density divided by `ndtr`: about -x for negative x, 0 for
         large x.
         """
-        from burnpy.backend.numerics.normal_distribution import normal_ratio
+        from burnpy.backend.numerics.error_functions import normal_ratio
 
         return in_float64(self, normal_ratio, x)
 
@@ -435,7 +435,7 @@ class NormalDistribution(OperationsBase):
 
         Source: Wichura, Algorithm AS 241, 1988.
         """
-        from burnpy.backend.numerics.normal_distribution import ndtri
+        from burnpy.backend.numerics.error_functions import ndtri
 
         return in_float64(self, ndtri, x)
 
@@ -445,6 +445,6 @@ class NormalDistribution(OperationsBase):
 
         Source: as for `ndtri`, and below -700 Newton's method with the asymptotic series of `ndtr`.
         """
-        from burnpy.backend.numerics.normal_distribution import ndtri_exp
+        from burnpy.backend.numerics.error_functions import ndtri_exp
 
         return in_float64(self, ndtri_exp, x)

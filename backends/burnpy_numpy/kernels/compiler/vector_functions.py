@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from burnpy.backend.numerics.special import LARGE, LARGE_UNDER, QUANTILE
+from burnpy.backend.numerics.error_functions import LARGE, LARGE_UNDER, QUANTILE
 from burnpy_numpy.kernels.compiler.vectors import INTS, Vector, Writer, bits_of
 
 
