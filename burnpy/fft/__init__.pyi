@@ -1,7 +1,6 @@
 """The names of `burnpy.fft`, made from its table by ``make generated``."""
 
-from burnpy.fft.signal import fftconvolve
-from burnpy.fft.signal import istft, stft
+from burnpy.fft.signal import fftconvolve, istft, stft
 from burnpy.fft.transforms import (
     fft,
     fft2,

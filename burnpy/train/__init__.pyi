@@ -13,8 +13,7 @@ from burnpy.train.callback import (
     Stop,
 )
 from burnpy.train.display import Dashboard, Progress
-from burnpy.train.estimators import mlp
-from burnpy.train.estimators import Classifier, Regressor
+from burnpy.train.estimators import Classifier, Regressor, mlp
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
 from burnpy.train.learner import ByGlobalNorm, ByNorm, ByValue, Learner, Logger, LrRange, Trainable, find_lr
 from burnpy.train.loggers import Jsonl, MLflow, TensorBoard
