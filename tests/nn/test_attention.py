@@ -313,6 +313,19 @@ def test_derivatives_of_windows_and_softcaps() -> None:
     assert gradgradcheck(attend, (q, k))
 
 
+@pytest.mark.parametrize("options", [{}, {"softcap": 0.7}, {"causal": True}], ids=str)
+def test_a_query_without_keys_has_no_gradient(options: dict[str, Any]) -> None:
+    q, allowed = random_tensor(3, 2).require_grad(), np.array([[True, False, False], [False] * 3, [False, True, True]])
+    added = Tensor[Train].from_data(np.where(allowed, 0.0, -np.inf)).require_grad()
+
+    def attend(mask: Any) -> Any:
+        return F.scaled_dot_product_attention(q, q, q, mask, **options).square().sum()
+
+    grads, expected = attend(added).backward(), attend(BoolTensor[Train].from_data(allowed)).backward()
+    np.testing.assert_allclose(grads[q].to_numpy(), expected[q].to_numpy(), rtol=1e-9, atol=1e-12)
+    assert (grads[added].to_numpy()[~allowed] == 0.0).all()
+
+
 def test_weights_on_request_are_those_that_sum_the_values() -> None:
     layer, x = attention(NumPy, key_heads=2), random_tensor(2, 5, 8, device=NumPy)
     weights = layer.weights(x, causal=True)

@@ -8,9 +8,11 @@ from typing import Any
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward import Forward
+from burnpy.backend.errors import DeviceError
 from burnpy.backend.primitives import INEXACT, Value
 from burnpy.batching.batch_methods import BatchedValue
 from burnpy.batching.batched import Batched
+from burnpy.func.control_flow.captured_values import with_captured
 from burnpy.func.control_flow.recorded_branches import recorded_while
 from burnpy.func.control_flow.recorded_scans import recorded_scan
 from burnpy.func.pytree import Structure
@@ -243,19 +245,26 @@ def is_under_vmap(x: TensorBase[Any]) -> bool:
 
 
 def chosen_branches(
-    predicate: BoolTensor[Any], branches: Sequence[Callable[..., list[Any]]], leaves: list[Any], structure: Structure
+    predicate: BoolTensor[Any],
+    branch: Callable[[Any], Callable[..., list[Any]]],
+    functions: Sequence[Any],
+    leaves: list[Any],
+    structure: Structure,
 ) -> list[Any]:
-    """Call both branches, and return the leaves of the result that each example chooses.
+    """Call both functions, and return the leaves of the result that each example chooses.
 
     Args:
         predicate: a bool for each example.
-        branches: the functions of the operands for True and for False, which return leaves of equal shapes and dtypes.
+        branch: returns a function as one that returns leaves, of equal shapes and dtypes for both.
+        functions: the functions of the operands for True and for False.
         leaves: the leaves of the operands, tensors or not.
         structure: their structure.
     """
     one, two = [
-        branch(*structure.unflatten([_constant_unless(chosen, x) for x in leaves]))
-        for branch, chosen in zip(branches, (predicate, ~predicate), strict=True)
+        branch(with_captured(f, partial(_constant_unless, chosen)))(
+            *structure.unflatten([_constant_unless(chosen, x) for x in leaves])
+        )
+        for f, chosen in zip(functions, (predicate, ~predicate), strict=True)
     ]
     return [where(predicate, x, y) for x, y in zip(one, two, strict=True)]
 
@@ -276,7 +285,8 @@ def next_state(active: BoolTensor[Any], step: Callable[[list[Any]], list[Any]], 
 
 def next_leaves(active: BoolTensor[Any], step: Callable[[list[Any]], list[Any]], leaves: list[Any]) -> list[Any]:
     """Return the leaves of a loop's state after one more step; those of examples that are not active stay."""
-    new = step([_constant_unless(active, x) for x in leaves])
+    unless = partial(_constant_unless, active)
+    new = with_captured(step, unless)([unless(x) for x in leaves])
     return [where(active, x, old) for x, old in zip(new, leaves, strict=True)]
 
 
@@ -295,7 +305,10 @@ def _constant_unless(chosen: Any, x: Any) -> Any:
     if not isinstance(x, DIFFERENTIABLE) or _is_plain(x._device):
         return x
     given: Any = x
-    return where(chosen, given, given.detach())
+    try:
+        return where(chosen, given, given.detach())
+    except DeviceError:  # a captured tensor of another device, which the function cannot combine with the examples'
+        return x
 
 
 def _is_plain(device: Any) -> bool:

@@ -214,7 +214,8 @@ def cond(
     record two operations takes eight times as long as the choice. Compile the function to compare both.
 
     Under `vmap`, with a predicate that differs between examples, both are called with all examples, and each example
-    gets the result of its own; what the other one computes does not affect its gradient by the operands.
+    gets the result of its own; what the other one computes does not affect its gradient, by the operands and by tensors
+    that the functions close over.
 
     Args:
         predicate: a bool, or a `BoolTensor` of shape ().
@@ -257,12 +258,11 @@ def cond(
 
         return flat
 
-    branches = [branch(true_f), branch(false_f)]
     if for_each:
-        outs = chosen_branches(predicate, branches, leaves, structure)
+        outs = chosen_branches(predicate, branch, (true_f, false_f), leaves, structure)
     else:
         operand_leaves, structure = tensor_leaves("cond", "operands", operands)
-        outs = recorded_cond(predicate, branches, list(operand_leaves), structure)
+        outs = recorded_cond(predicate, [branch(true_f), branch(false_f)], list(operand_leaves), structure)
     return results[0][1].unflatten(outs)  # type: ignore[no-any-return]  # of the functions' type
 
 
@@ -293,9 +293,8 @@ def while_loop(condition: Callable[[S], BoolTensor[Any]], body: Callable[[S], S]
     """
     loop_function("while_loop", condition, "of the state as condition")
     loop_function("while_loop", body, "of the state as body")
-    first, structure = tensor_leaves("while_loop", "state", state)
-    if not first:
-        raise ArgumentError("while_loop() got a state without tensors; give it at least one")
+    first = _FirstState(state)
+    structure = first.structure
 
     def test(leaves: list[Any]) -> Any:
         answer = condition(structure.unflatten(leaves))
@@ -303,10 +302,10 @@ def while_loop(condition: Callable[[S], BoolTensor[Any]], body: Callable[[S], S]
         return answer
 
     def step(leaves: list[Any]) -> list[Any]:
-        return kept("while_loop", "state", first, structure, body(structure.unflatten(leaves)))
+        return first.leaves_like(body(structure.unflatten(leaves)))
 
-    leaves: list[Any] = list(first)
-    if recorder_of(base_for("while_loop", first)) is not None:
+    leaves: list[Any] = list(first.leaves)
+    if recorder_of(base_for("while_loop", leaves)) is not None:
         return structure.unflatten(looped_while(test, step, leaves))  # type: ignore[no-any-return]  # of S
     while True:
         active = test(leaves)
@@ -317,6 +316,19 @@ def while_loop(condition: Callable[[S], BoolTensor[Any]], body: Callable[[S], S]
         if new is None:
             return structure.unflatten(leaves)  # type: ignore[no-any-return]  # of S
         leaves = new
+
+
+class _FirstState:
+    """The first state of a `while_loop`, which the next ones must be like. Not a tree that its body closes over."""
+
+    def __init__(self, state: Any) -> None:
+        self.leaves, self.structure = tensor_leaves("while_loop", "state", state)
+        if not self.leaves:
+            raise ArgumentError("while_loop() got a state without tensors; give it at least one")
+
+    def leaves_like(self, state: Any) -> list[Any]:
+        """Return the leaves of a next state."""
+        return kept("while_loop", "state", self.leaves, self.structure, state)
 
 
 def _checked_bool(api: str, name: str, value: Any) -> None:

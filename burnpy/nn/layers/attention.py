@@ -196,8 +196,8 @@ def _weights(
     if softcap is not None:
         scores = (scores / softcap).tanh() * softcap
     if isinstance(mask, Tensor):
-        scores = scores + mask
         allowed = mask.detach() != -math.inf
+        scores = scores + mask.masked_fill(~allowed, 0.0)  # finite also in rows without a key, as NaN · 0 is NaN
     else:
         allowed = mask if mask is not None else BoolTensor.ones((1, 1), device=scores.device)
     if first is not None:

@@ -303,7 +303,7 @@ def _axis(count: int, align_corners: bool, like: Tensor[B]) -> Tensor[B]:
 
 
 def _inside(position: Tensor[B], size: int, padding_mode: str, align_corners: bool) -> Tensor[B]:
-    """Return positions moved into the image, unless zeros lie around it."""
+    """Return positions moved into the image, unless zeros lie around it; at the edge their gradient is 0."""
     if padding_mode == "zeros":
         return position
     if padding_mode == "reflection":
@@ -315,7 +315,8 @@ def _inside(position: Tensor[B], size: int, padding_mode: str, align_corners: bo
         rest = distance - turns * span
         even = (turns % 2.0) == 0.0
         position = where(even, rest + low, span - rest + low)
-    return position.clamp(0.0, float(size - 1))
+    last = float(size - 1)
+    return where((position > 0.0) & (position < last), position, position.detach().clamp(0.0, last))
 
 
 def _taps(

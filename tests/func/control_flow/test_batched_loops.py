@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from burnpy import IntTensor, Tensor, compiled, func, manual_seed
+from burnpy import IntTensor, Tensor, compiled, func, manual_seed, nn
 from burnpy.autodiff import no_grad
 from burnpy.backend import NumPy
 from burnpy.errors import ArgumentError, DTypeError, RecordingError, ShapeError
@@ -124,6 +125,67 @@ def test_the_branch_that_is_not_chosen_does_not_spoil_gradients() -> None:
     for found in (vmap(grad(root))(x), grad(lambda x: vmap(root)(x).sum())(x), jvp(vmap(root), x, x * 0.0 + 1.0)[1]):
         np.testing.assert_allclose(found.to_numpy(), want, rtol=1e-6)
     np.testing.assert_allclose(grad(lambda x: vmap(last)(x).sum())(x).to_numpy(), [0.25, 1.0, 1.0, 1 / 6], rtol=1e-6)
+
+
+def recursive(x: Any) -> Any:
+    def root(n: int) -> Any:
+        return root(n - 1) if n else x.sqrt()
+
+    return cond(x > 0.0, lambda: root(2), lambda: x * 0.5)
+
+
+CLOSED_OVER: dict[str, Callable[[Any], Any]] = {
+    "variable": lambda x: cond(x > 0.0, lambda: x.sqrt(), lambda: x * 0.5),
+    "default argument": lambda x: cond(x > 0.0, lambda y=x: y.sqrt(), lambda: x * 0.5),
+    "tree, in a partial": lambda x: cond(
+        x > 0.0, partial(lambda tree: tree["x"][0].sqrt(), {"x": [x]}), lambda: x * 0.5
+    ),
+    "recursive function": recursive,
+    "loop": lambda x: while_loop(
+        lambda s: s[1] < x, lambda s: (s[0] + (x - s[1]).sqrt(), s[1] + 9.0), (x * 0.5, x * 0)
+    )[0],
+}
+
+
+@every_row("name", CLOSED_OVER)
+def test_nor_by_tensors_that_the_branches_close_over(name: str) -> None:
+    f = CLOSED_OVER[name]
+    x = Tensor[NumPy].from_data([4.0, -1.0, 0.0, 9.0])
+    want = [0.75, 0.5, 0.5, 2 / 3] if name == "loop" else [0.25, 0.5, 0.5, 1 / 6]
+    total = grad(lambda x: vmap(f)(x).sum())
+    for g in (vmap(grad(f)), total, compiled(total), lambda x: jvp(vmap(f), x, x * 0.0 + 1.0)[1]):
+        np.testing.assert_allclose(g(x).to_numpy(), want, rtol=1e-6)
+
+
+def test_nor_by_parameters_and_values_that_all_examples_share() -> None:
+    class Scaled(nn.Module[Any]):
+        def __init__(self) -> None:
+            self.w = nn.Param(Tensor[NumPy].zeros(()))
+
+        def root(self) -> Any:
+            return self.w.value.sqrt()
+
+        def triple(self) -> Any:
+            return self.w.value * 3.0
+
+    model, x = Scaled(), Tensor[NumPy].from_data([-1.0, -2.0])
+    slopes = grad(lambda m: vmap(lambda x: cond(x > 0.0, m.root, m.triple))(x).sum())(model)
+    assert slopes.w.value.item() == 6.0
+
+
+def test_a_branch_assigns_variables_outside() -> None:
+    calls = 0
+
+    def root(x: Any) -> Any:
+        def of_x() -> Any:
+            nonlocal calls
+            calls += 1
+            return x.sqrt()
+
+        return cond(x > 0.0, of_x, lambda: x * 0.5)
+
+    vmap(grad(root))(Tensor[NumPy].from_data([4.0, -1.0]))
+    assert calls == 1
 
 
 COMPILED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
