@@ -331,3 +331,86 @@ def test_dynamic_quantization_in_floats(tmp_path: Path, kept: str) -> None:
     step(tensor(x))
     shapes = [shape for part in step.explain(tensor(x)).operations for shape in part.shapes]
     assert not {(6, 3, 3, 3), (8, 5)} & set(shapes)
+
+
+RANDOM = np.random.default_rng(0)
+COLUMNS = RANDOM.uniform(0.01, 0.02, 64).astype(np.float32)
+BLOCKS = RANDOM.uniform(0.01, 0.02, (5, 64)).astype(np.float32)
+ZEROS = RANDOM.integers(-9, 9, 64).astype(np.int8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "scale", "zero", "settings"),
+    [
+        ("MatMul", np.int8, COLUMNS[0], None, {}),
+        ("MatMul", np.int8, COLUMNS, np.zeros(64, np.int8), {"axis": 1}),
+        ("MatMul", np.int8, COLUMNS, ZEROS, {"axis": -1}),
+        ("MatMul", np.uint8, COLUMNS[0], None, {}),
+        ("MatMul", np.uint8, COLUMNS[:1], np.full(1, 130, np.uint8), {}),
+        ("MatMul", np.int8, BLOCKS, None, {"axis": 0, "block_size": 16}),
+        ("MatMul", np.int8, BLOCKS, np.ones((5, 64), np.int8), {"axis": 0, "block_size": 16}),  # floats
+        ("Transpose", np.int8, COLUMNS, ZEROS, {"axis": 0}),
+        ("Transpose", np.int8, BLOCKS.T, None, {"axis": 1, "block_size": 16}),
+        ("Gemm", np.uint8, COLUMNS, ZEROS.view(np.uint8), {"axis": 0}),
+        ("MatMulInteger", np.int8, np.float32(1), None, {}),
+        ("MatMulInteger", np.int8, np.float32(1), np.int8(-3), {}),
+        ("MatMulInteger", np.uint8, np.float32(1), np.uint8(120), {}),
+    ],
+)
+def test_matrices_of_ints_stay_ints(
+    tmp_path: Path, kind: str, dtype: Any, scale: Any, zero: Any, settings: dict[str, int]
+) -> None:
+    """In memory and in plans, whatever their scales and zero points; the products are those of float64."""
+    random = np.random.default_rng(1)
+    levels = random.integers(0, 256, (80, 64)).astype(np.uint8).view(dtype)
+    rows = kind in ("Transpose", "Gemm")
+    held_arrays = [held("w", levels.T if rows else levels), held("s", scale)]
+    held_arrays += [] if zero is None else [held("z", zero)]
+    given = ["w", "s"] + ["z"] * (zero is not None)
+    if kind == "MatMulInteger":
+        nodes = [node("DynamicQuantizeLinear", ["x"], ["q", "a", "b"]),
+                 node(kind, ["q", "w", "b", *given[2:]], ["p"]), node("Cast", ["p"], ["y"], to=FLOAT)]  # fmt: skip
+    else:
+        nodes = [node("DequantizeLinear", given, ["f"], **settings)]
+        nodes += [node("Transpose", ["f"], ["t"], perm=[1, 0])] * (kind == "Transpose")
+        nodes += [node("Gemm", ["x", "f", "c"], ["y"], transB=1) if kind == "Gemm"
+                  else node("MatMul", ["x", "t" if rows else "f"], ["y"])]  # fmt: skip
+    bias = random.normal(size=64).astype(np.float32)
+    whole = graph(nodes, [info("x", FLOAT, ["n", 80])], [info("y", FLOAT, ["n", 64])],
+                  initializer=held_arrays + [held("c", bias)] * (kind == "Gemm"))  # fmt: skip
+    path = written(tmp_path / "a.onnx", whole, 21)
+    wide = (scale if np.ndim(scale) < 2 else (scale.T if rows else scale).repeat(16, 0)) * (
+        levels.astype(np.float64)
+        - np.asarray(0 if zero is None else zero, np.float64).repeat(16 if np.ndim(zero) > 1 else 1, 0)
+    )
+    for count in (1, 30):
+        x = random.normal(size=(count, 80)).astype(np.float32)
+        model, step = onnx.load(path, NumPy), burnpy.compiled(onnx.load(path, NumPy))
+        expected = x @ wide + (bias if kind == "Gemm" else 0)
+        if kind == "MatMulInteger":
+            most, least = max(x.max(), 0), min(x.min(), 0)
+            unit = np.float32(most - least) / np.float32(255)
+            expected = np.round(x / unit).clip(np.round(least / unit), np.round(most / unit)) @ wide
+        for out in (model(tensor(x)), step(tensor(x))):
+            np.testing.assert_allclose(out.to_numpy(), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+        names = [part.name for part in step.explain(tensor(x)).operations]
+        assert ("quantized_matmul" in names) == (np.ndim(zero) < 2)
+        assert all(value.dtype.itemsize == 1 or value.numel() < levels.size for value in model.graph.constants.values())
+
+
+def test_weights_of_convolutions_stay_ints(tmp_path: Path) -> None:
+    """A plan makes floats of them in each replay, right before the convolution; and values go after their last use."""
+    random = np.random.default_rng(1)
+    levels = random.integers(-128, 128, (32, 32, 3, 3)).astype(np.int8)
+    nodes = [node("DequantizeLinear", [f"w{k}", "s"], [f"f{k}"]) for k in range(3)]
+    nodes += [node("Conv", [f"y{k}", f"f{k}"], [f"y{k + 1}"], pads=[1, 1, 1, 1]) for k in range(3)]
+    held_arrays = [held("s", np.float32(0.001)), *[held(f"w{k}", levels + k) for k in range(3)]]
+    whole = graph(nodes, [info("y0", FLOAT, [1, 32, 4, 4])], [info("y3", FLOAT)], initializer=held_arrays)
+    model = agree(written(tmp_path / "a.onnx", whole, 21), random.normal(size=(1, 32, 4, 4)).astype(np.float32))
+    assert [entry.kind for entry in model.graph.nodes] == ["DequantizeLinear", "Conv"] * 3
+    assert [sorted(names) for names in model.graph.unread] == [[], ["f0"], [], ["f1", "y1"], [], ["f2", "y2"]]
+    step = burnpy.compiled(model)
+    step(tensor(np.ones((1, 32, 4, 4), np.float32)))
+    plan = step.explain(tensor(np.ones((1, 32, 4, 4), np.float32)))
+    assert [part.name for part in plan.operations].count("to_float") == 3
+    assert plan.bytes < 2.5 * levels.size * 4

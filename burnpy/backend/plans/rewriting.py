@@ -230,7 +230,8 @@ def prepared(
     """Return the nodes without those that depend on fixed values alone, and the primitives of these, such as weights
     in another order.
 
-    Results that take more memory than what they are computed from are left to each replay.
+    Results that take more memory than what they are computed from are left to each replay, so that weights of 8 bits
+    are not kept as floats as well; those of 16 bits are.
 
     Args:
         nodes: the nodes.
@@ -255,11 +256,17 @@ def _once(node: Node, ref: Ref, known: Container[int]) -> bool:
     op, given = operations().get(node.name), refs_in(node.args)
     if op is None or node.effect or node.draws or op.consumes or node.name in REPEATED or not given:
         return False
-    return all(x.number in known for x in given) and _size(ref) <= max(sum(map(_size, given)), _SMALL)
+    if not all(x.number in known for x in given):
+        return False
+    memory = sum(_size(x) * x.dtype.itemsize for x in given)
+    grows = _size(ref) > sum(map(_size, given)) or _size(ref) * ref.dtype.itemsize > _WIDENED * memory
+    return not grows or _size(ref) <= _SMALL
 
 
 _SMALL = 1 << 10
-"""The number of elements up to which a result is computed once even if it has more than its arguments."""
+"""The number of elements up to which a result is computed once even if it takes more memory than its arguments."""
+_WIDENED = 2
+"""How many times the memory of its arguments a result may take that has no more elements."""
 
 
 def _size(ref: Ref) -> int:

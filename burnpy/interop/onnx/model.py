@@ -16,9 +16,9 @@ from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ArgumentError, ExportError, path_shown
 from burnpy.backend.lazy import needed
 from burnpy.func.pytree import flatten
-from burnpy.interop.onnx.graph import BUFFERS, Graph, run
+from burnpy.interop.onnx.operators.control_flow import Graph, run
 from burnpy.interop.onnx.operators.table import Conditional, rule_of
-from burnpy.interop.onnx.reading import read
+from burnpy.interop.onnx.reading import BUFFERS, read
 from burnpy.interop.onnx.tracing import Inputs, Size, Trace, inputs_of, traces
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Buffer, Param

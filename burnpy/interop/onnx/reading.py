@@ -22,12 +22,16 @@ import numpy as np
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import LoadingError, path_shown
 from burnpy.backend.lazy import needed
-from burnpy.interop.onnx.graph import BUFFERS, Graph, GraphNode, folded, joined, padded, read_as_numbers, scales_of
+from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode
 from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, Bound, is_float, snake, tensor
+from burnpy.interop.onnx.patterns import folded, joined, padded, read_as_numbers, scales_of, with_ints
 from burnpy.tensor.tensor import Tensor
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview")
 """The domains of the operators that are read."""
+
+BUFFERS = "burnpy.buffers"
+"""The key of the metadata that names the initializers that are buffers."""
 
 DEEPEST, MOST = 32, 10**6
 """The depth of nested graphs and the number of nodes up to which files are read."""
@@ -136,14 +140,15 @@ class _Reader:
         scales = {name for node in graph.all_nodes() for name in scales_of(node)}
         numbers = read_as_numbers(graph, self.arrays) | self.computed | scales
         floats = {name: a for name, a in self.arrays.items() if is_float(a.dtype) and name not in numbers}
-        constants = {name: tensor(a) for name, a in self.arrays.items() if name not in floats}
+        constants = {name: tensor(a, copy=a.flags.writeable) for name, a in self.arrays.items() if name not in floats}
         inputs = tuple([name for name in graph.inputs if name not in self.arrays])
         nodes, results = folded(joined(graph, floats), constants)
         self.results = {name: x.to_numpy() for name, x in results.items() if isinstance(x, Tensor) and x.numel() > 1}
         floats |= self.results
         constants |= {name: x for name, x in results.items() if name not in floats}
+        nodes = with_ints(Graph("", nodes, inputs, graph.outputs), constants)
         made = Graph(graph.name, padded(nodes, constants, graph.outputs), inputs, graph.outputs)
-        used = {*graph.outputs, *[name for node in made.all_nodes() for name in (*node.inputs, *node.results_read)]}
+        used = {*graph.outputs, *[name for node in made.nodes for name in node.names_read]}
         return replace(made, constants={name: x for name, x in constants.items() if name in used}), floats
 
     def _graph(self, proto: Any, outside: Mapping[str, str], depth: int) -> Graph:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from itertools import count
 from typing import Any
 
-from burnpy.interop.onnx.graph import Graph, GraphNode
+from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode
 from burnpy.interop.onnx.operators.elementwise import BINARY, METHODS
 from burnpy.interop.onnx.operators.table import OPERATORS, tensor
 from burnpy.interop.onnx.reading import read

@@ -131,7 +131,7 @@ def flex_attention(
 
 @operator("Attend")
 def attend(q: Value, k: Value, v: Value, mask: Value = None) -> Value:
-    """Return softmax(q @ k + mask) @ v: no operator of ONNX, but how `burnpy.interop.onnx.graph` joins several.
+    """Return softmax(q @ k + mask) @ v: no operator of ONNX, but how `burnpy.interop.onnx.patterns` joins several.
 
     A row whose scores are all -∞ gives zeros, where the operators alone would give NaN.
     """

@@ -1,9 +1,10 @@
-"""Branches and loops."""
+"""Graphs of nodes, and branches and loops, which have graphs as attributes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +12,140 @@ import numpy as np
 from burnpy.backend.errors import BurnpyError, LoadingError, RecordingError
 from burnpy.backend.plans.blocks import Block, Choice, Loop, WhileLoop
 from burnpy.func.control_flow.nested_calls import recorder_of
-from burnpy.interop.onnx.operators.table import HOST, GraphWriter, Kept, Operand, Scalar, Value, like, operator, tensor
+from burnpy.interop.onnx.operators.table import (
+    HOST,
+    Bound,
+    GraphWriter,
+    Kept,
+    Operand,
+    Scalar,
+    Value,
+    like,
+    operator,
+    tensor,
+)
 from burnpy.interop.onnx.tracing import merged_size
 from burnpy.tensor.joining import stack
 from burnpy.tensor.operands import refuse_unless
+
+
+@dataclass(frozen=True, eq=False)
+class GraphNode:
+    """One node."""
+
+    kind: str
+    name: str
+    inputs: tuple[str, ...]  #: names of values; empty for an absent input
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any]  #: by the parameters of the operator; graphs are `Graph`
+    call: Bound | None  #: the operator as a function of its inputs; None if it has graphs
+
+    @property
+    def graphs(self) -> list[Graph]:
+        """The graphs of its attributes."""
+        return [value for value in self.attributes.values() if isinstance(value, Graph)]
+
+    @property
+    def names_read(self) -> set[str]:
+        """The names that the node and those of its graphs read."""
+        inside = [node.names_read for graph in self.graphs for node in graph.nodes]
+        return {*self.inputs, *self.results_read}.union(*inside)
+
+    @property
+    def results_read(self) -> Iterator[str]:
+        """The names that its graphs return."""
+        return (name for graph in self.graphs for name in graph.outputs)
+
+    def replaced(self, kind: str, inputs: Sequence[str], attributes: dict[str, Any]) -> GraphNode:
+        """Return a node of an operator that gives the same results."""
+        return GraphNode(kind, self.name, tuple(inputs), self.outputs, attributes, Bound(kind, attributes))
+
+    @property
+    def shown(self) -> str:
+        """The node in an error message."""
+        return f"{self.kind} ({self.name or ', '.join(self.outputs)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """The nodes of a graph in order, with its inputs, outputs and constants."""
+
+    name: str
+    nodes: tuple[GraphNode, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: dict[str, Any] = field(default_factory=dict, repr=False)  #: tensors on the host, also of inner graphs
+    declared: tuple[
+        tuple[Any, tuple[int, ...]] | None, ...
+    ] = ()  #: dtypes and shapes of outputs, where the file has them
+
+    def all_nodes(self) -> Iterator[GraphNode]:
+        """Yield all nodes, those of nested graphs too."""
+        for node in self.nodes:
+            yield node
+            for graph in node.graphs:
+                yield from graph.all_nodes()
+
+    @cached_property
+    def unread(self) -> tuple[tuple[str, ...], ...]:
+        """The results of nodes, by the last node that reads them, whose memory is free then."""
+        seen, rows = set(self.outputs), list[tuple[str, ...]]()
+        made = {name for node in self.nodes for name in node.outputs}
+        for node in reversed(self.nodes):
+            names = {*node.outputs, *node.names_read}
+            rows.append(tuple((names & made) - seen))
+            seen |= names
+        return tuple(rows[::-1])
+
+
+def run(graph: Graph, values: dict[str, Any]) -> list[Any]:
+    """Compute a graph, and return its outputs.
+
+    Args:
+        graph: the graph.
+        values: its inputs, constants and the values of the graphs around it; gets those of its nodes.
+
+    Raises:
+        LoadingError: an operator cannot be computed.
+    """
+    for node, unread in zip(graph.nodes, graph.unread, strict=True):
+        inputs = [values[name] if name else None for name in node.inputs]
+        try:
+            out = (node.call or _with_graphs(node, values))(inputs)
+        except BurnpyError as error:
+            error.add_note(f"in {node.shown} of the ONNX file, with the inputs {_listed(inputs)}")
+            raise
+        except Warning:
+            raise
+        except Exception as error:
+            raise LoadingError(
+                f"{node.shown} of the ONNX file cannot be computed with the inputs {_listed(inputs)}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        values.update(zip(node.outputs, out if out.__class__ is tuple else (out,), strict=False))
+        del inputs, out
+        for name in unread:
+            values.pop(name, None)
+    return [values[name] for name in graph.outputs]
+
+
+def _with_graphs(node: GraphNode, values: dict[str, Any]) -> Bound:
+    """Return the operator of a node whose attributes have graphs, which read the values around them."""
+    attributes = {key: _bound(x, values) if isinstance(x, Graph) else x for key, x in node.attributes.items()}
+    return Bound(node.kind, attributes)
+
+
+def _bound(graph: Graph, values: dict[str, Any]) -> Any:
+    """Return a nested graph as a function of its inputs."""
+
+    def function(*inputs: Any) -> list[Any]:
+        return run(graph, {**values, **dict(zip(graph.inputs, inputs, strict=True))})
+
+    return Body(function, graph.declared)
+
+
+def _listed(inputs: Sequence[Any]) -> str:
+    return ", ".join("none" if x is None else f"{x.dtype} {x.shape}" for x in inputs) or "none"
 
 
 class Body(NamedTuple):

@@ -40,7 +40,7 @@ def einsum(*xs: Value, equation: str) -> Value:
 
 @operator("Linear")
 def linear(x: Value, weight: Value, bias: Value) -> Value:
-    """Return x @ weight + bias: no operator of ONNX, but how `burnpy.interop.onnx.graph` joins two."""
+    """Return x @ weight + bias: no operator of ONNX, but how `burnpy.interop.onnx.patterns` joins two."""
     return functional.linear(x, weight, bias)
 
 

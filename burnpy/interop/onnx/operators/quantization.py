@@ -28,6 +28,7 @@ from burnpy.interop.onnx.operators.table import (
     Value,
     cast,
     is_narrow,
+    like,
     narrowed,
     only,
     onnx_dtype,
@@ -35,6 +36,7 @@ from burnpy.interop.onnx.operators.table import (
     refuse,
     wide_dtype,
 )
+from burnpy.nn import functional
 from burnpy.tensor.joining import cat, stack
 
 LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16": (-32768, 32767)}
@@ -92,9 +94,16 @@ def _levels(
 @operator("DequantizeLinear")
 @operator("DequantizeLinear", domain=MICROSOFT)
 def dequantize(
-    x: Value, scale: Value, zero: Value = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
+    x: Value,
+    scale: Value,
+    zero: Value = None,
+    device_like: Value = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
 ) -> Value:
-    """Return (x - zero point) · scale."""
+    """Return (x - zero point) · scale, on the device of a further tensor, which `burnpy.interop.onnx.patterns` adds."""
     axis = axis % max(x.ndim, 1)
     exact = x.dtype.kind != "f" and x.dtype.itemsize > 2  # in int64, as ints of 32 bits are more than float32 holds
     moved = cast(x, "int64") if exact else cast(x, "float32") if x.dtype.kind != "f" else x
@@ -142,6 +151,30 @@ def centred(x: Value, zero: Value, axis: int, dtype: str = "float32") -> Value:
     return moved if zero is None else moved - cast(aligned(x, zero, axis, 0), moved.dtype)
 
 
+def product_with_ints(x: Value, b: Value, zero: Value) -> Value:
+    """Return x @ (b - zero point), in which a matrix of int8 stays int8."""
+    if b.dtype != int8 or b.ndim != 2:
+        return x @ centred(b, zero, -1)
+    out = functional.quantized_linear(x, b.T, like(x, (b.shape[1], 1), 1.0))
+    return out if zero is None else out - x.sum(dim=-1, keepdim=True) * cast(zero, x.dtype)
+
+
+@operator("MatMulDequantized")
+def matmul_dequantized(
+    x: Value, rows: Value, scale: Value, zero: Value = None, bias: Value = None, *, block_size: int = 0
+) -> Value:
+    """Multiply by the transpose of a quantized matrix: no operator of ONNX, but a DequantizeLinear and a MatMul.
+
+    The scales and zero points are those of all elements, or of each row; without zero points also of blocks of a row.
+    """
+    count = rows.shape[0]
+    scales = scale if block_size else scale.reshape(-1, 1)
+    out = functional.quantized_linear(x, rows, scales if len(scales) == count else scales.expand(count, 1))
+    if zero is not None:
+        out = out - x.sum(dim=-1, keepdim=True) * (cast(zero, scale.dtype) * scale).reshape(-1)
+    return out if bias is None else out + bias
+
+
 def sum_of_parts(parts: Iterator[Value]) -> Value:
     """Return the sum of products, which is exact: in float64 if there are several."""
     first = next(parts)
@@ -156,12 +189,12 @@ def centred_product(a: Value, a_zero: Value, b: Value, b_zero: Value) -> Value:
 
     It is the sum of products of float32, each of so many terms that it is exact.
     """
-    left, right = centred(a, a_zero, -2), centred(b, b_zero, -1)
+    left = centred(a, a_zero, -2)
     terms, step = a.shape[-1], 2**24 // (largest_of(a, a_zero) * largest_of(b, b_zero))
     if terms <= step:
-        return left @ right
+        return product_with_ints(left, b, b_zero)
     return sum_of_parts(
-        left[..., k : k + step] @ (right[k : k + step] if b.ndim == 1 else right[..., k : k + step, :])
+        product_with_ints(left[..., k : k + step], b[k : k + step] if b.ndim == 1 else b[..., k : k + step, :], b_zero)
         for k in range(0, terms, step)
     )
 
@@ -175,7 +208,7 @@ def matmul_integer(a: Value, b: Value, a_zero: Value = None, b_zero: Value = Non
 @operator("MatMulLevels")
 def matmul_levels(a: Value, b: Value, a_zero: Maybe, b_zero: Maybe, bias: Value = None) -> Value:
     """Return a MatMulInteger and a bias as float32: no operator of ONNX, but a MatMulInteger, an Add and a Cast."""
-    out = centred(a, a_zero, -2) @ centred(b, b_zero, -1)
+    out = product_with_ints(centred(a, a_zero, -2), b, b_zero)
     return out if bias is None else out + cast(bias, "float32")
 
 

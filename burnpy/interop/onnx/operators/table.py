@@ -163,14 +163,14 @@ HOST: Any = _host()
 """The device of constants and shapes, whose values can be read."""
 
 
-def tensor(array: Any, device: Any = HOST) -> Value:
-    """Return a NumPy array as a tensor."""
+def tensor(array: Any, device: Any = HOST, copy: bool = True) -> Value:
+    """Return a NumPy array as a tensor, which has its memory if it is not copied."""
     array = np.asarray(array)
     if array.dtype.name in _WIDE:
-        array = array.astype(_WIDE[array.dtype.name])
+        array, copy = array.astype(_WIDE[array.dtype.name]), True
     if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
         raise LoadingError(f"ONNX tensors of dtype {array.dtype} have no counterpart in burnpy")
-    return CLASSES[kind_of(array.dtype)].from_data(array, dtype=array.dtype, device=device)
+    return CLASSES[kind_of(array.dtype)].from_data(array, dtype=array.dtype, device=device, copy=copy)
 
 
 def cast(x: Value, dtype: Any) -> Value:

@@ -1,121 +1,16 @@
-"""Graphs of nodes: their names and constants, and nodes that are one operation of burnpy together."""
+"""Nodes of a file that are one operation of burnpy together, are computed once, or multiply by ints as they are."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from burnpy.backend.errors import BurnpyError, LoadingError
-from burnpy.interop.onnx.operators.control_flow import Body
-from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, Bound
+import numpy as np
 
-BUFFERS = "burnpy.buffers"
-"""The key of the metadata that names the initializers that are buffers."""
-
-
-@dataclass(frozen=True, eq=False)
-class GraphNode:
-    """One node."""
-
-    kind: str
-    name: str
-    inputs: tuple[str, ...]  #: names of values; empty for an absent input
-    outputs: tuple[str, ...]
-    attributes: dict[str, Any]  #: by the parameters of the operator; graphs are `Graph`
-    call: Bound | None  #: the operator as a function of its inputs; None if it has graphs
-
-    @property
-    def graphs(self) -> list[Graph]:
-        """The graphs of its attributes."""
-        return [value for value in self.attributes.values() if isinstance(value, Graph)]
-
-    @property
-    def results_read(self) -> Iterator[str]:
-        """The names that its graphs return."""
-        return (name for graph in self.graphs for name in graph.outputs)
-
-    def replaced(self, kind: str, inputs: Sequence[str], attributes: dict[str, Any]) -> GraphNode:
-        """Return a node of an operator that gives the same results."""
-        return GraphNode(kind, self.name, tuple(inputs), self.outputs, attributes, Bound(kind, attributes))
-
-    @property
-    def shown(self) -> str:
-        """The node in an error message."""
-        return f"{self.kind} ({self.name or ', '.join(self.outputs)})"
-
-
-@dataclass(frozen=True, eq=False)
-class Graph:
-    """The nodes of a graph in order, with its inputs, outputs and constants."""
-
-    name: str
-    nodes: tuple[GraphNode, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    constants: dict[str, Any] = field(default_factory=dict, repr=False)  #: tensors on the host, also of inner graphs
-    declared: tuple[
-        tuple[Any, tuple[int, ...]] | None, ...
-    ] = ()  #: dtypes and shapes of outputs, where the file has them
-
-    def all_nodes(self) -> Iterator[GraphNode]:
-        """Yield all nodes, those of nested graphs too."""
-        for node in self.nodes:
-            yield node
-            for graph in node.graphs:
-                yield from graph.all_nodes()
-
-
-def run(graph: Graph, values: dict[str, Any]) -> list[Any]:
-    """Compute a graph, and return its outputs.
-
-    Args:
-        graph: the graph.
-        values: its inputs, constants and the values of the graphs around it; gets those of its nodes.
-
-    Raises:
-        LoadingError: an operator cannot be computed.
-    """
-    for node in graph.nodes:
-        inputs = [values[name] if name else None for name in node.inputs]
-        try:
-            out = (node.call or _with_graphs(node, values))(inputs)
-        except BurnpyError as error:
-            error.add_note(f"in {node.shown} of the ONNX file, with the inputs {_listed(inputs)}")
-            raise
-        except Warning:
-            raise
-        except Exception as error:
-            raise LoadingError(
-                f"{node.shown} of the ONNX file cannot be computed with the inputs {_listed(inputs)}: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        if out.__class__ is not tuple:
-            values[node.outputs[0]] = out
-            continue
-        for name, result in zip(node.outputs, out, strict=False):
-            values[name] = result
-    return [values[name] for name in graph.outputs]
-
-
-def _with_graphs(node: GraphNode, values: dict[str, Any]) -> Bound:
-    """Return the operator of a node whose attributes have graphs, which read the values around them."""
-    attributes = {key: _bound(x, values) if isinstance(x, Graph) else x for key, x in node.attributes.items()}
-    return Bound(node.kind, attributes)
-
-
-def _bound(graph: Graph, values: dict[str, Any]) -> Any:
-    """Return a nested graph as a function of its inputs."""
-
-    def function(*inputs: Any) -> list[Any]:
-        return run(graph, {**values, **dict(zip(graph.inputs, inputs, strict=True))})
-
-    return Body(function, graph.declared)
-
-
-def _listed(inputs: Sequence[Any]) -> str:
-    return ", ".join("none" if x is None else f"{x.dtype} {x.shape}" for x in inputs) or "none"
+from burnpy.backend.errors import BurnpyError
+from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode, run
+from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, tensor
 
 
 def joined(graph: Graph, arrays: Mapping[str, Any]) -> tuple[GraphNode, ...]:
@@ -248,6 +143,123 @@ def folded(nodes: Sequence[GraphNode], constants: Mapping[str, Any]) -> tuple[tu
                 continue
         kept.append(node)
     return tuple(kept), results
+
+
+MATRICES = {
+    "MatMulInteger": (1, 3),
+    "MatMulLevels": (1, 3),
+    "QLinearMatMul": (3, 5),
+    "com.microsoft.MatMulIntegerToFloat": (1, 5),
+    "com.microsoft.DynamicQuantizeMatMul": (1, 3),
+    "com.microsoft.QAttention": (1, 7),
+    "com.microsoft.QGemm": (3, 5),
+}
+"""The places of a matrix of ints, and of its zero points, among the inputs of products."""
+
+
+class _Matrices:
+    """Products with matrices of int8, which lie in memory as the kernels read them: the rows of their transposes.
+
+    Other quantized weights become floats on the device of the inputs, in each call anew.
+
+    Args:
+        graph: the graph.
+        constants: its constants; gets the matrices.
+    """
+
+    def __init__(self, graph: Graph, constants: dict[str, Any]) -> None:
+        self.constants = constants
+        self._made = {name: node for node in graph.nodes for name in node.outputs}
+        self._like = graph.inputs[:1]
+
+    def rewritten(self, node: GraphNode) -> GraphNode:
+        """Return a node that gives the same results."""
+        if node.kind in MATRICES:
+            return self._of_ints(node, *MATRICES[node.kind])
+        if self.dequantizes(node):
+            return node.replaced(node.kind, (*node.inputs, "")[:3] + self._like, node.attributes)
+        return (self._dequantized(node) if node.kind in ("Gemm", "MatMul") else None) or node
+
+    def dequantizes(self, node: GraphNode) -> bool:
+        """Return whether a node makes floats of a constant."""
+        return node.kind.endswith("DequantizeLinear") and node.inputs[0] in self.constants
+
+    def _of_ints(self, node: GraphNode, place: int, zero_place: int) -> GraphNode:
+        given = [*node.inputs, *[""] * (zero_place + 1 - len(node.inputs))]
+        if not self._is_matrix(given[place]) or given[zero_place] not in ("", *self.constants):
+            return node
+        given[zero_place] = self._zero(given[zero_place], given[place])
+        given[place] = self._signed(given[place], not node.attributes.get("trans_b"), True)
+        return node.replaced(node.kind, given, node.attributes)
+
+    def _dequantized(self, node: GraphNode) -> GraphNode | None:
+        """Return the node for a product with a DequantizeLinear, which may be transposed; None if it is none."""
+        settings = node.attributes
+        if settings.get("trans_a") or settings.get("alpha", 1.0) != 1.0 or settings.get("beta", 1.0) != 1.0:
+            return None
+        source, turned = self._made.get(node.inputs[1]), bool(settings.get("trans_b"))
+        if source is not None and source.kind == "Transpose" and source.attributes.get("perm", (1, 0)) == (1, 0):
+            source, turned = self._made.get(source.inputs[0]), not turned
+        if source is None or not source.kind.endswith("DequantizeLinear") or source.attributes.get("output_dtype"):
+            return None
+        name, scale, zero, *_ = *source.inputs, ""
+        if not self._is_matrix(name) or scale not in self.constants or zero not in ("", *self.constants):
+            return None
+        zero, block = self._zero(zero, name), source.attributes.get("block_size", 0)
+        by_row = source.attributes.get("axis", 1) % 2 != turned
+        if block and (by_row or zero or self.constants[name].shape[turned] % block):
+            return None
+        if not (block or by_row or self.constants[scale].numel() == 1):
+            return None
+        if block and not turned:
+            self.constants[f"{scale}:rows"] = tensor(self.constants[scale].to_numpy().T)
+            scale = f"{scale}:rows"
+        rows = self._signed(name, not turned, False)
+        given = (node.inputs[0], rows, scale, zero, *node.inputs[2:])
+        return node.replaced("MatMulDequantized", given, {"block_size": block})
+
+    def _is_matrix(self, name: str) -> bool:
+        x = self.constants.get(name)
+        return x is not None and x.ndim == 2 and x.dtype.name in ("int8", "uint8") and x.numel() >= QUANTIZED
+
+    def _signed(self, name: str, turned: bool, seen_as_before: bool) -> str:
+        """Return the name of a constant as int8, less 128 if it is uint8; its transpose lies in memory if it is turned,
+        and may be seen as before.
+        """
+        new = f"{name}:{'columns' if turned and seen_as_before else 'rows' if turned else 'int8'}"
+        if new not in self.constants:
+            array = self.constants[name].to_numpy()
+            array = array if array.dtype.name == "int8" else (array ^ np.uint8(128)).view(np.int8)
+            held = tensor(array.T if turned else array)
+            self.constants[new] = held.T if turned and seen_as_before else held
+        return new
+
+    def _zero(self, name: str, matrix: str) -> str:
+        """Return the name of the zero points of a matrix as int8; none if all of them are 0."""
+        if not name and self.constants[matrix].dtype.name == "uint8":
+            self.constants[f"{matrix}:zero"] = tensor(np.array(-128, np.int8))
+            return f"{matrix}:zero"
+        new = self._signed(name, False, False) if name else ""
+        return new if new and self.constants[new].to_numpy().any() else ""
+
+
+def with_ints(graph: Graph, constants: dict[str, Any]) -> tuple[GraphNode, ...]:
+    """Return the nodes of a graph with products of `_Matrices`, and dequantized weights right before they are read."""
+    matrices, kept, weights = _Matrices(graph, constants), list[GraphNode](), dict[str, GraphNode]()
+
+    def keep(node: GraphNode) -> None:
+        for name in sorted(node.names_read & weights.keys()):
+            keep(weights.pop(name))
+        kept.append(node)
+
+    for node in map(matrices.rewritten, graph.nodes):
+        if matrices.dequantizes(node) or (node.kind == "Transpose" and node.inputs[0] in weights):
+            weights[node.outputs[0]] = node
+        else:
+            keep(node)
+    for name in weights.keys() & {*graph.outputs}:
+        keep(weights[name])
+    return tuple(kept)
 
 
 LEVELS = {"ConvInteger": "ConvLevels", "MatMulInteger": "MatMulLevels"}
