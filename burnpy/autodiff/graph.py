@@ -81,7 +81,6 @@ class EdgeKind(NamedTuple):
 
     argument: str | None  #: the argument whose gradient it computes; None for a vjp that computes several
     saved: tuple[str, ...]  #: the names of the values saved for it, in order; "" if it is no value of the operation
-    together: tuple[str, ...] = ()  #: the arguments of a vjp that computes several gradients, if they are always these
 
 
 class Node:

@@ -88,8 +88,23 @@ def record_outputs(
     return outs
 
 
-def relayed(parents: Sequence[Node | Leaf], kind: type[Relay] = Relay) -> Node:
-    """Return a relay that passes each of several parents its gradient: a chain of relays, of two edges each."""
+def relayed(
+    parents: Sequence[Node | Leaf], kind: type[Relay] = Relay, vjps: tuple[Callable[..., Any], ...] | None = None
+) -> Node:
+    """Return a relay that passes each of several parents its gradient: a chain of relays, of two edges each.
+
+    Args:
+        parents: the nodes of the arguments.
+        kind: the class of the relays.
+        vjps: for two parents, the vjps of their edges, if these do more than select one of several gradients.
+    """
+    if vjps is not None:
+        both: Any = kind()
+        (both.parent0, both.parent1), (both.vjp0, both.vjp1) = parents, vjps
+        both.saved0 = both.saved1 = ()
+        both.seq = next_seq()
+        both.alive = True
+        return both  # type: ignore[no-any-return]  # a relay
     k = len(parents) - 1
     below: Any = parents[k]
     vjp: Callable[..., Any] = pick_gradient
@@ -148,6 +163,34 @@ def put_gradient(inner: Any, total: list[Any] | None, count: int, k: int, grad: 
 def pick_gradient(inner: Any, parts: Sequence[Float], k: int) -> Float:
     """Select the gradient of the k-th parent: the vjp of a relay's edge."""
     return parts[k]
+
+
+def hand_on(inner: Any, grad: Float, kept: Float) -> list[Any]:
+    """Hand the arguments of a vjp of two arguments to the relay that calls it: the vjp of the edge to that relay."""
+    return [grad, kept]
+
+
+def first_of_two(vjp: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
+    """Return the vjp of a relay's first edge, which computes both gradients and leaves the second one to the other
+    edge, unless it is None."""
+
+    def first_vjp(inner: Any, handed: list[Any]) -> Any:
+        grad, kept = handed
+        first, second = vjp(inner, grad, kept)
+        if second is not None:
+            handed[0], handed[1] = None, second
+        return first
+
+    return first_vjp
+
+
+def second_of_two(alone: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the vjp of a relay's second edge, which computes its gradient ``alone`` if the first one did not."""
+
+    def second_vjp(inner: Any, handed: list[Any]) -> Any:
+        return handed[1] if handed[0] is None else alone(inner, handed[0])
+
+    return second_vjp
 
 
 _Fused = node_class("fused", {})

@@ -40,42 +40,119 @@ class Matrices(NamedTuple):
 
 
 class PartialGrad:
-    """A contribution to one region of a gradient: ``add(inner, total, *arguments)`` returns the new total.
+    """A contribution to a gradient that is not added yet: ``add(inner, total, *arguments)`` returns the new total.
 
-    ``total`` is the sum so far, or None; ``add`` may reuse its memory. So n slices of a vector cost n, not n².
+    ``total`` is the sum so far, or None; ``add`` may reuse its memory. So n slices of a vector cost n, not n², and n
+    products of few rows, whose sum has many more elements than their factors, cost little more than one.
     """
 
-    __slots__ = ("add", "arguments", "others", "room")
+    __slots__ = ("add", "arguments", "others", "room", "sum")
 
     def __init__(self, add: Callable[..., Any], *arguments: Any) -> None:
         self.add = add
         self.arguments = arguments
-        self.others: list[PartialGrad] | None = None  #: slices of the same shape that are not added yet
+        self.others: list[PartialGrad] | None = None  #: contributions of the same kind that are not added yet
+        self.sum: Float | None = None  #: the sum of those before, in memory that others may see
 
     def join(self, other: PartialGrad) -> bool:
-        """Keep another slice for `total`, unless all of them together have more elements than the whole.
+        """Keep another contribution for `total`, if it is of the same kind, unless all of them together have more
+        elements than the whole.
 
-        Such slices overlap, so nothing is gained by keeping them, and many of them would take much memory.
+        Slices overlap then, and products have many rows: nothing is gained by keeping them, and many of them would take
+        much memory.
         """
+        if other.add is not self.add or (self.add is add_product and other.arguments[0] != self.arguments[0]):
+            return False
         if self.others is None:
-            shape, _, grad = self.arguments
-            self.others, self.room = [], math.prod(shape) - math.prod(grad.shape)
-        self.room -= math.prod(other.arguments[2].shape)
+            whole, own = self.sizes()
+            self.others, self.room = [], whole - own
+        self.room -= other.sizes()[1]
         if self.room < 0:
             return False
         self.others.append(other)
         return True
 
+    def sizes(self) -> tuple[int, int]:
+        """Return the number of elements of the gradient, and of the arrays that are kept for this contribution."""
+        if self.add is add_product:
+            name, x, y = self.arguments
+            row, column = _SUMMED[name]
+            return x.shape[1 - row] * y.shape[1 - column], math.prod(x.shape) + math.prod(y.shape)
+        return math.prod(self.arguments[0]), math.prod(self.arguments[2].shape)
+
     def total(self, inner: Any) -> Float:
         """Return the sum of this and the others, in new memory."""
-        if not self.others:
-            return self.add(inner, None, *self.arguments)
-        parts = [self, *self.others]
-        total = joined_slices(inner, parts)
+        total = None
+        if self.others:
+            parts = [self, *self.others]
+            total = (joined_products if self.add is add_product else joined_slices)(inner, parts)
+            if total is None:
+                for part in parts:
+                    total = part.add(inner, total, *part.arguments)
         if total is None:
-            for part in parts:
-                total = part.add(inner, total, *part.arguments)
-        return total
+            total = self.add(inner, None, *self.arguments)
+        return total if self.sum is None else inner.accumulate(total, self.sum)
+
+
+FACTOR_VJPS: Final[set[Vjp]] = set()
+"""The vjps that are one product of matrices, which the engine calls with `LaterProducts` where a large gradient has
+several contributions."""
+_LARGE, _FEW = 1 << 15, 3
+"""The elements from which a gradient is large, and how many products whose factors have as many may wait, at least."""
+_SUMMED = {"matmul": (1, 0), "matmul_nt": (1, 1), "matmul_tn": (0, 0)}
+"""The dimensions of two matrices over which their product sums."""
+
+
+class LaterProducts:
+    """The products of an inner backend; those of few rows for a large gradient are computed later, with others."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def matmul(self, x: Float, y: Float) -> Any:
+        """See `Backend.matmul`."""
+        return self._later("matmul", x, y) or self.inner.matmul(x, y)
+
+    def matmul_nt(self, x: Float, y: Float) -> Any:
+        """See `Backend.matmul_nt`."""
+        return self._later("matmul_nt", x, y) or self.inner.matmul_nt(x, y)
+
+    def matmul_tn(self, x: Float, y: Float) -> Any:
+        """See `Backend.matmul_tn`."""
+        return self._later("matmul_tn", x, y) or self.inner.matmul_tn(x, y)
+
+    def linear_backward(self, grad: Float, x: Float) -> tuple[Any, Float | None]:
+        """See `Backend.linear_backward`; the gradient by the bias is None if the other one is computed later."""
+        if len(x.shape) == 2 and (part := self._later("matmul_tn", x, grad)):
+            return part, None
+        by_weight, by_bias = self.inner.linear_backward(grad, x)
+        return by_weight, by_bias
+
+    @staticmethod
+    def _later(operation: str, x: Float, y: Float) -> PartialGrad | None:
+        part = PartialGrad(add_product, operation, x, y)
+        whole, own = part.sizes()
+        return part if whole >= _FEW * own else None
+
+
+def is_large(total: Any) -> bool:
+    """Return whether further products that are added to a gradient may be computed by `LaterProducts`."""
+    return total.__class__ is PartialGrad or math.prod(total.shape) >= _LARGE
+
+
+def add_product(i: Any, total: Float | None, operation: str, x: Float, y: Float) -> Float:
+    """``total`` with a product of matrices added: the ``add`` of the `PartialGrad` of a factor of a product."""
+    product = getattr(i, operation)(x, y)
+    return product if total is None else i.accumulate(product, total)
+
+
+def joined_products(i: Any, parts: Sequence[PartialGrad]) -> Float:
+    """Return the sum of products of matrices as the product of the matrices of all their rows."""
+    name = parts[0].arguments[0]
+    x, y = (i.cat([part.arguments[k] for part in parts], dim) for k, dim in enumerate(_SUMMED[name], 1))
+    return getattr(i, name)(x, y)
 
 
 def add_at_slice(i: Any, total: Float | None, shape: Shape, key: Key, g: Float) -> Float:

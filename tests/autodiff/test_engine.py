@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
-from burnpy.autodiff import backward
-from burnpy.backend import NumPy, errors
+from burnpy.autodiff import backward, engine
+from burnpy.backend import NumPy, errors, rules
+from burnpy.nn.functional import linear
 from tests.rows import every_row
 
 Train = Autodiff[NumPy]
@@ -301,6 +302,49 @@ def test_gradients_of_overlapping_slices_are_not_kept() -> None:
         tracemalloc.stop()
     assert grad.sum().item() == 49 * 25 * 100_000
     assert peak < 5 * 8 * 100_000
+
+
+_USED: list[tuple[str, Any, bool]] = [
+    ("on the right", lambda w, b, x: x @ w, True),
+    ("on the left", lambda w, b, x: (w @ x.T).T, True),
+    ("on both sides", lambda w, b, x: x @ w + (w @ x.T).T, True),
+    ("with a bias", lambda w, b, x: linear(x, w, b), True),
+    ("transposed", lambda w, b, x: x @ w.T, False),
+    ("of many rows", lambda w, b, x: x.repeat(20, 1)[:60] @ w, False),
+    ("beside a slice and a sum", lambda w, b, x: x @ w + w[:3] + (w * 0.1).sum(0), True),
+]
+
+
+@every_row("title, used, joins", _USED)
+def test_products_of_one_weight_are_joined_in_its_gradient(title: str, used: Any, joins: bool) -> None:
+    """Not those of many rows."""
+    joined, joined_products, rng = 0, rules.joined_products, np.random.default_rng(0)
+
+    def counting(*args: Any) -> Any:
+        nonlocal joined
+        joined += 1
+        return joined_products(*args)
+
+    values = rng.normal(size=(192, 192)) / 14, rng.normal(size=192), rng.normal(size=(3, 192))
+
+    def gradients(device: Any) -> list[Any]:
+        """Return the gradients of a loss, or for a device of two levels the gradients of its squared gradient."""
+        w, b, x = (nested(value, device) for value in values)
+        hidden = x
+        for _ in range(5):
+            hidden = used(w, b, hidden)[:3].tanh() + x
+        leaves, grads = [w, x], (hidden * hidden).sum().backward()
+        if device is Twice:
+            leaves, grads = [w.inner(), x.inner()], (grads[w] * grads[w]).sum().backward()
+        return [grads[each].to_numpy() for each in [*leaves, b] if each in grads]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rules, "joined_products", counting)
+        first, second = gradients(Train), gradients(Twice)
+        assert joins is (joined > 0)
+        patch.setattr(engine, "FACTOR_VJPS", set())
+        for found, expected in zip([*first, *second], [*gradients(Train), *gradients(Twice)], strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_one_gradient_for_two_parents_is_not_written_to() -> None:

@@ -39,7 +39,7 @@ from burnpy.autodiff.rule_table import RULES, Rule
 from burnpy.backend.backend import Backend
 from burnpy.backend.entries import EMPTY, operation
 from burnpy.backend.primitives import Float, Shape
-from burnpy.backend.rules import Vjp
+from burnpy.backend.rules import FACTOR_VJPS, Vjp
 
 __all__ = ["generated", "source"]
 
@@ -82,11 +82,15 @@ def _vjps(rule: Rule, kinds: dict[Vjp, EdgeKind]) -> dict[str, Vjp]:
         for k, vjp in enumerate(rule.matrices.vjps):
             names[f"matrix_vjp{k}"] = vjp
             kinds[vjp] = EdgeKind(arguments[k], saved_names(vjp))
+        FACTOR_VJPS.update(rule.matrices.vjps)
     if rule.last_two:
-        from burnpy.autodiff.joint_nodes import relayed
+        from burnpy.autodiff.joint_nodes import first_of_two, hand_on, relayed, second_of_two
 
-        names |= {"last_two": rule.last_two, "relayed": relayed}
-        kinds[rule.last_two] = EdgeKind(None, saved_names(rule.last_two), tuple(arguments[-2:]))
+        first, second = first_of_two(rule.last_two), second_of_two(rule.vjps[2])
+        names.update(first_vjp=first, second_vjp=second, hand_on=hand_on, relayed=relayed)
+        kinds[hand_on] = EdgeKind(None, saved_names(rule.last_two))
+        kinds[first], kinds[second] = (EdgeKind(argument, ()) for argument in arguments[-2:])
+        FACTOR_VJPS.add(first)
     if rule.joint:
         from burnpy.autodiff.joint_nodes import joined, joint_vjp, of_first_result, record_outputs, single_result_vjp
 

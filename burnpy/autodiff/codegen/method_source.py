@@ -140,7 +140,8 @@ def _many(op: Operation, rule: Rule) -> list[str]:
         lines += [
             *_edge_of(op, rule, 0, first.name, indent),
             f"    if {one} is not None and {two} is not None:",
-            f"        edges.append((relayed(({one}, {two}), Kind.relay), last_two, {saved_by(op, rule.last_two)}))",
+            f"        both = relayed(({one}, {two}), Kind.relay, (first_vjp, second_vjp))",
+            f"        edges.append((both, hand_on, {saved_by(op, rule.last_two)}))",
             "    else:",
         ]
         apart, indent = rest, "        "

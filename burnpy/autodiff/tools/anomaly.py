@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
-from burnpy.autodiff.graph import STACK, Leaf, Node, is_array, mapped, note, stack_of, with_relays
-from burnpy.autodiff.joint_nodes import pick_gradient
+from burnpy.autodiff.graph import STACK, Leaf, Node, Relay, is_array, mapped, note, stack_of, with_relays
+from burnpy.autodiff.joint_nodes import hand_on, pick_gradient
 from burnpy.autodiff.modes import ModeSetting, ModeSwitch, flag
 from burnpy.autodiff.recording import Mode, current_mode, observing
 from burnpy.autodiff.tools.graph_views import edge_kind, unwrapped
@@ -126,12 +126,12 @@ class Detector:
     def __call__(self, inner: Backend, node: Node, vjp: Any, grad: Float, kept: tuple[Any, ...]) -> Any:
         """Call the vjp and check its result."""
         operation = node.operation
-        for incoming in _floats(grad):
+        for incoming in () if isinstance(node, Relay) else _floats(grad):  # a relay's was checked before it
             non_finite = self._non_finite_in(inner, incoming)
             if non_finite is not None:
                 raise self._received(node, operation, non_finite, incoming)
         part = vjp(inner, grad, *kept)
-        if unwrapped(vjp) is not pick_gradient:  # pick selects from gradients that were already checked together
+        if unwrapped(vjp) not in (pick_gradient, hand_on):  # these pass on what was already checked, and saved values
             for k, result in enumerate(_floats(part)):
                 non_finite = self._non_finite_in(inner, result)
                 if non_finite is not None:
@@ -173,7 +173,7 @@ class Detector:
         kept: Any,
     ) -> AnomalyError:
         kind = edge_kind(node, vjp)
-        names = () if kind is None else (kind.argument,) if kind.argument else kind.together
+        names = () if kind is None or kind.argument is None else (kind.argument,)
         whose = f"argument {names[k]}" if k < len(names) else f"tracked argument {k}"
         arrays = [mapped(array_of, x) for x in kept if is_array(x) and is_float(x)]
         held = [f"one of shape {x.shape} {self._state(inner, x)}" for x in arrays]
