@@ -24,9 +24,8 @@ from burnpy.backend.errors import ArgumentError, BackendUnavailableError
 from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from burnpy.testing.checks import check_values
+from burnpy.testing.conformance import every_case
 from tests.backend.recording_xp import Journal, fresh_devices, mismatch, stand_ins, without_own_kernels
-from tests.conformance.suites import LARGE
-from tests.rows import every_row
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
@@ -41,22 +40,19 @@ def run_small_examples(name: str) -> None:
             check_values(CuPy(), "plain", ROWS[name], arguments.example, arguments.dtype, arguments.layout, False)
 
 
-@pytest.mark.slowest
-@every_row("name", [name for name in ROWS if name not in LARGE])
-def test_results_are_those_of_the_reference(name: str, journal: Journal) -> None:
-    run_small_examples(name)
-
-
 @pytest.mark.slow
 @pytest.mark.heavy("cupy")
-def test_all_that_is_asked_of_cupy_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_those_of_the_reference_and_all_that_is_asked_of_cupy_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     journal = Journal()
-    with monkeypatch.context() as patch, fresh_devices():
+    with monkeypatch.context() as patch, fresh_devices(), every_case() as case:
         for name, module in stand_ins(journal).items():
             patch.setitem(sys.modules, name, module)
         without_own_kernels(patch)
         for name in ROWS:
-            run_small_examples(name)
+            with case(name):
+                run_small_examples(name)
         CuPy(1).transfer_from(CuPy().full((2,), 1.0, float32), CuPy())
         CuPy().defer_check((CuPy().all(CuPy().from_numpy(np.ones(2, np.bool_)), (0,), False),), lambda fine: None)
         CuPy().synchronize()

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 WEIGHTS = {
@@ -81,6 +82,7 @@ class Finder(ast.NodeVisitor):
     def __init__(self, file: str, source: bytes) -> None:
         self.file, self.source, self.places = file, source, list[Place]()
         self.lines = source.splitlines(keepends=True)
+        self.starts = [0, *accumulate(map(len, self.lines))]
         self.names: list[str] = []
         self.seen: Counter[tuple[str, ...]] = Counter()
         self.visit(ast.parse(source))
@@ -88,8 +90,8 @@ class Finder(ast.NodeVisitor):
     def span(self, node: ast.AST) -> tuple[int, int]:
         """Return where the text of a node begins and ends, in bytes."""
         first, last = getattr(node, "lineno", 1) - 1, getattr(node, "end_lineno", 1) - 1
-        start = sum(map(len, self.lines[:first])) + int(getattr(node, "col_offset", 0))
-        return start, sum(map(len, self.lines[:last])) + int(getattr(node, "end_col_offset", 0))
+        start = self.starts[first] + int(getattr(node, "col_offset", 0))
+        return start, self.starts[last] + int(getattr(node, "end_col_offset", 0))
 
     def text(self, node: ast.AST) -> str:
         start, end = self.span(node)

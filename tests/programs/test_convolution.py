@@ -172,6 +172,8 @@ def test_special_values_stay_in_their_windows(special: list[float]) -> None:
             }
             with np.errstate(invalid="ignore"):
                 for name, args in calls.items():
+                    if not any(arg is given[k] for arg in args):
+                        continue
                     found, wanted = getattr(D, name)(*args, *where), reference(name, *args, *where)
                     message = f"{name}: {case}, {('x', 'weight', 'grad')[k]} has {special}"
                     np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted), message)

@@ -22,6 +22,7 @@ import pytest
 from burnpy.backend import errors
 from burnpy.record import load, save
 from burnpy.record.safetensors_file import write
+from tests.interrupting import LONG
 
 posix = pytest.mark.skipif(os.name == "nt", reason="signals and limits of POSIX systems")
 
@@ -67,7 +68,15 @@ KILLED = """
 @pytest.mark.slowest
 @posix
 def test_killed_at_any_moment(tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(KILLED), str(tmp_path / "a.safetensors"), "60"]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        textwrap.dedent(KILLED),
+        str(tmp_path / "a.safetensors"),
+        "60" if LONG else "25",
+    ]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=240)
     told = json.loads(done.stdout)
     assert told["saved"] > 20  # some went through

@@ -15,39 +15,44 @@ from burnpy.testing.cases.table import row
 
 def _convolution(x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     """Compute a convolution of images or volumes window by window."""
-    o, per = weight.shape[:2]
     windows = list(_windows(x.shape, weight.shape[2:], stride, padding, dilation))
-    out = np.zeros((x.shape[0], o, *(1 + max(at) for at in zip(*(at for at, _ in windows), strict=True))))
-    wide = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding)))
+    counts = [1 + max(at) for at in zip(*(at for at, _ in windows), strict=True)]
+    out = np.zeros((len(x), len(weight), *counts))
+    wide, weights = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding))), _in_groups(weight, groups)
     for at, key in windows:
-        for c in range(o):
-            first = c // (o // groups) * per
-            products = wide[key][:, first : first + per] * weight[c]
-            out[(slice(None), c, *at)] = products.reshape((len(products), weight[c].size)).sum(1)
+        products = _members_in_groups(wide[key], groups) @ weights.mT
+        out[(slice(None), slice(None), *at)] = products.swapaxes(0, 1).reshape(out.shape[:2])
     return out
+
+
+def _in_groups(weight: Any, groups: int) -> Any:
+    """Return weights or their gradient as one matrix for each group, with a row for each channel of the result."""
+    return weight.reshape(groups, len(weight) // groups, int(np.prod(weight.shape[1:])))
+
+
+def _members_in_groups(x: Any, groups: int) -> Any:
+    """Return elements of a window, or of the result, as one matrix for each group, with a row for each member."""
+    return x.reshape(len(x), groups, int(np.prod(x.shape[1:])) // groups).swapaxes(0, 1)
 
 
 def _convolution_input(
     grad: Any, weight: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
-    o, per = weight.shape[:2]
     wide = np.zeros((*shape[:2], *(n + 2 * p for n, p in zip(shape[2:], padding, strict=True))))
+    weights = _in_groups(weight, groups)
     for at, key in _windows(shape, weight.shape[2:], stride, padding, dilation):
-        for c in range(o):
-            first = c // (o // groups) * per
-            wide[key][:, first : first + per] += np.multiply.outer(grad[(slice(None), c, *at)], weight[c])
+        products = _members_in_groups(grad[(slice(None), slice(None), *at)], groups) @ weights
+        wide[key] += products.swapaxes(0, 1).reshape(wide[key].shape)
     return wide[(slice(None), slice(None), *(slice(p, p + n) for p, n in zip(padding, shape[2:], strict=True)))]
 
 
 def _convolution_weight(grad: Any, x: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
-    o, per = shape[:2]
-    out = np.zeros(shape)
+    out = _in_groups(np.zeros(shape), groups)
     wide = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding)))
     for at, key in _windows(x.shape, shape[2:], stride, padding, dilation):
-        for c in range(o):
-            first = c // (o // groups) * per
-            out[c] += np.tensordot(grad[(slice(None), c, *at)], wide[key][:, first : first + per], 1)
-    return out
+        by_results = _members_in_groups(grad[(slice(None), slice(None), *at)], groups)
+        out += by_results.mT @ _members_in_groups(wide[key], groups)
+    return out.reshape(shape)
 
 
 def _windows(shape: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Iterator[tuple[Any, Any]]:
