@@ -1,4 +1,8 @@
-"""Backends that look on compute what the inner backend does: they pass its conformance suite, under `Autodiff` too."""
+"""Decorators compute what the inner backend does: they pass its conformance suite, under `Autodiff` too.
+
+`Balanced`, `Profiled` and `Checked` hand every operation on, so one stack of them shows it of each: what one gets wrong,
+none of the others mends. `Balanced` keeps a recipe for every array. The long form has them alone: test_in_full.py.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,21 @@ from contextlib import nullcontext
 
 import pytest
 
+from burnpy.autodiff import Balanced
 from burnpy.backend import Checked, NumPy, Profiled
 from tests.conformance.suites import suite_in
 
 pytestmark = pytest.mark.slowest
 
-suite = suite_in(Profiled(Checked(NumPy, True)), ("float32", "int64", "bool"))
+suite = suite_in(Balanced(Profiled(Checked(NumPy, True))), ("float32", "int64", "bool"))
 """One float and one int are enough, as NumPy computes; tests/backend/test_checked.py looks for NaN in bfloat16."""
 
 
-class TestProfiledAndChecked(suite):  # type: ignore[misc,valid-type]  # made at run time
+class TestStack(suite):  # type: ignore[misc,valid-type]  # made at run time
+    @pytest.fixture(autouse=True)
+    def _small_arrays_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Balanced, "smallest", 0)
+
     @pytest.fixture(autouse=True)
     def looking_on(self, request: pytest.FixtureRequest) -> Iterator[None]:
         """The device records, and its notes can be read. NaN and infinity pass in tests of values, which contain them.

@@ -18,5 +18,5 @@ def test_a_generated_file_is_up_to_date(path: Path) -> None:
 def test_one_that_is_out_of_date_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     (path, *_) = generated.FILES
     monkeypatch.setitem(generated.FILES, path, lambda: "")
-    with pytest.raises(AssertionError, match="pointwise_declared.py is out of date: run make generated"):
+    with pytest.raises(AssertionError, match=r"pointwise_declared\.py is out of date: run make generated"):
         test_a_generated_file_is_up_to_date(path)

@@ -6,6 +6,7 @@ import math
 import pickle
 from collections.abc import Callable
 from copy import copy
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,16 @@ OPTIMIZERS: dict[str, Optimizer] = {
 }
 
 
+every_dtype = pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, "float32") for name in OPTIMIZERS),
+        *zip(OPTIMIZERS, cycle(("float64", "bfloat16")), strict=False),
+    ],
+)
+"""Each optimizer in float32 and, by turns, in a wider and a narrower float: a plan has the steps of any dtype."""
+
+
 class Net(Module[Any]):
     """A network with a shared and a frozen parameter, and one without a gradient."""
 
@@ -123,8 +134,7 @@ def unfused(monkeypatch: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unfused")
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@every_dtype
 def test_a_pure_step_has_the_bits_of_a_step(name: str, dtype: str) -> None:
     optim = copy(OPTIMIZERS[name])
     x = batch((5, 4), dtype=dtype)
