@@ -137,7 +137,7 @@ def test_the_rates_of_hares_and_lynxes_are_the_published_ones(run: Callable[...,
 
 @pytest.mark.slowest
 def test_four_chains_agree_with_each_other_and_with_the_exact_posterior(run: Callable[..., str]) -> None:
-    output = run("hmc", "--samples", "400")
+    output = run("hmc", "--samples", "250")
     assert max(numbers(r"R-hat ([\d.]+)", output)) < 1.05
     assert min(numbers(r"effective size (\d+)", output)) > 400
     assert numbers(r"within ([\d.]+) standard errors", output)[0] < 4.5

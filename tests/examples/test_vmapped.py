@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.mark.slowest
 def test_the_ensemble_is_unsure_where_there_are_no_data(example: Callable[..., str], tmp_path: Path) -> None:
-    output = example("ensemble", "--steps", "300", "--out", tmp_path / "deep")
+    output = example("ensemble", "--steps", "200", "--out", tmp_path / "deep")
     found = re.findall(r"error ([\d.]+), error bars ([\d.]+), (\d+)% within two", output)
     (_, beside, covered), (_, gap, covered_in_gap) = [tuple(map(float, row)) for row in found]
     assert gap > 1.7 * beside
