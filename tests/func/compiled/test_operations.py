@@ -109,7 +109,7 @@ def tried(name: str) -> Iterator[tuple[Arguments, bool]]:
     dtypes = [dtype for dtype in map(dtype_of, DTYPES) if fits(row, dtype)]
     for (k, example), (n, dtype) in product(enumerate(row.examples), enumerate(dtypes)):
         if LONG or k == 0 or k % len(dtypes) == n:
-            fused = dtype.name in FUSED and (LONG or k < 4 or k // len(dtypes) % 3 == 0)
+            fused = dtype.name in FUSED and (bool(LONG) or k < 4 or k // len(dtypes) % 3 == 0)
             yield arguments_of(name, example, dtype, "contiguous"), fused
 
 
