@@ -1,7 +1,7 @@
 """Decorators compute what the inner backend does: they pass its conformance suite, under `Autodiff` too.
 
-`Balanced`, `Profiled` and `Checked` hand every operation on, so one stack of them shows it of each: what one gets wrong,
-none of the others mends. `Balanced` keeps a recipe for every array. The long form has them alone: test_in_full.py.
+`Balanced`, `Profiled` and `Checked` hand every operation on, so one stack of them shows it of each: what one gets
+wrong, none of the others mends. `Balanced` keeps a recipe for every array. test_in_full.py has them alone.
 """
 
 from __future__ import annotations
