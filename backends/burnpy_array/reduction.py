@@ -6,9 +6,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from burnpy.backend.dtypes import float32, float64, int64, is_inexact
+from burnpy.backend.dtypes import epsilon, float32, float64, int64, is_inexact, tiny
 from burnpy.backend.operations.reduction import divisor
 from burnpy.backend.primitives import Dims, DType
 from burnpy_array.array_base import ArrayBase, is_half
@@ -134,7 +132,7 @@ def _deviation(b: ArrayBase, x: Any, dims: Dims, keepdim: bool, correction: floa
     return out if wide is x else out.astype(x.dtype)
 
 
-SAFE = {dtype: (float(np.finfo(dtype).tiny / np.finfo(dtype).eps), math.inf) for dtype in (float32, float64)}
+SAFE = {dtype: (tiny(dtype) / epsilon(dtype), math.inf) for dtype in (float32, float64)}
 """The bounds, by dtype, between which a mean of squares is not affected by overflow or underflow."""
 
 
@@ -169,7 +167,7 @@ def _center(b: ArrayBase, x: Any, dims: Dims) -> Any:
     if not x.size or not dims:
         return deviation
     if b.eager_checks:
-        rounding = xp.multiply(xp.abs(mean), count(x, dims) * float(np.finfo(x.dtype).eps))
+        rounding = xp.multiply(xp.abs(mean), count(x, dims) * epsilon(x.dtype))
         if not xp.less_equal(xp.abs(deviation[key]), rounding).any():
             return deviation
     first = x[key]

@@ -20,11 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.backend.dtypes import complex64, complex128, float32, float64
+from burnpy.backend.dtypes import DTYPES, complex64, complex128, float32, float64
 from burnpy.backend.primitives import DType, Shape
-
-_TYPES = {"float32": 0, "float64": 1, "float16": 2, "complex64": 4, "complex128": 5, "bfloat16": 14}
-"""cudaDataType_t by the name of the dtype."""
 
 _IN_FLOAT32, _IN_TF32, _IN_FLOAT64 = 68, 77, 70
 """cublasComputeType_t: CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32 and CUBLAS_COMPUTE_64F."""
@@ -197,14 +194,14 @@ def _call(
     compute = (
         _IN_FLOAT64 if out_dtype in (float64, complex128) else _IN_TF32 if tf32 and dtype is float32 else _IN_FLOAT32
     )
-    kind, count = (_TYPES[dtype.name],), 1 if batch > 1 else 0
+    kind, count = (DTYPES[dtype.name].cuda,), 1 if batch > 1 else 0
     # cuBLAS counts columns first, so it computes the transposed product, outᵀ = yᵀ xᵀ.
     return _Call(
         batch > 1,
         (int(by_y.transposed), int(by_x.transposed), columns, rows, size, one),
         (*kind, *by_y[1 : 2 + count]),
         (*kind, *by_x[1 : 2 + count], zero),
-        (_TYPES[out_dtype.name], *into[1 : 2 + count], *(batch,) * count, compute, _DEFAULT_ALGORITHM),
+        (DTYPES[out_dtype.name].cuda, *into[1 : 2 + count], *(batch,) * count, compute, _DEFAULT_ALGORITHM),
     )
 
 

@@ -24,13 +24,17 @@ import numpy as np
 from burnpy.backend.dtypes import (
     COMPLEXES,
     DEFAULT,
+    DTYPES,
     FLOATS,
     INTS,
     complex_dtype,
     dtype_of,
+    epsilon,
     kind_of,
+    largest,
     part_dtype,
     promote_types,
+    tiny,
 )
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, DTypeError, KindError, MissingNameError
 from burnpy.backend.primitives import INEXACT, DType, KindName
@@ -183,15 +187,8 @@ def finfo(type: Any, /) -> FloatInfo:
     2.220446049250313e-16
     """
     dtype = dtype_of(part_dtype(dtype_from(type)), "float")
-    if dtype.name == "bfloat16":
-        import ml_dtypes  # pyright: ignore[reportMissingImports]  # optional; without it there is no such dtype
-
-        limits: Any = ml_dtypes.finfo
-        info = limits(dtype)
-    else:
-        info = np.finfo(dtype)
-    eps, most, least, normal = (float(value) for value in (info.eps, info.max, info.min, info.smallest_normal))
-    return FloatInfo(int(info.bits), eps, most, least, normal, dtype)
+    most = largest(dtype)
+    return FloatInfo(DTYPES[dtype.name].bits, epsilon(dtype), most, -most, tiny(dtype), dtype)
 
 
 @standard

@@ -52,13 +52,14 @@ class Format(NamedTuple):
     safetensors: str  #: "" if the format has none
     torch: str  #: the name of PyTorch's storage, without "Storage"; "" if it has none
     onnx: int  #: the number in ``TensorProto.DataType``
+    cuda: int = -1  #: the number in ``cudaDataType_t`` of dtypes that are multiplied
 
 
 DTYPES = {
-    "bfloat16": Format("float", 16, 8, -133, "bfloat16", "BF16", "BFloat16", 16),
-    "float16": Format("float", 16, 11, -24, "float16", "F16", "Half", 10),
-    "float32": Format("float", 32, 24, -149, "float", "F32", "Float", 1),
-    "float64": Format("float", 64, 53, -1074, "double", "F64", "Double", 11),
+    "bfloat16": Format("float", 16, 8, -133, "bfloat16", "BF16", "BFloat16", 16, 14),
+    "float16": Format("float", 16, 11, -24, "float16", "F16", "Half", 10, 2),
+    "float32": Format("float", 32, 24, -149, "float", "F32", "Float", 1, 0),
+    "float64": Format("float", 64, 53, -1074, "double", "F64", "Double", 11, 1),
     "int8": Format("int", 8, 7, 0, "signed char", "I8", "Char", 3),
     "int16": Format("int", 16, 15, 0, "short", "I16", "Short", 5),
     "int32": Format("int", 32, 31, 0, "int", "I32", "Int", 6),
@@ -68,8 +69,8 @@ DTYPES = {
     "uint32": Format("int", 32, 32, 0, "unsigned int", "U32", "", 12),
     "uint64": Format("int", 64, 64, 0, "unsigned long long", "U64", "", 13),
     "bool": Format("bool", 8, 1, 0, "bool", "BOOL", "Bool", 9),
-    "complex64": Format("complex", 64, 24, -149, "complex<float>", "C64", "ComplexFloat", 14),
-    "complex128": Format("complex", 128, 53, -1074, "complex<double>", "", "ComplexDouble", 15),
+    "complex64": Format("complex", 64, 24, -149, "complex<float>", "C64", "ComplexFloat", 14, 4),
+    "complex128": Format("complex", 128, 53, -1074, "complex<double>", "", "ComplexDouble", 15, 5),
 }
 """All dtypes by name."""
 FLOATS = tuple([name for name, row in DTYPES.items() if row.kind == "float"])
@@ -181,7 +182,8 @@ def result_type(*xs: Any) -> DType:
 
 def largest(dtype: DType) -> float:
     """Return the largest finite number of a float dtype."""
-    return (2.0 - 2.0**-7) * 2.0**127 if dtype.name == "bfloat16" else float(np.finfo(dtype).max)
+    row = DTYPES[dtype.name]
+    return (2.0 - epsilon(dtype)) * 2.0 ** (2 - row.lowest - row.digits)
 
 
 def tiny(dtype: DType) -> float:
@@ -193,6 +195,12 @@ def tiny(dtype: DType) -> float:
 def has_few_exponents(dtype: DType) -> bool:
     """Return whether a float dtype has fewer exponents than float32, in which its products are exact."""
     return tiny(dtype) > tiny(float32)
+
+
+def is_upper_half(name: str) -> bool:
+    """Return whether the numbers of a 16-bit float dtype, given by name, are the upper bits of float32's."""
+    row, whole = DTYPES[name], DTYPES["float32"]
+    return row.bits == 16 and row.lowest + row.digits == whole.lowest + whole.digits
 
 
 def epsilon(dtype: DType) -> float:

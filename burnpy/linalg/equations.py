@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
-import numpy as np
-
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import epsilon, float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.operations.adjoints import imaginary_diagonal
 from burnpy.linalg.decompositions import I, conjugate_transposed, first_zero, lu_factor, regularized
@@ -326,7 +324,7 @@ def tolerances(operation: str, x: Any, atol: float | None, rtol: float | None) -
             raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected a number of at least 0")
     if rtol is None:
         dtype = float32 if x.dtype.itemsize == 2 else x.dtype
-        rtol = 0.0 if atol else max(x.shape[-2:]) * float(np.finfo(dtype).eps)
+        rtol = 0.0 if atol else max(x.shape[-2:]) * epsilon(dtype)
     return float(number(x, atol or 0.0, operation)), float(number(x, rtol, operation))
 
 

@@ -142,8 +142,6 @@ def _with(tree: Any, names: list[str], value: Any) -> Any:
 
 T = TypeVar("T", bound="Transforms[Any]")
 
-_set = object.__setattr__
-
 
 class Transforms(ModuleBase[B]):
     """The methods of a module that return a modified copy. None changes the module itself."""
@@ -203,14 +201,12 @@ class Transforms(ModuleBase[B]):
         return self._frozen(where, False, "require_grad()")
 
     def _frozen(self, where: Where | None, frozen: bool, operation: str) -> Self:
-        selected_ids = {
+        chosen = {
             id(variable) for variable in selected(self, where, operation).values() if variable.frozen is not frozen
         }
-
-        def marked(path: str, variable: Variable[Any]) -> Variable[Any]:
-            return variable._with_frozen(frozen) if id(variable) in selected_ids else variable
-
-        return self._rebuilt(marked)
+        return self._rebuilt(
+            lambda path, variable: variable._with_frozen(frozen) if id(variable) in chosen else variable
+        )
 
     def map(self, f: Callable[[Tensor[B]], Tensor[B]], where: Where | None = None) -> Self:
         """Return the module with ``f`` applied to each parameter's value; shared parameters are mapped once.
@@ -403,7 +399,7 @@ class Transforms(ModuleBase[B]):
         cached = self._cached_variables
         if cached is not None and rebuilt is not self:  # the paths are the same, and need not be found again
             variables = map(rebuild.memo.__getitem__, map(id, cached.values()))
-            _set(rebuilt, "_cached_variables", dict(zip(cached, variables, strict=True)))
+            object.__setattr__(rebuilt, "_cached_variables", dict(zip(cached, variables, strict=True)))
         return rebuilt
 
     def _on_inner(self, device: Any) -> Any:

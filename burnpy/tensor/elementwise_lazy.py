@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 import numpy as np
 
-from burnpy.backend.dtypes import DTYPES, float32, has_few_exponents, int32, int64
+from burnpy.backend.dtypes import DTYPES, float32, has_few_exponents, int32, int64, largest
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.backend.numerics.arithmetic import largest
 from burnpy.backend.primitives import Float, Int
 from burnpy.tensor.comparison import _doubles
 from burnpy.tensor.dims import integer

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from burnpy.backend.dtypes import dtype_of, float64
+from burnpy.backend.dtypes import dtype_of, float64, tiny
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.primitives import DType, Float, Shape
 from burnpy.tensor.creation import Factory, factory_shape
@@ -197,7 +197,7 @@ class RandomFactories(TensorBase[B]):
         d = draw.device
         wide = draw.dtype if draw.dtype.itemsize >= 4 else np.dtype(np.float32)  # 16 bits round small ones to 0
         drawn = d.random_exponential(draw.rng(), draw.shape, wide)
-        noise = d.neg(d.log(d.maximum(drawn, float(np.finfo(wide).tiny))))
+        noise = d.neg(d.log(d.maximum(drawn, tiny(wide))))
         return draw.scaled(d.cast(noise, draw.dtype), "loc", "scale")
 
     @classmethod

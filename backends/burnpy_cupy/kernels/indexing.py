@@ -9,16 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from burnpy.backend.dtypes import (
-    float16,
     float32,
     float64,
-    int8,
-    int16,
     int32,
     int64,
     kind_of,
-    uint8,
-    uint16,
     uint32,
     uint64,
 )
@@ -124,8 +119,6 @@ _ADDED = (float32, float64)
 """The dtypes of sums in place, which others round to from float32."""
 _CHUNK = 32
 """The number of sorted indices whose rows one thread adds up."""
-_ADDABLE = {int8: int32, int16: int32, uint8: uint32, uint16: uint32, float16: float32}
-"""The accumulation dtype for dtypes that CuPy's `add.at` does not support, or rounds at each addition."""
 
 
 class CuPyIndexing(ArrayBackend):
@@ -212,8 +205,8 @@ def _add_at(xp: Any, out: Any, key: tuple[Any, ...], src: Any) -> None:
         parts = xp.stack([out.real, out.imag])
         xp.add.at(parts, (slice(None), *key), xp.stack([src.real, src.imag]))
         out.real, out.imag = parts
-    elif out.dtype in _ADDABLE or out.dtype.kind == "V":  # narrow ints and 16-bit floats
-        wide = out.astype(_ADDABLE.get(out.dtype, float32))
+    elif out.dtype.itemsize < 4:  # CuPy's `add.at` does not support these, or rounds at each addition
+        wide = out.astype({"i": int32, "u": uint32}.get(out.dtype.kind, float32))
         xp.add.at(wide, key, src.astype(wide.dtype))
         out[...] = wide
     else:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.dtypes import float32, float64, is_upper_half
 from burnpy.backend.operations.shape import Pairs
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.loops import Loops
@@ -138,11 +138,11 @@ def rounded(dtype: str, width: int) -> str:
     with w.loop("%begin", "%end") as v:
         start = _vector_start(w, v)
         x = w.load(w.element(w.table[0], start, "float32"), "float32", None)
-        if dtype == "float16":
+        if is_upper_half(dtype):
+            _store_narrow(w, f"<{width} x i16> {_rounded_bits(w, x)}", start)
+        else:
             half = w.assign(f"fptrunc {w.type('float32')} {x.text} to <{width} x half>")
             _store_narrow(w, f"<{width} x half> {half}", start)
-        else:
-            _store_narrow(w, f"<{width} x i16> {_rounded_bits(w, x)}", start)
     return w.function()
 
 

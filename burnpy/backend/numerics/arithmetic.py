@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
-from burnpy.backend.dtypes import DTYPES
-from burnpy.backend.primitives import DType, Float
+from burnpy.backend.dtypes import DTYPES, largest
+from burnpy.backend.primitives import Float
 
 
 def polynomial(b: Any, x: Float, coefficients: tuple[float, ...]) -> Float:
@@ -124,9 +124,3 @@ def neighbour(b: Any, x: Float, y: Float) -> Float:
     moved = b.where(b.eq(x, 0.0), moved, b.copysign(moved, x))
     same = b.discrete.bitwise_or(b.eq(x, y), b.discrete.bitwise_or(b.isnan(x), b.isnan(y)))
     return b.where(same, b.where(b.eq(x, y), y, b.add(x, y)), moved)
-
-
-def largest(dtype: DType) -> float:
-    """Return the largest finite number of a float dtype."""
-    _, _, bits, lowest, *_ = DTYPES[dtype.name]
-    return (2.0 - 2.0 ** (1 - bits)) * 2.0 ** (2 - bits - lowest)

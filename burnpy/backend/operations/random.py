@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import float32, tiny
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Bool, Dims, DType, Float, Int, Shape
 from burnpy.backend.rules import DRAWN
@@ -36,7 +36,7 @@ def log_dirichlet_jvp(i: Any, g: Float, out: Float, concentration: Float) -> Flo
 def _component_slope(i: Any, out: Float, concentration: Float) -> Float:
     """Return the derivative of the logit of each component by its concentration: its distribution is a beta."""
     others = i.sub(i.sum(concentration, (len(out.shape) - 1,), True), concentration)
-    logit = i.sub(out, i.log(i.neg(i.expm1(i.minimum(out, -float(np.finfo(out.dtype).tiny))))))
+    logit = i.sub(out, i.log(i.neg(i.expm1(i.minimum(out, -tiny(out.dtype))))))
     return i.beta_quantile_slope(logit, concentration, others)
 
 

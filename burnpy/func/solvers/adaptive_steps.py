@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from burnpy.backend.dtypes import epsilon, tiny
 from burnpy.func.control_flow.control_flow import while_loop
 from burnpy.func.jacobians import jacfwd
 from burnpy.func.products import jvp
@@ -109,8 +108,8 @@ class AdaptiveMethod:
         factor = where(usable, (root * SAFETY).clamp(LEAST, MOST), LEAST)
         size = h.detach() * factor.minimum(s.growth)
         t = where(last, self.end, s.t + h)
-        eps = float(np.finfo(s.y.dtype).eps)
-        small = size.abs() <= s.t.detach().abs() * (4.0 * eps) + float(np.finfo(s.y.dtype).tiny) * 4.0
+        dtype = s.y.dtype
+        small = size.abs() <= s.t.detach().abs() * (4.0 * epsilon(dtype)) + 4.0 * tiny(dtype)
         event, status = s.event, where(usable, UNDERFLOW, s.status * 0.0 + NON_FINITE)
         status = where(small & ~(ok & last), status, s.status)
         if self.event is not None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import float32, tiny
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import floats
 from burnpy.nn.module import Stateless
@@ -342,7 +340,7 @@ def gumbel_softmax(
     if not number(x, tau, "gumbel_softmax") > 0:
         raise ArgumentError(f"gumbel_softmax() got tau={describe(tau)}; give a positive number")
     drawn = x.uniform_like(dtype=float32, generator=generator)  # from [0, 1), so that log(1 - u) is finite
-    noise = -(-(-drawn).log1p()).clamp_min(float(np.finfo(float32).tiny)).log()
+    noise = -(-(-drawn).log1p()).clamp_min(tiny(float32)).log()
     soft: Tensor[B] = ((x + noise.to_dtype(x.dtype)) / tau).softmax(dim)
     if not hard:
         return soft

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
-import numpy as np
-
-from burnpy.backend.dtypes import int64
+from burnpy.backend.dtypes import int64, tiny
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero
 from burnpy.nn.layers.losses import BatchReduction, Loss, PairLoss, WeightedLoss
@@ -110,7 +108,7 @@ def kl_div(
 
 def _bounded_log(x: Tensor[B], dtype: Any) -> Tensor[B]:
     """Return the logarithm, at least -100, with a derivative that is bounded where x is next to 0."""
-    smallest = max(1e-12, float(np.finfo(dtype if dtype.kind == "f" else np.float32).tiny))
+    smallest = max(1e-12, tiny(dtype))
     inside = x.detach() >= smallest
     value = x.detach().where(~inside, 1.0).log().clamp_min(-100.0)
     return x.where(inside, 1.0).log() + value + (x - x.detach()).where(~inside, 0.0) / smallest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar, final, overload
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.devices import Subscriptable, device_of
@@ -29,8 +29,6 @@ from burnpy.tensor.tensor_base import tensor_of
 from burnpy.typevars import B2, B, I
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from burnpy.backend.primitives import Float
     from burnpy.nn.module import Module
     from burnpy.tensor.tensor import BoolTensor
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
 
         def named_params(self) -> Mapping[str, Any]:
             """Only modules have this method."""
-            ...
 
 
 D = TypeVar("D")
@@ -129,12 +126,10 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     def from_module(gradients: Any) -> GradientsParams[Any]:
         """Extract the gradients from a module of gradients, as returned by `burnpy.func.grad`, except frozen ones.
 
+        Those on a device that differentiates are moved to the level beneath, as `Optimizer.step` requires.
+
         Args:
             gradients: a module with the ids of the model, on its device or on the one beneath.
-
-        Returns:
-            Gradients on a plain device: those on a device that differentiates are moved to the level beneath, as
-            `Optimizer.step` requires.
 
         Raises:
             KindError: ``gradients`` is not a module.
@@ -238,10 +233,8 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
                 continue
             matching = [ident for ident, path in self._paths.items() if meets(path, key)]
             if not matching:
-                raise ArgumentError(
-                    f"without() got {key!r}, which meets no parameter of these gradients"
-                    + suggestion(key, [*self._paths.values()])
-                )
+                hint = suggestion(key, [*self._paths.values()])
+                raise ArgumentError(f"without() got {key!r}, which meets no parameter of these gradients{hint}")
             dropped.update(matching)
         return self._of({ident: value for ident, value in self._values.items() if ident not in dropped})
 
@@ -254,11 +247,8 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         mapped: dict[str, Tensor[B]] = {}
         for ident, value in self._values.items():
             result: object = f(value)
-            if (
-                not isinstance(result, type(value))
-                or result.device is not self._device
-                or (result.shape, result.dtype) != (value.shape, value.dtype)
-            ):
+            form = value.shape, value.dtype, self._device
+            if not isinstance(result, type(value)) or (result.shape, result.dtype, result.device) != form:
                 raise ArgumentError(
                     f"the function given to map() got the gradient of {self._paths.get(ident, ident)}, of shape "
                     f"{value.shape} and dtype {value.dtype} on {self._device}, and must return one such, but returned "
@@ -280,11 +270,10 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     def to_device(self, device: B2 | type[B2]) -> GradientsParams[B2]:
         """Return the gradients on another device."""
         target: Any = device_of(device)
-        moved: Any = [
-            {ident: value.to_device(target) for ident, value in held.items()} for held in (self._values, self._updates)
-        ]
+        values: Any = {ident: value.to_device(target) for ident, value in self._values.items()}
+        updates: Any = {ident: value.to_device(target) for ident, value in self._updates.items()}
         found_inf = None if self._found_inf is None else self._found_inf.to_device(target)
-        return GradientsParams(target, moved[0], paths=self._paths, updates=moved[1], found_inf=found_inf)
+        return GradientsParams(target, values, paths=self._paths, updates=updates, found_inf=found_inf)
 
     def flatten(self, *, bucket_bytes: int = BUCKET_BYTES) -> tuple[tuple[Tensor[B], ...], Layout[B]]:
         """Copy all gradients into flat buckets of one dtype each, as communication libraries want them.
@@ -342,11 +331,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         return GradientsParams(self._device, values, paths=paths, updates=updates, found_inf=found_inf)
 
     def __sub__(self, other: GradientsParams[B]) -> GradientsParams[B]:
-        """Subtract gradients by parameter, as the sum with ``-other``; updates of buffers are added.
-
-        Raises:
-            KindError, DeviceError, ShapeError: as of ``+``.
-        """
+        """Subtract gradients by parameter, as the sum with ``-other``; updates of buffers are added."""
         return self.plus(other, -1.0)
 
     def __neg__(self) -> GradientsParams[B]:
@@ -365,9 +350,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
 
     def checked(self, found_inf: BoolTensor[B]) -> GradientsParams[B]:
         """Return the gradients with `found_inf`, a 0-d tensor on their device."""
-        return GradientsParams(
-            self._device, self._values, paths=self._paths, updates=self._updates, found_inf=found_inf
-        )
+        return self._of(self._values, found_inf)
 
     def primitives(self) -> list[Float]:
         """Return the primitives of all gradients, in order."""
@@ -386,10 +369,9 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         tensors = [tensor_of(self._device, x) for x in results]
         return self._of(dict(zip(self._values, tensors, strict=True)))
 
-    def _of(self, values: Mapping[str, Tensor[B]]) -> GradientsParams[B]:
-        return GradientsParams(
-            self._device, values, paths=self._paths, updates=self._updates, found_inf=self._found_inf
-        )
+    def _of(self, values: Mapping[str, Tensor[B]], found_inf: BoolTensor[B] | None = None) -> GradientsParams[B]:
+        found = self._found_inf if found_inf is None else found_inf
+        return GradientsParams(self._device, values, paths=self._paths, updates=self._updates, found_inf=found)
 
     def _id(self, key: Param[Any] | str) -> str:
         """Return the parameter id of a key: a parameter, an id or a path."""
@@ -422,9 +404,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         )
 
     def __setitem__(self, key: object, value: object = None) -> NoReturn:
-        raise ImmutableError(
-            "GradientsParams are immutable: grads[key] cannot be set or deleted; grads.map(f) makes new ones"
-        )
+        self.__setattr__("grads[key]")
 
     __delattr__: Any = __setattr__
     __delitem__: Any = __setitem__
@@ -443,9 +423,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         return f"GradientsParams({', '.join(self.named())}{missing}, device={self._device.name})"
 
     def _repr_html_(self) -> str:  # pyright: ignore[reportUnusedFunction]  # notebooks call it
-        """Return the gradients as a notebook shows them: a table of the parameters' paths with shapes, dtypes and
-        norms.
-        """
+        """Return a table of the parameters' paths, shapes, dtypes and norms, for notebooks."""
         from burnpy.tensor.display import html_of_gradients
 
         return html_of_gradients(self, {path: grad._primitive for path, grad in self.named().items()})
@@ -456,13 +434,9 @@ def _restored(device: Any, values: Any, paths: Any, updates: Any, found_inf: Any
 
 
 def _flatten(grads: GradientsParams[Any]) -> tuple[list[Any], tuple[Any, ...]]:
-    rest = (
-        grads._device.stands_for or grads._device,
-        tuple(grads._values),
-        tuple(grads._updates),
-        tuple(grads._paths.items()),
-    )
-    return [[*grads._values.values()], [*grads._updates.values()], grads._found_inf], rest
+    values, updates, device = grads._values, grads._updates, grads._device
+    rest = device.stands_for or device, tuple(values), tuple(updates), tuple(grads._paths.items())
+    return [[*values.values()], [*updates.values()], grads._found_inf], rest
 
 
 def _unflatten(children: Sequence[Any], rest: tuple[Any, ...]) -> GradientsParams[Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from burnpy.backend.dtypes import is_upper_half
+
 _SCALARS = {"float32": "float", "float64": "double", "bool": "i1", "int8": "i8", "int32": "i32", "int64": "i64"}
 _SUFFIXES = {"float32": "f32", "float64": "f64", "bool": "i1", "int32": "i32", "int64": "i64"}
 INTS = {"float32": "int32", "float64": "int64"}
@@ -165,7 +167,7 @@ class Writer:
             full, masks = f"@llvm.masked.load.v{self.width}i16.p0", self.type("bool")
             self.declared.add(f"declare {kind} {full}(ptr, i32, {masks}, {kind})")
             bits = self.assign(f"call {kind} {full}(ptr {pointer}, i32 2, {masks} {mask}, {kind} zeroinitializer)")
-        if dtype == "float16":
+        if not is_upper_half(dtype):
             return self.from_half(bits)
         wide = Vector(self.assign(f"zext {kind} {bits} to {self.type('int32')}"), "int32")
         return self.bits(self.binary("shl", wide, self.constant(16, "int32")), "float32")

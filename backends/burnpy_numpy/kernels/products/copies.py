@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from burnpy.backend.dtypes import DTYPES, FLOATS, is_upper_half
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 
@@ -41,10 +42,7 @@ class Stored(NamedTuple):
 
 
 STORED = {
-    "float64": Stored(8),
-    "float32": Stored(4),
-    "bfloat16": Stored(2),
-    "float16": Stored(2),
+    **{name: Stored(DTYPES[name].bits // 8) for name in FLOATS},
     "int8": Stored(1, 1, True),
     "uint8": Stored(1, 2, True),
 }
@@ -76,17 +74,17 @@ class ProductLines(Loops):
 
     def number_in(self, words: Vector, k: int, stored: str) -> Vector:
         """Return number ``k`` of each word as a float, without its scale; ints of 4 bits count from the lowest bits."""
-        if stored == "float16":
-            kind, half = self.type("int32"), f"<{self.width} x i16>"
-            bits = self.binary("lshr", words, self.constant(16, "int32")) if k else words
-            low = self.assign(f"trunc {kind} {bits.text} to {half}")
-            return self.from_half(low)
-        if stored == "bfloat16":
+        if STORED[stored].grouped:
+            size = 8 // STORED[stored].parts
+            ints = self._moved("ashr", self._moved("shl", words, 32 - size * (k + 1)), 32 - size)
+            return self.convert("sitofp", ints, self.dtype)
+        if is_upper_half(stored):
             moved = self.binary("and", words, self.constant(-1 << 16, "int32")) if k else self._moved("shl", words, 16)
             return self.bits(moved, "float32")
-        size = 8 // STORED[stored].parts
-        ints = self._moved("ashr", self._moved("shl", words, 32 - size * (k + 1)), 32 - size)
-        return self.convert("sitofp", ints, self.dtype)
+        kind, half = self.type("int32"), f"<{self.width} x i16>"
+        bits = self.binary("lshr", words, self.constant(16, "int32")) if k else words
+        low = self.assign(f"trunc {kind} {bits.text} to {half}")
+        return self.from_half(low)
 
     def _moved(self, how: str, x: Vector, bits: int) -> Vector:
         """Shift ints."""

@@ -168,7 +168,7 @@ def tensor(array: Any, device: Any = HOST, copy: bool = True) -> Value:
     array = np.asarray(array)
     if array.dtype.name in _WIDE:
         array, copy = array.astype(_WIDE[array.dtype.name]), True
-    if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
+    if array.dtype.name not in dtypes.DTYPES or array.dtype.kind == "c":
         raise LoadingError(f"ONNX tensors of dtype {array.dtype} have no counterpart in burnpy")
     return CLASSES[kind_of(array.dtype)].from_data(array, dtype=array.dtype, device=device, copy=copy)
 
