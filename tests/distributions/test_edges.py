@@ -10,7 +10,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from burnpy import Generator, IntTensor, Tensor, compiled, func
+from burnpy import Autodiff, Generator, IntTensor, Tensor, compiled, func
 from burnpy import distributions as d
 from burnpy.backend import NumPy
 from tests.distributions.families import FAMILIES, Family
@@ -517,6 +517,27 @@ def test_draws_stay_inside_of_open_supports(name: str, dtype: str) -> None:
         x = distribution.sample((1000,), generator=Generator(0))
         assert x.isfinite().all()
         assert distribution.log_prob(x).isfinite().all()
+
+
+REPARAMETRIZED: dict[str, Callable[[Any], Any]] = {
+    "beta": lambda c: d.Beta(c, 2.0),
+    "dirichlet": d.Dirichlet,
+    "gamma": lambda c: d.Gamma(c, 1.0),
+    "student's t": d.StudentT,
+}
+
+
+@every_row("name", REPARAMETRIZED)
+def test_draws_of_16_bits_and_their_derivatives_are_those_of_float32(name: str) -> None:
+    def draw(dtype: str) -> list[Any]:
+        c = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0, 3.0], dtype=dtype).require_grad()
+        x = REPARAMETRIZED[name](c).rsample(generator=Generator(0))
+        return [x.inner().to_numpy(), (x * c.detach()).sum().backward()[c].to_numpy()]
+
+    for dtype, rtol in (("float16", 2e-3), ("bfloat16", 2e-2)):
+        for found, expected in zip(draw(dtype), draw("float32"), strict=True):
+            assert found.dtype.name == dtype
+            np.testing.assert_allclose(found.astype(np.float32), expected, rtol, rtol / 10)
 
 
 def test_a_negative_binomial_without_failures() -> None:
