@@ -5,6 +5,8 @@
 To compare two suites on the same places: `--pick-from` names the tree whose places are picked, `--root` the tree that
 is changed and tested; a place that it lacks is absent. A test counts if, run by itself, it fails with the change and
 passes without. Tests that concern the place run first. A place survives when all pass, or its processor time is spent.
+A test that hangs catches the change: one that takes much processor time, or waits and takes none. No limit is one of
+the clock, which tests on a busy machine would exceed without a fault.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -52,10 +55,42 @@ FIRST = {
     "backends/burnpy_numpy/kernels": ("programs",),
 }
 """The folders of tests that concern a folder or file."""
-PYTEST = ("-x", "-v", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist")
-HANGING = ("-o", "faulthandler_timeout=200", "-o", "faulthandler_exit_on_timeout=true")
+PYTEST = ("-x", "-v", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tests.mutations.__main__")
+LONGEST_TEST, LONGEST_WAIT = 120.0, 120.0
+"""The processor time of a test, and the time without any, after which it hangs."""
 FAILED = re.compile(r"^(?:(\S+?\.py::.+?) (?:FAILED|ERROR)\b|ERROR (\S+))", re.M)
 SPENT, NONE_CHOSEN = -signal.SIGXCPU, 5
+
+
+def pytest_runtest_logstart() -> None:
+    """Let the system end a test that computes for too long: a hook, where this module is a plugin of pytest."""
+    signal.setitimer(signal.ITIMER_PROF, LONGEST_TEST)
+
+
+def spent_by(session: int) -> float:
+    """Return the processor time of the processes of a session and their children, in ticks."""
+    total = 0.0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            fields = path.read_text().rpartition(") ")[2].split()
+            total += sum(map(int, fields[11:15])) * (int(fields[3]) == session)
+    return total
+
+
+def ended(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
+    """Wait for a process that leads a session, or end it if all of the session only waits; return its usage."""
+    before, since = -1.0, time.monotonic()
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return usage
+        time.sleep(0.2)
+        if time.monotonic() - since >= LONGEST_WAIT:
+            spent = spent_by(process.pid)
+            if spent == before:
+                process.kill()
+            before, since = spent, time.monotonic()
 
 
 def operations(place: Place, source: str) -> list[str]:
@@ -141,8 +176,7 @@ class Suite:
                 start_new_session=True,
                 preexec_fn=limited,
             )
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
+            usage = ended(process)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # what a test that ended badly has left behind
             output.seek(0)
@@ -154,7 +188,7 @@ class Suite:
         unrelated: list[str] = []
         while seconds > 0:
             deselected = [f"--deselect={test}" for test in unrelated]
-            command = ["-m", "pytest", *PYTEST, *HANGING, *deselected, *tests]
+            command = ["-m", "pytest", *PYTEST, *deselected, *tests]
             status, text, used = self.run(copy, command, seconds)
             seconds -= used
             if status in (0, NONE_CHOSEN, SPENT):
@@ -179,7 +213,7 @@ class Suite:
     def alone(self, copy: Path, test: str) -> bool:
         """Return whether a test passes in a copy, run by itself; of a file, whether its tests are found."""
         only = [] if "::" in test else ["--collect-only"]
-        return self.run(copy, ["-m", "pytest", *PYTEST, *HANGING, *only, test], 300)[0] == 0
+        return self.run(copy, ["-m", "pytest", *PYTEST, *only, test], 300)[0] == 0
 
     def batches(self, place: Place) -> Iterator[list[str]]:
         """Yield arguments of pytest, those that concern the place most first."""
@@ -202,8 +236,8 @@ class Suite:
             if test is not None:
                 return f"caught by {test}"
         test, _ = self.failing(copy, [place.file], 60)
-        ended = "SURVIVED" if left > 0 else "SURVIVED until its time was spent"
-        return ended if test is None else f"caught by {test}"
+        survived = "SURVIVED" if left > 0 else "SURVIVED until its time was spent"
+        return survived if test is None else f"caught by {test}"
 
     def check_imports(self) -> None:
         """Raise an error if a copy imports its packages from elsewhere."""
