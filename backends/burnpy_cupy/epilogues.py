@@ -146,14 +146,9 @@ class _Plan:
 
 @lru_cache(4096)
 def _plan(xp: Any, handle: int, epilogue: int, alignment: int, *layouts: Any) -> _Plan | None:
-    """Return a planned product; None if cuBLASLt is not found, and for batches.
+    """Return a planned product of `gemm._call`'s ``layouts``; None if cuBLASLt is not found, and for batches.
 
-    Args:
-        xp: the module cupy.
-        handle: cuBLAS's handle, of one thread and device, so that no two threads use a plan.
-        epilogue: `BIAS` or `SUM`.
-        alignment: the alignment of all memory, in bytes.
-        layouts: the arguments of `gemm._call`.
+    The handle is of one thread and device, so that no two threads use a plan.
     """
     call, library = gemm._call(*layouts), _library(xp.cuda.runtime.runtimeGetVersion() // 1000)
     if library is None or call is None or call.batched:

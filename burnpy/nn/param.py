@@ -112,8 +112,7 @@ class Variable(Subscriptable, Generic[B]):
     def _cut(self, value: Any, operation: str, path: str) -> Any:
         """Return a new value without its graph, to make a leaf; in a function of `burnpy.func`, return it as it is.
 
-        Raises:
-            NotTrackedError: a learned variable would be a leaf in place of a result, and gradients would end there.
+        Raise an error for a learned variable that would be a leaf in place of a result, where gradients would end.
         """
         if self._learned and not self._frozen and not value._device.level and value.grad_fn is not None:
             raise NotTrackedError(

@@ -217,13 +217,8 @@ def _launches(
 ) -> tuple[Launch, ...] | None:
     """Return the launch of attention, or the two of its gradient; None if a kernel cannot address an array.
 
-    A kernel has a block for each tile of the queries or keys, and for each slice of the sums of a key's numbers.
-
-    Args:
-        b: the backend.
-        tiles: how the tiles lie.
-        offset: the offset of a causal mask, or None.
-        layouts: of q, k, v and the result, or of q, k, v, the gradient by it and those by q, k, v; and of the mask.
+    A kernel has a block for each tile of the queries or keys, and for each slice of the sums of a key's numbers. The
+    layouts are of q, k, v and the result, or of q, k, v, the gradient by it and those by q, k, v; and of the mask.
     """
     count = 4 if len(layouts) < 7 else 7
     names = (*ARRAYS[:count], *ARRAYS[7:])[: len(layouts)]

@@ -195,13 +195,11 @@ def _phases(size: int, kernel: int, stride: int, padding: int, dilation: int) ->
 
 
 def _is_direct(terms: int, sharing: int) -> bool:
-    """Return whether sums of so few products are added up by a kernel of their own.
+    """Return whether a kernel of its own adds up the ``terms`` of each element of the result.
 
-    Args:
-        terms: the number of products of an element of the result.
-        sharing: the number of elements of the result that are made of the same ones of the operand: if they are few,
-            as with one channel to a group, a product of matrices gains little from reading them once.
+    ``sharing`` is the number of elements of the result that are made of the same ones of the operand.
     """
+    # If few share, as with one channel to a group, a product of matrices gains little from reading them once.
     return terms <= _FEW or (terms <= _SEVERAL and sharing <= _SHARING)
 
 

@@ -378,13 +378,8 @@ def _divided(
 ) -> tuple[list[tuple[int, Launch, Launch]], tuple[Shape, DType]]:
     """Return pairs of launches, each with its first channel, and the shape and dtype of the memory of the parts' sums.
 
-    Args:
-        b: the backend.
-        shape: the shape of x.
-        dtype: the dtype of all arrays.
-        arrays: the number of arrays such as x that both launches read.
-        names: the names of their kernels.
-        given: the formats of the arguments that change.
+    ``arrays`` is the number of arrays such as x that both launches read, and ``given`` are the formats of the arguments
+    that change.
     """
     wide, members = float32 if is_half(dtype) else dtype, math.prod(shape) // shape[1]
     step = channels_kept(b.xp.cuda.Device(b.index).attributes["L2CacheSize"], shape, dtype, arrays)

@@ -366,12 +366,8 @@ def attention_backward(dtype: str, width: int, masked: bool) -> str:
 def _gradient_of_scores(w: HeadWriter, head: str, base: str, queries: list[str], arrays: tuple[str, ...]) -> None:
     """Write the weights of some queries, and the gradients by their scores, to scratch memory.
 
-    Args:
-        w: the writer.
-        head: the number of the head.
-        base: the number of the first query that is kept.
-        queries: the numbers of the queries, counted from it.
-        arrays: the gradient and q from this query on, and memory for the weights and gradients.
+    The queries are counted from ``base``, the first that is kept. The arrays are the gradient and q from this query on,
+    and memory for the weights and gradients.
     """
     dtype, (grads, lines, weights, by_scores) = w.dtype, arrays
     q_row, grad_row = w.steps[0], w.steps[3]

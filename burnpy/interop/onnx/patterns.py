@@ -160,11 +160,8 @@ MATRICES = {
 class _Matrices:
     """Products with matrices of int8, which lie in memory as the kernels read them: the rows of their transposes.
 
-    Other quantized weights become floats on the device of the inputs, in each call anew.
-
-    Args:
-        graph: the graph.
-        constants: its constants; gets the matrices.
+    Other quantized weights become floats on the device of the inputs, in each call anew. The constants of the graph get
+    the matrices.
     """
 
     def __init__(self, graph: Graph, constants: dict[str, Any]) -> None:

@@ -112,13 +112,7 @@ class _Reader:
     """The reader of one file; it collects all that the file has wrong.
 
     Initializers and constants of inner graphs are those of the main graph, under new names where two have the same.
-
-    Args:
-        onnx: the package.
-        opset: the version of the operators.
-        path: the absolute path of the file.
-        shown: the path in messages.
-        is_ours: whether `export` wrote the file, whose Constant nodes are no parameters.
+    ``shown`` is the path in messages. The Constant nodes of a file that `export` wrote (``is_ours``) are no parameters.
     """
 
     def __init__(self, onnx: Any, opset: int, path: str, shown: str, is_ours: bool) -> None:

@@ -136,12 +136,7 @@ def source(path: str | os.PathLike[str], name: str = "Model", *, out: str | os.P
 
 
 class _Source:
-    """The lines of a forward pass.
-
-    Args:
-        graph: the graph.
-        floats: the parameters by name.
-    """
+    """The lines of a forward pass, whose parameters are ``floats`` by name."""
 
     def __init__(self, graph: Graph, floats: Mapping[str, Any]) -> None:
         self.graph = graph

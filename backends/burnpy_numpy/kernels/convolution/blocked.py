@@ -154,11 +154,9 @@ class BlockedConvolution:
         return self.finite
 
     def _packed(self, few: bool, whole: bool) -> Any:
-        """Return the packed weight if it is kept, from now on or already, or if all of it is needed; else None.
+        """Return the packed weight if it is kept, from now on or already, or if the ``whole`` is needed; else None.
 
-        Args:
-            few: whether there are few pixels, so that packing takes a noticeable share of the time.
-            whole: whether all of it is needed.
+        With ``few`` pixels packing takes a noticeable share of the time.
         """
         how = (self.backward, self.lanes)
         packed = packed_weights.find(self.weight, how)

@@ -92,17 +92,11 @@ def gradient_by_phases(
 
 
 def _phases_of(shape: Shape, result: Shape, weight: Shape, where: tuple[Shape, ...]) -> Iterator[tuple[Any, ...]]:
-    """Yield the convolutions of a gradient that give the gradient by the input, for each rest of its places.
+    """Yield the convolutions of a gradient, of shape ``result``, that give the gradient by the input.
 
-    Args:
-        shape: the shape of the input.
-        result: the shape of the gradient.
-        weight: the shape of the weight.
-        where: stride, padding and dilation.
-
-    Yields:
-        The rests, the elements of the weight in the order in which they are used, padding and dilation, and the
-        elements of the convolution's result that belong to the input; each for all dimensions.
+    There is one for each rest of the input's places, by the stride: the rests, the elements of the weight in the order
+    in which they are used, padding and dilation, and the elements of the convolution's result that belong to the input;
+    each for all dimensions.
     """
     sizes = zip(shape[2:], result[2:], weight[2:], *where, strict=True)
     for phases in product(*[_phases(*size).items() for size in sizes]):

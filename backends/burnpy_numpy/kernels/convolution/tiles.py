@@ -156,13 +156,8 @@ def _sources(dim: int, source: Pair, result: Pair, window: Pair, where: Where, b
 def _pairs(high: Any, wide: Any, source: Pair, window: Pair, row: int, before: int) -> tuple[Any, Any, Any]:
     """Return the limits of the lists of pairs, one for each pixel of rows and columns, their elements and places.
 
-    Args:
-        high: the rows of the source of each row and element, see `_sources`.
-        wide: the columns of the source of each column and element.
-        source: height and width of a plane of the source.
-        window: height and width of the window.
-        row: the distance of rows of the source.
-        before: the zeros before each row.
+    ``high`` and ``wide`` are the rows and columns of the source from `_sources`; ``row`` is the distance of rows of the
+    source, with ``before`` zeros before each.
     """
     there = wide != _NO_SOURCE if before or row > source[1] else (wide >= 0) & (wide < source[1])
     valid = (high != _NO_SOURCE)[:, None, :, None] & there[None, :, None, :]
