@@ -43,7 +43,7 @@ _NAMES = {
     "burnpy.nn.layers.resampling": "Upsample",
     "burnpy.nn.layers.quantization": "QuantizationError QuantizedLinear quantization_error",
     "burnpy.nn.layers.lstm": "Lstm LstmCell LstmState",
-    "burnpy.nn.layers.rnn": "Gru GruCell Rnn RnnCell",
+    "burnpy.nn.layers.recurrent": "Gru GruCell Rnn RnnCell",
     "burnpy.nn.layers.losses": "GaussianNllLoss HuberLoss L1Loss MseLoss PoissonNllLoss SmoothL1Loss",
     "burnpy.nn.layers.margin_losses": (
         "CosineEmbeddingLoss HingeEmbeddingLoss MarginRankingLoss MultiMarginLoss SoftMarginLoss TripletMarginLoss"

@@ -85,8 +85,8 @@ from burnpy.nn.layers.positional_encoding import (
     YarnScaling,
 )
 from burnpy.nn.layers.quantization import QuantizationError, QuantizedLinear, quantization_error
+from burnpy.nn.layers.recurrent import Gru, GruCell, Rnn, RnnCell
 from burnpy.nn.layers.resampling import Upsample
-from burnpy.nn.layers.rnn import Gru, GruCell, Rnn, RnnCell
 from burnpy.nn.layers.sequential import Flatten, Identity, Sequential
 from burnpy.nn.layers.transformer import TransformerEncoder, TransformerEncoderLayer
 from burnpy.nn.layers.transformer_decoder import DecoderCache, TransformerDecoder, TransformerDecoderLayer

@@ -72,7 +72,7 @@ def test_importing_nn_loads_no_layer_and_no_derivative() -> None:
         name.startswith(("burnpy.nn.layers", "burnpy.nn.functional", "burnpy.hints.missing")) for name in found
     )
     assert {name for name in found if name.startswith("burnpy.func")} == {"burnpy.func", "burnpy.func.pytree"}
-    assert "burnpy.nn.layers.rnn" not in loaded("from burnpy.nn import Linear")
+    assert "burnpy.nn.layers.recurrent" not in loaded("from burnpy.nn import Linear")
 
 
 def test_making_a_device_makes_none_of_the_methods_that_record() -> None:
