@@ -13,6 +13,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.losses import IMPOSSIBLE
 from burnpy_array import ArrayBackend
 from burnpy_numpy.programs import row_plan
+from burnpy_numpy.reduction import FEW, row
 
 _PICKED, _PICKED_BACKWARD = ("full", "index"), ("column", "full", "column", "index")
 
@@ -28,6 +29,13 @@ class NumPyLosses(ArrayBackend):
         kernel, rows, columns, small = plan
         losses, total = kernel.outputs((x, index), (shape, small), rows, columns)
         return losses, total
+
+    def mean_cross_entropy(self, x: Any, index: Any, counted: Any, dim: int) -> tuple[Any, Any]:
+        n, dtype = index.size, x.dtype
+        if counted is not None or index.ndim != 1 or not 0 < n < FEW or not (dtype is float32 or dtype is float64):
+            return super().mean_cross_entropy(x, index, counted, dim)
+        losses, total = self.cross_entropy(x, index, dim)  # and their mean as `mean` computes it, with fewer calls
+        return losses.dot(row(1, n, dtype)) / n, total
 
     def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
         shapes = (grad.shape, shape := x.shape, logsumexp.shape, index.shape)

@@ -24,6 +24,7 @@ _LONG = 8192
 """The longest group: longer sums would be less accurate than NumPy's pairwise summation."""
 
 _einsum: Any = np.einsum
+_INFINITY = math.inf
 _FORWARD, _BACKWARD = ("full", "row", "row"), ("full", "full", "row", "column", "column")
 """The extents of the arrays of layer norm and of its gradient; root mean square norms lack the last ones."""
 
@@ -97,7 +98,8 @@ class NumPyNormalization(ArrayBackend):
 
 def _finite(x: Any) -> bool:
     """Return whether an array has neither NaN nor +∞: kernels make NaN or ∞ of rows whose squares overflow."""
-    return bool(x.item(x.argmax()) < math.inf)
+    largest: float = x.item(x.argmax())
+    return largest < _INFINITY
 
 
 def are_channels(x: Any, weight: Any, dims: Dims) -> bool:

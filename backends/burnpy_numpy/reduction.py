@@ -37,7 +37,7 @@ def row(value: int, length: int, dtype: DType) -> Any:
     return vector
 
 
-_FEW = 512
+FEW = 512
 """The number of elements below which a sum takes less time than choosing the fastest way to compute it."""
 _TWO_CALLS = 64
 """The number of elements from which a sum of squares is a kernel, which needs rows: below, it is two calls."""
@@ -54,7 +54,7 @@ class NumPyReduction(ArrayBackend):
 
     def sum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         dtype = x.dtype
-        if (dtype is float32 or dtype is float64) and x.size < _FEW:
+        if (dtype is float32 or dtype is float64) and x.size < FEW:
             try:
                 return run(few, x, dims, keepdim)
             except RuntimeError:
@@ -69,7 +69,7 @@ class NumPyReduction(ArrayBackend):
     def mean(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         dtype, size = x.dtype, x.size
         if size and (dtype is float32 or dtype is float64):
-            if size < _FEW:
+            if size < FEW:
                 try:
                     return run(_mean_of_few, x, dims, keepdim)
                 except RuntimeError:
@@ -137,7 +137,7 @@ def extreme_of_rows(name: str, x: Any, dims: Dims, keepdim: bool) -> Any:
 
 
 def few(x: Any, dims: Dims, keepdim: bool) -> Any:
-    """Return the sum of fewer than `_FEW` float32 or float64 elements over ``dims``, with the least overhead."""
+    """Return the sum of fewer than `FEW` float32 or float64 elements over ``dims``, with the least overhead."""
     shape = x.shape
     if len(shape) == len(dims) == 1:
         if not keepdim:
@@ -155,7 +155,7 @@ def few(x: Any, dims: Dims, keepdim: bool) -> Any:
 
 
 def _mean_of_few(x: Any, dims: Dims, keepdim: bool) -> Any:
-    """Return the mean of fewer than `_FEW` float32 or float64 elements over ``dims``, at least one."""
+    """Return the mean of fewer than `FEW` float32 or float64 elements over ``dims``, at least one."""
     out = few(x, dims, keepdim)
     return out / (x.size / out.size)
 

@@ -121,6 +121,18 @@ def floats(operation: str, required: int, **tensors: Any) -> list[Any]:
     return [*tensors.values()]
 
 
+def alike(*tensors: Any) -> bool:
+    """Return whether all arguments are float tensors of one device and dtype, with which `floats` does nothing."""
+    first = tensors[0]
+    if first.__class__ is not Tensor:
+        return False
+    device, dtype = first._device, first._primitive.dtype
+    for x in tensors:
+        if x.__class__ is not Tensor or x._device is not device or x._primitive.dtype is not dtype:
+            return False
+    return True
+
+
 _ALSO_COMPLEX = frozenset(
     (
         *("linear", "unfold", "embedding", "normalize", "softsign", "tanhshrink"),

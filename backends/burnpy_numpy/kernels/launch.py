@@ -26,6 +26,7 @@ class Kernel:
         "_dtypes",
         "_flat",
         "_outputs",
+        "_plain",
         "_scratch",
         "_unit",
         "_write",
@@ -37,6 +38,7 @@ class Kernel:
     def __init__(self, program: Program, write: Callable[[], str], layout: Layout, function: Entry) -> None:
         self.program, self._write, self.layout = program, write, layout
         self._flat, self._scratch = layout.flat, layout.scratch
+        self._plain = not layout.flat and not layout.scratch
         self.function, self._unit = function, CHUNK if layout.sums else 1
         self._arrays = [
             (i.extent.over_rows, i.extent.over_columns, dtype_of(i.dtype))
@@ -100,7 +102,9 @@ class Kernel:
             numbers: the inputs that are numbers.
         """
         results = [*map(_empty, shapes, self._dtypes)]
-        self.into((*xs, *results), numbers, rows, columns)
+        direct = self._plain and rows * columns < _SHARED and not executed  # a call less than `into`
+        if not direct or self.function(*xs, *results, *numbers, 0, rows, rows, columns):  # refused, see `program_entry`
+            self.into((*xs, *results), numbers, rows, columns)
         return results
 
     def into(self, arrays: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> None:

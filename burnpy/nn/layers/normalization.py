@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.dtypes import epsilon, float32
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.argument_checks import channels_first, dims_at_least, floats, last_dims, positive, positive_int
+from burnpy.nn.argument_checks import alike, channels_first, dims_at_least, floats, last_dims, positive, positive_int
 from burnpy.nn.module import FunctionLayer, Module, Stateless, rebound
 from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
@@ -50,7 +50,8 @@ def layer_norm(
     >>> layer_norm(Tensor[NumPy].from_data([[-1.0, 1.0]]), 2, eps=0.0).tolist()
     [[-1.0, 1.0]]
     """
-    x, weight, bias = floats("layer_norm", 1, x=x, weight=weight, bias=bias)
+    if not alike(x, weight, bias):
+        x, weight, bias = floats("layer_norm", 1, x=x, weight=weight, bias=bias)
     sizes, dims = _last_dims("layer_norm", x._primitive.shape, normalized_shape, weight, bias)
     device: Any = x._device
     scale = device.full(sizes, 1.0, x.dtype) if weight is None else weight._primitive
@@ -205,9 +206,8 @@ def _last_dims(
     bias: Tensor[Any] | None,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the sizes and the numbers of the last dimensions of x, over which to normalize."""
-    argument: object = normalized_shape
     sizes: Any = normalized_shape
-    if sizes.__class__ is not tuple and not isinstance(argument, TensorBase):
+    if sizes.__class__ is not tuple and not isinstance(sizes, TensorBase):
         sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     if sizes.__class__ is not tuple or not sizes or shape[-len(sizes) :] != sizes:
         raise ShapeError(
