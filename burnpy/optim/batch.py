@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import Bool, DType, Float
     from burnpy.nn.param import Param
     from burnpy.optim.optimizer import Optimizer
+    from burnpy.optim.settings import Options
 
     Initial: TypeAlias = Callable[[Any, Float], tuple[Float, ...]]
 
@@ -121,6 +122,12 @@ class Batch(NamedTuple):
         return results
 
 
+def joint_batch(pending: Sequence[Pending], states: Mapping[str, ParamState], common: Step) -> Batch:
+    """Return all parameters as one batch, numbered like the parameter with the fewest updates."""
+    number = 1 + min([0 if (state := states.get(item.param._id)) is None else state.step for item in pending])
+    return Batch(common._replace(number=number, owned=False), [*pending])
+
+
 MASTER = "master"
 """The name of the master among the state tensors of a parameter."""
 
@@ -161,6 +168,41 @@ class Draft:
             self.states, self.counts = dict(self.states), dict(self.counts)
         self._memory, self._device = memory, device
         self._after = UpdateCounts(device, found) if recorded or found is not None else None
+
+    def batches(
+        self, pending: Sequence[Pending], options: Mapping[str, Options], common: Step, *, joint: bool
+    ) -> list[Batch]:
+        """Return the parameters in batches of one `Step` each.
+
+        A parameter whose states may not be updated in place is a batch of its own, so that the memory of its old states
+        is free before the next one needs memory for new states, unless the caller of a pure step holds them.
+
+        Args:
+            pending: the parameters.
+            options: the settings of those in groups, by id.
+            common: the settings of the others; ``owned`` if the device updates states in place.
+            joint: whether all are one batch.
+        """
+        if joint and pending:
+            return [joint_batch(pending, self.states, common)]
+        memory = self._memory
+        by_step: dict[Any, Batch] = {}
+        # One rate for equal options, as it may be a primitive.
+        rates = {own: own.rate(common) for own in options.values()} if options else {}
+        for item in pending:
+            ident = item.param._id
+            state, own = self.states.get(ident), options.get(ident)
+            number = 1 if state is None else state.step + 1
+            owned = common.owned and (state is None or ident in memory.unseen)
+            lr, decay = (common.lr, common.weight_decay) if own is None else (rates[own], own.weight_decay)
+            count = self.counts.get(ident)
+            key = (lr, decay, number, count, None if owned or memory.held else ident)
+            batch = by_step.get(key)
+            if batch is None:
+                step = Step(lr, number, decay, common.maximize, owned, common.found_inf, count, common.recorder)
+                batch = by_step[key] = Batch(step, [])
+            batch.members.append(item)
+        return list(by_step.values())
 
     def update(self, optimizer: Optimizer, batch: Batch) -> dict[str, Float]:
         """Compute the new values of a batch of parameters, by id, and write the new states."""

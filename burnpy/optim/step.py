@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from burnpy.backend.errors import KindError, ModuleError, RecordingError, ShapeError, StateError, a
 from burnpy.backend.operations.complex_numbers import paired, unpaired
 from burnpy.nn.buffer_updates import buffer_values
 from burnpy.nn.module import Module
-from burnpy.optim.batch import Batch, Draft, Pending
+from burnpy.optim.batch import Draft, Pending
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import refuse_derivative, refuse_device
 from burnpy.optim.memory import Memory, ParamState, SlotShape, refuse_shape
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from burnpy.nn.param import Param
     from burnpy.optim.optimizer import Optimizer
     from burnpy.optim.settings import Options
-    from burnpy.optim.update_step import UpdateCount
 
 
 def stepped_model(
@@ -56,8 +54,7 @@ def stepped_model(
     common = Step(
         rate, 1, optimizer.weight_decay, optimizer.maximize, draft.in_place, draft.found, None, draft.recorder
     )
-    ways = optimizer.joint, memory.held, draft.counts
-    for batch in batches(pending, draft.states, options, common, memory.unseen, *ways):
+    for batch in draft.batches(pending, options, common, joint=optimizer.joint):
         values.update(draft.update(optimizer, batch))
     new = model._with_variables({**buffers, **_lifted(pending, values, levels, device)})
     replaced = memory.with_replaced([item.param._value for item in pending])
@@ -210,59 +207,6 @@ def _skipped(optimizer: Optimizer, device: Any, found_inf: Any) -> tuple[bool, B
     if device.stands_for is None and (device.eager_checks or optimizer.joint or not gates(type(optimizer))):
         return bool(found_inf.item()), None
     return False, found_inf._primitive
-
-
-_NO_COUNTS: Mapping[str, UpdateCount] = MappingProxyType({})
-
-
-def batches(
-    pending: Sequence[Pending],
-    states: Mapping[str, ParamState],
-    options: Mapping[str, Options],
-    common: Step,
-    unseen: Container[str],
-    joint: bool = False,
-    held: bool = False,
-    counts: Mapping[str, UpdateCount] = _NO_COUNTS,
-) -> list[Batch]:
-    """Return the parameters in batches of one `Step` each.
-
-    A parameter whose states may not be updated in place is a batch of its own, so that the memory of its old states is
-    free before the next one needs memory for new states, unless they are held by others.
-
-    Args:
-        pending: the parameters.
-        states: the optimizer's states by parameter id.
-        options: the settings of those in groups, by id.
-        common: the settings of the others; ``owned`` if the device updates states in place.
-        unseen: the ids of those whose states were not exposed, and so may be updated in place.
-        joint: whether all are one batch, numbered like the parameter with the fewest updates.
-        held: whether old states are needed after the step.
-        counts: the numbers of updates by id, where only the device knows them.
-    """
-    if joint and pending:
-        number = 1 + min([0 if (state := states.get(item.param._id)) is None else state.step for item in pending])
-        return [Batch(common._replace(number=number, owned=False), [*pending])]
-    by_step: dict[Any, Batch] = {}
-    lr, decay = common.lr, common.weight_decay
-    # One rate for equal options, as it may be a primitive.
-    rates = {own: own.rate(common) for own in options.values()} if options else {}
-    for item in pending:
-        ident = item.param._id
-        state = states.get(ident)
-        number = 1 if state is None else state.step + 1
-        owned = common.owned and (state is None or ident in unseen)
-        own = options.get(ident)
-        settings = (lr, decay) if own is None else (rates[own], own.weight_decay)
-        count = counts.get(ident) if counts else None
-        key = (*settings, number, count, None if owned or held else ident)
-        batch = by_step.get(key)
-        if batch is None:
-            found, recorder = common.found_inf, common.recorder
-            step = Step(settings[0], number, settings[1], common.maximize, owned, found, count, recorder)
-            batch = by_step[key] = Batch(step, [])
-        batch.members.append(item)
-    return list(by_step.values())
 
 
 def _lifted(

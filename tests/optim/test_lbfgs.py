@@ -242,3 +242,15 @@ def test_gradients_may_be_of_several_batches() -> None:
     _, one = LBfgs().minimize(1.0, model, in_parts)
     _, other = LBfgs().minimize(1.0, model, whole)
     assert one.item() == pytest.approx(other.item(), rel=1e-4)
+
+
+def test_a_model_without_gradients_stays_as_it_is() -> None:
+    model = Linear(2, 1, device=Train)
+
+    def without_any(model: Linear[Any]) -> Any:
+        loss = model(Tensor[Train].ones((3, 2))).square().mean()
+        return loss, GradientsParams.from_grads(loss.backward(), model).without(("weight", "bias"))
+
+    new, loss = LBfgs().minimize(1.0, model, without_any)
+    assert new is model
+    assert loss.item() == without_any(model)[0].item()

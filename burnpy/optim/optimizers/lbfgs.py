@@ -13,14 +13,14 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.backend.operations.complex_numbers import unpaired
 from burnpy.nn.buffer_updates import stepped
 from burnpy.nn.module import Module
-from burnpy.optim.batch import Pending
+from burnpy.optim.batch import Pending, joint_batch
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.memory import Memory, Use
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.optimizers.line_search import strong_wolfe
 from burnpy.optim.pure import in_tree, is_tree
 from burnpy.optim.settings import Ranges, at_least_zero, count
-from burnpy.optim.step import batches, by_param, pending_in, pending_of, refuse
+from burnpy.optim.step import by_param, pending_in, pending_of, refuse
 from burnpy.optim.update_step import Step
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
@@ -211,8 +211,10 @@ class LBfgs(Optimizer):
         rate = at_least_zero(lr, "the learning rate of LBfgs.minimize()")
         loss, param_grads = self._evaluated(model, loss_and_grads)
         _, d, pending = pending_of(self, memory, model, param_grads)
+        if not pending:  # as a step without gradients
+            return model, loss, memory.replaced
         point = self._point(0.0, model, loss, param_grads, pending, d)
-        (batch,) = batches(pending, memory.states, {}, Step(rate), (), joint=True)
+        batch = joint_batch(pending, memory.states, Step(rate))
         values: list[Float] = [item.value for item in pending]
         states: Lists = batch.states(memory.states, self.slots, d, self.initial, values)
         task = _Task(model, loss_and_grads, pending, d)
