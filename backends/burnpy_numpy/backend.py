@@ -27,13 +27,12 @@ from burnpy_numpy.pointwise import NumPyPointwise, fast_methods
 from burnpy_numpy.pooling import NumPyPooling
 from burnpy_numpy.programs import NumPyForeach, NumPyPrograms
 from burnpy_numpy.quantization import NumPyQuantization
-from burnpy_numpy.random import NumPyRandom
 from burnpy_numpy.recurrence import NumPyRecurrence
 from burnpy_numpy.reduction import NumPyReduction
 from burnpy_numpy.resampling import NumPyResampling
 from burnpy_numpy.scans import NumPyScans
 from burnpy_numpy.shape import NumPyPadding, NumPyShape
-from burnpy_numpy.special import NumPySpecial
+from burnpy_numpy.special import NumPyRandom, NumPySpecial
 
 if TYPE_CHECKING:
     from burnpy.backend.device_memory import DeviceMemory
