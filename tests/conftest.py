@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections import Counter
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import gettempdir
@@ -89,6 +90,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: ranks[item.nodeid.partition("::")[0]], reverse=True)
 
 
+is_installed = cache(lambda module: find_spec(module) is not None)
+
+
 def left_out(item: pytest.Item, config: pytest.Config) -> str:
     """Return why a test does not run here; nothing where it runs."""
     needed: list[tuple[str, str]] = []
@@ -98,7 +102,7 @@ def left_out(item: pytest.Item, config: pytest.Config) -> str:
         needed += [(module, "test-heavy") for module in mark.args if mark.name == "heavy"]
         needed += [("torch", "test-parity")] if mark.name == "parity" else []
     for module, target in needed:
-        if os.environ.get("BURNPY_HEAVY_TESTS") == "0" or find_spec(module) is None:
+        if os.environ.get("BURNPY_HEAVY_TESTS") == "0" or not is_installed(module):
             return f"needs {module}: `make {target}` installs it and runs this"
     return ""
 

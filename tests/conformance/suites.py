@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
 
-from burnpy.testing.arguments import ALL_DTYPES
+from burnpy.backend.dtypes import dtype_of
+from burnpy.testing.arguments import ALL_DTYPES, Arguments, arguments_of, fits
+from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.conformance import DECORATED, FAST, OTHERS, Extent, suite_of
+from tests.interrupting import LONG
 
 BRIEF = replace(
     FAST,
@@ -44,6 +48,16 @@ def suite_in(
         restrict(test, lambda name: name not in LARGE)
     restrict(suite.test_batches, BATCHED.__contains__)
     return suite
+
+
+def in_turn(name: str, dtypes: Iterable[str]) -> Iterator[Arguments]:
+    """Yield the calls of an operation whose dtype matters little: the first example in each of the dtypes in which it
+    is run, and the others in these by turns; in the long form, all."""
+    row = ROWS[name]
+    run = [dtype for dtype in map(dtype_of, dtypes) if fits(row, dtype)]
+    for (k, example), (n, dtype) in product(enumerate(row.examples), enumerate(run)):
+        if LONG or k == 0 or k % len(run) == n:
+            yield arguments_of(name, example, dtype, "contiguous")
 
 
 def restrict(test: Any, is_run: Callable[[str], bool]) -> None:

@@ -241,8 +241,7 @@ def test_half_pixels_of_tensorflow() -> None:
         resize(x, None, np.array([1, 1, 1, 1.5]), coordinate_transformation_mode="other", opset=13)
 
 
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(("direction", "full"), [("forward", False), ("reverse", True), ("bidirectional", True)])
 @pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
 def test_recurrent_networks_with_all_inputs_and_with_few(tmp_path: Path, kind: str, direction: str, full: bool) -> None:
     """Whole sequences are one operation, with lengths as well."""

@@ -53,9 +53,9 @@ def quickly() -> Iterator[None]:
     def small(padded: Any, *args: Any, **kwargs: Any) -> Any:
         return pool(padded, *args, **kwargs) if padded.size < MANY else np.zeros(1, np.float32)
 
-    with patch.object(base, "process_snippet", lambda op, name, export: (name, "")):
-        with patch.object(op_pool_common, "pool", pool if LONG else small):
-            yield
+    without_source = patch.object(base, "process_snippet", lambda op, name, export: (name, ""))
+    with without_source, patch.object(op_pool_common, "pool", pool if LONG else small):
+        yield
 
 
 @cache
@@ -148,5 +148,3 @@ def test_models(kind: str, count: int) -> None:
             results = model(*map(tensor, inputs))
             for result, value in zip(results if isinstance(results, tuple) else (results,), expected, strict=True):
                 np.testing.assert_allclose(result.to_numpy(), value, rtol=1e-3, atol=1e-5, err_msg=folder.name)
-
-

@@ -7,11 +7,11 @@ import os
 import re
 from collections.abc import Callable, Mapping, Set
 from difflib import get_close_matches
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from burnpy import __version__
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ArgumentError, ExportError, path_shown
 from burnpy.backend.lazy import needed
@@ -123,7 +123,7 @@ def export(
         opset_imports=imports,
         ir_version=onnx.helper.find_min_ir_version_for(imports),
         producer_name="burnpy",
-        producer_version=version("burnpy"),
+        producer_version=__version__,
     )
     buffers = [path for path in given.buffers if path in writer.initializers]
     kept = {BUFFERS: json.dumps(buffers)} if buffers else {}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import product
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,16 +11,15 @@ import pytest
 from burnpy import Autodiff, IntTensor, Tensor, errors, linalg, stack
 from burnpy.backend import NumPy
 from burnpy.backend.decorators.recorded import Recorded
-from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.plans.plan import Plan
 from burnpy.backend.plans.recording import RETURNED, Ref, Traced
 from burnpy.errors import ArgumentError, DTypeError
 from burnpy.func import compiled, grad, vmap
 from burnpy.nn.functional import gaussian_nll_loss
-from burnpy.testing.arguments import Arguments, arguments_of, calls, fits
+from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
 from burnpy.testing.conformance import every_case
-from tests.conformance.suites import LARGE
+from tests.conformance.suites import LARGE, in_turn
 from tests.interrupting import LONG
 from tests.rows import every_row
 
@@ -99,29 +97,24 @@ DTYPES = ("float32", *(("float64",) if LONG else ()), "bfloat16", "int64", "bool
 """The dtypes of the calls. Gradients are in float64."""
 
 
-def tried(name: str) -> Iterator[tuple[Arguments, bool]]:
-    """Yield the calls of an operation, each with whether it is replayed fused, too, for which kernels are compiled.
-
-    A recorder notes calls without looking at dtypes: each dtype has the first example, and the others have the dtypes
-    in turn. A kernel's program is traced for any sizes: some examples are fused.
-    """
-    row = ROWS[name]
-    dtypes = [dtype for dtype in map(dtype_of, DTYPES) if fits(row, dtype)]
-    for (k, example), (n, dtype) in product(enumerate(row.examples), enumerate(dtypes)):
-        if LONG or k == 0 or k % len(dtypes) == n:
-            fused = dtype.name in FUSED and (bool(LONG) or k < 4 or k // len(dtypes) % 3 == 0)
-            yield arguments_of(name, example, dtype, "contiguous"), fused
+def is_fused(k: int) -> bool:
+    """Return whether the k-th example is replayed fused, too, for which kernels are compiled: their programs are traced
+    for any sizes."""
+    return bool(LONG) or k < 2 or k % 3 == 0
 
 
 @pytest.mark.slowest
 @pytest.mark.parametrize("name", [named(name) for name in ROWS if name not in READS])
 def test_operation(name: str) -> None:
     with every_case() as case:
-        for arguments, fused in tried(name):
+        replayed = list(in_turn(name, DTYPES))  # a recorder notes calls without looking at dtypes
+        fused = [arguments for arguments in replayed if arguments.dtype.name in FUSED]
+        fused = [arguments for k, arguments in enumerate(fused) if is_fused(k)]
+        for arguments in replayed:
             args = arguments.primitives(NumPy(), False)
             if not any(isinstance(x, np.random.Generator) for x in args):
                 with case(arguments.where):
-                    close = (1e-5, 1e-6) if fused else None
+                    close = (1e-5, 1e-6) if arguments in fused else None
                     check_replays(lambda device, given: getattr(device, name)(*given), args, close)
 
 
@@ -160,7 +153,7 @@ def test_gradient(name: str) -> None:
             if not (LONG or k < 3 or k % 3 == 0):
                 continue  # a gradient consists of operations, which the test above records in all examples
             with case(arguments.where):
-                close = (1e-9, 1e-9) if LONG or k < 2 or k % 6 == 0 else None
+                close = (1e-9, 1e-9) if is_fused(k // 2) else None
                 check_replays(gradients, arguments.primitives(NumPy(), False), close)
 
 
