@@ -110,7 +110,7 @@ def test_steps_stay_in_their_memory(make: Callable[[], Optimizer]) -> None:
 def test_bit_for_bit_what_new_arrays_would_have(name: str, dtype: str) -> None:
     make = {**OPTIMIZERS, **DEFAULTS}[name]
     shapes: list[tuple[tuple[int, ...], bool]] = [((3,), False), ((), False), ((0, 3), False), ((4, 3), True)]
-    if LONG or name in OPTIMIZERS or dtype == "float32":  # threads share the work
+    if LONG or dtype == "float32":  # threads share the work, in parts of as many elements in any dtype
         shapes.append(((520, 520), False))
     for shape, transposed in shapes:
         mine = theirs = one(shape, dtype, transposed)

@@ -13,6 +13,7 @@ from burnpy import Autodiff
 from burnpy.backend import NumPy
 from burnpy.errors import BurnpyError, DTypeError, KindError
 from burnpy.testing.conformance import every_case
+from tests.interrupting import LONG
 from tests.parity.op_calls import AFTER, CALLS, CLASSES, FACTORIES, call_of, class_of, flat
 from tests.parity.op_entries import COMPLEX_TOO, KINDS, OUT, REFUSED, SKIPPED, by_heading, names
 
@@ -20,9 +21,13 @@ torch: Any = pytest.importorskip("torch", reason="compares with PyTorch, which i
 pytest.importorskip("expecttest", reason="PyTorch's table of operations needs expecttest, of the extra parity")
 
 Train = Autodiff[NumPy]
-SAMPLES = {"float64": 8, "complex128": 4, "float32": 3, "int64": 4, "bool": 4}
+SAMPLES = (
+    {"float64": 8, "complex128": 4, "float32": 3, "int64": 4, "bool": 4}
+    if LONG
+    else {"float64": 6, "complex128": 3, "float32": 2, "int64": 3, "bool": 2}
+)
 """How many samples of an entry are compared, evenly spaced among the first `FIRST`."""
-FIRST = 60
+FIRST = 60 if LONG else 30
 LAYOUT = frozenset(("device", "memory_format", "layout", "requires_grad", "pin_memory", "non_blocking"))
 """Arguments that do not change values."""
 DTYPES = {
