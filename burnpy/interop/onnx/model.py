@@ -7,11 +7,12 @@ import os
 import re
 from collections.abc import Callable, Mapping, Set
 from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from burnpy import __version__
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ArgumentError, ExportError, path_shown
 from burnpy.backend.lazy import needed
@@ -28,6 +29,8 @@ from burnpy.typevars import B, I
 
 OLDEST = 18
 """The first opset that has the operators of all rules."""
+
+_version = cache(version)  # which searches all installed packages
 
 LARGE = 2**30
 """The bytes of parameters from which on they are written beside the file; protobuf ends at 2 GB."""
@@ -123,7 +126,7 @@ def export(
         opset_imports=imports,
         ir_version=onnx.helper.find_min_ir_version_for(imports),
         producer_name="burnpy",
-        producer_version=__version__,
+        producer_version=_version("burnpy"),
     )
     buffers = [path for path in given.buffers if path in writer.initializers]
     kept = {BUFFERS: json.dumps(buffers)} if buffers else {}
