@@ -45,6 +45,14 @@ class NumPyLosses(ArrayBackend):
             return super().cross_entropy_backward(grad, x, logsumexp, index, dim)
         return plan[0].outputs((grad, x, logsumexp, index), (shape,), plan[1], plan[2])[0]
 
+    def mean_cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, counted: Any, dim: int) -> Any:
+        if counted is not None or not index.size:
+            return super().mean_cross_entropy_backward(grad, x, logsumexp, index, counted, dim)
+        each = np.full(
+            index.shape, grad * (1 / index.size), x.dtype
+        )  # a kernel would refuse a view, and be called twice
+        return self.cross_entropy_backward(each, x, logsumexp, index, dim)
+
     def ctc_loss(self, log_p: Any, labels: Any, steps: Any, lengths: Any, blank: int) -> Any:
         if 0 in log_p.shape or log_p.dtype not in (float32, float64):
             return super().ctc_loss(log_p, labels, steps, lengths, blank)
