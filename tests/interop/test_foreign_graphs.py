@@ -413,3 +413,18 @@ def test_weights_of_convolutions_stay_ints(tmp_path: Path) -> None:
     plan = step.explain(tensor(np.ones((1, 32, 4, 4), np.float32)))
     assert [part.name for part in plan.operations].count("to_float") == 3
     assert plan.bytes < 2.5 * levels.size * 4
+
+
+def test_names_that_have_one_path_and_text(tmp_path: Path) -> None:
+    """Each of the parameters has its own values; text that nothing reads is left out."""
+    names = ["a.b", "a", "a.b.c", "a_b", "A.B", "a..b", "a_b_2"]
+    held_arrays = [held(name, np.full(4, 10.0**k, np.float32)) for k, name in enumerate(names)]
+    nodes = [node("Add", [f"v{k}", name], [f"v{k + 1}"]) for k, name in enumerate(names)]
+    text = package().helper.make_tensor("labels", 8, [2], [b"a", b"b"])
+    whole = graph(nodes, [info("v0", FLOAT, ["n", 4])], [info(f"v{len(names)}", FLOAT)])
+    whole.initializer.extend([*held_arrays, text])
+    model = agree(written(tmp_path / "a.onnx", whole, 20), np.zeros((2, 4), np.float32))
+    assert len(model.named_params()) == len(names)
+    read = graph([node("Identity", ["labels"], ["y"])], [], [info("y", 8)], initializer=[text])
+    with pytest.raises(LoadingError, match=r"Identity \(y\) reads 'labels', which is text"):
+        onnx.load(written(tmp_path / "b.onnx", read, 20), NumPy)

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from burnpy import fft
 from burnpy.backend import NumPy, operations
 from burnpy.backend.dtypes import is_inexact, kind_of
 from burnpy.backend.errors import ExportError, RecordingError
 from burnpy.interop import onnx
+from burnpy.nn import EmbeddingBag, Lstm
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import new_tensor, tensor_of
 from burnpy.testing.arguments import calls
@@ -99,3 +101,36 @@ def test_its_values_are_the_same(name: str, tmp_path: Path) -> None:
 
 def test_every_required_operation_has_a_rule() -> None:
     assert not [name for name, op in operations().items() if op.required and op.onnx is None]
+
+
+def normal(*shape: int) -> Tensor[NumPy]:
+    return Tensor.from_data(np.random.default_rng(0).normal(size=shape).astype(np.float32), device=NumPy)
+
+
+def bags_of(*shape: int) -> IntTensor[NumPy]:
+    return IntTensor.from_data(np.random.default_rng(0).integers(0, 10, shape), device=NumPy)
+
+
+@pytest.mark.parametrize("settings", [{}, {"bidirectional": True, "count": 2}, {"proj_size": 3}])
+def test_last_cells_of_any_length(tmp_path: Path, settings: Any) -> None:
+    """An LSTM that returns its cell states, and means of bags of embeddings."""
+    import onnx as package
+
+    path, model = tmp_path / "a.onnx", Lstm(4, 5, device=NumPy, **settings)
+    onnx.export(model, (normal(2, 5, 4),), path, dynamic={"x": {0: "batch", 1: "length"}})
+    assert "LSTM" in {entry.op_type for entry in package.load(path).graph.node}
+    for shape in ((2, 5, 4), (1, 1, 4), (3, 9, 4)):
+        assert all(found.relative < 1e-5 for found in onnx.verify(path, model, (normal(*shape),)))
+    bags = EmbeddingBag(10, 4, device=NumPy)
+    onnx.export(bags, (bags_of(2, 5),), path, dynamic={"index": {0: "batch", 1: "length"}})
+    assert onnx.verify(path, bags, (bags_of(3, 7),))[0].relative < 1e-5
+
+
+@pytest.mark.parametrize("opset", [18, 20])
+def test_fourier_transforms_of_older_opsets(tmp_path: Path, opset: int) -> None:
+    def spectra(x: Tensor[NumPy]) -> Any:
+        half, whole = fft.rfft(x), fft.fft2(x)
+        return half.abs(), whole.real, fft.irfft(half, n=5), fft.ifft(whole, norm="ortho").imag
+
+    onnx.export(spectra, (normal(2, 3, 5),), tmp_path / "a.onnx", dynamic={"x": {0: "batch"}}, opset=opset)
+    assert all(found.relative < 1e-5 for found in onnx.verify(tmp_path / "a.onnx", spectra, (normal(4, 3, 5),)))

@@ -8,7 +8,8 @@ those that a step changes, and those that have one slice for each step.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.dtypes import kind_of
@@ -41,15 +42,21 @@ class Block:
         self.draws = any(node.draws for recording in recordings for node in recording.nodes)
         """True if it draws random numbers."""
         self._plans: dict[Backend, list[Plan]] = {}
+        self._fixed: list[dict[int, Value]] = [{} for _ in recordings]
         self._shared = [_shared(recording) for recording in recordings]
 
     def plans(self, device: Backend) -> list[Plan]:
         """Return the plans of the recordings on a device, which the first call makes."""
         plans = self._plans.get(device)
         if plans is None:
-            plans = [Plan(recording, device, unroll=True) for recording in self.recordings]
+            pairs = zip(self.recordings, self._fixed, strict=True)
+            plans = [Plan(recording, device, unroll=True, fixed=fixed) for recording, fixed in pairs]
             self._plans[device] = plans
         return plans
+
+    def fixing(self, given: Mapping[int, Value]) -> Block:
+        """Return the block for one plan, in which some values are the same in each run; they are given by position."""
+        return self
 
     @property
     def description(self) -> str:
@@ -331,11 +338,24 @@ class Choice(Block):
 
     def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
         """Run one of the recordings."""
-        plans = self.plans(device)
-        middle, end = 1 + len(self.recordings[0].inputs) - self.common, len(values) - self.common
         chosen = 0 if device.to_numpy(values[0]).item() else 1
-        own = values[1:middle] if chosen == 0 else values[middle:end]
-        return tuple(self._own(device, chosen, plans[chosen]([*own, *values[end:]])))
+        given = [values[k] for k in self._places(chosen)]
+        return tuple(self._own(device, chosen, self.plans(device)[chosen](given)))
+
+    def fixing(self, given: Mapping[int, Value]) -> Block:
+        """Return the block for one plan, in which some values are the same in each run; they are given by position."""
+        block = copy(self)
+        block._plans = {}
+        block._fixed = [
+            {k: given[place] for k, place in enumerate(self._places(chosen)) if place in given} for chosen in (0, 1)
+        ]
+        return block
+
+    def _places(self, chosen: int) -> list[int]:
+        """Return the positions of the values that a recording takes."""
+        own, other = [len(recording.inputs) - self.common for recording in self.recordings]
+        first, count, end = (1, own, 1 + own + other) if chosen == 0 else (1 + own, other, 1 + own + other)
+        return [*range(first, first + count), *range(end, end + self.common)]
 
     @property
     def description(self) -> str:

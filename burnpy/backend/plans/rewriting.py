@@ -228,7 +228,7 @@ def prepared(
     nodes: Sequence[Node], outputs: Sequence[Ref], fixed: Mapping[int, Any], device: Any
 ) -> tuple[list[Node], dict[int, Any]]:
     """Return the nodes without those that depend on fixed values alone, and the primitives of these, such as weights
-    in another order.
+    in another order. Branches compute theirs once as well.
 
     Results that take more memory than what they are computed from are left to each replay, so that weights of 8 bits
     are not kept as floats as well; those of 16 bits are.
@@ -246,6 +246,10 @@ def prepared(
         if ref.__class__ is Ref and ref.number not in returned and _once(node, ref, known):
             args = mapped(node.args, lambda x: known[x.number])
             known[ref.number] = made[ref.number] = getattr(device, node.name)(*args)
+        elif node.name == "nested":
+            block, values = node.args
+            given = {k: known[value.number] for k, value in enumerate(values) if value.number in known}
+            kept.append(Node("nested", (block.fixing(given), values), node.results, node.effect, node.line))
         else:
             kept.append(node)
     return kept, made

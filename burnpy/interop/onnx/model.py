@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Set
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import version
+from itertools import count as numbers_from
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -103,7 +104,7 @@ def export(
         recorded = traces(model, given, symbols, decomposes)
         _name_outputs(recorded, outputs, {*given.named, *given.parameters.values()})
         try:
-            writer = Writer(onnx, recorded, *_named(given, recorded[0]))
+            writer = Writer(onnx, opset, recorded, *_named(given, recorded[0]))
             break
         except MissingResultError as missing:
             defaults.add(missing.operation)
@@ -334,18 +335,24 @@ class OnnxModel(Module[B]):
 def _paths(names: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Return the path of each name: its parts between dots, unless another name is a part of it.
 
-    >>> _paths({"a.weight": 0, "b": 0, "b.c": 0})
-    {'a.weight': ('a', 'weight'), 'b': ('b',), 'b.c': ('b_c',)}
+    >>> _paths({"a.weight": 0, "b": 0, "b.c": 0, "b_c": 0})
+    {'a.weight': ('a', 'weight'), 'b': ('b',), 'b.c': ('b_c_2',), 'b_c': ('b_c',)}
     """
     split = {name: tuple(name.split(".")) for name in names}
     folders = {path[:k] for path in split.values() for k in range(1, len(path))}
-    taken = set(split.values())
-    return {
-        name: path
-        if not any(path[:k] in taken for k in range(1, len(path))) and path not in folders and all(path)
-        else (name.replace(".", "_"),)
-        for name, path in split.items()
-    }
+    leaves = set(split.values())
+    taken = leaves | folders
+    paths: dict[str, tuple[str, ...]] = {}
+    for name, path in split.items():
+        inside = any(path[:k] in leaves for k in range(1, len(path)))
+        if inside or path in folders or not all(path):
+            flat = name.replace(".", "_")
+            numbered = (f"{flat}_{k}" for k in numbers_from(2))
+            while (path := (flat,)) in taken:
+                flat = next(numbered)
+            taken.add(path)
+        paths[name] = path
+    return paths
 
 
 def load(path: str | os.PathLike[str], device: B | type[B]) -> OnnxModel[B]:

@@ -128,6 +128,11 @@ class _Reader:
     def main(self, proto: Any) -> tuple[Graph, dict[str, Any]]:
         """Return the main graph and its parameters."""
         graph = self._graph(proto, {}, 0)
+        texts = [name for name, array in self.arrays.items() if array.dtype.kind in "OSU"]
+        for node in graph.all_nodes():
+            self.wrong += [f"{node.shown} reads {name!r}, which is text" for name in texts if name in node.inputs]
+        for name in texts:
+            del self.arrays[name]
         if self.wrong:
             listed = "; ".join(dict.fromkeys(self.wrong[:20])) + ("; …" if len(self.wrong) > 20 else "")
             raise LoadingError(f"load() cannot read {self.shown}: {listed}")

@@ -49,15 +49,16 @@ class Writer:
 
     Args:
         onnx: the package.
+        opset: the version of the operators.
         traces: the recordings; the first gives shapes and constants.
         names: the names of the inputs of the recordings, by the number of the value.
         parameters: those of them that become initializers.
     """
 
     def __init__(
-        self, onnx: Any, traces: Sequence[Trace], names: Mapping[int, str], parameters: Mapping[int, Any]
+        self, onnx: Any, opset: int, traces: Sequence[Trace], names: Mapping[int, str], parameters: Mapping[int, Any]
     ) -> None:
-        self._onnx = onnx
+        self._onnx, self.opset = onnx, opset
         self.nodes: list[Any] = []
         self.initializers: dict[str, Any] = {}
         self._traces = traces
@@ -327,10 +328,11 @@ class Writer:
             else:
                 results = self._written(known.get(row[0].name), row[0].name, args)
             for ref, name in zip(refs_in(row[0].results), results, strict=True):
-                if name is None:
-                    if ref.number in live:
-                        raise MissingResultError(row[0].name)
+                if name is None and ref.number in live:
+                    raise MissingResultError(row[0].name)
+                if name is None or (callable(name) and ref.number not in live):
                     continue
+                name = name() if callable(name) else name
                 self._names[ref.number] = name.name if isinstance(name, Operand) else name
                 self._note_dims(ref)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
-import numpy as np
-
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import check_choice, exact_dims, floats, positive
@@ -159,7 +157,8 @@ def _bags(weight: Tensor[B], index: Int, offsets: Ints[B] | None, include_last_o
         if offsets is not None:
             raise ArgumentError(f"embedding_bag() got offsets with index of shape {shape}, whose rows are the bags")
         bags, length = shape
-        return d.reshape(index, (bags * length,)), d.from_numpy(np.repeat(np.arange(bags), length)), bags
+        every = d.expand(d.reshape(d.arange(0, bags, 1, int64), (bags, 1)), shape)
+        return d.reshape(index, (bags * length,)), d.reshape(every, (bags * length,)), bags
     if len(shape) != 1:
         raise ShapeError(f"embedding_bag() takes index of shape (bags, length), or (total,) with offsets, got {shape}")
     if not isinstance(offsets, IntTensor):

@@ -217,6 +217,29 @@ class TestPlans:
         line.slope = line.slope * 2.0
         assert run(x)[0, 0].item() == pytest.approx(np.e**2)
 
+    def test_branches_compute_once_what_depends_on_weights_alone(self) -> None:
+        class Chosen(Module[Any]):
+            def __init__(self) -> None:
+                self.weight, self.other = [Param(Tensor[NumPy].normal((3, 4))) for _ in range(2)]
+
+            def forward(self, x: Any, flag: Any) -> Any:
+                w, v = self.weight.value, self.other.value
+
+                def inner() -> Any:
+                    return func.cond(flag > 1, lambda: x @ w.softmax(-1), lambda: x @ (w * 2.0).softmax(0))
+
+                return func.cond(flag > 0, inner, lambda: x @ (w + v).softmax(0))
+
+        x, flags = Tensor.ones((5, 3), device=NumPy), [Tensor.full((), k, device=NumPy) for k in (0.0, 1.0, 2.0)]
+        for _ in range(2):  # modules of their own weights, and of one plan's shapes
+            model = Chosen()
+            run: Any = compiled(model)
+            for flag in flags * 2:
+                np.testing.assert_allclose(run(x, flag).to_numpy(), model(x, flag).to_numpy(), rtol=1e-6)
+            text = str(run.explain(x, flags[0]))
+            assert "softmax" not in text
+            assert text.count("matmul") == 3
+
 
 class TestTrees:
     @pytest.mark.parametrize("device", [NumPy, Autodiff[NumPy]])

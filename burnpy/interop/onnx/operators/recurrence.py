@@ -11,6 +11,7 @@ from burnpy.interop.onnx.operators.elementwise import ACTIVATIONS, activation
 from burnpy.interop.onnx.operators.table import (
     MICROSOFT,
     GraphWriter,
+    Kept,
     Maybe,
     Operand,
     Value,
@@ -266,17 +267,17 @@ def causal_conv(x: Value, weight: Value, bias: Value = None, past: Value = None,
 @operator("DynamicQuantizeLSTM", domain=MICROSOFT)
 def dynamic_quantize_lstm(
     x: Value,
-    w: Value,
-    r: Value,
+    w: Kept,
+    r: Kept,
     b: Maybe,
     lengths: Maybe,
     initial_h: Maybe,
     initial_c: Maybe,
     peepholes: Maybe,
-    w_scale: Value,
-    w_zero: Value,
-    r_scale: Value,
-    r_zero: Value,
+    w_scale: Kept,
+    w_zero: Kept,
+    r_scale: Kept,
+    r_zero: Kept,
     *,
     outputs: int = 1,
     **settings: Unpack[RecurrentSettings],
@@ -286,7 +287,7 @@ def dynamic_quantize_lstm(
     def weight(part: Value, scale: Value, zero: Value) -> Value:
         ways = part.shape[0]
         wide = cast(part, x.dtype) - cast(zero, x.dtype).reshape(ways, 1, -1)
-        return (wide * scale.reshape(ways, 1, -1)).mT
+        return (wide * scale.reshape(ways, 1, -1)).mT.to_device(x.device)  # a plan has them as floats, once
 
     weights = weight(w, w_scale, w_zero), weight(r, r_scale, r_zero)
     return recurrent(x, *weights, b, lengths, initial_h, initial_c, peepholes, kind="LSTM", outputs=outputs, **settings)
@@ -296,8 +297,37 @@ def dynamic_quantize_lstm(
 def write_lstm(
     g: GraphWriter, x: Operand, hidden: Operand, cell: Operand, weight: Operand, _: Any, reverse: bool
 ) -> Any:
-    """Write an LSTM, which gives neither all cell states nor the gates."""
-    return _recurrent(g, "LSTM", x, weight, reverse, None, (hidden, cell)), None, None
+    """Write an LSTM, which does not give the gates; all cell states, where they are read, follow from its states."""
+    states = _recurrent(g, "LSTM", x, weight, reverse, None, (hidden, cell))
+    return states, lambda: _cells(g, x, states, hidden, cell, weight, reverse), None
+
+
+def _cells(
+    g: GraphWriter, x: Operand, states: str, hidden: Operand, cell: Operand, weight: Operand, reverse: bool
+) -> str:
+    """Write all cell states of an LSTM: the gates of all steps at once, and a Scan of f · c + i · g."""
+    first, axis = g.node("Unsqueeze", hidden, g.sizes((1,))), g.sizes((1,))
+    if reverse:
+        parts = [g.node("Slice", states, g.sizes((1,)), g.sizes((2**31 - 1,)), axis), first]
+    else:
+        parts = [first, g.node("Slice", states, g.sizes((0,)), g.sizes((-1,)), axis)]
+    sums = g.node("Add", x, g.node("MatMul", g.node("Concat", *parts, axis=1), weight))
+    used = g.node("Slice", sums, g.sizes((0,)), g.sizes((3 * weight.shape[0],)), g.sizes((2,)))  # without those of o
+    enters, keeps, new = g.node("Split", used, g.sizes((weight.shape[0],) * 3), axis=2, results=3)
+    added = g.node("Mul", g.node("Sigmoid", enters), g.node("Tanh", new))
+    shape = (x.shape[1], x.shape[0], weight.shape[0])
+    steps = [
+        Operand(g.node("Transpose", part, perm=[1, 0, 2]), shape, x.dtype) for part in (g.node("Sigmoid", keeps), added)
+    ]
+    state, kept, plus = g.inside(cell), *[g.inside(part, sliced=True) for part in steps]
+
+    def step() -> list[Operand]:
+        return [Operand(g.node("Add", g.node("Mul", kept, state), plus), cell.shape, x.dtype)] * 2
+
+    body = g.graph("step", [state, kept, plus], step)
+    ways = {"scan_input_directions": [1, 1], "scan_output_directions": [1]} if reverse else {}
+    _, cells = g.node("Scan", cell, *steps, results=2, body=body, num_scan_inputs=2, **ways)
+    return str(g.node("Transpose", cells, perm=[1, 0, 2]))
 
 
 @only(when=lambda *args: args[4] is None)

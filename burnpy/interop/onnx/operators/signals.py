@@ -20,7 +20,6 @@ from burnpy.interop.onnx.operators.table import (
     Scalar,
     Value,
     cast,
-    only,
     onnx_dtype,
     operator,
     rule,
@@ -361,28 +360,24 @@ write_imag = rule(lambda g, z: g.node("Gather", z, g.constant(1, int64), axis=-1
 write_complex_abs = rule(lambda g, z: g.node("ReduceL2", z, g.sizes((-1,)), keepdims=0))
 
 
-@only(since=20)
 def write_fft(g: GraphWriter, z: Operand, dims: Any, inverse: bool, norm: str) -> Any:
     """Write a DFT along each dimension of a complex array."""
     return _scaled(g, _dft(g, z, dims, inverse), z, [z.shape[d] for d in dims], inverse, norm)
 
 
-@only(since=20)
 def write_fft_real(g: GraphWriter, x: Operand, dims: Any, inverse: bool, norm: str) -> Any:
     """Write a DFT along each dimension of a real array."""
     whole = g.node("Unsqueeze", x, g.sizes((len(x.shape),)))
     return _scaled(g, _dft(g, whole, dims, inverse), x, [x.shape[d] for d in dims], inverse, norm)
 
 
-@only(since=20)
 def write_rfft(g: GraphWriter, x: Operand, dims: Any, norm: str) -> Any:
     """Write a DFT to half the spectrum along the last of ``dims``, and others along the rest."""
     half = g.node("Unsqueeze", x, g.sizes((len(x.shape),)))
-    half = g.node("DFT", half, None, g.constant(dims[-1], int64), onesided=1)
+    half = _transformed(g, half, dims[-1], onesided=1)
     return _scaled(g, _dft(g, half, dims[:-1], False), x, [x.shape[d] for d in dims], False, norm)
 
 
-@only(since=20)
 def write_irfft(g: GraphWriter, z: Operand, dims: Any, size: int, norm: str) -> Any:
     """Write an inverse DFT of the whole spectrum along the last of ``dims``, after those along the others."""
     last, half, dtype = dims[-1], z.shape[dims[-1]], part_dtype(z.dtype)
@@ -398,8 +393,15 @@ def write_irfft(g: GraphWriter, z: Operand, dims: Any, size: int, norm: str) -> 
 
 def _dft(g: GraphWriter, x: Operand | str, dims: Any, inverse: bool) -> Operand | str:
     for dim in dims:
-        x = g.node("DFT", x, None, g.constant(dim, int64), inverse=int(inverse))
+        x = _transformed(g, x, dim, inverse=int(inverse))
     return x
+
+
+def _transformed(g: GraphWriter, x: Operand | str, dim: int, **settings: int) -> str:
+    """Write a DFT, whose axis is an attribute before opset 20."""
+    if g.opset < 20:
+        return str(g.node("DFT", x, axis=dim, **settings))
+    return str(g.node("DFT", x, None, g.constant(dim, int64), **settings))
 
 
 def _scaled(g: GraphWriter, pairs: Any, like: Operand, sizes: Sequence[int], inverse: bool, norm: str) -> Any:
