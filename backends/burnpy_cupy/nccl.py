@@ -102,7 +102,7 @@ class Nccl:
         return done, x
 
     def wait(self, request: Any) -> Any:
-        """Have the work that is asked for from now on wait for a sum; return the array."""
+        """Let all later work wait for a sum; return the array."""
         done, x = request
         self._device._call(lambda: self._device._streams.current().wait_event(done))
         return x

@@ -57,7 +57,7 @@ def cblas(name: str, single: bool) -> Blas | None:
     if openblas() is None:
         return None
     library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]
-    for pattern in _NAMES:  # those of CBLAS begin and end as those of OpenBLAS do
+    for pattern in _NAMES:  # CBLAS's names have OpenBLAS's prefixes and suffixes
         try:
             function = library[pattern.format(f"{'s' if single else 'd'}{name}").replace("openblas_", "cblas_")]
         except AttributeError:

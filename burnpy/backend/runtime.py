@@ -1,6 +1,6 @@
 """`Runtime`, the part of `Backend` that computes nothing: memory, streams, clocks, and the time of compilers.
 
-A device that wraps another is asked for the inner device's.
+A device that wraps another returns those of its inner device.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Dataset(SampleSource[T_co]):
         tuple.
 
         Raises:
-            ArgumentError: the lengths differ; or, when a sample is asked for, two mappings have a name in common.
+            ArgumentError: the lengths differ; or, when a sample is read, two mappings have a name in common.
         """
         return DerivedDataset(Zipped((self, *others)))
 

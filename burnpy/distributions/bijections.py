@@ -282,7 +282,7 @@ class Inverse(Bijection[B]):
     """The inverse of a bijection.
 
     Args:
-        bijection: a bijection of all numbers onto all numbers, or whose results are all that are asked for.
+        bijection: a bijection onto all numbers, or onto all that are needed.
     """
 
     def __init__(self, bijection: Bijection[B]) -> None:

@@ -211,7 +211,7 @@ def generate(
     cache: bool = True,
     step: CompiledStep | None = None,
 ) -> Iterator[Any]:
-    """Return an iterator of the tokens that follow a prompt; each is computed when the iterator is asked for it.
+    """Return an iterator of the tokens that follow a prompt; each is computed when it is read.
 
     Args:
         model: a language model on a backend that records no graph: ``model.valid()`` of one in training.

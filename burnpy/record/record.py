@@ -147,7 +147,7 @@ def fitted(
 
 
 def _in_dtypes_of(model: M, state: State, asked: DType | None) -> M:
-    """Return the model with the dtypes of the state where that fits, or with all floats in the dtype that is asked for.
+    """Return the model with the dtypes of the state where that fits, or with all floats in the ``asked`` dtype.
 
     Parameters that the state has a value for get none yet.
     """

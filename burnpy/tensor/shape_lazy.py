@@ -203,12 +203,11 @@ class Rearranging(Shaping[B]):
         return self._like(b.permute(value, tuple(order)) if turns % 2 else value)
 
     def narrow(self, dim: int, start: int, length: int) -> Self:
-        """Return the slices from ``start`` to ``start + length - 1`` along ``dim``; a negative start counts from the
-        end.
+        """Return ``length`` slices along ``dim`` from ``start`` on, which counts from the end if it is negative.
 
         Raises:
             IndexRangeError: ``start`` is out of range.
-            ShapeError: there are not so many slices.
+            ShapeError: fewer slices follow ``start``.
 
         >>> Tensor[NumPy].from_data([1.0, 2.0, 3.0]).narrow(0, 1, 2).tolist()
         [2.0, 3.0]
@@ -249,7 +248,7 @@ class Rearranging(Shaping[B]):
         A 0-d `IntTensor` is the number of parts, a 1-d one the indices; a GPU is synchronized for its values.
 
         Raises:
-            ArgumentError: fewer than one part is asked for.
+            ArgumentError: the number of parts is below 1.
             ShapeError: the tensor of indices has more than one dimension.
 
         >>> x = IntTensor[NumPy].arange(5)

@@ -35,7 +35,7 @@ _FUNCTION = re.compile(r'extern\s+"C"\s+__global__\s+(?:__launch_bounds__\([^)]*
 _DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s*)?([\w:<> ]+?)\s+(\w+)\[\];")
 
 noted: dict[str, tuple[str, tuple[str, ...]]] = {}
-"""Sources by their key: the text, and the C++ expressions of functions that are asked of it beside those by name."""
+"""Sources by their key: the text, and the C++ expressions of further functions beside those by name."""
 wanted: set[str] = set()
 """The keys of kernels that a postponed test launches. The kernels of dry runs alone are noted and not compiled."""
 

@@ -74,7 +74,7 @@ def _examples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def steps(make: Callable[[Any], Training], inner: Any) -> tuple[list[Any], simulator.Journal]:
-    """The losses of two steps and the gradients of the first, on the CPU; and what the second asked of the device."""
+    """The losses of two steps and the gradients of the first, on the CPU; and the second's calls of the device."""
     burnpy.manual_seed(0)
     model, optim, loss = make(Autodiff[inner])
     found: list[Any] = []

@@ -27,7 +27,7 @@ _REASONS = {
 }
 
 _MOST_DIMS = 32
-"""The dimensions of arrays that LAPACK's functions get; those of NumPy count the ones of results to its 64."""
+"""The most dimensions of arrays for LAPACK: NumPy's functions count the dimensions of results to their 64, too."""
 
 BLOCK = 64
 """The rows that are solved at once by `solve_triangular`; all others are products."""
