@@ -170,7 +170,7 @@ class Draft:
         self._after = UpdateCounts(device, found) if recorded or found is not None else None
 
     def batches(
-        self, pending: Sequence[Pending], options: Mapping[str, Options], common: Step, *, joint: bool
+        self, optimizer: Optimizer, rate: Any, pending: Sequence[Pending], options: Mapping[str, Options]
     ) -> list[Batch]:
         """Return the parameters in batches of one `Step` each.
 
@@ -178,14 +178,16 @@ class Draft:
         is free before the next one needs memory for new states, unless the caller of a pure step holds them.
 
         Args:
+            optimizer: the optimizer.
+            rate: the learning rate.
             pending: the parameters.
             options: the settings of those in groups, by id.
-            common: the settings of the others; ``owned`` if the device updates states in place.
-            joint: whether all are one batch.
         """
-        if joint and pending:
-            return [joint_batch(pending, self.states, common)]
         memory = self._memory
+        settings = optimizer.weight_decay, optimizer.maximize
+        common = Step(rate, 1, *settings, self.in_place, self.found, None, self.recorder)
+        if optimizer.joint and pending:
+            return [joint_batch(pending, self.states, common)]
         by_step: dict[Any, Batch] = {}
         # One rate for equal options, as it may be a primitive.
         rates = {own: own.rate(common) for own in options.values()} if options else {}
@@ -194,7 +196,7 @@ class Draft:
             state, own = self.states.get(ident), options.get(ident)
             number = 1 if state is None else state.step + 1
             owned = common.owned and (state is None or ident in memory.unseen)
-            lr, decay = (common.lr, common.weight_decay) if own is None else (rates[own], own.weight_decay)
+            lr, decay = (rate, optimizer.weight_decay) if own is None else (rates[own], own.weight_decay)
             count = self.counts.get(ident)
             key = (lr, decay, number, count, None if owned or memory.held else ident)
             batch = by_step.get(key)

@@ -16,7 +16,6 @@ from burnpy.optim.batch import Draft, Pending
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import refuse_derivative, refuse_device
 from burnpy.optim.memory import Memory, ParamState, SlotShape, refuse_shape
-from burnpy.optim.update_step import Step
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_of, plain_device
 from burnpy.tensor.tensor import Tensor
@@ -51,10 +50,7 @@ def stepped_model(
     buffers = model._renewed(buffer_values(model, param_grads.buffer_updates)) if param_grads._updates else {}
     draft = Draft(memory, device, *_skipped(optimizer, device, param_grads._found_inf))
     values: dict[str, Float] = {}
-    common = Step(
-        rate, 1, optimizer.weight_decay, optimizer.maximize, draft.in_place, draft.found, None, draft.recorder
-    )
-    for batch in draft.batches(pending, options, common, joint=optimizer.joint):
+    for batch in draft.batches(optimizer, rate, pending, options):
         values.update(draft.update(optimizer, batch))
     new = model._with_variables({**buffers, **_lifted(pending, values, levels, device)})
     replaced = memory.with_replaced([item.param._value for item in pending])
