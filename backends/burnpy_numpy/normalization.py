@@ -34,8 +34,9 @@ class NumPyNormalization(ArrayBackend):
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
         shape, options = x.shape, ((1,), eps)
-        dtypes = x.dtype, weight.dtype, bias.dtype
-        plan = row_plan(("normalize", _FORWARD, options, dims, shape, weight.shape, bias.shape, *dtypes))
+        plan = row_plan(  # unpacking a tuple of dtypes would take longer
+            ("normalize", _FORWARD, options, dims, shape, weight.shape, bias.shape, x.dtype, weight.dtype, bias.dtype)
+        )
         if plan is not None:
             kernel, rows, columns, small = plan
             out, mean, var = kernel.outputs((x, weight, bias), (shape, small, small), rows, columns)

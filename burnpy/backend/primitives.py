@@ -88,4 +88,5 @@ def below(array: Any, size: int) -> bool:
     if not array.size:
         return True
     unsigned = array.view(_UNSIGNED)  # where negative ints are the largest
-    return bool(unsigned.item(unsigned.argmax()) < size)
+    largest: int = unsigned.item(unsigned.argmax())
+    return largest < size
