@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from burnpy.backend import NumPy
 from burnpy.testing import gradcheck
 from tests.distributions.families import FAMILIES, Family
 from tests.interrupting import LONG
+from tests.programs.switched import without_kernels
 from tests.rows import every_row
 
 Array = npt.NDArray[Any]
@@ -38,13 +41,22 @@ def close(found: Tensor[NumPy], expected: Array, rtol: float, atol: float) -> No
     np.testing.assert_allclose(got, np.broadcast_to(rounded, got.shape), rtol, atol)
 
 
+@pytest.fixture
+def kernels_in_float64(dtype: str) -> Iterator[None]:
+    """Compute float32 without kernels: compiling one for each formula and dtype takes longer than all else."""
+    with nullcontext() if LONG or dtype == "float64" else without_kernels():
+        yield
+
+
 @pytest.mark.slow
 @every_row("family", FAMILIES, ids=lambda family: family.name)
 @pytest.mark.parametrize(
     ("dtype", "rtol", "atol"),
     [("float64", 1e-11, 1e-13), pytest.param("float32", 2e-5, 4e-6, marks=pytest.mark.slowest)],
 )
-def test_densities_and_distribution_functions(family: Family, dtype: str, rtol: float, atol: float) -> None:
+def test_densities_and_distribution_functions(
+    family: Family, dtype: str, rtol: float, atol: float, kernels_in_float64: None
+) -> None:
     ours, theirs = of_family(family, dtype)
     x = np.array(family.values, dtype)[:, None]
     with np.errstate(all="ignore"):

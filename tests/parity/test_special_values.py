@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning") 
 
 F = torch.nn.functional
 EXAMPLES = settings(
-    derandomize=True, deadline=None, max_examples=int(os.environ.get("BURNPY_LONG_TESTS", "15")), database=None
+    derandomize=True, deadline=None, max_examples=int(os.environ.get("BURNPY_LONG_TESTS", "10")), database=None
 )
 INF, NAN = float("inf"), float("nan")
 Array = Any

@@ -14,6 +14,7 @@ pytest.importorskip("llvmlite")
 
 from burnpy_numpy import convolution
 from burnpy_numpy.kernels.convolution import images
+from tests.interrupting import LONG
 from tests.programs.switched import without_kernels
 
 pytestmark = pytest.mark.slow
@@ -77,8 +78,14 @@ def reference(name: str, *args: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slowest)])
-@pytest.mark.parametrize("case", GEOMETRIES)
+@pytest.mark.parametrize(
+    ("case", "dtype"),
+    [
+        *((case, "float32") for case in GEOMETRIES),
+        # Loops are over vectors, whatever their elements, and compiling each kernel for both dtypes takes long.
+        *(pytest.param(case, "float64", marks=pytest.mark.slowest) for case in (list(GEOMETRIES)[:: 1 if LONG else 3])),
+    ],
+)
 def test_kernels_agree_with_float64(case: str, dtype: str, noted: list[Any]) -> None:
     x, weight, bias, grad, where = made(case)
     noted.clear()
