@@ -23,7 +23,6 @@ from burnpy_array.shape import canonical
 from burnpy_cupy import availability, cuda_graphs, exchange, nccl, runtime
 from burnpy_cupy.compilation import Compilations, note_times
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
-from burnpy_cupy.kernels.activation import CuPyActivation
 from burnpy_cupy.kernels.attention import CuPyAttention
 from burnpy_cupy.kernels.attention_kernels import ATTENTION
 from burnpy_cupy.kernels.convolution import CONVOLUTION, CuPyConvolution
@@ -33,10 +32,10 @@ from burnpy_cupy.kernels.indexing import INDEXING, CuPyIndexing
 from burnpy_cupy.kernels.launch import kernels_enabled
 from burnpy_cupy.kernels.library import Kernels
 from burnpy_cupy.kernels.losses import CROSS_ENTROPY, CuPyLosses
+from burnpy_cupy.kernels.matmul import QUANTIZATION, CuPyQuantization
 from burnpy_cupy.kernels.normalization import BATCH_NORM, NORMALIZATION, CuPyNormalization
-from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyPointwise
+from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyActivation, CuPyPointwise
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
-from burnpy_cupy.kernels.quantization import QUANTIZATION, CuPyQuantization
 from burnpy_cupy.kernels.random import RANDOM, CuPyRandom
 from burnpy_cupy.kernels.recurrence import RECURRENCE, CuPyRecurrence
 from burnpy_cupy.kernels.reduction import CuPyReduction

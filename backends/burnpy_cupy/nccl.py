@@ -1,7 +1,7 @@
 """`Nccl`: sums of arrays over the GPUs of several processes, by NVIDIA's NCCL.
 
-It has not run on GPUs yet: `tests/hostcuda/test_nccl.py` runs it on CuPy's own wrapper of NCCL, with a library beneath
-that sums in the memory of the host.
+It has not run on GPUs yet: `tests/hostcuda/test_distributed.py` runs it on CuPy's own wrapper of NCCL, with a library
+beneath that sums in the memory of the host.
 """
 
 from __future__ import annotations

@@ -26,9 +26,8 @@ from burnpy_cupy.kernels.attention import CuPyAttention
 from burnpy_cupy.kernels.convolution import CuPyConvolution
 from burnpy_cupy.kernels.indexing import CuPyIndexing
 from burnpy_cupy.kernels.losses import CuPyLosses
-from burnpy_cupy.kernels.matmul import CuPyMatmul
+from burnpy_cupy.kernels.matmul import CuPyMatmul, CuPyQuantization
 from burnpy_cupy.kernels.pooling import CuPyPooling
-from burnpy_cupy.kernels.quantization import CuPyQuantization
 from burnpy_cupy.kernels.recurrence import CuPyRecurrence
 from burnpy_cupy.kernels.reduction import CuPyReduction
 

@@ -66,7 +66,7 @@ def test_gelu_comes_to_machine_code_by_three_stops() -> None:
     ]
     assert {"operation_kernel", "formula_kernel", "program_kernel", "template_kernel"} <= vars(kernel).keys()
     (owner,) = [cls for cls in families(CuPy) if "gelu" in vars(cls) and cls.__module__.startswith("burnpy_cupy")]
-    assert owner.__module__ == "burnpy_cupy.kernels.activation"
+    assert owner.__module__ == "burnpy_cupy.kernels.pointwise"
     assert {"_operation_kernel", "_program_kernel"} <= vars(
         import_module("burnpy_cupy.kernels.kernel").CuPyPrograms
     ).keys()

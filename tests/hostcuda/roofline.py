@@ -30,7 +30,7 @@ from unittest import mock
 
 from burnpy.backend.dtypes import dtype_of
 from tests.hostcuda import simulator
-from tests.hostcuda.cubin import Resources
+from tests.hostcuda.nvrtc import Resources
 
 MULTIPROCESSORS, ARCHITECTURE, BANDWIDTH, L2 = 132, 90, 3.35e12, 50 << 20
 GAP = 1e-6

@@ -26,8 +26,8 @@ from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
 from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
-from tests.hostcuda.cubin import Resources
 from tests.hostcuda.dry import NOT_DRY, dry
+from tests.hostcuda.nvrtc import Resources
 
 simulator.require()
 

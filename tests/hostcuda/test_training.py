@@ -1,4 +1,7 @@
-"""The first steps of training on the real CuPy: losses and gradients as NumPy's, no waiting, so many launches."""
+"""The first steps of training on the real CuPy: losses and gradients as NumPy's, no waiting, so many launches.
+
+And models of `burnpy.models`: folders, logits and generated tokens as on NumPy.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,13 @@ import numpy as np
 import pytest
 
 import burnpy
-from burnpy import Autodiff, IntTensor, Tensor
+from burnpy import Autodiff, IntTensor, Tensor, models
 from burnpy.backend import CuPy, Mixed, NumPy
 from burnpy.backend.dtypes import dtype_of
 from burnpy.nn import Linear, Module
 from burnpy.optim import Adam, AdamW, GradientsParams, clip_by_global_norm
 from tests.hostcuda import simulator
+from tests.models import small
 
 simulator.require()
 
@@ -139,3 +143,20 @@ def test_running_statistics_and_their_count_are_one_launch(dtype: str) -> None:
         updated(CuPy())
     assert journal.launches.count("burnpy_statistics_2") == 1
     assert "burnpy_count" not in journal.launches
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gemma3"])
+def test_generated_tokens_are_those_of_numpy(name: str, tmp_path: Path) -> None:
+    plain: Any = small.DECODERS[name]()
+    plain.save_pretrained(tmp_path)
+    model = plain.__class__.from_pretrained(tmp_path, device=CuPy)
+    tokens = [[3, 1, 4], [7]]
+    expected = plain(IntTensor.from_data(tokens[:1], device=plain.device)).to_numpy()
+    found = model(IntTensor[CuPy].from_data(tokens[:1])).to_numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+    steps = list(models.generate(plain, tokens, max_new=4))
+    assert list(models.generate(model, tokens, max_new=4)) == steps
+    beams = models.beam_search(plain, tokens[0], max_new=3, beams=2)
+    assert [beam.tokens for beam in models.beam_search(model, tokens[0], max_new=3, beams=2)] == [
+        b.tokens for b in beams
+    ]

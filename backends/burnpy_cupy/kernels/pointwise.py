@@ -1,4 +1,6 @@
-"""Pointwise functions: programs, and functions that CuPy computes in another way than NumPy or not for every dtype."""
+"""Pointwise functions: programs, and functions that CuPy computes in another way than NumPy or not for every dtype; and
+softmax, as programs of rows.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,13 @@ from importlib import import_module
 from typing import Any
 
 from burnpy.backend.dtypes import float32, float64, kind_of, uint16
-from burnpy.backend.primitives import DType, Scalar
+from burnpy.backend.primitives import Dims, DType, Scalar
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import NUMBERS, is_half
 from burnpy_cupy.kernels.elementwise import Elementwise, in_order_of
-from burnpy_cupy.kernels.kernel import CuPyPrograms, broadcast_method, documented, elementwise_method
+from burnpy_cupy.kernels.kernel import CuPyPrograms, along_method, broadcast_method, documented, elementwise_method
 from burnpy_cupy.kernels.library import Kernels
-from burnpy_cupy.kernels.row_geometry import flat
+from burnpy_cupy.kernels.row_geometry import along, flat
 
 _DIVISION = """
 template <typename T> struct burnpy_wide { typedef float type; };
@@ -74,6 +76,27 @@ def _operator(name: str) -> Callable[..., Any]:
         return getattr(ArrayBackend, name)(self, x, y)
 
     return documented(method, name)
+
+
+class CuPyActivation(CuPyPrograms):
+    """Activation functions, and softmax along any dimension, in one launch each."""
+
+    relu = elementwise_method("relu")
+    sigmoid, gelu, silu = elementwise_method("sigmoid"), elementwise_method("gelu"), elementwise_method("silu")
+    mish, elu, softplus = elementwise_method("mish"), elementwise_method("elu"), elementwise_method("softplus")
+    hardswish, hardtanh = elementwise_method("hardswish"), elementwise_method("hardtanh")
+    leaky_relu, relu_backward = elementwise_method("leaky_relu"), elementwise_method("relu_backward", 2)
+    gelu_backward, silu_backward = elementwise_method("gelu_backward", 2), elementwise_method("silu_backward", 2)
+    softmax, softmax_backward = along_method("softmax"), along_method("softmax_backward", 2)
+    log_softmax, log_softmax_backward = along_method("log_softmax"), along_method("log_softmax_backward", 2)
+
+    def logsumexp(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        geometry = along(x.shape, dims) if dims else None
+        kernel = None if geometry is None else self._operation_kernel("logsumexp", ("full",), x.dtype, ((1,), True))
+        if geometry is None or kernel is None:
+            return super().logsumexp(x, dims, keepdim)
+        shape = tuple([1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims])
+        return self._call(kernel, [x], (), geometry, x.shape, shape)[0]
 
 
 class CuPyPointwise(CuPyPrograms):
