@@ -68,7 +68,9 @@ class Extent:
     mixed: bool  #: whether operands of all pairs of float dtypes are promoted at the other levels, too
     step: int = 1  #: first derivatives are checked of every so many-th example
     large: tuple[str, ...] | None = None  #: the dtypes in which large arrays are tried, in one layout; None: as others
-    in_turn: bool = False  #: whether an operation is tried in two ints beside int64 and uint8, each in others
+    in_turn: bool = False
+    """Whether an operation is tried in two ints beside int64 and uint8 and in one 16-bit float, each in others, and an
+    example at half of the levels beside "plain"."""
 
     def thorough(self, device: Any, row: Row) -> bool:
         """Return whether an operation is tried with all that there is to try."""
@@ -77,9 +79,10 @@ class Extent:
 
     def dtypes(self, row: Row, supported: Mapping[str, DType]) -> dict[str, DType]:
         """Return those of the supported dtypes in which an operation is tried."""
-        others = [name for name in INTS if name not in ("int64", "uint8")]
-        turn = zlib.crc32(row.operation.name.encode()) % 3
-        left_out = {name for k, name in enumerate(others) if self.in_turn and k % 3 != turn}
+        if not self.in_turn:
+            return dict(supported)
+        turn, others = zlib.crc32(row.operation.name.encode()), [n for n in INTS if n not in ("int64", "uint8")]
+        left_out = {name for k, name in enumerate(others) if k % 3 != turn % 3} | {HALVES[turn % len(HALVES)]}
         return {name: dtype for name, dtype in supported.items() if name not in left_out}
 
     def values(self, row: Row, dtype: DType) -> Iterator[tuple[str, tuple[str, ...], tuple[bool, ...]]]:
@@ -89,8 +92,12 @@ class Extent:
             for level, tracked in self.decorated.get(dtype.name, self.decorated[OTHERS]):
                 yield level, LAYOUTS[:1], tracked
 
-    def layouts_of(self, number: int, given: Sequence[Any], dtype: DType, chosen: tuple[str, ...]) -> tuple[str, ...]:
+    def layouts_of(
+        self, number: int, given: Sequence[Any], dtype: DType, level: str, chosen: tuple[str, ...]
+    ) -> tuple[str, ...]:
         """Return the layouts in which to try an example, of those chosen for its level; none to leave it out."""
+        if self.in_turn and level != LEVELS[0] and (number + LEVELS.index(level)) % 2 == 0:
+            return ()
         if self.large is None or not has_large(given):
             return chosen or (LAYOUTS[number % len(LAYOUTS)],)
         return (LAYOUTS[number % len(LAYOUTS)],) if dtype.name in self.large else ()
@@ -269,7 +276,7 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
                         layouts = every if extent.thorough(self.device, row) else every[:1]
                         with case(f"{name_of_dtype}, {level}"):
                             for track, (k, (example, given)) in product(tracked, enumerate(row.examples.items())):
-                                for layout in extent.layouts_of(k, given, dtype, layouts):
+                                for layout in extent.layouts_of(k, given, dtype, level, layouts):
                                     check_values(self.device, level, row, example, dtype, layout, track)
 
         @pytest.mark.parametrize("name", [n for n in PROPERTIES if any(kinds_fit(n, d) for d in supported.values())])

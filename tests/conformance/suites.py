@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.dtypes import HALVES, dtype_of
 from burnpy.testing.arguments import ALL_DTYPES, Arguments, arguments_of, fits
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
@@ -21,12 +21,16 @@ BRIEF = replace(
     layouts=dict.fromkeys(("float32", "int64", "bool"), LAYOUTS) | {OTHERS: ()},
     decorated={"float32": (("Autodiff", (True,)), ("Forward", (True,))), OTHERS: ()},
     derived=False,
-    step=2,
-    large=("float32", "bfloat16", "int64", "bool"),
+    step=3,
+    large=("float32", *HALVES, "int64", "bool"),
     in_turn=True,
 )
 """The ``fast_mode`` with all layouts in one dtype of each kind, where a backend has a method of its own; in the others,
-and with large arrays, each example has another layout. For CuPy, `tests.hostcuda.test_dry` tries the other ints."""
+and with large arrays, each example has another layout.
+
+Dtypes take turns, as kernels have one source for all ints, and one for both 16-bit floats, which compute in float32:
+for CuPy, `tests.hostcuda.test_dry` tries the others. Levels take turns, as they hand operations on to the same methods
+of the backend, and a third of the derivatives is tried, whose rules know no backend. The tests of NumPy try all."""
 LARGE = {
     *("betainc", "betainc_density", "beta_quantile_slope", "igamma", "igamma_density", "igamma_slope", "igammac"),
     *("gamma_quantile_slope", "zeta_slope"),

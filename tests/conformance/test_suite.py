@@ -12,7 +12,7 @@ import pytest
 import burnpy
 from burnpy import ComplexTensor, Tensor, fft
 from burnpy.backend import Backend, NumPy, errors, operations
-from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.dtypes import dtype_of, float32
 from burnpy.backend.errors import DTypeError
 from burnpy.testing import conformance_suite
 from burnpy.testing.arguments import ALL_DTYPES
@@ -178,11 +178,13 @@ def test_a_light_suite_tries_one_example_of_what_is_the_backends_default() -> No
     assert orders(LIGHT, default, NumPy()) == [(1,)]
 
 
-def test_narrow_ints_in_turn_and_large_arrays_in_some_dtypes() -> None:
+def test_narrow_dtypes_and_levels_in_turn_and_large_arrays_in_some_dtypes() -> None:
     brief = replace(FAST, large=("float32",), in_turn=True)
     supported = {name: dtype_of(name) for name in ALL_DTYPES}
     tried = [set(brief.dtypes(row, supported)) for row in ROWS.values()]
-    assert all(len(names) == len(ALL_DTYPES) - 4 and {"int64", "uint8", "float16"} <= names for names in tried)
+    assert all(
+        len(names) == len(ALL_DTYPES) - 5 and {"int64", "uint8", "float32", "float64"} <= names for names in tried
+    )
     assert set.union(*tried) == set(ALL_DTYPES)
     assert brief.dtypes(ROWS["add"], {"int64": dtype_of("int64")}) == {"int64": dtype_of("int64")}
     large, small = ([Array((3,)), [Large((9,))]], [Array((3,))])
@@ -192,9 +194,13 @@ def test_narrow_ints_in_turn_and_large_arrays_in_some_dtypes() -> None:
         (small, "float32", LAYOUTS),
         (small, "float64", LAYOUTS),
     ):
-        assert brief.layouts_of(1, given, dtype_of(name), LAYOUTS) == layouts
-    assert FAST.layouts_of(1, large, dtype_of("float64"), LAYOUTS) == LAYOUTS
-    assert FAST.layouts_of(1, large, dtype_of("float64"), ()) == LAYOUTS[1:2]
+        assert brief.layouts_of(1, given, dtype_of(name), "plain", LAYOUTS) == layouts
+    assert FAST.layouts_of(1, large, dtype_of("float64"), "plain", LAYOUTS) == LAYOUTS
+    assert FAST.layouts_of(1, large, dtype_of("float64"), "plain", ()) == LAYOUTS[1:2]
+    levels = ("Autodiff", "Forward")
+    tracked = [[level for level in levels if brief.layouts_of(k, small, float32, level, LAYOUTS)] for k in (0, 1)]
+    assert tracked == [["Autodiff"], ["Forward"]]
+    assert [level for level in levels if FAST.layouts_of(0, small, float32, level, LAYOUTS)] == [*levels]
     examples = dict(brief.batches(NumPy(), ROWS["cumsum"], dtype_of("float32")))
     assert len(examples) == sum(not name.startswith("large") for name in ROWS["cumsum"].examples)
 

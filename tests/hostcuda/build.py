@@ -104,7 +104,7 @@ def build() -> None:
         make_library(made, "libcuda.so.1", ["log", "memory", "devices", "driver", "graphs", "threads"], objects)
         libraries = SITE / "cupy_backends" / "cuda" / "libs"
         lapack = lapacks()[0]
-        make_library(made, "libcublas.so.13", ["blas", "blas_solve"], [libraries / f"cublas{SUFFIX}"], lapack)
+        make_library(made, "libcublas.so.13", ["blas"], [libraries / f"cublas{SUFFIX}"], lapack)
         make_library(made, "libcublasLt.so.13", ["blas_lt"], [])
         make_library(made, "libcusolver.so.12", ["solver"], [libraries / f"cusolver{SUFFIX}"], lapack)
         step("runtime", [*CXX, *SHARED, *map(str, objects), str(made / "libcuda.so.1"), "-o", str(made / RUNTIME)])

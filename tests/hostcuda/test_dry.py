@@ -18,8 +18,7 @@ from burnpy.backend import CuPy
 from burnpy.backend.dtypes import dtype_of
 from burnpy.testing.arguments import ALL_DTYPES, calls
 from burnpy.testing.cases import ROWS
-from burnpy.testing.cases.samples import LAYOUTS
-from tests.conformance.suites import BRIEF, LARGE
+from tests.conformance.suites import BRIEF, LARGE, in_turn
 from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_DRY, dry
 from tests.interrupting import LONG
@@ -43,7 +42,7 @@ def dtypes(name: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("name", [name for name in ROWS if name not in NOT_DRY])
 def test_every_example_is_taken(name: str) -> None:
     device, looked_at = CuPy(1), 0
-    for arguments in calls(name, ALL_DTYPES if LONG else dtypes(name), LAYOUTS if LONG else LAYOUTS[:1]):
+    for arguments in calls(name) if LONG else in_turn(name, dtypes(name)):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             found, journal = dry(arguments, device)

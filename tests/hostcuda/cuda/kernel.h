@@ -154,44 +154,35 @@ static inline float min(float a, float b) { return fminf(a, b); }
 static inline double max(double a, double b) { return fmax(a, b); }
 static inline double min(double a, double b) { return fmin(a, b); }
 
-// Shuffles: the threads of a warp put their values side by side, and read after all have.
-static unsigned long long host_lanes[1024];
+// Shuffles: as bits, in threads.cpp, which is optimized.
 static inline unsigned host_thread() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 template <class T>
-static inline T host_shuffled(T x, unsigned from) {
-  unsigned thread = host_thread(), other = (thread & ~31u) + from;
-  memcpy(&host_lanes[thread], &x, sizeof x);
-  __syncwarp();
-  T out = x;
-  if (other < blockDim.x * blockDim.y * blockDim.z) memcpy(&out, &host_lanes[other], sizeof out);
-  __syncwarp();
-  return out;
+__attribute__((optimize("O2"))) static inline T host_shuffled(T x, HostShuffle kind, int by, int width) {
+  unsigned long long bits = 0;
+  memcpy(&bits, &x, sizeof x);
+  HostState* mine = here;
+  bits = mine->shuffle(bits, kind, by, width);
+  here = mine;
+  memcpy(&x, &bits, sizeof x);
+  return x;
 }
-template <class T>
-static inline T __shfl_xor_sync(unsigned, T x, int mask, int = 32) {
-  return host_shuffled(x, (host_thread() & 31) ^ mask);
-}
-template <class T>
-static inline T __shfl_sync(unsigned, T x, int lane, int width = 32) {
-  return host_shuffled(x, (host_thread() & 31 & ~(width - 1)) + (lane & (width - 1)));
-}
-template <class T>
-static inline T __shfl_up_sync(unsigned, T x, unsigned by, int width = 32) {
-  unsigned lane = host_thread() & 31;
-  return host_shuffled(x, (lane & (width - 1)) < by ? lane : lane - by);
-}
-template <class T>
-static inline T __shfl_down_sync(unsigned, T x, unsigned by, int width = 32) {
-  unsigned lane = host_thread() & 31;
-  return host_shuffled(x, (lane & (width - 1)) + by >= (unsigned)width ? lane : lane + by);
-}
+#define HOST_SHUFFLE(name, kind, Operand)                                                               \
+  template <class T>                                                                                    \
+  __attribute__((optimize("O2"))) static inline T name(unsigned, T x, Operand by, int width = 32) { \
+    return host_shuffled(x, kind, by, width);                                                           \
+  }
+HOST_SHUFFLE(__shfl_sync, FROM, int)
+HOST_SHUFFLE(__shfl_xor_sync, XOR, int)
+HOST_SHUFFLE(__shfl_up_sync, UP, unsigned)
+HOST_SHUFFLE(__shfl_down_sync, DOWN, unsigned)
 
 static inline int __syncthreads_or(int any) {
   unsigned thread = host_thread(), threads = blockDim.x * blockDim.y * blockDim.z;
-  host_lanes[thread] = any != 0;
+  static bool found[1024];
+  found[thread] = any != 0;
   __syncthreads();
-  int out = 0;
-  for (unsigned t = 0; t < threads; t++) out |= (int)host_lanes[t];
+  bool out = false;
+  for (unsigned t = 0; t < threads; t++) out |= found[t];
   __syncthreads();
   return out;
 }

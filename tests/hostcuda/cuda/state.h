@@ -4,9 +4,11 @@ struct HostDim {
   unsigned x, y, z;
 };
 enum HostBarrier { READY, BLOCK, WARP, DONE };  // what a thread waits for
+enum HostShuffle { FROM, XOR, UP, DOWN };       // which lane's value a thread reads
 struct HostState {
   HostDim thread, block, block_size, grid_size;
-  char* shared;                   // the block's dynamic shared memory
+  char* shared;                    // the block's dynamic shared memory
   void (*wait)(HostBarrier kind);  // lets the other threads go on until all have come here
+  unsigned long long (*shuffle)(unsigned long long bits, HostShuffle kind, int by, int width);  // those of another lane
 };
 typedef void (*HostEntry)(HostState*, void** arguments);  // runs a kernel for one thread

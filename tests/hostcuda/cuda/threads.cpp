@@ -20,11 +20,13 @@ static const size_t APART = STACK + 320;  // of stacks: at powers of 2, their to
 static const unsigned THREADS = 1024;     // the most that a block may have
 
 struct Fibre {
-  void* top;  // of its stack, while it waits
+  void* top;                   // of its stack, while it waits
+  const void* site;            // the place in the kernel where it waits
+  Fibre** turn;                // its place in `turns`
+  unsigned long long bits[2];  // that its last two shuffles gave to others
   HostBarrier waits;
   HostDim thread;
-  const void* site;  // the place in the kernel where it waits
-  Fibre** turn;      // its place in `turns`
+  unsigned shuffles;  // so far
 };
 static thread_local void* scheduler;  // the top of the stack that runs blocks
 static thread_local Fibre fibres[THREADS];
@@ -70,10 +72,26 @@ static void go_on(Fibre** turn, void** left) {
   hostcuda_switch(left, current->top);
 }
 
-static void wait(HostBarrier kind) {
-  current->waits = kind;
-  current->site = __builtin_return_address(0);
+static void wait_at(HostBarrier kind, const void* site) {
+  current->waits = kind, current->site = site;
   go_on(current->turn + 1, &current->top);
+}
+static void wait(HostBarrier kind) { wait_at(kind, __builtin_return_address(0)); }
+
+// The threads of a warp lay down their bits, and read after all have. The next shuffle has another place, so that none
+// writes where another still reads: all have read once a thread comes to the one after that.
+static unsigned long long shuffle(unsigned long long bits, HostShuffle kind, int by, int width) {
+  Fibre* mine = current;
+  int thread = mine - fibres, lane = thread & 31, within = lane & (width - 1), from = lane;
+  if (kind == FROM) from = (lane & ~(width - 1)) + (by & (width - 1));
+  if (kind == XOR) from = lane ^ by;
+  if (kind == UP && within >= by) from = lane - by;
+  if (kind == DOWN && within + by < width) from = lane + by;
+  Fibre* other = fibres + (thread & ~31) + from;
+  unsigned turn = mine->shuffles++ & 1;
+  mine->bits[turn] = bits;
+  wait_at(WARP, __builtin_return_address(0));
+  return other < end ? other->bits[turn] : bits;
 }
 
 static void body() {
@@ -82,7 +100,7 @@ static void body() {
 }
 
 static void begin(Fibre& fibre, char* stack, HostDim thread) {
-  fibre = {nullptr, READY, thread, nullptr, nullptr};
+  fibre = {nullptr, nullptr, nullptr, {}, READY, thread, 0};
   uintptr_t end = ((uintptr_t)stack + STACK) & ~(uintptr_t)15;
   void** top = (void**)end - 2;  // where a function begins, the stack is 8 bytes off a multiple of 16
   top[0] = (void*)body;
@@ -142,7 +160,7 @@ static unsigned long place(unsigned long k, unsigned long count) {
 
 const char* hostcuda_run(HostEntry f, bool has_barriers, HostDim grid, HostDim block, size_t shared, void** args) {
   static thread_local char* memory = (char*)aligned_alloc(512, SHARED);
-  HostState here{{0, 0, 0}, {0, 0, 0}, block, grid, memory, wait};
+  HostState here{{0, 0, 0}, {0, 0, 0}, block, grid, memory, wait, shuffle};
   if (shared > SHARED || block.x * block.y * block.z > THREADS) abort();
   if (!has_barriers && hostcuda_order == FORWARD) {  // a loop over all elements in strides of the grid: one thread goes through it alone
     here.block_size = here.grid_size = {1, 1, 1};
