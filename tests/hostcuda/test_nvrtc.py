@@ -43,7 +43,7 @@ from burnpy_cupy.kernels.shape import CATS  # noqa: E402
 
 ARCHITECTURES = (80, 90, 100)
 DTYPES = ("float64", "int64", "bool")
-"""The dtypes of the short form, of which an operation has the first that it can: they take the most registers."""
+"""The dtypes of the short form: an operation runs in the first that fits, whose kernels take the most registers."""
 PARTS = 6
 SAMPLE = 60
 """The short form compiles one of so many kernels of CuPy's."""
