@@ -222,7 +222,7 @@ def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | L
     """
     total = totals.get(at)
     if part.__class__ is PartialGrad and part.add is add_product:
-        if total.__class__ is PartialGrad:
+        if isinstance(total, PartialGrad):
             if total.join(part):
                 return
             total = total.total(inner)

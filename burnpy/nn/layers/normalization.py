@@ -206,8 +206,9 @@ def _last_dims(
     bias: Tensor[Any] | None,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the sizes and the numbers of the last dimensions of x, over which to normalize."""
+    argument: object = normalized_shape
     sizes: Any = normalized_shape
-    if sizes.__class__ is not tuple and not isinstance(sizes, TensorBase):
+    if sizes.__class__ is not tuple and not isinstance(argument, TensorBase):
         sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     if sizes.__class__ is not tuple or not sizes or shape[-len(sizes) :] != sizes:
         raise ShapeError(
