@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import fft
+from burnpy import fft, func
 from burnpy.backend import NumPy, operations
 from burnpy.backend.dtypes import is_inexact, kind_of
 from burnpy.backend.errors import ExportError, RecordingError
@@ -134,3 +134,20 @@ def test_fourier_transforms_of_older_opsets(tmp_path: Path, opset: int) -> None:
 
     onnx.export(spectra, (normal(2, 3, 5),), tmp_path / "a.onnx", dynamic={"x": {0: "batch"}}, opset=opset)
     assert all(found.relative < 1e-5 for found in onnx.verify(tmp_path / "a.onnx", spectra, (normal(4, 3, 5),)))
+
+
+def test_branches_with_indices_that_are_checked(tmp_path: Path) -> None:
+    """The checks are left to the runtime; draws in a branch are refused."""
+    table = normal(10, 3)
+
+    def chosen(x: Tensor[NumPy], index: IntTensor[NumPy]) -> Tensor[NumPy]:
+        return func.cond(x.sum() > 0.0, lambda: table.index_select(0, index), lambda: table[0].expand(2, 3))
+
+    def drawn(x: Tensor[NumPy]) -> Tensor[NumPy]:
+        return func.cond(x.sum() > 0.0, lambda: x + Tensor.normal(x.shape, device=x.device), lambda: x)
+
+    for x in (normal(3), normal(3) - 10.0, normal(3) + 10.0):
+        onnx.export(chosen, (x, bags_of(2)), tmp_path / "a.onnx")
+        assert onnx.verify(tmp_path / "a.onnx", chosen, (x, bags_of(2)))[0].relative == 0.0
+    with pytest.raises(ExportError, match="it draws random numbers in a loop or branch"):
+        onnx.export(drawn, (normal(3),), tmp_path / "a.onnx")

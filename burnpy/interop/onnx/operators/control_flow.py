@@ -316,7 +316,7 @@ def blocks_written(writer: GraphWriter, blocks: Sequence[Any], values: Sequence[
         values: its values outside.
     """
     first = blocks[0]
-    if first.effect:
+    if first.draws:
         raise writer.error("it draws random numbers in a loop or branch, which ONNX cannot express")
     if any(block.__class__ is not first.__class__ for block in blocks):
         raise writer.error("it calls cond(), scan() or while_loop() for some sizes of its inputs alone")
