@@ -62,7 +62,8 @@ class Examples(pytest.Item):
     def runtest(self) -> None:
         """Run each docstring with the names, and with default generators in their first state."""
         module = import_module(module_of(self.path))
-        runner = DocTestRunner(optionflags=ELLIPSIS | NORMALIZE_WHITESPACE)
+        # By default doctest itself reads -v from the command line, and would report examples that pass.
+        runner = DocTestRunner(verbose=False, optionflags=ELLIPSIS | NORMALIZE_WHITESPACE)
         failures: list[str] = []
         with TemporaryDirectory() as folder, chdir(folder):
             for test in DocTestFinder().find(module, module.__name__, extraglobs=NAMES):
