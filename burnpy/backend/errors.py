@@ -322,6 +322,8 @@ class RanksLostError(GroupError):
 
 OWN_PACKAGES = sys.stdlib_module_names | {"burnpy", "numpy"}
 """The packages whose exceptions burnpy expects when it reads and writes files."""
+BACKENDS = frozenset(("burnpy_array", "burnpy_numpy", "burnpy_cupy", "cupy", "cupyx", "None"))
+"""The packages of backends, and the name of no module, to which the generated methods of `Autodiff` belong."""
 
 
 def raised_by_other_code(error: BaseException, own: Container[str] = OWN_PACKAGES) -> bool:

@@ -5,11 +5,26 @@ The tables have the names of arguments in PyTorch, NumPy and JAX, with the corre
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import Any
 
-from burnpy.backend.errors import CallError, DeviceError, counted
+from burnpy.backend.errors import (
+    BACKENDS,
+    OWN_PACKAGES,
+    ArgumentError,
+    CallError,
+    DeviceError,
+    DimError,
+    DTypeError,
+    IndexRangeError,
+    KindError,
+    ScalarError,
+    ShapeError,
+    counted,
+    raised_by_other_code,
+)
 from burnpy.backend.functions import signature
 from burnpy.hints.missing import meant
 
@@ -222,6 +237,26 @@ def name_arguments(
         names.setdefault(id(x.device), name)
     if all(id(device) in names for device in devices):
         error.args = (message.format(*[names[id(device)] for device in devices]),)
+
+
+_CALL = re.compile(r"[a-z][a-z_0-9]*(?=\(\))")
+"""The function that the message of an error begins with."""
+_NAMING = ("burnpy.fft", "burnpy.linalg", "burnpy.nn", "burnpy.special", "burnpy.tensor")
+"""The packages whose functions are computed by operations, and not by functions of the caller."""
+_OF_ARGUMENTS = (ArgumentError, DTypeError, DeviceError, DimError, IndexRangeError, KindError, ScalarError, ShapeError)
+"""The errors of a wrong argument; others, such as `NonFiniteError`, are about the operation."""
+
+
+def name_call(error: Exception, function: Callable[..., Any]) -> None:
+    """Name a function in the error of an operation that it called, as in ``dist() got shapes …`` for ``sub() …``.
+
+    Other errors stay as they are, and so do those of other packages' functions that it called.
+    """
+    if not (isinstance(error, _OF_ARGUMENTS) and function.__module__.startswith(_NAMING) and len(error.args) == 1):
+        return
+    found = _CALL.match(str(error.args[0]))
+    if found is not None and found[0] != function.__name__ and not raised_by_other_code(error, OWN_PACKAGES | BACKENDS):
+        error.args = (function.__name__ + str(error.args[0])[found.end() :],)
 
 
 def _tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,7 @@ The derivative is a module with gradients in place of parameters and the same bu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableSequence
+from collections.abc import Iterable, Iterator, Mapping, MutableSequence
 from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn
@@ -147,7 +147,8 @@ def refuse_hidden(value: Any, name: str, path: str) -> None:
     """Raise if an opaque value contains a tensor, variable or module, or if it is an iterator or mutable sequence.
 
     Parts inside such a value would not be moved, saved or trained. Inspected are the objects of bound methods, the
-    arguments of `functools.partial`, closures of functions, and attributes of objects, one level deep.
+    arguments of `functools.partial`, closures of functions, and attributes of objects, one level deep, with the lists,
+    dicts and dataclasses in them.
     """
     what = f"{name}.{path} is {a(type(value).__name__)}"
     if isinstance(value, (Iterator, MutableSequence, memoryview)):
@@ -165,15 +166,35 @@ def refuse_hidden(value: Any, name: str, path: str) -> None:
 
 
 def _inside(value: Any) -> list[tuple[str, Any]]:
-    """List the objects that a value refers to, one level deep, each with text that says where: " as attribute"."""
+    """List the objects that a value refers to, each with text that says where: " as attribute"."""
     if isinstance(value, partial):
         arguments: list[Any] = [value.func, *value.args, *value.keywords.values()]
-        return [("", part) for each in arguments for part in (each, getattr(each, "__self__", None))]
-    parts = [("", getattr(value, "__self__", None))]
-    cells: Any = getattr(value, "__closure__", None) or ()
-    parts += [("", getattr(cell, "cell_contents", None)) for cell in cells]
-    names: Any = getattr(type(value), "__dataclass_fields__", None) or getattr(value, "__dict__", ())
-    return parts + [(f" as {key}", getattr(value, key, None)) for key in names]
+        parts = [("", part) for each in arguments for part in (each, getattr(each, "__self__", None))]
+    else:
+        parts = [("", getattr(value, "__self__", None))]
+        cells: Any = getattr(value, "__closure__", None) or ()
+        parts += [("", getattr(cell, "cell_contents", None)) for cell in cells]
+        names: Any = _fields_of(value) or getattr(value, "__dict__", ())
+        parts += [(f" as {key}", getattr(value, key, None)) for key in names]
+    seen = {id(value)}
+    for where, part in parts:  # which grows meanwhile
+        if id(part) in seen or len(parts) > _MOST_INSIDE:
+            continue
+        seen.add(id(part))
+        if isinstance(part, (list, tuple, Mapping)):
+            parts += [(where, each) for each in (part.values() if isinstance(part, Mapping) else part)]
+        else:
+            parts += [(f"{where}.{key}" if where else "", getattr(part, key, None)) for key in _fields_of(part)]
+    return parts
+
+
+_MOST_INSIDE = 1000
+"""The number of objects in a value beyond which no further ones are looked at, such as a dataset's samples."""
+
+
+def _fields_of(value: Any) -> Iterable[str]:
+    """Return the names of the fields of an instance of a dataclass; none of another object."""
+    return () if isinstance(value, type) else getattr(type(value), "__dataclass_fields__", ())
 
 
 _set = object.__setattr__
@@ -219,6 +240,11 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if vars(cls).get("__slots__"):
+            raise ModuleError(
+                f"{cls.__name__} has __slots__, and the fields of a module are those of its __dict__: others would not "
+                "be moved, saved or trained; remove __slots__, or slots=True of a dataclass"
+            )
         for name, method in [*vars(cls).items()]:
             if name in cls._reserved and name != "forward" and type(method) is FunctionType and name[0] != "_":
                 setattr(cls, name, explained(method))  # a method of every module, which the class overrides

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from burnpy.backend.errors import ArgumentError, CallError, DeviceError
+from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, DeviceError
 from burnpy.backend.functions import copy_function
 from burnpy.typevars import F
 
@@ -25,7 +26,7 @@ CO_VARKEYWORDS: Final = 8
 
 def explained(function: F, owner: type | None = None) -> F:
     """Wrap a function so that a call with wrong arguments raises a `CallError` that explains them, and one for which
-    NumPy finds no memory an `OutOfMemoryError`.
+    NumPy finds no memory an `OutOfMemoryError`. The errors of operations that it calls name the function.
 
     The wrapper adds a tenth of a microsecond. Functions that take little longer themselves collect unknown arguments
     instead, and call `refuse`.
@@ -47,10 +48,14 @@ def explained(function: F, owner: type | None = None) -> F:
                 if lifted is not None:
                     return function(*lifted(args), **dict(zip(kwargs, lifted(kwargs.values()), strict=True)))
                 _name_arguments(error, function, args, kwargs)
+            _name_call(error, function)
             raise
         except MemoryError as error:
             if hasattr(error, "shape"):  # NumPy's, of an array that it could not allocate
                 _refuse_memory(function.__name__, args, error)
+            raise
+        except BurnpyError as error:
+            _name_call(error, function)
             raise
 
     wrapper.__wrapped__ = function  # type: ignore[attr-defined]  # for its signature
@@ -151,6 +156,11 @@ def missing_attribute(owner: Any, kind: str, name: str) -> AttributeError:
         kind: the key of the table of PyTorch's methods to look the name up in, such as "Module".
         name: the missing attribute.
     """
+    if isinstance(getattr(type(owner), name, None), (property, cached_property)):
+        try:  # the attribute that is missing is one that the property reads
+            object.__getattribute__(owner, name)
+        except AttributeError as error:
+            return error
     if name.startswith("_"):  # `copy`, `pickle` and NumPy probe for such names
         return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
     from burnpy.hints.missing import of_object
@@ -215,6 +225,12 @@ def _name_arguments(error: DeviceError, function: Any, args: tuple[Any, ...], kw
     from burnpy.hints.wrong_calls import name_arguments
 
     name_arguments(error, function, args, kwargs)
+
+
+def _name_call(error: Exception, function: Any) -> None:
+    from burnpy.hints.wrong_calls import name_call
+
+    name_call(error, function)
 
 
 def _refuse_memory(operation: str, args: tuple[Any, ...], error: MemoryError) -> NoReturn:

@@ -10,6 +10,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import int64, promote_types, result_type, uint64
 from burnpy.backend.errors import (
+    BACKENDS,
     OWN_PACKAGES,
     BurnpyError,
     DTypeError,
@@ -213,8 +214,7 @@ def from_other_code(error: BaseException, device: Any) -> bool:
     Foreign code belongs neither to burnpy, to NumPy nor to the device's backend. Most likely it is a signal handler,
     whose error says nothing about the arguments.
     """
-    own = {*OWN_PACKAGES, "burnpy_array", "burnpy_numpy", "burnpy_cupy", "cupy", "cupyx"}
-    own.add("None")  # the generated methods of Autodiff, which belong to no module
+    own = {*OWN_PACKAGES, *BACKENDS}
     while device is not None:
         own.add(type(device).__module__.partition(".")[0])
         device = device.inner

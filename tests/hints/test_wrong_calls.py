@@ -14,7 +14,7 @@ import pytest
 import burnpy
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, nn
 from burnpy.backend import NumPy
-from burnpy.backend.errors import CallError
+from burnpy.backend.errors import BurnpyError, CallError
 from burnpy.nn import functional
 from burnpy.tensor import arithmetic, template
 from tests.rows import every_row
@@ -123,6 +123,38 @@ def methods(cls: Any) -> Iterator[tuple[str, Any]]:
             continue
         if not name.startswith("_") and inspect.isroutine(found):
             yield name, found
+
+
+NAMED: list[tuple[Callable[[Any, Any], Any], str]] = [
+    (
+        lambda x, y: F.binary_cross_entropy_with_logits(x, x, pos_weight=y),
+        "binary_cross_entropy_with_logits() got shapes",
+    ),
+    (
+        lambda x, y: nn.BceWithLogitsLoss()(x, x, weight=y),
+        "binary_cross_entropy_with_logits() got shapes (2, 3) and (5,)",
+    ),
+    (lambda x, y: x.dist(y), "dist() got shapes (2, 3) and (5,), which do not broadcast"),
+    (lambda x, y: x.float_power(y), "float_power() got shapes"),
+    (lambda x, y: y.expand_as(x), "expand_as() cannot expand shape (5,)"),
+    (lambda x, y: burnpy.polar(x, y), "polar() got shapes"),
+    (lambda x, y: burnpy.linalg.vecdot(x, y), "vecdot() got shapes"),
+    (lambda x, y: burnpy.special.gammainc(x, y), "gammainc() got shapes"),
+    (lambda x, y: F.softmin(y, 2), "softmin() got dim 2"),
+    (
+        lambda x, y: burnpy.linalg.matrix_rank(x, atol=Tensor[Autodiff[NumPy]].ones(())),
+        "matrix_rank() got tensors on NumPy (x) and Autodiff[NumPy] (atol)",
+    ),
+    (lambda x, y: func.grad(lambda x: (x * y).sum())(x), "mul() got shapes"),
+]
+
+
+@every_row(("call", "said"), NAMED, ids=range(len(NAMED)))
+def test_errors_name_the_function_that_was_called(call: Callable[..., Any], said: str) -> None:
+    x, y = Tensor[NumPy].ones((2, 3)), Tensor[NumPy].ones((5,))
+    with pytest.raises(BurnpyError) as caught:
+        call(x, y)
+    assert str(caught.value).startswith(said)
 
 
 @pytest.mark.parametrize("cls", KINDS)

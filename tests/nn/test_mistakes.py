@@ -58,6 +58,12 @@ class Holder(Module[Any]):
 
 
 LAYER = Linear(2, 2, device=Train)
+
+
+def returning(x: Any) -> Any:
+    return lambda: x
+
+
 HIDDEN: dict[str, tuple[Callable[[Any], Any], str]] = {
     "deque": (lambda self: deque([LAYER]), "is a deque, which can change or be exhausted"),
     "generator": (lambda self: (LAYER for _ in range(2)), "is a generator, which can change"),
@@ -72,6 +78,12 @@ HIDDEN: dict[str, tuple[Callable[[Any], Any], str]] = {
     "argument of a partial": (lambda self: functools.partial(max, LAYER), "is a partial that keeps a Linear"),
     "closure": (lambda self: lambda x: self.layer(x), "is a function that keeps a Holder"),
     "attribute": (lambda self: Config(2, LAYER), "is a Config that keeps a Linear as part, where it has no path"),
+    "list in an attribute": (lambda self: Config(2, [LAYER]), "is a Config that keeps a Linear as part, where"),
+    "dict in a closure": (lambda self: returning({"a": LAYER}), "is a function that keeps a Linear"),
+    "attribute of an attribute": (
+        lambda self: Config(2, Config(2, LAYER)),
+        "is a Config that keeps a Linear as part.part",
+    ),
     "slot": (lambda self: Slots(Tensor[Train].ones((2,))), "is a Slots that keeps a Tensor as part"),
     "in a list in a dict": (lambda self: {"a": [Config(2, LAYER)]}, r"Holder\.field\.a\.0 is a Config that keeps"),
 }
@@ -89,6 +101,30 @@ def test_parts_without_a_path_are_refused(name: str) -> None:
 )
 def test_what_keeps_no_part_may_be_held(value: Any) -> None:
     assert Holder(lambda self: value).field is value
+
+
+def test_a_module_has_no_slots() -> None:
+    with pytest.raises(errors.ModuleError, match="Slotted has __slots__"):
+
+        @dataclass(slots=True)
+        class Slotted(Module[Any]):
+            layer: Any
+
+
+def test_a_property_that_reads_a_missing_attribute_names_it() -> None:
+    class Reading(Module[Any]):
+        @property
+        def size(self) -> Any:
+            return self.length  # type: ignore[attr-defined]  # it is missing
+
+        @functools.cached_property
+        def _half(self) -> Any:
+            return self.size / 2
+
+    for name in ("size", "_half"):
+        with pytest.raises(errors.MissingNameError, match="Reading has no length"):
+            getattr(Reading(), name)
+        assert not hasattr(Reading(), name)
 
 
 CALLS: list[tuple[Callable[..., Any], str]] = [

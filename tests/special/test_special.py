@@ -70,7 +70,7 @@ def test_functions_are_the_methods() -> None:
         (lambda: SPECIAL.gammainc("a", X), KindError, "gammainc() takes a float Tensor or a number beside one"),
         (lambda: SPECIAL.xlog1py(X, X.reshape((3, 1))[:2, 0]), ShapeError, "shapes (3,) and (2,)"),
         (lambda: SPECIAL.zeta(X, IntTensor[NumPy].from_data([1])), KindError, "zeta()"),
-        (lambda: SPECIAL.multigammaln(X, 0), ArgumentError, "mvlgamma() got p=0; give 1 or more"),
+        (lambda: SPECIAL.multigammaln(X, 0), ArgumentError, "multigammaln() got p=0; give 1 or more"),
         (lambda: X.igamma(X[:2]), ShapeError, "shapes (3,) and (2,)"),
     ],
 )
