@@ -262,6 +262,8 @@ class Transforms(ModuleBase[B]):
     ) -> Self:
         """Return the model with `QuantizedLinear` layers for its `Linear` ones, and for the projections of attention.
 
+        Of a `WeightNorm` or `SpectralNorm` of a `Linear` it is the weight that the layer computes with.
+
         Args:
             dtype: "int8" or "int4".
             where: the selection of layers by their parameters: None for all; see `no_grad`. The logits of a language
@@ -288,7 +290,7 @@ class Transforms(ModuleBase[B]):
         whole, chosen = divided(self, where, "quantized()")
 
         def converted(path: str, module: Any) -> Any:
-            if chosen.isdisjoint(own_paths(path, module)):
+            if chosen.isdisjoint(paths_within(path, module)):
                 return None
             try:
                 layer = module._quantized(dtype, group_size)
@@ -439,9 +441,9 @@ def divided(model: T, where: Where | None, operation: str) -> tuple[T, set[str]]
     return only(model), chosen
 
 
-def own_paths(path: str, module: Any) -> set[str]:
-    """Return the paths of the variables that are fields of a module at a path."""
-    return {joined(path, name) for name, x in vars(module).items() if isinstance(x, Variable)}
+def paths_within(path: str, module: Any) -> set[str]:
+    """Return the paths of the variables of a module at a path."""
+    return {joined(path, name) for name in module._variables()}
 
 
 def _plain_inner(device: Any) -> Any:

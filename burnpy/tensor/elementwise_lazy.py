@@ -98,6 +98,8 @@ class FloatParts(TensorBase[B]):
             ShapeError: the shapes do not broadcast.
         """
         x, first, second = combined("addcdiv", self, tensor1, tensor2)
+        if not isinstance(second, TensorBase):
+            second = x.full_like(second)  # x / 0 is ∞, and an error of numbers
         quotient: Any = first / second
         return x + (quotient if value == 1 else quotient * number(self, value, "addcdiv"))  # type: ignore[no-any-return]  # as above
 

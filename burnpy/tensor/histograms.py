@@ -89,7 +89,8 @@ class Histograms(FloatReductions[B]):
         counted; the last interval includes ``max``. The result carries no gradient.
 
         Raises:
-            ArgumentError: there is no interval, or ``max`` is less than ``min``, or a bound is not finite.
+            ArgumentError: there is no interval, or ``max`` is less than ``min``, or a bound is not finite, as the
+                smallest or the largest element.
 
         >>> Tensor[NumPy].from_data([1.0, 2.0, 2.5, 4.0]).histc(3, 1.0, 4.0).tolist()
         [1.0, 2.0, 1.0]
@@ -98,7 +99,7 @@ class Histograms(FloatReductions[B]):
         low, high = (float(number(self, bound, "histc")) for bound in (min, max))
         if count < 1:
             raise ArgumentError(f"histc() got {count} bins; it needs at least 1")
-        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        if not (math.isfinite(high - low) and low <= high):
             raise ArgumentError(f"histc() got bins from {low} to {high}; the bounds are finite, and ascend")
         b, d = self._backend, self._device.discrete
         flat = b.reshape(b.detach(self._primitive), (math.prod(self.shape),))
@@ -108,6 +109,11 @@ class Histograms(FloatReductions[B]):
             least, most = (b.full((), bound, self.dtype) for bound in (low, high))
         equal = b.eq(least, most)
         least, most = b.where(equal, b.sub(least, 1.0), least), b.where(equal, b.add(most, 1.0), most)
+        refuse_unless(
+            self.device,
+            b.isfinite(b.sub(most, least)),
+            ArgumentError("histc() got samples that are NaN or infinite, or too far apart; give min= and max="),
+        )
         inside = d.bitwise_and(b.ge(flat, least), b.le(flat, most))
         place = b.floor(b.mul(b.div(b.sub(flat, least), b.sub(most, least)), float(count)))
         place = d.minimum(b.to_int(b.where(inside, place, 0.0), int64), count - 1)

@@ -306,6 +306,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ArgumentError,
         "mode='area'; expected 'bilinear', 'nearest' or 'bicubic'",
     ),
+    "affine_grid, size": (lambda: F.affine_grid(ones(1, 2, 3), 4), ArgumentError, "size=4; expected a tuple of ints"),
     "pixel_shuffle": (lambda: F.pixel_shuffle(ones(3, 2, 2), 2), ShapeError, "whose square 4 must divide them"),
     "pixel_unshuffle": (lambda: F.pixel_unshuffle(ones(3, 2, 3), 2), ShapeError, "images of 2 × 3, and downscale"),
     "group_norm": (lambda: F.group_norm(ones(2, 3), 2), ShapeError, "num_groups=2, which must divide them"),

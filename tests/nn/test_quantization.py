@@ -141,6 +141,7 @@ MISTAKES: list[tuple[Any, type[Exception], str]] = [
         ArgumentError,
         "cannot convert 2: .*groups of 32 for a weight with 48 inputs",
     ),
+    (lambda: functional.quantize(Tensor[NumPy].zeros((3, 0))), ShapeError, "which has no elements"),
     (lambda: network().quantized("int5"), ArgumentError, "expected 'int8' or 'int4'"),
     (lambda: network().quantized(group_size=0), ArgumentError, "group_size=0"),
     (lambda: network().quantized(where="3"), ArgumentError, "'3', which is not a path"),

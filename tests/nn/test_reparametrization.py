@@ -64,6 +64,21 @@ def test_spectral_norm_divides_by_the_largest_singular_value(make: Any, shape: A
     np.testing.assert_allclose(plain.merged()(x.inner()).to_numpy(), plain(x.inner()).to_numpy(), rtol=1e-12)
 
 
+@every_row("wrap", [nn.WeightNorm, nn.SpectralNorm])
+def test_models_with_normed_layers_are_quantized_and_adapted(wrap: Any) -> None:
+    linear: Any = nn.Linear(4, 3, device=NumPy, generator=Generator(0)).map(lambda w: w * 3.0)
+    model, x = (
+        nn.Sequential(wrap(linear), nn.Tanh(), wrap(nn.Conv2d(1, 1, 1, device=NumPy))),
+        drawn((5, 4), device=NumPy),
+    )
+    want = model[:2](x).to_numpy()
+    for where in (None, "0", "0.layer"):
+        adapted = nn.add_lora(model, where=where, rank=2)
+        assert [type(layer).__name__ for layer in adapted] == ["Lora", "Tanh", wrap.__name__]
+        np.testing.assert_allclose(adapted[:2](x).to_numpy(), want, rtol=1e-6)
+        np.testing.assert_allclose(model.quantized(where=where)[:2](x).to_numpy(), want, atol=2e-2)
+
+
 def test_gradients() -> None:
     wide = drawn((2, 4), dtype="float64").require_grad()
     for wrap in (nn.WeightNorm, nn.SpectralNorm):

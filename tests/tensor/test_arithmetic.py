@@ -229,6 +229,11 @@ def test_ints_are_shifted_and_divided() -> None:
     assert IntTensor[NumPy].zeros((0,)).lcm(3).shape == (0,)
 
 
+def test_numbers_are_divided_as_tensors_are() -> None:
+    assert X.addcdiv(1.0, 0.0).isinf().all().item()
+    assert X.addcdiv(3.0, 2, value=2.0).tolist() == (X + 3.0).tolist()
+
+
 SMOOTH: dict[str, Callable[[Any, Any], Any]] = {
     "lerp": lambda x, y: x.lerp(y[0], y),
     "addcmul": lambda x, y: x.addcmul(y, y, value=2.0),

@@ -187,6 +187,8 @@ MISTAKES: list[tuple[F, type[Exception], str]] = [
     (lambda x: floats(1.0).sum().diff(), errors.ShapeError, "0-d"),
     (lambda x: x.histc(0), errors.ArgumentError, "0 bins"),
     (lambda x: x.histc(3, 2.0, 1.0), errors.ArgumentError, "from 2.0 to 1.0"),
+    (lambda x: (x / 0.0).histc(3), errors.ArgumentError, "give min= and max="),
+    (lambda x: burnpy.cat([x, -x]).mul(1e308).histc(3), errors.ArgumentError, "too far apart"),
     (lambda x: x.histogram(0), errors.ArgumentError, "0 bins"),
     (lambda x: x.histogram(1.5), errors.ArgumentError, "number of bins"),
     (lambda x: x.histogram(2, range=(2.0, 1.0)), errors.ArgumentError, "from 2.0 to 1.0"),

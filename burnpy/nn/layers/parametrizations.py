@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, KindError, a
-from burnpy.nn.argument_checks import above_zero, positive, probability
+from burnpy.nn.argument_checks import QuantizedDType, above_zero, positive, probability
 from burnpy.nn.buffer_updates import record_updates
 from burnpy.nn.init import Normal, around_zero
 from burnpy.nn.layers.dropout import dropout as dropped
@@ -16,7 +16,7 @@ from burnpy.nn.layers.transposed_convolution import ConvTranspose1d, ConvTranspo
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.module_tree import Rebuild
 from burnpy.nn.param import Buffer, Param
-from burnpy.nn.transform import Where, divided, own_paths
+from burnpy.nn.transform import Where, divided, paths_within
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I, M
@@ -82,6 +82,9 @@ class WeightNorm(Module[B]):
         end = ".T" * _is_transposed(self.layer)
         start = "parametrizations.weight.original"
         return {**_names_within(self.layer), "layer.weight": f"{start}1{end}", "magnitude": f"{start}0{end}"}
+
+    def _quantized(self, dtype: QuantizedDType, group_size: int | None) -> Any:
+        return self.merged()._quantized(dtype, group_size)
 
     def valid(self: WeightNorm[Autodiff[I]]) -> WeightNorm[I]:
         """Return the same layer on the inner backend."""
@@ -173,6 +176,9 @@ class SpectralNorm(Module[B]):
         start, end = "parametrizations.weight.", ".T" * _is_transposed(self.layer)
         own = {"layer.weight": f"{start}original{end}", "u": f"{start}0._u", "v": f"{start}0._v"}
         return {**_names_within(self.layer), **own}
+
+    def _quantized(self, dtype: QuantizedDType, group_size: int | None) -> Any:
+        return self.merged()._quantized(dtype, group_size)
 
     def valid(self: SpectralNorm[Autodiff[I]]) -> SpectralNorm[I]:
         """Return the same layer on the inner backend."""
@@ -339,7 +345,10 @@ def add_lora(
             raise ArgumentError(
                 f"add_lora() got a model with adapters, such as {path or 'itself'}; merge_lora() it first"
             )
-        if not isinstance(module, (Linear, QuantizedLinear)) or chosen.isdisjoint(own_paths(path, module)):
+        is_chosen = not chosen.isdisjoint(paths_within(path, module))
+        if isinstance(module, (WeightNorm, SpectralNorm)):
+            module = module.merged()  # its weight is frozen, too
+        if not isinstance(module, (Linear, QuantizedLinear)) or not is_chosen:
             return None
         if not path:
             raise ArgumentError(

@@ -58,6 +58,8 @@ def quantize(
     exact_dims("quantize", "weight", weight.shape, 2, "(in, out)")
     check_choice("quantize", "dtype", dtype, get_args(QuantizedDType))
     size, outputs = weight.shape
+    if not size or not outputs:
+        raise ShapeError(f"quantize() got a weight of shape {weight.shape}, which has no elements")
     groups = _groups(size, dtype, group_size)
     wide = weight.detach().to_dtype(float64 if weight.dtype == float64 else float32).mT
     error = ArgumentError(f"quantize() got a weight of shape {weight.shape} with infinite elements or NaN")

@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.programs import Formula
 from burnpy.backend.operations.resampling import Sampling
-from burnpy.nn.argument_checks import check_choice, floats, whole
+from burnpy.nn.argument_checks import check_choice, floats, whole, wholes
 from burnpy.nn.layers.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from burnpy.nn.module import FunctionLayer, Stateless
 from burnpy.tensor.call_errors import explained
@@ -276,7 +276,7 @@ def affine_grid(theta: Tensor[B], size: Sequence[int], *, align_corners: bool = 
     [[[[-0.5, -0.5], [0.5, -0.5]], [[-0.5, 0.5], [0.5, 0.5]]]]
     """
     (theta,) = floats("affine_grid", 1, theta=theta)
-    sizes = tuple([whole("affine_grid", "size", n) for n in size])
+    sizes = wholes("affine_grid", "size", size)
     if len(sizes) not in (4, 5) or min(sizes[1:]) < 1:
         raise ArgumentError(f"affine_grid() got size={describe(tuple(size))}; it is {_FORMS[2]} or {_FORMS[3]}")
     n, places, dims = sizes[0], sizes[2:], len(sizes) - 2

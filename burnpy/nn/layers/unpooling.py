@@ -19,7 +19,7 @@ from burnpy.nn.argument_checks import (
     single,
     sizes_of,
     triple,
-    whole,
+    wholes,
 )
 from burnpy.nn.module import FunctionLayer
 from burnpy.tensor.call_errors import explained, inherit_methods
@@ -162,7 +162,7 @@ def _output_sizes(
     operation: str, output_size: Sequence[int], lead: tuple[int, ...], sizes: tuple[int, ...], strides: tuple[int, ...]
 ) -> tuple[int, ...]:
     """Return the sizes of a given output, which differ from ``sizes`` by less than the strides."""
-    given = tuple([whole(operation, "output_size", n) for n in output_size])
+    given = wholes(operation, "output_size", output_size)
     if len(given) == len(lead) + len(sizes) and given[: len(lead)] == lead:
         given = given[len(lead) :]
     within = [(n - step + 1, n + step - 1) for n, step in zip(sizes, strides, strict=True)]
