@@ -191,13 +191,15 @@ def _item(x: TensorBase[Any], item: Any) -> Any:
         return int(item)  # as a 0-d tensor
     if isinstance(item, (bool, np.bool_, list, tuple, range, np.ndarray)):
         return _tensor(x, item)
-    try:
-        return item.__index__()
-    except AttributeError:
-        raise KindError(
-            f"x[...] got {describe(item)}; an index is an int, a slice, None, ..., an IntTensor, a "
-            "BoolTensor, a range, or a list, tuple or array of ints or bools"
-        ) from None
+    if not getattr(item, "ndim", 0):  # another library's tensor of one element is no int, if it has dims
+        try:
+            return item.__index__()
+        except (AttributeError, TypeError):
+            pass
+    raise KindError(
+        f"x[...] got {describe(item)}; an index is an int, a slice, None, ..., an IntTensor, a "
+        "BoolTensor, a range, or a list, tuple or array of ints or bools"
+    )
 
 
 def _tensor(x: TensorBase[Any], values: Any) -> TensorBase[Any]:

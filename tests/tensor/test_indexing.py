@@ -10,7 +10,7 @@ import pytest
 import burnpy
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
-from burnpy.backend.errors import IndexRangeError
+from burnpy.backend.errors import IndexRangeError, KindError
 from tests.rows import every_row
 
 Train = Autodiff[NumPy]
@@ -166,3 +166,20 @@ def test_one_hot() -> None:
     assert i.one_hot().tolist() == np.eye(3, dtype=int)[i.to_numpy()].tolist()
     assert i.one_hot(5).shape == (2, 2, 5)
     assert IntTensor[NumPy].zeros((0,)).one_hot(2).shape == (0, 2)
+
+
+def test_another_librarys_tensor_of_one_element_is_no_int_if_it_has_dims() -> None:
+    class Theirs:
+        def __init__(self, ndim: int) -> None:
+            self.ndim = ndim
+
+        def __index__(self) -> int:
+            return 1
+
+    x: Any = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
+    assert x[Theirs(0)].tolist() == [3.0, 4.0]
+    for key in (Theirs(1), (0, Theirs(1)), Theirs(2)):
+        with pytest.raises(KindError, match="an index is an int"):
+            x[key]
+        with pytest.raises(KindError, match="an index is an int"):
+            x.at[key].set(0.0)
