@@ -10,8 +10,9 @@ import pytest
 from burnpy import Autodiff, Generator, Tensor
 from burnpy.autodiff import checkpoint
 from burnpy.backend import NumPy
-from burnpy.func import grad
+from burnpy.func import grad, jvp
 from burnpy.nn import BatchNorm, InstanceNorm, LayerNorm, functional, stepped
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 D: Any = {"device": Train}
@@ -138,3 +139,23 @@ def test_the_output_of_training_is_that_of_the_batch() -> None:
     assert tracked(x).tolist() == plain(x).tolist()
     assert plain.running_mean is None
     assert not plain.track_running_stats
+
+
+@every_row(
+    "f",
+    [
+        lambda x: functional.layer_norm(x, (40,)),
+        lambda x: functional.rms_norm(x, (40,), eps=1e-5),
+        lambda x: functional.group_norm(x, 4),
+    ],
+)
+def test_derivatives_of_large_numbers_of_16_bits(f: Any) -> None:
+    """Their squares overflow in float16."""
+    x, t = (drawn(3, 40, device=NumPy, seed=k).to_dtype("float16") * 300.0 for k in range(2))
+
+    def tangent(x: Any, t: Any) -> Any:
+        return jvp(f, (x,), (t,))[1]
+
+    for derivative in (tangent, lambda x, t: grad(lambda x: tangent(x, t)[:, 0].sum())(x)):
+        found, want = derivative(x, t).to_dtype("float64"), derivative(x.to_dtype("float64"), t.to_dtype("float64"))
+        assert ((found - want).abs().max() / want.abs().max()).item() < 0.02

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from burnpy.backend.dtypes import int64
+from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import Dims, Float, Int, Shape
 from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived
@@ -128,6 +128,10 @@ class Normalization(OperationsBase):
         For x (N, C, …), dims 1, 2, … are a layer norm; all dims but 1, with a weight of shape (C, 1, …), a batch norm.
         Source: Ba, Kiros and Hinton, Layer Normalization, 2016; Ioffe and Szegedy, Batch Normalization, 2015.
         """
+        if x.dtype.itemsize == 2:
+            x_, weight_, bias_ = _in_float32(self, x, weight, bias)
+            out, mean, var = self.normalize(x_, weight_, bias_, dims, eps)
+            return self.cast(out, x.dtype), self.cast(mean, x.dtype), self.cast(var, x.dtype)
         mean = self.mean(x, dims, True)
         deviation = self.sub(x, mean)
         var = self.mean(self.square(deviation), dims, True)
@@ -142,6 +146,12 @@ class Normalization(OperationsBase):
 
         For x: (g - mean(g) - n · mean(g · n)) / √(var + eps), with g = grad · weight and n the normalized x.
         """
+        if x.dtype.itemsize == 2:  # whose variance may have overflowed
+            gradient, x_, weight_ = _in_float32(self, grad, x, weight)
+            mean = self.mean(x_, dims, True)
+            var = self.mean(self.square(self.sub(x_, mean)), dims, True)
+            by_x, by_weight, by_bias = self.normalize_backward(gradient, x_, weight_, mean, var, dims, eps)
+            return self.cast(by_x, x.dtype), self.cast(by_weight, x.dtype), self.cast(by_bias, x.dtype)
         scale = _scale(self, var, eps)
         normal = self.mul(self.sub(x, mean), scale)
         weighted = self.mul(grad, weight)
@@ -164,6 +174,9 @@ class Normalization(OperationsBase):
 
         Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
         """
+        if x.dtype.itemsize == 2:
+            x_, weight_ = _in_float32(self, x, weight)
+            return self.cast(self.rms_norm(x_, weight_, dims, eps), x.dtype)
         scale = _scale(self, self.mean(self.square(x), dims, True), eps)
         return self.mul(self.mul(x, scale), weight)
 
@@ -173,6 +186,10 @@ class Normalization(OperationsBase):
 
         For x: (g - n · mean(g · n)) / √(mean(x²) + eps), with g = grad · weight and n the normalized x.
         """
+        if x.dtype.itemsize == 2:
+            gradient, x_, weight_ = _in_float32(self, grad, x, weight)
+            by_x, by_weight = self.rms_norm_backward(gradient, x_, weight_, dims, eps)
+            return self.cast(by_x, x.dtype), self.cast(by_weight, x.dtype)
         scale = _scale(self, self.mean(self.square(x), dims, True), eps)
         normal, weighted = self.mul(x, scale), self.mul(grad, weight)
         along = self.mul(normal, self.mean(self.mul(weighted, normal), dims, True))
@@ -212,6 +229,11 @@ def split_total(b: Any, total: Float) -> tuple[Float, Float]:
     """Return the sum of values, which is flat, and their number, of shape (1,), from one vector of both."""
     size = total.shape[0] - 1
     return b.slice(total, (slice(0, size, 1),)), b.slice(total, (slice(size, size + 1, 1),))
+
+
+def _in_float32(b: Normalization, *arrays: Float) -> list[Float]:
+    """Return arrays of 16 bits, in which squares overflow from 256 on, in float32."""
+    return [b.cast(x, float32) for x in arrays]
 
 
 def _scale(b: Normalization, square: Float, eps: float) -> Float:
