@@ -315,11 +315,11 @@ def quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str,
 
 
 def _probabilities(x: Any, q: Any, operation: str) -> tuple[Any, Float]:
-    """Return x, and q as a primitive of x's dtype, 0-d or 1-d, on one device."""
+    """Return x, and q on its device, 0-d or 1-d: of x's dtype; of a number float32 if x has 16 bits."""
     if isinstance(q, (int, float)) and not isinstance(q, bool):
         if not 0 <= q <= 1:
             raise ArgumentError(f"{operation}() got q={describe(q)}; a probability is from 0 to 1")
-        return x, x._backend.full((), float(q), x.dtype)
+        return x, x._backend.full((), float(q), float32 if x.dtype.itemsize == 2 else x.dtype)
     if not isinstance(q, TensorBase) or q.kind != "float":
         raise KindError(f"{operation}() takes q as a number or a Tensor, got {describe(q)}{made_of(q, 'Tensor')}")
     if q.ndim > 1:

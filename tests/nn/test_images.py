@@ -323,6 +323,15 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_places_of_16_bits_are_computed_in_float32(mode: str) -> None:
+    """In float16 they would be 1/4 apart in images of 600 elements."""
+    x = (Tensor[NumPy].arange(600, dtype="float16") % 2.0).reshape(1, 1, 1, 600).expand(1, 1, 4, 600)
+    grid = Tensor[NumPy].from_data([[[[-0.3, 0.1], [0.7, -0.4]]]], dtype="float16")
+    found, want = (F.grid_sample(x.to_dtype(d), grid.to_dtype(d), mode=mode) for d in ("float16", "float64"))
+    np.testing.assert_allclose(found.to_numpy(), want.to_numpy(), atol=3e-3)
+
+
 @every_row("name", WRONG)
 def test_wrong_arguments_are_explained(name: str) -> None:
     call, error, message = WRONG[name]

@@ -164,6 +164,14 @@ def test_norms_neither_overflow_nor_underflow() -> None:
             assert math.isclose((x * scale).norm(p).item(), x.norm(p).item() * scale, rel_tol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_number_is_a_probability_of_more_digits_than_16_bits_have(dtype: str) -> None:
+    """0.3 of 16 bits is another rank among 2,001 elements."""
+    pytest.importorskip("ml_dtypes")
+    steps = (IntTensor[NumPy].arange(2001) > 600).float().to_dtype(dtype)
+    assert steps.quantile(0.3).item() < 1e-3
+
+
 EMPTY = floats([])
 MISTAKES: list[tuple[F, type[Exception], str]] = [
     (lambda x: x.topk(4), errors.ShapeError, "k=4 along a dimension of size 3"),

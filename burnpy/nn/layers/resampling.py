@@ -245,12 +245,15 @@ def grid_sample(
     if dims == 3 and mode == "bicubic":
         raise ArgumentError(f'grid_sample() got mode="bicubic" for volumes, of shape {shape}; it is for images')
     n, area = shape[0], math.prod(places[1:-1])
+    if grid.dtype.itemsize == 2:  # in which places in large images are far apart
+        grid = grid.to_dtype("float32")
     at, weights = _taps(grid[..., -1].reshape((n, area)), shape[2], mode, padding_mode, align_corners)
     for k, size in enumerate(shape[3:], 2):  # each dimension's taps are combined with those of the dimensions before
         offsets, factors = _taps(grid[..., -k].reshape((n, area)), size, mode, padding_mode, align_corners)
         sizes = (n, at.shape[1] * offsets.shape[1], area)
         at = ((at * size).unsqueeze(2) + offsets.unsqueeze(1)).reshape(sizes)
         weights = (weights.unsqueeze(2) * factors.unsqueeze(1)).reshape(sizes)
+    weights = weights.to_dtype(x.dtype)
     out = x._backend.weighted_gather(x.flatten(2)._primitive, at._primitive, weights._primitive)
     return x._like(out).reshape((n, shape[1], *places[1:-1]))
 
@@ -341,8 +344,7 @@ def _taps(
         place, weights = low.detach().unsqueeze(1) + steps.unsqueeze(1), stack(shares, 1)
     if mode == "bicubic":
         place = _inside(place, size, padding_mode, align_corners)
-    wide = place.to_dtype("float32") if place.dtype.itemsize == 2 else place  # which can hold `_FAR`
-    (found,) = _computed(_far_outside, wide, float(size - 1))
+    (found,) = _computed(_far_outside, place, float(size - 1))
     return found.int(), weights
 
 
