@@ -110,9 +110,9 @@ def eigh(x: Any, UPLO: Literal["L", "U"] = "L") -> Eigh[Any, Any]:  # noqa: N803
     The sign of an eigenvector, of a complex one its factor of magnitude 1, and the basis of the eigenvectors of a
     repeated eigenvalue, are LAPACK's choice. Within the space of a repeated eigenvalue vectors have derivative 0, by
     convention; symmetric functions of the eigenvalues, and projectors onto such a space, have their right gradient. A
-    function of the matrix, as its square root by ``v @ (w.sqrt().unsqueeze(-1) * v.mT)``, has not: the derivative of
-    what would turn the vectors is missing there, and as inaccurate as rounding errors over the gap where eigenvalues
-    are nearly equal. `matrix_exp`, `inv` and `matrix_power` are exact.
+    function of the matrix, as its square root by ``v @ (w.sqrt().unsqueeze(-1) * v.mT)``, has not: its derivative lacks
+    the part that turns the vectors, and where eigenvalues are nearly equal this part is rounding errors over their gap.
+    `matrix_exp`, `inv` and `matrix_power` are exact.
 
     Args:
         x: shape (…, n, n).
