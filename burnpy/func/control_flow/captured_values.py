@@ -76,7 +76,8 @@ class _Copies:
 
     def _variables(self, f: FunctionType) -> dict[str, Any]:
         """Return the variables of a function's module, which are another dict if any of them changes."""
-        names, space, changed = names_in(f.__code__), f.__globals__, {}
+        names, space = names_in(f.__code__), f.__globals__
+        changed: dict[str, Any] = {}
         for name in names.variables - names.assigned:
             x = space.get(name)
             if isinstance(x, TensorBase) or hasattr(type(x), "named_modules"):
