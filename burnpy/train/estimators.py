@@ -47,19 +47,16 @@ if TYPE_CHECKING:
     class BaseEstimator:
         """The methods of scikit-learn's class, which has no types."""
 
-        def get_params(self, deep: bool = True) -> dict[str, Any]:
-            """Return the settings by name."""
+        def get_params(self, deep: bool = True) -> dict[str, Any]: ...  # noqa: D102  # scikit-learn documents these
 
-        def set_params(self, **params: Any) -> Self:
-            """Change settings."""
+        def set_params(self, **params: Any) -> Self: ...  # noqa: D102
 
         def __sklearn_tags__(self) -> Any: ...
 
     class ClassifierMixin:
         """As above."""
 
-        def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-            """Return the accuracy of a classifier, or R² of a regressor."""
+        def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float: ...  # noqa: D102
 
     RegressorMixin = ClassifierMixin
 else:
