@@ -419,13 +419,7 @@ class Transforms(ModuleBase[B]):
 
     def _moved(self, device: Any, *, renewed: bool) -> Any:
         target = device_of(device)
-
-        def moved(path: str, variable: Variable[Any]) -> Variable[Any]:
-            if variable.device is target and not renewed:
-                return variable
-            return variable._on(target)
-
-        return self._rebuilt(moved)
+        return self._rebuilt(lambda _, x: x if x.device is target and not renewed else x._on(target))
 
 
 _PROJECTION = re.compile(r"(^|\.)[qkv]_proj\.\w+$")

@@ -332,8 +332,8 @@ class Writer:
                     raise MissingResultError(row[0].name)
                 if name is None or (callable(name) and ref.number not in live):
                     continue
-                name = name() if callable(name) else name
-                self._names[ref.number] = name.name if isinstance(name, Operand) else name
+                written: Any = name() if callable(name) else name
+                self._names[ref.number] = written.name if isinstance(written, Operand) else written
                 self._note_dims(ref)
 
     def _written(self, op: Operation | None, name: str, args: list[Any]) -> Sequence[Any]:

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     class ModelOnAutodiff(OnAutodiff[I_co], Protocol[I_co]):
         """A module whose gradients are on ``I``."""
 
-        def named_params(self) -> Mapping[str, Any]:
-            """Only modules have this method."""
+        def named_params(self) -> Mapping[str, Any]: ...  # noqa: D102  # only modules have this method
 
 
 D = TypeVar("D")
