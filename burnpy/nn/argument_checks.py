@@ -82,11 +82,7 @@ def last_dims(layer: str, normalized_shape: int | Sequence[int]) -> tuple[int, .
 
 
 def wholes(operation: str, name: str, values: Sequence[int]) -> tuple[int, ...]:
-    """Return the ints of a list or tuple, as Python's.
-
-    >>> wholes("affine_grid", "size", [1, 2])
-    (1, 2)
-    """
+    """Return the ints of a list or tuple, as Python's."""
     if not isinstance(values, (list, tuple)):
         raise ArgumentError(f"{operation}() got {name}={describe(values)}; expected a tuple of ints")
     return tuple([whole(operation, name, value) for value in values])

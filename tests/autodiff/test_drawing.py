@@ -116,3 +116,11 @@ def test_layout_leaves_no_boxes_on_top_of_each_other() -> None:
     for (a, b), route in zip(arrows, layout.routes, strict=True):
         assert places[a][1] < places[b][1], "an arrow points up"
         assert [p[1] for p in route] == sorted(p[1] for p in route)
+
+
+def test_layout_centres_a_box_above_its_targets() -> None:
+    from burnpy.autodiff.tools.drawing import laid_out
+
+    places = laid_out([["a" * 40], ["a"], ["aaa"]], [(0, 1), (0, 2)]).places
+    above, one, two = [x + width / 2 for x, _, width, _ in places]
+    assert above == pytest.approx((one + two) / 2)
