@@ -46,11 +46,10 @@ class NumPyLosses(ArrayBackend):
         return plan[0].outputs((grad, x, logsumexp, index), (shape,), plan[1], plan[2])[0]
 
     def mean_cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, counted: Any, dim: int) -> Any:
-        if counted is not None or not index.size:
+        if counted is not None or not index.size or not (x.dtype is float32 or x.dtype is float64):
             return super().mean_cross_entropy_backward(grad, x, logsumexp, index, counted, dim)
-        each = np.full(
-            index.shape, grad * (1 / index.size), x.dtype
-        )  # a kernel would refuse a view, and be called twice
+        # An array of its own: a kernel would refuse a view, and be called twice.
+        each = np.full(index.shape, grad * (1 / index.size), x.dtype)
         return self.cross_entropy_backward(each, x, logsumexp, index, dim)
 
     def ctc_loss(self, log_p: Any, labels: Any, steps: Any, lengths: Any, blank: int) -> Any:

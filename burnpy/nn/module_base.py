@@ -6,7 +6,7 @@ The derivative is a module with gradients in place of parameters and the same bu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableSequence
+from collections.abc import Iterable, Iterator, Mapping, MutableSequence, Sequence
 from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn
@@ -147,8 +147,8 @@ def refuse_hidden(value: Any, name: str, path: str) -> None:
     """Raise if an opaque value contains a tensor, variable or module, or if it is an iterator or mutable sequence.
 
     Parts inside such a value would not be moved, saved or trained. Inspected are the objects of bound methods, the
-    arguments of `functools.partial`, closures of functions, and attributes of objects, one level deep, with the lists,
-    dicts and dataclasses in them.
+    arguments of `functools.partial`, closures of functions, and attributes of objects, one level deep. The lists, dicts
+    and dataclasses in them may contain tensors, such as constants on the host, but no variables and modules.
     """
     what = f"{name}.{path} is {a(type(value).__name__)}"
     if isinstance(value, (Iterator, MutableSequence, memoryview)):
@@ -156,36 +156,43 @@ def refuse_hidden(value: Any, name: str, path: str) -> None:
             f"{what}, which can change or be exhausted, and a module never changes; give "
             "it a list or a tuple, and of numbers a Buffer"
         )
-    for where, part in _inside(value):
-        if isinstance(part, (Variable, TensorBase, TreeNode)):
-            raise ModuleError(
-                f"{what} that keeps {a(type(part).__name__)}{where}, where it has no path and "
-                "would stay as it is when the model is moved, saved or trained; make it a field of the module, in "
-                "lists, tuples and dicts if need be, and use it in forward()"
-            )
+    parts = _direct(value)
+    hidden = [found for found in parts if isinstance(found[1], (Variable, TensorBase, TreeNode))]
+    hidden += [found for found in _within(value, parts) if isinstance(found[1], (Variable, TreeNode))]
+    for where, part in hidden:
+        raise ModuleError(
+            f"{what} that keeps {a(type(part).__name__)}{where}, where it has no path and "
+            "would stay as it is when the model is moved, saved or trained; make it a field of the module, in "
+            "lists, tuples and dicts if need be, and use it in forward()"
+        )
 
 
-def _inside(value: Any) -> list[tuple[str, Any]]:
+def _direct(value: Any) -> list[tuple[str, Any]]:
     """List the objects that a value refers to, each with text that says where: " as attribute"."""
     if isinstance(value, partial):
         arguments: list[Any] = [value.func, *value.args, *value.keywords.values()]
-        parts = [("", part) for each in arguments for part in (each, getattr(each, "__self__", None))]
-    else:
-        parts = [("", getattr(value, "__self__", None))]
-        cells: Any = getattr(value, "__closure__", None) or ()
-        parts += [("", getattr(cell, "cell_contents", None)) for cell in cells]
-        names: Any = _fields_of(value) or getattr(value, "__dict__", ())
-        parts += [(f" as {key}", getattr(value, key, None)) for key in names]
-    seen = {id(value)}
-    for where, part in parts:  # which grows meanwhile
-        if id(part) in seen or len(parts) > _MOST_INSIDE:
+        return [("", part) for each in arguments for part in (each, getattr(each, "__self__", None))]
+    cells: Any = getattr(value, "__closure__", None) or ()
+    names: Any = _fields_of(value) or getattr(value, "__dict__", ())
+    return [
+        ("", getattr(value, "__self__", None)),
+        *(("", getattr(cell, "cell_contents", None)) for cell in cells),
+        *((f" as {key}", getattr(value, key, None)) for key in names),
+    ]
+
+
+def _within(value: Any, parts: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """List the objects within the lists, dicts and dataclasses that a value refers to."""
+    found, seen = [*parts], {id(value)}
+    for where, part in found:  # which grows meanwhile
+        if id(part) in seen or len(found) > _MOST_INSIDE:
             continue
         seen.add(id(part))
         if isinstance(part, (list, tuple, Mapping)):
-            parts += [(where, each) for each in (part.values() if isinstance(part, Mapping) else part)]
+            found += [(where, each) for each in (part.values() if isinstance(part, Mapping) else part)]
         else:
-            parts += [(f"{where}.{key}" if where else "", getattr(part, key, None)) for key in _fields_of(part)]
-    return parts
+            found += [(f"{where}.{key}" if where else "", getattr(part, key, None)) for key in _fields_of(part)]
+    return found[len(parts) :]
 
 
 _MOST_INSIDE = 1000

@@ -146,11 +146,11 @@ class Normalization(OperationsBase):
 
         For x: (g - mean(g) - n · mean(g · n)) / √(var + eps), with g = grad · weight and n the normalized x.
         """
-        if x.dtype.itemsize == 2:  # whose variance may have overflowed
-            gradient, x_, weight_ = _in_float32(self, grad, x, weight)
-            mean = self.mean(x_, dims, True)
-            var = self.mean(self.square(self.sub(x_, mean)), dims, True)
-            by_x, by_weight, by_bias = self.normalize_backward(gradient, x_, weight_, mean, var, dims, eps)
+        if x.dtype.itemsize == 2:
+            gradient, x_, weight_, mean_, var_ = _in_float32(self, grad, x, weight, mean, var)
+            own = self.mean(self.square(self.sub(x_, mean_)), dims, True)
+            var_ = self.where(self.isfinite(var_), var_, own)  # in 16 bits it may have overflowed
+            by_x, by_weight, by_bias = self.normalize_backward(gradient, x_, weight_, mean_, var_, dims, eps)
             return self.cast(by_x, x.dtype), self.cast(by_weight, x.dtype), self.cast(by_bias, x.dtype)
         scale = _scale(self, var, eps)
         normal = self.mul(self.sub(x, mean), scale)
