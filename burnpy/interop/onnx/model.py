@@ -339,13 +339,12 @@ def _paths(names: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     {'a.weight': ('a', 'weight'), 'b': ('b',), 'b.c': ('b_c_2',), 'b_c': ('b_c',)}
     """
     split = {name: tuple(name.split(".")) for name in names}
-    folders = {path[:k] for path in split.values() for k in range(1, len(path))}
     leaves = set(split.values())
-    taken = leaves | folders
+    inside = {path for path in leaves if any(path[:k] in leaves for k in range(1, len(path)))}
+    taken = leaves | {path[:k] for path in leaves - inside for k in range(1, len(path))}
     paths: dict[str, tuple[str, ...]] = {}
     for name, path in split.items():
-        inside = any(path[:k] in leaves for k in range(1, len(path)))
-        if inside or path in folders or not all(path):
+        if path in inside or not all(path):
             flat = name.replace(".", "_")
             numbered = (f"{flat}_{k}" for k in numbers_from(2))
             while (path := (flat,)) in taken:
