@@ -221,27 +221,22 @@ def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | L
     identity rules pass one array to two parents.
     """
     total = totals.get(at)
-    if part.__class__ is PartialGrad and part.add is add_product:
-        if isinstance(total, PartialGrad):
-            if total.join(part):
-                return
-            total = total.total(inner)
-        part.sum = total
-        totals[at] = part
-        owned.discard(at)
-        return
     if part.__class__ is PartialGrad:
         if part.add is absent:
             return
-        if part.add is add_at_slice and inner.eager_checks:  # others, such as a recording, join the slices themselves
-            if total is None:
-                totals[at] = part
+        if total.__class__ is PartialGrad:
+            if total.join(part):
                 return
-            if total.__class__ is PartialGrad and total.join(part):
-                return
-        if isinstance(total, PartialGrad):
             total = total.total(inner)
-        elif total is not None and at not in owned:
+            owned.add(at)
+        if part.add is add_product:
+            part.sum, totals[at] = total, part
+            owned.discard(at)
+            return
+        if total is None and part.add is add_at_slice and inner.eager_checks:
+            totals[at] = part  # for `join`; other backends, such as a recording, join slices themselves
+            return
+        if total is not None and at not in owned:
             total = inner.add(total, 0.0)
         totals[at] = part.add(inner, total, *part.arguments)
         owned.add(at)

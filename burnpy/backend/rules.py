@@ -55,13 +55,12 @@ class PartialGrad:
         self.sum: Float | None = None  #: the sum of those before, in memory that others may see
 
     def join(self, other: PartialGrad) -> bool:
-        """Keep another contribution for `total`, if it is of the same kind, unless all of them together have more
-        elements than the whole.
+        """Keep another contribution for `total`, if it is of the same kind: a slice, or a product by one operation.
 
-        Slices overlap then, and products have many rows: nothing is gained by keeping them, and many of them would take
-        much memory.
+        Not if all of them together have more elements than the whole. Slices overlap then, and products have many rows:
+        nothing is gained by keeping them, and many of them would take much memory.
         """
-        if other.add is not self.add or (self.add is add_product and other.arguments[0] != self.arguments[0]):
+        if other.add is not self.add or other.arguments[0] != self.arguments[0]:
             return False
         if self.others is None:
             whole, own = self.sizes()
