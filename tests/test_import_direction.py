@@ -142,6 +142,7 @@ def test_every_module_has_a_part() -> None:
     assert {DOOR, TYPEVARS, *FACADES} <= SOURCES.keys(), "these were moved or removed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_imports_what_it_stands_on(part: str) -> None:
     allowed = below(part)

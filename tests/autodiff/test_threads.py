@@ -102,6 +102,7 @@ def test_nested_passes_over_shared_leaves() -> None:
     in_threads(THREADS, work)
 
 
+@pytest.mark.slow
 def test_exactly_one_of_two_passes_wins() -> None:
     """Two losses share an interior node. One pass wins; the other raises and consumes nothing of its own."""
     for turn in range(300):

@@ -302,6 +302,7 @@ def test_a_process_that_fails() -> None:
     assert not worker.values
 
 
+@pytest.mark.slowest
 def test_report(tmp_path: Path) -> None:
     figures = Figures(
         turns={"burnpy": [{"k": 1.0}, {"k": 3.0}, {"k": 2.0}], "torch": [{"k": 2.0}, {"k": 2.0}, {"k": 4.0}]},

@@ -296,6 +296,7 @@ def test_an_incomplete_backend_is_refused() -> None:
         suite.setup_class()
 
 
+@pytest.mark.slow
 def test_a_backend_without_complex_arrays_says_so_and_passes() -> None:
     class RealNumbers(NumPy):
         complex_arrays = False

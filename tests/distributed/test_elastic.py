@@ -58,6 +58,7 @@ def attempt(folder: Path, moments: list[float], victims: list[int]) -> dict[str,
     return json.loads(out)  # type: ignore[no-any-return]  # what main() printed
 
 
+@pytest.mark.slowest
 @pytest.mark.heavy("mpi4py")
 def test_ranks_killed_at_random_moments(tmp_path: Path) -> None:
     rng = np.random.default_rng()  # other moments each time

@@ -41,6 +41,7 @@ def apart(result: Any, alone: Any) -> float:
     return float(max(np.abs(np.array(x) - weights[path].value).max() for path, x in result["weights"].items()))
 
 
+@pytest.mark.slowest
 @pytest.mark.heavy("mpi4py")
 def test_a_run_of_four_ranks_goes_on_with_two(tmp_path: Path) -> None:
     model = start()

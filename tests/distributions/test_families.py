@@ -120,7 +120,7 @@ def matches(family: Family, column: Array, parameters: tuple[float, ...]) -> Non
         assert stats.chisquare(counts[~rare], expected).pvalue > LEAST, parameters
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @every_row("family", FAMILIES, ids=lambda family: family.name)
 def test_derivatives(family: Family) -> None:
     """Of log_prob by value and parameters, twice; and of samples by the parameters where they have one."""

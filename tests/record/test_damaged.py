@@ -44,6 +44,7 @@ def refused(path: Path, data: bytes, match: str = ".") -> None:
     assert len(str(raised.value)) < 500
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_is_found(tmp_path: Path, whole: bytes) -> None:
     rng = random.Random(0)
     length = int.from_bytes(whole[:8], "little") + 8

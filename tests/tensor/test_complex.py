@@ -154,6 +154,7 @@ def test_functions_are_numpys(name: str) -> None:
 CONSTANT = {"isfinite", "all", "mask", "power of 0", "cast", "device"}
 
 
+@pytest.mark.slow
 @every_row("name", [name for name in UNARY if name not in CONSTANT])
 def test_derivatives(name: str) -> None:
     gradcheck(UNARY[name][0], numbers(2, 3))

@@ -48,6 +48,7 @@ class Operator(Module[B]):
         return self.out(self.second(self.first(self.inside(x)).gelu()))
 
 
+@pytest.mark.slow
 def test_a_fourier_neural_operator_learns_to_differentiate() -> None:
     grid = np.arange(32) * (2 * math.pi / 32)
     waves = rng.normal(size=(2, 24, 4, 1)) / 4

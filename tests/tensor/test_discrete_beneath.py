@@ -156,6 +156,7 @@ def results(operation: Operation, device: Any, beneath: Any) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @every_row("name", OPERATIONS)
 def test_ints_and_bools_of_a_device_beneath_are_as_good(name: str) -> None:
     for where_, (device, lower) in DEVICES.items():

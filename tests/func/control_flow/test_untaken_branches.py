@@ -50,6 +50,7 @@ def returned(f: Callable[..., Any], *args: Any) -> Any:
         return type(error)
 
 
+@pytest.mark.slowest
 @every_row("name", REFUSED)
 def test_errors_of_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first call and later ones raise what eager mode raises: where the function is called, not where it is not."""
@@ -174,6 +175,7 @@ CAPTURED: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slowest
 @every_row("name", CAPTURED)
 def test_branches_of_captured_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Branches and steps compute with captured values, and differentiate by them, only where they run."""
