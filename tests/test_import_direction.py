@@ -18,6 +18,8 @@ import pytest
 import burnpy
 from tests.rows import every_row
 
+pytestmark = pytest.mark.slow  # all modules are parsed
+
 ROOT = Path(burnpy.__file__).parent
 
 DOOR = "burnpy.tensor.autodiff_tools"
@@ -142,7 +144,6 @@ def test_every_module_has_a_part() -> None:
     assert {DOOR, TYPEVARS, *FACADES} <= SOURCES.keys(), "these were moved or removed"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_imports_what_it_stands_on(part: str) -> None:
     allowed = below(part)

@@ -339,6 +339,7 @@ def test_a_missing_folder_and_a_missing_file(tmp_path: Path) -> None:
         loss.backward()
 
 
+@pytest.mark.slow
 def test_the_handler_of_a_signal_may_raise_any_error(tmp_path: Path) -> None:
     def handler() -> None:
         if not any(frame.name == "_remove" for frame in traceback.extract_stack()):  # nobody would catch it there

@@ -145,6 +145,7 @@ def test_many_passes_over_one_root() -> None:
         assert sorted(outcomes) == ["[2.0, 4.0]", *["refused"] * (THREADS - 1)]
 
 
+@pytest.mark.slow
 def test_a_retained_pass_beside_a_consuming_one() -> None:
     """The pass that retains has the right gradient or an error, never a wrong one; the one that consumes wins."""
     for turn in range(200):

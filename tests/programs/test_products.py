@@ -96,6 +96,7 @@ def test_products_of_batches_that_broadcast(dtype: Any) -> None:
         check(x, y, D.matmul_tn(x.swapaxes(-1, -2).copy(), y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_bits_of_a_row_depend_on_the_inner_dimension_alone(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)

@@ -47,6 +47,7 @@ def log_gamma_cdf(a: float) -> Callable[[Any], Any]:
     return cdf
 
 
+@pytest.mark.slow
 @every_row("a", [1e-3, 0.03, 0.4, 1.0, 1.5, 20.0, 1e4, 1e8])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_gamma(a: float, dtype: str) -> None:
@@ -450,6 +451,7 @@ def test_numbers_do_not_depend_on_threads_or_kernels() -> None:
     assert all(float(total) == pytest.approx(float(outputs[0][1]), rel=1e-4) for _, total in outputs)
 
 
+@pytest.mark.slow
 def test_sobol_points() -> None:
     plain = T.sobol((8, 40), dtype="float64").to_numpy()
     assert plain[:4, :3].tolist() == [[0.0, 0.0, 0.0], [0.5, 0.5, 0.5], [0.75, 0.25, 0.25], [0.25, 0.75, 0.75]]

@@ -101,6 +101,7 @@ def test_writing(drawn: tuple[tuple[int, ...], Any], method: str) -> None:
         np.testing.assert_allclose(grads[v].to_numpy().ravel(), slope_v, 1e-9)
 
 
+@pytest.mark.slow
 @MANY
 @given(shapes_and_keys(out_of_range=True))
 def test_what_is_out_of_range_is_refused(drawn: tuple[tuple[int, ...], Any]) -> None:

@@ -78,6 +78,7 @@ def test_targets_keep_their_shape(y: Any, shape: tuple[int, ...]) -> None:
     assert regressor.score(X, y) > 0.8
 
 
+@pytest.mark.slow
 def test_a_seed_determines_a_fit_and_leaves_other_random_numbers_as_they_are() -> None:
     before = default_generator(NumPy).get_state()
     first, again, other = (train.Regressor(small, epochs=2, random_state=k).fit(X, Y).predict(X) for k in (1, 1, 2))
@@ -99,6 +100,7 @@ def test_estimators_work_in_pipelines_and_searches() -> None:
     assert cross_val_score(search.best_estimator_, X, NAMES, cv=2).shape == (2,)
 
 
+@pytest.mark.slow
 def test_estimators_work_in_estimators() -> None:
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.compose import TransformedTargetRegressor

@@ -18,6 +18,7 @@ START = Z.from_data(np.array([1.0, 1j]))
 RATES = Z.from_data(np.array([-0.3 + 2j, 1j]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["dopri5", "rk4", "rodas4"])
 def test_an_equation_of_complex_numbers(method: Any) -> None:
     settings: dict[str, Any] = {"substeps": 16} if method == "rk4" else {"rtol": 1e-9, "atol": 1e-9}
