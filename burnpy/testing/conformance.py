@@ -69,8 +69,8 @@ class Extent:
     step: int = 1  #: first derivatives are checked of every so many-th example
     large: tuple[str, ...] | None = None  #: the dtypes in which large arrays are tried, in one layout; None: as others
     in_turn: bool = False
-    """Whether an operation is tried in two ints beside int64 and uint8 and in one 16-bit float, each in others, and an
-    example at half of the levels beside "plain"."""
+    """Dtypes and levels take turns: each operation is tried in two other ints beside int64 and uint8 and in one of the
+    16-bit floats, and each example at half of the levels beside "plain"."""
 
     def thorough(self, device: Any, row: Row) -> bool:
         """Return whether an operation is tried with all that there is to try."""
