@@ -220,7 +220,7 @@ def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | L
     Only totals allocated here (``owned``) may be overwritten with the sum: the first part may be shared, since
     identity rules pass one array to two parents.
     """
-    total = totals.get(at)
+    total: Any = totals.get(at)
     if part.__class__ is PartialGrad:
         if part.add is absent:
             return
