@@ -20,8 +20,7 @@ from burnpy.typevars import T
 from burnpy_array.array_base import NUMBERS
 from burnpy_array.pointwise import division_by_zero, negative_power
 from burnpy_array.shape import canonical
-from burnpy_cupy import availability, cuda_graphs, exchange, nccl, runtime
-from burnpy_cupy.compilation import Compilations, note_times
+from burnpy_cupy import availability, cuda_graphs, nccl, runtime
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
 from burnpy_cupy.kernels.attention import CuPyAttention
 from burnpy_cupy.kernels.attention_kernels import ATTENTION
@@ -29,13 +28,13 @@ from burnpy_cupy.kernels.convolution import CONVOLUTION, CuPyConvolution
 from burnpy_cupy.kernels.convolution_tiles import TILES
 from burnpy_cupy.kernels.foreach import CuPyForeach
 from burnpy_cupy.kernels.indexing import INDEXING, CuPyIndexing
-from burnpy_cupy.kernels.launch import kernels_enabled
-from burnpy_cupy.kernels.library import Kernels
+from burnpy_cupy.kernels.kernel import Kernels
 from burnpy_cupy.kernels.losses import CROSS_ENTROPY, CuPyLosses
 from burnpy_cupy.kernels.matmul import QUANTIZATION, CuPyQuantization
 from burnpy_cupy.kernels.normalization import BATCH_NORM, NORMALIZATION, CuPyNormalization
 from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyActivation, CuPyPointwise
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
+from burnpy_cupy.kernels.programs import kernels_enabled
 from burnpy_cupy.kernels.random import RANDOM, CuPyRandom
 from burnpy_cupy.kernels.recurrence import RECURRENCE, CuPyRecurrence
 from burnpy_cupy.kernels.reduction import CuPyReduction
@@ -43,7 +42,7 @@ from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
 from burnpy_cupy.number_formulas import HOST_NUMBERS, HostValues
 from burnpy_cupy.plans import CuPyExecutor
 from burnpy_cupy.replays import Replay
-from burnpy_cupy.runtime import Stream, Streams
+from burnpy_cupy.runtime import Compilations, Stream, Streams, note_times
 
 ELEMENTWISE = CHECKS | CONVOLUTION | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
 RAW = ATTENTION | BATCH_NORM | TILES | CROSS_ENTROPY | QUANTIZATION | RANDOM
@@ -161,11 +160,11 @@ class CuPy(
     def communicator(self, rank: int, size: int, share: Callable[[Any], list[Any]]) -> Communicator | None:
         return self._call(nccl.joined, self, rank, size, share)  # type: ignore[no-any-return]  # as joined() returns
 
-    def exported(self, x: Any) -> exchange.Exported:
-        return exchange.Exported(self._call, x)
+    def exported(self, x: Any) -> runtime.Exported:
+        return runtime.Exported(self._call, x)
 
     def imported(self, data: Any) -> Any:
-        return self._call(exchange.copied, self.xp, data) if exchange.is_on_gpu(data) else None
+        return self._call(runtime.copied, self.xp, data) if runtime.is_on_gpu(data) else None
 
     @staticmethod
     def graphs(enabled: bool = True) -> AbstractContextManager[None]:

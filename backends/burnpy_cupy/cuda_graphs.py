@@ -18,7 +18,7 @@ import numpy as np
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.availability import shared_library
 from burnpy_cupy.gemm import NO_REDUCED_PRECISION, Library, captured_by
-from burnpy_cupy.kernels.launcher import Launch, launcher
+from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.runtime import Entered
 
 _uses_graphs: ContextVar[bool] = ContextVar("burnpy_cupy_graphs", default=False)

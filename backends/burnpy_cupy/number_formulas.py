@@ -15,7 +15,7 @@ from weakref import ref
 
 from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.emitter import HEADERS, MEMORY
-from burnpy_cupy.kernels.launch import OPTIONS
+from burnpy_cupy.kernels.programs import OPTIONS
 
 _NAME = "burnpy_numbers"
 HOST_NUMBERS = {"burnpy_number": Elementwise("float64 value", "float64 x", "x = value")}

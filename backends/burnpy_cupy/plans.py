@@ -31,8 +31,8 @@ from burnpy_cupy import gemm
 from burnpy_cupy.epilogues import BIAS, SUM, FinishedProduct
 from burnpy_cupy.kernels.foreach import ForeachKernel, foreach_kernel
 from burnpy_cupy.kernels.foreach_tables import SUMMED, THREADS, NormKernels, named_tables, norm_kernels
-from burnpy_cupy.kernels.launch import Kernel, chunks_of, total_of
-from burnpy_cupy.kernels.row_geometry import Geometry, along, flat, matrix, transposed
+from burnpy_cupy.kernels.launch import Geometry, along, flat, matrix, transposed
+from burnpy_cupy.kernels.programs import Kernel, chunks_of, total_of
 from burnpy_cupy.number_formulas import formula_kernel, formula_source
 from burnpy_cupy.replays import Argument, KernelCall, LaunchSequence, Part, ProductCall, Table
 

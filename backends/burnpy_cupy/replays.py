@@ -19,7 +19,7 @@ from burnpy.backend.call_origin import recorders
 from burnpy_cupy.cuda_graphs import CaptureError, Inputs, ReplayGraph, capture, uses_graphs
 from burnpy_cupy.epilogues import FinishedProduct
 from burnpy_cupy.gemm import Library, Product, library, uses_tf32
-from burnpy_cupy.kernels.launcher import driver, launching_thread
+from burnpy_cupy.kernels.launch import driver, launching_thread
 
 _WORD = 8
 """The bytes of an address, and of all numbers that kernels of plans take."""

@@ -1,17 +1,27 @@
-"""The memory and the streams of a GPU: CuPy's pool, its peak, and the error when it is full; and `Stream`, a queue of
-work that the GPU runs in parallel with other streams."""
+"""The parts of CuPy that compute nothing, as in `burnpy.backend.runtime`: memory, streams, exchange, compilation.
+
+Memory is CuPy's pool, its peak, and the error when it is full; a `Stream` is a queue of work that the GPU runs in
+parallel with other streams. Arrays are exchanged with other libraries by DLPack without going through the CPU; source:
+its Python specification, https://dmlc.github.io/dlpack/latest/python_spec.html. NVRTC's time is noted, and it compiles
+the kernels of a plan side by side.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
+from functools import cache
 from threading import Lock
+from time import perf_counter
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from burnpy.backend.device_memory import DeviceMemory, full
-from burnpy.backend.errors import OutOfMemoryError
+from burnpy.backend.errors import ArgumentError, OutOfMemoryError, a
+from burnpy.backend.runtime import CompileTimes
 from burnpy.typevars import T
 
 
@@ -206,3 +216,153 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"{self._device}.stream()"
+
+
+CUDA, CUDA_MANAGED = 2, 13
+"""DLPack's kDLCUDA and kDLCUDAManaged."""
+_READ_ONLY: Final = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
+
+
+class _Versioned(ctypes.Structure):
+    """The beginning of DLPack's DLManagedTensorVersioned."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+    )
+
+
+class Exported:
+    """An array on a GPU, for ``__dlpack__`` of a tensor.
+
+    Args:
+        call: a function that calls another on the array's device and stream.
+        array: a `cupy.ndarray`.
+    """
+
+    def __init__(self, call: Callable[..., Any], array: Any) -> None:
+        self._call, self._array = call, array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device: tuple[int, int] = self._array.__dlpack_device__()
+        return int(device[0]), int(device[1])
+
+    def __dlpack__(self, *, stream: Any, max_version: tuple[int, int] | None, copy: bool | None) -> Any:
+        """Return a capsule of a copy on the GPU, which the consumer owns, or of the array's own memory, flagged
+        read-only.
+
+        The consumer's stream waits for the work that is queued on this one.
+        """
+        if copy is not False:
+            return self._capsule(self._call(self._array.copy), stream, max_version)
+        if max_version is None or max_version[0] < 1:
+            raise ArgumentError(
+                "DLPack export of a tensor's own memory, which is read-only, needs max_version=(1, 0), and the "
+                "consumer asked for none or an older one; allow a copy"
+            )
+        capsule = self._capsule(self._array, stream, max_version)
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        _Versioned.from_address(pointer(capsule, b"dltensor_versioned")).flags |= _READ_ONLY
+        return capsule
+
+    def _capsule(self, array: Any, stream: Any, max_version: tuple[int, int] | None) -> Any:
+        try:
+            return self._call(array.__dlpack__, stream=stream, max_version=max_version)
+        except ValueError as error:
+            raise ArgumentError(
+                f"DLPack export from a GPU got stream {stream!r}; expected 1 for the default stream, 2 for "
+                "the thread's default stream, -1 for no order, or the address of a CUDA stream"
+            ) from error
+
+
+def is_on_gpu(data: Any) -> bool:
+    """Return whether an object with DLPack's methods is on an NVIDIA GPU."""
+    return data.__dlpack_device__()[0] in (CUDA, CUDA_MANAGED)
+
+
+def copied(xp: Any, data: Any) -> Any:
+    """Return a copy, in row-major order on the current device, of an array on any GPU."""
+    if not isinstance(data, xp.ndarray):
+        try:
+            data = xp.from_dlpack(data)
+        except (BufferError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+            raise ArgumentError(
+                f"cannot take {a(type(data).__name__)} on a GPU: its library does not export it ({error}); detach it "
+                "from its graph, or convert it to a dtype that NumPy or ml_dtypes knows"
+            ) from error
+    return xp.array(data, order="C")
+
+
+compile_times = CompileTimes(
+    "burnpy: compiling CUDA kernels for this GPU, once, as CuPy keeps them in ~/.cupy/kernel_cache (CUPY_CACHE_DIR); "
+    "BURNPY_PROGRESS=0 hides this line"
+)
+"""The seconds of the kernels that this process compiled, CuPy's own among them."""
+
+
+class TimedCache:
+    """CuPy's cache of compiled kernels, which notes the time from asking for one that it lacks to keeping it.
+
+    Args:
+        cache: a cache of CuPy's.
+    """
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+        self._begun = threading.local()
+
+    def load(self, name: str) -> bytes | None:
+        """Return a kernel's code; None if the cache lacks it, so that CuPy compiles."""
+        code: bytes | None = self._cache.load(name)
+        self._begun.at = perf_counter()
+        return code
+
+    def save(self, name: str, code: bytes, source: str) -> None:
+        """Keep a kernel's code."""
+        compile_times.note(perf_counter() - self._begun.at)
+        self._cache.save(name, code, source)
+
+
+@cache
+def note_times(xp: Any) -> None:
+    """Note the time of all kernels that CuPy compiles from now on, if this CuPy can have another cache.
+
+    Args:
+        xp: the module cupy.
+    """
+    compiler: Any = getattr(xp.cuda, "compiler", None)
+    if hasattr(compiler, "_set_kernel_cache_backend"):  # CuPy 14.2
+        compiler._set_kernel_cache_backend(TimedCache(compiler._kernel_cache_backend))
+
+
+class Compilations:
+    """Kernels that threads compile while a plan is being made.
+
+    NVRTC takes some 0.1 s for a kernel, and compiles several at a time.
+
+    Args:
+        call: a function that calls another on the device's GPU.
+    """
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+        self._begun: dict[Any, Future[Any]] = {}  # by the kernel
+
+    def begin(self, kernels: Iterable[Any]) -> None:
+        """Begin to compile kernels, each a `cupy.RawKernel`."""
+        for kernel in kernels:
+            if kernel not in self._begun:
+                self._begun[kernel] = _compiling_threads().submit(self._call, getattr, kernel, "kernel")
+
+    def function(self, kernel: Any) -> Any:
+        """Return the function of a kernel that was begun, once it is compiled."""
+        return self._begun[kernel].result()
+
+
+@cache
+def _compiling_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(thread_name_prefix="burnpy-nvrtc")

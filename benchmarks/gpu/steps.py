@@ -21,7 +21,7 @@ from benchmarks.peers.ours_compiled import PlannedTraining
 from benchmarks.report import Cell, Line, Section
 from benchmarks.tasks import CLASSES, Task, linear_weights, task
 from burnpy.backend import CuPy
-from burnpy_cupy.compilation import times as times_of_nvrtc
+from burnpy_cupy.runtime import compile_times
 
 LAUNCHES, PRODUCTS = 1.3, 1.1
 """The budgets of a step over PyTorch's: where launches dominate, and where products do."""
@@ -92,7 +92,7 @@ def sections(effort: Effort) -> list[Section]:
             memory.append((work, ours, theirs))
     memory = memory[:1] if effort.small else memory
     peaks = [_peak(*each) for each in memory]  # once all times are measured, as measuring slows allocations down
-    nvrtc = f"NVRTC compiled {len(times_of_nvrtc.seconds)} kernels in {sum(times_of_nvrtc.seconds):.1f} s."
+    nvrtc = f"NVRTC compiled {len(compile_times.seconds)} kernels in {sum(compile_times.seconds):.1f} s."
     how = f"Forward, backward and optimizer; ratios are burnpy's time over PyTorch's. {nvrtc} {why_no_torch()}"
     return [
         Section("Training steps", how, "ms", columns, times),

@@ -6,7 +6,7 @@ import math
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 from burnpy.backend.errors import ArgumentError, LinAlgError
-from burnpy.backend.operations.adjoints import conjugated
+from burnpy.backend.operations.complex_numbers import conjugated
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import need_flag
 from burnpy.tensor.joining import where

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 from burnpy.backend.dtypes import epsilon, float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.backend.operations.adjoints import imaginary_diagonal
+from burnpy.backend.operations.complex_numbers import imaginary_diagonal
 from burnpy.linalg.decompositions import I, conjugate_transposed, first_zero, lu_factor, regularized
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import distinct, integer, need_flag

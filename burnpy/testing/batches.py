@@ -16,9 +16,9 @@ from burnpy.backend.dtypes import is_inexact
 from burnpy.backend.errors import BurnpyError
 from burnpy.backend.rules import Folded
 from burnpy.batching.batched import Batched
-from burnpy.testing.arguments import arguments_of, fits
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import EmptyIndex, Index, Sample, Values
+from burnpy.testing.cases.table import arguments_of, fits
 from burnpy.testing.checks import difference
 
 if TYPE_CHECKING:

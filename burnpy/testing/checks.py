@@ -17,8 +17,8 @@ from burnpy.backend.schema import Algebra
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import tensor_of
-from burnpy.testing.arguments import arguments_of
 from burnpy.testing.cases.samples import Sample
+from burnpy.testing.cases.table import arguments_of
 from burnpy.testing.gradcheck import check_briefly, gradcheck, gradgradcheck
 
 if TYPE_CHECKING:

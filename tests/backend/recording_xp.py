@@ -21,7 +21,7 @@ import pytest
 
 from burnpy.backend import CuPy, operations
 from burnpy_array import ArrayBackend
-from burnpy_cupy.kernels import library
+from burnpy_cupy.kernels import kernel
 from burnpy_cupy.kernels.attention import CuPyAttention
 from burnpy_cupy.kernels.convolution import CuPyConvolution
 from burnpy_cupy.kernels.indexing import CuPyIndexing
@@ -186,7 +186,7 @@ KERNELS: dict[str, Any] = {
     "burnpy_batch_totals": _batch_totals,
     "burnpy_count": lambda count, total, last: count + np.rint(total[last]).astype(np.int64),
 }
-"""References in NumPy for the kernels of `burnpy_cupy.kernels.library`, by name."""
+"""References in NumPy for the kernels of `burnpy_cupy.kernels.kernel`, by name."""
 
 
 def _recorded(journal: Journal, name: str, function: Any) -> Any:
@@ -307,7 +307,7 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     convolutions, indexed = (CuPyConvolution, CuPyPooling), (CuPyIndexing, CuPyQuantization)
     monkeypatch.setattr(CuPyReduction, "_total", ArrayBackend._total)
-    monkeypatch.setattr(library, "ElementwiseKernel", _kernel)
+    monkeypatch.setattr(kernel, "ElementwiseKernel", _kernel)
     replaced = {"add", "sub", "mul", "div", "cast", "foreach_cast", "masked_scale"}
     for family in (CuPyMatmul, CuPyLosses, CuPyAttention, CuPyRecurrence, CuPyReduction, *convolutions, *indexed):
         replaced |= vars(family).keys() & operations().keys()

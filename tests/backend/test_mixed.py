@@ -16,8 +16,8 @@ from burnpy.backend import Backend, Checked, Mixed, NumPy, Profiled, operations
 from burnpy.errors import DeviceError, DTypeError
 from burnpy.nn import Conv2d, Flatten, Linear, MultiHeadAttention, Relu, Sequential
 from burnpy.optim import Adam
-from burnpy.testing.arguments import Arguments
 from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.table import Arguments
 from tests.rows import every_row
 
 HALVES = ("bfloat16", "float16")

@@ -11,8 +11,8 @@ import pytest
 from burnpy.backend import NumPy
 from burnpy.backend.dtypes import bool_, dtype_of, float16, float32, float64, int8, int16, int32, int64, uint8
 from burnpy.backend.errors import ArgumentError
-from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.table import calls
 from burnpy.testing.checks import difference
 from tests.rows import every_row
 

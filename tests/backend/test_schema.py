@@ -13,8 +13,8 @@ from burnpy.backend.entries import operation
 from burnpy.backend.errors import NonFiniteError
 from burnpy.backend.primitives import Float
 from burnpy.backend.schema import derived
-from burnpy.testing.arguments import Arguments
 from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.table import Arguments
 from tests.conformance.suites import LARGE
 from tests.rows import every_row
 

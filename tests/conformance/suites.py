@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from burnpy.backend.dtypes import HALVES, dtype_of
-from burnpy.testing.arguments import ALL_DTYPES, Arguments, arguments_of, fits
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
+from burnpy.testing.cases.table import ALL_DTYPES, Arguments, arguments_of, fits
 from burnpy.testing.conformance import DECORATED, FAST, OTHERS, Extent, suite_of
 from tests.interrupting import LONG
 

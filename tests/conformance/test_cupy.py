@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from burnpy.backend import CuPy, operations
-from burnpy.testing.arguments import ALL_DTYPES
+from burnpy.testing.cases.table import ALL_DTYPES
 from burnpy.testing.conformance import FAST, OTHERS, suite_of
 from tests.conformance.suites import BRIEF, LARGE, restrict
 from tests.hostcuda import simulator

@@ -11,10 +11,10 @@ from burnpy.autodiff import Balanced
 from burnpy.backend import Checked, NumPy, Profiled
 from burnpy.backend.dtypes import dtype_of
 from burnpy.testing import conformance_suite
-from burnpy.testing.arguments import ALL_DTYPES, fits
 from burnpy.testing.batches import batched_operations
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
+from burnpy.testing.cases.table import ALL_DTYPES, fits
 from burnpy.testing.checks import check_derivatives, promoting
 from burnpy.testing.conformance import every_case
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from burnpy.backend import NumPy
-from burnpy.testing.arguments import ALL_DTYPES
+from burnpy.testing.cases.table import ALL_DTYPES
 from burnpy.testing.conformance import OTHERS, USUAL, Extent, suite_of
 from tests.conformance.suites import LARGE, restrict
 from tests.interrupting import LONG

@@ -15,9 +15,9 @@ from burnpy.backend import Backend, NumPy, errors, operations
 from burnpy.backend.dtypes import dtype_of, float32
 from burnpy.backend.errors import DTypeError
 from burnpy.testing import conformance_suite
-from burnpy.testing.arguments import ALL_DTYPES
 from burnpy.testing.cases import PROPERTIES, ROWS
 from burnpy.testing.cases.samples import LAYOUTS, Array, Large
+from burnpy.testing.cases.table import ALL_DTYPES
 from burnpy.testing.conformance import DECORATED, FAST, FULL, LIGHT, USUAL, Extent, suite_of, value_cases
 from burnpy_numpy.programs import NumPyForeachBlocks
 from tests.rows import every_row

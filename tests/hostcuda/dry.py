@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from burnpy.backend import CuPy, operations
-from burnpy.testing.arguments import Arguments
+from burnpy.testing.cases.table import Arguments
 from tests.hostcuda import simulator
 
 _MODULES = {name: op.function.__module__.rpartition(".")[2] for name, op in operations().items()}

@@ -16,7 +16,7 @@ simulator.require()
 import cupy  # noqa: E402  # there is no GPU to find
 from cupy.cuda import compiler  # noqa: E402
 
-from burnpy_cupy import compilation  # noqa: E402
+from burnpy_cupy import runtime as cupy_runtime  # noqa: E402
 
 
 class Cache:
@@ -36,7 +36,7 @@ def test_the_cache_of_cupy_notes_times() -> None:
     """It has the methods of CuPy's cache, and CuPy's compiler uses it once a device is made."""
     CuPy()
     used: Any = compiler._kernel_cache_backend
-    assert isinstance(used, compilation.TimedCache)
+    assert isinstance(used, cupy_runtime.TimedCache)
     base = compiler._KernelCacheBackend
     assert all(hasattr(used, name) for name in base.__abstractmethods__)
 
@@ -46,14 +46,14 @@ def test_long_compiling_is_told_once(
     patience: float, setting: str, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(runtime, "PATIENCE", patience)
-    monkeypatch.setattr(compilation, "times", CompileTimes("burnpy: compiling"))
+    monkeypatch.setattr(cupy_runtime, "compile_times", CompileTimes("burnpy: compiling"))
     monkeypatch.setenv("BURNPY_PROGRESS", setting)
-    cache = compilation.TimedCache(Cache())
+    cache = cupy_runtime.TimedCache(Cache())
     for name in ("a", "b"):
         assert cache.load(name) is None
         cache.save(name, b"code", "source")
         assert cache.load(name) == b"code"
-    assert len(compilation.times.seconds) == 2
+    assert len(cupy_runtime.compile_times.seconds) == 2
     assert capsys.readouterr().err == "burnpy: compiling\n" * lines
 
 

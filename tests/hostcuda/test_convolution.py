@@ -10,7 +10,7 @@ import pytest
 from burnpy.backend import CuPy, Mixed, NumPy
 from burnpy.backend.dtypes import dtype_of, float32
 from burnpy_cupy.kernels import convolution, elementwise
-from burnpy_cupy.kernels.library import Kernels
+from burnpy_cupy.kernels.kernel import Kernels
 from tests.hostcuda import simulator
 
 simulator.require()

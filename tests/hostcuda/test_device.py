@@ -367,7 +367,7 @@ def test_dlpack_goes_to_the_consumer_without_the_cpu() -> None:
 
 
 def test_what_is_shared_is_flagged_read_only() -> None:
-    from burnpy_cupy.exchange import _Versioned
+    from burnpy_cupy.runtime import _Versioned
 
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

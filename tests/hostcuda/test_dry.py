@@ -16,8 +16,8 @@ import pytest
 
 from burnpy.backend import CuPy
 from burnpy.backend.dtypes import dtype_of
-from burnpy.testing.arguments import ALL_DTYPES, calls
 from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.table import ALL_DTYPES, calls
 from tests.conformance.suites import BRIEF, LARGE, in_turn
 from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_DRY, dry

@@ -17,8 +17,8 @@ from burnpy.backend.devices import device_of
 from burnpy.nn import BatchNorm, Conv2d, Dropout, Embedding, Flatten, Linear, MaxPool2d, Relu, Sequential
 from burnpy.nn import TransformerEncoderLayer as Layer
 from burnpy.optim import Adam, AdamW, GradientsParams, Sgd, clip_by_global_norm
-from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.table import calls
 from burnpy_cupy.cuda_graphs import CaptureError, ReplayGraph
 from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_EXECUTED

@@ -1,4 +1,4 @@
-"""Launches with arguments packed by `burnpy_cupy.kernels.launcher`, and elementwise kernels by layout."""
+"""Launches with arguments packed by `burnpy_cupy.kernels.launch`, and elementwise kernels by layout."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.hostcuda import simulator
 
 simulator.require()
 
-from burnpy_cupy.kernels import launcher as module  # noqa: E402
+from burnpy_cupy.kernels import launch as module  # noqa: E402
 from burnpy_cupy.kernels.elementwise import Elementwise, ElementwiseKernel, in_order_of  # noqa: E402
-from burnpy_cupy.kernels.launcher import launcher  # noqa: E402
+from burnpy_cupy.kernels.launch import launcher  # noqa: E402
 
 _SOURCE = """
 struct Pair { long long first, second; };

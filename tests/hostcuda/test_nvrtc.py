@@ -21,9 +21,9 @@ from burnpy import IntTensor, Tensor
 from burnpy.backend import Backend, CuPy
 from burnpy.backend.dtypes import dtype_of, float32, int64
 from burnpy.backend.programs import Extent, Input, trace
-from burnpy.testing.arguments import ALL_DTYPES, calls, fits
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
+from burnpy.testing.cases.table import ALL_DTYPES, calls, fits
 from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_DRY, dry

@@ -15,9 +15,9 @@ from tests.hostcuda import simulator
 
 simulator.require()
 
-from burnpy_cupy.kernels import launch as kernels  # noqa: E402
 from burnpy_cupy.kernels import normalization  # noqa: E402
-from burnpy_cupy.kernels.row_geometry import along, flat, matrix, transposed  # noqa: E402
+from burnpy_cupy.kernels import programs as kernels  # noqa: E402
+from burnpy_cupy.kernels.launch import along, flat, matrix, transposed  # noqa: E402
 
 ULPS = {"float64": 4e-16, "float32": 2.4e-7, "float16": 1e-3, "bfloat16": 8e-3}
 """The unit in the last place, relative to a number, with the error of CUDA's functions left to a factor."""

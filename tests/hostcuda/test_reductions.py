@@ -15,7 +15,7 @@ from tests.rows import every_row
 
 simulator.require()
 
-from burnpy_cupy.kernels.row_geometry import of_view  # noqa: E402
+from burnpy_cupy.kernels.launch import of_view  # noqa: E402
 
 LAYOUTS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Callable[[Any], Any], str]] = {
     "rows": ((5, 70), (1,), lambda x: x, "warp"),

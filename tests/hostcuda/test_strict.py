@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 
 from burnpy.backend import CuPy
-from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.table import calls
 from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_EXECUTED
 from tests.interrupting import LONG
 
 simulator.require()
 
-from burnpy_cupy.kernels.launcher import driver, launcher, launching_thread  # noqa: E402
+from burnpy_cupy.kernels.launch import driver, launcher, launching_thread  # noqa: E402
 
 cupy: Any = import_module("cupy")
 runtime: Any = import_module("cupy_backends.cuda.api.runtime")

@@ -17,8 +17,8 @@ from burnpy.interop import onnx
 from burnpy.nn import EmbeddingBag, Lstm
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import new_tensor, tensor_of
-from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.table import calls
 from tests.interrupting import LONG
 
 pytestmark = [pytest.mark.heavy("onnx", "onnxruntime")]

@@ -10,8 +10,8 @@ import pytest
 
 from burnpy import Autodiff
 from burnpy.backend import NumPy
-from burnpy.testing.arguments import Arguments, calls
 from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.table import Arguments, calls
 from burnpy.testing.checks import difference
 from tests.parity.torch_functions import to_torch, torch, torch_function
 

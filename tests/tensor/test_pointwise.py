@@ -11,8 +11,8 @@ import pytest
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.dtypes import kind_of
-from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.table import calls
 from burnpy.testing.checks import difference
 from tests.rows import every_row
 

@@ -17,7 +17,7 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.kernels.attention_kernels import ARRAYS, SIZES
 from burnpy_cupy.kernels.elementwise import in_order_of
-from burnpy_cupy.kernels.launcher import Launch, launcher
+from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
 
 _THREADS = 128

@@ -18,7 +18,7 @@ Sources: Milakov and Gimelshein, Online Normalizer Calculation for Softmax, 2018
 from __future__ import annotations
 
 from burnpy_cupy.kernels.attention_tiles import TILES
-from burnpy_cupy.kernels.library import Raw
+from burnpy_cupy.kernels.kernel import Raw
 
 ARRAYS = ("q", "k", "v", "grad", "by_q", "by_k", "by_v", "mask")
 """The arrays whose strides kernels get, forward with the result in place of ``grad``."""

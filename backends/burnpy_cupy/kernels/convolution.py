@@ -22,8 +22,8 @@ from burnpy.backend.operations.convolution import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.kernels.convolution_tiles import PACK, SIZES
 from burnpy_cupy.kernels.elementwise import INDEX, Elementwise
-from burnpy_cupy.kernels.launcher import Launch, launcher
-from burnpy_cupy.kernels.library import SUM, SUM_TYPE
+from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE
+from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
 
 _GEOMETRY = (

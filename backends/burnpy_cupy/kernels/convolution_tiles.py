@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from burnpy_cupy.kernels.attention_tiles import INSTRUCTIONS
 from burnpy_cupy.kernels.elementwise import INDEX, Elementwise
-from burnpy_cupy.kernels.library import Raw
+from burnpy_cupy.kernels.kernel import Raw
 
 SIZES = (
     *("rows", "channels", "steps", "pixels", "height", "width", "high", "wide", "taps_y", "taps_x"),

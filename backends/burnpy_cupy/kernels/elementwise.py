@@ -20,7 +20,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import HALVES, dtype_of, int32, int64
 from burnpy.backend.primitives import DType, Shape
-from burnpy_cupy.kernels.launcher import Launch, launcher
+from burnpy_cupy.kernels.launch import Launch, launcher
 
 INDEX = "typedef int index_t;\n"
 """A part of the preamble of kernels that count elements with ``int32`` arguments, as division is faster in 32 bits."""

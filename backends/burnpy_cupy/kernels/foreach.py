@@ -18,7 +18,7 @@ from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER, expression
 from burnpy_cupy.kernels.foreach_tables import THREADS, contiguous, run_norms, table_launches, table_source
-from burnpy_cupy.kernels.launch import OPTIONS, kernels_enabled, ran
+from burnpy_cupy.kernels.programs import OPTIONS, kernels_enabled, ran
 
 _AHEAD = 4
 """The number of elements that a thread reads before it writes one, as a result may be in the memory of an array."""

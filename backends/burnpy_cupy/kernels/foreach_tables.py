@@ -18,8 +18,8 @@ from burnpy.backend.dtypes import float64
 from burnpy.backend.operations.programs import widest
 from burnpy.backend.primitives import DType
 from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER
-from burnpy_cupy.kernels.launch import OPTIONS
-from burnpy_cupy.kernels.launcher import Launch, launcher
+from burnpy_cupy.kernels.launch import Launch, launcher
+from burnpy_cupy.kernels.programs import OPTIONS
 
 PART = 4096
 """The number of elements of a part of an array, which one block computes."""

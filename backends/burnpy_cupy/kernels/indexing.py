@@ -20,7 +20,7 @@ from burnpy.backend.dtypes import (
 from burnpy.backend.primitives import Key, Shape
 from burnpy_array import ArrayBackend
 from burnpy_cupy.kernels.elementwise import Elementwise
-from burnpy_cupy.kernels.library import Kernels
+from burnpy_cupy.kernels.kernel import Kernels
 
 _RUNS = """
 const long long chunk = i / width, column = i % width, start = chunk * length, count = order.size();

@@ -1,366 +1,241 @@
-"""`Kernel`: a program that runs on the GPU, as one launch, or as up to three if it has sums over rows.
+"""Launches of kernels: the threads for the elements of an array, and packed arguments.
 
-Which sources run, and by how many threads, depends on the program, on shapes and on settings alone. CuPy compiles a
-source by NVRTC when it is first launched, and keeps the machine code in its own cache. Products and sums are not
-contracted to fused ones (``--fmad=false``), so that a kernel rounds as the operations do which it replaces. CuPy adds
-``-ftz=true`` to the options of all kernels, which sets subnormal float32 numbers to zero.
+`Geometry` tells which elements are the rows and the columns of a program, and how many `Threads` compute them.
 
-A program with sums over rows is divided into `Passes`: kernels that each need no other's sums over rows.
+`launcher` packs arguments itself, which takes a third of the time of a `cupy.RawKernel`. A launch is given the
+arguments that change, addresses and numbers, and other arguments follow that stay. Each has 8 bytes, but for the last
+one, which may be a struct. So the driver finds them in one block of the host's memory, each after the next 8 bytes, and
+the pointers to them are made once.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
-import os
-import re
 import struct
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, NamedTuple
+from functools import cache, lru_cache
+from importlib import import_module
+from typing import Any, NamedTuple, TypeAlias
 
-from burnpy.backend.dtypes import FLOATS, dtype_of, float32
-from burnpy.backend.primitives import DType, Shape
-from burnpy.backend.programs import Extent, Input, Instruction, Program, ProgramError, trace
-from burnpy.backend.programs.explain import executed
-from burnpy.backend.programs.program import Schedule
-from burnpy_array.array_base import is_half
-from burnpy_cupy.kernels.emitter import emit
-from burnpy_cupy.kernels.launcher import Launch, launcher
-from burnpy_cupy.kernels.row_geometry import Geometry, Threads, transposed
+from burnpy.backend.primitives import Dims, Shape
 
-OPTIONS = ("--fmad=false",)
-_CHUNK = 128
-"""The least number of rows that a block adds up."""
-_BLOCKS = 512
-"""About the number of blocks that sums over rows are divided among."""
-_LAYOUTS = 1024
-"""The most shapes for which a kernel keeps its launches."""
+WARP = 32
+_LONG = 1 << 16
+"""The length of a row up to which one block computes it about as fast as several functions of CuPy by all blocks."""
+_MANY = 64
+"""The number of longer rows from which as many blocks are enough."""
 
 
-def ran(kernel: Any) -> None:
-    """Tell `explain` that a kernel ran."""
-    for note in executed:
-        note.append(kernel)
+class Geometry(NamedTuple):
+    """Rows and columns in the memory of an array.
+
+    The element at a row and a column is at ``(row / inner[0]) · steps[0] + row % inner[0] · steps[1] + (column /
+    inner[1]) · steps[2] + column % inner[1] · steps[3]``.
+    """
+
+    rows: int
+    columns: int
+    inner: tuple[int, int]
+    steps: tuple[int, int, int, int]
+
+    @property
+    def address(self) -> str:
+        """The formula that it needs: "plain", "transposed" or "planes"."""
+        if self.steps == (0, self.columns, 0, 1):
+            return "plain"
+        return "transposed" if self.steps == (0, 1, 0, self.rows) else "planes"
+
+    @property
+    def wide(self) -> bool:
+        """True if positions need 64 bits."""
+        counts = (self.rows // self.inner[0], self.inner[0], self.columns // self.inner[1], self.inner[1])
+        reach = sum([(n - 1) * abs(step) for n, step in zip(counts, self.steps, strict=True)])
+        return max(self.rows * self.columns, reach) >= 1 << 30
+
+    @property
+    def occupies(self) -> bool:
+        """True if the rows keep a GPU busy: they are many, or short enough that it does not matter."""
+        return self.columns <= _LONG or self.rows >= _MANY
+
+    def threads(self, elementwise: bool) -> Threads:
+        """Return the threads for a row: a warp, a block, or one lane of many warps where rows are neighbours in memory.
+
+        All blocks compute the one row of an elementwise program.
+
+        It depends on the shape alone, so that sums have the same bits on every GPU.
+        """
+        if self.rows == 1 and elementwise:
+            return Threads("grid", 256, 1)
+        if self.steps[1] == 1 and self.steps[3] != 1 and self.rows > 1:
+            return Threads("lanes", WARP, 8 if self.columns <= 256 else WARP)
+        if self.columns <= 1024:
+            return Threads("warp", WARP, 8)
+        return Threads("block", 256 if self.columns <= 8192 else 1024, 1)
 
 
-@cache
-def kernels_enabled() -> bool:
-    """Return whether programs run as kernels: ``BURNPY_COMPILE=0`` turns that off."""
-    return os.environ.get("BURNPY_COMPILE", "1") != "0"
+class Threads(NamedTuple):
+    """The kind of division of rows among threads, and the sizes of a block."""
+
+    kind: str
+    x: int
+    y: int
+
+    @property
+    def block(self) -> int:
+        """The number of threads of a block, which a kernel declares: its registers must fit in the multiprocessor's."""
+        return self.x * self.y
+
+    def blocks(self, geometry: Geometry) -> int:
+        """Return the number of blocks; each thread of a grid computes about four elements."""
+        if self.kind == "grid":
+            return -(-geometry.columns // (4 * self.x))
+        rows = {"warp": self.y, "block": 1, "lanes": self.x}[self.kind]
+        return -(-geometry.rows // rows)
 
 
-class Source(NamedTuple):
-    """A kernel as `burnpy.backend.explain` lists it, and as CuPy launches it."""
-
-    program: Program
-    text: str
-    launch: Any  #: cupy.RawKernel
+@lru_cache(4096)
+def flat(size: int) -> Geometry:
+    """Return one row of all elements."""
+    return matrix(1, size)
 
 
-class Prepared(NamedTuple):
-    """A launch but for the arrays and numbers."""
-
-    source: Source
-    grid: tuple[int, int]
-    block: tuple[int, int]
-    sizes: list[int]
+@lru_cache(4096)
+def matrix(rows: int, columns: int) -> Geometry:
+    """Return the rows and the columns of a matrix."""
+    return Geometry(rows, columns, (rows, columns), (0, columns, 0, 1))
 
 
-class Step(NamedTuple):
-    """A launch of a layout."""
-
-    source: Source
-    launch: Launch  #: given addresses, and numbers
-    arrays: tuple[int, ...]  #: the numbers of its arrays
-    takes_numbers: bool
+def transposed(rows: int, columns: int) -> Geometry:
+    """Return the columns of a matrix as rows."""
+    return Geometry(columns, rows, (columns, rows), (0, 1, 0, columns))
 
 
-class Layout(NamedTuple):
-    """The launches of a program for arrays of known sizes. These are numbered: inputs, memory, and parts of both."""
+@lru_cache(1024)
+def along(shape: Shape, dims: Dims) -> Geometry | None:
+    """Return the geometry whose columns are the elements along ``dims``; None if kernels are not for it.
 
-    inputs: tuple[tuple[int, DType], ...]  #: their numbers of elements and dtypes
-    memory: tuple[tuple[Shape, DType], ...] = ()  #: what is allocated
-    parts: tuple[tuple[int, int], ...] = ()  #: parts of memory: the number of an array, and an offset in bytes
-    launches: tuple[Step, ...] = ()
-    results: tuple[tuple[int, int | None], ...] = ()  #: the arrays that are returned, or rows of them
-    is_one: bool = False  #: whether there is one launch of all arrays, and no parts
+    They are not for empty arrays, for more than two groups of dimensions, and for few long rows (`occupies`).
+    """
+    if 0 in shape:
+        return None
+    steps = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+    geometry = of_view(shape, tuple(steps), dims)
+    return geometry if geometry is not None and geometry.occupies else None
 
 
-class Kernel:
-    """A program as kernels. Its arrays are CuPy's, its numbers Python's.
+def of_view(shape: Shape, steps: Shape, dims: Dims) -> Geometry | None:
+    """Return the geometry of an array with elements, at given steps, whose columns are the elements along ``dims``.
+
+    None if rows, or columns, are more than two groups of dimensions that can each be joined to one.
+    """
+    groups: dict[bool, list[tuple[int, int]]] = {True: [], False: []}  # sizes and steps, the innermost first
+    for d in reversed(range(len(shape))):
+        size, step, group = shape[d], steps[d], groups[d in dims]
+        if size == 1:
+            continue
+        if group and step == group[-1][0] * group[-1][1]:
+            group[-1] = group[-1][0] * size, group[-1][1]
+        else:
+            group.append((size, step))
+    if len(groups[False]) > 2 or len(groups[True]) > 2:
+        return None
+    columns, rows = math.prod([n for n, _ in groups[True]]), math.prod([n for n, _ in groups[False]])
+    inner_row, step0, step1 = _axis(groups[False], columns)
+    inner_column, step2, step3 = _axis(groups[True], 1)
+    return Geometry(rows, columns, (inner_row, inner_column), (step0, step1, step2, step3))
+
+
+def _axis(groups: list[tuple[int, int]], step: int) -> tuple[int, int, int]:
+    """Return the size of the inner group of dimensions, and the steps of the outer and of the inner one."""
+    if not groups:
+        return 1, 0, step
+    inner, step = groups[0]
+    return inner, groups[1][1] if len(groups) == 2 else 0, step
+
+
+Launch: TypeAlias = Callable[..., None]
+"""Launches a kernel on the current stream, given the arguments that change."""
+
+_WORD = 8
+_BYTES = 4608
+"""The bytes of a block: CUDA takes 4 KB of arguments."""
+_ARGUMENTS = 64
+"""The most arguments of a kernel."""
+
+
+def launcher(
+    xp: Any, kernel: Any, grid: Sequence[int], block: Sequence[int], given: str, rest: bytes = b"", shared: int = 0
+) -> Launch:
+    """Return the launch of a kernel on the GPU that is current.
 
     Args:
         xp: the module cupy.
-        program: the program.
+        kernel: a `cupy.RawKernel`, which is compiled by the first launch.
+        grid: the number of blocks of threads, in two dimensions.
+        block: the number of threads of each.
+        given: the format, as of the module ``struct``, of the arguments that change.
+        rest: the bytes of those that stay.
+        shared: the bytes of shared memory of a block.
+    """
+    arguments = struct.Struct(f"={given}{len(rest)}s")
+    assert arguments.size <= _BYTES, "CUDA takes 4 KB of arguments"
+    pack, threads = arguments.pack_into, _threads
+    launch_kernel, stream = driver().launchKernel, xp.cuda.get_current_stream
+    (width, height), (x, y), device, function = grid, block, xp.cuda.runtime.getDevice(), 0
 
-    Raises:
-        ProgramError: kernels do not have the program's instructions.
+    def launch(*changing: Any) -> None:
+        nonlocal function
+        free = (threads.by_gpu.get(device) or launching_thread(xp, device)).free
+        if not function:
+            function = kernel.kernel.ptr
+        held = free.pop() if free else _block()  # so a launch within this one, of a signal's handler, has another
+        words, pointers = held
+        pack(words, 0, *changing, rest)
+        launch_kernel(function, width, height, 1, x, y, 1, shared, stream().ptr, pointers, 0)
+        free.append(held)
+
+    return launch
+
+
+class LaunchingThread:
+    """A thread that launches on a GPU. Compared by identity, it is never one that has ended: the system gives the
+    number of `threading.get_ident` to the next thread.
     """
 
-    def __init__(self, xp: Any, program: Program) -> None:
-        self._xp, self.program = xp, program
-        self.passes = divide(program)
-        for each in (self.passes.by_rows, self.passes.by_columns):
-            if each is not None:
-                emit(
-                    each, "burnpy_program", "plain", "block", 256
-                )  # which raises an error now rather than when it runs
-        self._sources: dict[tuple[Any, ...], Source] = {}
-        self._layouts: dict[tuple[Any, ...], Layout] = {}
+    __slots__ = ("free",)
 
-    def __call__(
-        self,
-        xs: Sequence[Any],
-        numbers: Sequence[float],
-        geometry: Geometry,
-        full: Shape,
-        column: Shape,
-        out: Any = None,
-    ) -> list[Any]:
-        """Launch the kernels, on the current GPU, and return the outputs.
-
-        Args:
-            xs: the inputs that are arrays, of the program's dtypes; of their shapes only the sizes matter.
-            numbers: the inputs that are numbers.
-            geometry: the rows and columns, which are not 0. If there are sums over rows, it comes from `matrix`.
-            full: the shape of the outputs that have a value for each element.
-            column: the shape of those that have one for each row.
-            out: memory of the only output of an elementwise program, which may be an input's.
-        """
-        layout = self._layouts.get((geometry, full, column, out is None))
-        if layout is None:
-            if len(self._layouts) >= _LAYOUTS:
-                self._layouts.clear()
-            layout = self._laid_out(geometry, full, column, out is not None)
-            self._layouts[geometry, full, column, out is None] = layout
-        xp = self._xp
-        arrays, addresses = [], []
-        for x, (size, dtype) in zip(xs, layout.inputs, strict=True):
-            if x.size != size or x.dtype is not dtype:
-                raise ProgramError(
-                    f"kernel {self.program.name} got {x.size} elements of {x.dtype}, expected {size} of {dtype}"
-                )
-            if not x._c_contiguous:
-                x = xp.ascontiguousarray(x)
-            arrays.append(x)  # which keeps its memory until the launch
-            addresses.append(x.data.ptr)
-        for shape, dtype in layout.memory:
-            x = xp.ndarray(shape, dtype) if out is None else out
-            arrays.append(x)
-            addresses.append(x.data.ptr)
-        if layout.is_one:
-            (step,) = layout.launches
-            step.launch(*addresses, *numbers)
-            if executed:
-                ran(step.source)
-            return arrays[len(xs) :]
-        for k, offset in layout.parts:
-            addresses.append(addresses[k] + offset)
-        for source, launch, at, takes_numbers in layout.launches:
-            launch(*[addresses[k] for k in at], *(numbers if takes_numbers else ()))
-            if executed:
-                ran(source)
-        return [arrays[k] if row is None else arrays[k][row] for k, row in layout.results]
-
-    def _laid_out(self, geometry: Geometry, full: Shape, column: Shape, in_place: bool) -> Layout:
-        """Return the launches for a geometry and the shapes of results."""
-        given = [each for each in self.program.inputs if each.extent is not Extent.SCALAR]
-        sizes = [
-            (geometry.rows if extent.over_rows else 1) * (geometry.columns if extent.over_columns else 1)
-            for extent, _ in given
-        ]
-        layout = Layout(tuple(zip(sizes, [dtype_of(dtype) for _, dtype in given], strict=True)))
-        passes = self.passes
-        if passes.by_rows is not None:
-            count = passes.is_sum.count(False)
-            shapes = [column] * count + [(geometry.rows, 1)] * (len(passes.by_rows.outputs) - count)
-            layout = self._by_rows(layout, passes.by_rows, geometry, full, shapes, in_place)
-        if passes.by_columns is None:
-            return layout._replace(is_one=True)
-        layout = self._by_columns(layout, passes.by_columns, geometry)
-        sums, others = iter(layout.results[-passes.is_sum.count(True) :]), iter(layout.results)
-        return layout._replace(results=tuple([next(sums if is_sum else others) for is_sum in passes.is_sum]))
-
-    def _by_rows(
-        self, layout: Layout, program: Program, geometry: Geometry, full: Shape, columns: list[Shape], in_place: bool
-    ) -> Layout:
-        """Add the outputs that are no sums over rows: in the shape ``full``, or in their own of ``columns``."""
-        memory = []
-        for k, column in zip(program.outputs, columns, strict=True):
-            step = program.instructions[k]
-            shape = full if step.extent is Extent.FULL else column
-            size = geometry.rows * (geometry.columns if step.extent is Extent.FULL else 1)
-            if math.prod(shape) != size:
-                raise ProgramError(f"the kernel of {program.name} got {size} elements in the shape {shape}")
-            memory.append((shape, dtype_of(step.dtype)))
-        at = tuple(range(len(layout.inputs) + len(memory)))
-        launch = self._step(self.prepared(program, geometry, in_place=in_place), at)
-        results = tuple([(k, None) for k in at[len(layout.inputs) :]])
-        return layout._replace(memory=tuple(memory), launches=(launch,), results=results)
-
-    def _by_columns(self, layout: Layout, program: Program, geometry: Geometry) -> Layout:
-        """Add the sums over rows: those of chunks of rows, and then, if there are several chunks, their sums."""
-        turned = transposed(geometry.rows, geometry.columns)
-        dtypes = [dtype_of(program.instructions[k].dtype) for k in program.outputs]
-        count, size, made = len(dtypes), turned.rows, len(layout.inputs) + len(layout.memory)
-        chunks = chunks_of(turned)
-        inputs = (*range(len(layout.inputs)), *[k for k, _ in layout.results[self.passes.is_sum.count(False) :]])
-        if chunks == 1:
-            at = tuple(range(made, made + count))
-            launch = self._step(self.prepared(program, turned), (*inputs, *at))
-            return layout._replace(
-                memory=(*layout.memory, *[((size,), dtype) for dtype in dtypes]),
-                launches=(*layout.launches, launch),
-                results=(*layout.results, *[(k, None) for k in at]),
-            )
-        wide = float32 if is_half(dtypes[0]) else dtypes[0]
-        parts = self.prepared(program, turned, chunks, count * size)
-        total = self.prepared(total_of(wide.name, dtypes[0].name), transposed(chunks, count * size))
-        return layout._replace(
-            memory=(*layout.memory, ((chunks, count, size), wide), ((count, size), dtypes[0])),
-            parts=tuple([(made, k * size * wide.itemsize) for k in range(count)]),
-            launches=(
-                *layout.launches,
-                self._step(parts, (*inputs, *range(made + 2, made + 2 + count))),
-                self._step(total, (made, made + 1), takes_numbers=False),
-            ),
-            results=(*layout.results, *[(made + 1, k) for k in range(count)]),
-        )
-
-    def _step(self, prepared: Prepared, arrays: tuple[int, ...], *, takes_numbers: bool = True) -> Step:
-        source, grid, block, sizes = prepared
-        numbers = [each.extent for each in self.program.inputs].count(Extent.SCALAR) if takes_numbers else 0
-        rest = struct.pack(f"={len(sizes)}q", *sizes)
-        launch = launcher(self._xp, source.launch, grid, block, f"{len(arrays)}Q{numbers}d", rest)
-        return Step(source, launch, arrays, takes_numbers)
-
-    def prepared(
-        self,
-        program: Program,
-        geometry: Geometry,
-        chunks: int = 1,
-        stride: int = 0,
-        held: tuple[str, ...] = (),
-        *,
-        in_place: bool = False,
-    ) -> Prepared:
-        """Return the kernel of a pass, the sizes of its grid and of its blocks, and its last arguments.
-
-        Args:
-            program: the pass.
-            geometry: its rows and columns.
-            chunks: the number of chunks of columns.
-            stride: the distance of the sums of chunks.
-            held: the dtypes of the numbers, if these are in memory of the GPU.
-            in_place: whether a result may be in the memory of an input.
-        """
-        threads = geometry.threads(program.elementwise)
-        key = (program.key, geometry.address, threads, geometry.wide, chunks > 1, held, in_place)
-        source = self._sources.get(key)
-        if source is None:
-            source = self._sources[key] = self._source(program, geometry, threads, chunks > 1, held, in_place)
-        sizes = [geometry.rows, geometry.columns]
-        if geometry.address == "planes":
-            sizes += [*geometry.inner, *geometry.steps]
-        if chunks > 1:
-            sizes += [-(-geometry.columns // chunks), stride]
-        return Prepared(source, (threads.blocks(geometry), chunks), (threads.x, threads.y), sizes)
-
-    def _source(
-        self,
-        program: Program,
-        geometry: Geometry,
-        threads: Threads,
-        chunked: bool,
-        held: tuple[str, ...],
-        aliased: bool,
-    ) -> Source:
-        name = f"burnpy_{re.sub('[^A-Za-z0-9]+', '_', program.name)}"
-        text = emit(
-            program,
-            name,
-            geometry.address,
-            threads.kind,
-            threads.block,
-            wide=geometry.wide,
-            chunked=chunked,
-            held=held,
-            aliased=aliased,
-        )
-        return Source(program, text, self._xp.RawKernel(text, name, OPTIONS))
+    def __init__(self) -> None:
+        self.free: list[tuple[Any, int]] = []  #: the blocks that no launch is using
 
 
-def chunks_of(turned: Geometry) -> int:
-    """Return the number of chunks in which the columns of a geometry, the rows of the whole, are added up."""
-    return min(-(-turned.columns // _CHUNK), max(1, _BLOCKS // -(-turned.rows // 32)))
+class _Threads(threading.local):
+    def __init__(self) -> None:
+        self.by_gpu: dict[int, LaunchingThread] = {}
+
+
+_threads = _Threads()
+
+
+def launching_thread(xp: Any, gpu: int) -> LaunchingThread:
+    """Return the calling thread's `LaunchingThread` of a GPU, which is current."""
+    found = _threads.by_gpu.get(gpu)
+    if found is None:
+        xp.cuda.runtime.memGetInfo()  # makes the GPU's context the thread's, as the driver expects
+        found = _threads.by_gpu[gpu] = LaunchingThread()
+    return found
+
+
+def _block() -> tuple[Any, int]:
+    """Allocate a block; return it with the address of the pointers, which are at its end."""
+    words = (ctypes.c_char * (_BYTES + _WORD * _ARGUMENTS))()
+    first = ctypes.addressof(words)
+    struct.pack_into(f"={_ARGUMENTS}Q", words, _BYTES, *range(first, first + _WORD * _ARGUMENTS, _WORD))
+    return words, first + _BYTES
 
 
 @cache
-def total_of(wide: str, dtype: str) -> Program:
-    """Return the program that adds up columns of one dtype and returns the sums in another."""
-    add: Callable[..., Any] = lambda b, x: b.cast(b.sum(x, (1,), True), dtype_of(dtype))  # noqa: E731
-    return trace(add, (Input(Extent.FULL, wide),), name="sum of chunks")
-
-
-_TURNED = {Extent.ROW: Extent.COLUMN, Extent.COLUMN: Extent.ROW}
-
-
-@dataclass(frozen=True)
-class Passes:
-    """The kernels of a program.
-
-    The second program has rows and columns exchanged, so that it computes sums of its own columns. Its inputs
-    are those of the whole, and the sums and maxima over columns that it needs, which the first one returns last.
-    """
-
-    by_rows: Program | None  #: the outputs that are no sums over rows, and then the values that the second one needs
-    by_columns: Program | None  #: the sums over rows
-    is_sum: tuple[bool, ...]  #: for each output of the whole, whether the second program returns it
-
-
-def divide(program: Program) -> Passes:
-    """Return the kernels of a program.
-
-    Raises:
-        ProgramError: they cannot compute it.
-    """
-    schedule = Schedule(program, FLOATS, ints=True)
-    steps = program.instructions
-    is_sum = tuple([schedule.over_rows(k) for k in program.outputs])
-    sums = [k for k in program.outputs if schedule.over_rows(k)]
-    if any(steps[k].extent is not Extent.ROW for k in sums):
-        raise ProgramError("a CUDA kernel does not add up all elements")
-    carried = _carried(program, schedule, sums)
-    outputs = [k for k in program.outputs if not schedule.over_rows(k)] + carried
-    by_rows = Program(program.name, program.inputs, steps, tuple(outputs)) if outputs else None
-    return Passes(by_rows, _turned(program, sums, carried) if sums else None, is_sum)
-
-
-def _carried(program: Program, schedule: Schedule, sums: list[int]) -> list[int]:
-    """Return the sums and maxima over columns that sums over rows are computed of."""
-    positions: set[int] = set()
-    stack = [a for k in sums for a in program.instructions[k].args]
-    while stack:
-        k = stack.pop()
-        if schedule.over_columns(k) or program.instructions[k].op == "gather":
-            positions.add(k)
-        else:
-            stack += program.instructions[k].args
-    return sorted(positions)
-
-
-def _turned(program: Program, sums: list[int], carried: list[int]) -> Program:
-    """Return the program of the sums over rows with rows and columns exchanged; carried values are inputs."""
-    inputs = [Input(_TURNED.get(extent, extent), dtype) for extent, dtype in program.inputs]
-    steps = []
-    for k, step in enumerate(program.instructions):
-        extent, value = _TURNED.get(step.extent, step.extent), step.value
-        if step.op in ("sum", "amax", "length", "index") and isinstance(value, int):
-            value = 1 - value
-        if k in carried:
-            steps.append(Instruction("input", (), extent, step.dtype, len(inputs)))
-            inputs.append(Input(extent, step.dtype))
-        else:
-            steps.append(Instruction(step.op, step.args, extent, step.dtype, value))
-    return Program(f"{program.name}, sums over rows", tuple(inputs), tuple(steps), tuple(sums))
+def driver() -> Any:
+    """Return CuPy's binding of the driver, which takes addresses as ints."""
+    return import_module("cupy_backends.cuda.api.driver")

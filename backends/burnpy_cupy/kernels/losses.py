@@ -12,10 +12,8 @@ from typing import Any
 
 from burnpy.backend.dtypes import int64, uint8
 from burnpy.backend.primitives import DType
-from burnpy_cupy.kernels.kernel import CuPyPrograms
-from burnpy_cupy.kernels.launcher import Launch, launcher
-from burnpy_cupy.kernels.library import SUM, Raw
-from burnpy_cupy.kernels.row_geometry import along, flat
+from burnpy_cupy.kernels.kernel import SUM, CuPyPrograms, Raw
+from burnpy_cupy.kernels.launch import Launch, along, flat, launcher
 
 _FULL, _COLUMN = "full", "column"
 _THREADS = 256

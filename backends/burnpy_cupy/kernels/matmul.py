@@ -16,9 +16,8 @@ from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Extent, Input, Program, trace
 from burnpy_array import ArrayBackend
 from burnpy_cupy import epilogues, gemm
-from burnpy_cupy.kernels.kernel import CuPyPrograms
-from burnpy_cupy.kernels.library import SUM, SUM_TYPE, Kernels, Raw
-from burnpy_cupy.kernels.row_geometry import matrix
+from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE, CuPyPrograms, Kernels, Raw
+from burnpy_cupy.kernels.launch import matrix
 
 _TENSOR_CORES = 80
 """The compute capability, times 10, from which on tensor cores multiply both 16-bit floats and TF32."""

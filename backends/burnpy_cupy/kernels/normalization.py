@@ -20,11 +20,9 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.elementwise import Elementwise
-from burnpy_cupy.kernels.kernel import CuPyPrograms
-from burnpy_cupy.kernels.launch import Kernel
-from burnpy_cupy.kernels.launcher import Launch, launcher
-from burnpy_cupy.kernels.library import SUM, SUM_TYPE, Kernels, Raw
-from burnpy_cupy.kernels.row_geometry import Geometry, along
+from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE, CuPyPrograms, Kernels, Raw
+from burnpy_cupy.kernels.launch import Geometry, Launch, along, launcher
+from burnpy_cupy.kernels.programs import Kernel
 
 _COUNT = "llrint(static_cast<double>(total{}[last]))"
 

@@ -13,9 +13,15 @@ from burnpy.backend.primitives import Dims, DType, Scalar
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import NUMBERS, is_half
 from burnpy_cupy.kernels.elementwise import Elementwise, in_order_of
-from burnpy_cupy.kernels.kernel import CuPyPrograms, along_method, broadcast_method, documented, elementwise_method
-from burnpy_cupy.kernels.library import Kernels
-from burnpy_cupy.kernels.row_geometry import along, flat
+from burnpy_cupy.kernels.kernel import (
+    CuPyPrograms,
+    Kernels,
+    along_method,
+    broadcast_method,
+    documented,
+    elementwise_method,
+)
+from burnpy_cupy.kernels.launch import along, flat
 
 _DIVISION = """
 template <typename T> struct burnpy_wide { typedef float type; };

@@ -18,7 +18,7 @@ from burnpy.backend.operations.convolution import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_cupy.kernels.elementwise import INDEX, Elementwise
-from burnpy_cupy.kernels.library import MINUS_INFINITY, SUM, SUM_TYPE, Kernels
+from burnpy_cupy.kernels.kernel import MINUS_INFINITY, SUM, SUM_TYPE, Kernels
 
 _SIZES = "int32 channels, int32 height, int32 width, int32 high, int32 wide"
 """The sizes of x, and of the results (high, wide)."""

@@ -17,7 +17,7 @@ from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_cupy.cuda_graphs import capture
-from burnpy_cupy.kernels.library import Kernels, Raw
+from burnpy_cupy.kernels.kernel import Kernels, Raw
 
 _THREADS = 256
 _UNIFORM, _NORMAL, _EXPONENTIAL, _INTEGERS = range(4)

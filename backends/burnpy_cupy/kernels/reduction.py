@@ -21,9 +21,8 @@ from burnpy_array import ArrayBackend
 from burnpy_cupy.cuda_graphs import capture
 from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, REGISTER
 from burnpy_cupy.kernels.emitter import MEMORY as FLOATS
-from burnpy_cupy.kernels.launch import OPTIONS
-from burnpy_cupy.kernels.launcher import Launch, launcher
-from burnpy_cupy.kernels.row_geometry import of_view
+from burnpy_cupy.kernels.launch import Launch, launcher, of_view
+from burnpy_cupy.kernels.programs import OPTIONS
 
 MEMORY = FLOATS | {
     "int8": "signed char",

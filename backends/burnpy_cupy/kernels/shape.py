@@ -10,7 +10,7 @@ from burnpy.backend.dtypes import kind_of, uint8, uint16, uint32, uint64
 from burnpy.backend.primitives import DType, Scalar, Shape
 from burnpy_array import ArrayBackend
 from burnpy_cupy.kernels.elementwise import Elementwise
-from burnpy_cupy.kernels.library import Kernels
+from burnpy_cupy.kernels.kernel import Kernels
 
 _BITS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 """The unsigned dtype by size in bytes, in which int ranges are computed modulo 2ⁿ."""

@@ -8,7 +8,7 @@ from typing import Any
 from burnpy.backend.dtypes import epsilon
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.operations import OperationsBase, by_host
-from burnpy.backend.operations.adjoints import (
+from burnpy.backend.operations.complex_numbers import (
     adjoint_joint,
     adjoint_joint_jvp,
     adjoint_jvp,

@@ -14,8 +14,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import epsilon, float32
 from burnpy.backend.operations import OperationsBase, by_host
-from burnpy.backend.operations.adjoints import adjoint_jvp, adjoint_vjp, conjugated
-from burnpy.backend.operations.complex_numbers import zeros_like
+from burnpy.backend.operations.complex_numbers import adjoint_jvp, adjoint_vjp, conjugated, zeros_like
 from burnpy.backend.primitives import Float, Inexact
 from burnpy.backend.rules import SHIFTED, precise
 from burnpy.backend.schema import GENERAL, derived

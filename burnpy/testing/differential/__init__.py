@@ -30,7 +30,7 @@ from burnpy.testing.cases.blocks import BLOCKS, Block
 from burnpy.testing.differential.calls import block, call, constant, described, fitted, flat, near, within
 from burnpy.testing.differential.judging import compare
 from burnpy.testing.differential.machine import Failure, Report, chosen, run
-from burnpy.testing.differential.quantities import Case, Unsuitable
+from burnpy.testing.differential.samples import Case, Unsuitable
 from burnpy.testing.differential.transformations import TRANSFORMATIONS, Transformation
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import dtype_of, epsilon, float32, largest, tiny
 from burnpy.backend.errors import BurnpyError
-from burnpy.testing.differential.quantities import Arrays, Case, Unsuitable
-from burnpy.testing.differential.samples import Sample
+from burnpy.testing.differential.samples import Arrays, Case, Sample, Unsuitable
 from burnpy.testing.differential.transformations import STEP, Transformation, differences
 from burnpy.testing.rounding import Rounding, rounding
 

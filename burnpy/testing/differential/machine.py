@@ -14,8 +14,7 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.errors import BurnpyError, NonFiniteError
 from burnpy.testing.differential.judging import compare
 from burnpy.testing.differential.making import Maker
-from burnpy.testing.differential.quantities import Case, Unsuitable
-from burnpy.testing.differential.samples import Sample
+from burnpy.testing.differential.samples import Case, Sample, Unsuitable
 from burnpy.testing.differential.transformations import TRANSFORMATIONS, Transformation
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from burnpy.func import compiled, hessian, jacfwd, jacrev, vjp, vmap
 from burnpy.interop import onnx
 from burnpy.tensor.tensor import Tensor
 from burnpy.testing.differential.calls import constant, flat
-from burnpy.testing.differential.quantities import EXAMPLES, Arrays, Case, Function, Unsuitable, quantities
+from burnpy.testing.differential.samples import EXAMPLES, Arrays, Case, Function, Unsuitable, quantities
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,8 +16,8 @@ from burnpy.backend.plans.recording import RETURNED, Ref, Traced
 from burnpy.errors import ArgumentError, DTypeError
 from burnpy.func import compiled, grad, vmap
 from burnpy.nn.functional import gaussian_nll_loss
-from burnpy.testing.arguments import calls
 from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.table import calls
 from burnpy.testing.conformance import every_case
 from tests.conformance.suites import LARGE, in_turn
 from tests.interrupting import LONG
