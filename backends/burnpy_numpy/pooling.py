@@ -29,7 +29,7 @@ class NumPyPooling(ArrayBackend):
 
     def max_pool2d(self, x: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Any:
         counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
-        if x.size >= MANY and (kernels := family_kernels("pooling.pooling")):
+        if x.size >= MANY and (kernels := family_kernels("pooling")):
             out = kernels.run_max_pool(x, counts, kernel, stride, padding, dilation)
             if out is not None:
                 return out
@@ -45,7 +45,7 @@ class NumPyPooling(ArrayBackend):
     def max_pool2d_indices(
         self, x: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool
     ) -> Any:
-        if x.size >= MANY and (kernels := family_kernels("pooling.pooling")):
+        if x.size >= MANY and (kernels := family_kernels("pooling")):
             counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
             out = kernels.run_max_pool_indices(x, counts, kernel, stride, padding, dilation)
             if out is not None:
@@ -55,7 +55,7 @@ class NumPyPooling(ArrayBackend):
     def max_pool2d_backward(
         self, grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
     ) -> Any:
-        if x.size >= MANY and (kernels := family_kernels("pooling.pooling")):
+        if x.size >= MANY and (kernels := family_kernels("pooling")):
             total = kernels.run_max_pool_backward(grad, x, out, kernel, stride, padding, dilation)
             if total is not None:
                 return total
@@ -75,7 +75,7 @@ class NumPyPooling(ArrayBackend):
         count_include_pad: bool,
         divisor: int | None,
     ) -> Any:
-        if x.size >= MANY and (kernels := family_kernels("pooling.pooling")):
+        if x.size >= MANY and (kernels := family_kernels("pooling")):
             counts = window_counts(x.shape, kernel, stride, padding, (1, 1), ceil_mode)
             out = kernels.run_avg_pool(x, counts, kernel, stride, padding, count_include_pad, divisor)
             if out is not None:
@@ -92,7 +92,7 @@ class NumPyPooling(ArrayBackend):
         count_include_pad: bool,
         divisor: int | None,
     ) -> Any:
-        if math.prod(shape) >= MANY and (kernels := family_kernels("pooling.pooling")):
+        if math.prod(shape) >= MANY and (kernels := family_kernels("pooling")):
             total = kernels.run_avg_pool_backward(grad, shape, kernel, stride, padding, count_include_pad, divisor)
             if total is not None:
                 return total
@@ -111,7 +111,7 @@ class NumPyPooling(ArrayBackend):
         return out if np.isfinite(out).all() else super().adaptive_avg_pool2d_backward(grad, shape)
 
     def adaptive_max_pool2d_indices(self, x: Any, size: Pair) -> Any:
-        if x.size >= MANY and (kernels := family_kernels("pooling.pooling")):
+        if x.size >= MANY and (kernels := family_kernels("pooling")):
             out = kernels.run_adaptive_maxima(x, size)
             if out is not None:
                 return out

@@ -308,7 +308,7 @@ def test_scalars_of_numpy_are_no_arrays() -> None:
 
 
 def test_a_kernel_of_a_template_refuses_a_size_that_is_no_int() -> None:
-    from burnpy_numpy.kernels.pooling.pooling import avg_pool
+    from burnpy_numpy.kernels.pooling import avg_pool
 
     kernel = template_kernel(avg_pool, "float32", 2, 2, False)
     assert kernel is not None

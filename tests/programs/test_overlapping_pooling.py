@@ -13,7 +13,7 @@ pytest.importorskip("llvmlite")
 
 from burnpy_numpy import pooling
 from burnpy_numpy.kernels import launch
-from burnpy_numpy.kernels.pooling import overlapping
+from burnpy_numpy.kernels import overlapping_pooling
 from tests.programs.test_pooling import ties
 
 D: Any = NumPy()
@@ -105,6 +105,6 @@ def test_results_do_not_depend_on_how_planes_are_divided(monkeypatch: pytest.Mon
     monkeypatch.setattr(launch, "COUNT", 2)
     monkeypatch.setattr(launch, "_SHARED", 0)
     for blocks in (3, 100):
-        monkeypatch.setattr(overlapping, "_BLOCKS", blocks)
+        monkeypatch.setattr(overlapping_pooling, "_BLOCKS", blocks)
         np.testing.assert_array_equal(D.max_pool2d_backward(grad, x, out, *windows), wanted)
     assert ranges == [3, 20]

@@ -134,7 +134,7 @@ _POOLING = ("max_pool2d", "max_pool2d_backward")
 
 def _pooling(node: Node) -> NodeLaunch | None:
     """Return the launch of max pooling, or of its gradient, over windows that cover all elements; None for others."""
-    kernels, backward = family_kernels("pooling.pooling"), node.name == "max_pool2d_backward"
+    kernels, backward = family_kernels("pooling"), node.name == "max_pool2d_backward"
     x, out, *windows = [*node.args[1:]] if backward else [node.args[0], node.results, *node.args[1:5]]
     if kernels is None or any(ref.dtype != x.dtype for ref in refs_in(node.args)) or 0 in x.shape:
         return None

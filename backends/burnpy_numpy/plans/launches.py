@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
     from burnpy_numpy.kernels.normalization import PlaneGroups
     from burnpy_numpy.kernels.plans import KernelCall
-    from burnpy_numpy.kernels.pooling.pooling import Pool
+    from burnpy_numpy.kernels.pooling import Pool
     from burnpy_numpy.kernels.products.products import Following, Product
     from burnpy_numpy.kernels.programs import ForeachKernel
 

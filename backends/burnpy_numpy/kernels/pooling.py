@@ -1,4 +1,4 @@
-"""Max, average and adaptive pooling and their gradients; `overlapping` has quicker templates for usual windows."""
+"""Max, average and adaptive pooling and their gradients; `overlapping_pooling` has quicker templates for usual windows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_starts, block_width
-from burnpy_numpy.kernels.pooling.overlapping import (
+from burnpy_numpy.kernels.overlapping_pooling import (
     Gradient,
     Windows,
     tiled_avg_pool,
