@@ -12,8 +12,7 @@ from burnpy.backend import NumPy
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy import pooling
-from burnpy_numpy.kernels import launch
-from burnpy_numpy.kernels import overlapping_pooling
+from burnpy_numpy.kernels import launch, overlapping_pooling
 from tests.programs.test_pooling import ties
 
 D: Any = NumPy()
