@@ -1,4 +1,4 @@
-"""Max, average and adaptive pooling and their gradients; `overlapping_pooling` has quicker templates for usual windows."""
+"""Max, average and adaptive pooling and their gradients. `overlapping_pooling` has templates for usual windows."""
 
 from __future__ import annotations
 
