@@ -89,6 +89,14 @@ def test_the_scale_grows_after_an_interval_without_overflow() -> None:
     assert scales == [8.0, 16.0, 16.0, 8.0, 8.0, 16.0]
 
 
+@pytest.mark.parametrize(("scale", "x"), [(2.0**127, 0.0), (2.0**-149, float("inf"))])
+def test_a_scale_becomes_neither_infinite_nor_zero(scale: float, x: float) -> None:
+    model, scaler = Linear(2, 1, device=Train), GradScaler(NumPy, init_scale=scale, growth_interval=1)
+    for _ in range(2):
+        _, scaler = scaler.unscale(scaled_grads(model, x, scaler))
+        assert scaler.loss_scale == scale
+
+
 def test_nothing_waits_for_the_device() -> None:
     device = Profiled(Asynchronous)
     model, scaler, optim = Linear(2, 1, device=Autodiff(device)), GradScaler(device), Adam()
@@ -142,6 +150,7 @@ def test_mistakes() -> None:
     model, scaler = Linear(2, 1, device=Train), GradScaler(NumPy)
     wrong: tuple[dict[str, Any], ...] = (
         {"init_scale": 0.0},
+        {"init_scale": 2.0**128},
         {"growth_factor": 0.5},
         {"backoff_factor": 2.0},
         {"growth_interval": 0},

@@ -77,7 +77,7 @@ def assert_same(one: Any, two: Any, exact: bool = False) -> None:
         {},
         {"accumulate": 2},
         {"clip": ByGlobalNorm(0.1), "grad_norm": True},
-        {"scaler": GradScaler(NumPy, init_scale=2.0**130), "lr": CosineLr(1e-2, steps=8)},
+        {"scaler": GradScaler(NumPy, init_scale=2.0**127), "lr": CosineLr(1e-2, steps=8)},
         {"accumulate": 3, "clip": ByNorm(0.1), "grad_norm": True, "scaler": GradScaler(NumPy), "valid_every": Steps(2)},
         {"optim": Sgd(momentum=0.9, groups=[Group("0", lr=0.5, weight_decay=0.0)])},
     ],

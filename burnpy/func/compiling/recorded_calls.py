@@ -129,8 +129,9 @@ class RecordedCall:
         self.runs = 0  #: how often it was replayed
         self._results, self._gone = results, Donated(name)
         self._result_structure = structure.sharing(self.structure)
-        kept = {leaf.input for leaf in results if leaf.__class__ is OutputLeaf}
+        kept = {leaf.input for leaf in results if leaf.__class__ is OutputLeaf and leaf.input is not None}
         self._donated = sorted(donated - kept)  # the arguments that are tensors, are donated and are no results
+        self._kept = sorted(kept)  # one tensor may be several arguments: a frozen parameter of a model and its average
         self._free = [k for k, number in enumerate(inputs) if number in self._donated]
         self._guard = of_arguments(call.leaves, inputs, plan.device, call.own)
 
@@ -146,8 +147,10 @@ class RecordedCall:
         """Return the function's result for the leaves of a call's arguments, and the inputs among them."""
         self.runs += 1
         if self._donated:
+            kept = {id(leaves[k]) for k in self._kept}
             for k in self._donated:
-                leaves[k]._primitive = self._gone
+                if id(leaves[k]) not in kept:
+                    leaves[k]._primitive = self._gone
             results = self.plan(values, [k for k in self._free if unshared(values, k)])
         else:
             results = self.plan(values)

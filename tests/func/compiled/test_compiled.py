@@ -24,7 +24,7 @@ from burnpy.autodiff import Balanced, Function, no_grad
 from burnpy.backend import Checked, Mixed, NumPy, Profiled
 from burnpy.nn import BatchNorm, Dropout, Gelu, Linear, Module, Param, Relu, Sequential, Tanh, functional
 from burnpy.nn.functional import linear
-from burnpy.optim import Adam
+from burnpy.optim import Adam, Ema
 from burnpy.tensor.host_data import readonly
 
 Train = Autodiff[NumPy]
@@ -570,6 +570,14 @@ class TestDonation:
         x = tensor(1.0)
         assert f(x, tensor(2.0))[0] is x
         assert x.tolist() == [1.0]
+
+    def test_a_result_that_is_several_arguments(self) -> None:
+        f = compiled(lambda model, average: (model, average.update(model)), donate=("model", "average"))
+        model: Any = Sequential(Linear(2, 2, device=NumPy), BatchNorm(2, device=NumPy)).no_grad("0")
+        average = Ema(model)
+        for count in range(1, 4):
+            model, average = f(model, average)
+            assert (average.updates.item(), average.model[0].weight.value.shape) == (count, (2, 2))
 
 
 class TestComposition:
