@@ -11,7 +11,7 @@ from burnpy.distributions.distribution import Reparametrized, doubled, in_double
 from burnpy.distributions.formulas import EULER, at_end, computed, on_simplex, quantile, with_ends, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
-from burnpy.special.functions import betainc, xlogy
+from burnpy.special import betainc, xlogy
 from burnpy.tensor.random_parameters import OPEN_UNIT, POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I

@@ -13,7 +13,7 @@ from burnpy.distributions.distribution import Distribution, doubled, register_kl
 from burnpy.distributions.formulas import computed, least_count, log_binomial, log_of, of_mass, relative_entropy, whole
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
-from burnpy.special.functions import betainc, gammaincc
+from burnpy.special import betainc, gammaincc
 from burnpy.tensor.joining import stack
 from burnpy.tensor.random_parameters import COUNT, NOT_NEGATIVE, RATE
 from burnpy.tensor.tensor import Tensor

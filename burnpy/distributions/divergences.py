@@ -23,7 +23,7 @@ from burnpy.distributions.location_scale import Gumbel, Laplace
 from burnpy.distributions.normal import Normal
 from burnpy.distributions.transformed import Transformed
 from burnpy.distributions.uniform import ContinuousBernoulli, Uniform
-from burnpy.special.functions import erf, xlogy
+from burnpy.special import erf, xlogy
 from burnpy.tensor.operands import broadcast_shape
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B

@@ -10,7 +10,7 @@ from burnpy.distributions.distribution import Reparametrized, doubled, in_double
 from burnpy.distributions.formulas import at_end, computed, excess, quantile, with_ends, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
-from burnpy.special.functions import gammainc, gammaincc
+from burnpy.special import gammainc, gammaincc
 from burnpy.tensor.random_parameters import POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I

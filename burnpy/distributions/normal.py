@@ -14,7 +14,7 @@ from burnpy.distributions.location_scale import LocationScale, change_of_scale
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.distributions.transformed import Transformed
 from burnpy.nn.module import rebound
-from burnpy.special.functions import erf, erfinv, i0e, i1e, log_ndtr, ndtr, ndtri
+from burnpy.special import erf, erfinv, i0e, i1e, log_ndtr, ndtr, ndtri
 from burnpy.tensor.random_parameters import FINITE, POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I

@@ -10,7 +10,7 @@ from burnpy.distributions.distribution import Reparametrized, in_double
 from burnpy.distributions.formulas import at_end, computed, finite, log1p_of_square, quantile, with_ends, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
-from burnpy.special.functions import betainc
+from burnpy.special import betainc
 from burnpy.tensor.random_parameters import FINITE, POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I

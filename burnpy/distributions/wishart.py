@@ -12,7 +12,7 @@ from burnpy.distributions.parameters import CHOLESKY_FACTOR, Parameter, Paramete
 from burnpy.linalg.decompositions import cholesky_ex
 from burnpy.linalg.equations import cholesky_inverse, solve_triangular
 from burnpy.nn.module import rebound
-from burnpy.special.functions import multigammaln
+from burnpy.special import multigammaln
 from burnpy.tensor.joining import cat
 from burnpy.tensor.operands import refuse_unless
 from burnpy.tensor.random_parameters import POSITIVE

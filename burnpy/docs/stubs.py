@@ -37,7 +37,6 @@ PACKAGES = (
     "burnpy.nn.functional",
     "burnpy.optim",
     "burnpy.record",
-    "burnpy.special",
     "burnpy.tensor",
     "burnpy.testing",
     "burnpy.train",

@@ -1,6 +1,13 @@
-"""The functions of ``torch.special``: elementary ones, and the error, gamma, zeta and Bessel functions.
+"""Special functions of float tensors, named as in ``torch.special``: error, gamma, zeta and Bessel functions, and more.
 
-Relatives of the error function are the normal distribution function, its logarithm and its inverse.
+All are elementwise, but for softmax, log_softmax and logsumexp. They are differentiable by every float argument, at
+every order, in reverse and forward mode. Values are exact to a few roundings, also where they are tiny: most are
+computed in float64 and rounded to the dtype of the argument. On NumPy and CuPy each is one kernel.
+
+>>> from burnpy import special
+>>> x = Tensor[NumPy].from_data([0.5, -40.0], dtype="float64")
+>>> [f"{value:.6f}" for value in special.log_ndtr(x).tolist()]
+['-0.368946', '-804.608442']
 """
 
 from __future__ import annotations
@@ -8,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from burnpy.backend.errors import KindError, ShapeError
+from burnpy.backend.lazy import lazy_attributes
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import DimsLike
 from burnpy.tensor.linalg import floating
@@ -15,6 +23,13 @@ from burnpy.tensor.operands import broadcast_shape, explain, explain_memory, ope
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import B
+
+__all__ = [
+    "betainc", "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc",
+    "gammaln", "i0", "i0e", "i1", "i1e", "log1p", "log_ndtr", "log_softmax", "logit", "logsumexp", "multigammaln",
+    "ndtr", "ndtri", "ndtri_exp", "polygamma", "psi", "round", "sinc", "softmax", "xlog1py", "xlogy", "zeta",
+]  # fmt: skip
+__getattr__, __dir__ = lazy_attributes(__name__, {})
 
 
 def of_one(operation: str, x: Any) -> Any:
