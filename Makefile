@@ -92,7 +92,7 @@ format: $(INSTALLED)-test ## format the code
 
 # The table of methods is made from sources alone: without it, the package may not import.
 generated: $(INSTALLED)-test ## write stubs, tables and pages that are made from the code
-	@$(PY) burnpy/docs/methods.py
+	@$(PY) burnpy/docs/generated_code.py
 	@$(PY) -m burnpy.docs.generated
 
 docs: $(INSTALLED)-docs ## build the book as HTML in out/docs

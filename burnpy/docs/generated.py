@@ -12,7 +12,8 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from burnpy.docs import methods, names_elsewhere, programs, public_api, reference, stubs
+from burnpy.docs import generated_code as code
+from burnpy.docs import names_elsewhere, programs, public_api, reference
 
 PACKAGE = Path(__file__).parents[1]
 KINDS = PACKAGE.parent / "tests/func/compiled/captured_kinds.py"
@@ -26,14 +27,14 @@ def _captured_page() -> str:
 
 
 READ_FROM_SOURCES: dict[Path, Callable[[], str]] = {
-    methods.DECLARED: methods.declared,
-    methods.TABLE: methods.table,
-    stubs.FACTORIES_STUB: stubs.factories_stub,
+    code.DECLARED: code.declared,
+    code.TABLE: code.table,
+    code.FACTORIES_STUB: code.factories_stub,
 }
 """The functions that make the files of the package itself, which the other functions import."""
 FILES: dict[Path, Callable[[], str]] = {
     **READ_FROM_SOURCES,
-    **{stubs.path_of(package): partial(stubs.exports_stub, package) for package in stubs.PACKAGES},
+    **{code.path_of(package): partial(code.exports_stub, package) for package in code.PACKAGES},
     reference.PAGE: reference.page,
     names_elsewhere.PAGE: names_elsewhere.page,
     public_api.PAGE: public_api.page,

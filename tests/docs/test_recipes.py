@@ -160,7 +160,7 @@ def change_copy(root: Path, changes: list[Change]) -> None:
 
 def make_methods(root: Path) -> None:
     """Do as `make generated` does first: write the table of methods, made from sources alone, in this process."""
-    runpy.run_path(str(root / "burnpy/docs/methods.py"), run_name="__main__")
+    runpy.run_path(str(root / "burnpy/docs/generated_code.py"), run_name="__main__")
 
 
 def follow(root: Path, changes: list[Change]) -> None:

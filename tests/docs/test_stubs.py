@@ -10,17 +10,17 @@ from typing import cast
 
 import pytest
 
-from burnpy.docs import stubs
+from burnpy.docs import generated_code
 from tests.rows import every_row
 
 ROOT = Path(__file__).parents[2]
 
 
-@every_row("package", stubs.PACKAGES)
+@every_row("package", generated_code.PACKAGES)
 def test_the_stub_imports_what_the_package_has(package: str) -> None:
     module = import_module(package)
     names: dict[str, object] = {}
-    exec(compile(ast.parse(stubs.exports_stub(package)), "stub", "exec"), names)
+    exec(compile(ast.parse(generated_code.exports_stub(package)), "stub", "exec"), names)
     assert {name: getattr(module, name) for name in module.__all__} == {name: names[name] for name in module.__all__}
     assert sorted(module.__all__) == sorted(cast(list[str], names["__all__"]))
 
@@ -36,7 +36,7 @@ def parsed(file: str) -> ast.Module:
 @pytest.mark.slow
 def test_what_a_table_lists_is_defined() -> None:
     missing = []
-    for package in stubs.PACKAGES:
+    for package in generated_code.PACKAGES:
         for module, names in vars(import_module(package))["_NAMES"].items():
             if names and module != package:
                 text = (ROOT / file_of(module)).read_text(encoding="utf-8")

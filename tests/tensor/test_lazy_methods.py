@@ -13,7 +13,7 @@ import pytest
 
 from burnpy import BoolTensor, ComplexTensor, IntTensor, Tensor
 from burnpy.backend import Backend, NumPy
-from burnpy.docs import methods
+from burnpy.docs import generated_code
 from burnpy.tensor.lazy_methods import METHODS
 from burnpy.tensor.tensor_base import LazyMethod, lazy_classes
 from tests.rows import every_row
@@ -57,9 +57,9 @@ def test_an_operation_of_other_arguments_is_no_method_by_declaration(
     declared: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "family.py").write_text(f"@derived(POINTWISE, method=True)\n{declared}\n", encoding="utf-8")
-    monkeypatch.setattr(methods, "OPERATIONS", tmp_path)
+    monkeypatch.setattr(generated_code, "OPERATIONS", tmp_path)
     with pytest.raises(TypeError, match=r"is declared with method=True and takes .*: write a method in burnpy/tensor"):
-        methods.declared()
+        generated_code.declared()
 
 
 def test_a_family_is_imported_at_the_first_use_of_one_of_its_methods() -> None:
