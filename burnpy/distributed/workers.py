@@ -14,7 +14,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, KindError, WorkerError, a
 from burnpy.data.loader import checked_count
 from burnpy.distributed.worker_engine import Failure, FlatLayouts, Lost, WorkerEngine, WorkerHandle, WorkerTask
-from burnpy.optim.gradients.grad_scaler import GradientsAccumulator
+from burnpy.optim.gradients.accumulator import GradientsAccumulator
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.tensor.tensor_base import describe
 from burnpy.train.train_step import batch_size

@@ -35,8 +35,7 @@ _NAMES = {
     "burnpy.nn.layers.embedding": "Embedding EmbeddingBag",
     "burnpy.nn.layers.dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
     "burnpy.nn.layers.classification_losses": (
-        "BceLoss BceWithLogitsLoss CrossEntropyLoss FocalLoss KlDivLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss "
-        "NllLoss"
+        "BceLoss BceWithLogitsLoss CrossEntropyLoss FocalLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss NllLoss"
     ),
     "burnpy.nn.layers.sequential": "Flatten Identity Sequential",
     "burnpy.nn.layers.parametrizations": "Lora SpectralNorm WeightNorm add_lora merge_lora",
@@ -44,7 +43,7 @@ _NAMES = {
     "burnpy.nn.layers.quantization": "QuantizationError QuantizedLinear quantization_error",
     "burnpy.nn.layers.lstm": "Lstm LstmCell LstmState",
     "burnpy.nn.layers.recurrent": "Gru GruCell Rnn RnnCell",
-    "burnpy.nn.layers.losses": "GaussianNllLoss HuberLoss L1Loss MseLoss PoissonNllLoss SmoothL1Loss",
+    "burnpy.nn.layers.losses": "GaussianNllLoss HuberLoss KlDivLoss L1Loss MseLoss PoissonNllLoss SmoothL1Loss",
     "burnpy.nn.layers.margin_losses": (
         "CosineEmbeddingLoss HingeEmbeddingLoss MarginRankingLoss MultiMarginLoss SoftMarginLoss TripletMarginLoss"
     ),

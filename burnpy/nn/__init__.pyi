@@ -36,7 +36,6 @@ from burnpy.nn.layers.classification_losses import (
     BceWithLogitsLoss,
     CrossEntropyLoss,
     FocalLoss,
-    KlDivLoss,
     MultiLabelMarginLoss,
     MultiLabelSoftMarginLoss,
     NllLoss,
@@ -60,7 +59,7 @@ from burnpy.nn.layers.hard_activation import (
 )
 from burnpy.nn.layers.key_value_cache import KeyValueCache
 from burnpy.nn.layers.linear import Bilinear, Linear
-from burnpy.nn.layers.losses import GaussianNllLoss, HuberLoss, L1Loss, MseLoss, PoissonNllLoss, SmoothL1Loss
+from burnpy.nn.layers.losses import GaussianNllLoss, HuberLoss, KlDivLoss, L1Loss, MseLoss, PoissonNllLoss, SmoothL1Loss
 from burnpy.nn.layers.lstm import Lstm, LstmCell, LstmState
 from burnpy.nn.layers.margin_losses import (
     CosineEmbeddingLoss,

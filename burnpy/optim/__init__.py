@@ -19,7 +19,8 @@ from burnpy.backend.lazy import attached
 
 _NAMES = {
     "burnpy.optim.ema": "Ema",
-    "burnpy.optim.gradients.grad_scaler": "GradScaler GradientsAccumulator",
+    "burnpy.optim.gradients.accumulator": "GradientsAccumulator",
+    "burnpy.optim.gradients.grad_scaler": "GradScaler",
     "burnpy.optim.gradients.clipping": (
         "clip_by_global_norm clip_by_norm clip_by_value clip_per_sample per_sample_gradients per_sample_norms "
         "sum_of_samples"

@@ -1,6 +1,7 @@
 """The names of `burnpy.optim`, made from its table by ``make generated``."""
 
 from burnpy.optim.ema import Ema
+from burnpy.optim.gradients.accumulator import GradientsAccumulator
 from burnpy.optim.gradients.clipping import (
     clip_by_global_norm,
     clip_by_norm,
@@ -10,7 +11,7 @@ from burnpy.optim.gradients.clipping import (
     per_sample_norms,
     sum_of_samples,
 )
-from burnpy.optim.gradients.grad_scaler import GradientsAccumulator, GradScaler
+from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.layout import Layout
 from burnpy.optim.lr_schedule import ConstantLr, LrSchedule, ProductLr, ReduceOnPlateau, SequentialLr, WarmUpLr

@@ -11,7 +11,8 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.errors import ArgumentError, DeviceError, KindError, a
 from burnpy.metrics.metric import Metric
 from burnpy.nn.module import Module
-from burnpy.optim.gradients.grad_scaler import GradientsAccumulator, GradScaler
+from burnpy.optim.gradients.accumulator import GradientsAccumulator
+from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.optimizer import Optimizer
 from burnpy.tensor.generator import Generator, default_generator

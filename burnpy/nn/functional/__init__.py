@@ -23,11 +23,11 @@ _NAMES = {
     "burnpy.nn.layers.embedding": "embedding embedding_bag",
     "burnpy.nn.layers.dropout": "alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout",
     "burnpy.nn.layers.classification_losses": (
-        "binary_cross_entropy kl_div multilabel_margin_loss multilabel_soft_margin_loss sigmoid_focal_loss"
+        "binary_cross_entropy multilabel_margin_loss multilabel_soft_margin_loss sigmoid_focal_loss"
     ),
     "burnpy.nn.layers.batch_normalization": "BatchNormed batch_norm batch_normed instance_norm",
     "burnpy.nn.layers.normalization": "group_norm layer_norm local_response_norm normalize rms_norm",
-    "burnpy.nn.layers.losses": "gaussian_nll_loss huber_loss l1_loss poisson_nll_loss smooth_l1_loss",
+    "burnpy.nn.layers.losses": "gaussian_nll_loss huber_loss kl_div l1_loss poisson_nll_loss smooth_l1_loss",
     "burnpy.nn.layers.margin_losses": (
         "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss soft_margin_loss "
         "triplet_margin_loss"

@@ -26,7 +26,6 @@ from burnpy.nn.layers.average_pooling import avg_pool1d, avg_pool2d, avg_pool3d,
 from burnpy.nn.layers.batch_normalization import BatchNormed, batch_norm, batch_normed, instance_norm
 from burnpy.nn.layers.classification_losses import (
     binary_cross_entropy,
-    kl_div,
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
     sigmoid_focal_loss,
@@ -46,7 +45,7 @@ from burnpy.nn.layers.hard_activation import (
     threshold,
 )
 from burnpy.nn.layers.linear import bilinear, linear
-from burnpy.nn.layers.losses import gaussian_nll_loss, huber_loss, l1_loss, poisson_nll_loss, smooth_l1_loss
+from burnpy.nn.layers.losses import gaussian_nll_loss, huber_loss, kl_div, l1_loss, poisson_nll_loss, smooth_l1_loss
 from burnpy.nn.layers.margin_losses import (
     cosine_embedding_loss,
     hinge_embedding_loss,

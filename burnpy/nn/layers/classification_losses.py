@@ -1,13 +1,13 @@
-"""Losses of classes and labels: cross entropies, focal and multi-label losses, KL divergence."""
+"""Losses of classes and labels: cross entropies, focal and multi-label losses."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.dtypes import int64, tiny
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero
-from burnpy.nn.layers.losses import BatchReduction, Loss, PairLoss, WeightedLoss
+from burnpy.nn.layers.losses import Loss, PairLoss, WeightedLoss
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.losses import (
     Reduction,
@@ -67,43 +67,6 @@ def binary_cross_entropy(
         if losses.shape != input.shape:
             raise ShapeError(f"{name}() got shape {input.shape} and a weight that broadcasts it to {losses.shape}")
     return reduced(name, losses, reduction)
-
-
-@explained
-def kl_div(
-    input: Tensor[B], target: Tensor[B], *, log_target: bool = False, reduction: BatchReduction = "mean"
-) -> Tensor[B]:
-    """Compute the terms target · (log target - input) of the Kullback-Leibler divergence; 0 for a target of 0.
-
-    The gradient of target · log target at 0, which is infinite, is taken to be 0.
-
-    Args:
-        input: logarithms of probabilities, of any shape.
-        target: probabilities, or logarithms of them, of the same shape.
-        log_target: whether the target holds logarithms.
-        reduction: "mean" over all elements; "batchmean" is the sum over the size of the first dimension, which is the
-            divergence; "sum", or "none" for each term.
-
-    Raises:
-        ShapeError: the shapes differ, or "batchmean" of a 0-d tensor.
-
-    Source: Kullback and Leibler, On Information and Sufficiency, 1951.
-
-    >>> p = Tensor[NumPy].from_data([[0.5, 0.5], [1.0, 0.0]])
-    >>> uniform = Tensor[NumPy].full((2, 2), 0.5).log()
-    >>> round(kl_div(uniform, p, reduction="batchmean").item(), 4)
-    0.3466
-    """
-    same_shape("kl_div", input, target)
-    if log_target:
-        losses = target.exp() * (target - input)
-    else:
-        losses = target * target.where(target != 0.0, 1.0).log() - weighted(input, target)
-    if reduction != "batchmean":
-        return reduced("kl_div", losses, reduction)
-    if not input.ndim:
-        raise ShapeError('kl_div() got reduction="batchmean" of a 0-d tensor, which has no batch')
-    return losses.sum() / input.shape[0] if input.shape[0] else losses.sum() / 0.0
 
 
 def _bounded_log(x: Tensor[B], dtype: Any) -> Tensor[B]:
@@ -330,19 +293,6 @@ class BceLoss(WeightedLoss):
     """Binary cross entropy of probabilities: see `burnpy.nn.functional.binary_cross_entropy`."""
 
     _function = staticmethod(binary_cross_entropy)
-
-
-class KlDivLoss(PairLoss):
-    """Kullback-Leibler divergence from log-probabilities: see `burnpy.nn.functional.kl_div`."""
-
-    _function = staticmethod(kl_div)
-    _settings = ("log_target", "reduction")
-    _reductions = get_args(BatchReduction)
-
-    def __init__(self, *, log_target: bool = False, reduction: BatchReduction = "mean") -> None:
-        argument: Any = reduction  # one of `_reductions`
-        super().__init__(reduction=argument)
-        self.log_target = log_target
 
 
 class MultiLabelMarginLoss(Loss):

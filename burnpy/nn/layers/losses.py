@@ -1,4 +1,4 @@
-"""Losses of regression, and the base classes of all loss layers."""
+"""Losses of regression, the Kullback-Leibler divergence, and the base classes of all loss layers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero, check_choice
 from burnpy.nn.module import FunctionLayer
 from burnpy.tensor.call_errors import explained, inherit_methods
-from burnpy.tensor.losses import Reduction, by_weight, mse_loss, reduced, same_shape, weighted_mean
+from burnpy.tensor.losses import Reduction, by_weight, mse_loss, reduced, same_shape, weighted, weighted_mean
 from burnpy.tensor.operands import number, operands, refuse_wider, together
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
@@ -218,6 +218,43 @@ def gaussian_nll_loss(
     return reduced(name, losses + 0.5 * math.log(2.0 * math.pi) if full else losses, reduction)
 
 
+@explained
+def kl_div(
+    input: Tensor[B], target: Tensor[B], *, log_target: bool = False, reduction: BatchReduction = "mean"
+) -> Tensor[B]:
+    """Compute the terms target · (log target - input) of the Kullback-Leibler divergence; 0 for a target of 0.
+
+    The gradient of target · log target at 0, which is infinite, is taken to be 0.
+
+    Args:
+        input: logarithms of probabilities, of any shape.
+        target: probabilities, or logarithms of them, of the same shape.
+        log_target: whether the target holds logarithms.
+        reduction: "mean" over all elements; "batchmean" is the sum over the size of the first dimension, which is the
+            divergence; "sum", or "none" for each term.
+
+    Raises:
+        ShapeError: the shapes differ, or "batchmean" of a 0-d tensor.
+
+    Source: Kullback and Leibler, On Information and Sufficiency, 1951.
+
+    >>> p = Tensor[NumPy].from_data([[0.5, 0.5], [1.0, 0.0]])
+    >>> uniform = Tensor[NumPy].full((2, 2), 0.5).log()
+    >>> round(kl_div(uniform, p, reduction="batchmean").item(), 4)
+    0.3466
+    """
+    same_shape("kl_div", input, target)
+    if log_target:
+        losses = target.exp() * (target - input)
+    else:
+        losses = target * target.where(target != 0.0, 1.0).log() - weighted(input, target)
+    if reduction != "batchmean":
+        return reduced("kl_div", losses, reduction)
+    if not input.ndim:
+        raise ShapeError('kl_div() got reduction="batchmean" of a 0-d tensor, which has no batch')
+    return losses.sum() / input.shape[0] if input.shape[0] else losses.sum() / 0.0
+
+
 @inherit_methods
 class Loss(FunctionLayer):
     """The base class of the losses: a loss function, with those of its arguments as settings that are no tensors.
@@ -333,3 +370,16 @@ class GaussianNllLoss(Loss):
         def __call__(self, input: Tensor[B], target: Tensor[B], var: Tensor[B] | float) -> Tensor[B]:
             """Return the result of `forward`."""
             ...
+
+
+class KlDivLoss(PairLoss):
+    """Kullback-Leibler divergence from log-probabilities: see `burnpy.nn.functional.kl_div`."""
+
+    _function = staticmethod(kl_div)
+    _settings = ("log_target", "reduction")
+    _reductions = get_args(BatchReduction)
+
+    def __init__(self, *, log_target: bool = False, reduction: BatchReduction = "mean") -> None:
+        argument: Any = reduction  # one of `_reductions`
+        super().__init__(reduction=argument)
+        self.log_target = log_target
