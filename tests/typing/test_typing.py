@@ -71,5 +71,6 @@ REFUSED = mistakes()
 def test_rejected_code_raises_a_type_error_that_says_what_to_do(mistake: Callable[[], object], words: str) -> None:
     with pytest.raises((TypeError, BurnpyError), match=re.escape(words)) as caught:
         mistake()
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).count(". ") == 0, "one sentence"
+    message = re.sub(r"\. Did you mean '\w+'\?$", "", str(caught.value))  # which Python adds from 3.13 on
+    assert "\n" not in message
+    assert ". " not in message, "one sentence"
