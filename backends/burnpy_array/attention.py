@@ -31,6 +31,7 @@ class ArrayAttention(ArrayBase):
         q: Any,
         k: Any,
         v: Any,
+        out: Any,
         logsumexp: Any,
         mask: Any,
         offset: int | None,

@@ -25,6 +25,7 @@ class NumPyAttention(ArrayBackend):
         q: Any,
         k: Any,
         v: Any,
+        out: Any,
         logsumexp: Any,
         mask: Any,
         offset: int | None,
@@ -36,7 +37,7 @@ class NumPyAttention(ArrayBackend):
             )
             if results is not None:
                 return results
-        return super().attention_backward(grad, q, k, v, logsumexp, mask, offset, scale)
+        return super().attention_backward(grad, q, k, v, out, logsumexp, mask, offset, scale)
 
     def _attention_weights(self, scores: Any) -> tuple[Any, Any, Any]:
         shape = scores.shape

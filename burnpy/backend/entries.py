@@ -151,7 +151,7 @@ def operation(function: Callable[..., Any]) -> Operation:
     named = (
         elementwise if isinstance(elementwise, tuple) else (),
         entry.consumes,
-        entry.product,
+        tuple(name for name in entry.product if name != "out"),
         (*entry.batch.folded, *entry.batch.shared) if isinstance(entry.batch, Folded) else (),
         (entry.like, entry.view),
     )

@@ -79,7 +79,8 @@ class Traits(TypedDict, total=False):
     """See `Flops`. By default 1 for elementwise operations, else 0."""
     product: bool | tuple[str, ...]
     """The operands of matrix products (True: all float arguments), whose multiplications and additions are most of the
-    FLOPs; these take less time than others. `Mixed` rounds the operands to 16 bits."""
+    FLOPs; these take less time than others. `Mixed` rounds the operands to 16 bits; with ``out``, also the result that
+    is saved as an operand of the backward pass."""
     vjp: Vjp | tuple[Vjp, ...]
     """Reverse mode: one function ``(inner, grad, names…)`` for each float argument, which returns its gradient."""
     jvp: Vjp | tuple[Vjp, ...]

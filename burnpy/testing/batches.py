@@ -18,7 +18,7 @@ from burnpy.backend.rules import Folded
 from burnpy.batching.batched import Batched
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import EmptyIndex, Index, Sample, Values
-from burnpy.testing.cases.table import arguments_of, fits
+from burnpy.testing.cases.table import arguments_of, called, fits
 from burnpy.testing.checks import difference
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _outcome(device: Any, row: Row, args: list[Any], derivatives: bool) -> list[
         kinds = [a.kind for a in row.operation.arguments]
         numeric = [a[0] if isinstance(a, list) else a for a, kind in zip(args, kinds, strict=True) if _numeric(a, kind)]
         on = device if row.operation.results == ("Float",) or not numeric else _on(device, numeric[0])
-        return [x for _, x in row.flat_results(getattr(on, name)(*args))]
+        return [x for _, x in row.flat_results(called(name, on, args))]
     forward = new_level(Forward, device)
     reverse = new_level(Autodiff, forward)
     leaves = []
@@ -210,7 +210,7 @@ def _outcome(device: Any, row: Row, args: list[Any], derivatives: bool) -> list[
         leaves.append(leaf)
         return leaf
 
-    results = row.flat_results(getattr(reverse, name)(*map(tracked, args)))
+    results = row.flat_results(called(name, reverse, [*map(tracked, args)]))
     roots = [x for k, x in results if row.operation.float_results[k]]
     seeds = [(x, forward.lift(device.full(x.shape, 0.7, x.dtype))) for x in roots]
     gradients = reverse.gradients(seeds, retain_graph=False)

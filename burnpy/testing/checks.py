@@ -18,7 +18,7 @@ from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import tensor_of
 from burnpy.testing.cases.samples import Sample
-from burnpy.testing.cases.table import arguments_of
+from burnpy.testing.cases.table import arguments_of, called
 from burnpy.testing.gradcheck import check_briefly, gradcheck, gradgradcheck
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def check_values(device: Any, level: str, row: Row, example: str, dtype: DType, 
     computes = on if is_inexact(dtype) or row.operation.results == ("Float",) else on.discrete
     placed = _primitives(primitives)
     storages = [_storage(on, a) for k, a in placed if k not in reused] if row.fresh else []
-    results = row.flat_results(getattr(computes, row.operation.name)(*primitives))
+    results = row.flat_results(called(row.operation.name, computes, primitives))
     for (k, out), expected in zip(results, arguments.expected, strict=True):
         owner = computes if row.operation.float_results[k] else on.discrete
         name = f"result {k} of {where}"
@@ -148,7 +148,7 @@ def check_derivatives(
                 args[k] = primitive
             else:
                 args[k][member] = primitive
-        results = row.flat_results(getattr(on, row.operation.name)(*args))
+        results = row.flat_results(called(row.operation.name, on, args))
         return [tensor_of(on, r) for k, r in results if row.operation.float_results[k]]
 
     inputs = [tensor_of(device, p) for p in floats]

@@ -245,12 +245,12 @@ def tiles(steps: int) -> None:
                 for _ in range(2):
                     grad, q, k, v = (b.from_numpy(x) for x in host)
                     out, total = b.attention(q, k, v, None, offset, 0.125)
-                    parts = b.attention_backward(grad, q, k, v, total, None, offset, 0.125)
+                    parts = b.attention_backward(grad, q, k, v, out, total, None, offset, 0.125)
                     layer = b.linear(q, b.mT(v[0, :32]), b.from_numpy(bias))
                     found.append([b.to_numpy(x).astype(np.float64) for x in (out, *parts, layer)])
             grad, q, k, v = wide
             out, total = NumPy().attention(q, k, v, None, offset, 0.125)
-            parts = NumPy().attention_backward(grad, q, k, v, total, None, offset, 0.125)
+            parts = NumPy().attention_backward(grad, q, k, v, out, total, None, offset, 0.125)
             expected = (out, *parts, q @ v[0, :32].T + bias.astype(np.float64))
             errors = [np.abs(x - y).max() / np.abs(y).max() for x, y in zip(found[0], expected, strict=True)]
             print(f"{name}, offset {offset}: errors {', '.join(f'{error:.0e}' for error in errors)}")
@@ -315,8 +315,8 @@ def shared_memory(steps: int) -> None:
             b.logsumexp(x, (1,), False),
         )
         heads = [b.from_numpy(rng.standard_normal((2, 70, 32)).astype(dtype)) for _ in range(4)]
-        _, total = b.attention(*heads[1:], None, 0, 0.2)
-        b.attention_backward(*heads, total, None, 0, 0.2)
+        results = b.attention(*heads[1:], None, 0, 0.2)
+        b.attention_backward(*heads, *results, None, 0, 0.2)
         image, weight = (b.from_numpy(rng.standard_normal(n).astype(dtype)) for n in ((2, 36, 5, 5), (36, 36, 3, 3)))
         where = (1, 1), (1, 1), (1, 1), 1
         out = b.conv2d(image, weight, *where)

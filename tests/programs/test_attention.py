@@ -45,7 +45,7 @@ def masks(shape: tuple[Any, ...]) -> list[Any]:
 def both(d: Any, args: tuple[Any, ...], grad: Any) -> list[Any]:
     """The result, the logsumexps and the gradients."""
     out, total = d.attention(*args)
-    return [out, total, *d.attention_backward(grad, *args[:3], total, *args[3:])]
+    return [out, total, *d.attention_backward(grad, *args[:3], out, total, *args[3:])]
 
 
 class Default:

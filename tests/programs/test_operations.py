@@ -152,7 +152,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
     "attention": ("attention", (x(2, 3, 40, 8), x(2, 3, 40, 8), x(2, 3, 40, 5), None, 0, 0.3), ("attention_weights",)),
     "attention_backward": (
         "attention_backward",
-        (x(6, 40, 7), *(x(6, 40, 7) for _ in range(3)), x(6, 40, low=3.0, high=3.5), None, 0, 0.3),
+        (x(6, 40, 7), *(x(6, 40, 7) for _ in range(3)), x(6, 40, 7), x(6, 40, low=3.0, high=3.5), None, 0, 0.3),
         ("attention_weights_again", "attention_scores_gradient"),
     ),
 }

@@ -97,12 +97,13 @@ class CuPyAttention(CuPyMatmul):
         q: Any,
         k: Any,
         v: Any,
+        out: Any,
         logsumexp: Any,
         mask: Any,
         offset: int | None,
         scale: float,
     ) -> tuple[Any, Any, Any]:
-        return self._attention_backward_as(grad, q, k, v, logsumexp, mask, offset, scale, q.dtype)
+        return self._attention_backward_as(grad, q, k, v, out, logsumexp, mask, offset, scale, q.dtype)
 
     def _attention_backward_as(
         self,
@@ -110,6 +111,7 @@ class CuPyAttention(CuPyMatmul):
         q: Any,
         k: Any,
         v: Any,
+        out: Any,
         logsumexp: Any,
         mask: Any,
         offset: int | None,
@@ -118,10 +120,11 @@ class CuPyAttention(CuPyMatmul):
     ) -> tuple[Any, Any, Any]:
         wide, tiles = _sums(q.dtype), self._tiling(q, v, False)
         if tiles is None:
-            grad, q, k, v, logsumexp = (self.cast(x, wide) for x in (grad, q, k, v, logsumexp))
-            parts = super().attention_backward(grad, q, k, v, logsumexp, mask, offset, scale)
+            given = [self.cast(x, wide) for x in (grad, q, k, v, out, logsumexp)]
+            parts = super().attention_backward(*given, mask, offset, scale)
             return self.cast(parts[0], dtype), self.cast(parts[1], dtype), self.cast(parts[2], dtype)
-        by_q, by_k, by_v = self._call(_backward, self, tiles, grad, q, k, v, mask, offset, scale, dtype)
+        given = [q, k, v, out, grad]
+        by_q, by_k, by_v = self._call(_backward, self, tiles, given, logsumexp, mask, offset, scale, dtype)
         return by_q, by_k, by_v
 
     def _tiling(self, q: Any, v: Any, forward: bool) -> Tiling | None:
@@ -148,7 +151,7 @@ def _forward(
         return xp.zeros((*q.shape[:-1], v.shape[-1]), dtype), xp.zeros(q.shape[:-1], dtype)
     inputs, mask = [_with_rows(xp, x) for x in (q, k, v)], _broadcast(xp, mask, q, k)
     out = in_order_of(xp, inputs[0], (*q.shape[:-1], v.shape[-1]), dtype)
-    launches = _launches(b, tiles, offset, _layouts([*inputs, out], mask))
+    launches = _launches(b, tiles, offset, _layouts([*inputs, out], mask), dtype)
     if launches is None:
         q, k, v = map(xp.ascontiguousarray, inputs)
         return _forward(b, tiles, q, k, v, _contiguous(xp, mask), offset, scale, dtype)
@@ -160,28 +163,28 @@ def _forward(
 def _backward(
     b: CuPyAttention,
     tiles: Tiling,
-    grad: Any,
-    q: Any,
-    k: Any,
-    v: Any,
+    given: Sequence[Any],
+    logsumexp: Any,
     mask: Any,
     offset: int | None,
     scale: float,
     dtype: DType,
 ) -> tuple[Any, ...]:
+    q, k, v, *_ = given
     xp, count = b.xp, math.prod(q.shape[:-1])
     if not (k.shape[-2] and count):
         return tuple([xp.zeros(x.shape, dtype) for x in (q, k, v)])
-    inputs, mask = [_with_rows(xp, x) for x in (q, k, v, grad)], _broadcast(xp, mask, q, k)
+    inputs, mask = [_with_rows(xp, x) for x in given], _broadcast(xp, mask, q, k)
     outs = [in_order_of(xp, x, x.shape, dtype) for x in inputs[:3]]
-    launches = _launches(b, tiles, offset, _layouts([*inputs, *outs], mask))
+    launches = _launches(b, tiles, offset, _layouts([*inputs, *outs], mask), logsumexp.dtype)
     if launches is None:
-        q, k, v, grad = map(xp.ascontiguousarray, inputs)
-        return _backward(b, tiles, grad, q, k, v, _contiguous(xp, mask), offset, scale, dtype)
-    statistics = xp.ndarray((3, count), _sums(q.dtype))
-    given, (by_q, *others), rest = _addresses([*inputs, mask]), _addresses(outs), (statistics.data.ptr, count, scale)
-    launches[0](*given, by_q, *rest)
-    launches[1](*given, *others, *rest)
+        inputs = [*map(xp.ascontiguousarray, inputs)]
+        return _backward(b, tiles, inputs, logsumexp, _contiguous(xp, mask), offset, scale, dtype)
+    statistics, logsumexp = xp.ndarray((3, count), _sums(q.dtype)), xp.ascontiguousarray(logsumexp)
+    by_q, *others = _addresses(outs)
+    rest = statistics.data.ptr, count, scale
+    launches[0](*_addresses([*inputs, mask, logsumexp]), by_q, *rest)
+    launches[1](*_addresses([*inputs[:3], inputs[4], mask]), *others, *rest)
     return tuple(outs)
 
 
@@ -213,15 +216,16 @@ def _layouts(arrays: Sequence[Any], mask: Any) -> tuple[_Layout, ...]:
 
 @lru_cache(1024)
 def _launches(
-    b: CuPyAttention, tiles: Tiling, offset: int | None, layouts: Sequence[_Layout]
+    b: CuPyAttention, tiles: Tiling, offset: int | None, layouts: Sequence[_Layout], logs: DType
 ) -> tuple[Launch, ...] | None:
     """Return the launch of attention, or the two of its gradient; None if a kernel cannot address an array.
 
     A kernel has a block for each tile of the queries or keys, and for each slice of the sums of a key's numbers. The
-    layouts are of q, k, v and the result, or of q, k, v, the gradient by it and those by q, k, v; and of the mask.
+    layouts are of q, k, v, the result, for the gradient also of that by the result and those by q, k and v; and of the
+    mask. ``logs`` is the dtype of the logsumexps.
     """
-    count = 4 if len(layouts) < 7 else 7
-    names = (*ARRAYS[:count], *ARRAYS[7:])[: len(layouts)]
+    count = 4 if len(layouts) < 8 else 8
+    names = (*ARRAYS[:count], *ARRAYS[8:])[: len(layouts)]
     (queries, _, dtype), keys, values = layouts[0], layouts[1][0], layouts[2][0]
     sizes = (queries[-2], keys[-2], queries[-1], values[-1])
     steps = tuple([(strides, dtype.itemsize) for _, strides, dtype in layouts])
@@ -236,8 +240,8 @@ def _launches(
 
     out = layouts[count - 1][2]
     if count == 4:
-        return (launch("burnpy_attention", queries, 1, "6Qd", O=out, L=out),)
-    by_query = launch("burnpy_attention_by_query", queries, 1, "7Qqd", O=out)
+        return (launch("burnpy_attention", queries, 1, "6Qd", O=out, L=logs),)
+    by_query = launch("burnpy_attention_by_query", queries, 1, "9Qqd", O=out, L=logs)
     return by_query, launch("burnpy_attention_by_key", keys, tiles.SLICES, "8Qqd", O=out)
 
 

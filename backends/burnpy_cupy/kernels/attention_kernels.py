@@ -5,14 +5,17 @@ For a query's scores s, with minus infinity for keys that it does not attend to:
     m = max s · scale,  z = Σ exp(s · scale - m)
     weight = exp(s · scale - m) / z,  logsumexp = m + log z                     (0 for a query without keys)
     by_score = weight · (by_weight - Σ weight · by_weight) · scale              (backward)
+    Σ weight · by_weight = grad · out                                           (the products of two rows)
 
 A block has the queries of a tile and goes over the keys in tiles. It keeps the largest score so far, and scales its
 sums whenever that grows, so that no more than a tile of scores ever exists. Tiles that no query of the block attends to
-are skipped. The gradient by queries goes over the keys twice: for m, z and Σ weight · by_weight, which it leaves to the
-third kernel, and for the sum. There a block has a tile of keys and goes over the queries. Each element is summed by one
-thread in one order, so gradients are the same in every run.
+are skipped. The kernel of the gradient by queries computes three products, with weights exp(s · scale - logsumexp).
+They add up to 1 only as exactly as large scores are rounded, so it divides by their sum, which it leaves to the third
+kernel. There a block has a tile of keys, goes over the queries, and computes four products. Each element is summed by
+one thread in one order, so gradients are the same in every run.
 
-Sources: Milakov and Gimelshein, Online Normalizer Calculation for Softmax, 2018; Dao, FlashAttention-2, 2023.
+Sources: Milakov and Gimelshein, Online Normalizer Calculation for Softmax, 2018; Dao, FlashAttention-2, 2023, whose
+backward pass adds up the gradient by queries in any order, for five products instead of seven.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ from __future__ import annotations
 from burnpy_cupy.kernels.attention_tiles import TILES
 from burnpy_cupy.kernels.kernel import Raw
 
-ARRAYS = ("q", "k", "v", "grad", "by_q", "by_k", "by_v", "mask")
-"""The arrays whose strides kernels get, forward with the result in place of ``grad``."""
+ARRAYS = ("q", "k", "v", "out", "grad", "by_q", "by_k", "by_v", "mask")
+"""The arrays whose strides kernels get."""
 
 SIZES = ("middle", "inner", "queries", "keys", "size", "values", "is_causal", "offset", "mask_key")
 """The further arguments of the kernels: the numbers of heads, sizes, and the settings of the mask."""
@@ -100,7 +103,25 @@ struct Largest {{
     value = other, shift = other - other == S(0) ? other : S(0);
     return before == MINUS_INFINITY ? S(0) : power(old - shift);
   }}
+  __device__ S logsumexp(S sum) const {{ return sum == S(0) ? S(0) : shift + log(sum); }}
 }};
+
+// Replaces scores by their exponentials, adds those to the sums, and returns the factors of earlier exponentials.
+__device__ void exponentials(S (&scores)[ROWS][EACH], unsigned bits, S scale, Largest (&largest)[ROWS],
+                             S (&sums)[ROWS], S (&again)[ROWS]) {{
+  #pragma unroll
+  for (int i = 0; i < ROWS; i++) {{
+    S most = MINUS_INFINITY;
+    #pragma unroll
+    for (int j = 0; j < EACH; j++) {{
+      scores[i][j] = has(bits, i, j) ? scores[i][j] * scale : MINUS_INFINITY;
+      if (scores[i][j] > most) most = scores[i][j];
+    }}
+    sums[i] *= again[i] = largest[i].raise(maximum(most));
+    #pragma unroll
+    for (int j = 0; j < EACH; j++) sums[i] += scores[i][j] = power(scores[i][j] - largest[i].shift);
+  }}
+}}
 
 template <int WIDTH, typename X>
 __device__ void store(X* into, long long step, long long first, long long rows, long long size, int begin,
@@ -139,23 +160,13 @@ _FORWARD = f"""
     load<COLUMNS, SIZE>(keys, k + key * g.k.row, g.k.row, g.keys - key, g.size);
     load<COLUMNS, VALUES>(values, v + key * g.v.row, g.v.row, g.keys - key, g.values);
     __syncthreads();
-    S scores[ROWS][EACH];
+    S scores[ROWS][EACH], again[ROWS];
     multiply<SIZE>(scores, queries, keys);
+    exponentials(scores, bits, scale, largest, sums, again);
     #pragma unroll
-    for (int i = 0; i < ROWS; i++) {{
-      S most = MINUS_INFINITY;
+    for (int i = 0; i < ROWS; i++)
       #pragma unroll
-      for (int j = 0; j < EACH; j++) {{
-        scores[i][j] = has(bits, i, j) ? scores[i][j] * scale : MINUS_INFINITY;
-        if (scores[i][j] > most) most = scores[i][j];
-      }}
-      const S again = largest[i].raise(maximum(most));
-      sums[i] *= again;
-      #pragma unroll
-      for (int n = 0; n < VALUES / LANES; n++) products[i][n] *= again;
-      #pragma unroll
-      for (int j = 0; j < EACH; j++) sums[i] += scores[i][j] = power(scores[i][j] - largest[i].shift);
-    }}
+      for (int n = 0; n < VALUES / LANES; n++) products[i][n] *= again[i];
     weigh<VALUES>(products, scores, values, shared);
   }}
   #pragma unroll
@@ -165,9 +176,9 @@ _FORWARD = f"""
     for (int n = 0; n < VALUES / LANES; n++) products[i][n] /= divisor;
     const long long query = place.first + row(i);
     if (threadIdx.x % LANES == 0 && query < g.queries)
-      logsumexps[place.head * g.queries + query] = L(static_cast<S>(sum == S(0) ? S(0) : largest[i].shift + log(sum)));
+      logsumexps[place.head * g.queries + query] = L(largest[i].logsumexp(sum));
   }}
-  store<VALUES>(place.of(out, g.grad, g), g.grad.row, place.first, g.queries, g.values, 0, products);
+  store<VALUES>(place.of(out, g.out, g), g.out.row, place.first, g.queries, g.values, 0, products);
 }}
 """
 
@@ -182,59 +193,72 @@ _TILES_OF_BOTH = """
 """
 
 _BY_QUERY = f"""
-{_BOUNDS} burnpy_attention_by_query(const T* q, const T* k, const T* v, const T* grad, const bool* mask, O* by_q,
-                                    S* statistics, long long count, double factor, Geometry g) {{
+{_BOUNDS} burnpy_attention_by_query(const T* q, const T* k, const T* v, const T* out, const T* grad, const bool* mask,
+                                    const L* logsumexps, O* by_q, S* statistics, long long count, double factor,
+                                    Geometry g) {{
   {_TILES_OF_BOTH}
   const Place place(g.queries);
   k = place.of(k, g.k, g), v = place.of(v, g.v, g), mask = mask ? place.of(mask, g.mask, g) : mask;
+  out = place.of(out, g.out, g);
   const long long left = g.queries - place.first, end = end_of_keys(g, place.first);
   load<TILE_ROWS, SIZE>(rows, place.of(q, g.q, g) + place.first * g.q.row, g.q.row, left, g.size);
   load<TILE_ROWS, VALUES>(value_rows, place.of(grad, g.grad, g) + place.first * g.grad.row, g.grad.row, left, g.values);
-  Largest largest[ROWS];
-  S inverse[ROWS] = {{}}, level[ROWS] = {{}}, sums[ROWS][SIZE / LANES] = {{}};
-  #pragma unroll 1
-  for (int pass = 0; pass < 2; pass++) {{
+  S logs[ROWS], level[ROWS], weights[ROWS] = {{}}, sums[ROWS][SIZE / LANES] = {{}};
+  if (sizeof(L) < sizeof(S)) {{  // logsumexps of 16 bits are off by more than exp can take
+    Largest largest[ROWS];
     #pragma unroll 1
     for (long long key = 0; key < end; key += COLUMNS) {{
       const unsigned bits = attended(g, mask, place.first, key, false);
       if (!__syncthreads_or(bits != 0)) continue;
       load<COLUMNS, SIZE>(columns, k + key * g.k.row, g.k.row, g.keys - key, g.size);
-      load<COLUMNS, VALUES>(value_columns, v + key * g.v.row, g.v.row, g.keys - key, g.values);
       __syncthreads();
-      S scores[ROWS][EACH], by_weight[ROWS][EACH];
+      S scores[ROWS][EACH], again[ROWS];
       multiply<SIZE>(scores, rows, columns);
-      multiply<VALUES>(by_weight, value_rows, value_columns);
-      #pragma unroll
-      for (int i = 0; i < ROWS; i++) {{
-        S most = MINUS_INFINITY;
-        #pragma unroll
-        for (int j = 0; j < EACH; j++) {{
-          scores[i][j] = has(bits, i, j) ? scores[i][j] * scale : MINUS_INFINITY;
-          if (scores[i][j] > most) most = scores[i][j];
-        }}
-        if (pass == 0) {{
-          const S again = largest[i].raise(maximum(most));
-          inverse[i] *= again, level[i] *= again;
-        }}
-        #pragma unroll
-        for (int j = 0; j < EACH; j++) {{
-          if (!has(bits, i, j)) by_weight[i][j] = 0;
-          const S weight = power(scores[i][j] - largest[i].shift);
-          if (pass == 0) inverse[i] += weight, level[i] += weight * by_weight[i][j];
-          else scores[i][j] = has(bits, i, j) ? weight * inverse[i] * (by_weight[i][j] - level[i]) * scale : S(0);
-        }}
-      }}
-      if (pass) weigh<SIZE>(sums, scores, columns, shared);
+      exponentials(scores, bits, scale, largest, weights, again);
     }}
-    if (pass) break;
     #pragma unroll
-    for (int i = 0; i < ROWS; i++) {{
-      const S sum = total(inverse[i]);
-      inverse[i] = sum == S(0) ? S(0) : S(1) / sum, level[i] = total(level[i]) * inverse[i];
-      const long long query = place.first + row(i), at = place.head * g.queries + query;
-      if (threadIdx.x % LANES == 0 && query < g.queries)
-        statistics[at] = largest[i].shift, statistics[count + at] = inverse[i], statistics[2 * count + at] = level[i];
-    }}
+    for (int i = 0; i < ROWS; i++) logs[i] = largest[i].logsumexp(total(weights[i])), weights[i] = 0;
+  }}
+  __syncthreads();
+  #pragma unroll
+  for (int i = 0; i < ROWS; i++) {{
+    const long long query = place.first + row(i);
+    const bool inside = query < g.queries;
+    if (sizeof(L) >= sizeof(S)) logs[i] = inside ? S(logsumexps[place.head * g.queries + query]) : S(0);
+    level[i] = 0;
+    for (int n = threadIdx.x % LANES; n < g.values && inside; n += LANES)
+      level[i] = fma(S(value_rows[row(i) * pitch(VALUES) + n]), S(out[query * g.out.row + n]), level[i]);
+    level[i] = total(level[i]);
+  }}
+  #pragma unroll 1
+  for (long long key = 0; key < end; key += COLUMNS) {{
+    const unsigned bits = attended(g, mask, place.first, key, false);
+    if (!__syncthreads_or(bits != 0)) continue;
+    load<COLUMNS, SIZE>(columns, k + key * g.k.row, g.k.row, g.keys - key, g.size);
+    load<COLUMNS, VALUES>(value_columns, v + key * g.v.row, g.v.row, g.keys - key, g.values);
+    __syncthreads();
+    S by_score[ROWS][EACH], by_weight[ROWS][EACH];
+    multiply<SIZE>(by_score, rows, columns);
+    multiply<VALUES>(by_weight, value_rows, value_columns);
+    #pragma unroll
+    for (int i = 0; i < ROWS; i++)
+      #pragma unroll
+      for (int j = 0; j < EACH; j++) {{
+        const bool counts = has(bits, i, j);
+        const S weight = counts ? power(by_score[i][j] * scale - logs[i]) : S(0);
+        weights[i] += weight;
+        by_score[i][j] = counts ? weight * (by_weight[i][j] - level[i]) * scale : S(0);
+      }}
+    weigh<SIZE>(sums, by_score, columns, shared);
+  }}
+  #pragma unroll
+  for (int i = 0; i < ROWS; i++) {{
+    const S sum = total(weights[i]), inverse = sum == S(0) ? S(0) : S(1) / sum;
+    #pragma unroll
+    for (int n = 0; n < SIZE / LANES; n++) sums[i][n] *= inverse;
+    const long long query = place.first + row(i), at = place.head * g.queries + query;
+    if (threadIdx.x % LANES == 0 && query < g.queries)
+      statistics[at] = logs[i], statistics[count + at] = inverse, statistics[2 * count + at] = level[i];
   }}
   store<SIZE>(place.of(by_q, g.by_q, g), g.by_q.row, place.first, g.queries, g.size, 0, sums);
 }}
@@ -266,11 +290,11 @@ _BY_KEY = f"""
     #pragma unroll
     for (int j = 0; j < EACH; j++) {{
       const long long other = query + column<PAIR>(j) < g.queries ? query + column<PAIR>(j) : 0;
-      const S shift = statistics[other], inverse = statistics[count + other], level = statistics[2 * count + other];
+      const S log = statistics[other], inverse = statistics[count + other], level = statistics[2 * count + other];
       #pragma unroll
       for (int i = 0; i < ROWS; i++) {{
         const bool counts = has(bits, i, j);
-        weights[i][j] = counts ? power(weights[i][j] * scale - shift) * inverse : S(0);
+        weights[i][j] = counts ? power(weights[i][j] * scale - log) * inverse : S(0);
         by_score[i][j] = counts ? weights[i][j] * (by_score[i][j] - level) * scale : S(0);
       }}
     }}

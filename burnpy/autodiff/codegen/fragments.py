@@ -78,7 +78,7 @@ def saved_values(op: Operation, vjp: Callable[..., Any]) -> list[str]:
     for name in saved_names(vjp):
         base = name.removesuffix("_shape").removesuffix("_dtype")
         if name == "out":
-            saved.append("value")
+            saved.append("self.computing.product_operand(value)" if "out" in op.product else "value")
         elif name in _RESULTS:
             saved.append(f"results[{_RESULTS.index(name)}]")
         elif name in floats:

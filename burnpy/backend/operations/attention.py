@@ -1,7 +1,7 @@
 """Scaled dot product attention.
 
-Source: Vaswani et al., Attention Is All You Need, 2017. Besides the arguments, the backward pass needs one number per
-query, from which it recomputes the weights: Dao et al., FlashAttention, 2022.
+Source: Vaswani et al., Attention Is All You Need, 2017. Besides the arguments, the backward pass needs the result, and
+one number per query, from which it recomputes the weights: Dao et al., FlashAttention, 2022.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ def attention_vjp(
     q: Float,
     k: Float,
     v: Float,
+    out: Float,
     out1: Float,
     mask: Bool | None,
     offset: int | None,
@@ -32,7 +33,7 @@ def attention_vjp(
     """Return the gradients by q, k and v, through the result and through logsumexp."""
     by_out, by_sum = grads
     if by_sum is None:
-        by_q, by_k, by_v = i.attention_backward(by_out, q, k, v, out1, mask, offset, scale)
+        by_q, by_k, by_v = i.attention_backward(by_out, q, k, v, out, out1, mask, offset, scale)
         return by_q, by_k, by_v
     allowed = allowed_keys(i, q.shape[-2], k.shape[-2], mask, offset)
     weights, _ = attention_weights(i, attention_scores(i, q, k, scale), allowed)
@@ -40,7 +41,7 @@ def attention_vjp(
     by_q, by_k = i.matmul(by_score, k), i.matmul(i.mT(by_score), q)
     if by_out is None:
         return by_q, by_k, i.full(v.shape, 0.0, v.dtype)
-    parts = i.attention_backward(by_out, q, k, v, out1, mask, offset, scale)
+    parts = i.attention_backward(by_out, q, k, v, out, out1, mask, offset, scale)
     return i.add(by_q, parts[0]), i.add(by_k, parts[1]), parts[2]
 
 
@@ -52,11 +53,11 @@ def attention_batch(b: Any, q: Any, k: Any, v: Any, mask: Any, offset: int | Non
 
 
 def attention_backward_batch(
-    b: Any, grad: Any, q: Any, k: Any, v: Any, logsumexp: Any, mask: Any, offset: int | None, scale: float
+    b: Any, grad: Any, q: Any, k: Any, v: Any, out: Any, logsumexp: Any, mask: Any, offset: int | None, scale: float
 ) -> tuple[Any, ...]:
     """Return the gradients of all examples."""
     mask = None if mask is None else b.aligned(mask, len(q.shape))
-    spread = map(b.spread, (grad, q, k, v, logsumexp))
+    spread = map(b.spread, (grad, q, k, v, out, logsumexp))
     return tuple([b.batched(part) for part in b.inner.attention_backward(*spread, mask, offset, scale)])
 
 
@@ -69,7 +70,7 @@ class Attention(OperationsBase):
 
     @derived(
         GENERAL,
-        product=("q", "k", "v"),
+        product=("q", "k", "v", "out"),
         flops=lambda q, k, v: prod(q[:-1]) * k[-2] * (2 * k[-1] + 2 * v[-1] + 8),
         joint=attention_vjp,
         batch=attention_batch,
@@ -95,7 +96,7 @@ class Attention(OperationsBase):
 
     @derived(
         GENERAL,
-        product=("grad", "q", "k", "v"),
+        product=("grad", "q", "k", "v", "out"),
         flops=lambda q, k, v: prod(q[:-1]) * k[-2] * (6 * k[-1] + 4 * v[-1] + 13),
         batch=attention_backward_batch,
     )
@@ -105,6 +106,7 @@ class Attention(OperationsBase):
         q: Float,
         k: Float,
         v: Float,
+        out: Float,
         logsumexp: Float,
         mask: Bool | None,
         offset: int | None,
@@ -112,8 +114,9 @@ class Attention(OperationsBase):
     ) -> tuple[Float, Float, Float]:
         """Gradients of the first result of `attention` with respect to q, k and v.
 
-        ``logsumexp``, the second result, lets a backend compute the weights as exp(scores - logsumexp); the default
-        does not need it.
+        ``out`` and ``logsumexp`` are the results of `attention` for the other arguments. They let a backend compute the
+        weights as exp(scores - logsumexp), and Σ weight · by_weight of a query as the product of its rows of ``grad``
+        and ``out``. The default needs neither: it stays exact where a softmax gives one key nearly all the weight.
         """
         last = len(q.shape) - 1
         allowed = allowed_keys(self, q.shape[-2], k.shape[-2], mask, offset)

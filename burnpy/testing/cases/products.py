@@ -171,7 +171,7 @@ def _attention(q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: flo
 
 
 def _attention_backward(
-    grad: Any, q: Any, k: Any, v: Any, logsumexp: Any, mask: Any, offset: int | None, scale: float
+    grad: Any, q: Any, k: Any, v: Any, out: Any, logsumexp: Any, mask: Any, offset: int | None, scale: float
 ) -> Any:
     weights, total = _weights(q, k, mask, offset, scale)
     weights = weights / total
@@ -205,11 +205,17 @@ def _examples(backward: bool) -> list[tuple[Any, ...]]:
         for lead, t, s, e, f, *how in shapes:
             q, k, v = make(*lead, t, e, low=-1.0), make(*lead, s, e, high=1.9), make(*lead, s, f, high=1.8)
             if backward:
-                sums = make(*lead, t, low=1.0, high=2.0)
-                examples.append((make(*lead, t, f, low=-1.0, high=1.0), q, k, v, sums, *how))
+                grad, out, sums = make(*lead, t, f, low=-1.0, high=1.0), make(*lead, t, f), make(*lead, t)
+                examples.append((grad, q, k, v, out, sums, *how))
             else:
                 examples.append((q, k, v, *how))
     return examples
+
+
+def _with_results(device: Any, args: list[Any]) -> list[Any]:
+    """Replace the samples of the result and of logsumexp."""
+    grad, q, k, v, _, _, *how = args
+    return [grad, q, k, v, *device.attention(q, k, v, *how), *how]
 
 
 def _large(*shape: int, low: float = -2.0, high: float = 2.0) -> Large:
@@ -217,4 +223,4 @@ def _large(*shape: int, low: float = -2.0, high: float = 2.0) -> Large:
 
 
 row("attention", _attention, _examples(False), loose=16)
-row("attention_backward", _attention_backward, _examples(True), loose=128)
+row("attention_backward", _attention_backward, _examples(True), loose=128, completed=_with_results)

@@ -56,6 +56,8 @@ Example: TypeAlias = tuple[Any, ...]
 """The arguments of one call, in the operation's order: samples for primitives, other values unchanged."""
 Reference: TypeAlias = Callable[..., Any]
 """The operation in NumPy, a function of arrays (floats in float64) that returns an array or a tuple of arrays."""
+Completed: TypeAlias = Callable[[Any, list[Any]], list[Any]]
+"""``(device, arguments) -> arguments``, with those that the operation takes from another one computed by that."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Row:
     loose: float  #: the factor by which rounding errors may exceed those of one operation
     up_to_sign: bool = False  #: whether only the magnitudes of results are compared, as of eigenvectors
     widened: bool = False  #: whether results of 16-bit floats are float32
+    completed: Completed | None = None  #: replaces the arguments that must be results for the others
 
     @property
     def consumes(self) -> tuple[int, ...]:
@@ -106,6 +109,7 @@ def row(
     loose: float = 1.0,
     up_to_sign: bool = False,
     widened: bool = False,
+    completed: Completed | None = None,
 ) -> None:
     """Add the examples of an operation to the table.
 
@@ -120,6 +124,7 @@ def row(
         loose: the factor by which rounding errors may exceed those of one operation.
         up_to_sign: whether only magnitudes are compared, of results whose signs are arbitrary.
         widened: whether results of 16-bit floats are float32.
+        completed: computes the arguments that must be results of another operation for the other arguments.
     """
     op = operations()[name]
     if kinds is None:
@@ -137,7 +142,14 @@ def row(
         loose,
         up_to_sign,
         widened,
+        completed,
     )
+
+
+def called(name: str, device: Any, args: Sequence[Any]) -> Any:
+    """Call an operation on a device, with the arguments of its examples completed."""
+    completed = ROWS[name].completed if name in ROWS else None
+    return getattr(device, name)(*(args if completed is None else completed(device, [*args])))
 
 
 def named(examples: Sequence[Example]) -> dict[str, Example]:

@@ -19,6 +19,7 @@ from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.testing.cases.blocks import BLOCKS, Block
 from burnpy.testing.cases.samples import ByDType, ByKind, CaseDType
+from burnpy.testing.cases.table import called
 from burnpy.testing.rounding import beneath, narrowed, rounded, saturated
 
 if TYPE_CHECKING:
@@ -66,9 +67,8 @@ def call(name: str, *args: Any) -> Any:
         x = raised(a, top)._primitive
         return top.add(x, 0.0) if consumed else x
 
-    results = getattr(on, name)(
-        *[primitive(a, d.name in op.consumes) for a, d in zip(given, op.arguments, strict=False)]
-    )
+    primitives = [primitive(a, d.name in op.consumes) for a, d in zip(given, op.arguments, strict=False)]
+    results = called(name, on, primitives)
     found = [rounded(_real(new_tensor(TensorBase.kinds[kind_of(r.dtype)], top, r))) for r in _members(results)]
     return tuple(found) if isinstance(results, (tuple, list)) else found[0]
 
