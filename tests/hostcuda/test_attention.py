@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Generator, IntTensor, Tensor
+from burnpy import Autodiff, Generator, IntTensor, Tensor
 from burnpy.backend import Backend, CuPy, Mixed, NumPy
 from burnpy.backend.dtypes import dtype_of, float32
 from burnpy.nn import MultiHeadAttention, RotaryEncoding
+from burnpy.nn.functional import scaled_dot_product_attention
 from tests.hostcuda import simulator
 
 simulator.require()
@@ -194,6 +195,32 @@ def test_infinite_and_undefined_scores_give_what_the_default_gives(special: floa
     np.testing.assert_allclose(found[0], wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("operand", range(4))
+def test_gradients_of_infinite_and_undefined_numbers_are_undefined_where_numpys_are(
+    operand: int, special: float
+) -> None:
+    floats, rest = arguments()
+    floats[operand][0, 0, 2, 1] = special
+    with np.errstate(invalid="ignore"):
+        (found, _), (wanted, _) = computed(CuPy(), floats, rest), computed(NumPy(), floats, rest)
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.isfinite(got), np.isfinite(want))
+
+
+@pytest.mark.parametrize(("dtype", "large"), [("float32", 1e8), ("float64", 1e30), ("bfloat16", 1e8), ("float16", 6e4)])
+def test_weights_sum_to_one_however_large_the_scores(dtype: str, large: float) -> None:
+    """Their logsumexp is rounded as a number of their size is, by which quotients of exponentials would be off."""
+    shapes = ((3, 1), (3, 1), (4, 1), (4, 1))
+    grad, q, k, v = (np.full(shape, x).astype(dtype_of(dtype)) for shape, x in zip(shapes, (1, 1, large, 2), strict=True))
+    v[:, 0] = 1, 2, 4, 5
+    found, _ = computed(CuPy(), [grad, q, k, v], (None, None, 1.0))
+    out, _, _, by_k, by_v = (x.astype(np.float64) for x in found)
+    np.testing.assert_allclose(out, 3.0)
+    np.testing.assert_allclose(by_v, 0.75, rtol=1e-6 if dtype != "bfloat16" else 4e-3)
+    np.testing.assert_allclose(by_k.ravel(), 0.75 * (v.astype(np.float64).ravel() - 3), rtol=1e-2)
+
+
 def test_a_query_without_keys_attends_to_nothing() -> None:
     floats, (_, offset, scale) = arguments()
     allowed = np.ones((QUERIES, KEYS), np.bool_)
@@ -226,6 +253,22 @@ def test_mixed_attention_has_results_of_float32(dtype: str) -> None:
         np.testing.assert_allclose(got, want, rtol=0.05, atol=0.05)
     assert launches[0][:-1] == ["burnpy_each_cast_each"], "of operands; scores and weights are not converted"
     assert launches[1][:-2] == ["burnpy_round_2"], "the gradient and the result; the other operands were rounded before"
+
+
+def test_mixed_rounds_the_result_once() -> None:
+    """For attention's gradient and for the linear layer that follows."""
+    device: Any = Autodiff(Mixed(CuPy()))
+    x = Tensor.from_data(drawn((2, 5, 3, 8)), device=device).require_grad()
+    weight = Tensor.from_data(drawn((24, 4), 1), device=device).require_grad()
+    with simulator.watched() as journal:
+        heads = (x * 2.0).transpose(1, 2)
+        words = scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).reshape((2, 5, 24))
+        grads = (words @ weight).sum().backward()
+    assert grads[x].dtype == float32
+    names = [name.split("__")[0] for name in journal.launches]
+    forward, backward = names[: names.index(FORWARD[0])], names[names.index(FORWARD[0]) : names.index(BACKWARD[0])]
+    assert forward.count("burnpy_round_1") == 1, "of the queries, which are keys and values, too"
+    assert backward.count("burnpy_round_1") == 4, "the result, the weight, and the gradients of two products"
 
 
 @pytest.mark.parametrize("on_tensor", [False, True])
