@@ -2,11 +2,11 @@
 
     python -m tests.hostcuda.roofline [float32 tf32 bfloat16]
 
-It prints a line for each convolution of a ResNet-50, forward and backward, and for its batch norms. The least time is
-the time of the useful floating-point operations at the peak, or of reading all arguments and writing all results once,
-whichever is longer. The model adds what launches lose: tiles that reach beyond the result, channels that do not fill a
-step, multiprocessors that get a block less than others, arguments that are read again from memory, the time between
-launches, and what ``mma.sync`` lacks to the peak. It knows no latency, and of instructions only products: it is an
+It prints a line for each convolution of a ResNet-50, forward and backward, for its batch norms, and for attention. The
+least time is the time of the useful floating-point operations at the peak, or of reading all arguments and writing all
+results once, whichever is longer. The model adds what launches lose: tiles that reach beyond the result, channels that
+do not fill a step, multiprocessors that get a block less than others, products that are computed again, arguments that
+are read again from memory, the time between launches, and what ``mma.sync`` lacks to the peak. It knows no latency, and of instructions only products: it is an
 upper bound. The blocks on a multiprocessor, which hide latency, are those whose registers and shared memory, as NVRTC's
 code takes them, fit.
 
@@ -28,7 +28,7 @@ from itertools import product
 from typing import Any, NamedTuple
 from unittest import mock
 
-from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.dtypes import dtype_of, float32
 from tests.hostcuda import simulator
 from tests.hostcuda.nvrtc import Resources
 
@@ -50,6 +50,8 @@ LAYERS = (
 """Convolutions of a ResNet-50: channels, results, the side of the kernel, the stride, and the side of the image."""
 NORMS = ((64, 112), (64, 56), (256, 56))
 """Its batch norms that are divided among blocks: channels, and the side of the image."""
+HEADS = ((96, 1024, 64), (64, 2048, 128))
+"""Attention with the causal limit: heads of the whole batch, queries and keys, and the size of a head."""
 
 
 class Prepared(NamedTuple):
@@ -59,6 +61,7 @@ class Prepared(NamedTuple):
     blocks: int
     threads: int
     rest: bytes
+    shared: int = 0  #: the bytes of shared memory that are asked for at the launch
 
 
 class Estimate(NamedTuple):
@@ -81,8 +84,8 @@ def prepared(module: Any, function: Any, *args: Any) -> list[Prepared]:
     """Return the launches that a function of a module prepares, which are not launched."""
     found: list[Prepared] = []
 
-    def prepare(xp: Any, kernel: Any, grid: Any, block: Any, given: str, rest: bytes) -> None:
-        found.append(Prepared(kernel.code, grid[0] * grid[1], block[0], rest))
+    def prepare(xp: Any, kernel: Any, grid: Any, block: Any, given: str, rest: bytes, shared: int = 0) -> None:
+        found.append(Prepared(kernel.code, grid[0] * grid[1], block[0], rest, shared))
 
     with mock.patch.object(module, "launcher", prepare):
         function.__wrapped__(*args)
@@ -101,7 +104,7 @@ def resident(launch: Prepared) -> int:
     """Return how many blocks a multiprocessor holds."""
     kernel = resources(launch.source)
     registers = launch.threads // 32 * -(-32 * kernel.registers // 256) * 256
-    return min(REGISTERS // registers, SHARED // (kernel.shared + 1024), THREADS // launch.threads)
+    return min(REGISTERS // registers, SHARED // (kernel.shared + launch.shared + 1024), THREADS // launch.threads)
 
 
 def filled(launch: Prepared) -> float:
@@ -120,11 +123,18 @@ def products(launch: Prepared) -> float:
 
 
 def estimate(
-    name: str, precision: str, launches: list[Prepared], useful: float, least_bytes: float, moved: float
+    name: str,
+    precision: str,
+    launches: list[Prepared],
+    done: list[float],
+    useful: float,
+    least_bytes: float,
+    moved: float,
 ) -> Estimate:
-    """Return the times of an operation of so many useful operations and bytes; the launches move more bytes."""
+    """Return the times of an operation of so many useful operations and bytes; the launches do and move more."""
     peak = PEAKS[precision]
-    computing = sum([products(each) / (peak * REACHED[precision] * filled(each)) for each in launches if useful])
+    rates = [peak * REACHED[precision] * filled(each) for each in launches]
+    computing = sum([flops / rate for flops, rate in zip(done, rates, strict=True)])
     busy = sum([filled(each) / len(launches) for each in launches])
     first = max(launches, key=lambda each: each.blocks)
     least = max(useful / peak, least_bytes / BANDWIDTH)
@@ -161,7 +171,7 @@ def convolutions(device: Any, precision: str) -> Iterator[Estimate]:
         least = float(dtype.itemsize) * (math.prod(image) + math.prod(out) + results * channels * kernel * kernel)
         for problem, found in launches.items():
             name = f"{channels} to {results}, {kernel} × {kernel} / {stride}, {side} × {side}, {problem}"
-            yield estimate(name, precision, found, useful, least, least)
+            yield estimate(name, precision, found, [*map(products, found)], useful, least, least)
 
 
 def norms(device: Any, precision: str) -> Iterator[Estimate]:
@@ -176,10 +186,30 @@ def norms(device: Any, precision: str) -> Iterator[Estimate]:
             kernels, inputs = tuple([f"burnpy_batch_norm{name}" for name in names]), arrays - 1
             found = prepared(normalization, normalization._divided, device, shape, dtype, inputs, kernels, ("", ""))
             again = 0 if normalization.channels_kept(L2, shape, dtype, inputs) < channels else inputs
-            yield estimate(rest + problem, precision, found, 0.0, arrays * size, (arrays + again) * size)
+            nothing = [0.0] * len(found)
+            yield estimate(rest + problem, precision, found, nothing, 0.0, arrays * size, (arrays + again) * size)
 
 
-PARTS: tuple[Callable[[Any, str], Iterator[Estimate]], ...] = (convolutions, norms)
+def attentions(device: Any, precision: str) -> Iterator[Estimate]:
+    """Yield the estimates of attention and its gradient, in which five products are useful and seven computed."""
+    from burnpy_cupy.kernels import attention
+
+    dtype, cores = dtype_of(precision.replace("tf", "float")), precision != "float32"
+    for heads, length, size in HEADS:
+        array = (heads, length, size), (length * size * dtype.itemsize, size * dtype.itemsize, dtype.itemsize), dtype
+        for problem, counts, arrays, useful in (("", (2,), 4, 2), (", backward", (3, 4), 8, 5)):
+            tiles = attention.tiling(size, size, dtype.itemsize, cores, not problem)
+            assert tiles is not None
+            name = f"attention of {heads} heads of {size}, {length} positions{problem}"
+            found = prepared(attention, attention._launches, device, tiles, 0, (array,) * arrays, float32)
+            first, again = range(0, length, tiles.rows), (1, tiles.SLICES)[: len(counts)]
+            scores = heads * sum([-(-min(n + tiles.rows, length) // tiles.COLUMNS) * tiles.COLUMNS for n in first])
+            done = [2.0 * scores * tiles.rows * size * (2 * k + n - 2) for k, n in zip(again, counts, strict=True)]
+            pairs, moved = heads * length * (length + 1) / 2, float(arrays * heads * length * size * dtype.itemsize)
+            yield estimate(name, precision, found, done, 2.0 * pairs * size * useful, moved, moved)
+
+
+PARTS: tuple[Callable[[Any, str], Iterator[Estimate]], ...] = (convolutions, norms, attentions)
 
 
 def main(precisions: list[str]) -> None:

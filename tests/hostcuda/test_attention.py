@@ -212,7 +212,9 @@ def test_gradients_of_infinite_and_undefined_numbers_are_undefined_where_numpys_
 def test_weights_sum_to_one_however_large_the_scores(dtype: str, large: float) -> None:
     """Their logsumexp is rounded as a number of their size is, by which quotients of exponentials would be off."""
     shapes = ((3, 1), (3, 1), (4, 1), (4, 1))
-    grad, q, k, v = (np.full(shape, x).astype(dtype_of(dtype)) for shape, x in zip(shapes, (1, 1, large, 2), strict=True))
+    grad, q, k, v = (
+        np.full(shape, x).astype(dtype_of(dtype)) for shape, x in zip(shapes, (1, 1, large, 2), strict=True)
+    )
     v[:, 0] = 1, 2, 4, 5
     found, _ = computed(CuPy(), [grad, q, k, v], (None, None, 1.0))
     out, _, _, by_k, by_v = (x.astype(np.float64) for x in found)

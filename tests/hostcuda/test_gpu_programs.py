@@ -60,6 +60,13 @@ def test_the_roofline_of_batch_norms() -> None:
     assert all(0.75 < each.share <= 1.0 and each.resident >= 4 for each in found), found
 
 
+def test_the_roofline_of_attention() -> None:
+    """`mma.sync` reaches 63 % of the peak; of the gradient's seven products, five are useful."""
+    found = [*roofline.attentions(CuPy(), "bfloat16")]
+    assert len(found) == 2 * len(roofline.HEADS)
+    assert all(0.4 < each.share < 0.7 and each.resident >= 2 for each in found), found
+
+
 def test_a_step_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
     program = "import time; print('tests/a.py::test_b ', flush=True); time.sleep(60)"
     step = gpu.Step("hanging", 2.0, ["-c", program], processes=2)
