@@ -6,9 +6,9 @@ It prints a line for each convolution of a ResNet-50, forward and backward, for 
 least time is the time of the useful floating-point operations at the peak, or of reading all arguments and writing all
 results once, whichever is longer. The model adds what launches lose: tiles that reach beyond the result, channels that
 do not fill a step, multiprocessors that get a block less than others, products that are computed again, arguments that
-are read again from memory, the time between launches, and what ``mma.sync`` lacks to the peak. It knows no latency, and of instructions only products: it is an
-upper bound. The blocks on a multiprocessor, which hide latency, are those whose registers and shared memory, as NVRTC's
-code takes them, fit.
+are read again from memory, the time between launches, and what ``mma.sync`` lacks to the peak. It knows no latency, and
+of instructions only products: it is an upper bound. The blocks on a multiprocessor, which hide latency, are those whose
+registers and shared memory, as NVRTC's code takes them, fit.
 
 Sources: NVIDIA, H100 Tensor Core GPU Architecture; Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU
 Architecture via Microbenchmarking, 2024, for the rate of ``mma.sync``.

@@ -120,8 +120,8 @@ class CuPyAttention(CuPyMatmul):
     ) -> tuple[Any, Any, Any]:
         wide, tiles = _sums(q.dtype), self._tiling(q, v, False)
         if tiles is None:
-            given = [self.cast(x, wide) for x in (grad, q, k, v, out, logsumexp)]
-            parts = super().attention_backward(*given, mask, offset, scale)
+            grad, q, k, v, out, logsumexp = (self.cast(x, wide) for x in (grad, q, k, v, out, logsumexp))
+            parts = super().attention_backward(grad, q, k, v, out, logsumexp, mask, offset, scale)
             return self.cast(parts[0], dtype), self.cast(parts[1], dtype), self.cast(parts[2], dtype)
         given = [q, k, v, out, grad]
         by_q, by_k, by_v = self._call(_backward, self, tiles, given, logsumexp, mask, offset, scale, dtype)
