@@ -252,6 +252,24 @@ def test_large_parameters_lie_beside_the_file(tmp_path: Path, monkeypatch: pytes
     assert onnx.verify(path, model, (floats(2, 40),))[0].relative < 1e-6
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "uint16", "uint32", "uint64"])
+def test_ints_of_all_sizes(dtype: str, tmp_path: Path) -> None:
+    """Operators that runtimes have for int32 and int64 alone are computed in these, and wrap."""
+
+    def f(x: IntTensor[NumPy], y: IntTensor[NumPy]) -> tuple[Any, ...]:
+        results: list[Any] = [x + y, x - y, x * y, -x, y**y, x.abs(), x.sign(), burnpy.maximum(x, y), x << y, x >> y]
+        results += [x.floor_divide(y), x.remainder(y), x.fmod(y), burnpy.where(x > y, x, y), x.reshape(1, 3) @ y]
+        if dtype != "uint64":
+            results += [x.clamp(1, 3), x.amax(), x.amin(), x.argmax(), x.sort()[0], x.topk(2)[0], x.topk(2)[1]]
+        return tuple(results)
+
+    high = np.iinfo(dtype).max
+    x, y = (IntTensor[NumPy].from_data(np.array(row, dtype), dtype=dtype) for row in ((3, 2, high), (1, 2, 3)))
+    onnx.export(f, (x, y), tmp_path / "model.onnx")
+    differences = onnx.verify(tmp_path / "model.onnx", f, (x, y))
+    assert [entry.output for entry in differences if entry.largest] == []
+
+
 @pytest.mark.parametrize(("weights", "kinds"), [("int8", {"DequantizeLinear"}), ("int4", {"BitwiseAnd", "BitShift"})])
 def test_quantized_layers(weights: Any, kinds: set[str], tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,19 @@ def test_an_index_that_does_not_exist(tmp_path: Path) -> None:
     assert model(tensor(X), tensor(np.array([[2, -1], [0, 3]]))).tolist() == [X[2, 3].item(), X[0, 3].item()]
     with pytest.raises(IndexRangeError):
         model(tensor(X), tensor(np.array([[0, 4]])))
+
+
+def test_a_loop_whose_number_of_steps_is_an_input(tmp_path: Path) -> None:
+    """A compiled function does not read it."""
+    body = graph(
+        [node("Identity", ["c"], ["c2"]), node("Add", ["a", "x"], ["a2"])],
+        [info("k", INT, []), info("c", BOOL, []), info("a", FLOAT, [3, 4])],
+        [info("c2", BOOL, []), info("a2", FLOAT, [3, 4])],
+    )
+    loop = graph([node("Loop", ["n", "", "x"], ["y"], body=body)], [info("x", FLOAT, [3, 4]), info("n", INT, [])],
+                 [info("y", FLOAT)])  # fmt: skip
+    for steps in (0, 3):
+        agree(written(tmp_path / "a.onnx", loop, 13), X, np.array(steps))
 
 
 @pytest.mark.parametrize("declared", [True, False])
@@ -314,7 +328,10 @@ def test_dynamic_quantization_in_floats(tmp_path: Path, kept: str) -> None:
         node("DynamicQuantizeLinear", ["conv"], ["y2", "scale2", "zero2"]),
         node("MatMulInteger", ["y2", "m", "zero2", "m_zero"], ["ints2"]),
         node("Cast", ["ints2"], ["float2"], to=FLOAT),
-        node("Mul", ["float2", "scale2"], ["out"]),
+        node("MatMulInteger", ["y2", "m", "zero2"], ["ints3"]),  # without a zero point of the matrix
+        node("Cast", ["ints3"], ["float3"], to=FLOAT),
+        node("Add", ["float2", "float3"], ["floats"]),
+        node("Mul", ["floats", "scale2"], ["out"]),
     ]
     held_arrays = [held("w", weights[0]), held("m", weights[1]), held("m_zero", np.uint8(128))]
     held_arrays.append(held("bias", random.integers(-900, 900, (1, 6, 1, 1)).astype(np.int32)))
@@ -347,7 +364,11 @@ ZEROS = RANDOM.integers(-9, 9, 64).astype(np.int8)
         ("MatMul", np.uint8, COLUMNS[0], None, {}),
         ("MatMul", np.uint8, COLUMNS[:1], np.full(1, 130, np.uint8), {}),
         ("MatMul", np.int8, BLOCKS, None, {"axis": 0, "block_size": 16}),
-        ("MatMul", np.int8, BLOCKS, np.ones((5, 64), np.int8), {"axis": 0, "block_size": 16}),  # floats
+        ("MatMul", np.int8, BLOCKS, np.ones((5, 64), np.int8), {"axis": 0, "block_size": 16}),
+        ("MatMul", np.uint8, BLOCKS, ZEROS[:5].view(np.uint8)[:, None].repeat(64, 1), {"axis": 0, "block_size": 16}),
+        ("MatMul", "int4", BLOCKS, None, {"axis": 0, "block_size": 16}),
+        ("Transpose", "uint4", BLOCKS.T, np.arange(320).reshape(64, 5) % 16, {"axis": 1, "block_size": 16}),
+        ("Gemm", "int4", COLUMNS, None, {"axis": 0}),
         ("Transpose", np.int8, COLUMNS, ZEROS, {"axis": 0}),
         ("Transpose", np.int8, BLOCKS.T, None, {"axis": 1, "block_size": 16}),
         ("Gemm", np.uint8, COLUMNS, ZEROS.view(np.uint8), {"axis": 0}),
@@ -361,7 +382,10 @@ def test_matrices_of_ints_stay_ints(
 ) -> None:
     """In memory and in plans, whatever their scales and zero points; the products are those of float64."""
     random = np.random.default_rng(1)
-    levels = random.integers(0, 256, (80, 64)).astype(np.uint8).view(dtype)
+    bits = 4 if isinstance(dtype, str) else 8
+    stored = np.dtype(getattr(import_module("ml_dtypes"), dtype)) if bits == 4 else dtype
+    levels = random.integers(0, 2**bits, (80, 64)).astype(np.uint8).view(stored)
+    zero = None if zero is None else np.asarray(zero).astype(stored)
     rows = kind in ("Transpose", "Gemm")
     held_arrays = [held("w", levels.T if rows else levels), held("s", scale)]
     held_arrays += [] if zero is None else [held("z", zero)]
@@ -380,7 +404,9 @@ def test_matrices_of_ints_stay_ints(
     path = written(tmp_path / "a.onnx", whole, 21)
     wide = (scale if np.ndim(scale) < 2 else (scale.T if rows else scale).repeat(16, 0)) * (
         levels.astype(np.float64)
-        - np.asarray(0 if zero is None else zero, np.float64).repeat(16 if np.ndim(zero) > 1 else 1, 0)
+        - np.asarray(0 if zero is None else zero.T if rows and zero.ndim > 1 else zero, np.float64).repeat(
+            16 if np.ndim(zero) > 1 else 1, 0
+        )
     )
     for count in (1, 30):
         x = random.normal(size=(count, 80)).astype(np.float32)
@@ -393,8 +419,9 @@ def test_matrices_of_ints_stay_ints(
         for out in (model(tensor(x)), step(tensor(x))):
             np.testing.assert_allclose(out.to_numpy(), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
         names = [part.name for part in step.explain(tensor(x)).operations]
-        assert ("quantized_matmul" in names) == (np.ndim(zero) < 2)
-        assert all(value.dtype.itemsize == 1 or value.numel() < levels.size for value in model.graph.constants.values())
+        assert "quantized_matmul" in names
+        sizes = [value.numel() * value.dtype.itemsize for value in model.graph.constants.values()]
+        assert max(sizes) == levels.size * bits // 8
 
 
 def test_weights_of_convolutions_stay_ints(tmp_path: Path) -> None:

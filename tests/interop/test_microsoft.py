@@ -172,3 +172,31 @@ def test_operators_that_are_not_read_are_named(tmp_path: Path) -> None:
                    tmp_path / "a.onnx")  # fmt: skip
     with pytest.raises(LoadingError, match=r"the operator BeamSearch \(y\) of the domain com.microsoft is unknown"):
         onnx.load(tmp_path / "a.onnx", NumPy)
+
+
+@pytest.mark.parametrize(("bits", "size", "zeros"), [(4, 16, False), (4, 32, True), (8, 16, True), (2, 32, False)])
+def test_ints_of_few_bits_stay_ints(tmp_path: Path, bits: int, size: int, zeros: bool) -> None:
+    """In plans, where they are 4-bit ints in the memory of the kernels; the last block may be incomplete."""
+    import onnxruntime
+
+    inputs, outputs, blocks = 200, 48, -(-200 // size)
+    arrays = {"w": u(outputs, blocks, size * bits // 8), "s": f(outputs, blocks)}
+    arrays |= {"z": u(outputs, -(-blocks * bits // 8))} if zeros else {}
+    helper = package().helper
+    settings = {"K": inputs, "N": outputs, "bits": bits, "block_size": size}
+    node = helper.make_node("MatMulNBits", ["x", *arrays], ["y"], domain="com.microsoft", **settings)
+    ends = [helper.make_tensor_value_info(name, 1, ["n", count]) for name, count in (("x", inputs), ("y", outputs))]
+    held = [package().numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:], initializer=held)
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+    package().save(helper.make_model(graph, opset_imports=imports, ir_version=9), tmp_path / "a.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "a.onnx", providers=["CPUExecutionProvider"])
+    model = onnx.load(tmp_path / "a.onnx", NumPy)
+    step = burnpy.compiled(model)
+    for x in (f(1, inputs), f(20, inputs)):
+        (expected,) = session.run(None, {"x": x})
+        for out in (model(tensor(x)), step(tensor(x))):
+            np.testing.assert_allclose(out.to_numpy(), expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+        assert "quantized_matmul" in [part.name for part in step.explain(tensor(x)).operations]
+    largest = max(value.numel() for value in model.graph.constants.values() if value.dtype.itemsize == 1)
+    assert largest == outputs * blocks * size // (1 if bits == 8 else 2)

@@ -114,10 +114,10 @@ def export(
     infos = []
     for number, ref in zip(first.inputs, first.recording.inputs, strict=True):
         if number in named:
-            shape = writer.shape_of(ref)
+            shape = writer.operand(ref).shape
             sizes.update({size.values: symbols[number, k] for k, size in enumerate(shape) if isinstance(size, Size)})
-            infos.append(writer.info(named[number], shape, ref.dtype, lambda size: sizes.get(size.values)))
-    results = writer.outputs(lambda size: sizes.get(size.values))
+            infos.append(writer.info(named[number], shape, ref.dtype, sizes))
+    results = writer.outputs(sizes)
     writer.prune([info.name for info in results])
     name = type(model).__name__ if hasattr(model, "forward") else getattr(model, "__name__", "model")
     graph = onnx.helper.make_graph(writer.nodes, name, infos, results, list(writer.initializers.values()))
@@ -198,14 +198,22 @@ def _save(onnx: Any, proto: Any, path: str) -> None:
     """Check a model and write it."""
     large = sum(tensor.ByteSize() for tensor in proto.graph.initializer) > LARGE
     if not large:
-        onnx.checker.check_model(proto, full_check=True)
+        _check(onnx, proto)
         onnx.save(proto, path)
         return
     beside = f"{os.path.basename(path)}.data"
     if os.path.exists(os.path.join(os.path.dirname(path), beside)):
         os.remove(os.path.join(os.path.dirname(path), beside))  # onnx would append to it
     onnx.save(proto, path, save_as_external_data=True, all_tensors_to_one_file=True, location=beside)
-    onnx.checker.check_model(path, full_check=True)
+    _check(onnx, path)
+
+
+def _check(onnx: Any, model: Any) -> None:
+    """Raise an error for a model, or the path of one, that ONNX's definition of operators does not allow."""
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise ExportError(f"export() cannot write the model, as ONNX refuses it: {error}") from error
 
 
 class Difference(NamedTuple):

@@ -10,6 +10,7 @@ import numpy as np
 
 from burnpy.backend.errors import BurnpyError
 from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode, run
+from burnpy.interop.onnx.operators.quantization import unpacked
 from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, tensor
 
 
@@ -106,7 +107,7 @@ def scales_of(node: GraphNode) -> list[str]:
     if node.kind.rpartition(".")[2] in ("DequantizeLinear", "QuantizeLinear"):
         return list(node.inputs[1:])
     pairs = zip(node.inputs, OPERATORS[node.kind].inputs, strict=False)
-    return [name for name, (parameter, _) in pairs if parameter.endswith("_scale")]
+    return [name for name, (parameter, _) in pairs if parameter.endswith(("_scale", "scales"))]
 
 
 UNFOLDED = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
@@ -158,7 +159,7 @@ MATRICES = {
 
 
 class _Matrices:
-    """Products with matrices of int8, which lie in memory as the kernels read them: the rows of their transposes.
+    """Products with matrices of ints, which lie in memory as the kernels read them: the rows of their transposes.
 
     Other quantized weights become floats on the device of the inputs, in each call anew. The constants of the graph get
     the matrices.
@@ -175,6 +176,8 @@ class _Matrices:
             return self._of_ints(node, *MATRICES[node.kind])
         if self.dequantizes(node):
             return node.replaced(node.kind, (*node.inputs, "")[:3] + self._like, node.attributes)
+        if node.kind == "com.microsoft.MatMulNBits":
+            return self._of_blocks(node) or node
         return (self._dequantized(node) if node.kind in ("Gemm", "MatMul") else None) or node
 
     def dequantizes(self, node: GraphNode) -> bool:
@@ -199,21 +202,68 @@ class _Matrices:
             source, turned = self._made.get(source.inputs[0]), not turned
         if source is None or not source.kind.endswith("DequantizeLinear") or source.attributes.get("output_dtype"):
             return None
-        name, scale, zero, *_ = *source.inputs, ""
-        if not self._is_matrix(name) or scale not in self.constants or zero not in ("", *self.constants):
+        name, *parts = [*source.inputs, ""][:3]
+        block, by_row = source.attributes.get("block_size", 0), source.attributes.get("axis", 1) % 2 != turned
+        if not self._is_matrix(name) or not self.constants.keys() >= {*parts} - {""}:
             return None
-        zero, block = self._zero(zero, name), source.attributes.get("block_size", 0)
-        by_row = source.attributes.get("axis", 1) % 2 != turned
-        if block and (by_row or zero or self.constants[name].shape[turned] % block):
+        if by_row if block else not (by_row or self.constants[parts[0]].numel() == 1):
             return None
-        if not (block or by_row or self.constants[scale].numel() == 1):
+        scale, zero = (self.constants[part].to_numpy() if part else np.zeros((), np.int8) for part in parts)
+        scale, zero = (part.reshape(-1, 1) if part.ndim < 2 else part if turned else part.T for part in (scale, zero))
+        rows = self.constants[name].to_numpy() if turned else self.constants[name].to_numpy().T
+        key = f"{name}:{'rows' if turned else 'columns'}"
+        return self._with_rows(node, (key, *node.inputs[2:]), rows, block or rows.shape[1], scale, zero)
+
+    def _of_blocks(self, node: GraphNode) -> GraphNode | None:
+        """Return the node for a MatMulNBits with constant ints; None for other ones."""
+        _, name, scale, zero, index, *bias = [*node.inputs, "", "", ""][:6]
+        settings, known = node.attributes, self.constants
+        if name not in known or scale not in known or zero not in ("", *known):
             return None
-        if block and not turned:
-            self.constants[f"{scale}:rows"] = tensor(self.constants[scale].to_numpy().T)
-            scale = f"{scale}:rows"
-        rows = self._signed(name, not turned, False)
-        given = (node.inputs[0], rows, scale, zero, *node.inputs[2:])
-        return node.replaced("MatMulDequantized", given, {"block_size": block})
+        if index or (zero and known[zero].dtype != known[name].dtype) or settings["n"] * settings["k"] < QUANTIZED:
+            return None
+        bits, size, rows = settings["bits"], settings["block_size"], settings["n"]
+        blocks = -(-settings["k"] // size)
+        ints = unpacked(known[name].reshape(rows, -1), bits, blocks * size).to_numpy()
+        centre = np.array([[2 ** (bits - 1)]], np.uint8)
+        zeros = unpacked(known[zero].reshape(rows, -1), bits, blocks).to_numpy() if zero else centre
+        scales = known[scale].to_numpy().reshape(rows, blocks)
+        return self._with_rows(node, (f"{name}:rows", *bias), ints, size, scales, zeros)
+
+    def _with_rows(
+        self, node: GraphNode, names: Sequence[str], rows: Any, size: int, scale: Any, zero: Any
+    ) -> GraphNode:
+        """Return a product with the transpose of a matrix of ints, which are 4-bit ints where these hold all.
+
+        Args:
+            node: the node that it replaces.
+            names: of the new matrix, and of a bias.
+            rows: the matrix, (out, in).
+            size: the number of elements of a row that share a scale.
+            scale: the scales (out, groups), or (out, 1) or (1, 1) for fewer.
+            zero: the zero points, in the same way.
+        """
+        low, high = int(rows.min()), int(rows.max())
+        shifts = [int(zero.flat[0])] if (zero == zero.flat[0]).all() else []
+        limit, shift = next(
+            (limit, shift)
+            for limit in (8, 128)[size % 2 :]
+            for shift in (*shifts, 0, limit)
+            if -limit <= low - shift and high - shift < limit
+        )
+        key, groups = names[0], -(-rows.shape[1] // size)
+        if key not in self.constants:
+            ints = np.pad((rows - np.int16(shift)).astype(np.int8), ((0, 0), (0, groups * size - rows.shape[1])))
+            if limit == 8:
+                first, last = np.split((ints + 8).astype(np.uint8).reshape(len(rows), groups, size), 2, axis=2)
+                ints = (first | last << 4).reshape(len(rows), -1)
+            self.constants[key] = tensor(np.ascontiguousarray(ints))
+            self.constants[f"{key}:scale"] = tensor(np.broadcast_to(scale, (len(rows), groups)))
+            offset = (zero.astype(np.int16) - shift) * scale
+            self.constants[f"{key}:offset"] = tensor(np.broadcast_to(offset, (len(rows), groups)))
+        offset = f"{key}:offset" if self.constants[f"{key}:offset"].to_numpy().any() else ""
+        given = (node.inputs[0], key, f"{key}:scale", offset, *names[1:])
+        return node.replaced("MatMulDequantized", given, {})
 
     def _is_matrix(self, name: str) -> bool:
         x = self.constants.get(name)

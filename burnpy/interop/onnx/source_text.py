@@ -234,7 +234,7 @@ class _Source:
         """Return the expression of a node; ``bodies`` has those of its graphs."""
         operator = OPERATORS[node.kind]
         known = [self._input(node, k, name, on_host) for k, name in enumerate(node.inputs)]
-        while known and known[-1] == "None":
+        while len(known) > operator.needs and known[-1] == "None":
             known.pop()
         if node.kind in SIGNS and node.kind in BINARY:
             return f"{known[0]} {SIGNS[node.kind]} {known[1]}"
@@ -254,11 +254,11 @@ class _Source:
         inputs = OPERATORS[node.kind].inputs
         annotation = inputs[k][1] if k < len(inputs) else ""
         for kind, as_text, reading in READERS:
-            if annotation.startswith(kind):
+            if annotation.startswith(kind) and "Kept" not in annotation:
                 array = self._known_array(name)
                 return reading.format(self._value(name)) if array is None else as_text(array)
         value = self._value(name)
-        if name in self._host and not on_host and not annotation.startswith("Kept"):
+        if name in self._host and not on_host and "Kept" not in annotation:
             other = next((i for i in node.inputs if i and i not in self._host), None)
             return value if other is None else f"{value}.to_device({self._value(other)}.device)"
         return value

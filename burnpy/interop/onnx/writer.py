@@ -9,7 +9,7 @@ import numpy as np
 
 from burnpy.backend.backend import operations
 from burnpy.backend.call_origin import format_lines, lines_of
-from burnpy.backend.dtypes import part_dtype
+from burnpy.backend.dtypes import int64, part_dtype
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ExportError
 from burnpy.backend.plans.recording import Node, Recording, Ref, refs_in
@@ -40,8 +40,13 @@ class MissingResultError(Exception):
         self.operation = operation
 
 
-ARITHMETIC = frozenset(("Abs", "Add", "Max", "Min", "Mul", "Neg", "Pow", "Sign", "Sub"))
-"""Operators that ONNX or its runtimes lack for ints of 8 and 16 bits."""
+SMALL = frozenset(("int8", "int16", "uint8", "uint16", "uint32"))
+WIDE = {
+    **dict.fromkeys(("abs", "amax", "amin", "argmax", "argmin", "argsort", "clamp", "floor_divide"), SMALL),
+    **dict.fromkeys(("maximum", "minimum", "sign", "topk"), SMALL),
+    **dict.fromkeys(("add", "matmul", "mul", "neg", "pow", "sub", "where"), SMALL | {"uint64"}),
+}
+"""The ints for which ONNX or its runtimes lack operators of operations; they are computed in int64, and wrap."""
 
 
 class Writer:
@@ -109,10 +114,13 @@ class Writer:
         key = (kind, tuple(names), results, repr(sorted(settings.items())))
         if key not in self._known:
             outputs = [self._name(kind.lower()) for _ in range(results)]
-            self.nodes.append(self._onnx.helper.make_node(kind, names, outputs, name=outputs[0], **settings))
+            self._add(kind, names, outputs, **settings)
             self._known[key] = outputs
         found = self._known[key]
         return found[0] if results == 1 else found
+
+    def _add(self, kind: str, inputs: Sequence[str], outputs: Sequence[str], **settings: Any) -> None:
+        self.nodes.append(self._onnx.helper.make_node(kind, inputs, outputs, name=outputs[0], **settings))
 
     def constant(self, value: Any, dtype: DType) -> str:
         """Return the name of a 0-d constant; a size or number that varies is computed from shapes."""
@@ -186,8 +194,7 @@ class Writer:
             array = np.stack([array.real, array.imag], -1)
         if array.dtype.kind not in "fV":
             return self._initializer(name, array)
-        value = self._onnx.numpy_helper.from_array(array, name)
-        self.nodes.append(self._onnx.helper.make_node("Constant", [], [name], name=name, value=value))
+        self._add("Constant", [], [name], value=self._onnx.numpy_helper.from_array(array, name))
         return name
 
     def _initializer(self, name: str, array: Any) -> str:
@@ -220,14 +227,10 @@ class Writer:
         out = self._size(found.one)
         if found.two is not None:
             out = self.node("Mul", out, self._size(found.two))
-        if found.numerator != 1:
-            out = self.node("Mul", out, self.sizes((found.numerator,)))
-        if found.offset and found.denominator != 1:
-            out = self.node("Add", out, self.sizes((found.offset * found.denominator,)))
-        if found.denominator != 1:
-            out = self.node("Div", out, self.sizes((found.denominator,)))
-        elif found.offset:
-            out = self.node("Add", out, self.sizes((found.offset,)))
+        offset = found.offset * found.denominator
+        for kind, number, neutral in (("Mul", found.numerator, 1), ("Add", offset, 0), ("Div", found.denominator, 1)):
+            if number != neutral:
+                out = self.node(kind, out, self.sizes((number,)))
         return str(out)
 
     def _number(self, values: tuple[float, ...], dtype: DType) -> str:
@@ -294,8 +297,8 @@ class Writer:
             outputs = []
             for x in write():
                 outputs.append(Operand(self._name("output"), x.shape, x.dtype))
-                self.nodes.append(self._onnx.helper.make_node("Identity", [x.name], [outputs[-1].name]))
-            infos = [[self.info(x.name, x.shape, x.dtype, lambda size: None) for x in row] for row in (inputs, outputs)]
+                self._add("Identity", [x.name], [outputs[-1].name])
+            infos = [[self.info(x.name, x.shape, x.dtype, {}) for x in row] for row in (inputs, outputs)]
             return self._onnx.helper.make_graph(self.nodes, name, *infos)
         finally:
             self.nodes, self._known, self._dims = outside
@@ -306,7 +309,6 @@ class Writer:
 
     def _write(self, live: set[int]) -> None:
         """Write the nodes of the recordings on which the values ``live``, by number, depend."""
-        known = operations()
         rows: list[tuple[Node, ...]] = []
         for row in reversed(list(zip(*[recording.nodes for recording in self._recordings], strict=True))):
             if any(ref.number in live for ref in refs_in(row[0].results)):
@@ -326,7 +328,7 @@ class Writer:
             elif row[0].name == "nested":
                 results = blocks_written(self, [node.args[0] for node in row], args[1])
             else:
-                results = self._written(known.get(row[0].name), row[0].name, args)
+                results = self._with_wide_ints(row[0], args)
             for ref, name in zip(refs_in(row[0].results), results, strict=True):
                 if name is None and ref.number in live:
                     raise MissingResultError(row[0].name)
@@ -335,6 +337,19 @@ class Writer:
                 written: Any = name() if callable(name) else name
                 self._names[ref.number] = written.name if isinstance(written, Operand) else written
                 self._note_dims(ref)
+
+    def _with_wide_ints(self, node: Node, args: list[Any]) -> Sequence[Any]:
+        """Write one operation, of int64 if the operators do not have it for the dtype of its ints."""
+        op = operations().get(node.name)
+        given = {x.dtype.name for x in args if isinstance(x, Operand)} - {"bool", "int32", "int64"}
+        if not given or not given <= WIDE.get(node.name, frozenset()):
+            return self._written(op, node.name, args)
+        names = self._written(op, node.name, [self._wide(x) for x in args])
+        dtypes = [ref.dtype for ref in refs_in(node.results)]
+        return [self.cast(Operand(name, (), int64), dtype) for name, dtype in zip(names, dtypes, strict=True)]
+
+    def _wide(self, x: Any) -> Any:
+        return Operand(self.cast(x, int64), x.shape, int64) if isinstance(x, Operand) and x.dtype.kind in "iu" else x
 
     def _written(self, op: Operation | None, name: str, args: list[Any]) -> Sequence[Any]:
         """Write one operation, and return the names of its results."""
@@ -347,7 +362,8 @@ class Writer:
         write = rule.write if isinstance(rule, Conditional) else rule
         if isinstance(write, str):
             operands = [x for x, argument in zip(args, op.arguments, strict=True) if argument.kind is not None]
-            return (self._elementwise(write, operands),)
+            dtype = common_dtype(*operands)
+            return (self.node(write, *[self.cast(x, dtype) for x in operands]),)
         try:
             results = write(self, *args)
         except TypeError as error:
@@ -379,14 +395,6 @@ class Writer:
             parts += self._written(op, op.name, given)
         return (write_complex(self, *parts),)
 
-    def _elementwise(self, kind: str, operands: Sequence[Any]) -> str:
-        """Write an operator of operands, cast to one dtype; arithmetic of small ints is done in int64, and wraps."""
-        dtype = common_dtype(*operands)
-        if dtype.kind not in "iu" or dtype.itemsize > 2 or kind not in ARITHMETIC:
-            return str(self.node(kind, *[self.cast(x, dtype) for x in operands]))
-        wide = np.dtype(np.int64)
-        return str(self.node("Cast", self.node(kind, *[self.cast(x, wide) for x in operands]), to=dtype))
-
     def _at(self, node: Node) -> None:
         lines = format_lines(lines_of(node.line))
         self._line = f"\n{lines}" if lines else ""
@@ -397,23 +405,19 @@ class Writer:
 
     # The whole
 
-    def outputs(self, symbols: Callable[[Any], Any]) -> list[Any]:
+    def outputs(self, symbols: Mapping[tuple[int, ...], str]) -> list[Any]:
         """Name the outputs, and return their descriptions.
 
         Args:
-            symbols: the name of a size that varies.
+            symbols: the names of sizes that vary.
         """
         infos = []
         renamed: dict[str, str] = {}
         for name, ref in self._traces[0].outputs.items():
-            if not isinstance(ref, Ref):
-                value, x = self._same_array([trace.outputs[name] for trace in self._traces]), ref
-            else:
-                value, x = self.operand(ref).name, self.operand(ref)
+            x = self.operand(ref) if isinstance(ref, Ref) else ref
+            value = x.name if x is not ref else self._same_array([trace.outputs[name] for trace in self._traces])
             if value in renamed or value in self.initializers or not any(value in node.output for node in self.nodes):
-                self.nodes.append(
-                    self._onnx.helper.make_node("Identity", [renamed.get(value, value)], [name], name=name)
-                )
+                self._add("Identity", [renamed.get(value, value)], [name])
             else:
                 renamed[value] = name
                 for node in self.nodes:
@@ -421,16 +425,12 @@ class Writer:
             infos.append(self.info(name, x.shape, x.dtype, symbols))
         return infos
 
-    def info(self, name: str, shape: tuple[Any, ...], dtype: DType, symbols: Callable[[Any], Any]) -> Any:
+    def info(self, name: str, shape: tuple[Any, ...], dtype: DType, symbols: Mapping[tuple[int, ...], str]) -> Any:
         """Return the description of an input or output."""
         if dtype.kind == "c":
             raise self.error("it takes or returns complex numbers, which ONNX has not; pass z.real and z.imag")
-        sizes = [symbols(size) if isinstance(size, Size) else size for size in shape]
+        sizes = [symbols.get(size.values) if isinstance(size, Size) else size for size in shape]
         return self._onnx.helper.make_tensor_value_info(name, self._onnx.helper.np_dtype_to_tensor_dtype(dtype), sizes)
-
-    def shape_of(self, ref: Ref) -> tuple[Any, ...]:
-        """Return the shape of a value, whose sizes may vary."""
-        return self._shapes[ref.number]
 
     def prune(self, outputs: Sequence[str]) -> None:
         """Drop the nodes and constants that no output needs."""

@@ -208,14 +208,17 @@ def _only_fitting(then_branch: Body, else_branch: Body) -> _Fitting | None:
 
 
 @operator("Loop")
-def loop(trips: Scalar = None, condition: Kept = None, *carried: Value, body: Body, outputs: int) -> Any:
+def loop(trips: Scalar | Kept = None, condition: Kept = None, *carried: Value, body: Body, outputs: int) -> Any:
     """Repeat a graph; the results are the last carried values, and the others of all steps, stacked.
 
-    Python reads the bool that ends the loop. In a compiled function, where one that depends on inputs cannot be read,
-    the steps from there on are a `burnpy.func.while_loop`.
+    Python reads the number of steps and the bool that ends the loop. In a compiled function, where those that depend on
+    inputs cannot be read, the steps from there on are a `burnpy.func.while_loop`.
     """
     flag = tensor(True) if condition is None else condition
     state, rows, k = list(carried), [], 0
+    if trips is not None and recorder_of(trips.device) is not None and len(state) == outputs:
+        return _recorded(k, trips.reshape(()), flag.to_device(trips.device), state, body)
+    trips = None if trips is None else trips.item()
     while trips is None or k < trips:
         if recorder_of(flag.device) is not None and len(state) == outputs:
             return _recorded(k, trips, flag, state, body)
@@ -239,7 +242,7 @@ def _no_rows(body: Body, count: int, first: Callable[[], tuple[Value, ...]]) -> 
     return [x.unsqueeze(0)[:0] for x in step[len(step) - count :]]
 
 
-def _recorded(first: int, trips: int | None, flag: Value, state: list[Value], body: Body) -> tuple[Value, ...]:
+def _recorded(first: int, trips: Any, flag: Value, state: list[Value], body: Body) -> tuple[Value, ...]:
     """Return the carried values after the steps from a number on, as one operation of a recording."""
     from burnpy.func import while_loop
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any, NamedTuple, TypedDict, Unpack
 
-from burnpy.backend.dtypes import int32, int64
+from burnpy.backend.dtypes import int32
 from burnpy.backend.errors import LoadingError
 from burnpy.interop.onnx.operators.table import (
     HOST,
@@ -413,9 +413,6 @@ def write_remainder(g: GraphWriter, x: Operand, y: Any) -> Any:
 def write_floor_divide(g: GraphWriter, x: Operand, y: Any) -> Any:
     """Write the rounded quotient (x - remainder) / y, which is exact but for the rounding of floats."""
     dtype = common_dtype(x, y)
-    if dtype.kind in "iu" and dtype.itemsize <= 2:  # runtimes divide no small ints
-        wide = [Operand(g.cast(z, int64), (), int64) if isinstance(z, Operand) else z for z in (x, y)]
-        return g.node("Cast", write_floor_divide(g, wide[0], wide[1]), to=dtype)
     quotient = g.node("Div", g.node("Sub", g.cast(x, dtype), write_remainder(g, x, y)), g.cast(y, dtype))
     return g.node("Round", quotient) if is_float(dtype) else quotient
 

@@ -130,60 +130,43 @@ class Windows:
     def __init__(self, x: Value, kernel: Sizes = None, **settings: Unpack[WindowSettings]) -> None:
         self.kernel = tuple(kernel or settings.get("kernel_shape") or ())
         n, auto_pad = len(self.kernel), settings.get("auto_pad", "NOTSET")
-        self.stride, self.dilation = settings.get("strides") or (1,) * n, settings.get("dilations") or (1,) * n
-        self.spans = [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True)]
+        self.stride = np.array(settings.get("strides") or (1,) * n)
+        self.dilation = np.array(settings.get("dilations") or (1,) * n)
+        self.spans = self.dilation * (np.array(self.kernel) - 1) + 1
         pads = settings.get("pads") if auto_pad == "NOTSET" else None
-        given = [0] * 2 * n if pads is None else list(pads)
-        self.low, self.high = given[:n], given[n:]
+        self.low, self.high = np.array(pads or (0,) * 2 * n).reshape(2, n)
         if auto_pad.startswith("SAME"):
-            counts = [-(-size // s) for size, s in zip(x.shape[2:], self.stride, strict=True)]
-            totals = [
-                max((count - 1) * s + span - size, 0)
-                for count, s, span, size in zip(counts, self.stride, self.spans, x.shape[2:], strict=True)
-            ]
-            smaller = [total // 2 for total in totals]
-            larger = [total - half for total, half in zip(totals, smaller, strict=True)]
-            self.low, self.high = (larger, smaller) if auto_pad == "SAME_LOWER" else (smaller, larger)
-
-    @property
-    def pads(self) -> tuple[int, ...]:
-        """All pads, as ONNX orders them."""
-        return (*self.low, *self.high)
+            sizes = np.array(x.shape[2:])
+            total = np.maximum((-(-sizes // self.stride) - 1) * self.stride + self.spans - sizes, 0)
+            halves = total // 2, total - total // 2
+            self.low, self.high = halves[::-1] if auto_pad == "SAME_LOWER" else halves
 
     @property
     def halves(self) -> bool:
         """True if padding is the same on both sides and at most half of the windows, as `max_pool2d` takes it."""
-        return self.low == self.high and all(0 <= 2 * p <= k for p, k in zip(self.low, self.kernel, strict=True))
+        inside = (self.low >= 0) & (2 * self.low <= self.kernel)
+        return bool((inside & (self.low == self.high)).all())
 
-    def counts(self, sizes: Sequence[int], ceil_mode: bool = False) -> list[int]:
+    def counts(self, sizes: Sequence[int], ceil_mode: bool = False) -> Any:
         """Return the number of windows along each dimension; with ``ceil_mode`` the last one may end beyond padding."""
-        counts = []
-        for size, low, high, span, stride in zip(sizes, self.low, self.high, self.spans, self.stride, strict=True):
-            room = size + low + high - span
-            count = (-(-room // stride) if ceil_mode else room // stride) + 1
-            if ceil_mode and (count - 1) * stride >= size + low:  # a window that begins in the padding
-                count -= 1
-            counts.append(count)
-        return counts
+        whole = sizes + self.low + self.high - self.spans
+        if not ceil_mode:
+            return whole // self.stride + 1
+        counts = -(-whole // self.stride) + 1
+        return counts - ((counts - 1) * self.stride >= sizes + self.low)  # less windows that begin in the padding
 
-    def fitted(self, x: Value, counts: Sequence[int], value: float = 0.0) -> Value:
+    def fitted(self, x: Value, counts: Any, value: float = 0.0) -> Value:
         """Return x padded, or cut, to what so many windows cover."""
-        ends = [
-            (count - 1) * stride + span - size - low
-            for count, stride, span, size, low in zip(
-                counts, self.stride, self.spans, x.shape[2:], self.low, strict=True
-            )
-        ]
-        return pad(x, (*self.low, *ends), value, tuple(range(2, x.ndim)))
+        return padded(x, self.low, (counts - 1) * self.stride + self.spans - x.shape[2:] - self.low, value)
 
-    def sums(self, x: Value, counts: Sequence[int]) -> Value:
+    def sums(self, x: Value, counts: Any) -> Value:
         """Return the sums of windows, whose elements may be apart."""
         ones = like(x, (x.shape[1], 1, *self.kernel), 1.0)
         return self.call("conv", self.fitted(x, counts), ones, groups=x.shape[1])
 
-    def one(self, sizes: Sequence[int]) -> Any:
+    def one(self, sizes: Any) -> Any:
         """Return sizes as functions take them."""
-        return sizes[0] if len(sizes) == 1 else tuple(sizes)
+        return int(sizes[0]) if len(sizes) == 1 else tuple([int(size) for size in sizes])
 
     def call(self, name: str, *args: Any, **settings: Any) -> Any:
         """Call a function of `burnpy.nn.functional` with these windows; it has a name for each number of dimensions."""
@@ -191,13 +174,18 @@ class Windows:
         return f(*args, stride=self.one(self.stride), dilation=self.one(self.dilation), **settings)
 
 
+def padded(x: Value, low: Any, high: Any, value: float = 0.0) -> Value:
+    """Return images padded by numbers before and after them, or cut for negative ones."""
+    return pad(x, tuple(np.concatenate([low, high]).tolist()), value, tuple(range(2, x.ndim)))
+
+
 @operator("Conv")
 def conv(x: Value, weight: Value, bias: Value = None, *, group: int = 1, **windows: Unpack[WindowSettings]) -> Value:
     """Convolve."""
     w = Windows(x, weight.shape[2:], **windows)
-    if w.low == w.high:
+    if (w.low == w.high).all():
         return w.call("conv", x, weight, bias, padding=w.one(w.low), groups=group)
-    return w.call("conv", pad(x, w.pads, 0.0, tuple(range(2, x.ndim))), weight, bias, groups=group)
+    return w.call("conv", padded(x, w.low, w.high), weight, bias, groups=group)
 
 
 @operator("ConvTranspose")
@@ -214,19 +202,13 @@ def conv_transpose(
     """Convolve transposed: the result is cut by the pads, or to a shape."""
     n, auto_pad = x.ndim - 2, windows.pop("auto_pad", "NOTSET")
     w = Windows(x, weight.shape[2:], **windows)
-    extra = output_padding or (0,) * n
-    whole = [s * (size - 1) + e + span for s, size, e, span in zip(w.stride, x.shape[2:], extra, w.spans, strict=True)]
-    low, high = w.low, w.high
+    low, high, sizes, extra = w.low, w.high, np.array(x.shape[2:]), np.array(output_padding or (0,) * n)
     if output_shape is not None or auto_pad.startswith("SAME"):
-        grown = [size * s for size, s in zip(x.shape[2:], w.stride, strict=True)]
-        target = grown if output_shape is None else list(output_shape)[-n:]
-        cut = [a - b for a, b in zip(whole, target, strict=True)]
-        low = [c // 2 if auto_pad == "SAME_UPPER" else c - c // 2 for c in cut]
-        low = [max(part, 0) for part in low]
-        high = [c - a for c, a in zip(cut, low, strict=True)]
-    out = w.call("conv_transpose", x, weight, None, groups=group)
-    ends = [e - b for e, b in zip(extra, high, strict=True)]
-    out = pad(out, (*[-a for a in low], *ends), 0.0, tuple(range(2, x.ndim)))
+        target = sizes * w.stride if output_shape is None else np.array(output_shape[-n:])
+        cut = w.stride * (sizes - 1) + extra + w.spans - target
+        low = np.maximum(cut // 2 if auto_pad == "SAME_UPPER" else cut - cut // 2, 0)
+        high = cut - low
+    out = padded(w.call("conv_transpose", x, weight, None, groups=group), -low, extra - high)
     return out if bias is None else out + bias.reshape(1, -1, *(1,) * n)
 
 
@@ -239,7 +221,7 @@ def max_pool(
     n = len(w.kernel)
     floats = x if isinstance(x, Tensor) else cast(x, "float64")
     counts = w.counts(x.shape[2:], bool(ceil_mode))
-    if outputs == 1 and w.halves and counts == w.counts(x.shape[2:]):
+    if outputs == 1 and w.halves and (counts == w.counts(x.shape[2:])).all():
         return cast(w.call("max_pool", floats, w.one(w.kernel), padding=w.one(w.low)), x.dtype)
     whole = w.fitted(floats, counts, -math.inf)
     if outputs == 1:
@@ -265,8 +247,8 @@ def average_pool(
     counts = w.counts(x.shape[2:], bool(ceil_mode))
     counted, inner = like(x, (1, 1, *x.shape[2:]), 1.0), w
     if count_include_pad:
-        counted = pad(counted, w.pads, 1.0, tuple(range(2, x.ndim)))
-        inner = Windows(counted, w.kernel, strides=w.stride, dilations=w.dilation)
+        counted = padded(counted, w.low, w.high, 1.0)
+        inner = Windows(counted, w.kernel, strides=(*w.stride,), dilations=(*w.dilation,))
     return w.sums(x, counts) / inner.sums(counted, counts)
 
 
@@ -290,11 +272,8 @@ def global_pool(x: Value, *, kind: str, p: int = 2) -> Value:
 def max_unpool(x: Value, index: Value, shape: Ints | None = None, **windows: Unpack[WindowSettings]) -> Value:
     """Put elements at the places that `max_pool` gave, and zeros elsewhere."""
     w = Windows(x, **windows)
-    sizes = [
-        (count - 1) * s - low - high + k
-        for count, s, low, high, k in zip(x.shape[2:], w.stride, w.low, w.high, w.kernel, strict=True)
-    ]
-    target = [*x.shape[:2], *sizes]
+    sizes = (np.array(x.shape[2:]) - 1) * w.stride - w.low - w.high + w.kernel
+    target = [*x.shape[:2], *sizes.tolist()]
     asked = target if shape is None else list(shape)
     flat = cast(index, "int64").reshape(-1)
     if asked != target:
@@ -309,7 +288,7 @@ def max_unpool(x: Value, index: Value, shape: Ints | None = None, **windows: Unp
 def col2im(x: Value, image: Ints, block: Ints, **windows: Unpack[WindowSettings]) -> Value:
     """Sum blocks into an image of any number of dimensions."""
     n, w = len(image), Windows(x, block, **windows)
-    whole = [size + low + high for size, low, high in zip(image, w.low, w.high, strict=True)]
+    whole = (image + w.low + w.high).tolist()
     counts = w.counts(image)
     places = np.zeros((*block, *counts), np.int64)
     for d in range(n):

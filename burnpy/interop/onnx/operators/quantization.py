@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
 
-from burnpy.backend.dtypes import float64, int8
+from burnpy.backend.dtypes import float64, int8, uint8
 from burnpy.interop.onnx.operators.attention import SelfAttentionSettings, self_attention
-from burnpy.interop.onnx.operators.elementwise import activation
 from burnpy.interop.onnx.operators.products import (
     ConvSettings,
     GemmSettings,
@@ -160,18 +160,21 @@ def product_with_ints(x: Value, b: Value, zero: Value) -> Value:
 
 
 @operator("MatMulDequantized")
-def matmul_dequantized(
-    x: Value, rows: Value, scale: Value, zero: Value = None, bias: Value = None, *, block_size: int = 0
-) -> Value:
+def matmul_dequantized(x: Value, rows: Value, scale: Value, offset: Value = None, bias: Value = None) -> Value:
     """Multiply by the transpose of a quantized matrix: no operator of ONNX, but a DequantizeLinear and a MatMul.
 
-    The scales and zero points are those of all elements, or of each row; without zero points also of blocks of a row.
+    Args:
+        x: shape (…, in).
+        rows: int8 (out, in), or uint8 (out, in / 2) with two ints of 4 bits in each; in may be larger than that of x.
+        scale: shape (out, groups).
+        offset: the zero points times the scales, which are taken from all elements of a group.
+        bias: shape (out,).
     """
-    count = rows.shape[0]
-    scales = scale if block_size else scale.reshape(-1, 1)
-    out = functional.quantized_linear(x, rows, scales if len(scales) == count else scales.expand(count, 1))
-    if zero is not None:
-        out = out - x.sum(dim=-1, keepdim=True) * (cast(zero, scale.dtype) * scale).reshape(-1)
+    size = rows.shape[1] * (2 if rows.dtype == uint8 else 1)
+    x = x if x.shape[-1] == size else functional.pad(x, (0, size - x.shape[-1]))
+    out = functional.quantized_linear(x, rows, scale)
+    if offset is not None:
+        out = out - x.reshape(*x.shape[:-1], scale.shape[1], -1).sum(dim=-1) @ offset.T
     return out if bias is None else out + bias
 
 
@@ -275,24 +278,27 @@ def matmul_of_blocks(
     block_size: int,
     weight_prepacked: int = 0,
 ) -> Value:
-    """Multiply by the transpose of a matrix (N, K) of ints of some bits, with a scale for each block of a row."""
+    """Multiply by the transpose of a matrix (N, K) of ints of some bits, with a scale for each block of a row.
+
+    `burnpy.interop.onnx.patterns` replaces those whose ints are constants.
+    """
     refuse("MatMulNBits", g_idx=g_idx, weight_prepacked=weight_prepacked)
     blocks = -(-k // block_size)
-
-    def unpacked(bytes_: Value, count: int) -> Value:
-        wide = cast(bytes_, "int32")
-        levels = [(wide // 2 ** (bits * place)).remainder(2**bits) for place in range(8 // bits)]
-        return cast(stack(levels, dim=-1).reshape(n, -1)[:, :count], x.dtype)
-
-    levels = unpacked(packed, blocks * block_size).reshape(n, blocks, block_size)
+    levels = cast(unpacked(packed.reshape(n, -1), bits, blocks * block_size), x.dtype).reshape(n, blocks, block_size)
     if zeros is None:
         centre: Any = float(2 ** (bits - 1))
     else:
-        floats = zeros.dtype.kind == "f"
-        centre = (zeros.reshape(n, blocks) if floats else unpacked(zeros.reshape(n, -1), blocks)).unsqueeze(2)
+        rows = zeros.reshape(n, -1)
+        centre = cast(rows if zeros.dtype.kind == "f" else unpacked(rows, bits, blocks), x.dtype).unsqueeze(2)
     weight = (levels - centre) * scales.reshape(n, blocks, 1)
     out = x @ weight.reshape(n, -1)[:, :k].T
     return out if bias is None else out + bias
+
+
+def unpacked(rows: Value, bits: int, count: int) -> Value:
+    """Return ``count`` ints of some bits from each row of bytes, the lowest bits first."""
+    levels = [rows >> bits * place & 2**bits - 1 for place in range(8 // bits)]
+    return stack(levels, dim=-1).reshape(rows.shape[0], -1)[:, :count]
 
 
 @operator("QAttention", domain=MICROSOFT)
@@ -367,66 +373,56 @@ def qlinear_conv(
     return quantize(out * scale, cast(y_scale, "float64"), y_zero)
 
 
-@operator("QLinearAdd", "QLinearMul", domain=MICROSOFT)
-def quantized_binary(
-    a: Value,
-    a_scale: Value,
-    a_zero: Maybe,
-    b: Value,
-    b_scale: Value,
-    b_zero: Maybe,
-    y_scale: Value,
-    y_zero: Value = None,
-    *,
-    kind: str,
+class QuantizedSettings(PoolSettings, total=False):
+    """The attributes of functions of quantized numbers."""
+
+    alpha: float
+    axis: int
+    channels_last: int
+
+
+def _softmax(x: Value, axis: int = -1, opset: int = 1) -> Value:
+    """Return softmax; before opset 13 over all dimensions from the axis on."""
+    flat = x if opset >= 13 else x.reshape(*x.shape[: axis % x.ndim], -1)
+    return flat.softmax(dim=axis if opset >= 13 else -1).reshape(*x.shape)
+
+
+def _pooled(x: Value, pool: Callable[..., Value], channels_last: int = 0, **settings: Any) -> Value:
+    """Return a pool of images, whose channels may be last."""
+    out = pool(x.movedim(-1, 1) if channels_last else x, **settings)
+    return out.movedim(1, -1) if channels_last else out
+
+
+QUANTIZED: dict[str, Callable[..., Value]] = {
+    "QLinearAdd": lambda x, y, **_: x + y,
+    "QLinearMul": lambda x, y, **_: x * y,
+    "QLinearSigmoid": lambda x, **_: x.sigmoid(),
+    "QLinearLeakyRelu": lambda x, *, alpha=0.01, **_: functional.leaky_relu(x, alpha),
+    "QLinearSoftmax": _softmax,
+    "QLinearAveragePool": lambda x, *, opset, **settings: _pooled(x, average_pool, **settings),
+    "QLinearGlobalAveragePool": lambda x, *, opset, **settings: _pooled(
+        x, partial(global_pool, kind="GlobalAveragePool"), **settings
+    ),
+}
+"""Functions of numbers that are quantized, and whose result is."""
+
+
+@operator(*QUANTIZED, domain=MICROSOFT)
+def quantized_function(
+    a: Value, scale: Value, zero: Maybe, *given: Value, kind: str, opset: int, **settings: Unpack[QuantizedSettings]
 ) -> Value:
-    """Add or multiply quantized numbers, and quantize the result."""
-    x, y = dequantize(a, a_scale, a_zero), dequantize(b, b_scale, b_zero)
-    return _as_before(x + y if kind.endswith("Add") else x * y, y_scale, y_zero, a)
+    """Return a function of quantized numbers, quantized; each is followed by its scale and zero point.
 
-
-def _as_before(out: Value, scale: Value, zero: Value, x: Value) -> Value:
-    """Quantize to the dtype of a zero point, or of x where there is none."""
-    types = () if zero is not None else (0, 0, 3 if x.dtype.name == "int8" else 2)
-    return quantize(out, scale, zero, types=types)
-
-
-@operator("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT)
-def quantized_activation(
-    x: Value, x_scale: Value, x_zero: Maybe, y_scale: Value, y_zero: Value = None, *, alpha: float = 0.01, kind: str
-) -> Value:
-    """Return an activation of quantized numbers, quantized."""
-    out = activation(dequantize(x, x_scale, x_zero), kind=kind.rpartition("QLinear")[2], alpha=alpha)
-    return _as_before(out, y_scale, y_zero, x)
-
-
-@operator("QLinearSoftmax", domain=MICROSOFT)
-def quantized_softmax(
-    x: Value, x_scale: Value, x_zero: Value, y_scale: Value, y_zero: Value, *, axis: int = -1, opset: int
-) -> Value:
-    """Return softmax of quantized numbers, quantized; before opset 13 over all dimensions from the axis on."""
-    wide = dequantize(x, x_scale, x_zero)
-    flat = wide if opset >= 13 else wide.reshape(*x.shape[: axis % x.ndim], -1)
-    return quantize(flat.softmax(dim=axis if opset >= 13 else -1).reshape(*x.shape), y_scale, y_zero)
-
-
-@operator("QLinearGlobalAveragePool", "QLinearAveragePool", domain=MICROSOFT)
-def quantized_average_pool(
-    x: Value,
-    x_scale: Value,
-    x_zero: Maybe,
-    y_scale: Value,
-    y_zero: Value = None,
-    *,
-    channels_last: int = 0,
-    kind: str,
-    **settings: Unpack[PoolSettings],
-) -> Value:
-    """Return means of quantized numbers over windows or planes, quantized."""
-    wide = dequantize(x, x_scale, x_zero)
-    first = wide.movedim(-1, 1) if channels_last else wide
-    out = global_pool(first, kind="GlobalAveragePool") if "Global" in kind else average_pool(first, **settings)
-    return _as_before(out.movedim(1, -1) if channels_last else out, y_scale, y_zero, x)
+    Without a zero point the result has the dtype of the first numbers.
+    """
+    function, triples = QUANTIZED[kind.removeprefix(f"{MICROSOFT}.")], [(a, scale, zero)]
+    while len(given) > 2:
+        triples.append(given[:3])
+        given = given[3:]
+    y_scale, y_zero = (*given, None)[:2]
+    types = () if y_zero is not None else (0, 0, 3 if a.dtype.name == "int8" else 2)
+    out = function(*[dequantize(*triple) for triple in triples], opset=opset, **settings)
+    return quantize(out, y_scale, y_zero, types=types)
 
 
 @operator("QLinearConcat", domain=MICROSOFT)

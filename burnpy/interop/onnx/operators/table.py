@@ -35,7 +35,7 @@ Scalar: TypeAlias = Any
 Numbers: TypeAlias = Any
 """An input whose numbers are read, as an array of NumPy."""
 Kept: TypeAlias = Any
-"""An input that stays on its device, so that a constant can be read."""
+"""An input that stays on its device, so that a constant can be read; with `Scalar`, one that the function reads."""
 Maybe: TypeAlias = Any
 """An input that may be absent, although others follow that may not."""
 
@@ -116,7 +116,7 @@ class Bound:
         found = OPERATORS[kind]
         self.function = found.function
         annotations = {k: annotation for k, (_, annotation) in enumerate(found.inputs)}
-        self.read = {k: name for k, name in annotations.items() if name.startswith((*READ, "Kept"))}
+        self.read = {k: name for k, name in annotations.items() if name.startswith(READ) or "Kept" in name}
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
         """Compute the operator."""
@@ -145,7 +145,7 @@ def _together(inputs: Sequence[Any], read: Container[int]) -> list[Any]:
 
 def _read(x: Any, annotation: str) -> Any:
     """Return an input as a function takes it."""
-    if x is None or not annotation or annotation.startswith("Kept"):
+    if x is None or not annotation or "Kept" in annotation:
         return x
     if annotation.startswith("Numbers"):
         return x.to_numpy()
@@ -345,5 +345,5 @@ def common_dtype(*operands: Any) -> DType:
 
 
 def is_float(dtype: DType) -> bool:
-    """Return whether a dtype is of floats; NumPy does not know bfloat16."""
-    return dtype.kind in "fV"
+    """Return whether a dtype is of floats that tensors hold; NumPy does not know bfloat16."""
+    return dtype.name in dtypes.FLOATS
