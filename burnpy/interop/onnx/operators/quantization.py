@@ -165,7 +165,7 @@ def matmul_dequantized(x: Value, rows: Value, scale: Value, offset: Value = None
 
     Args:
         x: shape (…, in).
-        rows: int8 (out, in), or uint8 (out, in / 2) with two ints of 4 bits in each; it may have more columns than x, which are zeros.
+        rows: int8 (out, in), or uint8 (out, in / 2) with two ints of 4 bits in each; further columns are zeros.
         scale: shape (out, groups).
         offset: the zero points times the scales, which are taken from all elements of a group.
         bias: shape (out,).
