@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
+from numbers import Integral, Real
 from typing import Any
 
 from burnpy.backend.errors import (
@@ -22,6 +23,7 @@ from burnpy.backend.errors import (
     KindError,
     ScalarError,
     ShapeError,
+    a,
     counted,
     raised_by_other_code,
 )
@@ -257,6 +259,45 @@ def name_call(error: Exception, function: Callable[..., Any]) -> None:
     found = _CALL.match(str(error.args[0]))
     if found is not None and found[0] != function.__name__ and not raised_by_other_code(error, OWN_PACKAGES | BACKENDS):
         error.args = (function.__name__ + str(error.args[0])[found.end() :],)
+
+
+_EXPECTED: dict[str, tuple[Any, str]] = {
+    "int": (Integral, "an int"),
+    "float": (Real, "a number"),
+    "str": (str, "a string"),
+    "Sequence[float]": (Sequence, "a list of numbers"),
+    "int | Sequence[int]": ((Integral, Sequence), "an int, or a tuple of ints"),
+}
+"""For an annotation: the types of its values, and the words for them."""
+
+
+def type_error(
+    name: str, own: Signature, args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
+) -> ArgumentError | None:
+    """Return the error for the first argument that is not of its annotation's type; None if there is none.
+
+    Args:
+        name: the name of the function.
+        own: its signature.
+        args: the positional arguments of the call.
+        kwargs: the keyword arguments of the call.
+        error: the `TypeError` that the call raised, or the `AttributeError`, whose ``obj`` is the argument then.
+    """
+    for key, value in own.bind(*args, **kwargs).arguments.items():
+        annotation = own.parameters[key].annotation
+        text = getattr(annotation, "__name__", str(annotation))
+        if isinstance(error, AttributeError):
+            text = text.partition("[")[0]
+            known = text in ("Any", "object") or text in {cls.__name__ for cls in type(value).__mro__}
+            named = text.isidentifier() and len(text) > 2  # unlike a type variable
+            words = a(text) if value is error.obj and named and not known else ""
+        else:
+            types, expected = _EXPECTED.get(text.removesuffix(" | None"), (object, ""))
+            words = "" if isinstance(value, types) or (value is None and text.endswith(" | None")) else expected
+        if words:
+            got = f"{a(type(value).__name__)} of shape {value.shape}" if _is_tensor(value) else f"{value!r:.80}"
+            return ArgumentError(f"{name}() got {key}={got}; expected {words}")
+    return None
 
 
 def _tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -73,7 +73,7 @@ def grouped(layer: str, in_channels: int, out_channels: int, groups: int) -> Non
 
 def last_dims(layer: str, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
     """Return the sizes of the last dimensions, over which a layer normalizes, as a tuple."""
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    shape = tuple(normalized_shape) if isinstance(normalized_shape, Sequence) else (normalized_shape,)
     if not shape:
         raise ArgumentError(f"{layer}() got normalized_shape=(); expected at least one size")
     for size in shape:

@@ -28,7 +28,7 @@ from burnpy.nn.module_tree import (
     walk,
 )
 from burnpy.nn.param import Param, Variable, holder_of
-from burnpy.tensor.call_errors import call_error, explained, missing_attribute, refuse_call, signature_of
+from burnpy.tensor.call_errors import explained, missing_attribute, refuse_call, refuse_construction, signature_of
 from burnpy.tensor.levels import in_training_mode
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
@@ -219,11 +219,9 @@ class ModuleMeta(type):
             _set(module, "_override", None)
             try:
                 module.__init__(*args, **kwargs)
-            except TypeError as error:
-                refusal = call_error(cls, args, kwargs)
-                if refusal is None:
-                    raise
-                raise refusal from error
+            except (TypeError, AttributeError) as error:
+                refuse_construction(cls, args, kwargs, error)
+                raise
             _set(module, "_parts", read_only_fields(module))
             _set(module, "_cached_variables", None)
             _set(module, "_whole", None)

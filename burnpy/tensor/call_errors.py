@@ -11,7 +11,7 @@ from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, DeviceError
+from burnpy.backend.errors import BurnpyError, CallError, DeviceError
 from burnpy.backend.functions import copy_function
 from burnpy.typevars import F
 
@@ -49,6 +49,7 @@ def explained(function: F, owner: type | None = None) -> F:
                     return function(*lifted(args), **dict(zip(kwargs, lifted(kwargs.values()), strict=True)))
                 _name_arguments(error, function, args, kwargs)
             _name_call(error, function)
+            _refuse_types(function.__name__, function, args, kwargs, error)
             raise
         except MemoryError as error:
             if hasattr(error, "shape"):  # NumPy's, of an array that it could not allocate
@@ -56,6 +57,9 @@ def explained(function: F, owner: type | None = None) -> F:
             raise
         except BurnpyError as error:
             _name_call(error, function)
+            raise
+        except AttributeError as error:
+            _refuse_types(function.__name__, function, args, kwargs, error)
             raise
 
     wrapper.__wrapped__ = function  # type: ignore[attr-defined]  # for its signature
@@ -71,11 +75,9 @@ class Explaining(ABCMeta):
             """Create an instance."""
             try:
                 return super().__call__(*args, **kwargs)
-            except TypeError as error:
-                refusal = call_error(cls, args, kwargs) or mistyped(cls, args, kwargs, error)
-                if refusal is None:
-                    raise
-                raise refusal from error
+            except (TypeError, AttributeError) as error:
+                refuse_construction(cls, args, kwargs, error)
+                raise
 
         @property
         def __signature__(cls):
@@ -107,28 +109,12 @@ def call_error(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -
     )
 
 
-_NUMBER = (int, float)
-_EXPECTED: dict[str, tuple[Any, str]] = {
-    "int": (int, "an int"),
-    "float": (_NUMBER, "a number"),
-    "str": (str, "a string"),
-    "Sequence[float]": (Sequence, "a list of numbers"),
-}
-"""For an annotation: the types of its values, and the words for them."""
-
-
-def mistyped(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str, Any], error: TypeError) -> ArgumentError | None:
-    """Return the error for the first argument that is not of its annotation's type; None if there is none."""
-    if type(error) is not TypeError:  # an explanation already
-        return None
-    own = signature_of(cls)
-    for name, value in own.bind(*args, **kwargs).arguments.items():
-        annotation = own.parameters[name].annotation
-        text = getattr(annotation, "__name__", str(annotation)).removesuffix(" | None")
-        types, words = _EXPECTED.get(text, (object, ""))
-        if value is not None and not isinstance(value, types):
-            return ArgumentError(f"{cls.__name__}() got {name}={value!r:.80}; expected {words}")
-    return None
+def refuse_construction(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception) -> None:
+    """Raise the error that explains why ``cls(*args, **kwargs)`` was refused; nothing if the reason is another."""
+    refusal = call_error(cls, args, kwargs) if isinstance(error, TypeError) else None
+    if refusal is not None:
+        raise refusal from error
+    _refuse_types(cls.__name__, cls, args, kwargs, error)
 
 
 def refuse_call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], error: TypeError) -> None:
@@ -219,6 +205,17 @@ def _refuse(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], err
     refusal = method_error(function, args, kwargs)
     if refusal is not None:
         raise refusal from error
+
+
+def _refuse_types(name: str, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception) -> None:
+    if type(error) in (TypeError, AttributeError):  # no explanation yet
+        from burnpy.backend.functions import signature
+        from burnpy.hints.wrong_calls import type_error
+
+        own = signature_of(function) if isinstance(function, type) else signature(function)
+        refusal = type_error(name, own, args, kwargs, error)
+        if refusal is not None:
+            raise refusal from error
 
 
 def _name_arguments(error: DeviceError, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

@@ -231,6 +231,7 @@ def test_no_argument_that_is_taken_is_said_not_to_be(cls: Any) -> None:
 
 
 WORDS = Tensor[Train].ones((2, 3, 8))
+words: Any = WORDS  # untyped, for wrong calls
 
 
 @pytest.mark.parametrize(
@@ -261,6 +262,20 @@ def test_an_lstm_takes_a_plain_pair_as_state() -> None:
         (lambda: nn.Dropout("a"), "a probability"),
         (lambda: nn.BatchNorm(2, momentum="a", device=NumPy), "from 0 to 1, or None"),
         (lambda: nn.LayerNorm((), device=NumPy), "at least one size"),
+        (lambda: nn.LayerNorm(64 / 2, device=NumPy), r"normalized_shape=32\.0; expected a positive int"),
+        (lambda: nn.HuberLoss(delta="1"), r"HuberLoss\(\) got delta='1'; expected a number"),
+        (lambda: nn.CrossEntropyLoss(label_smoothing=None), "label_smoothing=None; expected a number"),
+        (lambda: nn.Embedding(3, 4, padding_idx=(0,), device=NumPy), r"padding_idx=\(0,\); expected an int"),
+        (lambda: nn.QuantizedLinear(8), "got linear=8; expected a LinearLayer"),
+        (
+            lambda: nn.functional.layer_norm(WORDS, 8.0),
+            r"layer_norm\(\) got normalized_shape=8\.0; expected an int, or",
+        ),
+        (lambda: words.std(correction="0"), r"std\(\) got correction='0'; expected a number"),
+        (
+            lambda: burnpy.distributions.Mixture(words, words),
+            "got weights=a Tensor of shape .*; expected a Categorical",
+        ),
         (lambda: nn.Conv2d(1, 2, 3, padding="half", device=NumPy), 'expected a number, "same" or "valid"'),
         (lambda: nn.Conv2d(1, 2, 3, padding="same", stride=2, device=NumPy), "a stride of 1"),
     ],
@@ -268,6 +283,20 @@ def test_an_lstm_takes_a_plain_pair_as_state() -> None:
 def test_settings_that_make_no_sense(make: Any, message: str) -> None:
     with pytest.raises(errors.ArgumentError, match=message):
         make()
+
+
+def test_an_attribute_that_a_users_argument_lacks_is_the_users_error() -> None:
+    class Settings:
+        pass
+
+    class Net(Module[NumPy]):
+        def __init__(self, settings: Settings) -> None:
+            self.layer = Linear(settings.width, 1, device=NumPy)  # type: ignore[attr-defined]  # which is the point
+
+    with pytest.raises(AttributeError, match="'Settings' object has no attribute 'width'"):
+        Net(Settings())
+    with pytest.raises(errors.ArgumentError, match=r"Net\(\) got settings=3; expected a Settings"):
+        Net(3)  # type: ignore[arg-type]  # which is the point
 
 
 def test_sequential_says_how_it_is_called() -> None:

@@ -11,7 +11,7 @@ import pytest
 import burnpy
 from burnpy import Autodiff, IntTensor, Tensor, nn
 from burnpy.backend import NumPy
-from burnpy.errors import ArgumentError, ShapeError
+from burnpy.errors import ArgumentError, KindError, ShapeError
 from burnpy.optim import (
     GradientsParams,
     Sgd,
@@ -133,3 +133,5 @@ def test_refusals() -> None:
         clip_per_sample(grads, -1.0)
     with pytest.raises(ArgumentError, match="no gradients"):
         per_sample_norms(grads.without("*"))
+    with pytest.raises(KindError, match=r"per_sample_norms\(\) takes GradientsParams, got a dict"):
+        per_sample_norms({})  # type: ignore[arg-type]  # which is the point

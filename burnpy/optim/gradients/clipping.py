@@ -303,6 +303,12 @@ def sum_of_samples(grads: GradientsParams[B]) -> GradientsParams[B]:
 
 def _samples(grads: GradientsParams[Any], operation: str) -> int:
     """Return the number of samples of gradients."""
+    given: object = grads
+    if not isinstance(given, GradientsParams):
+        raise KindError(
+            f"{operation}() takes GradientsParams, got {a(type(given).__name__)}; give it the result of "
+            "per_sample_gradients()"
+        )
     if not grads:
         raise ArgumentError(f"{operation}() got no gradients; give it the result of per_sample_gradients()")
     sizes = {gradient.shape[:1] for gradient in grads.values()}
