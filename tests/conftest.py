@@ -33,6 +33,7 @@ LONGEST = (
     "tests/benchmarks/",
     "tests/record/test_interrupted.py",
     "tests/optim/test_memory.py",
+    "tests/programs/test_targets.py",
     "tests/parity/test_op_db.py",
 )
 """The files and folders whose tests take longest, in the order in which they run: before all others."""

@@ -3,9 +3,12 @@
 A process has one target, so the tests start one for each::
 
     BURNPY_TARGET=avx2 python -m tests.programs.families run
+    python -m tests.programs.families emulate
     python -m tests.programs.families compile aarch64-unknown-linux-gnu baseline
 
-It prints the names of the kernels. What is compiled for another processor cannot be loaded: NumPy computes then.
+It prints the names of the kernels. "emulate" is AArch64, whose code an emulator runs; "run products" is the kernel of
+products alone. On Linux, a read beyond the end of an array ends the process. What is only compiled cannot be loaded:
+NumPy computes then.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from llvmlite import binding
 
 import burnpy_numpy.kernels
 from burnpy.backend import NumPy
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import dtype_of, float32
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.checks import check_values
@@ -31,6 +34,7 @@ from burnpy_numpy.kernels import kernel, programs
 from burnpy_numpy.kernels.compiler import llvm, target
 from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, SYMBOLS
 from burnpy_numpy.kernels.convolution import images
+from burnpy_numpy.kernels.products import products
 from tests.conformance.suites import LARGE
 from tests.interrupting import LONG
 from tests.programs.object_files import undefined
@@ -151,8 +155,39 @@ def compile_only(to: target.Target) -> None:
     print(*sorted(seen))
 
 
-def run() -> None:
-    """Have kernels run for the target of the environment."""
+def check_products() -> None:
+    """Multiply matrices of whole numbers, whose products are exact, in all layouts and stored dtypes."""
+    products.serves = lambda *sizes: True
+    products._WORTH_WIDENING = 1
+    rng, fuses = np.random.default_rng(0), target.target().fuses
+    for dtype in ("float16", "bfloat16", "float32", "float64")[0 if fuses else 2 :]:
+        for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (12, 401, 32), (100, 50, 49)]:
+            x, y, bias = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((m, k), (k, n), (n,)))
+            wide, stored = "float64" if dtype == "float64" else "float32", dtype_of(dtype)
+            for a in (x.astype(stored), x.T.astype(stored).T):
+                for b in (y.astype(stored), y.T.astype(stored).T):
+                    out = np.empty((m, n), wide)
+                    found = products.product_of(a, b)
+                    assert isinstance(found, products.Product)
+                    found.run(a, b, out, bias.astype(wide))
+                    np.testing.assert_array_equal(out, x @ y + bias, err_msg=f"{dtype} {m} {k} {n}")
+    for columns, groups in [(1, 1), (15, 1), (48, 3), (401, 1)] * fuses:
+        for stored, parts, one in (("int8", 1, 1), ("uint8", 2, 0x99)):
+            weight = np.full((37, columns), one, stored)
+            for dtype in (np.float32, np.float64):
+                x, scale, out = (np.ones(shape, dtype) for shape in ((9, columns * parts), (37, groups), (9, 37)))
+                quantized = products.quantized_product_of(x, weight, scale)
+                assert quantized is not None
+                quantized.run(x, weight, out, arrays=scale)
+                np.testing.assert_array_equal(out, columns * parts)
+
+
+def run(only: str = "") -> None:
+    """Have kernels run for the target of the environment, and check their results.
+
+    Args:
+        only: "products" for these alone.
+    """
     real, seen = kernel.loaded, set[str]()
 
     def noted(name: str, key: str, write: Callable[[], str]) -> Any:
@@ -161,11 +196,25 @@ def run() -> None:
 
     for module in LOADING:
         module.loaded = noted
-    check_all(1 if LONG else 4)
+    if sys.platform.startswith("linux"):
+        from tests.programs.guarded_memory import guard_arrays
+
+        guard_arrays()
+    if only != "products":
+        check_all(1 if LONG else 4)
+    check_products()
     assert kernel.failure() is None
     print(*sorted(seen))
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
     _, how, *given = sys.argv
-    run() if how == "run" else compile_only(chosen(*given))
+    if how == "compile":
+        compile_only(chosen(*given))
+    else:
+        if how == "emulate":
+            from tests.programs.emulation import emulate
+
+            emulate()
+        run(*given)

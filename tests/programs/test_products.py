@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from threading import local
 from typing import Any
 
@@ -26,6 +27,7 @@ from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.products import products
 
 D = NumPy()
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not kernels_enabled(), reason="kernels are off")
 DTYPES = [np.float32, np.float64]
 
@@ -218,45 +220,7 @@ def test_nothing_is_read_beyond_an_array() -> None:
     """Each operand, and the result, ends where a page begins that cannot be read: that would end the process."""
     if not sys.platform.startswith("linux"):
         pytest.skip("pages are protected by Linux's mprotect")
-    subprocess.run([sys.executable, "-c", GUARDED], check=True)
-
-
-GUARDED = """
-import ctypes, mmap
-import numpy as np
-from burnpy_numpy.kernels.products.products import product_of
-from burnpy_numpy.kernels.compiler.target import target
-from burnpy_numpy.kernels.products import products
-products.serves = lambda *sizes: True
-products._WORTH_WIDENING = 1
-kept = []
-def guarded(shape, dtype):
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    pages = -(-size // 4096) * 4096
-    memory = mmap.mmap(-1, pages + 4096)
-    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + pages), 4096, 0) == 0
-    kept.append(memory)
-    x = np.frombuffer(memory, dtype, size // np.dtype(dtype).itemsize, pages - size).reshape(shape)
-    x[...] = 1.0
-    return x
-fuses = target().fuses
-for dtype in ("float16", "float32", "float64")[not fuses:]:
-    for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (12, 401, 32), (100, 50, 49)]:
-        for a in (guarded((m, k), dtype), guarded((k, m), dtype).T):
-            for b in (guarded((k, n), dtype), guarded((n, k), dtype).T):
-                wide = "float32" if dtype == "float16" else dtype
-                out = guarded((m, n), wide)
-                product_of(a, b).run(a, b, out, guarded((n,), wide))
-                assert (out == k + 1).all()
-for columns, groups in [(1, 1), (15, 1), (48, 3), (401, 1)] * fuses:
-    for stored, parts, one in (("int8", 1, 1), ("uint8", 2, 0x99)):
-        x, out = guarded((9, columns * parts), "float32"), guarded((9, 37), "float32")
-        weight, scale = guarded((37, columns), stored), guarded((37, groups), "float32")
-        weight[...] = one
-        products.quantized_product_of(x, weight, scale).run(x, weight, out, arrays=scale)
-        assert (out == columns * parts).all()
-"""
+    subprocess.run([sys.executable, "-m", "tests.programs.families", "run", "products"], check=True, cwd=ROOT)
 
 
 def test_openblas_multiplies_where_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,13 @@ def test_kernels_of_every_family_agree_with_references(name: str) -> None:
     assert templates(able) < families("run", BURNPY_TARGET=name)
 
 
+@pytest.mark.heavy("unicorn")
+def test_kernels_of_every_family_agree_with_references_on_aarch64() -> None:
+    if HERE.triple.startswith("aarch64"):
+        pytest.skip("all other tests run with the vectors of this processor")
+    assert templates(chosen("aarch64-unknown-linux-gnu", "baseline")) < families("emulate")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("triple", "name"), EVERY)
 def test_kernels_of_every_family_compile_for_other_processors(triple: str, name: str) -> None:

@@ -94,6 +94,9 @@ class ProductLines(Loops):
         """Load neighbouring words at each address: the first of each as a vector, and so on."""
         kind = f"<{_WORDS} x i32>"
         rows = [self.assign(f"load {kind}, ptr {lane}, align 1") for lane in lanes]
+        if len(rows) < _WORDS:
+            both = f"shufflevector {kind} {rows[0]}, {kind} {rows[1]}, <2 x i32>"
+            return [Vector(self.assign(f"{both} <i32 {k}, i32 {k + _WORDS}>"), "int32") for k in range(_WORDS)]
         while len(rows) > _WORDS:  # rows whose numbers differ by 4 into one vector
             length = _WORDS * len(lanes) // len(rows)
             kind, all_of = f"<{length} x i32>", ", ".join(f"i32 {k}" for k in range(2 * length))
