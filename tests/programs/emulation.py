@@ -37,7 +37,7 @@ class _Called(NamedTuple):
     """A function that the code calls."""
 
     function: Callable[..., Any]
-    count: int  #: of its arguments
+    arity: int  #: the number of its arguments
     takes: tuple[int, ...] = _INTS  #: the registers with its arguments
     gives: int = _INTS[0]  #: the register for its result
 
@@ -97,8 +97,8 @@ class Emulator:
 
     def _call(self, machine: Any, address: int, size: int, data: Any) -> None:
         """Compute a function that the code calls."""
-        function, count, takes, gives = self._called[address]
-        given = [machine.reg_read(register) for register in takes[:count]]
+        function, arity, takes, gives = self._called[address]
+        given = [machine.reg_read(register) for register in takes[:arity]]
         if takes[0] == _FLOAT:
             given = [struct.unpack("<d", struct.pack("<Q", given[0]))[0]]
         result = function(*given) or 0
@@ -115,4 +115,4 @@ def emulate() -> None:
     emulator = Emulator()
     for name, address in emulator.addresses.items():
         llvm.llvm().add_symbol(name, address)
-    llvm.builtin = emulator.builtin
+    vars(llvm)["builtin"] = emulator.builtin

@@ -160,21 +160,21 @@ def check_products() -> None:
     products.serves = lambda *sizes: True
     products._WORTH_WIDENING = 1
     rng, fuses = np.random.default_rng(0), target.target().fuses
-    for dtype in ("float16", "bfloat16", "float32", "float64")[0 if fuses else 2 :]:
+    for name in ("float16", "bfloat16", "float32", "float64")[0 if fuses else 2 :]:
         for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (12, 401, 32), (100, 50, 49)]:
             x, y, bias = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((m, k), (k, n), (n,)))
-            wide, stored = "float64" if dtype == "float64" else "float32", dtype_of(dtype)
+            wide, stored = np.float64 if name == "float64" else np.float32, dtype_of(name)
             for a in (x.astype(stored), x.T.astype(stored).T):
                 for b in (y.astype(stored), y.T.astype(stored).T):
                     out = np.empty((m, n), wide)
                     found = products.product_of(a, b)
                     assert isinstance(found, products.Product)
                     found.run(a, b, out, bias.astype(wide))
-                    np.testing.assert_array_equal(out, x @ y + bias, err_msg=f"{dtype} {m} {k} {n}")
+                    np.testing.assert_array_equal(out, x @ y + bias, err_msg=f"{name} {m} {k} {n}")
     for columns, groups in [(1, 1), (15, 1), (48, 3), (401, 1)] * fuses:
-        for stored, parts, one in (("int8", 1, 1), ("uint8", 2, 0x99)):
-            weight = np.full((37, columns), one, stored)
-            for dtype in (np.float32, np.float64):
+        for ints, parts, one in (("int8", 1, 1), ("uint8", 2, 0x99)):
+            weight = np.full((37, columns), one, ints)
+            for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
                 x, scale, out = (np.ones(shape, dtype) for shape in ((9, columns * parts), (37, groups), (9, 37)))
                 quantized = products.quantized_product_of(x, weight, scale)
                 assert quantized is not None

@@ -8,6 +8,7 @@ import ctypes
 import mmap
 import os
 from collections import defaultdict
+from typing import Any
 
 from burnpy_numpy.kernels.array_memory import _NAME, _SET, _of_numpy, _python
 from burnpy_numpy.numpy_calls import run
@@ -74,7 +75,7 @@ class _Handler(ctypes.Structure):
 def guard_arrays() -> None:
     """Have arrays of this context, and of burnpy's calls of NumPy, guarded from now on."""
     os.environ["BURNPY_MALLOPT"] = "0"  # burnpy's own handler would round sizes up
-    kinds = dict(_Handler._fields_)
+    kinds: dict[str, Any] = dict(_Handler._fields_)
     given = (kinds[f.__name__.strip("_")](f) for f in (_new, _zeros, _resized, _free))
     handler, name = _Handler(b"guarded", 1, None, *given), ctypes.c_char_p(_NAME)
     capsule = _python("PyCapsule_New", ctypes.py_object)(ctypes.addressof(handler), name, None)
