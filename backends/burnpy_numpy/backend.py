@@ -69,8 +69,8 @@ class NumPy(
 ):
     """A backend that computes with NumPy arrays on the CPU.
 
-    Creating the first device sets glibc's malloc to keep freed memory (`burnpy_numpy.allocator`), and the first kernel
-    has arrays start at cache lines (`burnpy_numpy.kernels.array_memory`); ``BURNPY_MALLOPT=0`` prevents both.
+    Creating the first device sets glibc's malloc to keep freed memory, and the first kernel has arrays start at cache
+    lines (`burnpy_numpy.allocator`); ``BURNPY_MALLOPT=0`` prevents both.
     Operations on large arrays use as many threads as OpenBLAS would (`burnpy_numpy.cpu_threads`); with
     ``BURNPY_NUM_THREADS=1`` they run in the calling thread alone. Each family of operations has a file of its own, and
     kernels of the same name in `burnpy_numpy.kernels`.

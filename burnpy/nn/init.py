@@ -18,7 +18,7 @@ from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.errors import ArgumentError, ShapeError, StateError
 from burnpy.backend.lazy import missing
 from burnpy.tensor.generator import Generator, drawn_from
-from burnpy.tensor.host_data import fitting
+from burnpy.tensor.host_data import float_of
 from burnpy.tensor.levels import beneath_levels
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
@@ -97,7 +97,7 @@ def gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
     """
     known = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 0.75}
     if nonlinearity == "leaky_relu":
-        return math.sqrt(2.0 / (1.0 + slope**2))
+        return math.sqrt(2.0 / (1.0 + float_of(slope, float64, "gain") ** 2))
     if nonlinearity not in known:
         raise ArgumentError(f"gain() knows {', '.join(known)} and leaky_relu, not {nonlinearity!r}")
     return known[nonlinearity]
@@ -233,7 +233,10 @@ class _ScaledNormal(_Scaled):
 
 def _gain(initializer: Any) -> float:
     """Return the gain of an initializer as a float."""
-    gain: float = fitting(initializer.gain, "float", float64, f"{type(initializer).__name__}(gain)")
+    name = type(initializer).__name__
+    gain = float_of(initializer.gain, float64, name)
+    if not math.isfinite(gain):
+        raise ArgumentError(f"{name}() got gain={gain}; expected a finite number")
     return gain
 
 

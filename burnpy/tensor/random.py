@@ -16,7 +16,7 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.backend.primitives import DType, Float, Shape
 from burnpy.tensor.creation import Factory, factory_shape
 from burnpy.tensor.generator import Generator, drawn_from
-from burnpy.tensor.host_data import DTypeLike, fitting
+from burnpy.tensor.host_data import DTypeLike, fitting, float_of
 from burnpy.tensor.levels import drawing
 from burnpy.tensor.operands import refuse_unless
 from burnpy.tensor.random_parameters import ANY, FINITE, NOT_NEGATIVE, POSITIVE, Draw
@@ -291,7 +291,7 @@ def uniform_values(
     device: Any, shape: Shape, low: Any, high: Any, dtype: DType, generator: Any, operation: str
 ) -> Float:
     """Return a primitive of random numbers drawn uniformly from [low, high)."""
-    low, high = fitting(low, "float", dtype, operation), fitting(high, "float", dtype, operation)
+    low, high = float_of(low, dtype, operation), float_of(high, dtype, operation)
     if not math.isfinite(high - low) or high < low:
         raise ArgumentError(f"{operation}() got low={low} and high={high}; expected finite low <= high")
     samples = device.random_uniform(drawn_from(generator, device, operation), shape, dtype)
@@ -307,7 +307,7 @@ def normal_values(
     device: Any, shape: Shape, mean: Any, std: Any, dtype: DType, generator: Any, operation: str
 ) -> Float:
     """Return a primitive of random numbers from the normal distribution."""
-    mean, std = fitting(mean, "float", dtype, operation), fitting(std, "float", dtype, operation)
+    mean, std = float_of(mean, dtype, operation), float_of(std, dtype, operation)
     if not (math.isfinite(mean) and math.isfinite(std)) or std < 0:
         raise ArgumentError(f"{operation}() got the mean {mean} and std {std}; give finite ones, std not negative")
     samples = device.random_normal(drawn_from(generator, device, operation), shape, dtype)

@@ -13,7 +13,7 @@ from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindEr
 from burnpy.backend.primitives import Bool, DType, Float, Shape
 from burnpy.tensor.creation import Factory, Size, factory_shape
 from burnpy.tensor.generator import drawn_from
-from burnpy.tensor.host_data import fitting
+from burnpy.tensor.host_data import float_of
 from burnpy.tensor.levels import common_device, levels_between, raised
 from burnpy.tensor.operands import broadcast_shape, refuse_unless
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -155,7 +155,7 @@ class Draw:
 
     def _number(self, name: str, value: Any, bound: Bound) -> float:
         try:
-            number: float = fitting(value, "float", self.dtype, self.factory)
+            number = float_of(value, self.dtype, self.factory)
         except DTypeError:
             raise KindError(f"{self.factory}() got {name}={describe(value)}; expected a number or a Tensor") from None
         if not bound.has(number):

@@ -41,7 +41,7 @@ def test_files_are_named_as_those_of_the_contract(backend: Any) -> None:
 def test_templates_lie_in_files_named_as_those_of_the_methods_that_run_them() -> None:
     package = import_module("burnpy_numpy.kernels")
     methods = {path.stem for path in Path(package.__path__[0]).parent.glob("*.py")}
-    machinery = {"array_memory", "compiler", "kernel", "launch", "plans", "products"}
+    machinery = {"compiler", "kernel", "launch", "packed_weights", "plans", "products"}
     found = {module.name for module in iter_modules(package.__path__)} - machinery
     assert found <= methods
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,15 @@ import pytest
 from burnpy import Autodiff, BoolTensor, Generator, IntTensor, Tensor, manual_seed
 from burnpy.autodiff import checkpoint
 from burnpy.backend import NumPy
-from burnpy.backend.errors import ArgumentError, BurnpyError, DeviceError, IndexRangeError, KindError, ShapeError
+from burnpy.backend.errors import (
+    ArgumentError,
+    BurnpyError,
+    DeviceError,
+    DTypeError,
+    IndexRangeError,
+    KindError,
+    ShapeError,
+)
 from burnpy.nn import (
     AdaptiveAvgPool2d,
     AvgPool2d,
@@ -349,6 +358,12 @@ MISTAKES: list[tuple[Callable[[], object], type[BurnpyError], str]] = [
     (lambda: init.KaimingNormal()((3,), device=NumPy), ShapeError, "has no fans"),
     (lambda: init.Orthogonal()((3,), device=NumPy), ShapeError, "makes matrices"),
     (lambda: init.gain("swish"), ArgumentError, "knows linear, "),  # type: ignore[arg-type]
+    (lambda: init.gain("leaky_relu", True), DTypeError, r"gain\(\) got True; expected a Python float"),
+    (lambda: init.KaimingUniform(True)((2, 2), device=NumPy), DTypeError, r"KaimingUniform\(\) got True; expected"),
+    (lambda: init.Orthogonal(True)((2, 2), device=NumPy), DTypeError, r"Orthogonal\(\) got True; expected"),
+    (lambda: init.Orthogonal(math.nan)((2, 2), device=NumPy), ArgumentError, "got gain=nan; expected a finite number"),
+    (lambda: init.Uniform(False, True)((2, 2), device=NumPy), DTypeError, r"uniform\(\) got False; expected"),
+    (lambda: init.TruncatedNormal(std=True)((2, 2), device=NumPy), KindError, "got std=True; expected a number"),
 ]
 
 

@@ -16,12 +16,12 @@ from tests.interrupting import LONG
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.kernels.array_memory import PackedWeights
 from burnpy_numpy.kernels.convolution import blocked, blocked_weight_gradient
 from burnpy_numpy.kernels.convolution.blocked import convolve_blocks
 from burnpy_numpy.kernels.convolution.blocked_weight_gradient import weight_gradient_of_blocks
 from burnpy_numpy.kernels.convolution.channel_lanes import convolve_depthwise, depthwise_weight_gradient
 from burnpy_numpy.kernels.convolution.tiles import tiles
+from burnpy_numpy.kernels.packed_weights import PackedWeights
 
 D: Any = NumPy()
 SAME = (1, 1), (1, 1), (1, 1)

@@ -22,8 +22,8 @@ from burnpy_numpy.kernels.kernel import kernels_enabled
 from burnpy_numpy.matmul import kernel_product
 
 pytest.importorskip("llvmlite")
-from burnpy_numpy.kernels.array_memory import PackedWeights
 from burnpy_numpy.kernels.compiler.target import target
+from burnpy_numpy.kernels.packed_weights import PackedWeights
 from burnpy_numpy.kernels.products import products
 
 D = NumPy()

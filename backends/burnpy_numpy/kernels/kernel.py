@@ -281,7 +281,7 @@ def _setting() -> bool:
     if isinstance(obstacle, Outdated):  # somebody wanted kernels and installed it
         _turn_off(str(obstacle))
     if obstacle is None and os.environ.get("BURNPY_MALLOPT") != "0":
-        from burnpy_numpy.kernels.array_memory import align_arrays, handler_text
+        from burnpy_numpy.allocator import align_arrays, handler_text
 
         entry = loaded("array_memory", "array_memory", handler_text)
         if entry is not None:

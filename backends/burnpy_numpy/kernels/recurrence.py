@@ -22,12 +22,12 @@ from burnpy.backend.operations import recurrence as steps
 from burnpy.backend.primitives import Shape
 from burnpy.backend.programs import Extent, Input, Program, trace
 from burnpy_numpy.cpu_threads import shared
-from burnpy_numpy.kernels.array_memory import packed_weights
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
+from burnpy_numpy.kernels.packed_weights import packed_weights
 
 _PRODUCTS = 8
 """The number of products that take as long as an operation of one element elsewhere."""

@@ -22,7 +22,7 @@ from burnpy.func.pytree import Structure, children_of, flatten
 from burnpy.func.user_functions import Level, base_for
 from burnpy.func.vectorization import batch_at, batch_first
 from burnpy.tensor.joining import where
-from burnpy.tensor.levels import differs_between_examples, levels_of, raised, working_on
+from burnpy.tensor.levels import differs_between_examples, levels_of, open_levels, raised, working_on
 from burnpy.tensor.tensor import DIFFERENTIABLE, BoolTensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor, tensor_of
 
@@ -263,12 +263,11 @@ def chosen_branches(
         leaves: the leaves of the operands, tensors or not.
         structure: their structure.
     """
-    one, two = [
-        branch(with_captured(f, partial(_constant_unless, chosen)))(
-            *structure.unflatten([_constant_unless(chosen, x) for x in leaves])
-        )
-        for f, chosen in zip(functions, (predicate, ~predicate), strict=True)
-    ]
+    results = []
+    for f, chosen in zip(functions, (predicate, ~predicate), strict=True):
+        own, given = _constant_for_others(chosen, f, leaves)
+        results.append(branch(own)(*structure.unflatten(given)))
+    one, two = results
     return [where(predicate, x, y) for x, y in zip(one, two, strict=True)]
 
 
@@ -288,9 +287,8 @@ def next_state(active: BoolTensor[Any], step: Callable[[list[Any]], list[Any]], 
 
 def next_leaves(active: BoolTensor[Any], step: Callable[[list[Any]], list[Any]], leaves: list[Any]) -> list[Any]:
     """Return the leaves of a loop's state after one more step; those of examples that are not active stay."""
-    unless = partial(_constant_unless, active)
-    new = with_captured(step, unless)([unless(x) for x in leaves])
-    return [where(active, x, old) for x, old in zip(new, leaves, strict=True)]
+    own, given = _constant_for_others(active, step, leaves)
+    return [where(active, x, old) for x, old in zip(own(given), leaves, strict=True)]
 
 
 def any_example(x: BoolTensor[Any], level: Any) -> BoolTensor[Any]:
@@ -300,11 +298,19 @@ def any_example(x: BoolTensor[Any], level: Any) -> BoolTensor[Any]:
     return new_tensor(BoolTensor, level.inner, value)  # type: ignore[no-any-return]  # of that class
 
 
-def _constant_unless(chosen: Any, x: Any) -> Any:
-    """Return a tensor that is a constant for examples that are not chosen.
+def _constant_for_others(chosen: BoolTensor[Any], f: Any, leaves: list[Any]) -> tuple[Any, list[Any]]:
+    """Return a function and its arguments with all tensors constant for the examples that are not chosen.
 
     So their gradients are 0 even where what they do not choose has none, as the root of a negative number.
     """
+    if all(map(_is_plain, (chosen._device, *open_levels.get()))):
+        return f, leaves  # nothing is differentiated, and a copy of the function takes as long as a short step
+    unless = partial(_constant_unless, chosen)
+    return with_captured(f, unless), [unless(x) for x in leaves]
+
+
+def _constant_unless(chosen: Any, x: Any) -> Any:
+    """Return a tensor that is a constant for examples that are not chosen."""
     if not isinstance(x, DIFFERENTIABLE) or _is_plain(x._device):
         return x
     given: Any = x

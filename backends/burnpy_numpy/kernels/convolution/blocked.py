@@ -23,7 +23,6 @@ import numpy as np
 
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.cpu_threads import COUNT, Work, shared
-from burnpy_numpy.kernels.array_memory import packed_weights
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.convolution.channel_blocks import (
     CHAIN,
@@ -46,6 +45,7 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
 )
 from burnpy_numpy.kernels.convolution.tiles import Tiles, Where, tiles
 from burnpy_numpy.kernels.launch import TemplateKernel
+from burnpy_numpy.kernels.packed_weights import packed_weights
 
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.plans import KernelCall

@@ -17,12 +17,12 @@ import numpy as np
 import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Shape
-from burnpy_numpy.kernels.array_memory import packed_weights
 from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import Kernel, TemplateKernel, block_starts, block_width
+from burnpy_numpy.kernels.packed_weights import packed_weights
 from burnpy_numpy.kernels.products.copies import CHUNK_BYTES, COLUMNS, IN_PLACE, PACKED, ROWS, STORED, VECTORS
 from burnpy_numpy.kernels.products.text import copied_bytes, product, stripe_heights
 from burnpy_numpy.matmul import LEAST, MULTIPLICATIONS_PER_ELEMENT
