@@ -303,7 +303,7 @@ def _constant_for_others(chosen: BoolTensor[Any], f: Any, leaves: list[Any]) -> 
 
     So their gradients are 0 even where what they do not choose has none, as the root of a negative number.
     """
-    if all(map(_is_plain, (chosen._device, *open_levels.get()))):
+    if all(map(_is_plain, open_levels.get())):
         return f, leaves  # nothing is differentiated, and a copy of the function takes as long as a short step
     unless = partial(_constant_unless, chosen)
     return with_captured(f, unless), [unless(x) for x in leaves]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import IntTensor, Tensor, compiled, func, manual_seed, nn
+from burnpy import BoolTensor, IntTensor, Tensor, compiled, func, manual_seed, nn
 from burnpy.autodiff import no_grad
 from burnpy.backend import NumPy
 from burnpy.errors import ArgumentError, DTypeError, RecordingError, ShapeError
@@ -125,6 +125,9 @@ def test_the_branch_that_is_not_chosen_does_not_spoil_gradients() -> None:
     for found in (vmap(grad(root))(x), grad(lambda x: vmap(root)(x).sum())(x), jvp(vmap(root), x, x * 0.0 + 1.0)[1]):
         np.testing.assert_allclose(found.to_numpy(), want, rtol=1e-6)
     np.testing.assert_allclose(grad(lambda x: vmap(last)(x).sum())(x).to_numpy(), [0.25, 1.0, 1.0, 1 / 6], rtol=1e-6)
+    flags = BoolTensor[NumPy].from_data([True, False, False, True])  # of no level that differentiates
+    by_flag = vmap(lambda flag, x: grad(lambda x: cond(flag, lambda: x.sqrt(), lambda: x * 0.5))(x))
+    np.testing.assert_allclose(by_flag(flags, x).to_numpy(), want, rtol=1e-6)
 
 
 def recursive(x: Any) -> Any:
