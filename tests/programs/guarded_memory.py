@@ -10,7 +10,7 @@ import os
 from collections import defaultdict
 from typing import Any
 
-from burnpy_numpy.kernels.array_memory import _NAME, _SET, _of_numpy, _python
+from burnpy_numpy.allocator import _NAME, _SET, _of_numpy, _python
 from burnpy_numpy.numpy_calls import run
 
 _PAGE, _PRIVATE, _USABLE = mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE
