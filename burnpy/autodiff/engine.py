@@ -92,7 +92,7 @@ def propagate(
         except KeyError:  # every contribution to its gradient is `absent`, or it is no node
             if node.__class__ is LastUse:
                 if ready is not None and node.leaf in totals:
-                    _add_slices(inner, totals, (node.leaf,))
+                    _add_up(inner, totals, (node.leaf,))
                     ready(node.leaf, totals[node.leaf])
                 continue
             if not retain_graph:
@@ -143,7 +143,7 @@ def propagate(
                 break
             # Nothing else may refer to the saved values: they are freed before the next vjp runs.
             parent, vjp, saved, second, saved1 = second, vjp1, saved1, None, None
-    _add_slices(inner, totals, totals)
+    _add_up(inner, totals, totals)
     if targets is None:
         totals.pop(None, None)  # the results of nodes without parents
         return totals
@@ -207,7 +207,7 @@ def _with_last_uses(
     return entries
 
 
-def _add_slices(inner: Backend, totals: dict[Any, Any], nodes: Iterable[Node | Leaf]) -> None:
+def _add_up(inner: Backend, totals: dict[Any, Any], nodes: Iterable[Node | Leaf]) -> None:
     """Replace totals that are not added up yet by their sums."""
     for node in nodes:
         if totals[node].__class__ is PartialGrad:

@@ -73,18 +73,14 @@ class PartialGrad:
 
     def sizes(self) -> tuple[int, int]:
         """Return the number of elements of the gradient, and of the arrays that are kept for this contribution."""
-        if self.add is add_product:
-            name, x, y = self.arguments
-            row, column = _SUMMED[name]
-            return x.shape[1 - row] * y.shape[1 - column], math.prod(x.shape) + math.prod(y.shape)
-        return math.prod(self.arguments[0]), math.prod(self.arguments[2].shape)
+        return _TOGETHER[self.add].sizes(*self.arguments)
 
     def total(self, inner: Any) -> Float:
         """Return the sum of this and the others, in new memory."""
         total = None
         if self.others:
             parts = [self, *self.others]
-            total = (joined_products if self.add is add_product else joined_slices)(inner, parts)
+            total = _TOGETHER[self.add].total(inner, parts)
             if total is None:
                 for part in parts:
                     total = part.add(inner, total, *part.arguments)
@@ -147,6 +143,12 @@ def add_product(i: Any, total: Float | None, operation: str, x: Float, y: Float)
     return product if total is None else i.accumulate(product, total)
 
 
+def product_sizes(operation: str, x: Float, y: Float) -> tuple[int, int]:
+    """Return the number of elements of a product of matrices, and of the matrices."""
+    row, column = _SUMMED[operation]
+    return x.shape[1 - row] * y.shape[1 - column], math.prod(x.shape) + math.prod(y.shape)
+
+
 def joined_products(i: Any, parts: Sequence[PartialGrad]) -> Float:
     """Return the sum of products of matrices as the product of the matrices of all their rows."""
     name = parts[0].arguments[0]
@@ -179,6 +181,19 @@ def joined_slices(i: Any, parts: Sequence[PartialGrad]) -> Float | None:
         return i.stack(grads, dim)
     sizes = [stop - start for start, stop, _ in spans]
     return i.cat([i.reshape(g, (*before, n, *after)) for g, n in zip(grads, sizes, strict=True)], dim)
+
+
+class Together(NamedTuple):
+    """How contributions of a kind that may wait for others are added up together."""
+
+    sizes: Callable[..., tuple[int, int]]  #: `PartialGrad.sizes`, of the arguments
+    total: Callable[[Any, Sequence[PartialGrad]], Float | None]  #: the sum of several; None to add one after another
+
+
+_TOGETHER = {
+    add_at_slice: Together(lambda shape, key, g: (math.prod(shape), math.prod(g.shape)), joined_slices),
+    add_product: Together(product_sizes, joined_products),
+}
 
 
 def spans_of(keys: Sequence[Key], shape: Shape) -> tuple[int, list[tuple[int, int, int]]] | None:

@@ -339,7 +339,7 @@ def test_products_of_one_weight_are_joined_in_its_gradient(title: str, used: Any
         return [grads[each].to_numpy() for each in [*leaves, b] if each in grads]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rules, "joined_products", counting)
+        patch.setitem(rules._TOGETHER, rules.add_product, rules.Together(rules.product_sizes, counting))
         first, second = gradients(Train), gradients(Twice)
         assert joins is (joined > 0)
         patch.setattr(engine, "FACTOR_VJPS", set())
