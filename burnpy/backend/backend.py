@@ -165,7 +165,7 @@ class Backend(
     with a graph or a tangent. True for `Autodiff` and `Forward`, False for the backends that go inside of them."""
 
     lifts_discrete: ClassVar[bool] = False
-    """True if the int and bool primitives of the device are its own, too, as of `burnpy.batching.Batched`, so that a
+    """True if the int and bool primitives of the device are its own, too, as of `burnpy.batching.batched.Batched`, so that a
     level lifts and lowers tensors of all kinds."""
 
     level: int = 0
