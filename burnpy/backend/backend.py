@@ -165,8 +165,10 @@ class Backend(
     with a graph or a tangent. True for `Autodiff` and `Forward`, False for the backends that go inside of them."""
 
     lifts_discrete: ClassVar[bool] = False
-    """True if the int and bool primitives of the device are its own, too, as of `burnpy.batching.batched.Batched`, so that a
-    level lifts and lowers tensors of all kinds."""
+    """True if the int and bool primitives of the device are its own, too, as of `burnpy.batching.batched.Batched`.
+
+    A level then lifts and lowers tensors of all kinds.
+    """
 
     level: int = 0
     """The number of the derivative of `burnpy.func` that the device was made for; 0 if for none."""

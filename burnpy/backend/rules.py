@@ -6,8 +6,8 @@ values are saved: an argument by its name, the result as ``out``, an argument's 
 ``x_dtype``. Rules compute with operations of the inner backend only, so that they are differentiable themselves.
 
 A *batch* rule says how `vmap` computes many calls at once. It serves operations on
-`burnpy.batching.batched.Batched`, whose primitives may have one more dimension than they show: the batch, always the first of
-the inner primitive. It is one of:
+`burnpy.batching.batched.Batched`, whose primitives may have one more dimension than they show: the batch, always the
+first of the inner primitive. It is one of:
 
 - nothing, for an elementwise operation, whose arguments broadcast, and for one that takes no primitives;
 - `SHIFTED`: all primitives get the batch dimension, and the arguments annotated as ``Dim``, ``Dims``, ``Shape`` and

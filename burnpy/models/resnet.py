@@ -178,7 +178,7 @@ class ResNet(Pretrained[B]):
     def from_pretrained(
         cls, folder: str | os.PathLike[str], *, device: B2 | type[B2], dtype: DTypeLike | None = None
     ) -> ResNet[B2]:
-        """Read a folder of transformers' ``ResNetForImageClassification``: see `burnpy.models.from_pretrained`."""
+        """Read a folder of transformers' ``ResNetForImageClassification``: see `burnpy.models.pretrained`."""
         model: ResNet[B2] = pretrained(cls, folder, device, dtype)
         return model
 

@@ -168,7 +168,7 @@ class Memory:
         self.unseen: set[str] = set()
         """The ids whose states were not exposed, so that a step may write into their arrays."""
         self.rounded: Mapping[str, Any] = {}
-        """The primitives that the last steps rounded masters to, by parameter id: see `burnpy.optim.batch.masters_of`."""
+        """The primitives that the last steps rounded masters to, by id: see `burnpy.optim.batch.masters_of`."""
         self.replaced: dict[int, ref[Tensor[Any]]] = {}
         """The leaves that a step has replaced, by `id()`; weak, because ids are reused when leaves are freed."""
 
