@@ -347,6 +347,14 @@ def test_products_of_one_weight_are_joined_in_its_gradient(title: str, used: Any
             np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
+@every_row("rows, waits", [(1, True), (30, True), (33, False)])  # three times the factors' elements are the product's
+def test_products_wait_whose_factors_are_small(rows: int, waits: bool) -> None:
+    x = np.ones((rows, 192), np.float32)
+    products = rules.LaterProducts(NumPy())
+    for part in (products.matmul_tn(x, x), products.matmul(x.T, x), products.linear_backward(x, x)[0]):
+        assert isinstance(part, rules.PartialGrad) is waits
+
+
 def test_one_gradient_for_two_parents_is_not_written_to() -> None:
     """add passes one array to both of its parents: accumulation for one must not change the other."""
     x, y = leaf([1.0, 2.0]), leaf([1.0, 2.0])
