@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from burnpy.docs import generated_code as code
-from burnpy.docs import names_elsewhere, programs, public_api, reference
+from burnpy.docs import names_elsewhere, programs, reference
 
 PACKAGE = Path(__file__).parents[1]
 KINDS = PACKAGE.parent / "tests/func/compiled/captured_kinds.py"
@@ -35,9 +35,9 @@ READ_FROM_SOURCES: dict[Path, Callable[[], str]] = {
 FILES: dict[Path, Callable[[], str]] = {
     **READ_FROM_SOURCES,
     **{code.path_of(package): partial(code.exports_stub, package) for package in code.PACKAGES},
-    reference.PAGE: reference.page,
+    reference.OPERATIONS: reference.operations_page,
     names_elsewhere.PAGE: names_elsewhere.page,
-    public_api.PAGE: public_api.page,
+    reference.PUBLIC_API: reference.public_api,
     **({PACKAGE / "docs/captured.md": _captured_page} if KINDS.exists() else {}),
     **{path: partial(programs.picture, page, name) for page in programs.BOOK for path, name in programs.pictures(page)},
 }

@@ -1,17 +1,27 @@
-"""The page ``operations.md``, made from the schema: ``make generated`` writes it anew."""
+"""The lists of all operations and of all public names: ``make generated`` writes them anew.
+
+The page ``operations.md`` is made from the schema. A change of the public API shows in the diff of ``public_api.txt``.
+There a parameter with a default ends with "=", and what a class inherits from another public class is listed with that.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from enum import EnumMeta
+from importlib import import_module
+from inspect import Parameter, isclass, isroutine, signature
 from pathlib import Path
+from typing import Any
 
 from burnpy.autodiff.rule_table import RULES
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.entries import EMPTY, Argument, Operation
 from burnpy.backend.schema import Algebra, declarations
 from burnpy.docs.names_elsewhere import in_burn, in_numpy, in_pytorch
+from burnpy.tensor.tensor_base import Missing
 from burnpy.testing.cases.table import ROWS
 
-PAGE = Path(__file__).with_name("operations.md")
+OPERATIONS = Path(__file__).with_name("operations.md")
 
 _HEAD = """\
 # Operations
@@ -29,10 +39,37 @@ reverse over reverse and forward over reverse. The kinds of arguments and result
 """
 
 _COLUMNS = ("operation", "algebra", "gradient", "elsewhere")
+PUBLIC_API = Path(__file__).with_name("public_api.txt")
+PACKAGES = (
+    "",
+    ".array_api",
+    ".autodiff",
+    ".backend",
+    ".data",
+    ".distributed",
+    ".distributions",
+    ".distributions.bijections",
+    ".einops",
+    ".errors",
+    ".fft",
+    ".func",
+    ".interop.onnx",
+    ".linalg",
+    ".metrics",
+    ".models",
+    ".nn",
+    ".nn.functional",
+    ".nn.init",
+    ".optim",
+    ".record",
+    ".special",
+    ".testing",
+    ".train",
+)
 
 
-def page() -> str:
-    """Return the text of the page."""
+def operations_page() -> str:
+    """Return the text of the page of operations."""
     table = operations()
     parts = [_HEAD.format(total=len(table), required=sum(op.required for op in table.values()))]
     for family in (*Backend.__bases__, Backend):
@@ -66,3 +103,68 @@ def _gradient(op: Operation) -> str:
 def _argument(a: Argument) -> str:
     kind = f": {'list of ' if a.sequence else ''}{a.kind}{' or number' if a.scalar else ''}" if a.kind else ""
     return f"{a.name}{kind}{'' if a.default is EMPTY else f' = {a.default}'}"
+
+
+def public_api() -> str:
+    """Return the text of the list of public names."""
+    names = {name: value for package in PACKAGES for name, value in names_of(f"burnpy{package}")}
+    classes = {value for value in names.values() if isclass(value)}
+    lines: list[str] = []
+    for name, value in names.items():
+        lines.append(f"{name}{_signature(value)}")
+        if isclass(value) and is_ours(value):
+            lines += sorted(set(members_of(name, value, classes - {value})))
+    return "\n".join(lines) + "\n"
+
+
+def names_of(package: str) -> Iterator[tuple[str, Any]]:
+    """Yield the full names of a package's public objects, and the objects."""
+    module = import_module(package)
+    for name in sorted(getattr(module, "__all__", None) or _defined(module)):
+        yield f"{package}.{name}", getattr(module, name)
+
+
+def is_ours(value: Any) -> bool:
+    """Return whether a module of burnpy defines an object."""
+    return str(getattr(value, "__module__", "")).startswith("burnpy")
+
+
+def _defined(module: Any) -> list[str]:
+    """Return the public names of a module without ``__all__`` that come from burnpy."""
+    return [name for name, value in vars(module).items() if not name.startswith("_") and is_ours(value)]
+
+
+def members_of(owner: str, cls: type, others: set[type]) -> Iterator[str]:
+    """Yield the lines of a class's members that it does not inherit from other public classes."""
+    listed = operations() if Backend in cls.__mro__ else {}
+    inherited = {base for other in others.intersection(cls.__mro__) for base in other.__mro__}
+    for base in cls.__mro__:
+        if is_ours(base) and base not in inherited:
+            for name, value in vars(base).items():
+                if not name.startswith("_") and name not in listed and not isinstance(value, Missing):
+                    yield f"{owner}.{name}{_signature(getattr(cls, name, None))}"
+
+
+def _signature(value: Any) -> str:
+    """Return the parameters of a function or class, without annotations; nothing for other values."""
+    if not (isroutine(value) or isclass(value)) or isinstance(value, EnumMeta):
+        return ""
+    try:
+        parameters = signature(value).parameters.values()
+    except (TypeError, ValueError):  # classes of C, and aliases
+        return ""
+    return f"({', '.join(_parameters(list(parameters)))})"
+
+
+def _parameters(parameters: list[Parameter]) -> Iterator[str]:
+    starred = False
+    for k, p in enumerate(parameters):
+        if p.kind is Parameter.KEYWORD_ONLY and not starred:
+            starred = True
+            yield "*"
+        starred = starred or p.kind is Parameter.VAR_POSITIONAL
+        prefix = "*" if p.kind is Parameter.VAR_POSITIONAL else "**" if p.kind is Parameter.VAR_KEYWORD else ""
+        yield f"{prefix}{p.name}{'' if p.default is Parameter.empty else '='}"
+        last = k + 1 == len(parameters) or parameters[k + 1].kind is not Parameter.POSITIONAL_ONLY
+        if p.kind is Parameter.POSITIONAL_ONLY and last:
+            yield "/"

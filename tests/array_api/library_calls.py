@@ -28,7 +28,9 @@ decomposition, discriminant_analysis, linear_model, metrics, naive_bayes, pairwi
         "preprocessing",
     )
 )
-PAGE_PROGRAM = reference.PAGE.with_name("array_api.md").read_text(encoding="utf-8").split("```py\n")[1].split("```")[0]
+PAGE_PROGRAM = (
+    reference.OPERATIONS.with_name("array_api.md").read_text(encoding="utf-8").split("```py\n")[1].split("```")[0]
+)
 """The program on the page that needs SciPy to be imported so."""
 Call = Callable[[Any, Any], Any]
 

@@ -9,7 +9,7 @@ import pytest
 
 from burnpy.docs import programs, reference
 
-CHAPTERS = sorted(reference.PAGE.parent.glob("book/coming_from_*.md"))
+CHAPTERS = sorted(reference.OPERATIONS.parent.glob("book/coming_from_*.md"))
 TABLE = re.compile(r"^\| \w+ \| burnpy \| \|\n\|[-| ]+\|\n((?:\|.*\n)+)", re.MULTILINE)
 
 

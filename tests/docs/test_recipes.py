@@ -31,7 +31,7 @@ from burnpy.testing.conformance import every_case, value_cases
 from burnpy.train import EpochEnd, Stop
 
 ROOT = Path(__file__).parents[2]
-DOCS = reference.PAGE.parent
+DOCS = reference.OPERATIONS.parent
 RECIPE_PAGES = [DOCS / "contributing.md", *sorted(DOCS.glob("book/writing_*.md"))]
 """The pages that have recipes."""
 CHANGE = re.compile(r"^In `([^`]+)`, (after|in place of) `([^`]+)`:\n\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
