@@ -116,6 +116,12 @@ def clamped(b: Any, x: Any, low: Any, high: Any) -> Any:
     return b.minimum(b.maximum(x, low), high)
 
 
+def weighted_elu(b: Any, x: Any, weight: Any, scale: Any, input_scale: Any) -> Any:
+    """scale · x where x > 0, else weight · (exp(input_scale · x) - 1), of numbers, as in `clamped`."""
+    curve = b.mul(b.expm1(b.mul(b.minimum(x, 0.0), input_scale)), weight)
+    return b.where(b.gt(x, 0.0), b.mul(x, scale), curve)
+
+
 def remainder_in_float64(b: Any, x: Any, y: Any) -> Any:
     """Return the remainder of floor division of float32 numbers, NaN where float64 does not give it exactly.
 

@@ -11,7 +11,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.errors import raised_by_other_code
 from burnpy_array import ArrayBackend
 from burnpy_numpy.cpu_threads import shared
-from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel
+from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel, kernel_of_numbers
 from burnpy_numpy.numpy_calls import constant, quietly, run
 from burnpy_numpy.reduction import row
 
@@ -81,20 +81,18 @@ class NumPyActivation(ArrayBackend):
         return super().silu_backward(grad, x) if kernel is None else kernel.alike((grad, x))
 
     def softplus(self, x: Any, beta: float) -> Any:
-        kernel = elementwise_kernel("softplus", (beta,), x)
-        return super().softplus(x, beta) if kernel is None else kernel.alike((x,))
+        kernel = kernel_of_numbers("softplus", x, 1)
+        return super().softplus(x, beta) if kernel is None else kernel.alike((x,), (beta,))
 
     def leaky_relu(self, x: Any, negative_slope: float) -> Any:
-        kernel = elementwise_kernel("leaky_relu", (negative_slope,), x)
-        return super().leaky_relu(x, negative_slope) if kernel is None else kernel.alike((x,))
+        kernel = kernel_of_numbers("leaky_relu", x, 1)
+        return super().leaky_relu(x, negative_slope) if kernel is None else kernel.alike((x,), (negative_slope,))
 
     def elu(self, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
-        kernel = elementwise_kernel("elu", (alpha, scale, input_scale), x)
-        return super().elu(x, alpha, scale, input_scale) if kernel is None else kernel.alike((x,))
-
-    def hardtanh(self, x: Any, low: float, high: float) -> Any:
-        kernel = elementwise_kernel("hardtanh", (low, high), x)
-        return super().hardtanh(x, low, high) if kernel is None else kernel.alike((x,))
+        kernel = kernel_of_numbers("weighted_elu", x, 3)
+        if kernel is None:
+            return super().elu(x, alpha, scale, input_scale)
+        return kernel.alike((x,), (alpha * scale, scale, input_scale))
 
     def hardswish(self, x: Any) -> Any:
         kernel = elementwise_kernel("hardswish", (), x)

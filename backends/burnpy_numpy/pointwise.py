@@ -27,7 +27,7 @@ from burnpy_array import ArrayBackend
 from burnpy_array.array_base import NUMBERS
 from burnpy_array.pointwise import BINARY, UNARY, division_by_zero, method_from_template, negative_power
 from burnpy_array.shape import is_positive_zero
-from burnpy_numpy.kernels.kernel import LEAST, MANY, elementwise_kernel, lookup, operation_kernel
+from burnpy_numpy.kernels.kernel import LEAST, MANY, elementwise_kernel, kernel_of_numbers, lookup, operation_kernel
 from burnpy_numpy.numpy_calls import direct, known, quietly, run
 from burnpy_numpy.reduction import extreme_of_rows
 
@@ -222,9 +222,7 @@ class NumPyPointwise(ArrayBackend):
     """Functions that NumPy lacks as kernels of their defaults, and ``where`` on the bits of large arrays."""
 
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:
-        kernel = None
-        if x.size >= LEAST and (x.dtype is float32 or x.dtype is float64):  # the bounds may be others at each call
-            kernel = operation_kernel("clamped", ("full", "scalar", "scalar"), x.dtype, ())
+        kernel = kernel_of_numbers("clamped", x, 2)
         if kernel is None:
             return super().clamp(x, low, high)
         bounds = (-math.inf if low is None else float(low), math.inf if high is None else float(high))

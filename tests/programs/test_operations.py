@@ -19,6 +19,7 @@ pytest.importorskip("llvmlite")
 import burnpy_numpy
 from burnpy_array.pointwise import BINARY, UNARY
 from burnpy_numpy import pointwise, programs
+from burnpy_numpy.kernels import kernel
 from tests.programs.switched import without_kernels
 from tests.rows import every_row
 
@@ -90,8 +91,8 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
     "clamp": ("clamp", (x(70, 90), -1.0, 0.5), ("clamped",)),
     "clamp without a bound": ("clamp", (x(70, 90), None, 0.5), ("clamped",)),
     "leaky_relu": ("leaky_relu", (x(70, 90), 0.25), ("leaky_relu",)),
-    "elu": ("elu", (x(70, 90), 2.0, 0.5, 3.0), ("elu",)),
-    "hardtanh": ("hardtanh", (x(70, 90), -1.0, 0.5), ("hardtanh",)),
+    "elu": ("elu", (x(70, 90), 2.0, 0.5, 3.0), ("weighted_elu",)),
+    "hardtanh": ("hardtanh", (x(70, 90), -1.0, 0.5), ("clamped",)),
     "softmax": ("softmax", (x(7, 10, 90), 2), ("softmax",)),
     "softmax of a vector": ("softmax", (x(5000), 0), ("softmax",)),
     "softmax_backward": ("softmax_backward", (x(70, 90), x(70, 90), 1), ("softmax_backward",)),
@@ -335,9 +336,22 @@ def test_the_gradient_of_hardtanh_is_one_kernel(dtype: str, noted: list[Any]) ->
     grad = np.asarray(RNG.standard_normal(values.shape), dtype)
     grad[0, 0] = np.inf  # at a bound or outside it is not multiplied by 0
     found = hardtanh(x, -1.0, 6.0).backward(gradient=Tensor[NumPy].from_data(grad))[x]
-    assert [k.program.name for k in noted] == ["hardtanh", "hardtanh_gradient"]
+    assert [k.program.name for k in noted] == ["clamped", "hardtanh_gradient"]
     inside = ~((values <= -1.0) | (values >= 6.0))
     np.testing.assert_array_equal(found.to_numpy(), np.where(inside, grad, 0.0))
+
+
+@every_row(
+    "name, numbers",
+    [("softplus", (2.0,)), ("leaky_relu", (0.25,)), ("elu", (2.0, 0.5, 3.0)), ("hardtanh", (-1.0, 0.5))],
+)
+def test_one_kernel_serves_all_numbers(name: str, numbers: tuple[float, ...]) -> None:
+    """A number that changes at each step, as one that is annealed, compiles nothing."""
+    values = x(70, 90).astype(np.float32)
+    getattr(D, name)(values, *numbers)
+    before = len(kernel._programs)
+    getattr(D, name)(values, *[number + 0.125 for number in numbers])
+    assert len(kernel._programs) == before
 
 
 def test_plans_of_normalization_are_few(monkeypatch: pytest.MonkeyPatch) -> None:

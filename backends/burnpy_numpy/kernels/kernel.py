@@ -74,6 +74,7 @@ _families: dict[str, Any] = lookup()
 _templates: dict[tuple[Any, ...], TemplateKernel | None] = lookup()
 _entries: dict[tuple[Any, ...], Entry | None] = lookup()
 _ONE, _TWO = ("full",), ("full", "full")
+_AND_NUMBERS = tuple(("full", *["scalar"] * count) for count in range(4))
 
 
 def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:
@@ -86,6 +87,14 @@ def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) 
     if y.dtype is not dtype or y.shape != x.shape:
         return None
     return operation_kernel(name, _TWO, dtype, rest)
+
+
+def kernel_of_numbers(name: str, x: Any, count: int) -> Kernel | None:
+    """Return the kernel of an elementwise operation of an array and of numbers, which may be others at each call."""
+    dtype = x.dtype
+    if x.size < LEAST or not (dtype is float32 or dtype is float64):
+        return None
+    return operation_kernel(name, _AND_NUMBERS[count], dtype, ())
 
 
 def operation_kernel(name: str, extents: tuple[str, ...], dtype: Any, rest: tuple[Any, ...]) -> Kernel | None:

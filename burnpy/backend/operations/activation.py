@@ -102,7 +102,7 @@ class Activation(OperationsBase):
         Computed as relu(x) + log1p(exp(-|beta · x|)) / beta, which does not overflow.
         """
         small = self.log1p(self.exp(self.neg(self.abs(self.mul(x, beta)))))
-        return self.add(self.relu(x), self.mul(small, 1 / beta))
+        return self.add(self.relu(x), self.div(small, beta))
 
     @derived(POINTWISE, flops=2, vjp=lambda i, g, x, negative_slope: i.where(i.gt(x, 0.0), g, i.mul(g, negative_slope)))
     def leaky_relu(self, x: Float, negative_slope: float) -> Float:
