@@ -266,6 +266,7 @@ _EXPECTED: dict[str, tuple[Any, str]] = {
     "float": (Real, "a number"),
     "str": (str, "a string"),
     "Sequence[float]": (Sequence, "a list of numbers"),
+    "Initializer": (Callable, "an initializer, such as nn.init.Normal(std=0.02)"),
     "int | Sequence[int]": ((Integral, Sequence), "an int, or a tuple of ints"),
 }
 """For an annotation: the types of its values, and the words for them."""

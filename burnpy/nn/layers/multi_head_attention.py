@@ -15,6 +15,7 @@ from burnpy.nn.module import rebound
 from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
@@ -108,6 +109,9 @@ class MultiHeadAttention(AttentionProjections[B]):
             raise ArgumentError(f"{name}() got key_heads={key_heads} for {heads} heads, which they must divide")
         if rotary is not None and each % 2:
             raise ArgumentError(f"{name}() got a rotary encoding for heads of size {each}; the size must be even")
+        for key, part in (("rotary", rotary), ("q_norm", q_norm), ("k_norm", k_norm)):
+            if part is not None and not callable(part):
+                raise ArgumentError(f"{name}() got {key}={describe(part)}; expected a layer")
         self.heads, self.key_heads, self.head_size, self.rotary = heads, key_heads, head_size, rotary
         self.q_norm, self.k_norm = q_norm, k_norm
         self.scale, self.softcap, self.window, self.out_bias = scale, softcap, window, out_bias
