@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from html import escape
+from math import prod
 from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,9 @@ _MOST_ROWS = 60
 """The number of parts that are listed one by one."""
 _MOST_READS = 12
 """The number of places outside of the arguments that are listed."""
+_LARGE = 1 << 19
+"""The number of elements from which products read the transpose of a weight as it lies; each plan copies smaller ones,
+which takes little memory, and saves time where there are few rows."""
 
 
 @dataclass(frozen=True)
@@ -248,6 +252,9 @@ class Plan:
         given = {recording.inputs[k].number: x for k, x in fixed.items()}
         nodes, once = prepared(nodes, outputs, constants | given, device)
         constants |= once
+        for number, x in once.items():
+            if prod(x.shape) >= _LARGE:
+                recording.note_order(number, x)
         executor = device.executor() if fuse else None
         if executor is not None:
             nodes = divided(turned(nodes, recording), recording)

@@ -95,11 +95,15 @@ class Recording:
     def given(self, value: Any) -> Ref:
         """Return a new value that stands for a primitive from outside."""
         ref = self.new(value.shape, value.dtype)
-        if len(ref.shape) == 2 and getattr(value, "flags", None) is not None:
+        self.note_order(ref.number, value)
+        return ref
+
+    def note_order(self, number: int, value: Any) -> None:
+        """Note whether the primitive of a value is a matrix whose columns lie together."""
+        if len(value.shape) == 2 and getattr(value, "flags", None) is not None:
             flags = value.flags
             if flags.f_contiguous and not flags.c_contiguous:
-                self.transposed.add(ref.number)
-        return ref
+                self.transposed.add(number)
 
     def generator(self) -> Ref:
         """Return a random generator as a further input."""

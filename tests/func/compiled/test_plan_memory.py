@@ -16,7 +16,7 @@ from burnpy.backend.decorators.recorded import Recorded
 from burnpy.backend.plans import memory
 from burnpy.backend.plans.memory import ALIGNMENT, Arena, Place
 from burnpy.backend.plans.plan import Plan
-from burnpy.nn import Linear
+from burnpy.nn import Linear, Module, Param
 from burnpy.optim import Adam, GradientsParams
 
 Train = Autodiff[NumPy]
@@ -86,3 +86,25 @@ def test_a_step_takes_no_second_model_and_state() -> None:
             finally:
                 tracemalloc.stop()
             assert features == 1023 or peak < 2 * size  # the gradient, and what is smaller
+
+
+def test_plans_keep_no_copies_of_the_transpose_of_a_large_weight() -> None:
+    class Transposed(Module[Any]):
+        def __init__(self) -> None:
+            self.weight = Param(Tensor[NumPy].normal((1024, 600)))
+
+        def forward(self, x: Any) -> Any:
+            return (x @ self.weight.value.T).relu()
+
+    model = Transposed()
+    run = burnpy.compiled(model)
+    run(Tensor[NumPy].normal((33, 600)))  # which imports modules
+    tracemalloc.start()
+    try:
+        for rows in (40, 64, 96):
+            x = Tensor[NumPy].normal((rows, 600))
+            np.testing.assert_allclose(run(x).to_numpy(), model(x).to_numpy(), rtol=1e-3, atol=1e-3)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 2 * 1024 * 600 * 4
