@@ -43,6 +43,8 @@ GROUPS = {
     "tiny": tiny.sections,
     "chains": chains.sections,
     "training": training.sections,
+    "training_threads": training.shared_sections,
+    "training_details": training.detailed_sections,
     "inference": inference.sections,
     "compiled": compiled.sections,
     "kernels": kernels.sections,

@@ -150,18 +150,18 @@ def _compared(effort: Effort, dtype: str) -> int:
 
 
 def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
-    """Measure both peers, and profile burnpy."""
-    tables: list[Section] = []
-    last: dict[str, Figures] = {}
-    for threads, environment in ((1, ONE_THREAD), (THREADS, TWO_THREADS)):
-        for model in TASKS:
-            options = {"what": "times", "model": model, "threads": threads}
-            jobs = {
-                column: Job("training", peer, {**environment, **more}, options)
-                for column, (peer, more) in COLUMNS.items()
-            } | {MACHINE: machine_job(environment, threads)}
-            last[model] = collect(jobs, effort, said)
-            tables.append(_times(last[model], model, threads))
+    """Measure all peers on one thread."""
+    return [_times(_timed(model, 1, effort, said), model, 1) for model in TASKS]
+
+
+def shared_sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
+    """Measure all peers on several threads, and their memory."""
+    figures = {model: _timed(model, THREADS, effort, said) for model in TASKS}
+    return [*(_times(found, model, THREADS) for model, found in figures.items()), _memory(figures)]
+
+
+def detailed_sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
+    """Compare the losses of burnpy and PyTorch, and profile burnpy."""
     once = replace(effort, processes=1)
     losses = {}
     operations = {}
@@ -172,8 +172,15 @@ def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
             losses[model, dtype] = collect(jobs, once, said)
         options = {"what": "operations", "model": model}
         operations[model] = collect({"burnpy": Job("training", "burnpy", ONE_THREAD, options)}, once, said)
-    tables += [_memory(last), _losses(losses, effort)]
-    return tables + [_operations(figures, model) for model, figures in operations.items()]
+    return [_losses(losses, effort), *(_operations(figures, model) for model, figures in operations.items())]
+
+
+def _timed(model: str, threads: int, effort: Effort, said: Callable[[str], None]) -> Figures:
+    """Return the figures of all peers' steps."""
+    environment = ONE_THREAD if threads == 1 else TWO_THREADS
+    options = {"what": "times", "model": model, "threads": threads}
+    jobs = {column: Job("training", peer, {**environment, **more}, options) for column, (peer, more) in COLUMNS.items()}
+    return collect(jobs | {MACHINE: machine_job(environment, threads)}, effort, said)
 
 
 def _times(figures: Figures, model: str, threads: int) -> Section:
