@@ -415,19 +415,15 @@ def beam_search(
     ends, device = stop_tokens(stop), model.device
     running: list[tuple[list[int], float]] = [([], 0.0)]  # tokens and sums of log-probabilities, best first
     finished: list[Beam] = []
-    new = IntTensor.from_data([prompt], device=device)
-    cache = model.empty_cache(1, len(prompt) + max_new - 1)
+    new: IntTensor[B] = IntTensor.from_data([prompt], device=device)
+    cache: Caches[B] = model.empty_cache(1, len(prompt) + max_new - 1)
     for length in range(1, max_new + 1):
         logits, cache = model.next_logits(new, cache)
         scores: Any = logits.float().log_softmax(-1)
         texts = IntTensor.from_data([prompt + text for text, _ in running], device=device)
         for processor in processors:
             scores = processor(scores, texts)
-        sums = type(scores).from_data([[total] for _, total in running], device=device)
-        width = scores.shape[-1]
-        flat = (scores + sums).flatten()
-        best, places = flat.topk(min(max(2, 1 + len(ends)) * beams, flat.numel()))
-        found = [(*divmod(place, width), total) for place, total in zip(places.tolist(), best.tolist(), strict=True)]
+        found = _continuations(scores, [total for _, total in running], max(2, 1 + len(ends)) * beams)
         done = [token in ends or length == max_new for _, token, _ in found]
         finished += [
             Beam((*running[row][0], token), total / length**length_penalty)
@@ -443,3 +439,17 @@ def beam_search(
         new = IntTensor.from_data([[token] for _, token, _ in kept], device=device)
         cache = tuple([layer.reordered(rows) for layer in cache])
     return finished
+
+
+def _continuations(scores: Any, sums: list[float], count: int) -> list[tuple[int, int, float]]:
+    """Return the row, the token and the new sum of the continuations with the largest sums, best first.
+
+    Args:
+        scores: log-probabilities (N, vocabulary).
+        sums: those of the tokens so far, one for each row.
+        count: the largest number of continuations.
+    """
+    flat = (scores + type(scores).from_data([[total] for total in sums], device=scores.device)).flatten()
+    best, places = flat.topk(min(count, flat.numel()))
+    width = scores.shape[-1]
+    return [(place // width, place % width, total) for place, total in zip(places.tolist(), best.tolist(), strict=True)]
