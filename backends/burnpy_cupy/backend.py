@@ -36,7 +36,8 @@ from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyActivation, CuPyPointwi
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
 from burnpy_cupy.kernels.programs import kernels_enabled
 from burnpy_cupy.kernels.random import RANDOM, CuPyRandom
-from burnpy_cupy.kernels.recurrence import RECURRENCE, CuPyRecurrence
+from burnpy_cupy.kernels.recurrence import CuPyRecurrence
+from burnpy_cupy.kernels.recurrence_kernels import PERSISTENT, RECURRENCE
 from burnpy_cupy.kernels.reduction import CuPyReduction
 from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
 from burnpy_cupy.number_formulas import HOST_NUMBERS, HostValues
@@ -45,7 +46,7 @@ from burnpy_cupy.replays import Replay
 from burnpy_cupy.runtime import Compilations, Stream, Streams, note_times
 
 ELEMENTWISE = CHECKS | CONVOLUTION | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
-RAW = ATTENTION | BATCH_NORM | TILES | CROSS_ENTROPY | QUANTIZATION | RANDOM
+RAW = ATTENTION | BATCH_NORM | TILES | CROSS_ENTROPY | PERSISTENT | QUANTIZATION | RANDOM
 
 
 class CuPy(

@@ -104,7 +104,7 @@ def _records(content: bytes) -> Iterator[tuple[int, bytes]]:
 
 def main(architecture: str, texts: list[str]) -> str:
     """Compile sources in one go, each in a namespace of its own. Return what is written."""
-    from cupy.cuda import nvrtc
+    from cupy_backends.cuda.libs import nvrtc  # alone: to import all of CuPy takes a second
 
     included = dict.fromkeys(line for text in texts for line in re.findall(r"^\s*#\s*include.*$", text, re.MULTILINE))
     bodies = [text.replace('extern "C" __global__', "__global__") for text in texts]

@@ -166,7 +166,14 @@ _ARGUMENTS = 64
 
 
 def launcher(
-    xp: Any, kernel: Any, grid: Sequence[int], block: Sequence[int], given: str, rest: bytes = b"", shared: int = 0
+    xp: Any,
+    kernel: Any,
+    grid: Sequence[int],
+    block: Sequence[int],
+    given: str,
+    rest: bytes = b"",
+    shared: int = 0,
+    cooperative: bool = False,
 ) -> Launch:
     """Return the launch of a kernel on the GPU that is current.
 
@@ -178,11 +185,13 @@ def launcher(
         given: the format, as of the module ``struct``, of the arguments that change.
         rest: the bytes of those that stay.
         shared: the bytes of shared memory of a block.
+        cooperative: whether all blocks run at the same time, so that they may wait for each other.
     """
     arguments = struct.Struct(f"={given}{len(rest)}s")
     assert arguments.size <= _BYTES, "CUDA takes 4 KB of arguments"
     pack, threads = arguments.pack_into, _threads
-    launch_kernel, stream = driver().launchKernel, xp.cuda.get_current_stream
+    launch_kernel = driver().launchCooperativeKernel if cooperative else driver().launchKernel
+    stream, options = xp.cuda.get_current_stream, () if cooperative else (0,)
     (width, height), (x, y), device, function = grid, block, xp.cuda.runtime.getDevice(), 0
 
     def launch(*changing: Any) -> None:
@@ -193,7 +202,7 @@ def launcher(
         held = free.pop() if free else _block()  # so a launch within this one, of a signal's handler, has another
         words, pointers = held
         pack(words, 0, *changing, rest)
-        launch_kernel(function, width, height, 1, x, y, 1, shared, stream().ptr, pointers, 0)
+        launch_kernel(function, width, height, 1, x, y, 1, shared, stream().ptr, pointers, *options)
         free.append(held)
 
     return launch

@@ -1,147 +1,31 @@
-"""Recurrent networks, a product and one kernel for each element of the sequences, forward and backward.
+"""Recurrent networks: one launch for all elements of the sequences, or a product and a launch for each element.
 
-Kernels of recurrent networks: one element of all sequences, after or before the product with the weight.
-
-The formulas are those of ``lstm_step``, ``gru_step`` and ``rnn_step`` of `burnpy.backend.operations.recurrence` and of
-their gradients. A thread computes one number of the state of one sequence; it writes that number, its gates and what is
-carried to the next element alone, so no two threads write one place.
+All elements are one launch where the weight fits into the shared memory of the multiprocessors, each of which runs a
+block, and where a block has few products for an element. Otherwise cuBLAS multiplies, and a kernel computes the gates.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
-from burnpy.backend.dtypes import float32, int64
+from burnpy.backend.dtypes import float32, int64, uint32
 from burnpy.backend.operations.recurrence import states_before, weight_gradient
-from burnpy.backend.primitives import DType
+from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.gemm import multiply
-from burnpy_cupy.kernels.elementwise import Elementwise
+from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
+from burnpy_cupy.kernels.recurrence_kernels import arrays_of
 
-_FUNCTIONS = """
-template <typename F> __device__ F burnpy_gate(F x) { return F(1) / (F(1) + exp(-x)); }
-template <typename F> __device__ F burnpy_gate_slope(F y) { return y * (F(1) - y); }
-"""
-
-_WHERE = "raw int64 lengths, int32 size, int32 steps, int32 t, int32 before"
-"""The lengths of sequences, none if all elements count; the size of the state, the number of elements, the index of the
-element, and of that before it, which is negative for the first one."""
-
-_PLACE = """
-const ptrdiff_t n = i / size, h = i % size, row = n * steps + t;
-const bool counts = lengths.size() == 0 || lengths[n] > t;
-"""
-
-_LSTM = f"""{_PLACE}
-F sums[4];
-for (int k = 0; k < 4; k++)
-  sums[k] = static_cast<F>(x[(row * 4 + k) * size + h]) + product[(n * 4 + k) * size + h];
-const F old = before < 0 ? first_cell[i] : cells[(n * steps + before) * size + h];
-const F held = before < 0 ? first[i] : states[(n * steps + before) * size + h];
-const F in = burnpy_gate(sums[0]), keep = burnpy_gate(sums[1]), add = tanh(sums[2]), out = burnpy_gate(sums[3]);
-const F cell = keep * old + in * add;
-gates[row * 4 * size + h] = static_cast<T>(in);
-gates[(row * 4 + 1) * size + h] = static_cast<T>(keep);
-gates[(row * 4 + 2) * size + h] = static_cast<T>(add);
-gates[(row * 4 + 3) * size + h] = static_cast<T>(out);
-cells[row * size + h] = static_cast<T>(counts ? cell : old);
-states[row * size + h] = static_cast<T>(counts ? out * F(tanh(cell)) : held);
-"""
-
-_LSTM_BACKWARD = f"""{_PLACE}
-const F by_state = static_cast<F>(grad[row * size + h]) + product[i] + rest[i];
-F by_cell = static_cast<F>(grad_cells[row * size + h]) + by_cells[i];
-rest[i] = counts ? F(0) : by_state;
-const F skipped = counts ? F(0) : by_cell, by_hidden = counts ? by_state : F(0);
-by_cell = counts ? by_cell : F(0);
-const F in = gates[row * 4 * size + h], keep = gates[(row * 4 + 1) * size + h];
-const F add = gates[(row * 4 + 2) * size + h], out = gates[(row * 4 + 3) * size + h];
-const F old = before < 0 ? first_cell[i] : cells[(n * steps + before) * size + h];
-const F bounded = tanh(static_cast<F>(cells[row * size + h]));
-by_cell += by_hidden * out * (F(1) - bounded * bounded);
-by_x[row * 4 * size + h] = static_cast<T>(by_cell * add * burnpy_gate_slope(in));
-by_x[(row * 4 + 1) * size + h] = static_cast<T>(by_cell * old * burnpy_gate_slope(keep));
-by_x[(row * 4 + 2) * size + h] = static_cast<T>(by_cell * in * (F(1) - add * add));
-by_x[(row * 4 + 3) * size + h] = static_cast<T>(by_hidden * bounded * burnpy_gate_slope(out));
-by_cells[i] = by_cell * keep + skipped;
-"""
-
-_GRU = f"""{_PLACE}
-F inputs[3], parts[3];
-for (int k = 0; k < 3; k++) {{
-  inputs[k] = x[(row * 3 + k) * size + h];
-  parts[k] = product[(n * 3 + k) * size + h] + static_cast<F>(bias[k * size + h]);
-}}
-const F held = before < 0 ? first[i] : states[(n * steps + before) * size + h];
-const F reset = burnpy_gate(inputs[0] + parts[0]), keep = burnpy_gate(inputs[1] + parts[1]);
-const F fresh = tanh(inputs[2] + reset * parts[2]);
-gates[row * 4 * size + h] = static_cast<T>(reset);
-gates[(row * 4 + 1) * size + h] = static_cast<T>(keep);
-gates[(row * 4 + 2) * size + h] = static_cast<T>(fresh);
-gates[(row * 4 + 3) * size + h] = static_cast<T>(parts[2]);
-states[row * size + h] = static_cast<T>(counts ? fresh + keep * (held - fresh) : held);
-"""
-
-_GRU_BACKWARD = f"""{_PLACE}
-const F by_state = static_cast<F>(grad[row * size + h]) + product[i] + rest[i];
-const F by_hidden = counts ? by_state : F(0);
-const F reset = gates[row * 4 * size + h], keep = gates[(row * 4 + 1) * size + h];
-const F fresh = gates[(row * 4 + 2) * size + h], part = gates[(row * 4 + 3) * size + h];
-const F held = before < 0 ? first[i] : states[(n * steps + before) * size + h];
-const F by_fresh = by_hidden * (F(1) - keep) * (F(1) - fresh * fresh);
-const F by_keep = by_hidden * (held - fresh) * burnpy_gate_slope(keep);
-const F by_reset = by_fresh * part * burnpy_gate_slope(reset);
-by_x[row * 3 * size + h] = by_product[row * 3 * size + h] = static_cast<T>(by_reset);
-by_x[(row * 3 + 1) * size + h] = by_product[(row * 3 + 1) * size + h] = static_cast<T>(by_keep);
-by_x[(row * 3 + 2) * size + h] = static_cast<T>(by_fresh);
-by_product[(row * 3 + 2) * size + h] = static_cast<T>(by_fresh * reset);
-rest[i] = counts ? by_hidden * keep : by_state;
-"""
-
-_RNN = f"""{_PLACE}
-const F sum = static_cast<F>(x[row * size + h]) + product[i];
-const F held = before < 0 ? first[i] : states[(n * steps + before) * size + h];
-const F after = relu ? (sum < F(0) ? F(0) : sum) : F(tanh(sum));
-states[row * size + h] = static_cast<T>(counts ? after : held);
-"""
-
-_RNN_BACKWARD = f"""{_PLACE}
-const F by_state = static_cast<F>(grad[row * size + h]) + product[i] + rest[i];
-const F after = states[row * size + h], by_hidden = counts ? by_state : F(0);
-by_x[row * size + h] = static_cast<T>(relu ? (after != F(0) ? by_hidden : F(0)) : by_hidden * (F(1) - after * after));
-rest[i] = counts ? F(0) : by_state;
-"""
-
-RECURRENCE = {
-    "burnpy_lstm": Elementwise(
-        f"raw T x, raw F product, raw T first, raw T first_cell, {_WHERE}",
-        "raw T states, raw T cells, raw T gates",
-        _LSTM,
-        _FUNCTIONS,
-    ),
-    "burnpy_lstm_backward": Elementwise(
-        f"raw T grad, raw T grad_cells, raw F product, raw T first_cell, raw T cells, raw T gates, {_WHERE}",
-        "raw T by_x, raw F rest, raw F by_cells",
-        _LSTM_BACKWARD,
-        _FUNCTIONS,
-    ),
-    "burnpy_gru": Elementwise(
-        f"raw T x, raw F product, raw T bias, raw T first, {_WHERE}", "raw T states, raw T gates", _GRU, _FUNCTIONS
-    ),
-    "burnpy_gru_backward": Elementwise(
-        f"raw T grad, raw F product, raw T first, raw T states, raw T gates, {_WHERE}",
-        "raw T by_x, raw T by_product, raw F rest",
-        _GRU_BACKWARD,
-        _FUNCTIONS,
-    ),
-    "burnpy_rnn": Elementwise(f"raw T x, raw F product, raw T first, {_WHERE}, bool relu", "raw T states", _RNN),
-    "burnpy_rnn_backward": Elementwise(
-        f"raw T grad, raw F product, raw T states, {_WHERE}, bool relu", "raw T by_x, raw F rest", _RNN_BACKWARD
-    ),
-}
-"""Kernels for elements of the type T and sums of the type F. Arrays are contiguous. ``product`` is the weight times the
-state before the element, or times the gradient after it; ``rest`` is the remainder of the gradient by a state."""
+_THREADS = 256
+_WORK = 1 << 19
+"""The products of a block for an element from which on those of cuBLAS, on all multiprocessors, take less time."""
+_UNITS = 4
+"""The least numbers of the state that a block computes."""
+_VECTOR = 16
+"""The most bytes that a thread reads at a time."""
 
 
 class CuPyRecurrence(CuPyMatmul):
@@ -207,11 +91,11 @@ class _Elements:
     """The elements of sequences in the order of reading, and the arguments that say where a kernel is."""
 
     def __init__(self, b: CuPyRecurrence, states: Any, lengths: Any, reverse: bool) -> None:
+        self._b, self._reverse = b, reverse
         self._sequences, self._steps, self._size = states.shape
         self._lengths = b.xp.ndarray((0,), int64) if lengths is None else b.xp.ascontiguousarray(lengths)
-        self._reverse = reverse
 
-    def __iter__(self) -> Iterator[tuple[int, int]]:
+    def _in_order(self) -> Iterator[tuple[int, int]]:
         """Yield each element and the one that is read before it, -1 if there is none."""
         for k in range(self._steps):
             if self._reverse:
@@ -219,10 +103,84 @@ class _Elements:
             else:
                 yield k, k - 1
 
-    def run(self, kernel: Any, given: tuple[Any, ...], at: tuple[int, int], *rest: Any) -> None:
-        """Launch a kernel for an element."""
+    def forward(
+        self,
+        name: str,
+        weight: Any,
+        product: Any,
+        first: Any,
+        given: tuple[Any, ...],
+        results: tuple[Any, ...],
+        *rest: Any,
+    ) -> None:
+        """Run the elements, each after the product of the state before it, which is ``first`` or in ``results``."""
+        if first.data.ptr % _VECTOR or not self._launched(name, weight, product, given, results, *rest):
+            for t, before in self._in_order():
+                multiply(self._b.xp, first if before < 0 else results[0][:, before], weight, product)
+                self._run(name, given, (t, before), *rest, *results)
+
+    def backward(
+        self, name: str, weight: Any, product: Any, given: tuple[Any, ...], results: tuple[Any, ...], *rest: Any
+    ) -> None:
+        """Run the elements from the last one on, each before the product of its gradient."""
+        by_products = results[1] if "gru" in name else results[0]
+        if not self._launched(name, weight.T, product, given, results, *rest):
+            for t, before in reversed([*self._in_order()]):
+                self._run(name, given, (t, before), *rest, *results)
+                multiply(self._b.xp, by_products[:, t], weight.T, product)
+
+    def _run(self, name: str, given: tuple[Any, ...], at: tuple[int, int], *rest: Any) -> None:
+        """Launch the kernel of an element."""
         count = self._sequences * self._size
-        kernel(*given, self._lengths, self._size, self._steps, *at, *rest, size=count)
+        self._b._kernels[name](*given, self._lengths, self._size, self._steps, *at, *rest, size=count)
+
+    def _launched(
+        self, name: str, weight: Any, product: Any, given: tuple[Any, ...], results: tuple[Any, ...], relu: bool = False
+    ) -> bool:
+        """Launch the persistent kernel; return False if there is none for these sizes."""
+        shape, steps = (self._sequences, self._steps, self._size), [n // weight.itemsize for n in weight.strides]
+        launch = _persistent_launch(
+            self._b, name, weight.dtype, product.dtype, shape, weight.shape, (self._reverse, relu), tuple(steps)
+        )
+        if launch is None:
+            return False
+        lengths = self._lengths.data.ptr if self._lengths.size else 0
+        arrived = self._b.xp.zeros(1, uint32)
+        launch(*[x.data.ptr for x in given], lengths, *[x.data.ptr for x in (*results, weight, arrived)])
+        return True
+
+
+@lru_cache(256)
+def _persistent_launch(
+    b: CuPyRecurrence,
+    name: str,
+    dtype: DType,
+    wide: DType,
+    shape: Shape,
+    weight: Shape,
+    flags: tuple[bool, bool],
+    strides: Shape,
+) -> Launch | None:
+    """Return the launch of a persistent kernel, or None where it does not fit, or cuBLAS is faster."""
+    gpu, (sequences, steps, size), (depth, columns) = b.xp.cuda.Device(b.index).attributes, shape, weight
+    units = _UNITS * -(-size // (_UNITS * gpu["MultiProcessorCount"]))  # of a block, one to a multiprocessor
+    own = columns // size * units
+    tile = 4 if own <= 4 else 8 if own <= 8 else 16
+    shared = depth * -(-own // tile) * tile * dtype.itemsize + _THREADS * 16 * wide.itemsize
+    is_small = sequences * depth * own <= _WORK and shared <= b._limits[1]
+    if not gpu["CooperativeLaunch"] or size % _UNITS or not is_small:
+        return None
+    constants = {
+        "THREADS": _THREADS,
+        "GATES": columns // size,  #: numbers for each number of the state in a row of the product
+        "UNITS": units,  #: numbers of the state that a block computes
+        "ALIGNMENT": min(_VECTOR, _UNITS * dtype.itemsize),
+        "FORWARD": int(not name.endswith("backward")),
+    }
+    kernel = b._kernels.typed(f"{name}_persistent", constants, shared, T=dtype, F=wide)
+    rest = struct.pack("=8q", sequences, steps, size, depth, *flags, *strides)
+    given = f"{len(arrays_of(name)) + 2}Q"
+    return launcher(b.xp, kernel, (-(-size // units), 1), (_THREADS, 1), given, rest, shared, cooperative=True)
 
 
 def _wide(dtype: DType) -> DType:
@@ -240,10 +198,8 @@ def _lstm(
     states, cells = (b.xp.ndarray((*x.shape[:2], hidden.shape[1]), x.dtype) for _ in range(2))
     gates = b.xp.ndarray(x.shape, x.dtype)
     product = b.xp.ndarray((x.shape[0], x.shape[2]), _wide(x.dtype))
-    elements, kernel = _Elements(b, states, lengths, reverse), b._kernels["burnpy_lstm"]
-    for t, before in elements:
-        multiply(b.xp, hidden if before < 0 else states[:, before], weight, product)
-        elements.run(kernel, (x, product, hidden, cell), (t, before), states, cells, gates)
+    elements, given = _Elements(b, states, lengths, reverse), (x, product, hidden, cell)
+    elements.forward("burnpy_lstm", weight, product, hidden, given, (states, cells, gates))
     return states, cells, gates
 
 
@@ -251,11 +207,8 @@ def _lstm_backward(b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, reve
     grad, grad_cells, cell, weight, cells, gates = _contiguous(b, *given)
     by_x = b.xp.ndarray(gates.shape, gates.dtype)
     product, rest, by_cells = (b.xp.zeros(cell.shape, _wide(cell.dtype)) for _ in range(3))
-    elements, kernel = _Elements(b, cells, lengths, reverse), b._kernels["burnpy_lstm_backward"]
-    for t, before in reversed(list(elements)):
-        arrays = (grad, grad_cells, product, cell, cells, gates)
-        elements.run(kernel, arrays, (t, before), by_x, rest, by_cells)
-        multiply(b.xp, by_x[:, t], weight.T, product)
+    elements, given = _Elements(b, cells, lengths, reverse), (grad, grad_cells, product, cell, cells, gates)
+    elements.backward("burnpy_lstm_backward", weight, product, given, (by_x, rest, by_cells))
     return by_x, _first(b, product, rest, cell.dtype), by_cells.astype(cell.dtype, copy=False)
 
 
@@ -266,10 +219,8 @@ def _gru(
     size = hidden.shape[1]
     states, gates = (b.xp.ndarray((*x.shape[:2], n), x.dtype) for n in (size, 4 * size))
     product = b.xp.ndarray((x.shape[0], x.shape[2]), _wide(x.dtype))
-    elements, kernel = _Elements(b, states, lengths, reverse), b._kernels["burnpy_gru"]
-    for t, before in elements:
-        multiply(b.xp, hidden if before < 0 else states[:, before], weight, product)
-        elements.run(kernel, (x, product, bias, hidden), (t, before), states, gates)
+    elements, given = _Elements(b, states, lengths, reverse), (x, product, bias, hidden)
+    elements.forward("burnpy_gru", weight, product, hidden, given, (states, gates))
     return states, gates
 
 
@@ -277,10 +228,8 @@ def _gru_backward(b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, rever
     grad, hidden, weight, states, gates = _contiguous(b, *given)
     by_x, by_products = (b.xp.ndarray((*states.shape[:2], weight.shape[1]), states.dtype) for _ in range(2))
     product, rest = (b.xp.zeros(hidden.shape, _wide(hidden.dtype)) for _ in range(2))
-    elements, kernel = _Elements(b, states, lengths, reverse), b._kernels["burnpy_gru_backward"]
-    for t, before in reversed(list(elements)):
-        elements.run(kernel, (grad, product, hidden, states, gates), (t, before), by_x, by_products, rest)
-        multiply(b.xp, by_products[:, t], weight.T, product)
+    elements, given = _Elements(b, states, lengths, reverse), (grad, product, hidden, states, gates)
+    elements.backward("burnpy_gru_backward", weight, product, given, (by_x, by_products, rest))
     return by_x, by_products, _first(b, product, rest, hidden.dtype)
 
 
@@ -288,10 +237,8 @@ def _rnn(b: CuPyRecurrence, x: Any, hidden: Any, weight: Any, lengths: Any, reve
     x, hidden = _contiguous(b, x, hidden)
     states = b.xp.ndarray(x.shape, x.dtype)
     product = b.xp.ndarray(hidden.shape, _wide(x.dtype))
-    elements, kernel = _Elements(b, states, lengths, reverse), b._kernels["burnpy_rnn"]
-    for t, before in elements:
-        multiply(b.xp, hidden if before < 0 else states[:, before], weight, product)
-        elements.run(kernel, (x, product, hidden), (t, before), relu, states)
+    elements = _Elements(b, states, lengths, reverse)
+    elements.forward("burnpy_rnn", weight, product, hidden, (x, product, hidden), (states,), relu)
     return states
 
 
@@ -301,10 +248,8 @@ def _rnn_backward(
     grad, weight, states = _contiguous(b, *given)
     by_x = b.xp.ndarray(states.shape, states.dtype)
     product, rest = (b.xp.zeros((states.shape[0], states.shape[2]), _wide(states.dtype)) for _ in range(2))
-    elements, kernel = _Elements(b, states, lengths, reverse), b._kernels["burnpy_rnn_backward"]
-    for t, before in reversed(list(elements)):
-        elements.run(kernel, (grad, product, states), (t, before), relu, by_x, rest)
-        multiply(b.xp, by_x[:, t], weight.T, product)
+    elements = _Elements(b, states, lengths, reverse)
+    elements.backward("burnpy_rnn_backward", weight, product, (grad, product, states), (by_x, rest), relu)
     return by_x, _first(b, product, rest, states.dtype)
 
 

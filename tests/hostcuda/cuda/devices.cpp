@@ -57,6 +57,7 @@ cudaError_t cudaDeviceGetAttribute(int* v, cudaDeviceAttr attribute, int) {
   switch (attribute) {  // of an H100
     case cudaDevAttrComputeCapabilityMajor: return *v = 9, cudaSuccess;
     case cudaDevAttrMultiProcessorCount: return *v = 132, cudaSuccess;
+    case cudaDevAttrCooperativeLaunch: return *v = 1, cudaSuccess;
     case cudaDevAttrWarpSize: return *v = 32, cudaSuccess;
     case cudaDevAttrMaxThreadsPerBlock: return *v = 1024, cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlock: return *v = 49152, cudaSuccess;

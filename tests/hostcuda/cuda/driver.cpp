@@ -15,7 +15,7 @@ struct Kernel {
   HostEntry entry;
   unsigned shared;  // the bytes of dynamic shared memory that a launch may ask for
 };
-static const unsigned SHARED = 49152, SHARED_AT_MOST = 232448;  // of an H100; the latter once it was allowed
+static const unsigned MULTIPROCESSORS = 132, SHARED = 49152, SHARED_AT_MOST = 232448;  // of an H100; the latter once it was allowed
 typedef void* (*Find)(const char* source, const char* name);
 static Find find = nullptr;
 
@@ -23,10 +23,10 @@ static std::mutex one_at_a_time;  // CuPy launches without the GIL, and kernels 
 
 static std::vector<std::string> divergences;
 
-static void run(Kernel* kernel, HostDim grid, HostDim block, unsigned shared, void** arguments) {
+static void run(Kernel* kernel, const HostLaunch& launch, void** arguments) {
   std::lock_guard<std::mutex> running(one_at_a_time);
   if (!hostcuda_execute) return;
-  const char* divergence = hostcuda_run(kernel->entry, kernel->has_barriers, grid, block, shared, arguments);
+  const char* divergence = hostcuda_run(launch, arguments);
   if (divergence) divergences.push_back(kernel->name + ": " + divergence);
 }
 
@@ -47,6 +47,27 @@ static std::shared_ptr<Arguments> copied(HostEntry entry, void** arguments) {
     held->pointers.push_back(memcpy(held->values.back().get(), arguments[k], (size_t)sizes[k]));
   }
   return held;
+}
+
+static CUresult launched(Kernel* kernel, bool is_cooperative, HostDim grid, HostDim block, unsigned shared, CUstream stream,
+                         void** arguments) {
+  if (!hostcuda_entered()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (shared > kernel->shared) return CUDA_ERROR_INVALID_VALUE;
+  if (is_cooperative && grid.x * grid.y * grid.z > MULTIPROCESSORS) return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+  bool is_captured = hostcuda_capturing(stream);
+  if (!is_captured) hostcuda_count(LAUNCHES, ("launch " + kernel->name).c_str());
+  if (!kernel->entry && (hostcuda_execute || hostcuda_listing))
+    kernel->entry = (HostEntry)find(kernel->source.c_str(), kernel->name.c_str());
+  if (!hostcuda_execute) return CUDA_SUCCESS;  // find turns it off where it postpones the test
+  if (!kernel->entry) return CUDA_ERROR_NOT_FOUND;
+  HostLaunch launch{kernel->entry, kernel->has_barriers, is_cooperative, grid, block, shared};
+  if (is_captured) {
+    auto held = copied(kernel->entry, arguments);
+    hostcuda_capture(stream, [=] { run(kernel, launch, held->pointers.data()); });
+  } else {
+    run(kernel, launch, arguments);
+  }
+  return CUDA_SUCCESS;
 }
 
 extern "C" {
@@ -86,26 +107,11 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr*, size_t*, CUmodule, const char*) { re
 
 CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                         CUstream stream, void** arguments, void**) {
-  Kernel* kernel = (Kernel*)f;
-  if (!hostcuda_entered()) return CUDA_ERROR_INVALID_CONTEXT;
-  if (shared > kernel->shared) return CUDA_ERROR_INVALID_VALUE;
-  bool is_captured = hostcuda_capturing(stream);
-  if (!is_captured) hostcuda_count(LAUNCHES, ("launch " + kernel->name).c_str());
-  if (!kernel->entry && (hostcuda_execute || hostcuda_listing))
-    kernel->entry = (HostEntry)find(kernel->source.c_str(), kernel->name.c_str());
-  if (!hostcuda_execute) return CUDA_SUCCESS;  // find turns it off where it postpones the test
-  if (!kernel->entry) return CUDA_ERROR_NOT_FOUND;
-  HostDim grid{gx, gy, gz}, block{bx, by, bz};
-  if (is_captured) {
-    auto held = copied(kernel->entry, arguments);
-    hostcuda_capture(stream, [=] { run(kernel, grid, block, shared, held->pointers.data()); });
-  } else {
-    run(kernel, grid, block, shared, arguments);
-  }
-  return CUDA_SUCCESS;
+  return launched((Kernel*)f, false, {gx, gy, gz}, {bx, by, bz}, shared, stream, arguments);
 }
-CUresult cuLaunchCooperativeKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**) {
-  return CUDA_ERROR_NOT_SUPPORTED;  // all blocks at once
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                                   unsigned shared, CUstream stream, void** arguments) {
+  return launched((Kernel*)f, true, {gx, gy, gz}, {bx, by, bz}, shared, stream, arguments);
 }
 CUresult cuFuncGetAttribute(int* v, CUfunction_attribute, CUfunction) { return *v = 1024, CUDA_SUCCESS; }
 CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int v) {

@@ -16,8 +16,14 @@ void hostcuda_count(int counted, const char* what);  // and write it down
 enum Order { FORWARD, REVERSED, SHUFFLED };
 void hostcuda_enter();  // makes a device's context this thread's, as most functions of CUDA's runtime do
 bool hostcuda_entered();
-// Runs a kernel; returns a sentence if threads diverge at a barrier, else null.
-const char* hostcuda_run(HostEntry entry, bool has_barriers, HostDim grid, HostDim block, size_t shared, void** arguments);
+struct HostLaunch {
+  HostEntry entry;
+  bool has_barriers, is_cooperative;  // a cooperative launch runs all blocks side by side
+  HostDim grid, block;
+  size_t shared;
+};
+// Runs a kernel; returns a sentence if threads diverge at a barrier or wait in vain, else null.
+const char* hostcuda_run(const HostLaunch& launch, void** arguments);
 bool hostcuda_capturing(void* stream);
 void hostcuda_invalidate(void* stream);  // the capture of a stream, or all captures if there is no stream
 void hostcuda_capture(void* stream, std::function<void()> work);  // for the graph of the stream

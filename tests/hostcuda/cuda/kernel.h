@@ -50,6 +50,7 @@ HOST_INLINE void host_wait(HostBarrier kind) {
 }
 HOST_INLINE void __syncthreads() { host_wait(BLOCK); }
 HOST_INLINE void __syncwarp(unsigned = ~0u) { host_wait(WARP); }
+HOST_INLINE void __nanosleep(unsigned) { host_wait(SLEEP); }
 static inline void __threadfence() {}
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }

@@ -3,7 +3,7 @@
 struct HostDim {
   unsigned x, y, z;
 };
-enum HostBarrier { READY, BLOCK, WARP, DONE };  // what a thread waits for
+enum HostBarrier { READY, BLOCK, WARP, SLEEP, DONE };  // what a thread waits for
 enum HostShuffle { FROM, XOR, UP, DOWN };       // which lane's value a thread reads
 struct HostState {
   HostDim thread, block, block_size, grid_size;
