@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from burnpy import IntTensor, Tensor
-from burnpy.backend import Backend, CuPy, operations
+from burnpy.backend import Backend, CuPy
 from burnpy.backend.dtypes import dtype_of, float32, int64
 from burnpy.backend.programs import Extent, Input, trace
 from burnpy.testing.cases import ROWS
@@ -28,6 +28,7 @@ from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_DRY, dry
 from tests.hostcuda.nvrtc import Resources
+from tests.hostcuda.test_recurrence import examples, moved
 
 simulator.require()
 
@@ -43,13 +44,12 @@ from burnpy_cupy.kernels.shape import CATS  # noqa: E402
 
 ARCHITECTURES = (80, 90, 100)
 DTYPES = ("float64", "int64", "bool")
-"""The dtypes of the short form: an operation runs in the first that fits, whose kernels take the most registers,
-and special functions, whose float64 kernels take three times as long to compile, in float32."""
+"""The dtypes of the short form: an operation runs in the first that fits, whose kernels take the most registers."""
 PARTS = 6
 SAMPLE = 60
 """The short form compiles one of so many kernels of CuPy's."""
-LONG = 30_000
-"""The characters of a source from which on the short form leaves it out: six special functions, which take 15 s."""
+LONG = 9_000
+"""The characters of a special function's source from which on the short form leaves it out: twelve take 25 s."""
 REGISTERS, SHARED = 1 << 16, 48 << 10
 """The registers of a multiprocessor, and the shared memory that a block can have without asking for more."""
 OF_CUPY = 512
@@ -60,9 +60,7 @@ OF_CUPY = 512
 def sources(brief: bool = False) -> dict[str, str]:
     """A source for each kernel and dtypes, the longest, by the names of both; if brief, in one dtype and layout."""
     for name, row in ROWS.items():
-        is_special = operations()[name].function.__module__.endswith(".special")
-        of_brief = ("float32", *DTYPES) if is_special else DTYPES
-        fitting = [dtype for dtype in (of_brief if brief else ALL_DTYPES) if fits(row, dtype_of(dtype))]
+        fitting = [dtype for dtype in (DTYPES if brief else ALL_DTYPES) if fits(row, dtype_of(dtype))]
         dtypes, layouts = (fitting[:1], LAYOUTS[1:2]) if brief else (fitting, LAYOUTS)  # addressed element by element
         for arguments in calls(name, dtypes, layouts) if name not in NOT_DRY else ():
             dry(arguments)
@@ -80,6 +78,8 @@ def sources(brief: bool = False) -> dict[str, str]:
         CuPy().normalize(long, channels, channels, (0,), 1e-5)  # in parts, each way
         CuPy().normalize_backward(long, long, channels, channels, channels, (0,), 1e-5)
         CuPy().host_number(1.0)
+        for name, args in examples(None, False, (4, 3, 8), "float64").items():  # in one launch
+            getattr(CuPy(), name)(*moved(args, "float64"))
         for number in (1, 2, 3, 4):
             CuPy().foreach_cast([rows] * number, dtype_of("bfloat16"))
         for reduce in ("prod", "amin", "amax"):  # of 4 bytes
@@ -100,7 +100,8 @@ def sampled() -> dict[str, str]:
     which `test_convolution_of_every_tile_fits` compiles.
     """
     found = sources(brief=True)
-    ours = {key: text for key, text in found.items() if re.search(r"void burnpy_", text) and len(text) < LONG}
+    shorter = {key: text for key, text in found.items() if len(text) < LONG or "__shared__" in text}
+    ours = {key: text for key, text in shorter.items() if re.search(r"void burnpy_", text)}
     chosen = {key.split()[0]: key for key in sorted(ours, key=lambda key: ("double" in key, len(ours[key])))}
     others = [
         key for key, text in found.items() if "void burnpy_" not in text and zlib.crc32(key.encode()) % SAMPLE == 0

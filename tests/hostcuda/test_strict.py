@@ -131,6 +131,27 @@ def test_planted_divergence_is_reported(body: str, message: str) -> None:
     assert all(each.startswith("planted_divergence: ") and message in each for each in found)
 
 
+WAITING = """
+extern "C" __global__ void planted_waiting(unsigned* arrived) {
+  if (threadIdx.x == 0) {
+    atomicAdd(arrived, 1u);
+    while (*static_cast<volatile unsigned*>(arrived) < gridDim.x) __nanosleep(32);
+  }
+  __syncthreads();
+}
+"""
+
+
+def test_blocks_that_wait_for_each_other_are_launched_to_run_at_the_same_time() -> None:
+    kernel = cupy.RawKernel(WAITING, "planted_waiting")
+    for cooperative in (False, True):
+        launcher(cupy, kernel, (4, 1), (64, 1), "Q", cooperative=cooperative)(cupy.zeros(1, "u4").data.ptr)
+        found = [] if simulator.is_dry() else simulator.divergences()
+        assert simulator.is_dry() or found == ["planted_waiting: threads wait in vain for others"] * (not cooperative)
+    with pytest.raises(driver().CUDADriverError, match="CUDA_ERROR"):
+        launcher(cupy, kernel, (133, 1), (64, 1), "Q", cooperative=True)(cupy.zeros(1, "u4").data.ptr)
+
+
 def test_the_use_of_a_destroyed_handle_ends_the_process() -> None:
     program = """
 import tests.hostcuda.simulator as s; s.load()

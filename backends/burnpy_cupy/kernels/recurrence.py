@@ -17,15 +17,14 @@ from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.gemm import multiply
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
-from burnpy_cupy.kernels.recurrence_kernels import arrays_of
+from burnpy_cupy.kernels.recurrence_kernels import PERSISTENT_THREADS, arrays_of
 
-_THREADS = 256
 _WORK = 1 << 19
 """The products of a block for an element from which on those of cuBLAS, on all multiprocessors, take less time."""
 _UNITS = 4
 """The least numbers of the state that a block computes."""
-_VECTOR = 16
-"""The most bytes that a thread reads at a time."""
+_RUN, _VECTOR = 4, 16
+"""The numbers and the most bytes that a thread reads at a time."""
 
 
 class CuPyRecurrence(CuPyMatmul):
@@ -166,21 +165,22 @@ def _persistent_launch(
     units = _UNITS * -(-size // (_UNITS * gpu["MultiProcessorCount"]))  # of a block, one to a multiprocessor
     own = columns // size * units
     tile = 4 if own <= 4 else 8 if own <= 8 else 16
-    shared = depth * -(-own // tile) * tile * dtype.itemsize + _THREADS * 16 * wide.itemsize
+    shared = depth * -(-own // tile) * tile * dtype.itemsize + PERSISTENT_THREADS * 16 * wide.itemsize
     is_small = sequences * depth * own <= _WORK and shared <= b._limits[1]
-    if not gpu["CooperativeLaunch"] or size % _UNITS or not is_small:
+    if not gpu["CooperativeLaunch"] or size % _RUN or not is_small:
         return None
     constants = {
-        "THREADS": _THREADS,
+        "THREADS": PERSISTENT_THREADS,
         "GATES": columns // size,  #: numbers for each number of the state in a row of the product
         "UNITS": units,  #: numbers of the state that a block computes
-        "ALIGNMENT": min(_VECTOR, _UNITS * dtype.itemsize),
+        "ALIGNMENT": min(_VECTOR, _RUN * dtype.itemsize),
         "FORWARD": int(not name.endswith("backward")),
     }
     kernel = b._kernels.typed(f"{name}_persistent", constants, shared, T=dtype, F=wide)
     rest = struct.pack("=8q", sequences, steps, size, depth, *flags, *strides)
     given = f"{len(arrays_of(name)) + 2}Q"
-    return launcher(b.xp, kernel, (-(-size // units), 1), (_THREADS, 1), given, rest, shared, cooperative=True)
+    blocks, block = (-(-size // units), 1), (PERSISTENT_THREADS, 1)
+    return launcher(b.xp, kernel, blocks, block, given, rest, shared, cooperative=True)
 
 
 def _wide(dtype: DType) -> DType:

@@ -141,6 +141,8 @@ RECURRENCE = {
 """Kernels for elements of the type T and sums of the type F. Arrays are contiguous. ``product`` is the weight times the
 state before the element, or times the gradient after it; ``rest`` is the remainder of the gradient by a state."""
 
+PERSISTENT_THREADS = 256
+
 _PERSISTENT = """
 constexpr int ROWS = 32, COLUMNS = GATES * UNITS;
 constexpr int ACROSS = COLUMNS <= 4 ? 1 : COLUMNS <= 8 ? 2 : 4, TILE = 4 * ACROSS;  // columns of a tile, four a thread
@@ -226,7 +228,7 @@ def _persistent(name: str) -> Raw:
     return Raw(f"""
 {_PERSISTENT}
 {_FUNCTIONS}
-extern "C" __global__ __launch_bounds__(THREADS) void {name}_persistent({", ".join(parameters)}) {{
+extern "C" __global__ __launch_bounds__({PERSISTENT_THREADS}) void {name}_persistent({", ".join(parameters)}) {{
   extern __shared__ __align__(16) unsigned char memory[];
   T* weights = reinterpret_cast<T*>(memory);
   F* sums = reinterpret_cast<F*>(weights + sizes.depth * PITCH);
