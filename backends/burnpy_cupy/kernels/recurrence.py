@@ -1,7 +1,8 @@
 """Recurrent networks: one launch for all elements of the sequences, or a product and a launch for each element.
 
-All elements are one launch where the weight fits into the shared memory of the multiprocessors, each of which runs a
-block, and where a block has few products for an element. Otherwise cuBLAS multiplies, and a kernel computes the gates.
+All elements are one launch where the weight fits into the shared memory of blocks that run at the same time, one to a
+multiprocessor, and where a block has few products for an element. Otherwise cuBLAS multiplies, and a kernel computes
+the gates.
 """
 
 from __future__ import annotations
