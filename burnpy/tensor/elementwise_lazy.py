@@ -242,14 +242,14 @@ class Elementary(TensorBase[B]):
         """Return the n-th derivative of `digamma`; infinite at 0 and at negative integers.
 
         Raises:
-            ArgumentError: ``n`` is negative.
+            ArgumentError: ``n`` is negative, or above 170: no float holds its factorial.
 
         >>> round(Tensor[NumPy].from_data(1.0).polygamma(1).item(), 4)  # π² / 6
         1.6449
         """
         order = integer(n, "order", "polygamma")
-        if order < 0:
-            raise ArgumentError(f"polygamma() got the derivative of order {order}; give 0 or more")
+        if not 0 <= order <= 170:
+            raise ArgumentError(f"polygamma() got the derivative of order {order}; give 0 to 170")
         b = self._backend
         return self._like(b.polygamma(self._primitive, order) if order else b.digamma(self._primitive))
 

@@ -269,6 +269,7 @@ def test_an_lstm_takes_a_plain_pair_as_state() -> None:
         (lambda: nn.Linear(2, 2, initializer=0.1, device=NumPy), r"initializer=0\.1; expected an initializer, such as"),
         (lambda: nn.TransformerEncoder(2, 8, 2, norm=LAYER, device=NumPy), r"norm=Linear\(.*; expected True or False"),
         (lambda: nn.MultiHeadAttention(8, 2, q_norm=True, device=NumPy), "got q_norm=True; expected a layer"),
+        (lambda: nn.LinearScaling("2"), "got factor=.2.; expected a number"),
         (lambda: nn.QuantizedLinear(8), "got linear=8; expected a LinearLayer"),
         (
             lambda: nn.functional.layer_norm(WORDS, 8.0),

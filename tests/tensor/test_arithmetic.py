@@ -269,6 +269,7 @@ def test_derivatives(name: str) -> None:
         (lambda: X.isclose(X, rtol=-1.0), ArgumentError, r"isclose\(\) got rtol=-1.0"),
         (lambda: X.allclose(I), KindError, r"allclose\(\): kinds do not mix"),
         (lambda: X.polygamma(-1), ArgumentError, r"polygamma\(\) got the derivative of order -1"),
+        (lambda: X.polygamma(171), ArgumentError, "order 171; give 0 to 170"),
         (lambda: X.polygamma(1.5), BurnpyError, r"polygamma\(\)"),
         (lambda: X.logit(0.75), ArgumentError, r"logit\(\) got eps=0.75"),
         (lambda: X.atan2(I), KindError, r"atan2\(\): kinds do not mix"),

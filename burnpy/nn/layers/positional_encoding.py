@@ -13,7 +13,7 @@ from burnpy.backend.devices import innermost
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.nn.argument_checks import above_zero, positive, whole
 from burnpy.nn.module import Unplaced
-from burnpy.tensor.call_errors import explained, inherit_methods
+from burnpy.tensor.call_errors import Explaining, explained, inherit_methods
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe, made_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RotaryScaling:
+class RotaryScaling(metaclass=Explaining):
     """The base class of scalings, which itself changes nothing."""
 
     @property
