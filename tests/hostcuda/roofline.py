@@ -204,7 +204,7 @@ def attentions(device: Any, precision: str) -> Iterator[Estimate]:
             found = prepared(attention, attention._launches, device, tiles, 0, (array,) * arrays, float32)
             first, again = range(0, length, tiles.rows), (1, tiles.SLICES)[: len(counts)]
             scores = heads * sum([-(-min(n + tiles.rows, length) // tiles.COLUMNS) * tiles.COLUMNS for n in first])
-            done = [2.0 * scores * tiles.rows * size * (2 * k + n - 2) for k, n in zip(again, counts, strict=True)]
+            done = [2.0 * scores * tiles.rows * size * (k - 1 + n) for k, n in zip(again, counts, strict=True)]
             pairs, moved = heads * length * (length + 1) / 2, float(arrays * heads * length * size * dtype.itemsize)
             yield estimate(name, precision, found, done, 2.0 * pairs * size * useful, moved, moved)
 

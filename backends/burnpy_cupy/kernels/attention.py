@@ -35,7 +35,8 @@ class Tiling(NamedTuple):
     COLUMNS: int  #: of a tile
     SIZE: int  #: the size of keys in shared memory
     VALUES: int  #: the size of values
-    SLICES: int  #: the blocks among which the numbers of a gradient by a key are divided
+    SLICES: int  #: the blocks among which the gradients by keys and by values are divided
+    STAGES: int  #: the tiles of columns in shared memory, of which one is computed
     SHARED: int  #: the bytes of shared memory of a block
 
     @property
@@ -59,18 +60,20 @@ def tiling(size: int, values: int, itemsize: int, has_cores: bool, forward: bool
     row = max(widths) * itemsize
     if row > (_LARGEST_ROW // 2 if has_cores else _LARGEST_ROW):
         return None
-    wide, slices = row > 256, 1
+    wide, slices, stages = row > 256, 1, 1
     if has_cores:  # a thread has two rows
         rows, columns = 2, (32 if wide else 64) if forward else 16 if wide else 32
         slices = 2 if wide and not forward else 1
+        stages = 2 if itemsize == 2 and not forward else 1
     elif forward:
         rows, columns = 1 if row > 512 else 2 if wide else 4, 32
     else:
         rows, columns = 1 if wide else 2, 16 if row > 512 else 32
-    tiles = Tiling(32 // itemsize if has_cores else 0, rows, columns, widths[0], widths[1], slices, 0)
+    tiles = Tiling(32 // itemsize if has_cores else 0, rows, columns, widths[0], widths[1], slices, stages, 0)
     by_key, by_value = (width * itemsize + 16 for width in widths)
+    columns *= stages
     shared = (tiles.rows + columns) * by_key + (columns if forward else tiles.rows + columns) * by_value
-    weights = 0 if has_cores else tiles.rows * (columns + 4) * itemsize
+    weights = 0 if has_cores else tiles.rows * (tiles.COLUMNS + 4) * itemsize
     return tiles._replace(SHARED=shared + weights)
 
 

@@ -11,8 +11,9 @@ A block has the queries of a tile and goes over the keys in tiles. It keeps the 
 sums whenever that grows, so that no more than a tile of scores ever exists. Tiles that no query of the block attends to
 are skipped. The kernel of the gradient by queries computes three products, with weights exp(s · scale - logsumexp).
 They add up to 1 only as exactly as large scores are rounded, so it divides by their sum, which it leaves to the third
-kernel. There a block has a tile of keys, goes over the queries, and computes four products. Each element is summed by
-one thread in one order, so gradients are the same in every run.
+kernel. There a block has a tile of keys, goes over the queries, and computes four products; those of wide heads are
+divided between two blocks, of which both compute the weights. Each element is summed by one thread in one order, so
+gradients are the same in every run.
 
 Sources: Milakov and Gimelshein, Online Normalizer Calculation for Softmax, 2018; Dao, FlashAttention-2, 2023, whose
 backward pass adds up the gradient by queries in any order, for five products instead of seven.
@@ -124,14 +125,14 @@ __device__ void exponentials(S (&scores)[ROWS][EACH], unsigned bits, S scale, La
 }}
 
 template <int WIDTH, typename X>
-__device__ void store(X* into, long long step, long long first, long long rows, long long size, int begin,
+__device__ void store(X* into, long long step, long long first, long long rows, long long size,
                       const S (&sums)[ROWS][WIDTH / LANES]) {{
   #pragma unroll
   for (int i = 0; i < ROWS; i++)
     #pragma unroll
     for (int n = 0; n < WIDTH / LANES; n++) {{
       const long long line = first + row(i);
-      const int at = begin + column<RUN>(n);
+      const int at = column<RUN>(n);
       if (line < rows && at < size) into[line * step + at] = X(sums[i][n]);
     }}
 }}
@@ -145,30 +146,29 @@ _FORWARD = f"""
   extern __shared__ __align__(16) unsigned char memory[];
   M* const queries = reinterpret_cast<M*>(memory);
   M* const keys = queries + TILE_ROWS * pitch(SIZE);
-  M* const values = keys + COLUMNS * pitch(SIZE);
-  S* const shared = reinterpret_cast<S*>(values + COLUMNS * pitch(VALUES));
+  M* const values = keys + STAGES * COLUMNS * pitch(SIZE);
+  S* const shared = reinterpret_cast<S*>(values + STAGES * COLUMNS * pitch(VALUES));
   const Place place(g.queries);
   const S scale = static_cast<S>(factor);
   k = place.of(k, g.k, g), v = place.of(v, g.v, g), mask = mask ? place.of(mask, g.mask, g) : mask;
   load<TILE_ROWS, SIZE>(queries, place.of(q, g.q, g) + place.first * g.q.row, g.q.row, g.queries - place.first, g.size);
   Largest largest[ROWS];
   S sums[ROWS] = {{}}, products[ROWS][VALUES / LANES] = {{}};
-  const long long end = end_of_keys(g, place.first);
-  for (long long key = 0; key < end; key += COLUMNS) {{
-    const unsigned bits = attended(g, mask, place.first, key, false);
-    if (!__syncthreads_or(bits != 0)) continue;  // which also waits until the last tile is read
-    load<COLUMNS, SIZE>(keys, k + key * g.k.row, g.k.row, g.keys - key, g.size);
-    load<COLUMNS, VALUES>(values, v + key * g.v.row, g.v.row, g.keys - key, g.values);
-    __syncthreads();
+  const auto counted = [&](long long key) {{ return attended(g, mask, place.first, key, false); }};
+  const auto copy = [&](long long key, int stage) {{
+    load<COLUMNS, SIZE>(keys + stage * COLUMNS * pitch(SIZE), k + key * g.k.row, g.k.row, g.keys - key, g.size);
+    load<COLUMNS, VALUES>(values + stage * COLUMNS * pitch(VALUES), v + key * g.v.row, g.v.row, g.keys - key, g.values);
+  }};
+  over_tiles(0, end_of_keys(g, place.first), counted, copy, [&](long long, unsigned bits, int stage) {{
     S scores[ROWS][EACH], again[ROWS];
-    multiply<SIZE>(scores, queries, keys);
+    multiply<SIZE>(scores, queries, keys + stage * COLUMNS * pitch(SIZE));
     exponentials(scores, bits, scale, largest, sums, again);
     #pragma unroll
     for (int i = 0; i < ROWS; i++)
       #pragma unroll
       for (int n = 0; n < VALUES / LANES; n++) products[i][n] *= again[i];
-    weigh<VALUES>(products, scores, values, shared);
-  }}
+    weigh<VALUES>(products, scores, values + stage * COLUMNS * pitch(VALUES), shared);
+  }});
   #pragma unroll
   for (int i = 0; i < ROWS; i++) {{
     const S sum = total(sums[i]), divisor = sum == S(0) ? S(1) : sum;
@@ -178,7 +178,7 @@ _FORWARD = f"""
     if (threadIdx.x % LANES == 0 && query < g.queries)
       logsumexps[place.head * g.queries + query] = L(largest[i].logsumexp(sum));
   }}
-  store<VALUES>(place.of(out, g.out, g), g.out.row, place.first, g.queries, g.values, 0, products);
+  store<VALUES>(place.of(out, g.out, g), g.out.row, place.first, g.queries, g.values, products);
 }}
 """
 
@@ -187,8 +187,8 @@ _TILES_OF_BOTH = """
   M* const rows = reinterpret_cast<M*>(memory);  // of the two operands of scores, and those of their gradients
   M* const value_rows = rows + TILE_ROWS * pitch(SIZE);
   M* const columns = value_rows + TILE_ROWS * pitch(VALUES);
-  M* const value_columns = columns + COLUMNS * pitch(SIZE);
-  S* const shared = reinterpret_cast<S*>(value_columns + COLUMNS * pitch(VALUES));
+  M* const value_columns = columns + STAGES * COLUMNS * pitch(SIZE);
+  S* const shared = reinterpret_cast<S*>(value_columns + STAGES * COLUMNS * pitch(VALUES));
   const S scale = static_cast<S>(factor);
 """
 
@@ -203,23 +203,23 @@ _BY_QUERY = f"""
   const long long left = g.queries - place.first, end = end_of_keys(g, place.first);
   load<TILE_ROWS, SIZE>(rows, place.of(q, g.q, g) + place.first * g.q.row, g.q.row, left, g.size);
   load<TILE_ROWS, VALUES>(value_rows, place.of(grad, g.grad, g) + place.first * g.grad.row, g.grad.row, left, g.values);
+  end_group();
   S logs[ROWS], level[ROWS], weights[ROWS] = {{}}, sums[ROWS][SIZE / LANES] = {{}};
+  const auto counted = [&](long long key) {{ return attended(g, mask, place.first, key, false); }};
+  const auto copy_keys = [&](long long key, int stage) {{
+    load<COLUMNS, SIZE>(columns + stage * COLUMNS * pitch(SIZE), k + key * g.k.row, g.k.row, g.keys - key, g.size);
+  }};
   if (sizeof(L) < sizeof(S)) {{  // logsumexps of 16 bits are off by more than exp can take
     Largest largest[ROWS];
-    #pragma unroll 1
-    for (long long key = 0; key < end; key += COLUMNS) {{
-      const unsigned bits = attended(g, mask, place.first, key, false);
-      if (!__syncthreads_or(bits != 0)) continue;
-      load<COLUMNS, SIZE>(columns, k + key * g.k.row, g.k.row, g.keys - key, g.size);
-      __syncthreads();
+    over_tiles(0, end, counted, copy_keys, [&](long long, unsigned bits, int stage) {{
       S scores[ROWS][EACH], again[ROWS];
-      multiply<SIZE>(scores, rows, columns);
+      multiply<SIZE>(scores, rows, columns + stage * COLUMNS * pitch(SIZE));
       exponentials(scores, bits, scale, largest, weights, again);
-    }}
+    }});
     #pragma unroll
     for (int i = 0; i < ROWS; i++) logs[i] = largest[i].logsumexp(total(weights[i])), weights[i] = 0;
   }}
-  __syncthreads();
+  arrived<0>();
   #pragma unroll
   for (int i = 0; i < ROWS; i++) {{
     const long long query = place.first + row(i);
@@ -230,16 +230,15 @@ _BY_QUERY = f"""
       level[i] = fma(S(value_rows[row(i) * pitch(VALUES) + n]), S(out[query * g.out.row + n]), level[i]);
     level[i] = total(level[i]);
   }}
-  #pragma unroll 1
-  for (long long key = 0; key < end; key += COLUMNS) {{
-    const unsigned bits = attended(g, mask, place.first, key, false);
-    if (!__syncthreads_or(bits != 0)) continue;
-    load<COLUMNS, SIZE>(columns, k + key * g.k.row, g.k.row, g.keys - key, g.size);
-    load<COLUMNS, VALUES>(value_columns, v + key * g.v.row, g.v.row, g.keys - key, g.values);
-    __syncthreads();
+  const auto copy = [&](long long key, int stage) {{
+    copy_keys(key, stage);
+    load<COLUMNS, VALUES>(
+      value_columns + stage * COLUMNS * pitch(VALUES), v + key * g.v.row, g.v.row, g.keys - key, g.values);
+  }};
+  over_tiles(0, end, counted, copy, [&](long long, unsigned bits, int stage) {{
     S by_score[ROWS][EACH], by_weight[ROWS][EACH];
-    multiply<SIZE>(by_score, rows, columns);
-    multiply<VALUES>(by_weight, value_rows, value_columns);
+    multiply<SIZE>(by_score, rows, columns + stage * COLUMNS * pitch(SIZE));
+    multiply<VALUES>(by_weight, value_rows, value_columns + stage * COLUMNS * pitch(VALUES));
     #pragma unroll
     for (int i = 0; i < ROWS; i++)
       #pragma unroll
@@ -249,8 +248,8 @@ _BY_QUERY = f"""
         weights[i] += weight;
         by_score[i][j] = counts ? weight * (by_weight[i][j] - level[i]) * scale : S(0);
       }}
-    weigh<SIZE>(sums, by_score, columns, shared);
-  }}
+    weigh<SIZE>(sums, by_score, columns + stage * COLUMNS * pitch(SIZE), shared);
+  }});
   #pragma unroll
   for (int i = 0; i < ROWS; i++) {{
     const S sum = total(weights[i]), inverse = sum == S(0) ? S(0) : S(1) / sum;
@@ -260,33 +259,37 @@ _BY_QUERY = f"""
     if (threadIdx.x % LANES == 0 && query < g.queries)
       statistics[at] = logs[i], statistics[count + at] = inverse, statistics[2 * count + at] = level[i];
   }}
-  store<SIZE>(place.of(by_q, g.by_q, g), g.by_q.row, place.first, g.queries, g.size, 0, sums);
+  store<SIZE>(place.of(by_q, g.by_q, g), g.by_q.row, place.first, g.queries, g.size, sums);
 }}
 """
 
 _BY_KEY = f"""
-{_BOUNDS} burnpy_attention_by_key(const T* q, const T* k, const T* v, const T* grad, const bool* mask, O* by_k, O* by_v,
-                                  const S* statistics, long long count, double factor, Geometry g) {{
+template <bool BY_KEY, bool BY_VALUE>
+__device__ void by_key_or_value(const T* q, const T* k, const T* v, const T* grad, const bool* mask, O* by_k, O* by_v,
+                                const S* statistics, long long count, double factor, const Geometry& g) {{
   {_TILES_OF_BOTH}
-  constexpr int KEY_SLICE = SIZE / SLICES, VALUE_SLICE = VALUES / SLICES;  // of their numbers, the sums of a block
-  const int slice = blockIdx.y;
   const Place place(g.keys);
   q = place.of(q, g.q, g), grad = place.of(grad, g.grad, g), mask = mask ? place.of(mask, g.mask, g) : mask;
   const long long left = g.keys - place.first;
   statistics += place.head * g.queries;
   load<TILE_ROWS, SIZE>(rows, place.of(k, g.k, g) + place.first * g.k.row, g.k.row, left, g.size);
-  load<TILE_ROWS, VALUES>(value_rows, place.of(v, g.v, g) + place.first * g.v.row, g.v.row, left, g.values);
-  S key_sums[ROWS][KEY_SLICE / LANES] = {{}}, value_sums[ROWS][VALUE_SLICE / LANES] = {{}};
+  if (BY_KEY)
+    load<TILE_ROWS, VALUES>(value_rows, place.of(v, g.v, g) + place.first * g.v.row, g.v.row, left, g.values);
+  S key_sums[ROWS][BY_KEY ? SIZE / LANES : 1] = {{}}, value_sums[ROWS][BY_VALUE ? VALUES / LANES : 1] = {{}};
   const long long begin = g.is_causal && place.first > g.offset ? (place.first - g.offset) / COLUMNS * COLUMNS : 0;
-  for (long long query = begin; query < g.queries; query += COLUMNS) {{
-    const unsigned bits = attended(g, mask, query, place.first, true);
-    if (!__syncthreads_or(bits != 0)) continue;
-    load<COLUMNS, SIZE>(columns, q + query * g.q.row, g.q.row, g.queries - query, g.size);
-    load<COLUMNS, VALUES>(value_columns, grad + query * g.grad.row, g.grad.row, g.queries - query, g.values);
-    __syncthreads();
+  const auto counted = [&](long long query) {{ return attended(g, mask, query, place.first, true); }};
+  const auto copy = [&](long long query, int stage) {{
+    const long long left = g.queries - query;
+    load<COLUMNS, SIZE>(columns + stage * COLUMNS * pitch(SIZE), q + query * g.q.row, g.q.row, left, g.size);
+    load<COLUMNS, VALUES>(
+      value_columns + stage * COLUMNS * pitch(VALUES), grad + query * g.grad.row, g.grad.row, left, g.values);
+  }};
+  over_tiles(begin, g.queries, counted, copy, [&](long long query, unsigned bits, int stage) {{
+    const M* const tile = columns + stage * COLUMNS * pitch(SIZE);
+    const M* const value_tile = value_columns + stage * COLUMNS * pitch(VALUES);
     S weights[ROWS][EACH], by_score[ROWS][EACH];
-    multiply<SIZE>(weights, rows, columns);
-    multiply<VALUES>(by_score, value_rows, value_columns);
+    multiply<SIZE>(weights, rows, tile);
+    if (BY_KEY) multiply<VALUES>(by_score, value_rows, value_tile);
     #pragma unroll
     for (int j = 0; j < EACH; j++) {{
       const long long other = query + column<PAIR>(j) < g.queries ? query + column<PAIR>(j) : 0;
@@ -295,15 +298,25 @@ _BY_KEY = f"""
       for (int i = 0; i < ROWS; i++) {{
         const bool counts = has(bits, i, j);
         weights[i][j] = counts ? power(weights[i][j] * scale - log) * inverse : S(0);
-        by_score[i][j] = counts ? weights[i][j] * (by_score[i][j] - level) * scale : S(0);
+        if (BY_KEY) by_score[i][j] = counts ? weights[i][j] * (by_score[i][j] - level) * scale : S(0);
       }}
     }}
-    weigh<VALUES>(value_sums, weights, value_columns + slice * VALUE_SLICE, shared);
-    weigh<SIZE>(key_sums, by_score, columns + slice * KEY_SLICE, shared);
-  }}
+    if constexpr (BY_VALUE) weigh<VALUES>(value_sums, weights, value_tile, shared);
+    if constexpr (BY_KEY) weigh<SIZE>(key_sums, by_score, tile, shared);
+  }});
   by_k = place.of(by_k, g.by_k, g), by_v = place.of(by_v, g.by_v, g);
-  store<KEY_SLICE>(by_k, g.by_k.row, place.first, g.keys, g.size, slice * KEY_SLICE, key_sums);
-  store<VALUE_SLICE>(by_v, g.by_v.row, place.first, g.keys, g.values, slice * VALUE_SLICE, value_sums);
+  if constexpr (BY_KEY) store<SIZE>(by_k, g.by_k.row, place.first, g.keys, g.size, key_sums);
+  if constexpr (BY_VALUE) store<VALUES>(by_v, g.by_v.row, place.first, g.keys, g.values, value_sums);
+}}
+
+{_BOUNDS} burnpy_attention_by_key(const T* q, const T* k, const T* v, const T* grad, const bool* mask, O* by_k, O* by_v,
+                                  const S* statistics, long long count, double factor, Geometry g) {{
+#if SLICES == 1
+  by_key_or_value<true, true>(q, k, v, grad, mask, by_k, by_v, statistics, count, factor, g);
+#else  // registers suffice for the sums of one gradient
+  if (blockIdx.y) by_key_or_value<false, true>(q, k, v, grad, mask, by_k, by_v, statistics, count, factor, g);
+  else by_key_or_value<true, false>(q, k, v, grad, mask, by_k, by_v, statistics, count, factor, g);
+#endif
 }}
 """
 

@@ -10,7 +10,7 @@ their positions; for products by a tile, a thread has columns in runs of ``RUN``
 are all that differs between CUDA's ordinary cores, which multiply numbers of the type S, and tensor cores, which
 multiply 16-bit floats (``mma.sync``, m16n8k16) or float32 rounded to TF32 (m16n8k8) and add in float32.
 
-Source: NVIDIA, PTX ISA, Matrix multiply-accumulate operation using mma instruction.
+Source: NVIDIA, PTX ISA, Matrix multiply-accumulate operation using mma instruction; Asynchronous copy (``cp.async``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ template <int RUN_> __device__ int column(int j) {
   return j / RUN_ * LANES * RUN_ + threadIdx.x % LANES * RUN_ + j % RUN_;
 }
 
-// Copies rows of `size` numbers to shared memory, and zeros beyond them.
+// Copies rows of `size` numbers to shared memory, and zeros beyond them. For tensor cores, 16-bit numbers arrive later: see
+// `arrived`.
 template <int COUNT, int WIDTH>
 __device__ void load(M* tile, const T* from, long long step, long long rows, long long size) {
   constexpr int PART = 16 / sizeof(T), PARTS = WIDTH / PART;
@@ -43,15 +44,61 @@ __device__ void load(M* tile, const T* from, long long step, long long rows, lon
     const int line = n / PARTS, begin = n % PARTS * PART;
     const T* const source = from + line * step + begin;
     Part part;
-    if (aligned && line < rows && begin + PART <= size) part = *reinterpret_cast<const Part*>(source);
-    else for (int e = 0; e < PART; e++) part.x[e] = line < rows && begin + e < size ? source[e] : T(0.0f);
     M* const into = tile + line * pitch(WIDTH) + begin;
+    if (aligned && line < rows && begin + PART <= size) {
+#if TENSOR_CORES == 16
+      burnpy_copy_later(into, source);
+      continue;
+#else
+      part = *reinterpret_cast<const Part*>(source);
+#endif
+    } else for (int e = 0; e < PART; e++) part.x[e] = line < rows && begin + e < size ? source[e] : T(0.0f);
 #if TENSOR_CORES == 8
     for (int e = 0; e < PART; e++) part.x[e] = burnpy_rounded(part.x[e]);
 #endif
     if (sizeof(M) == sizeof(T)) *reinterpret_cast<Part*>(into) = part;
     else for (int e = 0; e < PART; e++) into[e] = M(part.x[e]);
   }
+}
+
+// Ends a group of copies.
+__device__ void end_group() {
+#if TENSOR_CORES == 16
+  burnpy_end_group();
+#endif
+}
+// Waits until all copies of the block have arrived, except for the last LATER groups of each thread.
+template <int LATER> __device__ void arrived() {
+#if TENSOR_CORES == 16
+  burnpy_wait_for_groups<LATER>();
+#endif
+  __syncthreads();
+}
+
+// Computes the tiles of columns from `begin` to `end` in which a thread of the block has a score. With two stages of
+// shared memory, the next tile is copied while one is computed.
+template <typename Scores, typename Copy, typename Compute>
+__device__ void over_tiles(long long begin, long long end, Scores scores, Copy copy, Compute compute) {
+  unsigned bits = 0;
+  const auto started = [&](long long tile, int stage) {  // waits until the tile before is read
+    while (tile < end && !__syncthreads_or((bits = scores(tile)) != 0)) tile += COLUMNS;
+    if (tile < end) copy(tile, stage);
+    end_group();
+    return tile;
+  };
+  int stage = 0;
+  long long tile = started(begin, 0);
+  #pragma unroll 1
+  while (tile < end) {
+    const unsigned present = bits;
+    const long long here = tile;
+    if (STAGES == 2) tile = started(here + COLUMNS, 1 - stage);
+    arrived<STAGES - 1>();
+    compute(here, present, stage);
+    if (STAGES == 2) stage = 1 - stage;
+    else tile = started(here + COLUMNS, 0);
+  }
+  arrived<0>();
 }
 """
 """The layout of tiles for operands of the type T and sums of the type S."""
@@ -104,6 +151,14 @@ __device__ void burnpy_load_transposed(unsigned (&parts)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
     : "=r"(parts[0]), "=r"(parts[1]), "=r"(parts[2]), "=r"(parts[3])
     : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row))) : "memory");
+}
+__device__ void burnpy_copy_later(void* into, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+    :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(into))), "l"(__cvta_generic_to_global(from)) : "memory");
+}
+__device__ void burnpy_end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LATER> __device__ void burnpy_wait_for_groups() {
+  asm volatile("cp.async.wait_group %0;" :: "n"(LATER) : "memory");
 }
 __device__ float burnpy_rounded(float x) {  // to TF32; tensor cores would cut bits off
   unsigned bits;

@@ -23,6 +23,23 @@ __attribute__((optimize("O2"))) static inline void burnpy_load_transposed(unsign
       memcpy((char*)&parts[m] + 2 * e, (const char*)host_rows[(thread & ~31u) + 8 * m + lane % 4 * 2 + e] + lane / 4 * 2, 2);
   __syncwarp();
 }
+// cp.async of 16 bytes, which arrive when the thread waits for their group
+static struct { void* into; const void* from; } host_copies[1024][4][128];
+static unsigned host_counts[1024][4], host_groups[1024], host_arrived[1024];
+static inline void burnpy_copy_later(void* into, const void* from) {
+  unsigned thread = host_thread(), group = host_groups[thread] % 4;
+  host_copies[thread][group][host_counts[thread][group]++] = {into, from};
+}
+static inline void burnpy_end_group() { host_groups[host_thread()]++; }
+template <int LATER> static inline void burnpy_wait_for_groups() {
+  unsigned thread = host_thread();
+  for (; host_arrived[thread] + LATER < host_groups[thread]; host_arrived[thread]++) {
+    unsigned group = host_arrived[thread] % 4;
+    for (unsigned n = 0; n < host_counts[thread][group]; n++)
+      memcpy(host_copies[thread][group][n].into, host_copies[thread][group][n].from, 16);
+    host_counts[thread][group] = 0;
+  }
+}
 // cvt.rna.tf32.f32: to the nearest, ties away from zero
 static inline float burnpy_rounded(float x) {
   unsigned bits;
