@@ -33,8 +33,8 @@ template <int RUN_> __device__ int column(int j) {
   return j / RUN_ * LANES * RUN_ + threadIdx.x % LANES * RUN_ + j % RUN_;
 }
 
-// Copies rows of `size` numbers to shared memory, and zeros beyond them. For tensor cores, 16-bit numbers arrive later: see
-// `arrived`.
+// Copies rows of `size` numbers to shared memory, and zeros beyond them. For tensor cores, 16-bit numbers arrive
+// later: see `arrived`.
 template <int COUNT, int WIDTH>
 __device__ void load(M* tile, const T* from, long long step, long long rows, long long size) {
   constexpr int PART = 16 / sizeof(T), PARTS = WIDTH / PART;
