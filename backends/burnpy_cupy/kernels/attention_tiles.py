@@ -79,25 +79,33 @@ template <int LATER> __device__ void arrived() {
 // shared memory, the next tile is copied while one is computed.
 template <typename Scores, typename Copy, typename Compute>
 __device__ void over_tiles(long long begin, long long end, Scores scores, Copy copy, Compute compute) {
+#if STAGES == 1
+  for (long long tile = begin; tile < end; tile += COLUMNS) {
+    const unsigned bits = scores(tile);
+    if (!__syncthreads_or(bits != 0)) continue;  // which also waits until the last tile is read
+    copy(tile, 0);
+    end_group();
+    arrived<0>();
+    compute(tile, bits, 0);
+  }
+#else
   unsigned bits = 0;
-  const auto started = [&](long long tile, int stage) {  // waits until the tile before is read
+  const auto started = [&](long long tile, int stage) {  // waits until the tile before the last one is read
     while (tile < end && !__syncthreads_or((bits = scores(tile)) != 0)) tile += COLUMNS;
     if (tile < end) copy(tile, stage);
     end_group();
     return tile;
   };
-  int stage = 0;
   long long tile = started(begin, 0);
   #pragma unroll 1
-  while (tile < end) {
+  for (int stage = 0; tile < end; stage = 1 - stage) {
     const unsigned present = bits;
     const long long here = tile;
-    if (STAGES == 2) tile = started(here + COLUMNS, 1 - stage);
-    arrived<STAGES - 1>();
+    tile = started(here + COLUMNS, 1 - stage);
+    arrived<1>();
     compute(here, present, stage);
-    if (STAGES == 2) stage = 1 - stage;
-    else tile = started(here + COLUMNS, 0);
   }
+#endif
   arrived<0>();
 }
 """
