@@ -64,7 +64,7 @@ def tiling(size: int, values: int, itemsize: int, has_cores: bool, forward: bool
     if has_cores:  # a thread has two rows
         rows, columns = 2, (32 if wide else 64) if forward else 16 if wide else 32
         slices = 2 if wide and not forward else 1
-        stages = 2 if itemsize == 2 and not forward else 1
+        stages = 2 if itemsize == 2 and not forward and row <= 128 else 1
     elif forward:
         rows, columns = 1 if row > 512 else 2 if wide else 4, 32
     else:
