@@ -36,7 +36,7 @@ class Tiling(NamedTuple):
     SIZE: int  #: the size of keys in shared memory
     VALUES: int  #: the size of values
     SLICES: int  #: the blocks among which the gradients by keys and by values are divided
-    STAGES: int  #: the tiles of columns in shared memory, of which one is computed
+    STAGES: int  #: the tiles of columns in shared memory: with two, one is copied while the other is computed
     SHARED: int  #: the bytes of shared memory of a block
 
     @property

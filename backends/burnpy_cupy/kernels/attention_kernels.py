@@ -12,7 +12,7 @@ sums whenever that grows, so that no more than a tile of scores ever exists. Til
 are skipped. The kernel of the gradient by queries computes three products, with weights exp(s · scale - logsumexp).
 They add up to 1 only as exactly as large scores are rounded, so it divides by their sum, which it leaves to the third
 kernel. There a block has a tile of keys, goes over the queries, and computes four products; those of wide heads are
-divided between two blocks, of which both compute the weights. Each element is summed by one thread in one order, so
+divided between two blocks, and both compute the weights. Each element is summed by one thread in one order, so
 gradients are the same in every run.
 
 Sources: Milakov and Gimelshein, Online Normalizer Calculation for Softmax, 2018; Dao, FlashAttention-2, 2023, whose
