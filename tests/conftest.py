@@ -113,6 +113,13 @@ def named(item: pytest.Item, config: pytest.Config) -> bool:
     return any("::" in argument and item.nodeid.startswith(argument) for argument in config.args)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Let property tests try the same examples in every run, and take their time: hypothesis' own profile for CI."""
+    if getattr(config.option, "hypothesis_profile", "") is None:
+        config.option.hypothesis_profile = "ci"
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker whether bytecode is missing, before any worker writes some."""

@@ -17,7 +17,7 @@ from burnpy.backend import NumPy
 from burnpy.testing import gradcheck, gradgradcheck
 
 Train = Autodiff[NumPy]
-FEW = settings(derandomize=True, deadline=None, max_examples=40)
+FEW = settings(max_examples=40)
 
 VIEWS: dict[str, Callable[[Any], Any]] = {
     "whole": lambda x: x,

@@ -18,7 +18,7 @@ from burnpy.backend import NumPy, errors
 from burnpy.nn import BatchNorm, Linear, Relu, Sequential
 
 Train = Autodiff[NumPy]
-FEW = settings(derandomize=True, deadline=None, max_examples=40)
+FEW = settings(max_examples=40)
 
 OPERATIONS: dict[str, Any] = {
     "add": lambda x, y: x + y,

@@ -49,7 +49,7 @@ def test_a_step_counted_by_hand() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
-@settings(derandomize=True, deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(profile=profiles, ranks=st.sampled_from([1, 2, 3, 8, 1000]), limit=st.sampled_from([1, 500, 10**6]))
 def test_it_conserves(algorithm: str, profile: Profile, ranks: int, limit: int) -> None:
     def times(link: Link, **changed: object) -> Times:

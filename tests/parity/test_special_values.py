@@ -25,9 +25,7 @@ torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # its own
 
 F = torch.nn.functional
-EXAMPLES = settings(
-    derandomize=True, deadline=None, max_examples=int(os.environ.get("BURNPY_LONG_TESTS", "10")), database=None
-)
+EXAMPLES = settings(max_examples=int(os.environ.get("BURNPY_LONG_TESTS", "10")))
 INF, NAN = float("inf"), float("nan")
 Array = Any
 

@@ -26,7 +26,7 @@ from burnpy.nn import functional
 from burnpy.optim import clip_by_global_norm
 from tests.rows import every_row
 
-EXAMPLES = settings(derandomize=True, deadline=None, max_examples=int(os.environ.get("BURNPY_LONG_TESTS", "60")))
+EXAMPLES = settings(max_examples=int(os.environ.get("BURNPY_LONG_TESTS", "60")))
 Train = Autodiff[NumPy]
 INF = float("inf")
 CASES: dict[str, tuple[Callable[[Any], Any], int]] = {

@@ -15,7 +15,7 @@ from burnpy.backend.errors import BurnpyError
 from tests.tensor.index_keys import ints_first, shapes_and_keys
 
 Train = Autodiff[NumPy]
-MANY = settings(derandomize=True, deadline=None, max_examples=150)
+MANY = settings(max_examples=150)
 
 
 def ours(key: Any) -> Any:
