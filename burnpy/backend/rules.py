@@ -120,7 +120,7 @@ class LaterProducts:
 
     def linear_backward(self, grad: Float, x: Float) -> tuple[Any, Float | None]:
         """See `Backend.linear_backward`; the gradient by the bias is None if the other one is computed later."""
-        if len(x.shape) == 2 and (part := self._later("matmul_tn", x, grad)):
+        if part := self._later("matmul_tn", rows(self.inner, x), rows(self.inner, grad)):
             return part, None
         by_weight, by_bias = self.inner.linear_backward(grad, x)
         return by_weight, by_bias
@@ -265,6 +265,11 @@ class Folded(NamedTuple):
 BatchRule: TypeAlias = Literal["shifted", "drawn"] | Folded | Callable[..., Any]
 BATCH_SLICE: Final = slice(None, None, 1)
 """The entry of a `Key` that selects the whole batch."""
+
+
+def rows(i: Any, x: Float) -> Float:
+    """Reshape x to a matrix whose rows are all but the last dimension."""
+    return x if len(x.shape) == 2 else i.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 def fold(b: Any, x: Any, at: int = 0) -> Any:

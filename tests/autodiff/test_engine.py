@@ -309,6 +309,7 @@ _USED: list[tuple[str, Any, bool]] = [
     ("on the left", lambda w, b, x: (w @ x.T).T, True),
     ("on both sides", lambda w, b, x: x @ w + (w @ x.T).T, True),
     ("with a bias", lambda w, b, x: linear(x, w, b), True),
+    ("of three dimensions, with a bias", lambda w, b, x: linear(x.unsqueeze(1), w, b).squeeze(1), True),
     ("transposed", lambda w, b, x: x @ w.T, False),
     ("of many rows", lambda w, b, x: x.repeat(20, 1)[:60] @ w, False),
     ("beside a slice and a sum", lambda w, b, x: x @ w + w[:3] + (w * 0.1).sum(0), True),

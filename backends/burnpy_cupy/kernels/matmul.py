@@ -11,9 +11,9 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, is_inexact, uint8
 from burnpy.backend.entries import Operation
-from burnpy.backend.operations.matmul import rows
 from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Extent, Input, Program, trace
+from burnpy.backend.rules import rows
 from burnpy_array import ArrayBackend
 from burnpy_cupy import epilogues, gemm
 from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE, CuPyPrograms, Kernels, Raw

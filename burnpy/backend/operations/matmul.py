@@ -8,7 +8,7 @@ from typing import Any
 
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import DType, Float, Inexact, Number, Shape
-from burnpy.backend.rules import Matrices
+from burnpy.backend.rules import Matrices, rows
 from burnpy.backend.schema import BILINEAR, GENERAL, derived, required
 
 
@@ -107,11 +107,6 @@ def linear_weight_vjp(i: Any, g: Float, x: Float) -> Float:
 def linear_bias_vjp(i: Any, g: Float) -> Float:
     """Return the gradient by the bias: the sum of the rows of g."""
     return i.sum(g, tuple(range(len(g.shape) - 1)), False)
-
-
-def rows(i: Any, x: Float) -> Float:
-    """Reshape x to a matrix whose rows are all but the last dimension."""
-    return x if len(x.shape) == 2 else i.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 def linear_batch(b: Any, x: Any, weight: Any, bias: Any) -> Any:

@@ -13,8 +13,8 @@ from typing import Any
 
 from burnpy.backend.dtypes import uint8
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.operations.matmul import rows
 from burnpy.backend.primitives import DType, Float, Int, Shape
+from burnpy.backend.rules import rows
 from burnpy.backend.schema import BILINEAR, derived
 
 
