@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,8 @@ import burnpy
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, nn
 from burnpy.backend import NumPy
 from burnpy.backend.errors import BurnpyError, CallError
-from burnpy.nn import functional
+from burnpy.hints.wrong_calls import type_error
+from burnpy.nn import Module, functional
 from burnpy.tensor import arithmetic, template
 from tests.rows import every_row
 
@@ -225,6 +226,16 @@ def test_a_type_error_of_what_is_called_stays_what_it_is() -> None:
     with pytest.raises(TypeError, match=r"object of type 'int' has no len\(\)") as caught:
         hooked.sum().backward()
     assert not isinstance(caught.value, CallError)
+
+
+def test_an_argument_without_an_attribute_is_the_wrong_one() -> None:
+    """Others may be of other classes than their annotations name, such as a list for a Sequence."""
+
+    def fit(values: Sequence[float], model: Module[Any]) -> None: ...
+
+    error = AttributeError("'int' object has no attribute 'params'", name="params", obj=5)
+    found = type_error("fit", inspect.signature(fit), ([1.0], 5), {}, error)
+    assert str(found) == "fit() got model=5; expected a Module"
 
 
 def test_signatures_are_those_of_the_declarations() -> None:
