@@ -442,13 +442,7 @@ def beam_search(
 
 
 def _continuations(scores: Any, sums: list[float], count: int) -> list[tuple[int, int, float]]:
-    """Return the row, the token and the new sum of the continuations with the largest sums, best first.
-
-    Args:
-        scores: log-probabilities (N, vocabulary).
-        sums: those of the tokens so far, one for each row.
-        count: the largest number of continuations.
-    """
+    """Return row, token and new sum of the best continuations of N texts; ``scores``: logarithms (N, vocabulary)."""
     flat = (scores + type(scores).from_data([[total] for total in sums], device=scores.device)).flatten()
     best, places = flat.topk(min(count, flat.numel()))
     width = scores.shape[-1]
