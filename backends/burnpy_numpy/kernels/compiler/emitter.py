@@ -115,6 +115,9 @@ def _cast(w: Writer, x: Vector, dtype: str) -> Vector:
 CHUNK = 128
 """The number of rows whose sum is computed by one thread, a power of 2."""
 _SHIFT = CHUNK.bit_length() - 1
+LONG = 200
+"""The number of instructions above which all vectors are masked: a body that is written once compiles in half the time,
+and masks cost little beside it."""
 
 
 @dataclass(frozen=True)
@@ -331,12 +334,16 @@ class _Emitter:
     def _loop(
         self, tag: str, start: str, stop: str, body: Callable[..., list[Vector]], totals: list[Vector] | None = None
     ) -> list[Vector]:
-        """Write a loop by vectors, with a masked one at its end; return what ``totals`` became."""
+        """Write a loop by vectors, with a masked one at its end; return what ``totals`` became.
+
+        In a long program all vectors are masked.
+        """
         w, width = self.w, self.width
         totals = totals or []
+        masked = len(self.steps) > LONG
         whole = w.assign(f"sub i64 {stop}, {start}")
         left = w.assign(f"and i64 {whole}, {width - 1}")
-        last = w.assign(f"sub i64 {stop}, {left}")
+        last = stop if masked else w.assign(f"sub i64 {stop}, {left}")
         before = self.block
         w.write(f"br label %{tag}_head")
         w.label(f"{tag}_head")
@@ -344,7 +351,8 @@ class _Emitter:
         w.write(f"br i1 {w.assign(f'icmp slt i64 %{tag}_i, {last}')}, label %{tag}_body, label %{tag}_tail")
         w.label(f"{tag}_body")
         names = [Vector(f"%{tag}_total{k}", total.dtype) for k, total in enumerate(totals)]
-        after = body(_Place(f"%{tag}_i", None, False, {}), names)
+        mask = self._mask(w.assign(f"sub i64 {stop}, %{tag}_i")) if masked else None
+        after = body(_Place(f"%{tag}_i", mask, False, {}), names)
         w.write(f"br label %{tag}_latch")
         w.label(f"{tag}_latch")
         w.write(f"%{tag}_next = add i64 %{tag}_i, {width}")
@@ -356,12 +364,12 @@ class _Emitter:
             )
         w.lines[at:at] = phis
         w.label(f"{tag}_tail")
+        if masked:
+            self.block = f"{tag}_tail"
+            return names
         w.write(f"br i1 {w.assign(f'icmp ne i64 {left}, 0')}, label %{tag}_rest, label %{tag}_end")
         w.label(f"{tag}_rest")
-        counts = ", ".join(f"i64 {k}" for k in range(width))
-        limit = w.splat(left, "int64")
-        mask = w.assign(f"icmp ult <{width} x i64> <{counts}>, {limit.text}")
-        ended = body(_Place(last, mask, False, {}), names)
+        ended = body(_Place(last, self._mask(left), False, {}), names)
         w.write(f"br label %{tag}_rest_end")
         w.label(f"{tag}_rest_end")
         w.write(f"br label %{tag}_end")
@@ -373,6 +381,11 @@ class _Emitter:
             out.append(Vector(text, name.dtype))
         self.block = f"{tag}_end"
         return out
+
+    def _mask(self, count: str) -> str:
+        """Write a mask of the first elements of a vector."""
+        counts = ", ".join(f"i64 {k}" for k in range(self.width))
+        return self.w.assign(f"icmp ult <{self.width} x i64> <{counts}>, {self.w.splat(count, 'int64').text}")
 
     def _value(self, k: int, place: _Place) -> Vector:
         """Return the value of an instruction at a place, which is written if it is not known there."""
