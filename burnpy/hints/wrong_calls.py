@@ -296,8 +296,8 @@ def type_error(
             types, expected = _EXPECTED.get(text.removesuffix(" | None"), (object, ""))
             words = "" if isinstance(value, types) or (value is None and text.endswith(" | None")) else expected
         if words:
-            given: Any = value
-            got = f"{a(type(value).__name__)} of shape {given.shape}" if _is_tensor(value) else f"{value!r:.80}"
+            shape = getattr(value, "shape", ())
+            got = f"{a(type(value).__name__)} of shape {shape}" if _is_tensor(value) else f"{value!r:.80}"
             return ArgumentError(f"{name}() got {key}={got}; expected {words}")
     return None
 
