@@ -19,6 +19,9 @@ from burnpy.tensor.levels import levels_of, plain_device
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.typevars import B
 
+_SMALLEST, _LARGEST = 2.0**-149, 2.0**127
+"""The powers of two between which a scale is, a float32."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -42,7 +45,7 @@ class GradScaler(Subscriptable, Generic[B], metaclass=Explaining):
         device: the backend of the gradients, beneath `Autodiff`.
         init_scale: the first scale.
         growth_factor: the factor of the scale after ``growth_interval`` steps without overflow.
-        backoff_factor: the factor of the scale after an overflow. The scale stays where it would become infinite or 0.
+        backoff_factor: the factor of the scale after an overflow. The scale stays between 2⁻¹⁴⁹ and 2¹²⁷, as a float32.
         growth_interval: the number of steps without overflow after which the scale grows.
 
     Raises:
@@ -83,10 +86,8 @@ class GradScaler(Subscriptable, Generic[B], metaclass=Explaining):
                 f"GradScaler() got {device}; gradients are on the device beneath, so give it {device.inner}"
             )
         number(self.init_scale, "GradScaler(init_scale=)")
-        if not 2.0**-149 <= self.init_scale < 2.0**128:
-            raise ArgumentError(
-                f"GradScaler(init_scale=) is {self.init_scale!r}; expected a positive number of float32"
-            )
+        if not _SMALLEST <= self.init_scale <= _LARGEST:
+            raise ArgumentError(f"GradScaler(init_scale=) is {self.init_scale!r}; expected one from 2⁻¹⁴⁹ to 2¹²⁷")
         if not self.growth_factor >= 1.0:
             raise ArgumentError(f"GradScaler() got growth_factor={self.growth_factor!r:.80}; expected at least 1")
         if not 0.0 < self.backoff_factor <= 1.0:
@@ -151,11 +152,9 @@ class GradScaler(Subscriptable, Generic[B], metaclass=Explaining):
         steps = (steps + 1).where(finite, 0)
         grown = steps == self.growth_interval
         next_scale = (scale * self.growth_factor).where(grown, scale).where(finite, scale * self.backoff_factor)
-        next_scale = next_scale.where(
-            (next_scale > 0.0) & next_scale.isfinite(), scale
-        )  # from 0 and ∞ no way leads back
+        next_scale = next_scale.clamp(_SMALLEST, _LARGEST)  # from 0 and ∞ no way leads back
         unscaled = (grads / scale).checked(~finite)
-        return unscaled, replace(self, _current=(next_scale, steps.where(~grown, 0)))
+        return unscaled, replace(self, _current=(next_scale, steps % self.growth_interval))
 
     def into_record(self) -> dict[str, float]:
         """Return the scale and the number of steps since it changed, as plain numbers, which `burnpy.record` saves."""
