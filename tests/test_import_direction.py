@@ -9,9 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import pytest
 
@@ -22,8 +21,8 @@ pytestmark = pytest.mark.slow  # all modules are parsed
 
 ROOT = Path(burnpy.__file__).parent
 
-DOOR = "burnpy.tensor.autodiff_tools"
-"""The one module that imports what is above it, by a table of names that it imports at their first use."""
+DOOR = "burnpy.tensor.backward"
+"""The one module that imports what is above it, at the first use."""
 
 TYPEVARS = "burnpy.typevars"
 """The type variables that all parts share, with bounds that type checkers alone import."""
@@ -169,29 +168,14 @@ def test_packages_with_names_of_several_parts_are_lazy() -> None:
     assert not users, "import a name from the module that defines it"
 
 
-def test_lazy_names_are_those_that_type_checkers_see() -> None:  # stubs of packages: tests/docs/test_stubs.py
-    door: Any = import_module(DOOR)
-    tree = ast.parse(SOURCES[DOOR].read_text(encoding="utf-8"))
-    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-    seen = {
-        (each.module, alias.name)
-        for block in blocks
-        for each in block.body
-        if isinstance(each, ast.ImportFrom)
-        for alias in each.names
-        if f"{each.module}.{alias.name}" not in SOURCES
-    }
-    assert seen == {(source, name) for source, names in door._NAMES.items() for name in names.split()}
-
-
 def test_bounds_of_type_variables_cost_no_import() -> None:
     assert {kind for _, kind in all_imports()[TYPEVARS]} == {"typing"}
 
 
 def test_the_door_leads_from_tensors_to_the_tools_alone() -> None:
-    assert {part_of(target) for target, kind in all_imports()[DOOR] if kind == "typing"} == {"autodiff's tools"}
-    users = {module for module, imports in all_imports().items() for target, _ in imports if target == DOOR}
-    assert {part_of(module) for module in users} == {"tensor"}
+    allowed = below("tensor")
+    above = {(part_of(target), kind) for target, kind in all_imports()[DOOR] if part_of(target) not in allowed}
+    assert above == {("autodiff's tools", "typing"), ("autodiff's tools", "function")}
 
 
 @every_row("part", PARTS)

@@ -1,4 +1,8 @@
-"""Gradients of tensors: leaves, backward passes, and conversion to the inner device."""
+"""Gradients of tensors: leaves, backward passes, and conversion to the inner device.
+
+The tools of `burnpy.autodiff` are made of tensors. Methods that call them import them at their first use, and no other
+module of `burnpy.tensor` does: `tests/test_import_direction.py` asserts it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,8 @@ from burnpy.typevars import B, I, T
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from burnpy.tensor.autodiff_tools import GradFn, HookHandle
+    from burnpy.autodiff.tools.grad_fn import GradFn
+    from burnpy.autodiff.tools.hooks import HookHandle
     from burnpy.tensor.gradients import Gradients
     from burnpy.tensor.tensor import Tensor
     from burnpy.tensor.tensor_types import OnAutodiff, ThisOnAutodiff
@@ -189,7 +194,7 @@ class Tracking(TensorBase[B]):
         >>> (x * x).sum().backward()[x].tolist()
         [2.0, 3.0]
         """
-        from burnpy.tensor.autodiff_tools import hook_gradient
+        from burnpy.autodiff.tools.hooks import hook_gradient
 
         return hook_gradient(self, hook)
 
@@ -220,7 +225,7 @@ class Tracking(TensorBase[B]):
         >>> y.sum().backward()[x].tolist()
         [4.0, 4.0]
         """
-        from burnpy.tensor.autodiff_tools import hook_node
+        from burnpy.autodiff.tools.hooks import hook_node
 
         return hook_node(self, before, after)
 
@@ -235,7 +240,7 @@ class Tracking(TensorBase[B]):
         >>> x.grad_fn, y.grad_fn
         (None, GradFn(exp, shape=(2,), dtype=float32))
         """
-        from burnpy.tensor.autodiff_tools import grad_fn_of
+        from burnpy.autodiff.tools.grad_fn import grad_fn_of
 
         return grad_fn_of(self)
 
@@ -319,7 +324,7 @@ class Differentiation(Tracking[B]):
         if on_ready is None:
             found = device.gradients([(root._primitive, seed)], retain_graph=retain_graph)
             return _gradients_class().found(device, found)  # type: ignore[no-any-return]  # of that class
-        from burnpy.tensor.autodiff_tools import reporting
+        from burnpy.autodiff.tools.backward import reporting
 
         ready = reporting(device, on_ready)
         values = device.gradients([(root._primitive, seed)], retain_graph=retain_graph, ready=ready)
