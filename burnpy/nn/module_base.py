@@ -30,7 +30,7 @@ from burnpy.nn.module_tree import (
 from burnpy.nn.param import Param, Variable, holder_of
 from burnpy.tensor.call_errors import explained, missing_attribute, refuse_call, refuse_construction, signature_of
 from burnpy.tensor.levels import in_training_mode
-from burnpy.tensor.tensor_base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -358,7 +358,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
             KindError: ``x`` is no tensor.
         """
         if not isinstance(x, TensorBase):
-            raise KindError(f"trains_on() takes the layer's input, a tensor, and got {x!r:.80}")
+            raise KindError(f"{type(self).__name__} takes a tensor as its input, got {describe(x)}")
         return in_training_mode(x.device) if self._override is None else self._override
 
     def __setattr__(self, name: str, value: object) -> None:

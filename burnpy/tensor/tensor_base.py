@@ -238,6 +238,8 @@ def describe(value: object) -> str:
     if isinstance(value, TensorBase) or getattr(value, "shape", None):
         array: Any = value
         return f"{a(class_name(value))} of shape {tuple(array.shape)} and dtype {array.dtype}"
+    if isinstance(value, (tuple, list)) and any(isinstance(part, TensorBase) for part in value):
+        return f"{a(class_name(value))} of {', '.join(class_name(part) for part in value[:8])}"
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # an int of more digits than Python converts, or a list that contains one

@@ -14,7 +14,7 @@ import pytest
 from burnpy import Autodiff, Generator, IntTensor, Tensor, compiled, cross_entropy, errors, func, linalg, manual_seed
 from burnpy.backend import CuPy, Mixed
 from burnpy.backend.devices import device_of
-from burnpy.nn import BatchNorm, Conv2d, Dropout, Embedding, Flatten, Linear, MaxPool2d, Relu, Sequential
+from burnpy.nn import BatchNorm, Conv2d, Dropout, Embedding, Flatten, Linear, Lstm, MaxPool2d, Module, Relu, Sequential
 from burnpy.nn import TransformerEncoderLayer as Layer
 from burnpy.optim import Adam, AdamW, GradientsParams, Sgd, clip_by_global_norm
 from burnpy.testing.cases import ROWS
@@ -58,10 +58,21 @@ def gpt(device: Any) -> Any:
     )
 
 
+class Recurrent(Module[Any]):
+    """A recurrent layer whose launches are cooperative."""
+
+    def __init__(self, device: Any) -> None:
+        self.lstm, self.out = Lstm(4, 8, device=device), Linear(8, 3, device=device)
+
+    def forward(self, x: Any) -> Any:
+        return self.out(self.lstm(x)[0])
+
+
 STEPS: dict[str, tuple[Callable[[Any], Any], Any, Callable[[int], Any], int]] = {
     "MLP": (mlp, Adam(), lambda k: tracked(6, 4, seed=k), 6),
     "CNN": (cnn, Sgd(momentum=0.9), lambda k: tracked(6, 1, 8, 8, seed=k), 6),
     "GPT": (gpt, AdamW(), lambda k: labels(10, 7, seed=k).unflatten(0, (2, 5)), 10),
+    "Lstm": (Recurrent, Adam(), lambda k: tracked(2, 5, 4, seed=k), 10),
 }
 """Models with dropout, their optimizers, their inputs by the number of the step, and the numbers of labels."""
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor
+from burnpy import Autodiff, IntTensor, Tensor, compiled
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.errors import (
     ArgumentError,
@@ -152,8 +152,11 @@ def test_train_and_eval_override_the_device_everywhere(model: Any) -> None:
     assert not Relu().eval().trains_on(x)
     assert not Relu().trains_on(x.inner())
     device: Any = x.device
-    with pytest.raises(KindError, match=r"trains_on\(\) takes the layer's input, a tensor, and got Autodiff"):
+    with pytest.raises(KindError, match="Relu takes a tensor as its input, got Autodiff"):
         Relu().trains_on(device)
+    pair: Any = (x, [x])
+    with pytest.raises(KindError, match="got a tuple of Tensor, list"):  # as of a recurrent layer, also in a recording
+        compiled(Relu().trains_on)(pair)
 
 
 def test_a_derivative_of_func_is_no_training() -> None:
