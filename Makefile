@@ -120,19 +120,19 @@ SIZE_parity := as make test, and PyTorch: 0.8 GB more with its CPU build, about 
 
 comma := ,
 # An extra of pyproject.toml, or several with commas between them, installed together with the project itself, which
-# stays editable. Beside the extra test, pip finds what builds the project in $(VENV).
-$(INSTALLED)-%: pyproject.toml $(VENV)/.made
+# stays editable. What builds the project is in $(VENV): an environment for the build alone takes pip five seconds.
+$(INSTALLED)-%: pyproject.toml $(VENV)/.ready
 	@echo "installing burnpy[$*] in $(VENV)$(if $(SIZE_$*), ($(SIZE_$*)); this is done once) ..."
-	@$(PIP) $(if $(wildcard $(INSTALLED)-test),--no-build-isolation) --editable ".[$*]"
+	@$(PIP) --no-build-isolation --editable ".[$*]"
 	@touch $(patsubst %,$(INSTALLED)-%,$(subst $(comma), ,$*))
 
 install-%: $(INSTALLED)-% ;
 
-$(VENV)/.made:
+$(VENV)/.ready:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "burnpy needs Python 3.11 or newer, and $(PYTHON) is older; name another, as in: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
 	  echo "$(PYTHON) lacks the module that makes virtual environments; on Debian: apt install python3-venv" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
-	-@$(PIP) --upgrade pip # old versions take twice the time to choose wheels, but serve
+	@$(PIP) --upgrade pip hatchling # old versions of pip take twice the time to choose wheels
 	@touch $@

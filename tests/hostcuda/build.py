@@ -129,8 +129,10 @@ def fetch_sdist(made: Path) -> None:
     """Unpack CuPy's sources, which pip fetches once."""
     if not SDIST.exists():
         print("fetching the sources of CuPy ...")
-        # Its setup asks for nvcc unless told to make stubs; --no-binary :all: would compile NumPy and Cython too.
+        # Its setup asks for nvcc unless told to make stubs; --no-binary :all: would compile NumPy and Cython too. pip
+        # asks it for its metadata, for which it needs Cython and setuptools alone, which are here.
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
+        pip.append("--no-build-isolation")
         asked = [*pip, "--no-binary", "cupy", "--dest", str(made), f"cupy=={CUPY}"]
         done = subprocess.run(
             asked, capture_output=True, text=True, check=False, env={**os.environ, "CUPY_INSTALL_USE_STUB": "1"}
