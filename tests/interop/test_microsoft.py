@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +176,36 @@ def test_operators_that_are_not_read_are_named(tmp_path: Path) -> None:
         onnx.load(tmp_path / "a.onnx", NumPy)
 
 
+def of_blocks(path: Path, layers: list[dict[str, Any]], settings: dict[str, int]) -> None:
+    """Write a file of MatMulNBits nodes, each with its arrays, one after the other."""
+    helper, nodes, held = package().helper, [], []
+    for k, arrays in enumerate(layers):
+        held += [package().numpy_helper.from_array(array, f"{name}{k}") for name, array in arrays.items()]
+        given, result = [f"y{k - 1}" if k else "x", *[f"{name}{k}" for name in arrays]], f"y{k}"
+        nodes.append(helper.make_node("MatMulNBits", given, [result], domain="com.microsoft", **settings))
+    sizes = (("x", settings["K"]), (result, settings["N"]))
+    ends = [helper.make_tensor_value_info(name, 1, ["n", count]) for name, count in sizes]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], initializer=held)
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+    package().save(helper.make_model(graph, opset_imports=imports, ir_version=9), path)
+
+
+def test_loading_ints_takes_little_memory_beside_them(tmp_path: Path) -> None:
+    """The bytes of the file are gone as soon as a matrix is made of them."""
+    layers = [{"w": u(512, 16, 16), "s": f(512, 16)} for _ in range(32)]
+    path = tmp_path / "a.onnx"
+    of_blocks(path, layers, {"K": 512, "N": 512, "bits": 4, "block_size": 32})
+    onnx.load(path, NumPy)  # imports
+    gc.collect()
+    tracemalloc.start()
+    model = onnx.load(path, NumPy)
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(model.graph.nodes) == len(layers)
+    assert held < 1.1 * path.stat().st_size
+    assert peak < 1.5 * path.stat().st_size
+
+
 @pytest.mark.parametrize(("bits", "size", "zeros"), [(4, 16, False), (4, 32, True), (8, 16, True), (2, 32, False)])
 def test_ints_of_few_bits_stay_ints(tmp_path: Path, bits: int, size: int, zeros: bool) -> None:
     """In plans, where they are 4-bit ints in the memory of the kernels; the last block may be incomplete."""
@@ -182,14 +214,7 @@ def test_ints_of_few_bits_stay_ints(tmp_path: Path, bits: int, size: int, zeros:
     inputs, outputs, blocks = 200, 48, -(-200 // size)
     arrays = {"w": u(outputs, blocks, size * bits // 8), "s": f(outputs, blocks)}
     arrays |= {"z": u(outputs, -(-blocks * bits // 8))} if zeros else {}
-    helper = package().helper
-    settings = {"K": inputs, "N": outputs, "bits": bits, "block_size": size}
-    node = helper.make_node("MatMulNBits", ["x", *arrays], ["y"], domain="com.microsoft", **settings)
-    ends = [helper.make_tensor_value_info(name, 1, ["n", count]) for name, count in (("x", inputs), ("y", outputs))]
-    held = [package().numpy_helper.from_array(array, name) for name, array in arrays.items()]
-    graph = helper.make_graph([node], "g", ends[:1], ends[1:], initializer=held)
-    imports = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
-    package().save(helper.make_model(graph, opset_imports=imports, ir_version=9), tmp_path / "a.onnx")
+    of_blocks(tmp_path / "a.onnx", [arrays], {"K": inputs, "N": outputs, "bits": bits, "block_size": size})
     session = onnxruntime.InferenceSession(tmp_path / "a.onnx", providers=["CPUExecutionProvider"])
     model = onnx.load(tmp_path / "a.onnx", NumPy)
     step = burnpy.compiled(model)

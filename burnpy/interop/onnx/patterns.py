@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -224,7 +224,8 @@ class _Matrices:
             return None
         bits, size, rows = settings["bits"], settings["block_size"], settings["n"]
         blocks = -(-settings["k"] // size)
-        ints = unpacked(known[name].reshape(rows, -1), bits, blocks * size).to_numpy()
+        packed, width = known[name].to_numpy().reshape(rows, -1), blocks * size
+        ints = _by_rows(lambda part: unpacked(tensor(part), bits, width).to_numpy(), packed, width, np.uint8)
         centre = np.array([[2 ** (bits - 1)]], np.uint8)
         zeros = unpacked(known[zero].reshape(rows, -1), bits, blocks).to_numpy() if zero else centre
         scales = known[scale].to_numpy().reshape(rows, blocks)
@@ -252,12 +253,17 @@ class _Matrices:
             if -limit <= low - shift and high - shift < limit
         )
         key, groups = names[0], -(-rows.shape[1] // size)
+
+        def converted(part: Any) -> Any:
+            ints = np.pad((part - np.int16(shift)).astype(np.int8), ((0, 0), (0, groups * size - part.shape[1])))
+            if limit == 128:
+                return ints
+            first, last = np.split((ints + 8).astype(np.uint8).reshape(len(part), groups, size), 2, axis=2)
+            return (first | last << 4).reshape(len(part), -1)
+
         if key not in self.constants:
-            ints = np.pad((rows - np.int16(shift)).astype(np.int8), ((0, 0), (0, groups * size - rows.shape[1])))
-            if limit == 8:
-                first, last = np.split((ints + 8).astype(np.uint8).reshape(len(rows), groups, size), 2, axis=2)
-                ints = (first | last << 4).reshape(len(rows), -1)
-            self.constants[key] = tensor(np.ascontiguousarray(ints))
+            width, dtype = (groups * size // 2, np.uint8) if limit == 8 else (groups * size, np.int8)
+            self.constants[key] = tensor(_by_rows(converted, rows, width, dtype))
             self.constants[f"{key}:scale"] = tensor(np.broadcast_to(scale, (len(rows), groups)))
             offset = (zero.astype(np.int16) - shift) * scale
             self.constants[f"{key}:offset"] = tensor(np.broadcast_to(offset, (len(rows), groups)))
@@ -290,6 +296,19 @@ class _Matrices:
         return new if new and self.constants[new].to_numpy().any() else ""
 
 
+BLOCK = 1 << 17
+"""The number of elements that are converted at once, for which little memory is needed beside the result."""
+
+
+def _by_rows(convert: Callable[[Any], Any], rows: Any, width: int, dtype: Any) -> Any:
+    """Return a matrix that is converted a few rows at a time, with rows of another width."""
+    out = np.empty((len(rows), width), dtype)
+    step = max(1, BLOCK // max(1, width))
+    for k in range(0, len(rows), step):
+        out[k : k + step] = convert(rows[k : k + step])
+    return out
+
+
 def with_ints(graph: Graph, constants: dict[str, Any]) -> tuple[GraphNode, ...]:
     """Return the nodes of a graph with products of `_Matrices`, and dequantized weights right before they are read."""
     matrices, kept, weights = _Matrices(graph, constants), list[GraphNode](), dict[str, GraphNode]()
@@ -299,7 +318,13 @@ def with_ints(graph: Graph, constants: dict[str, Any]) -> tuple[GraphNode, ...]:
             keep(weights.pop(name))
         kept.append(node)
 
-    for node in map(matrices.rewritten, graph.nodes):
+    uses = Counter([*graph.outputs, *[name for node in graph.nodes for name in node.names_read]])
+    for old in graph.nodes:
+        node = matrices.rewritten(old)
+        uses.subtract(old.names_read - node.names_read)
+        for name in old.names_read:
+            if not uses[name]:
+                constants.pop(name, None)
         if matrices.dequantizes(node) or (node.kind == "Transpose" and node.inputs[0] in weights):
             weights[node.outputs[0]] = node
         else:
@@ -407,27 +432,3 @@ class _Patterns:
 
     def _ndim(self, name: str) -> int | None:
         return self.arrays[name].ndim if name in self.arrays else None
-
-
-def _graphs(node: Any) -> Iterator[Any]:
-    """Yield the graphs inside of a node."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-
-
-def names_read(node: Any) -> list[str]:
-    """Return the names that a node reads, and those that the nodes of its graphs read."""
-    inside = [name for graph in _graphs(node) for each in graph.node for name in names_read(each)]
-    return [*node.input, *inside]
-
-
-def rename(node: Any, old: str, new: str) -> None:
-    """Change the name of a value in a node and in its graphs."""
-    for names in (node.input, node.output):
-        for k, name in enumerate(names):
-            if name == old:
-                names[k] = new
-    for graph in _graphs(node):
-        for each in graph.node:
-            rename(each, old, new)

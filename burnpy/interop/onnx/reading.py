@@ -141,6 +141,7 @@ class _Reader:
         floats = {name: a for name, a in self.arrays.items() if is_float(a.dtype) and name not in numbers}
         constants = {name: tensor(a, copy=a.flags.writeable) for name, a in self.arrays.items() if name not in floats}
         inputs = tuple([name for name in graph.inputs if name not in self.arrays])
+        self.arrays.clear()
         nodes, results = folded(joined(graph, floats), constants)
         self.results = {name: x.to_numpy() for name, x in results.items() if isinstance(x, Tensor) and x.numel() > 1}
         floats |= self.results

@@ -394,3 +394,27 @@ def _node(writer: GraphWriter, kind: str, inputs: Sequence[Any], results: int, *
     """Add a node, and return the names of its results."""
     names = writer.node(kind, *inputs, results=results, **attributes)
     return [names] if results == 1 else list(names)
+
+
+def _graphs(node: Any) -> Iterator[Any]:
+    """Yield the graphs inside of a node of a file."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+
+
+def names_read(node: Any) -> list[str]:
+    """Return the names that a node of a file reads, and those that the nodes of its graphs read."""
+    inside = [name for graph in _graphs(node) for each in graph.node for name in names_read(each)]
+    return [*node.input, *inside]
+
+
+def rename(node: Any, old: str, new: str) -> None:
+    """Change the name of a value in a node of a file and in its graphs."""
+    for names in (node.input, node.output):
+        for k, name in enumerate(names):
+            if name == old:
+                names[k] = new
+    for graph in _graphs(node):
+        for each in graph.node:
+            rename(each, old, new)
