@@ -78,21 +78,21 @@ class Emulator:
         self._pages[1][:] = _RETURN * (mmap.PAGESIZE // 4)
         self._machine.hook_add(unicorn.UC_HOOK_CODE, self._call, None, first, self._end - 1)
 
-    def builtin(self, address: int, kernel: int) -> Callable[..., Any]:
-        """Return the function of the code of an ``entry``; see `burnpy_numpy.kernels.compiler.entry.builtin`."""
+    def builtin(self, address: int, record: bytes | None) -> Callable[..., Any]:
+        """Return the function at an address; see `burnpy_numpy.kernels.compiler.entry.builtin`."""
 
         def function(*args: Any) -> Any:
             given = (ctypes.c_void_p * len(args))(*map(id, args))
             with self._turn:  # of threads
                 self._machine.reg_write(registers.UC_ARM64_REG_SP, self._stack + _STACK)
                 self._machine.reg_write(registers.UC_ARM64_REG_LR, self._end)
-                for register, value in zip(_INTS, (0, ctypes.addressof(given), len(args)), strict=True):
+                for register, value in zip(_INTS, (id(record), ctypes.addressof(given), len(args)), strict=True):
                     self._machine.reg_write(register, value)
                 self._machine.emu_start(address, self._end)
                 result = self._machine.reg_read(_INTS[0])
             return ctypes.cast(result, ctypes.py_object).value
 
-        entry._codes[function] = kernel
+        vars(function)["__self__"] = record  # for `code_of`
         return function
 
     def _call(self, machine: Any, address: int, size: int, data: Any) -> None:
@@ -115,4 +115,4 @@ def emulate() -> None:
     emulator = Emulator()
     for name, address in emulator.addresses.items():
         llvm.llvm().add_symbol(name, address)
-    vars(llvm)["builtin"] = emulator.builtin
+    vars(entry)["builtin"] = emulator.builtin

@@ -32,7 +32,7 @@ from burnpy.testing.checks import check_values
 from burnpy_numpy import convolution as numpy_convolution
 from burnpy_numpy.kernels import kernel, programs
 from burnpy_numpy.kernels.compiler import llvm, target
-from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, SYMBOLS
+from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, ENTRIES, SYMBOLS, Call
 from burnpy_numpy.kernels.convolution import images
 from burnpy_numpy.kernels.products import products
 from tests.conformance.suites import LARGE
@@ -140,7 +140,7 @@ def compile_only(to: target.Target) -> None:
     system = next(each for each in ("linux", "darwin", "windows") if each in to.triple).replace("windows", "win32")
     known = {*llvm.functions_of_c(system), *SYMBOLS, ARRAY_TYPE}
 
-    def compiled(name: str, key: str, write: Callable[[], str]) -> None:
+    def compiled(name: str, key: str, write: Callable[[], str], call: Call | None = None) -> None:
         if name not in seen:
             unknown = undefined(llvm.compile_text(write())) - known
             assert not unknown, f"{name} calls {unknown}, which ends a process that loads it on {system}"
@@ -151,6 +151,7 @@ def compile_only(to: target.Target) -> None:
     seen: set[str] = set()
     for module in LOADING:
         module.loaded = compiled
+    compiled("entries", ENTRIES, lambda: ENTRIES)
     check_all()
     print(*sorted(seen))
 
@@ -190,9 +191,9 @@ def run(only: str = "") -> None:
     """
     real, seen = kernel.loaded, set[str]()
 
-    def noted(name: str, key: str, write: Callable[[], str]) -> Any:
+    def noted(name: str, *given: Any) -> Any:
         seen.add(name)
-        return real(name, key, write)
+        return real(name, *given)
 
     for module in LOADING:
         module.loaded = noted

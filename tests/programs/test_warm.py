@@ -84,6 +84,7 @@ def test_with_a_warm_cache_no_text_is_written_and_nothing_is_compiled(
     loaded = use()
     assert called == []
     assert [each.text for each in loaded] == [each.text for each in made]  # written when somebody reads it
+    assert not any("@Py" in each.text for each in made)  # what calls kernels is compiled once for all of them
     assert {each.program for each in loaded} == {each.program for each in made}
 
 

@@ -32,7 +32,7 @@ from burnpy.backend.runtime import CompileTimes
 if TYPE_CHECKING:
     from burnpy.backend.operations.programs import Formula
     from burnpy.backend.programs import Program
-    from burnpy_numpy.kernels.compiler.entry import Entry
+    from burnpy_numpy.kernels.compiler.entry import Call, Entry
     from burnpy_numpy.kernels.compiler.target import Unsupported
     from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
 
@@ -146,16 +146,17 @@ def program_kernel(program: Program) -> Kernel | None:
 def _compiled(program: Program) -> Kernel | None:
     """Compile a program; None if kernels cannot compute it."""
     from burnpy.backend.programs import ProgramError
-    from burnpy_numpy.kernels.compiler.emitter import emit, layout_of, with_entry
+    from burnpy_numpy.kernels.compiler.emitter import call_of, emit, layout_of
     from burnpy_numpy.kernels.compiler.llvm import vector_bytes
     from burnpy_numpy.kernels.launch import Kernel
 
     def write() -> str:
-        return with_entry(program, *emit(program, vector_bytes()))
+        text, _ = emit(program, vector_bytes())
+        return text
 
     try:
         layout = layout_of(program)
-        function = loaded(program.name, program.key, write)
+        function = loaded(program.name, program.key, write, call_of(program, layout))
     except ProgramError:
         return None
     return None if function is None else Kernel(program, write, layout, function)
@@ -188,14 +189,14 @@ def template_kernel(template: Callable[..., str], *parameters: Any) -> TemplateK
 
 def _written(template: Callable[..., str], parameters: tuple[Any, ...]) -> TemplateKernel | None:
     """Return the kernel of a template, whose text is compiled unless the disk has its code."""
-    from burnpy_numpy.kernels.compiler.entry import TABLE_ENTRY
+    from burnpy_numpy.kernels.compiler.entry import TABLE
     from burnpy_numpy.kernels.launch import TemplateDescription, TemplateKernel
 
     def write() -> str:
-        return template(*parameters) + TABLE_ENTRY
+        return template(*parameters)
 
     name = template.__name__
-    function = loaded(name, repr((name, *parameters)), write)
+    function = loaded(name, repr((name, *parameters)), write, TABLE)
     sentence = f"a template of burnpy_numpy with the parameters {', '.join(map(str, parameters))}"
     return None if function is None else TemplateKernel(TemplateDescription(name, sentence), write, function)
 
@@ -212,21 +213,22 @@ def entry_kernel(template: Callable[..., str], *parameters: Any) -> Entry | None
         return _entries.setdefault(key, made)
 
 
-def loaded(name: str, key: str, write: Callable[[], str]) -> Entry | None:
-    """Return the function ``entry`` of a kernel; None, with a warning, if compiling it fails.
+def loaded(name: str, key: str, write: Callable[[], str], call: Call | None = None) -> Entry | None:
+    """Return the built-in function of a kernel; None, with a warning, if compiling it fails.
 
     Args:
         name: the kernel's name, for the warning.
         key: what distinguishes its text from others that these sources write for this machine.
         write: a function that returns the text. It is called if the disk does not have the code.
+        call: how Python calls the function ``kernel`` of the text; None if the text has a function ``entry``.
     """
     from burnpy_numpy.kernels.compiler.entry import undisturbed
 
-    found = undisturbed(lambda: _built(key, None))
+    found = undisturbed(lambda: _built(key, None, call))
     if found is None:
         start = perf_counter()
         text = write()
-        found = undisturbed(lambda: _built(key, text))
+        found = undisturbed(lambda: _built(key, text, call))
         times.note(perf_counter() - start)
     if not isinstance(found, Exception):
         return found
@@ -234,29 +236,59 @@ def loaded(name: str, key: str, write: Callable[[], str]) -> Entry | None:
     return None
 
 
-def _built(key: str, text: str | None) -> Entry | Exception | None:
+def _built(key: str, text: str | None, call: Call | None) -> Entry | Exception | None:
     """Return the function of a kernel, or the error of llvmlite, LLVM or the loader, which is of one of many classes.
 
     Without a text, the code is read from the disk; None if the disk does not have it. This must run `undisturbed`,
     since it cannot tell these errors from what a signal handler raises.
     """
-    import hashlib
-
-    import burnpy_numpy.kernels.compiler.target as disk
-    from burnpy_numpy.kernels.compiler.llvm import compile_text, load
+    from burnpy_numpy.kernels.compiler.entry import builtin
+    from burnpy_numpy.kernels.compiler.llvm import load
 
     try:
-        key = hashlib.sha256(f"{key} {_environment()}".encode()).hexdigest()
-        if text is None:
-            code = disk.read(key)
-            return None if code is None else load(code)
-        code = compile_text(text)
-        disk.write(key, code)
-        return load(code)
+        code = _stored(key) if text is None else _compiled_text(key, text)
+        if code is None:
+            return None
+        if call is None:
+            return builtin(load(code, "entry")["entry"], None)
+        return builtin(_entry_functions()[call.entry], call.record(load(code, "kernel")["kernel"]))
     except MemoryError:  # no fault of the kernel: the next attempt may succeed
         raise
     except Exception as error:
         return error.with_traceback(None)
+
+
+@cache
+def _entry_functions() -> dict[str, int]:
+    """Return the addresses of the functions by which Python calls kernels."""
+    from burnpy_numpy.kernels.compiler.entry import ENTRIES
+    from burnpy_numpy.kernels.compiler.llvm import load
+
+    return load(_stored(ENTRIES) or _compiled_text(ENTRIES, ENTRIES), "program", "table")
+
+
+def _stored(key: str) -> bytes | None:
+    """Return the machine code that the disk has."""
+    from burnpy_numpy.kernels.compiler.target import read
+
+    return read(_name(key))
+
+
+def _compiled_text(key: str, text: str) -> bytes:
+    """Return the machine code of a text, which is written to the disk."""
+    from burnpy_numpy.kernels.compiler.llvm import compile_text
+    from burnpy_numpy.kernels.compiler.target import write
+
+    code = compile_text(text)
+    write(_name(key), code)
+    return code
+
+
+def _name(key: str) -> str:
+    """Return the name on the disk of the code for a key."""
+    import hashlib
+
+    return hashlib.sha256(f"{key} {_environment()}".encode()).hexdigest()
 
 
 @cache

@@ -103,7 +103,7 @@ class Kernel:
         """
         results = [*map(_empty, shapes, self._dtypes)]
         direct = self._plain and rows * columns < _SHARED and not executed  # a call less than `into`
-        if not direct or self.function(*xs, *results, *numbers, 0, rows, rows, columns):  # refused, see `program_entry`
+        if not direct or self.function(*xs, *results, *numbers, 0, rows, rows, columns):  # refused, see `ENTRIES`
             self.into((*xs, *results), numbers, rows, columns)
         return results
 
@@ -121,7 +121,7 @@ class Kernel:
         if size >= _SHARED and COUNT > 1:
             self._share(self._contiguous(arrays), numbers, rows, columns)
         elif self._flat:
-            if self.function(*arrays, *numbers, 0, size, 1, size):  # refused, see `program_entry`
+            if self.function(*arrays, *numbers, 0, size, 1, size):  # refused, see `ENTRIES`
                 self.function(*self._contiguous(arrays), *numbers, 0, size, 1, size)
         else:
             room = (_empty(self._scratch * (columns + _PADDING)),) if self._scratch else ()

@@ -16,9 +16,9 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.plans.executor import Moved
 from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Program
-from burnpy_numpy.kernels.compiler.entry import TABLE_ENTRY, Entry, code_of, entry_text
+from burnpy_numpy.kernels.compiler.entry import TABLE, Entry, code_of
 from burnpy_numpy.kernels.compiler.loops import Loops
-from burnpy_numpy.kernels.compiler.vectors import Vector, Writer
+from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import entry_kernel, loaded
 from burnpy_numpy.openblas import NO_TRANS, ROW_MAJOR, TRANS, Blas, cblas
 
@@ -69,10 +69,33 @@ def sequence(long: bool) -> str:
             for number, write in _KINDS.items():
                 with w.when(f"eq i64 {kind}, {number}"):
                     write(w)
-    entry = Writer(1, set())
-    words = entry.field(entry.pointer("%args", 0), object.__basicsize__, "ptr")
-    releases = entry.assign(f"icmp ne i64 {entry.field(words, 0, 'i64')}, 0")
-    return w.function() + entry_text(entry, f"ptr %args, ptr {words}, i64 0, i64 0", releases)
+    return (
+        w.function()
+        + f"""
+declare ptr @PyLong_FromLongLong(i64)
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+define ptr @entry(ptr %self, ptr %args, i64 %count) {{
+  %table = load ptr, ptr %args
+  %data = getelementptr i8, ptr %table, i64 {object.__basicsize__}
+  %words = load ptr, ptr %data
+  %releases = load i64, ptr %words
+  %holds = icmp eq i64 %releases, 0
+  br i1 %holds, label %held, label %released
+released:
+  %state = call ptr @PyEval_SaveThread()
+  call void @kernel(ptr %args, ptr %words, i64 0, i64 0)
+  call void @PyEval_RestoreThread(ptr %state)
+  br label %done
+held:
+  call void @kernel(ptr %args, ptr %words, i64 0, i64 0)
+  br label %done
+done:
+  %result = call ptr @PyLong_FromLongLong(i64 0)
+  ret ptr %result
+}}
+"""
+    )
 
 
 class _Calls(Loops):
@@ -357,7 +380,7 @@ def unrolled_kernel(
         arrays: the numbers of arrays that it reads and writes.
     """
     key = f"{program.key} {[*map(tuple, inputs)]} {[*map(tuple, outputs)]} {arrays}"
-    return loaded("unrolled", key, lambda: _text(program, inputs, outputs, arrays))
+    return loaded("unrolled", key, lambda: _text(program, inputs, outputs, arrays), TABLE)
 
 
 def _text(program: Program, inputs: Sequence[Place], outputs: Sequence[Place], arrays: tuple[int, int]) -> str:
@@ -367,4 +390,4 @@ def _text(program: Program, inputs: Sequence[Place], outputs: Sequence[Place], a
         xs.append(w.load(w.element(w.table[place.array], str(place.element), given.dtype), given.dtype, None))
     for place, x in zip(outputs, w.program(program, xs), strict=True):
         w.store(x, w.element(w.table[arrays[0] + place.array], str(place.element), x.dtype), None)
-    return w.function() + TABLE_ENTRY
+    return w.function()

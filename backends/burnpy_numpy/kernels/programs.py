@@ -21,7 +21,7 @@ from burnpy.backend.programs.trace import formula_program
 from burnpy_array.array_base import NUMBERS, is_half
 from burnpy_numpy.cpu_threads import COUNT, LEAST, shared
 from burnpy_numpy.kernels.compiler.emitter import emit
-from burnpy_numpy.kernels.compiler.entry import TABLE_ENTRY, Entry
+from burnpy_numpy.kernels.compiler.entry import TABLE, Entry
 from burnpy_numpy.kernels.compiler.llvm import vector_bytes
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
@@ -163,9 +163,9 @@ def foreach_kernel(
 def _program_kernel(program: Program) -> ForeachKernel | None:
     def write() -> str:
         text, _ = emit(program, vector_bytes())
-        return text.replace("define void @kernel(", "define internal void @one(") + _DRIVER + TABLE_ENTRY
+        return text.replace("define void @kernel(", "define internal void @one(") + _DRIVER
 
-    function = loaded(program.name, f"lists {program.key}", write)
+    function = loaded(program.name, f"lists {program.key}", write, TABLE)
     return None if function is None else ForeachKernel(program, write, function)
 
 

@@ -1,6 +1,6 @@
 """A program as LLVM's intermediate representation: one function, made of loops over rows and over columns.
 
-The function is ``kernel(table, numbers, begin, end, rows, columns)``; Python calls it by the ``entry`` of `with_entry`:
+The function is ``kernel(table, numbers, begin, end, rows, columns)``; see `call_of`:
 
 - ``table``: addresses of NumPy arrays, as objects: the inputs that are arrays, the outputs and, if any are kept,
   memory for one row of `Layout.scratch` values;
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from burnpy.backend.programs import Extent, Instruction, Program, ProgramError
 from burnpy.backend.programs.program import Schedule
 from burnpy_numpy.kernels.compiler import vector_functions
-from burnpy_numpy.kernels.compiler.entry import program_entry
+from burnpy_numpy.kernels.compiler.entry import Call
 from burnpy_numpy.kernels.compiler.vectors import Vector, Writer
 
 FUNCTIONS: dict[str, Callable[[Writer, Vector], Vector]] = {
@@ -165,11 +165,10 @@ def emit(program: Program, vector_bytes: int) -> tuple[str, Layout]:
     return _Emitter(program, vector_bytes).text()
 
 
-def with_entry(program: Program, text: str, layout: Layout) -> str:
-    """Return the text of a kernel with the function by which Python calls it: see `program_entry`."""
-    scalars = sum(i.extent is Extent.SCALAR for i in program.inputs)
-    arrays = len(program.inputs) - scalars + len(program.outputs) + (layout.scratch > 0)
-    return "\n".join([text, program_entry(arrays, scalars, layout.flat)])
+def call_of(program: Program, layout: Layout) -> Call:
+    """Return how Python calls a program's kernel."""
+    arrays = sum(i.extent is not Extent.SCALAR for i in program.inputs)
+    return Call("program", arrays + len(program.outputs) + (layout.scratch > 0), layout.flat)
 
 
 class _Emitter:

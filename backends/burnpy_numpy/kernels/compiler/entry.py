@@ -1,7 +1,8 @@
 """Kernels as built-in functions of Python: a call takes a tenth of the time of one through ctypes.
 
-The code of a kernel has a function ``entry`` besides, by the convention of CPython's ``METH_FASTCALL``: it is given an
-array of Python objects.
+Python calls a function of `ENTRIES`, by the convention of CPython's ``METH_FASTCALL``: it gets an array of objects, and
+calls the function ``kernel`` of the module whose address is in the built-in function's ``__self__``. Handlers of memory
+and plans have a function ``entry`` of their own, which Python calls.
 
 `undisturbed` makes calls amid which no signal handler runs.
 """
@@ -10,15 +11,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
-from functools import reduce
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple
 
 from burnpy.backend.errors import StateError, raised_by_other_code
 from burnpy.typevars import T
-from burnpy_numpy.kernels.compiler.vectors import Writer
 
 
 def undisturbed(call: Callable[[], T]) -> T:
@@ -97,95 +96,119 @@ FLAGS = object.__basicsize__ + 6 * _POINTER
 _LONG = 1 << 12
 """The number of elements above which Python's lock is released."""
 _FASTCALL = 0x80
-_methods: list[_Method] = []
-"""The definitions to which the built-in functions refer, until the process ends."""
-_codes: WeakKeyDictionary[Entry, int] = WeakKeyDictionary()
-"""The addresses of the functions ``kernel``, by the built-in function of their ``entry``."""
+_methods: dict[int, _Method] = {}
+"""The definitions to which the built-in functions refer, until the process ends, by the address of their code."""
 
 
-def program_entry(arrays: int, numbers: int, flat: bool) -> str:
-    """Return the text of ``entry``, for a module that defines the ``kernel`` of a program.
-
-    Its arguments are the arrays of the table, which come first so that nothing has to be copied, the numbers as floats,
-    ``begin``, ``end``, ``rows`` and ``columns``. It computes nothing and returns 1 unless all arrays are C-contiguous
-    and no scalars; nothing else is checked. Python's lock is released if there is much to do.
-
-    Args:
-        arrays: the number of arrays.
-        numbers: the number of numbers.
-        flat: whether ``begin`` and ``end`` count elements, and not rows.
-    """
-    w = Writer(1, {"declare i64 @PyLong_AsLongLong(ptr)", "declare double @PyFloat_AsDouble(ptr)"})
-    w.declared.add(f"@{ARRAY_TYPE} = external global i8")
-    places = w.assign(f"alloca [{max(numbers, 1)} x double]")
-    objects = [w.pointer("%args", k) for k in range(arrays + numbers + 4)]
-    types = [w.field(x, object.__basicsize__ - _POINTER, "ptr") for x in objects[:arrays]]
-    _go_on(w, "flags", [w.assign(f"icmp eq ptr {x}, @{ARRAY_TYPE}") for x in types])
-    flags = [w.field(x, FLAGS, "i32") for x in objects[:arrays]]
-    _go_on(w, "read", [w.assign(f"trunc i32 {x} to i1") for x in flags])
-    for k, number in enumerate(objects[arrays:-4]):
-        value = w.assign(f"call double @PyFloat_AsDouble(ptr {number})")
-        w.write(f"store double {value}, ptr {w.element(places, str(k), 'float64')}")
-    begin, end, rows, columns = (w.assign(f"call i64 @PyLong_AsLongLong(ptr {x})") for x in objects[-4:])
-    work = w.assign(f"mul i64 {w.assign(f'sub i64 {end}, {begin}')}, {1 if flat else columns}")
-    long = w.assign(f"icmp sgt i64 {work}, {_LONG}")
-    return entry_text(w, f"ptr %args, ptr {places}, i64 {begin}, i64 {end}, i64 {rows}, i64 {columns}", long)
+_RECORD = bytes.__basicsize__ - 1
+"""The offset of the content of bytes."""
 
 
-def _go_on(w: Writer, label: str, conditions: list[str]) -> None:
-    """Write the branch to what follows, or to the end of ``entry`` where it returns 1, by conditions that all hold."""
-    w.write(f"br i1 {reduce(lambda x, y: w.assign(f'and i1 {x}, {y}'), conditions)}, label %{label}, label %refused")
-    w.label(label)
+class Call(NamedTuple):
+    """How Python calls the function ``kernel`` of a module: a function of `ENTRIES`, and what that reads."""
+
+    entry: str  #: the function's name
+    arrays: int = 0  #: of a program: the number of arrays
+    flat: bool = False  #: of a program: whether ``begin`` and ``end`` count elements, and not rows
+
+    def record(self, kernel: int) -> bytes:
+        """Return what the function reads as its ``self``: the address of ``kernel``, and the numbers."""
+        return struct.pack("@Nqq", kernel, self.arrays, self.flat)
 
 
-def entry_text(w: Writer, arguments: str, releases: str) -> str:
-    """Return the text of a function ``entry`` that calls ``kernel`` and returns 0.
-
-    Args:
-        w: the lines before the call.
-        arguments: the arguments of ``kernel``, with their types.
-        releases: whether to release Python's lock meanwhile, a bit.
-    """
-    w.declared |= {
-        "declare ptr @PyLong_FromLongLong(i64)",
-        "declare ptr @PyEval_SaveThread()",
-        "declare void @PyEval_RestoreThread(ptr)",
-    }
-    return "\n".join(
-        [
-            *sorted(w.declared),
-            "define ptr @entry(ptr %self, ptr %args, i64 %count) {",
-            *w.lines,
-            f"  br i1 {releases}, label %released, label %held",
-            "released:",
-            "  %state = call ptr @PyEval_SaveThread()",
-            f"  call void @kernel({arguments})",
-            "  call void @PyEval_RestoreThread(ptr %state)",
-            "  br label %done",
-            "held:",
-            f"  call void @kernel({arguments})",
-            "  br label %done",
-            "refused:",
-            "  br label %done",
-            "done:",
-            "  %outcome = phi i64 [0, %released], [0, %held], [1, %refused]",
-            "  %result = call ptr @PyLong_FromLongLong(i64 %outcome)",
-            "  ret ptr %result",
-            "}",
-            "",
-        ]
-    )
-
-
-TABLE_ENTRY = f"""
+TABLE = Call("table")
+"""How a template's kernel is called."""
+ENTRIES = f"""
 declare i64 @PyLong_AsLongLong(ptr)
 declare ptr @PyLong_FromLongLong(i64)
+declare double @PyFloat_AsDouble(ptr)
 declare ptr @PyErr_Occurred()
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 @PyLong_Type = external global i8
-define ptr @entry(ptr %self, ptr %args, i64 %count) {{
+@{ARRAY_TYPE} = external global i8
+define ptr @program(ptr %self, ptr %args, i64 %count) {{
 entry:
+  %record = getelementptr i8, ptr %self, i64 {_RECORD}
+  %arrays_at = getelementptr i64, ptr %record, i64 1
+  %flat_at = getelementptr i64, ptr %record, i64 2
+  %kernel = load ptr, ptr %record
+  %arrays = load i64, ptr %arrays_at
+  %flat = load i64, ptr %flat_at
+  %sizes = sub i64 %count, 4
+  %numbers = sub i64 %sizes, %arrays
+  %values = alloca double, i64 %numbers
+  br label %arrays_head
+arrays_head:
+  %k = phi i64 [0, %entry], [%k_next, %contiguous]
+  %k_more = icmp slt i64 %k, %arrays
+  br i1 %k_more, label %array, label %numbers_head
+array:
+  %array_at = getelementptr ptr, ptr %args, i64 %k
+  %x = load ptr, ptr %array_at
+  %type_at = getelementptr i8, ptr %x, i64 {object.__basicsize__ - _POINTER}
+  %type = load ptr, ptr %type_at
+  %is_array = icmp eq ptr %type, @{ARRAY_TYPE}
+  br i1 %is_array, label %flags, label %refused
+flags:
+  %flags_at = getelementptr i8, ptr %x, i64 {FLAGS}
+  %bits = load i32, ptr %flags_at
+  %is_contiguous = trunc i32 %bits to i1
+  br i1 %is_contiguous, label %contiguous, label %refused
+contiguous:
+  %k_next = add i64 %k, 1
+  br label %arrays_head
+numbers_head:
+  %j = phi i64 [%arrays, %arrays_head], [%j_next, %number]
+  %j_more = icmp slt i64 %j, %sizes
+  br i1 %j_more, label %number, label %read
+number:
+  %number_at = getelementptr ptr, ptr %args, i64 %j
+  %float = load ptr, ptr %number_at
+  %double = call double @PyFloat_AsDouble(ptr %float)
+  %position = sub i64 %j, %arrays
+  %place = getelementptr double, ptr %values, i64 %position
+  store double %double, ptr %place
+  %j_next = add i64 %j, 1
+  br label %numbers_head
+read:
+  %begin_at = getelementptr ptr, ptr %args, i64 %sizes
+  %end_at = getelementptr ptr, ptr %begin_at, i64 1
+  %rows_at = getelementptr ptr, ptr %begin_at, i64 2
+  %columns_at = getelementptr ptr, ptr %begin_at, i64 3
+  %begin_object = load ptr, ptr %begin_at
+  %end_object = load ptr, ptr %end_at
+  %rows_object = load ptr, ptr %rows_at
+  %columns_object = load ptr, ptr %columns_at
+  %begin = call i64 @PyLong_AsLongLong(ptr %begin_object)
+  %end = call i64 @PyLong_AsLongLong(ptr %end_object)
+  %rows = call i64 @PyLong_AsLongLong(ptr %rows_object)
+  %columns = call i64 @PyLong_AsLongLong(ptr %columns_object)
+  %range = sub i64 %end, %begin
+  %is_flat = icmp ne i64 %flat, 0
+  %each = select i1 %is_flat, i64 1, i64 %columns
+  %work = mul i64 %range, %each
+  %long = icmp sgt i64 %work, {_LONG}
+  br i1 %long, label %released, label %held
+released:
+  %state = call ptr @PyEval_SaveThread()
+  call void %kernel(ptr %args, ptr %values, i64 %begin, i64 %end, i64 %rows, i64 %columns)
+  call void @PyEval_RestoreThread(ptr %state)
+  br label %done
+held:
+  call void %kernel(ptr %args, ptr %values, i64 %begin, i64 %end, i64 %rows, i64 %columns)
+  br label %done
+refused:
+  br label %done
+done:
+  %outcome = phi i64 [0, %released], [0, %held], [1, %refused]
+  %result = call ptr @PyLong_FromLongLong(i64 %outcome)
+  ret ptr %result
+}}
+define ptr @table(ptr %self, ptr %args, i64 %count) {{
+entry:
+  %record = getelementptr i8, ptr %self, i64 {_RECORD}
+  %kernel = load ptr, ptr %record
   %end_at = getelementptr ptr, ptr %args, i64 1
   %length_at = getelementptr ptr, ptr %args, i64 2
   %given = getelementptr ptr, ptr %args, i64 3
@@ -205,7 +228,7 @@ head:
 body:
   %at = getelementptr ptr, ptr %given, i64 %k
   %object = load ptr, ptr %at
-  %type_at = getelementptr i8, ptr %object, i64 {object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p)}
+  %type_at = getelementptr i8, ptr %object, i64 {object.__basicsize__ - _POINTER}
   %type = load ptr, ptr %type_at
   %is_int = icmp eq ptr %type, @PyLong_Type
   %is_size = icmp sge i64 %k, %length
@@ -233,16 +256,20 @@ refused:
 run:
   %sizes = getelementptr i64, ptr %values, i64 %length
   %state = call ptr @PyEval_SaveThread()
-  call void @kernel(ptr %values, ptr %sizes, i64 %begin, i64 %end)
+  call void %kernel(ptr %values, ptr %sizes, i64 %begin, i64 %end)
   call void @PyEval_RestoreThread(ptr %state)
   %result = call ptr @PyLong_FromLongLong(i64 0)
   ret ptr %result
 }}
 """
-"""The text of ``entry``, for a module that defines the ``kernel`` of a template.
+"""The text of the functions by which Python calls kernels, a module that is compiled once for all of them.
 
-Its arguments are ``begin``, ``end``, the length of the table, the table, which are NumPy arrays or addresses as ints,
-and the sizes. They are not checked, but that sizes are ints. Python's lock is released.
+``program`` is for programs. Its arguments are the arrays of the table, which come first so that nothing has to be
+copied, the numbers as floats, ``begin``, ``end``, ``rows`` and ``columns``. It computes nothing and returns 1 unless
+all arrays are C-contiguous and no scalars; nothing else is checked. Python's lock is released if there is much to do.
+
+``table`` is for templates. Its arguments are ``begin``, ``end``, the length of the table, the table, which are NumPy
+arrays or addresses as ints, and the sizes. They are not checked, but that sizes are ints. Python's lock is released.
 """
 
 
@@ -257,22 +284,21 @@ class _Method(ctypes.Structure):
     )
 
 
-def builtin(address: int, kernel: int) -> Entry:
-    """Return the built-in function of the code of an ``entry``.
+def builtin(address: int, record: bytes | None) -> Entry:
+    """Return the built-in function of a function by the convention of ``METH_FASTCALL``.
 
     Args:
-        address: the code's address.
-        kernel: the address of the function ``kernel`` that it calls; 0 if there is none.
+        address: the function's address.
+        record: its ``self``: what a function of `ENTRIES` reads, see `Call.record`.
     """
-    method = _Method(b"kernel", address, _FASTCALL, None)
-    _methods.append(method)
-    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    method = _methods.setdefault(address, _Method(b"kernel", address, _FASTCALL, None))
+    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     create: Any = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
-    function: Entry = create(ctypes.addressof(method), None, None)
-    _codes[function] = kernel
+    function: Entry = create(ctypes.addressof(method), record, None)
     return function
 
 
-def code_of(function: Entry) -> int:
+def code_of(function: Any) -> int:
     """Return the address of the function ``kernel`` that a built-in function calls."""
-    return _codes[function]
+    address: int = struct.unpack_from("@N", function.__self__)[0]
+    return address

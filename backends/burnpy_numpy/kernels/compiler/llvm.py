@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, SYMBOLS, Entry, builtin
+from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, SYMBOLS
 from burnpy_numpy.kernels.compiler.target import Outdated, Target, Unsupported, target
 
 _engines: list[Any] = []
@@ -119,14 +119,14 @@ def compile_text(text: str) -> bytes:
     return bytes(generator(target()).emit_object(optimized(text, target())))
 
 
-def load(code: bytes) -> Entry:
-    """Load an object file and return its function ``entry`` as a built-in one of Python."""
+def load(code: bytes, *names: str) -> dict[str, int]:
+    """Load an object file until the process ends, and return the addresses of its functions of some names."""
     binding = llvm()
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), generator(target()))
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    address: int = engine.get_function_address("entry")
-    if not address:
-        raise RuntimeError("compiled code has no function entry")
+    found: dict[str, int] = {name: engine.get_function_address(name) for name in names}
+    if not all(found.values()):
+        raise RuntimeError(f"compiled code lacks a function of {', '.join(names)}")
     _engines.append(engine)
-    return builtin(address, engine.get_function_address("kernel"))
+    return found
