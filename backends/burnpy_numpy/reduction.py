@@ -102,7 +102,7 @@ class NumPyReduction(ArrayBackend):
     def prod(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         if not dims or x.size < MANY or not (x.dtype is float32 or x.dtype is float64):
             return super().prod(x, dims, keepdim)
-        kernels = family_kernels("reduction") if dims[0] == x.ndim - len(dims) else None
+        kernels = family_kernels("scans") if dims[0] == x.ndim - len(dims) else None
         shape = _reduced(x.shape, dims, keepdim)
         out = None if kernels is None else kernels.last_dims_product(x, dims)
         if out is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy_numpy.kernels.compiler.emitter import applied
+from burnpy_numpy.kernels.compiler.instructions import applied
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.convolution.channel_blocks import vector_width

@@ -1,6 +1,7 @@
 """From a program or a template to machine code.
 
-`emitter` writes a program as LLVM's intermediate representation, with exp, erf and the like from `vector_functions`;
-templates write theirs with `loops`. `entry` adds the function that Python calls, `llvm` makes machine code for the
-processor that `target` selects, and `target` keeps that code on disk.
+`emitter` writes a program as LLVM's intermediate representation: loops, with the `instructions` of the program, and
+exp, erf and the like from `vector_functions`. Templates write theirs with `loops`. `llvm` makes machine code for the
+processor that `target` selects, and `target` keeps that code on disk. `entry` has the functions by which Python calls
+it.
 """

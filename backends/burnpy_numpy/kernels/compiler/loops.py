@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from burnpy.backend.programs import Program
-from burnpy_numpy.kernels.compiler.emitter import FUNCTIONS, applied, definition
+from burnpy_numpy.kernels.compiler.instructions import FUNCTIONS, applied, definition
 from burnpy_numpy.kernels.compiler.vectors import Vector, Writer
 
 
