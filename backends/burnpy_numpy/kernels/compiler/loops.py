@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from burnpy.backend.programs import Program
 from burnpy_numpy.kernels.compiler.instructions import FUNCTIONS, applied, definition
-from burnpy_numpy.kernels.compiler.vectors import Vector, Writer
+from burnpy_numpy.kernels.compiler.vectors import Vector, Writer, bytes_of
 
 
 class Loops(Writer):
@@ -157,19 +157,36 @@ class Loops(Writer):
     def transposed(self, xs: Sequence[Vector]) -> list[Vector]:
         """Return the elements of vectors as a matrix, transposed, in as many vectors: a power of 2, up to the width.
 
-        Each step moves the second half of the rows between those of the first half.
+        A square is transposed within parts of 16 bytes, and then by these parts: processors have instructions for both,
+        which LLVM finds sooner than those for elements that move farther.
         """
-        half, rows = len(xs) // 2, [*xs]
-        for _ in range(len(xs).bit_length() - 1):
-            pairs = zip(rows[:half], rows[half:], strict=True)
-            rows = [merged for x, y in pairs for merged in (self.merged(x, y, 0), self.merged(x, y, self.width // 2))]
+        rows, width = [*xs], self.width
+        if len(rows) < width:
+            for _ in range(len(rows).bit_length() - 1):  # moves the second half of the rows between those of the first
+                pairs = zip(rows[: len(rows) // 2], rows[len(rows) // 2 :], strict=True)
+                rows = [merged for x, y in pairs for merged in (self.merged(x, y, 0), self.merged(x, y, width // 2))]
+            return rows
+        part = min(width, 16 // bytes_of(xs[0].dtype))
+        turns = [k // part * part + k % part // 2 + k % 2 * width for k in range(width)]
+        first = [2 * k - k % part for k in range(width)]
+        distances = [1 << k for k in range(width.bit_length() - 1)]
+        for distance in [d for d in reversed(distances) if d < part] + [d for d in distances if d >= part]:
+            places, step = (turns, part // 2) if distance < part else (first, part)
+            for k in range(width):
+                if not k & distance:
+                    x, y = rows[k], rows[k + distance]
+                    rows[k] = self._shuffled(x, y, places)
+                    rows[k + distance] = self._shuffled(x, y, [place + step for place in places])
         return rows
 
     def merged(self, x: Vector, y: Vector, start: int) -> Vector:
         """Return the elements of two vectors from ``start`` on, in turns."""
-        turns = ", ".join(f"i32 {start + k // 2 + k % 2 * self.width}" for k in range(self.width))
-        kind = self.type(x.dtype)
-        text = f"shufflevector {kind} {x.text}, {kind} {y.text}, <{self.width} x i32> <{turns}>"
+        return self._shuffled(x, y, [start + k // 2 + k % 2 * self.width for k in range(self.width)])
+
+    def _shuffled(self, x: Vector, y: Vector, places: Iterable[int]) -> Vector:
+        """Return elements of two vectors, one after the other, by their places."""
+        kind, chosen = self.type(x.dtype), ", ".join(f"i32 {place}" for place in places)
+        text = f"shufflevector {kind} {x.text}, {kind} {y.text}, <{self.width} x i32> <{chosen}>"
         return Vector(self.assign(text), x.dtype)
 
     @contextmanager

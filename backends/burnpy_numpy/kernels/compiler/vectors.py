@@ -145,7 +145,7 @@ class Writer:
 
     def load(self, pointer: str, dtype: str, mask: str | None) -> Vector:
         """Load a vector; elements that a mask excludes are not read, and are 0."""
-        stored, size = ("i8", 1) if dtype == "bool" else (_SCALARS[dtype], _size(dtype))
+        stored, size = ("i8", 1) if dtype == "bool" else (_SCALARS[dtype], bytes_of(dtype))
         kind = f"<{self.width} x {stored}>"
         if mask is None:
             text = self.assign(f"load {kind}, ptr {pointer}, align {size}")
@@ -179,7 +179,7 @@ class Writer:
 
     def load_one(self, pointer: str, dtype: str) -> Vector:
         """Load one element and repeat it in all elements."""
-        stored, size = ("i8", 1) if dtype == "bool" else (_SCALARS[dtype], _size(dtype))
+        stored, size = ("i8", 1) if dtype == "bool" else (_SCALARS[dtype], bytes_of(dtype))
         text = self.assign(f"load {stored}, ptr {pointer}, align {size}")
         if dtype == "bool":
             text = self.assign(f"icmp ne i8 {text}, 0")
@@ -187,7 +187,7 @@ class Writer:
 
     def store(self, x: Vector, pointer: str, mask: str | None) -> None:
         """Store a vector, but for the elements that a mask excludes."""
-        text, kind, suffix, size = x.text, self.type(x.dtype), _SUFFIXES[x.dtype], _size(x.dtype)
+        text, kind, suffix, size = x.text, self.type(x.dtype), _SUFFIXES[x.dtype], bytes_of(x.dtype)
         if x.dtype == "bool":
             text, kind, suffix = self.assign(f"zext {kind} {text} to <{self.width} x i8>"), f"<{self.width} x i8>", "i8"
         if mask is None:
@@ -202,7 +202,7 @@ class Writer:
         text, kind = self.first(x), _SCALARS[x.dtype]
         if x.dtype == "bool":
             text, kind = self.assign(f"zext i1 {text} to i8"), "i8"
-        self.write(f"store {kind} {text}, ptr {pointer}, align {_size(x.dtype)}")
+        self.write(f"store {kind} {text}, ptr {pointer}, align {bytes_of(x.dtype)}")
 
     def total(self, x: Vector) -> Vector:
         """Return the sum of the elements, repeated in all elements."""
@@ -286,5 +286,6 @@ def bits_of(value: float, dtype: str) -> int:
     return result
 
 
-def _size(dtype: str) -> int:
+def bytes_of(dtype: str) -> int:
+    """Return the size of an element in memory."""
     return {"float32": 4, "float64": 8, "bool": 1, "int8": 1, "int32": 4, "int64": 8}[dtype]
