@@ -224,5 +224,5 @@ class Loops(Writer):
         if count is None:
             yield
             return
-        with self.loop(self.smaller(str(position), count), self.smaller(str(position + 1), count)):
+        with self.when(f"slt i64 {position}, {count}"):
             yield
