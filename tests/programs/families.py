@@ -161,7 +161,11 @@ def check_products() -> None:
     products.serves = lambda *sizes: True
     products._WORTH_WIDENING = 1
     rng, fuses = np.random.default_rng(0), target.target().fuses
-    for name in ("float16", "bfloat16", "float32", "float64")[0 if fuses else 2 :]:
+    names, by_amx = [(name, False) for name in ("float32", "float64")], products._by_amx
+    if fuses:
+        names += [("float16", False), ("bfloat16", False), ("bfloat16", True)]
+    for name, amx in names:
+        products._by_amx = by_amx if amx else lambda stored: False
         for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (12, 401, 32), (100, 50, 49)]:
             x, y, bias = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((m, k), (k, n), (n,)))
             wide, stored = np.float64 if name == "float64" else np.float32, dtype_of(name)

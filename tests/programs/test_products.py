@@ -22,7 +22,7 @@ from burnpy_numpy.kernels.kernel import kernels_enabled
 from burnpy_numpy.matmul import kernel_product
 
 pytest.importorskip("llvmlite")
-from burnpy_numpy.kernels.compiler.target import target
+from burnpy_numpy.kernels.compiler.target import has_amx, target
 from burnpy_numpy.kernels.packed_weights import PackedWeights
 from burnpy_numpy.kernels.products import products
 
@@ -180,6 +180,7 @@ def test_floats_of_16_bits_are_widened(name: str, monkeypatch: pytest.MonkeyPatc
         pytest.importorskip("ml_dtypes")
     if not target().fuses:
         pytest.skip("this target does not convert float16")
+    monkeypatch.setattr(products, "_by_amx", lambda stored: False)
     monkeypatch.setattr(products, "_WORTH_WIDENING", 1)
     narrow, rng = dtype_of(name), np.random.default_rng(7)
     for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (29, 401, 47), (130, 810, 100)]:
@@ -195,6 +196,81 @@ def test_floats_of_16_bits_are_widened(name: str, monkeypatch: pytest.MonkeyPatc
     empty = D.matmul(x[:0], y)
     assert empty.shape == (0, n)
     assert empty.dtype is narrow
+
+
+def by_amx(x: Any, y: Any, bias: Any = 0.0) -> Any:
+    """Return a product of bfloat16 as AMX computes it: of each 32 products, those of even places are added in order,
+    and those of odd places; then both, to what was before."""
+    (m, k), n = x.shape, y.shape[1]
+    depth = -(-k // 32) * 32
+    left, right = np.zeros((m, depth), np.float32), np.zeros((depth, n), np.float32)
+    left[:, :k], right[:k], total = x, y, np.zeros((m, n), np.float32) + np.float32(bias)
+    for start in range(0, depth, 32):
+        sums = np.zeros((2, m, n), np.float32)
+        for place in range(32):
+            sums[place % 2] += left[:, start + place, None] * right[start + place]
+        total += sums[0] + sums[1]
+    return total
+
+
+@pytest.fixture
+def bfloat16(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The dtype, where AMX multiplies it; products of all sizes are computed by it."""
+    pytest.importorskip("ml_dtypes")
+    if not has_amx():
+        pytest.skip("this target has no AMX")
+    monkeypatch.setattr(products, "_WORTH_WIDENING", 1)
+    return dtype_of("bfloat16")
+
+
+def test_amx_multiplies_bfloat16_with_sums_in_one_order(bfloat16: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bits of a row depend on the inner dimension alone."""
+    rng = np.random.default_rng(9)
+    for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (16, 32, 16), (29, 401, 47), (130, 1100, 100)]:
+        x, y = (drawn(rng, np.float32, *s).astype(bfloat16) for s in ((m, k), (k, n)))
+        bias = drawn(rng, np.float32, n)
+        wanted, added = by_amx(x, y), by_amx(x, y, bias)
+        check(x.astype(np.float32), y.astype(np.float32), wanted)
+        for a, b in [*((a, y) for a in layouts(x)), *((x, b) for b in layouts(y)), (layouts(x)[2], layouts(y)[2])]:
+            np.testing.assert_array_equal(kernel_product(a, b, narrow=True), wanted)
+            np.testing.assert_array_equal(kernel_product(a, b, bias, narrow=True), added)
+        np.testing.assert_array_equal(kernel_product(x[:1], y[:, : n // 2 + 1], narrow=True), wanted[:1, : n // 2 + 1])
+        np.testing.assert_array_equal(kernel_product(np.stack([x, x]), y, narrow=True), np.stack([wanted, wanted]))
+        with monkeypatch.context() as patch:
+            patch.setattr(products, "_block_bytes", lambda: 1 << 16)  # several blocks of columns
+            patch.setattr(threads, "LEAST", 1)
+            for count in (2, 3, 8):
+                matmul._products.clear()
+                patch.setattr(threads, "COUNT", count)
+                np.testing.assert_array_equal(kernel_product(x, y, bias, narrow=True), added)
+        matmul._products.clear()
+
+
+def test_amx_reads_kept_panels(bfloat16: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = PackedWeights(1 << 22)
+    monkeypatch.setattr(products, "packed_weights", store)
+    monkeypatch.setattr(products, "_FAR", 1)
+    rng = np.random.default_rng(10)
+    for columns in (8, 64, 150):
+        x, weight = (drawn(rng, np.float32, *s).astype(bfloat16) for s in ((5, 411), (411, columns)))
+        for kept, given in ((weight, weight), (turned := np.ascontiguousarray(weight.T), turned.T)):
+            found = [kernel_product(x[:rows], given, narrow=True) for rows in (5, 5, 3, 1)]
+            for each in found:
+                np.testing.assert_array_equal(each, by_amx(x, weight)[: len(each)])
+            assert store._packed
+            assert not kept.flags.writeable
+
+
+def test_amx_keeps_infinities_and_nan_and_has_no_subnormal_numbers(bfloat16: Any) -> None:
+    rng = np.random.default_rng(11)
+    x, y = (drawn(rng, np.float32, *s).astype(bfloat16) for s in ((29, 50), (50, 70)))
+    x[3, 49], x[28, 0], y[7, 69], y[8, 33] = np.nan, np.inf, -np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        found, wanted = kernel_product(x, y, narrow=True), x.astype(np.float32) @ y.astype(np.float32)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+    np.testing.assert_array_equal(np.where(np.isinf(found), found, 0.0), np.where(np.isinf(wanted), wanted, 0.0))
+    small, one = np.full((2, 2), 1e-39, bfloat16), np.eye(2, dtype=bfloat16)
+    np.testing.assert_array_equal(kernel_product(small, one, narrow=True), 0.0)
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float16"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import secrets
@@ -89,6 +90,23 @@ def target_of(name: str, host: Target, features: Mapping[str, bool]) -> Target:
         )
     level = levels[name]
     return Target(host.triple, level.cpu, _WIDE if level.vector == 64 else "", level.vector, level.registers)
+
+
+_REQUEST = 158, 0x1023, 18
+"""The number of Linux's system call ``arch_prctl``, and its request for the registers of AMX."""
+
+
+@cache
+def has_amx() -> bool:
+    """Return whether kernels may multiply bfloat16 by AMX: the target has it, and Linux lets this process use it."""
+    chosen = target()
+    if sys.platform != "linux" or chosen.vector != 64 or "+amx-bf16" not in chosen.features.split(","):
+        return False
+    try:
+        refused: int = ctypes.CDLL(None).syscall(*map(ctypes.c_long, _REQUEST))
+    except (OSError, AttributeError):
+        return False
+    return not refused
 
 
 def _native(host: Target, features: Mapping[str, bool], is_arm: bool) -> Target:

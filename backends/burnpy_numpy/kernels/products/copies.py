@@ -1,7 +1,8 @@
 """The copies of operands that the kernel of matrix products reads: panels of B and stripes of A, widened on the way.
 
 B may be stored in floats of 16 bits, or in ints of 8 or 4 bits with a scale for each group of a column; A may be
-stored in floats of 16 bits. The copies have the dtype in which products are computed.
+stored in floats of 16 bits. The copies have the dtype in which products are computed, or are pairs of bfloat16, as AMX
+multiplies them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ STRIPES = 4
 IN_PLACE, ROWS, COLUMNS, PACKED = range(4)
 """How a block of B is read: in place; in panels, copied from rows or from columns that lie together; or in panels that
 B consists of, each of whole columns."""
+PAIRED, STRIPE_ROWS = 32, 32
+"""The number of products of bfloat16 in one instruction of AMX, and the rows of a stripe for it."""
 _ROWS_AHEAD = 4
 """The number of rows of B by which it is fetched ahead when it is copied."""
 _BYTES_AHEAD = 256
@@ -120,6 +123,27 @@ class ProductLines(Loops):
             text = self.assign(f"insertelement {kind} {text}, i32 {word}, i32 {k}")
         return Vector(text, "int32")
 
+    def pairs(self, source: str, row: str, mask: str) -> Vector:
+        """Return the pairs of bfloat16 of two rows, the first one in the lower bits; zeros from row ``%depth`` on."""
+        bits, kind = list[Vector](), self.type("bool")
+        for k in range(2):
+            number = self.plus(row, k)
+            some = self.either(self.assign(f"icmp slt i64 {number}, %depth"), mask, "zeroinitializer", kind)
+            line = self.unit(source, self.times(number, "%distance"), "bfloat16")
+            bits.append(self.bits(self.load_narrow(line, "bfloat16", some), "int32"))
+        return self.binary("or", self._moved("lshr", bits[0], 16), bits[1])
+
+    def words_of_pairs(self, line: str, number: str) -> Vector:
+        """Load some 32 neighbours of bfloat16 as a vector of words; zeros from ``%depth`` on."""
+        first, length = self.times(number, PAIRED), 2 * self.width
+        kind, masks, full = f"<{length} x i16>", f"<{length} x i1>", f"@llvm.masked.load.v{length}i16.p0"
+        with self.of_width(length):
+            mask = self.below(self.minus("%depth", first))
+        self.declared.add(f"declare {kind} {full}(ptr, i32, {masks}, {kind})")
+        given = f"ptr {self.unit(line, first, 'bfloat16')}, i32 2, {masks} {mask}, {kind} zeroinitializer"
+        loaded = self.assign(f"call {kind} {full}({given})")
+        return Vector(self.assign(f"bitcast {kind} {loaded} to {self.type('int32')}"), "int32")
+
     def _turns(self, x: Vector, y: Vector, start: int) -> Vector:
         """Return two elements of each four of two vectors, from ``start`` on, in turns."""
         places = [
@@ -137,6 +161,10 @@ class ProductLines(Loops):
     def upper(self, x: str, y: str | int) -> str:
         """Return the quotient of 64-bit ints, rounded up."""
         return self.assign(f"sdiv i64 {self.plus(x, self.plus(str(y), -1))}, {y}")
+
+    def padded(self, count: str) -> str:
+        """Return a count, rounded up to what an instruction of AMX multiplies."""
+        return self.times(self.upper(count, PAIRED), PAIRED)
 
     def in_place(self, how: str, source: str, row: str, rows: str, few: int) -> str:
         """Return whether a part reads B in place: as ``how`` says, if its vectors are aligned or there are few rows."""
@@ -158,6 +186,12 @@ class ProductLines(Loops):
         name = self.name()
         self._variables.append(f"  {name} = alloca [{count} x {self.scalar(self.dtype)}], align 64")
         return name
+
+    def amx(self, instruction: str, arguments: str = "") -> None:
+        """Write an instruction of AMX; its registers are numbers."""
+        kinds = ", ".join([argument.split()[0] for argument in arguments.split(", ")]) if arguments else ""
+        self.declared.add(f"declare void @llvm.x86.{instruction}({kinds})")
+        self.write(f"call void @llvm.x86.{instruction}({arguments})")
 
     def named(self, name: str, arguments: str) -> ProductLines:
         """End the lines as a function of this name."""
@@ -303,6 +337,73 @@ def copy_columns_of_stripes(dtype: str, width: int, high: int, stored: str) -> P
 
 
 COPY = "ptr %source, i64 %depth, i64 %rows, i64 %height, i64 %distance, ptr %to"
+
+
+def copy_rows_of_pairs(dtype: str, width: int) -> ProductLines:
+    """Return the function that copies rows of bfloat16 to panels of pairs, one after the other.
+
+    A panel has for each 32 rows 16 lines, each of a pair of neighbours of each column; rows and columns beyond the last
+    are zeros.
+    """
+    w, lanes = ProductLines(dtype, width), VECTORS * width
+    lines = w.assign(f"sdiv i64 {w.padded('%depth')}, 2")
+    with w.loop("0", lines) as p, w.loop("0", w.upper("%columns", lanes)) as q:
+        column, row = w.times(q, lanes), w.times(p, 2)
+        to = w.at(w.at("%to", w.times(column, lines)), w.times(p, lanes))
+        for k in range(2):
+            ahead = w.times(w.plus(row, _ROWS_AHEAD + k), "%distance")
+            w.prefetch(w.unit("%source", w.plus(column, ahead), "bfloat16"))
+        for v in range(VECTORS):
+            first = w.plus(column, v * width)
+            mask = w.below(w.minus("%columns", first))
+            w.store(w.pairs(w.unit("%source", first, "bfloat16"), row, mask), w.at(to, v * width), None)
+    return w.named("copy_rows", "ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to")
+
+
+def copy_columns_of_pairs(dtype: str, width: int) -> ProductLines:
+    """Return the function that copies a panel as `copy_rows_of_pairs` from columns of bfloat16 that lie together.
+
+    Columns beyond the last repeat the last.
+    """
+    w = ProductLines(dtype, width)
+    last = w.plus("%columns", -1)
+    with w.loop("0", w.smaller(str(VECTORS), w.upper("%columns", width))) as v:
+        numbers = [w.smaller(w.plus(w.times(v, width), t), last) for t in range(width)]
+        lanes = [w.unit("%source", w.times(number, "%distance"), "bfloat16") for number in numbers]
+        with w.loop("0", w.upper("%depth", PAIRED)) as q:
+            to = w.at("%to", w.plus(w.times(q, PAIRED // 2 * VECTORS * width), w.times(v, width)))
+            ahead = w.plus(w.times(q, PAIRED), _BYTES_AHEAD // 2)
+            for lane in lanes:
+                w.prefetch(w.unit(lane, ahead, "bfloat16"))
+            for t, line in enumerate(w.transposed([w.words_of_pairs(lane, q) for lane in lanes])):
+                w.store(line, w.at(to, t * VECTORS * width), None)
+    return w.named("copy_columns", "ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to")
+
+
+def copy_stripe_of_pairs(dtype: str, width: int, transposed: bool) -> ProductLines:
+    """Return the function that copies rows of A, of bfloat16: for each 32 columns, their 64 bytes of each row.
+
+    Columns beyond the last are zeros, and so are rows beyond the last if the columns of A lie together; else they
+    repeat the last.
+    """
+    w = ProductLines(dtype, width)
+    unit = STRIPE_ROWS * PAIRED // 2
+    if transposed:
+        masks = [w.below(w.plus("%rows", -v * width)) for v in range(STRIPE_ROWS // width)]
+        with w.loop("0", w.upper("%depth", PAIRED)) as q:
+            for v, mask in enumerate(masks):
+                source = w.unit("%source", v * width, "bfloat16")
+                starts = [w.plus(w.times(q, PAIRED), 2 * t) for t in range(width)]
+                for t, words in enumerate(w.transposed([w.pairs(source, start, mask) for start in starts])):
+                    w.store(words, w.at("%to", w.plus(w.times(q, unit), (v * width + t) * (PAIRED // 2))), None)
+        return w.named("copy_stripes", COPY)
+    last = w.plus("%rows", -1)
+    with w.loop("0", "%height") as i:
+        line = w.unit("%source", w.times(w.smaller(i, last), "%distance"), "bfloat16")
+        to = w.at("%to", w.times(i, PAIRED // 2))
+        with w.loop("0", w.upper("%depth", PAIRED)) as q:
+            w.store(w.words_of_pairs(line, q), w.at(to, w.times(q, unit)), None)
+    return w.named("copy_stripes", COPY)
 
 
 def stripe_vectors(width: int) -> int:

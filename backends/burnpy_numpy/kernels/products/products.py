@@ -19,11 +19,20 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.loops import Loops
-from burnpy_numpy.kernels.compiler.target import target
+from burnpy_numpy.kernels.compiler.target import has_amx, target
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import Kernel, TemplateKernel, block_starts, block_width
 from burnpy_numpy.kernels.packed_weights import packed_weights
-from burnpy_numpy.kernels.products.copies import CHUNK_BYTES, COLUMNS, IN_PLACE, PACKED, ROWS, STORED, VECTORS
+from burnpy_numpy.kernels.products.copies import (
+    CHUNK_BYTES,
+    COLUMNS,
+    IN_PLACE,
+    PACKED,
+    PAIRED,
+    ROWS,
+    STORED,
+    VECTORS,
+)
 from burnpy_numpy.kernels.products.text import copied_bytes, product, stripe_heights
 from burnpy_numpy.matmul import LEAST, MULTIPLICATIONS_PER_ELEMENT
 
@@ -45,6 +54,10 @@ _WORTH_WIDENING = 1 << 14
 """The number of multiplications of floats of 16 bits from which the kernel widens them in less time than NumPy."""
 _INTS, _SQUARE = 192, 16
 """The most ints in a chunk, so that a widened panel stays in the first cache; and those that are widened together."""
+_PAIRS = 512
+"""The most bfloat16 of a row in a chunk for AMX, so that a stripe has 32 KiB. The sums' bits do not depend on it."""
+_PAIRS_PER_ELEMENT = 8
+"""How many times as many multiplications AMX computes in the same time."""
 _SECOND_CACHE = 1 << 20, 1 << 19
 """The most memory of a block of B for all threads' caches, and the size of the second cache if it is unknown."""
 
@@ -79,6 +92,7 @@ class Product(NamedTuple):
     each: float  #: the number of elements of a part, for `burnpy_numpy.cpu_threads.shared`
     room: int  #: the bytes of memory for copies that a thread needs
     keeps: bool  #: whether the panels of B may be kept
+    paired: bool  #: whether AMX multiplies pairs of bfloat16
 
     def call(
         self, a: Any, b: Any, c: Any, bias: Any, memory: Any, following: Following | None = None, arrays: Any = 0
@@ -103,7 +117,7 @@ class Product(NamedTuple):
         """Write the products into memory, on several threads if there is much to do; see `call`."""
         if self.keeps:
             self, b = _with_panels(self, b)  # the same product of other memory
-        kernel, _, places, sizes, parts, each, _, _ = self
+        kernel, _, places, sizes, parts, each, *_ = self
         function, start, spread = kernel.function, _ZEROS if bias is None else bias, bias is not None
         code, length = following or (0, 0)
         if parts == 1:
@@ -140,19 +154,23 @@ def _with_panels(product: Product, b: Any) -> tuple[Product, Any]:
     else:
         turned = b.shape != (k, n) or (k == n > 1 == row and b.flags.c_contiguous)  # stored as rows of columns
         matrix, owner = b.T if turned else b, b
-    lanes = VECTORS * target().vector // b.itemsize
+    together, depth = (2, -(-k // PAIRED) * PAIRED) if product.paired else (1, k)
+    lanes = VECTORS * target().vector // (b.itemsize * together)
     how = ("product", row == 1, lanes)
     panels = packed_weights.find(owner, how)
     if panels is None:
         if not packed_weights.keeps(owner, how):
             return product, b
-        panels = np.zeros((-(-n // lanes), k, lanes), b.dtype)
+        panels = np.zeros((-(-n // lanes), depth // together, lanes, together), b.dtype)
         whole = n // lanes * lanes
-        panels[: n // lanes] = matrix[:, :whole].reshape((k, -1, lanes)).swapaxes(0, 1)
-        panels[n // lanes :, :, : n - whole] = matrix[None, :, whole:]
+        for place in range(together):
+            lines = matrix[place::together]
+            columns = lines[:, :whole].reshape((len(lines), n // lanes, lanes))
+            panels[: n // lanes, : len(lines), :, place] = columns.swapaxes(0, 1)
+            panels[n // lanes :, : len(lines), : n - whole, place] = lines[None, :, whole:]
         packed_weights.add(owner, how, panels)
     first, last = product.sizes[:4], product.sizes[6:-1]
-    return product._replace(sizes=(*first, lanes, k, *last, PACKED), keeps=False), panels
+    return product._replace(sizes=(*first, lanes, depth, *last, PACKED), keeps=False), panels
 
 
 _ZEROS = np.zeros(64)
@@ -286,21 +304,25 @@ def _planned(
     """
     (m, n), size, chosen = shape[-2:], dtype.itemsize, target()
     width, count, stored = chosen.vector // size, len(places[2]), stored or (dtype.name, dtype.name)
-    kernel = template_kernel(product, dtype, width, chosen.registers, a_line[1], *stored)
+    paired = _by_amx(stored)
+    registers = 0 if paired else chosen.registers
+    kernel = template_kernel(product, dtype, width, registers, a_line[1], *stored)
     if kernel is None:
         return None
-    lanes, height, parts = VECTORS * width, stripe_heights(chosen.registers)[0], STORED[stored[1]].parts
+    lanes, height, parts = VECTORS * width, stripe_heights(registers)[0], STORED[stored[1]].parts
     chunk, span = _chunk_of_groups(k // groups, k, parts) if groups else (chunk_of(k, size), k)
+    if paired:
+        chunk, size = min(-(-k // PAIRED) * PAIRED, _PAIRS), 2
     most = max(1, _block_bytes() // (chunk * parts * size * lanes)) * lanes
     block = -(-n // (-(-n // most) * lanes)) * lanes  # all of about one size
     copies = m >= (_SOME_ROWS if b_line[0] * size >= _APART else _MANY_ROWS) and k * n * size > _IN_FIRST_CACHE
     widens = stored[1] != dtype.name
     if widens:
-        copies = m > height
+        copies = m > height or paired
     how = COLUMNS if b_line[1] else ROWS if copies else IN_PLACE
     if how == COLUMNS and m <= height and widens:  # each panel is used once
         block = lanes
-    work = m * n * k * parts / MULTIPLICATIONS_PER_ELEMENT
+    work = m * n * k * parts / (MULTIPLICATIONS_PER_ELEMENT * (_PAIRS_PER_ELEMENT if paired else 1))
     team = min(threads.COUNT, int(count * work) // threads.LEAST)
     high, wide = _part(m, n, -(-team // count), height, lanes, rows)
     down, across = -(-m // high), -(-n // wide)
@@ -309,8 +331,13 @@ def _planned(
     sizes = (m, n, k, a_line[0], b_row, b_column, chunk, block, high, wide, down, across, how, *grouping)
     pieces = count * down * across
     room = copied_bytes(a_line[1]) + block * chunk * parts * size
-    keeps = m <= _FEW_ROWS and k * n * size >= _FAR and len(shape) == 2 and not widens
-    return Product(kernel, shape, places, sizes, pieces, count * work / pieces, room, keeps)
+    keeps = m <= _FEW_ROWS and k * n * size >= _FAR and len(shape) == 2 and (paired or not widens)
+    return Product(kernel, shape, places, sizes, pieces, count * work / pieces, room, keeps, paired)
+
+
+def _by_amx(stored: tuple[str, str]) -> bool:
+    """Return whether AMX multiplies operands of these dtypes."""
+    return stored == ("bfloat16", "bfloat16") and has_amx()
 
 
 def _chunk_of_groups(group: int, k: int, parts: int) -> tuple[int, int]:

@@ -11,28 +11,42 @@ from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.products.copies import (
     COLUMNS,
     PACKED,
+    PAIRED,
     ROW_BYTES,
     STORED,
     STRIPE_BYTES,
+    STRIPE_ROWS,
     STRIPES,
     VECTORS,
     ProductLines,
     copy_columns,
+    copy_columns_of_pairs,
     copy_columns_of_stripes,
     copy_rows,
+    copy_rows_of_pairs,
     copy_rows_of_stripe,
+    copy_stripe_of_pairs,
     copy_widened_columns,
     stripe_vectors,
 )
 
 _AHEAD = 16
 """The number of rows of a panel by which it is fetched ahead."""
+_TILE = 16
+"""The rows of a register of AMX, each of 64 bytes."""
+_CONFIGURATION = "@configuration = internal constant [16 x i32] [i32 1, i32 0, i32 0, i32 0, {}, {}], align 64".format(
+    ", ".join(["i32 4194368"] * 4 + ["i32 0"] * 4), ", ".join(["i32 269488144"] * 2 + ["i32 0"] * 2)
+)
+"""AMX's table of eight registers: 1, the form; from byte 16 on their bytes in a row, each 16 bits; from 48 on rows."""
 _ALIGNED_ROWS = 3
 """The number of stripes from which B is copied if its vectors are not aligned, as each is two loads then."""
 
 
 def stripe_heights(registers: int) -> tuple[int, ...]:
-    """Return the numbers of rows of tiles, the largest first, for a processor with so many vector registers."""
+    """Return the numbers of rows of tiles, the largest first, for a processor with so many vector registers; 0 is AMX,
+    whose registers hold tiles."""
+    if not registers:
+        return STRIPE_ROWS, _TILE
     return (12, 8, 4) if registers >= 32 else (6, 4, 2)
 
 
@@ -59,12 +73,13 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
     Args:
         dtype: float32 or float64.
         width: the number of elements of a vector.
-        registers: the number of vector registers.
+        registers: the number of vector registers; 0 to multiply bfloat16 by AMX.
         transposed: whether the columns of A lie together, not its rows.
         a_stored: the dtype of A: ``dtype``, or a float of 16 bits.
         b_stored: the same for B, which may consist of ints: int8 or uint8. Its columns lie together then.
     """
-    heights, widens = stripe_heights(registers), b_stored != dtype
+    heights, paired = stripe_heights(registers), not registers
+    widens, packed = b_stored != dtype and not paired, b_stored if paired else dtype
     lanes, size = VECTORS * width, STORED[dtype].bytes
     _, parts, grouped = STORED[b_stored]
     w = ProductLines(dtype, width, 9, 19 if grouped else 16)
@@ -75,19 +90,28 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
     group, groups, span = grouping if grouped else (k, "0", k)
     follows = w.assign(f"inttoptr i64 {code} to ptr")
     a_row, a_column = ("1", a_line) if transposed else (a_line, "1")
-    copies = [copy_widened_columns(dtype, width, b_stored) if widens else copy_columns(dtype, width)]
-    if not grouped:
-        copies.append(copy_rows(dtype, width, b_stored))
-    copies.append(
-        copy_columns_of_stripes(dtype, width, heights[0], a_stored)
-        if transposed
-        else copy_rows_of_stripe(dtype, width, a_stored)
-    )
-    stripes = [_stripe(dtype, width, height, transposed) for height in heights]
     narrow = widens and not grouped
-    if narrow:
-        stripes += [_stripe(dtype, width, height, transposed, b_stored) for height in heights]
-    panels, together = w.at(memory, str(copied_bytes(transposed) // size)), STRIPES if transposed else 1
+    if paired:
+        copies = [copy_columns_of_pairs(dtype, width), copy_rows_of_pairs(dtype, width)]
+        copies.append(copy_stripe_of_pairs(dtype, width, transposed))
+        helpers = [*copies, *[_stripe_of_pairs(dtype, width, height) for height in heights]]
+        w.declared.add(_CONFIGURATION)
+        w.amx("ldtilecfg", "ptr @configuration")
+    else:
+        copies = [copy_widened_columns(dtype, width, b_stored) if widens else copy_columns(dtype, width)]
+        if not grouped:
+            copies.append(copy_rows(dtype, width, b_stored))
+        copies.append(
+            copy_columns_of_stripes(dtype, width, heights[0], a_stored)
+            if transposed
+            else copy_rows_of_stripe(dtype, width, a_stored)
+        )
+        helpers = [*copies, _finish(dtype, width)]
+        helpers += [_stripe(dtype, width, height, transposed) for height in heights]
+        if narrow:
+            helpers += [_stripe(dtype, width, height, transposed, b_stored) for height in heights]
+    together = STRIPES if transposed and not paired else 1
+    panels = w.at(memory, str(copied_bytes(together > 1) // size))
     with w.loop("%begin", "%end") as part:
         member, rest = w.divided(part, w.times(down, across))
         row_part, column_part = w.divided(rest, across)
@@ -104,6 +128,7 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
             p, beyond = w.plus(begin, w.times(at, chunk)), w.smaller(k, w.plus(begin, span))
             some, units = w.smaller(block, w.minus(columns, j)), w.smaller(chunk, w.minus(beyond, p))
             depth = w.times(units, parts) if parts > 1 else units
+            padded, stored = (w.padded(units), w.padded(k)) if paired else (depth, k)
             source = w.unit(right, w.plus(w.times(p, b_row), w.times(j, b_column)), b_stored)
             whole = w.either(in_place, w.assign(f"sdiv i64 {some}, {lanes}"), "0", "i64")
             first = w.times(whole, lanes)
@@ -114,14 +139,15 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
             with w.when(f"eq i64 {how}, {COLUMNS}"), w.loop("0", w.upper(some, lanes)) as panel:
                 column = w.times(panel, lanes)
                 given = f"ptr {w.unit(source, w.times(column, b_column), b_stored)}, i64 {units}"
-                given += f", i64 {w.minus(some, column)}, i64 {b_column}, ptr {w.at(panels, w.times(column, depth))}"
+                place = w.unit(panels, w.times(column, padded), packed)
+                given += f", i64 {w.minus(some, column)}, i64 {b_column}, ptr {place}"
                 if widens:
                     row = w.times(w.plus(j0, w.plus(j, column)), groups)
                     scale = w.at(arrays, w.plus(row, w.assign(f"sdiv i64 {p}, {group}")))
                     given += f", ptr {scale}, i64 {groups}, i64 {group}"
                 w.write(f"call void @copy_columns({given})")
             kept = w.assign(f"icmp eq i64 {how}, {PACKED}")
-            read, tall = w.either(kept, source, panels), w.either(kept, k, depth, "i64")
+            read, tall = w.either(kept, source, panels), w.either(kept, stored, padded, "i64")
             target = w.at(out, j)
             begins = w.assign(f"icmp eq i64 {p}, 0")
             before = w.either(begins, w.at(start, w.times(spread, w.plus(j0, j))), target)
@@ -188,11 +214,11 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
                 taller = w.assign(f"icmp sgt i64 {rest}, {lower}")
                 with w.when(f"ne i1 {w.assign(f'and i1 {fits}, {taller}')}, 0"):
                     stripe(high_ones, done, rest, height)
-    for helper in (*copies, *stripes):
+    if paired:
+        w.amx("tilerelease")
+    for helper in helpers:
         w.declared |= helper.declared
-    finish = _finish(dtype, width)
-    w.declared |= finish.declared
-    return w.function(*[helper.text for helper in (*copies, finish, *stripes)])
+    return w.function(*[helper.text for helper in helpers])
 
 
 def _finish(dtype: str, width: int) -> ProductLines:
@@ -240,11 +266,66 @@ def _stripe(dtype: str, width: int, height: int, transposed: bool, stored: str =
                 _finish_some(w, room, sums, c, before, left)
         with w.when(f"sle i64 {left}, {width}"):
             _finish_some(w, room, _multiplied(w, height, b, b_row, 1, transposed, stored or dtype), c, before, left)
-    return w.named(
-        f"{'widened' if stored else 'stripe'}_{height}",
-        "ptr %a, ptr %b, i64 %b_row, i64 %whole, ptr %panels, i64 %tall, i64 %depth, ptr %c, i64 %c_row, ptr %before, "
-        "i64 %before_row, i64 %before_column, i64 %rows, i64 %columns",
-    )
+    return w.named(f"{'widened' if stored else 'stripe'}_{height}", _STRIPE)
+
+
+_STRIPE = (
+    "ptr %a, ptr %b, i64 %b_row, i64 %whole, ptr %panels, i64 %tall, i64 %depth, ptr %c, i64 %c_row, ptr %before, "
+    "i64 %before_row, i64 %before_column, i64 %rows, i64 %columns"
+)
+"""The arguments of a function that multiplies a stripe."""
+
+
+def _stripe_of_pairs(dtype: str, width: int, height: int) -> ProductLines:
+    """Return the function that multiplies a stripe of up to ``height`` rows of A by a block of B, both of bfloat16, by
+    AMX.
+
+    An instruction multiplies 16 rows by 16 columns. It adds the products of even places, and those of odd places, in
+    order; then both, to what was before. Sums are in registers 0 to 3; A is in 4 and 5, and B in 6 and 7.
+    """
+    w, lanes = ProductLines(dtype, width), VECTORS * width
+    room = w.room(height * lanes)
+    tiles = [(t, v) for t in range(height // _TILE) for v in range(VECTORS)]
+    all_rows = w.assign(f"icmp eq i64 %rows, {height}")
+
+    def multiply(before: str, before_row: str, b: str, c: str, c_row: str) -> None:
+        def each(how: str, pointer: str, row: str) -> None:
+            for t, v in tiles:
+                at = w.at(pointer, w.plus(w.times(row, t * _TILE), v * width))
+                w.amx(how, f"i8 {t * VECTORS + v}, ptr {at}, i64 {w.times(row, STORED[dtype].bytes)}")
+
+        each("tileloadd64", before, before_row)
+        with w.loop("0", w.upper("%depth", PAIRED)) as q:
+            line = w.times(q, PAIRED // 2)
+            for v in range(VECTORS):
+                at = w.at(b, w.plus(w.times(line, lanes), v * width))
+                w.amx("tileloadd64", f"i8 {6 + v}, ptr {at}, i64 {lanes * STORED[dtype].bytes}")
+            for t in range(height // _TILE):
+                at = w.at("%a", w.plus(w.times(line, STRIPE_ROWS), t * _TILE * PAIRED // 2))
+                w.amx("tileloadd64", f"i8 {4 + t}, ptr {at}, i64 {2 * PAIRED}")
+            for t, v in tiles:
+                w.amx("tdpbf16ps", f"i8 {t * VECTORS + v}, i8 {4 + t}, i8 {6 + v}")
+        each("tilestored64", c, c_row)
+
+    def copy(source: str, row: str, target: str, target_row: str, left: str) -> None:
+        for v in range(VECTORS):
+            mask = w.below(w.plus(left, -v * width))
+            with w.loop("0", "%rows") as i:
+                x = w.load(w.at(source, w.plus(w.times(i, row), v * width)), dtype, mask)
+                w.store(x, w.at(target, w.plus(w.times(i, target_row), v * width)), mask)
+
+    with w.loop("0", w.upper("%columns", lanes)) as panel:
+        j = w.times(panel, lanes)
+        b, left = w.unit("%panels", w.times(j, "%tall"), "bfloat16"), w.minus("%columns", j)
+        c, before = w.at("%c", j), w.at("%before", w.times(j, "%before_column"))
+        full = w.assign(f"and i1 {all_rows}, {w.assign(f'icmp sge i64 {left}, {lanes}')}")
+        with w.when(f"ne i1 {full}, 0"):
+            multiply(before, "%before_row", b, c, "%c_row")
+        with w.when(f"eq i1 {full}, 0"):
+            copy(before, "%before_row", room, str(lanes), left)
+            multiply(room, str(lanes), b, room, str(lanes))
+            copy(room, str(lanes), c, "%c_row", left)
+    return w.named(f"stripe_{height}", _STRIPE)
 
 
 def _finish_some(w: ProductLines, room: str, sums: list[list[Vector]], c: str, before: str, left: str) -> None:
