@@ -6,18 +6,26 @@ import math
 from functools import cache
 from typing import Any
 
-from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.numerics.quantile_slopes import beta_quantile_slope, gamma_quantile_slope
 from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
+from burnpy.backend.programs.trace import Tracer
 
 
 @cache
 def operation_program(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> Program | None:
-    """Return the program of an operation, whose arrays have one dtype; None if it cannot be written as one."""
-    inputs = tuple([_input(extent, dtype) for extent in extents])
+    """Return the program of an operation, whose arrays have one dtype; None if it cannot be written as one.
+
+    Its numbers, of the extent "scalar", are the operation's last arguments, after ``rest``.
+    """
+    inputs, arrays = tuple([_input(extent, dtype) for extent in extents]), len(extents) - extents.count("scalar")
+    operation = getattr(Tracer, name, None) or globals()[name]
+
+    def ordered(b: Any, *given: Any) -> Any:
+        return operation(b, *given[:arrays], *rest, *given[arrays:])
+
     try:
-        return trace(getattr(Backend, name, None) or globals()[name], inputs, *rest, name=name)
+        return trace(ordered, inputs, name=name)
     except ProgramError:
         return None
 

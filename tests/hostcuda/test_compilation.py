@@ -1,15 +1,24 @@
-"""The time of NVRTC, and the compilation of a plan's kernels side by side."""
+"""The time of NVRTC, the compilation of a plan's kernels side by side, and settings that no kernel is compiled for."""
 
 from __future__ import annotations
 
+import math
 import threading
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import CuPy, runtime
 from burnpy.backend.runtime import CompileTimes
+from burnpy.nn import Linear, functional
+from burnpy.optim import AdamW, Lamb, RmsProp, Sgd
+from burnpy.testing.cases import ROWS
+from burnpy.testing.cases.table import calls
 from tests.hostcuda import simulator
+from tests.hostcuda.dry import NOT_DRY, dry
 
 simulator.require()
 
@@ -74,3 +83,95 @@ def test_kernels_of_plans_are_compiled_once_and_side_by_side(monkeypatch: pytest
     device._compilations.begin([*kernels, *kernels])
     assert [device._compilations.function(kernel) for kernel in kernels] == [kernel.kernel for kernel in kernels]
     assert len({name for _, name in sources}) == len(sources) == 2
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The sources of kernels that are compiled from now on."""
+    sources: list[str] = []
+    compile_module = compiler._compile_module_with_cache
+
+    def noted(source: str, *args: Any, **keywords: Any) -> Any:
+        sources.append(source)
+        return compile_module(source, *args, **keywords)
+
+    monkeypatch.setattr(compiler, "_compile_module_with_cache", noted)
+    return sources
+
+
+def settings(name: str) -> list[int]:
+    """The positions of an operation's arguments that are numbers."""
+    return [k for k, a in enumerate(ROWS[name].operation.arguments) if a.kind is None or a.scalar]
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if name not in NOT_DRY and settings(name)])
+def test_an_operation_has_one_kernel_for_all_values_of_a_setting(name: str, compiled: list[str]) -> None:
+    for arguments in calls(name, ("float32", "bfloat16"), ("contiguous",)):
+        for k in settings(name):
+            value = arguments.given[k]
+            if type(value) is not float or not math.isfinite(value):
+                continue
+            for other in (1.125 * value + 0.0625, 1.25 * value + 0.03125):  # 1 and 2 may have kernels of their own
+                compiled.clear()
+                arguments.given[k] = other
+                dry(arguments)
+            assert not compiled, f"{arguments.where}, argument {k}"
+            arguments.given[k] = value
+
+
+def loss_of_a_function(name: str, setting: str, value: float) -> None:
+    device = Autodiff(CuPy())
+    x, y = [Tensor.from_data(np.ones((4, 6), np.float32), device=device).require_grad() for _ in range(2)]
+    target = IntTensor.from_data(np.zeros(4, np.int64), device=device)
+    given: dict[str, Any] = {
+        "cross_entropy": (x, target),
+        "threshold": (x, 0.5),
+        **dict.fromkeys(("smooth_l1_loss", "huber_loss", "gaussian_nll_loss", "margin_ranking_loss"), (x, y)),
+    }
+    if name in ("gaussian_nll_loss", "margin_ranking_loss"):
+        given[name] = (x, y, y)
+    getattr(functional, name)(*given.get(name, (x,)), **{setting: value}).sum().backward()
+
+
+def step_of_an_optimizer(kind: Any, setting: str, value: Any) -> None:
+    device = Autodiff(CuPy())
+    model = Linear(3, 2, device=device)
+    optim = kind(**{setting: value})
+    for _ in range(2):
+        loss = model(Tensor.from_data(np.ones((4, 3), np.float32), device=device)).sum()
+        model = optim.step(0.1, model, loss.backward())
+
+
+@pytest.mark.parametrize(
+    ("run", "of", "setting"),
+    [
+        *[
+            (loss_of_a_function, name, setting)
+            for name, setting in (
+                *[("celu", "alpha"), ("elu", "alpha"), ("leaky_relu", "negative_slope"), ("hardtanh", "max_val")],
+                *[("softshrink", "lambd"), ("threshold", "value"), ("dropout", "p"), ("alpha_dropout", "p")],
+                *[("normalize", "eps"), ("smooth_l1_loss", "beta"), ("huber_loss", "delta")],
+                *[
+                    ("cross_entropy", "label_smoothing"),
+                    ("gaussian_nll_loss", "eps"),
+                    ("margin_ranking_loss", "margin"),
+                ],
+            )
+        ],
+        *[
+            (step_of_an_optimizer, kind, setting)
+            for kind, setting in (
+                *[(AdamW, "betas"), (AdamW, "eps"), (AdamW, "weight_decay"), (Lamb, "betas")],
+                *[(RmsProp, "alpha"), (RmsProp, "momentum"), (Sgd, "momentum"), (Sgd, "weight_decay")],
+            )
+        ],
+    ],
+)
+def test_a_setting_is_an_argument_of_kernels(
+    run: Callable[[Any, str, Any], None], of: Any, setting: str, compiled: list[str]
+) -> None:
+    with simulator.dry_run():
+        for value in (0.375, 0.4375):
+            compiled.clear()
+            run(of, setting, (value, value) if setting == "betas" else value)
+    assert not compiled

@@ -112,15 +112,17 @@ class CuPyPrograms(ArrayBackend):
         xs = self._checked(program, given, columns)
         return self._call(kernel, xs, numbers, geometry, (rows, columns), (rows, 1))  # type: ignore[no-any-return]  # as the kernel returns it
 
-    def _elementwise_kernel(self, name: str, xs: Sequence[Any], rest: tuple[Any, ...]) -> Kernel | None:
-        """Return the kernel of an operation whose arrays have one shape and one dtype."""
+    def _elementwise_kernel(
+        self, name: str, xs: Sequence[Any], rest: tuple[Any, ...], numbers: int = 0
+    ) -> Kernel | None:
+        """Return the kernel of an operation whose arrays have one shape and one dtype, and which takes numbers."""
         x = xs[0]
         if not x.size:
             return None
         for y in xs[1:]:
             if y.shape != x.shape or y.dtype is not x.dtype:
                 return None
-        return self._operation_kernel(name, ("full",) * len(xs), x.dtype, rest)
+        return self._operation_kernel(name, ("full",) * len(xs) + ("scalar",) * numbers, x.dtype, rest)
 
     def _operation_kernel(
         self, name: str, extents: tuple[str, ...], dtype: DType, rest: tuple[Any, ...] = ()
@@ -159,18 +161,20 @@ class CuPyPrograms(ArrayBackend):
         return [x for x, (extent, _) in zip(given, program.inputs, strict=True) if extent is not Extent.SCALAR]
 
 
-def elementwise_method(name: str, arrays: int = 1, program: str | None = None) -> Callable[..., Any]:
-    """Return the method of an elementwise operation of some arrays and of parameters that are part of its program.
+def elementwise_method(name: str, arrays: int = 1, program: str | None = None, numbers: int = 0) -> Callable[..., Any]:
+    """Return the method of an elementwise operation of some arrays and of parameters.
 
-    Its program has the name of the operation, unless another one is given.
+    Its program has the name of the operation, unless another one is given. The last parameters are so many numbers:
+    one kernel serves all their values. The others are part of the program.
     """
 
     def method(self: CuPyPrograms, *args: Any) -> Any:
-        xs, rest = args[:arrays], args[arrays:]
-        kernel = self._elementwise_kernel(program or name, xs, rest)
+        last = len(args) - numbers
+        xs = args[:arrays]
+        kernel = self._elementwise_kernel(program or name, xs, args[arrays:last], numbers)
         if kernel is None:
             return getattr(ArrayBackend, name)(self, *args)
-        return self._call(kernel, xs, (), flat(xs[0].size), xs[0].shape, ())[0]
+        return self._call(kernel, xs, args[last:], flat(xs[0].size), xs[0].shape, ())[0]
 
     return documented(method, name)
 

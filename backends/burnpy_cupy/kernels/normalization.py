@@ -197,11 +197,11 @@ class CuPyNormalization(CuPyPrograms):
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
         if _is_divided(dims, (x,), (weight, bias)):
             return self._call(_batch_norm, self, x, weight, bias, eps)  # type: ignore[no-any-return]  # as it returns
-        chosen = self._normalizing_kernel("normalize", (x,), (weight, bias), (), dims, eps)
+        chosen = self._normalizing_kernel("normalize", (x,), (weight, bias), (), dims)
         if chosen is None:
             return super().normalize(x, weight, bias, dims, eps)
         kernel, geometry = chosen
-        out, mean, var = self._call(kernel, [x, weight, bias], (), geometry, x.shape, _small(x.shape, dims))
+        out, mean, var = self._call(kernel, [x, weight, bias], (eps,), geometry, x.shape, _small(x.shape, dims))
         return out, mean, var
 
     def normalize_backward(
@@ -209,30 +209,30 @@ class CuPyNormalization(CuPyPrograms):
     ) -> tuple[Any, Any, Any]:
         if _is_divided(dims, (grad, x), (weight, mean, var)):
             return self._call(_batch_norm_gradient, self, grad, x, weight, mean, var, eps)  # type: ignore[no-any-return]  # as it returns
-        chosen = self._normalizing_kernel("normalize_backward", (grad, x), (weight,), (mean, var), dims, eps)
+        chosen = self._normalizing_kernel("normalize_backward", (grad, x), (weight,), (mean, var), dims)
         if chosen is None:
             return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
         kernel, geometry = chosen
         xs = [grad, x, weight, mean, var]
         shape = weight.shape
-        by_x, by_weight, by_bias = self._call(kernel, xs, (), geometry, x.shape, shape)
+        by_x, by_weight, by_bias = self._call(kernel, xs, (eps,), geometry, x.shape, shape)
         if by_weight.shape != shape:
             by_weight, by_bias = by_weight.reshape(shape), by_bias.reshape(shape)
         return by_x, by_weight, by_bias
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
-        chosen = self._normalizing_kernel("rms_norm", (x,), (weight,), (), dims, eps)
+        chosen = self._normalizing_kernel("rms_norm", (x,), (weight,), (), dims)
         if chosen is None:
             return super().rms_norm(x, weight, dims, eps)
         kernel, geometry = chosen
-        return self._call(kernel, [x, weight], (), geometry, x.shape, ())[0]
+        return self._call(kernel, [x, weight], (eps,), geometry, x.shape, ())[0]
 
     def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
-        chosen = self._normalizing_kernel("rms_norm_backward", (grad, x), (weight,), (), dims, eps)
+        chosen = self._normalizing_kernel("rms_norm_backward", (grad, x), (weight,), (), dims)
         if chosen is None:
             return super().rms_norm_backward(grad, x, weight, dims, eps)
         kernel, geometry = chosen
-        by_x, by_weight = self._call(kernel, [grad, x, weight], (), geometry, x.shape, weight.shape)
+        by_x, by_weight = self._call(kernel, [grad, x, weight], (eps,), geometry, x.shape, weight.shape)
         return by_x, by_weight.reshape(weight.shape)
 
     def statistics_update(
@@ -272,9 +272,11 @@ class CuPyNormalization(CuPyPrograms):
         weights: tuple[Any, ...],
         small: tuple[Any, ...],
         dims: Dims,
-        eps: float,
     ) -> tuple[Kernel, Geometry] | None:
-        """Return the kernel of a normalization and its geometry, for weights of each column, or of each row."""
+        """Return the kernel of a normalization and its geometry, for weights of each column, or of each row.
+
+        Its number is eps.
+        """
         dtype = full[-1].dtype
         for a in (*full, *weights, *small):
             if a.dtype is not dtype:
@@ -284,7 +286,7 @@ class CuPyNormalization(CuPyPrograms):
         )
         if layout is None:
             return None
-        kernel = self._operation_kernel(name, layout[0], dtype, ((1,), eps))
+        kernel = self._operation_kernel(name, (*layout[0], "scalar"), dtype, ((1,),))
         return None if kernel is None else (kernel, layout[1])
 
 

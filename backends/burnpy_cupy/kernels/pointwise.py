@@ -89,12 +89,18 @@ class CuPyActivation(CuPyPrograms):
 
     relu = elementwise_method("relu")
     sigmoid, gelu, silu = elementwise_method("sigmoid"), elementwise_method("gelu"), elementwise_method("silu")
-    mish, elu, softplus = elementwise_method("mish"), elementwise_method("elu"), elementwise_method("softplus")
-    hardswish, hardtanh = elementwise_method("hardswish"), elementwise_method("hardtanh")
-    leaky_relu, relu_backward = elementwise_method("leaky_relu"), elementwise_method("relu_backward", 2)
+    mish, hardswish = elementwise_method("mish"), elementwise_method("hardswish")
+    softplus, leaky_relu = elementwise_method("softplus", numbers=1), elementwise_method("leaky_relu", numbers=1)
+    relu_backward = elementwise_method("relu_backward", 2)
     gelu_backward, silu_backward = elementwise_method("gelu_backward", 2), elementwise_method("silu_backward", 2)
     softmax, softmax_backward = along_method("softmax"), along_method("softmax_backward", 2)
     log_softmax, log_softmax_backward = along_method("log_softmax"), along_method("log_softmax_backward", 2)
+
+    def elu(self, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
+        kernel = self._elementwise_kernel("weighted_elu", (x,), (), 3)
+        if kernel is None:
+            return super().elu(x, alpha, scale, input_scale)
+        return self._call(kernel, [x], (alpha * scale, scale, input_scale), flat(x.size), x.shape, ())[0]
 
     def logsumexp(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         geometry = along(x.shape, dims) if dims else None
