@@ -22,6 +22,7 @@ from burnpy.backend.plans.executor import (
     lists_of,
 )
 from burnpy.backend.plans.recording import Node, Ref, refs_in
+from burnpy.backend.plans.rewriting import MOST_ROUNDED
 from burnpy.backend.plans.signature import Signature
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Shape
@@ -29,7 +30,7 @@ from burnpy.backend.programs import Program
 from burnpy_array.array_base import is_half
 from burnpy_cupy import gemm
 from burnpy_cupy.epilogues import BIAS, SUM, FinishedProduct
-from burnpy_cupy.kernels.foreach import ForeachKernel, foreach_kernel
+from burnpy_cupy.kernels.foreach import ForeachKernel, cast_to, foreach_kernel
 from burnpy_cupy.kernels.foreach_tables import SUMMED, THREADS, NormKernels, named_tables, norm_kernels
 from burnpy_cupy.kernels.launch import Geometry, along, flat, matrix, transposed
 from burnpy_cupy.kernels.programs import Kernel, chunks_of, total_of
@@ -72,6 +73,7 @@ class CuPyExecutor(Executor):
 
     adds_bias: ClassVar[bool] = False
     multiplies_pixels: ClassVar[bool] = False
+    rounds: ClassVar[bool] = True
 
     def __init__(self, device: Any) -> None:
         self._device = device
@@ -96,6 +98,8 @@ class CuPyExecutor(Executor):
             return self._numbers(node)
         if node.name == "total_norm":
             return self._norm(node)
+        if node.name == "foreach_cast":
+            return self._casts(node)
         node = as_formula(node)
         return self._lists(node) if node.name == "foreach" else None
 
@@ -142,6 +146,14 @@ class CuPyExecutor(Executor):
         dtypes_of_lists = (members[0].dtype,) * len(lists)
         kernel = foreach_kernel(self._device.xp, formula, dtypes_of_lists, held, flags, False)
         return None if kernel is None else ListsLaunch(self._device, node, kernel)
+
+    def _casts(self, node: Node) -> NodeLaunch | None:
+        """Return the launch that converts many arrays; an operation reads few of one shape where they lie."""
+        xs, dtype = node.args
+        if len(xs) <= MOST_ROUNDED and len({x.shape for x in xs}) == 1:
+            return None
+        formula = (cast_to(dtype.name), (xs,), (), (), False, None)
+        return self._lists(Node("foreach", formula, (node.results,), False, node.line))
 
     def _norm(self, node: Node) -> NodeLaunch | None:
         """Return the launches of the norm of arrays of one dtype."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,8 +10,8 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor, compiled, cross_entropy, errors, func, manual_seed
-from burnpy.backend import CuPy, Profiled
-from burnpy.nn import BatchNorm, Dropout, Linear, Relu, Sequential
+from burnpy.backend import CuPy, Mixed, Profiled
+from burnpy.nn import BatchNorm, Dropout, Gelu, LayerNorm, Linear, Relu, Sequential, TransformerEncoderLayer
 from burnpy.optim import Adam, GradientsParams, clip_by_global_norm
 from burnpy_cupy import epilogues, plans
 from burnpy_cupy.kernels import foreach_tables
@@ -68,6 +69,14 @@ FUNCTIONS: dict[str, Any] = {
         x[:4] @ x[4:8].mT,
     ),
     "rows": lambda x, s: (x * s).softmax(-1) + (x - x.amax(1, keepdim=True)).log_softmax(-1),
+    "16 bits of several dtypes": lambda x, s: tuple(
+        [
+            y.to_dtype("float32")
+            for a in (x, x.exp(), (x.mT @ x)[:2], (x.mT @ x)[2:4], x.mT @ x)
+            for y in (a.to_dtype("bfloat16"), a.to_dtype("float16"), a.to_dtype("bfloat16") * 2)
+        ]
+    ),
+    "16-bit results": lambda x, s: ((x * s).sin().to_dtype("float16"), x.to_dtype("float16"), x.mT.to_dtype("float16")),
     "views": lambda x, s: (x.mT * s)[1:].flip(0) + x[::2].mT[:-1].sum(),
 }
 
@@ -134,6 +143,60 @@ def test_a_step_waits_for_nothing() -> None:
     counts = journal.counts
     assert (counts["waits"], counts["to_host"], counts["to_device"], counts["on_device"]) == (0, 0, 0, 0), journal.lines
     assert "burnpy_numbers" in journal.launches
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_values_are_rounded_by_the_kernels_that_compute_them(dtype: str) -> None:
+    """And all inputs in one launch."""
+    inputs = [drawn(6, 4), drawn(4, 40), drawn(40, 5)]
+    ours: list[Any] = [x.to_device(Mixed(CuPy, dtype)) for x in inputs]
+
+    def f(x: Any, w: Any, v: Any) -> Any:
+        hidden = (x @ w).gelu()
+        return hidden.sum(0), hidden @ v
+
+    planned = compiled(f)
+    planned(*ours)
+    with simulator.watched() as journal:
+        found = planned(*ours)
+    for got, wanted in zip(found, f(*ours), strict=True):
+        np.testing.assert_array_equal(got.to_numpy(), wanted.to_numpy())
+    gelu = ["burnpy_gelu_sum_cast", "burnpy_gelu_sum_cast_sums_over_rows"]
+    assert journal.launches == ["burnpy_each_cast_each", "cublasGemmEx", *gelu, "cublasGemmEx"]
+
+
+def perceptron(device: Any) -> Any:
+    layers = Linear(8, 8, device=device), Gelu(), LayerNorm(8, device=device), Linear(8, 8, device=device)
+    return Sequential(*layers, Gelu(), Linear(8, 3, device=device))
+
+
+def encoder(device: Any) -> Any:
+    return TransformerEncoderLayer(8, 2, feedforward=16, dropout=0.0, activation="gelu", norm_first=True, device=device)
+
+
+@pytest.mark.parametrize(
+    ("make", "rounds"),
+    [(perceptron, []), (encoder, ["burnpy_round_3", *["burnpy_round_1"] * 3])],
+    ids=["perceptron", "encoder"],
+)
+def test_gradients_are_rounded_by_the_kernels_that_compute_them(make: Any, rounds: list[str]) -> None:
+    """Weights are rounded at once; queries, keys and values, too, and what attention and its gradient return."""
+    train = Autodiff(Mixed(CuPy))
+    model = make(train)
+    x = Tensor.from_data(np.random.default_rng(0).standard_normal((2, 6, 8)).astype("f"), device=train)
+
+    def gradients(model: Any, x: Any) -> Any:
+        return GradientsParams.from_grads(model(x).square().mean().backward(), model)
+
+    planned = compiled(gradients)
+    planned(model, x)
+    with simulator.watched() as journal:
+        found = planned(model, x)
+    for path, wanted in gradients(model, x).items():
+        got = found[path].to_numpy()
+        np.testing.assert_allclose(got, wanted.to_numpy(), rtol=0, atol=2e-2 * np.abs(got).max(), err_msg=str(path))
+    launches = [name for name in journal.launches if re.search("round|each_cast", name)]
+    assert launches == ["burnpy_each_cast_each", *rounds], journal.launches
 
 
 @pytest.mark.parametrize("shape", [(6, 4), (2, 3, 4)])

@@ -99,7 +99,7 @@ class CuPyForeach(ArrayBackend):
     def foreach_cast(self, xs: Sequence[Any], dtype: DType) -> list[Any]:
         if not kernels_enabled():
             return super().foreach_cast(xs, dtype)
-        return self.foreach(_cast_to(dtype.name), (xs,))[0]
+        return self.foreach(cast_to(dtype.name), (xs,))[0]
 
     def foreach_norm(self, xs: Sequence[Any], p: float) -> Any:
         if p not in (1, 2, math.inf) or not kernels_enabled():
@@ -125,7 +125,7 @@ def _by_dtypes(lists: Lists) -> dict[tuple[DType, ...], tuple[int, ...]]:
 
 
 @cache
-def _cast_to(dtype: str) -> Formula:
+def cast_to(dtype: str) -> Formula:
     """Return the formula that converts to a dtype."""
 
     def cast_each(b: Any, x: Any) -> tuple[Any]:

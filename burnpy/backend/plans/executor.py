@@ -162,6 +162,8 @@ class Executor(Protocol):
     """True if `launch` has linear layers; otherwise they are products, and the bias joins what follows."""
     multiplies_pixels: ClassVar[bool]
     """True if convolutions of one image by windows of one element are products, and the bias joins what follows."""
+    rounds: ClassVar[bool] = False
+    """True if programs can also return values that they compute in float32 in 16 bits, as operands of products."""
 
     def convolves_pixels(self, node: Node) -> bool:
         """Return whether a convolution takes less time than the product, if its weight is the same in each replay."""

@@ -11,7 +11,7 @@ from contextvars import Context
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from burnpy.backend.dtypes import bool_, float32, float64, kind_of
+from burnpy.backend.dtypes import HALVES, bool_, float32, float64, kind_of
 from burnpy.backend.plans.recording import Node, Ref, operations, refs_in
 from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Extent, Input, Program, ProgramError
@@ -139,7 +139,7 @@ def _stripped(shape: Shape) -> Shape:
 class Step(NamedTuple):
     """A node that programs can have."""
 
-    kind: str  #: "elementwise", "rows" or "reduction"
+    kind: str  #: "elementwise", "rows", "reduction" or "rounding"
     shape: Shape  #: the shape of the domain
     splits: frozenset[int]  #: the splits that it permits
     dims: tuple[int, ...] = ()  #: of a reduction, its dims
@@ -180,6 +180,14 @@ def step_of(node: Node) -> Step | None:
     if node.name != "accumulate" and not op.elementwise and not alike:
         return None
     return Step("elementwise", results.shape, frozenset(range(len(results.shape) + 1)))
+
+
+def rounding_of(node: Node) -> Step | None:
+    """Return a node as the step that rounds a value to 16 bits; None if it is another."""
+    if node.name != "cast" or node.results.dtype.name not in HALVES or node.args[0].dtype is not float32:
+        return None
+    shape = node.results.shape
+    return Step("rounding", shape, frozenset(range(len(shape) + 1)))
 
 
 def _reduction(node: Node) -> Step | None:

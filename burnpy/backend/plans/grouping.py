@@ -22,6 +22,7 @@ from burnpy.backend.plans.fusing import (
     over_rows,
     placement,
     role_of,
+    rounding_of,
     step_of,
     summed,
     traceable,
@@ -101,13 +102,15 @@ class Grouping:
     Args:
         nodes: the nodes.
         numbers: the constants that are one number.
+        rounds: whether groups round their values to 16 bits.
     """
 
-    def __init__(self, nodes: Sequence[Node], numbers: Mapping[int, float]) -> None:
+    def __init__(self, nodes: Sequence[Node], numbers: Mapping[int, float], rounds: bool = False) -> None:
         self.units: dict[int, Unit] = {}  #: by id
         self.producer: dict[int, Unit] = {}  #: the unit that computes a value
         self.expanded: dict[int, Ref] = {}  #: for a value that is an expanded or detached one, that one
         self.constants: dict[int, Any] = dict(numbers)  #: the numbers of values that are one number
+        self._rounds = rounds
         self._effect: Single | None = None  # the last one with an effect
         self._gone: list[Group] = []  # kept, as units are known by their ids
         for position, node in enumerate(nodes):
@@ -123,7 +126,7 @@ class Grouping:
         """Add a node to a group, or as a unit of its own."""
         if node.name == "full" and node.results.__class__ is Ref:
             self.constants[node.results.number] = node.args[1]
-        step = step_of(node)
+        step = step_of(node) or (rounding_of(node) if self._rounds else None)
         if step is not None and not self._fused(position, node, step):
             step = None
         if step is None:
@@ -156,7 +159,7 @@ class Grouping:
                     if other is not group:
                         self._merge(group, other)
                 return True
-        if math.prod(step.shape) < 2 or not step.splits:
+        if math.prod(step.shape) < 2 or not step.splits or step.kind == "rounding":
             return False
         group = Group(step.shape, step.splits)
         found = self._fit(group, node, step, refs)

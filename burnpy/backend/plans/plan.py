@@ -18,7 +18,17 @@ from burnpy.backend.plans.fusing import DTYPES, step_of
 from burnpy.backend.plans.grouping import Group
 from burnpy.backend.plans.loops import StepLoop, unrolled
 from burnpy.backend.plans.recording import Node, Recording, operations, refs_in, simplified
-from burnpy.backend.plans.rewriting import activated, divided, folded, multiplied, prepared, rewritten, turned, unbiased
+from burnpy.backend.plans.rewriting import (
+    activated,
+    divided,
+    folded,
+    multiplied,
+    prepared,
+    rewritten,
+    rounded,
+    turned,
+    unbiased,
+)
 from burnpy.backend.plans.writer import Writer, numbers_in
 from burnpy.backend.primitives import Shape, Value
 
@@ -257,7 +267,7 @@ class Plan:
                 recording.note_order(number, x)
         executor = device.executor() if fuse else None
         if executor is not None:
-            nodes = divided(turned(nodes, recording), recording)
+            nodes = rounded(divided(turned(nodes, recording), recording), recording, executor)
             nodes = unbiased(multiplied(nodes, recording, executor, constants | given), recording, executor)
             nodes, numbers = folded(rewritten(nodes, outputs, recording), outputs, device)
             nodes = activated(nodes, outputs, executor)

@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping, Sequence, Set
 from typing import Any
 
 from burnpy.backend.plans.executor import Executor
-from burnpy.backend.plans.fusing import DTYPES, LONGEST
+from burnpy.backend.plans.fusing import DTYPES, LONGEST, rounding_of, step_of
 from burnpy.backend.plans.recording import REPEATED, Node, Recording, Ref, mapped, operations, refs_in
 from burnpy.backend.primitives import Dims, Key, Shape
 from burnpy.backend.rules import spans_of
@@ -156,6 +156,70 @@ def multiplied(nodes: Sequence[Node], recording: Recording, executor: Executor, 
         if bias:
             new.append(Node("add", (image, reshaped(bias[0], (1, out.shape[1], 1, 1), node)), out, False, node.line))
     return new
+
+
+MOST_ROUNDED = 4
+"""The most values of one shape that are rounded by one operation."""
+
+
+def rounded(nodes: Sequence[Node], recording: Recording, executor: Executor) -> list[Node]:
+    """Return the nodes with one node that rounds all inputs which products read in 16 bits, such as weights.
+
+    Values that are steps of programs are rounded one by one, so that the group that computes one can round it. Others
+    of one shape, such as queries, keys and values, are rounded together.
+
+    Args:
+        nodes: the nodes.
+        recording: the recording, whose inputs these are.
+        executor: what computes them.
+    """
+    if not executor.rounds:
+        return list(nodes)
+    inputs = {ref.number for ref in recording.inputs} - recording.transposed
+    steps = {ref.number for node in nodes if step_of(node) is not None for ref in refs_in(node.results)}
+    new: list[Node] = []
+    of_inputs: list[Node] = []
+    others: list[Node] = []  # the last nodes that round one value each, if they are no steps, such as parts of one
+    for node in nodes:
+        each = _roundings(node)
+        for one in each:
+            number, kind = one.args[0].number, (one.results.shape, one.results.dtype)
+            if number in inputs:
+                of_inputs.append(one)
+            elif number not in steps:
+                last = others[-1].results if others else None
+                if last is not None and (len(others) == MOST_ROUNDED or (last.shape, last.dtype) != kind):
+                    new.append(_together(others))
+                    others = []
+                others.append(one)
+                continue
+            new.append(one)
+        if not each:
+            new += [_together(others)] if others else []
+            others = []
+            new.append(node)
+    new += [_together(others)] if others else []
+    if len(of_inputs) < 2 or len({node.results.dtype for node in of_inputs}) > 1:
+        return new
+    gone = set(map(id, of_inputs[1:]))
+    return [_together(of_inputs) if node is of_inputs[0] else node for node in new if id(node) not in gone]
+
+
+def _roundings(node: Node) -> list[Node]:
+    """Return the nodes that round each member of a list, or a node that rounds one value; none for others."""
+    each = [node]
+    if node.name == "foreach_cast":
+        xs, dtype = node.args
+        each = [Node("cast", (x, dtype), out, False, node.line) for x, out in zip(xs, node.results, strict=True)]
+    return each if all(rounding_of(one) is not None for one in each) else []
+
+
+def _together(nodes: Sequence[Node]) -> Node:
+    """Return the node that rounds several values to one dtype; one alone as it is."""
+    if len(nodes) == 1:
+        return nodes[0]
+    (_, dtype), outs = nodes[0].args, [node.results for node in nodes]
+    return Node("foreach_cast", ([node.args[0] for node in nodes], dtype), outs, False, nodes[0].line)
 
 
 def _is_product(node: Node) -> bool:

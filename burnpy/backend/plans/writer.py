@@ -61,7 +61,8 @@ class Writer:
         self.inputs, self.outputs, self.constants = inputs, outputs, constants
         self.source, self.storage = Source(), Storage(executor)
         self._run = CallRun(self.source, self.storage)
-        self.grouping = Grouping(nodes, numbers_in(constants)) if executor is not None else None
+        numbers = numbers_in(constants)
+        self.grouping = Grouping(nodes, numbers, executor.rounds) if executor is not None else None
         units = [Single(node, k) for k, node in enumerate(nodes)] if self.grouping is None else self.grouping.ordered()
         self.units: list[Any] = []
         self.launches: dict[int, tuple[Launch, Signature]] = {}
