@@ -26,7 +26,6 @@ from burnpy.optim import (
     AdamW,
     CosineLr,
     GradientsAccumulator,
-    GradientsParams,
     Group,
     LrSchedule,
     OptimizerRecord,
@@ -79,7 +78,7 @@ def train_epoch(
     for rows in order.split(MICRO_BATCH):
         loss = burnpy.cross_entropy(model(data.x[rows]), data.y[rows])
         total += loss.item() * len(rows)
-        accumulator = accumulator.add(GradientsParams.from_grads(loss.backward(), model), weight=len(rows))
+        accumulator = accumulator.backward(loss, model, weight=len(rows))
         if len(accumulator) == ACCUMULATED:
             model, step = update(model, optim, schedule, step, accumulator), step + 1
             accumulator = GradientsAccumulator[I]()

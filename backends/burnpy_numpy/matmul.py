@@ -38,6 +38,8 @@ _dot: Any = np.ndarray.dot
 class NumPyMatmul(ArrayBackend):
     """Matrix products by a kernel of burnpy or by OpenBLAS, and linear layers."""
 
+    adds_products = True
+
     def matmul(self, x: Any, y: Any) -> Any:
         dtype = x.dtype
         if (dtype is float32 or dtype is float64) and y.ndim == 2:  # whatever y's dtype, NumPy promotes as we do
@@ -76,6 +78,13 @@ class NumPyMatmul(ArrayBackend):
             if out is not None:
                 return out if rows is x else out.reshape((*x.shape[:-1], columns))
         return super().linear(x, weight, bias)
+
+    def accumulate_product(self, total: Any, x: Any, y: Any) -> Any:
+        if type(total) is np.ndarray and total.flags.c_contiguous and total.flags.writeable and x.dtype is total.dtype:
+            out = kernel_product(x, y, total=total)
+            if out is not None:
+                return out
+        return super().accumulate_product(total, x, y)
 
     def matmul_nt(self, x: Any, y: Any) -> Any:
         return self.matmul(x, y.T) if y.ndim == 2 else super().matmul_nt(x, y)
@@ -123,7 +132,7 @@ def _narrow_product(name: str, x: Any, y: Any, bias: Any = None) -> Any:
     return out if out is None or rows is x else out.reshape((*x.shape[:-1], y.shape[-1]))
 
 
-def kernel_product(x: Any, y: Any, bias: Any = None, narrow: bool = False) -> Any:
+def kernel_product(x: Any, y: Any, bias: Any = None, narrow: bool = False, total: Any = None) -> Any:
     """Return the product of arrays of matrices whose sizes fit together; None if no kernel computes it.
 
     Args:
@@ -131,6 +140,8 @@ def kernel_product(x: Any, y: Any, bias: Any = None, narrow: bool = False) -> An
         y: the second one.
         bias: a row of the same dtype to add.
         narrow: whether both are floats of 16 bits; their product, and the bias, are of float32.
+        total: C-contiguous memory of the product's shape and dtype to which it is added, if each of its elements is one
+            sum in order; so the bits are those of a product and a sum.
     """
     dtype, kind = x.dtype, x.itemsize  # hashing a dtype takes longer
     if narrow:
@@ -148,7 +159,12 @@ def kernel_product(x: Any, y: Any, bias: Any = None, narrow: bool = False) -> An
     if found is None:
         return None
     if found.__class__ is str:
-        return kernel_product(np.ascontiguousarray(x), np.ascontiguousarray(y), bias, narrow)
+        return kernel_product(np.ascontiguousarray(x), np.ascontiguousarray(y), bias, narrow, total)
+    if total is not None:
+        if not found.is_one_sum or found.shape != total.shape:
+            return None
+        found.run(x, y, total, adds=True)
+        return total
     out = np.empty(found.shape, dtype)
     found.run(x, y, out, bias)
     return out

@@ -21,7 +21,7 @@ from burnpy.typevars import I_co
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from burnpy.autodiff.engine import Ready
+    from burnpy.autodiff.engine import Ready, Sums
     from burnpy.backend.entries import Operation
 
 J = TypeVar("J", bound=Backend)
@@ -140,19 +140,30 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         targets: Collection[Node | Leaf] | None = None,
         unused: Callable[[Collection[Node | Leaf]], None] | None = None,
         ready: Ready | None = None,
+        sums: Sums | None = None,
     ) -> dict[Any, Float]:
         """Compute the gradients of the leaves that ``roots`` depend on, or of ``targets``.
 
         ``roots`` are pairs of a tracked primitive and the gradient to start from. ``unused`` is called with the targets
         that no root depends on, and may raise; ``ready`` with each leaf and its gradient when that is complete.
+        ``sums`` returns the sums of earlier passes to which the gradients are added: see `propagate`.
         """
         seeds: list[tuple[Node | Leaf, Float]] = [(root.node, seed) for root, seed in roots if root.node is not None]
         mode = self.mode()
         watchers = () if mode is None else mode.watchers
         if not watchers and not self.inner.wants_rule_context():
-            return propagate(self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused, ready=ready)
+            return propagate(
+                self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused, ready=ready, sums=sums
+            )
         return propagate_watched(
-            self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused, watchers=watchers, ready=ready
+            self.inner,
+            seeds,
+            retain_graph=retain_graph,
+            targets=targets,
+            unused=unused,
+            watchers=watchers,
+            ready=ready,
+            sums=sums,
         )
 
     def fused(self, formula: Formula, xs: Sequence[Tracked], numbers: tuple[float, ...] = ()) -> tuple[Tracked, ...]:

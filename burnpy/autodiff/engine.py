@@ -7,8 +7,9 @@ other releases the nodes it had claimed and raises.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,6 +26,10 @@ _creation = attrgetter("seq")
 
 Ready: TypeAlias = Callable[[Leaf, Float], None]
 """``(leaf, gradient)``: takes the gradient of a leaf, complete, while the pass goes on."""
+
+Sums: TypeAlias = Callable[[Iterable[Node | Leaf | None]], tuple[dict[Any, Float], set[Any]]]
+"""From the nodes that a pass visits, leaves among them, to sums of gradients of earlier passes by their leaves, and the
+leaves of those whose memory nobody else sees."""
 
 
 class LastUse:
@@ -45,6 +50,7 @@ def propagate(
     unused: Callable[[Collection[Node | Leaf]], None] | None = None,
     watchers: tuple[Watcher, ...] = (),
     ready: Ready | None = None,
+    sums: Sums | None = None,
 ) -> dict[Any, Float]:
     """Compute the gradients of all leaves that the roots depend on, or of ``targets``.
 
@@ -57,9 +63,12 @@ def propagate(
         watchers: wrappers called in place of each vjp, which they call in turn; the last one is outermost.
         ready: called with each leaf and its gradient as soon as no node is left that adds to it, once per leaf that
             the result has; leaves without any contribution are not reported.
+        sums: called once all nodes are claimed. The result has the sums that it returns, with the gradients added to
+            them, perhaps in their memory.
     """
     totals: dict[Any, Float] = {}
     owned: set[Any] = set()
+    untouched: set[Any] = set()  # leaves whose sums of earlier passes have grown by no product yet
     for root, seed in roots:
         _add(inner, totals, owned, root, seed)
     nodes = _reachable(totals)
@@ -83,6 +92,11 @@ def propagate(
         _check_alive(nodes)
     if ready is not None:
         nodes = _with_last_uses(nodes, totals, targets)
+    if sums is not None:
+        seeds, (totals, owned) = totals, sums(chain(totals, _parents(nodes)))
+        untouched.update(owned)
+        for root, seed in seeds.items():
+            _add(inner, totals, owned, root, seed)
     vjp1: Any = None
     saved1: Any = None
     while nodes:
@@ -125,14 +139,14 @@ def propagate(
             again = parent in totals
             if watching is not None:
                 part = _through_watchers(watching, inner, node, vjp, grad, kept_of(saved))
-            elif again and parent not in owned and vjp in FACTOR_VJPS and is_large(totals[parent]):  # of one weight
-                part = vjp(LaterProducts(inner), grad, *kept_of(saved))
+            elif again and vjp in FACTOR_VJPS and is_large(totals[parent]):  # of one weight
+                part = vjp(LaterProducts(inner, parent in owned), grad, *kept_of(saved))
             elif saved.__class__ is tuple:  # a call with unpacked arguments costs twice as much as one without
                 part = vjp(inner, grad, *saved) if saved else vjp(inner, grad)
             else:
                 part = vjp(inner, grad, saved)
             if part.__class__ is PartialGrad:
-                _add(inner, totals, owned, parent, part)
+                _add(inner, totals, owned, parent, part, untouched)
             elif not again:
                 totals[parent] = part
             elif parent in owned:
@@ -214,11 +228,19 @@ def _add_up(inner: Backend, totals: dict[Any, Any], nodes: Iterable[Node | Leaf]
             totals[node] = totals[node].total(inner)
 
 
-def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | Leaf, part: Any) -> None:
+def _add(
+    inner: Backend,
+    totals: dict[Any, Float],
+    owned: set[Any],
+    at: Node | Leaf,
+    part: Any,
+    untouched: set[Any] | None = None,
+) -> None:
     """Add ``part`` to the total at a node.
 
     Only totals allocated here (``owned``) may be overwritten with the sum: the first part may be shared, since
-    identity rules pass one array to two parents.
+    identity rules pass one array to two parents. The first product that is added to one in ``untouched`` does not wait
+    for others, as there are none if the weight is used once.
     """
     total: Any = totals.get(at)
     if part.__class__ is PartialGrad:
@@ -229,8 +251,9 @@ def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | L
                 return
             total = total.total(inner)
             owned.add(at)
-        if part.add is add_product:
-            part.sum, totals[at] = total, part
+        untouched = untouched or set()
+        if part.add is add_product and (at not in owned or (at not in untouched and part.waits())):
+            part.sum, part.owned, totals[at] = total, at in owned, part
             owned.discard(at)
             return
         if total is None and part.add is add_at_slice and inner.eager_checks:
@@ -240,6 +263,7 @@ def _add(inner: Backend, totals: dict[Any, Float], owned: set[Any], at: Node | L
             total = inner.add(total, 0.0)
         totals[at] = part.add(inner, total, *part.arguments)
         owned.add(at)
+        untouched.discard(at)
     elif total is None:
         totals[at] = part
     elif total.__class__ is PartialGrad:
@@ -270,6 +294,13 @@ def _reachable(roots: Iterable[Node | Leaf]) -> list[Node]:
             stack.append(parent)
     nodes.sort(key=_creation)
     return nodes
+
+
+def _parents(nodes: list[Node]) -> Iterator[Node | Leaf | None]:
+    """Yield the parents of nodes, those of the newest first."""
+    for node in reversed(nodes):
+        yield node.parent0
+        yield node.parent1
 
 
 def _claim(nodes: list[Node]) -> None:

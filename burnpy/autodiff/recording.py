@@ -15,7 +15,7 @@ from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.graph import stack_of
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.engine import Ready
+    from burnpy.autodiff.engine import Ready, Sums
     from burnpy.autodiff.graph import Leaf, Node
     from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import Float
@@ -109,6 +109,7 @@ def propagate_watched(
     unused: Callable[[Collection[Node | Leaf]], None] | None = None,
     watchers: tuple[Watcher, ...],
     ready: Ready | None = None,
+    sums: Sums | None = None,
 ) -> dict[Any, Float]:
     """Run `propagate` and set the rule context for inner devices that want it.
 
@@ -131,6 +132,7 @@ def propagate_watched(
             unused=unused,
             watchers=watchers if before is None else (tell, *watchers),  # innermost: only the rule's own operations
             ready=ready,
+            sums=sums,
         )
     finally:
         if before is not None:

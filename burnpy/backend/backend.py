@@ -157,6 +157,9 @@ class Backend(
     False on a device that can raise an error after the inner device has computed, as `Checked` does: by then the
     argument would be lost. A backend that wraps another takes the value from it."""
 
+    adds_products: bool = False
+    """True if `accumulate_product` adds products of matrices to memory as it multiplies."""
+
     operand_dtype: DType | None = None
     """The 16-bit dtype to which the device rounds float32 operands of products; None if it does not round."""
 
@@ -236,6 +239,10 @@ class Backend(
         """Return an operand of a product as the product uses it, which `Autodiff` then saves: x itself, unless this
         device rounds operands, as `Mixed` does."""
         return x
+
+    def accumulate_product(self, total: Float, x: Float, y: Float) -> Float:
+        """Compute total + x @ y, of matrices of one dtype; may reuse the memory of ``total``."""
+        return self.accumulate(total, self.matmul(x, y))
 
     def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
         """Call a product with 16-bit operands; accumulate and return the result in float32.

@@ -46,13 +46,14 @@ class PartialGrad:
     products of few rows, whose sum has many more elements than their factors, cost little more than one.
     """
 
-    __slots__ = ("add", "arguments", "others", "room", "sum")
+    __slots__ = ("add", "arguments", "others", "owned", "room", "sum")
 
     def __init__(self, add: Callable[..., Any], *arguments: Any) -> None:
         self.add = add
         self.arguments = arguments
         self.others: list[PartialGrad] | None = None  #: contributions of the same kind that are not added yet
-        self.sum: Float | None = None  #: the sum of those before, in memory that others may see
+        self.sum: Float | None = None  #: the sum of those before
+        self.owned = False  #: whether nobody else sees the memory of that sum, which may be overwritten
 
     def join(self, other: PartialGrad) -> bool:
         """Keep another contribution for `total`, if it is of the same kind: a slice, or a product by one operation.
@@ -75,18 +76,25 @@ class PartialGrad:
         """Return the number of elements of the gradient, and of the arrays that are kept for this contribution."""
         return _TOGETHER[self.add].sizes(*self.arguments)
 
+    def waits(self) -> bool:
+        """Return whether the arrays that are kept for this contribution are small beside the gradient."""
+        whole, own = self.sizes()
+        return whole >= _FEW * own
+
     def total(self, inner: Any) -> Float:
-        """Return the sum of this and the others, in new memory."""
-        total = None
+        """Return the sum of this, the others and those before, in memory that nobody else sees."""
+        total = self.sum if self.owned else None
         if self.others:
             parts = [self, *self.others]
-            total = _TOGETHER[self.add].total(inner, parts)
-            if total is None:
+            joined = _TOGETHER[self.add].total(inner, total, parts)
+            if joined is None:
                 for part in parts:
                     total = part.add(inner, total, *part.arguments)
-        if total is None:
-            total = self.add(inner, None, *self.arguments)
-        return total if self.sum is None else inner.accumulate(total, self.sum)
+            else:
+                total = joined
+        else:
+            total = self.add(inner, total, *self.arguments)
+        return total if self.sum is None or self.owned else inner.accumulate(total, self.sum)
 
 
 FACTOR_VJPS: Final[set[Vjp]] = set()
@@ -99,12 +107,19 @@ _SUMMED = {"matmul": (1, 0), "matmul_nt": (1, 1), "matmul_tn": (0, 0)}
 
 
 class LaterProducts:
-    """The products of an inner backend; those of few rows for a large gradient are computed later, with others."""
+    """The products of an inner backend for a large gradient: those of few rows are computed later, with others.
 
-    __slots__ = ("inner",)
+    Args:
+        inner: the backend.
+        owned: whether the engine alone sees the memory of the gradient. Products of any number of rows are left to the
+            engine then, if the backend adds them to memory as it multiplies.
+    """
 
-    def __init__(self, inner: Any) -> None:
+    __slots__ = ("inner", "leaves_all")
+
+    def __init__(self, inner: Any, owned: bool = False) -> None:
         self.inner = inner
+        self.leaves_all = owned and inner.adds_products
 
     def matmul(self, x: Float, y: Float) -> Any:
         """See `Backend.matmul`."""
@@ -125,11 +140,9 @@ class LaterProducts:
         by_weight, by_bias = self.inner.linear_backward(grad, x)
         return by_weight, by_bias
 
-    @staticmethod
-    def _later(operation: str, x: Float, y: Float) -> PartialGrad | None:
+    def _later(self, operation: str, x: Float, y: Float) -> PartialGrad | None:
         part = PartialGrad(add_product, operation, x, y)
-        whole, own = part.sizes()
-        return part if whole >= _FEW * own else None
+        return part if self.leaves_all or part.waits() else None
 
 
 def is_large(total: Any) -> bool:
@@ -139,8 +152,11 @@ def is_large(total: Any) -> bool:
 
 def add_product(i: Any, total: Float | None, operation: str, x: Float, y: Float) -> Float:
     """``total`` with a product of matrices added: the ``add`` of the `PartialGrad` of a factor of a product."""
-    product = getattr(i, operation)(x, y)
-    return product if total is None else i.accumulate(product, total)
+    if total is None or not i.adds_products:
+        product = getattr(i, operation)(x, y)
+        return product if total is None else i.accumulate(total, product)
+    row, column = _SUMMED[operation]
+    return i.accumulate_product(total, x if row else i.mT(x), i.mT(y) if column else y)
 
 
 def product_sizes(operation: str, x: Float, y: Float) -> tuple[int, int]:
@@ -149,11 +165,11 @@ def product_sizes(operation: str, x: Float, y: Float) -> tuple[int, int]:
     return x.shape[1 - row] * y.shape[1 - column], math.prod(x.shape) + math.prod(y.shape)
 
 
-def joined_products(i: Any, parts: Sequence[PartialGrad]) -> Float:
-    """Return the sum of products of matrices as the product of the matrices of all their rows."""
+def joined_products(i: Any, total: Float | None, parts: Sequence[PartialGrad]) -> Float:
+    """Return the sum of products of matrices, and of a total, by the product of the matrices of all their rows."""
     name = parts[0].arguments[0]
     x, y = (i.cat([part.arguments[k] for part in parts], dim) for k, dim in enumerate(_SUMMED[name], 1))
-    return getattr(i, name)(x, y)
+    return add_product(i, total, name, x, y)
 
 
 def add_at_slice(i: Any, total: Float | None, shape: Shape, key: Key, g: Float) -> Float:
@@ -161,7 +177,7 @@ def add_at_slice(i: Any, total: Float | None, shape: Shape, key: Key, g: Float) 
     return i.accumulate_slice(i.full(shape, 0.0, g.dtype) if total is None else total, key, g)
 
 
-def joined_slices(i: Any, parts: Sequence[PartialGrad]) -> Float | None:
+def joined_slices(i: Any, total: None, parts: Sequence[PartialGrad]) -> Float | None:
     """Return the sum of slices that make up the whole side by side, such as those of ``x.split(n)``; None for others.
 
     To join them takes neither zeros nor sums.
@@ -187,7 +203,9 @@ class Together(NamedTuple):
     """How contributions of a kind that may wait for others are added up together."""
 
     sizes: Callable[..., tuple[int, int]]  #: `PartialGrad.sizes`, of the arguments
-    total: Callable[[Any, Sequence[PartialGrad]], Float | None]  #: the sum of several; None to add one after another
+    total: Callable[..., Float | None]
+    """From a backend, the total to add to, or None, and several contributions to their sum; None to add one after
+    another."""
 
 
 _TOGETHER = {

@@ -264,8 +264,9 @@ class MicroBatches:
             if grads is None:
                 loss = measured.step.loss
                 scaled = loss if self._scaler is None else self._scaler.scale(loss)
-                grads = GradientsParams.from_grads(scaled.backward(), self._model)
-            self._total = self._total.add(grads, weight=measured.size)
+                self._total = self._total.backward(scaled, self._model, weight=measured.size)
+            else:
+                self._total = self._total.add(grads, weight=measured.size)
 
     def mean(self, group: Ranks) -> GradientsParams[Any]:
         """Return the mean of the gradients of all ranks. Some ranks may have had no samples."""

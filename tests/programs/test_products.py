@@ -25,6 +25,7 @@ pytest.importorskip("llvmlite")
 from burnpy_numpy.kernels.compiler.target import has_amx, target
 from burnpy_numpy.kernels.packed_weights import PackedWeights
 from burnpy_numpy.kernels.products import products
+from burnpy_numpy.kernels.products.copies import CHUNK_BYTES
 
 D = NumPy()
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,6 +74,36 @@ def test_products_in_all_layouts(rows: int, dtype: Any) -> None:
         for a, b in [*((a, y) for a in layouts(x)), *((x, b) for b in layouts(y)), (layouts(x)[2], layouts(y)[2])]:
             check(x, y, kernel_product(a, b))
         check(x, y, D.linear(x, y, bias), bias)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", [1, 4, 7, 12, 29])
+def test_products_are_added_to_memory(rows: int, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the bit as a product and a sum; not where an element is several sums, which would come in another order."""
+    rng = np.random.default_rng(rows)
+    for count in (1, 3):
+        monkeypatch.setattr(threads, "COUNT", count)
+        matmul._products.clear()
+        for inner, columns in [(1, 1), (3, 8), (17, 15), (64, 33), (200, 47), (150, 400), (401, 47)]:
+            x, y, total = (drawn(rng, dtype, *s) for s in ((rows, inner), (inner, columns), (rows, columns)))
+            for a, b in [*((a, y) for a in layouts(x)), (x, layouts(y)[2]), (layouts(x)[2], layouts(y)[2])]:
+                expected, memory = total + kernel_product(a, b), total.copy()
+                added = kernel_product(a, b, total=memory)
+                assert added is (memory if inner * total.itemsize <= CHUNK_BYTES else None)
+                assert (
+                    D.accumulate_product(memory if added is None else total.copy(), a, b).tobytes()
+                    == expected.tobytes()
+                )
+                assert added is None or memory.tobytes() == expected.tobytes()
+
+
+def test_products_are_not_added_to_memory_that_cannot_have_them() -> None:
+    x, y = np.ones((4, 8), np.float32), np.ones((8, 16), np.float32)
+    shut, wide = np.ones((4, 16), np.float32), np.ones((4, 16))
+    shut.flags.writeable = False
+    for total in (shut, np.broadcast_to(np.float32(1), (4, 16)), np.ones((16, 4), np.float32).T, wide):
+        assert D.accumulate_product(total, x, y).tolist() == [[9.0] * 16] * 4
+    assert shut.tolist() == [[1.0] * 16] * 4
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -27,7 +27,7 @@ from burnpy.tensor.tensor_base import TensorBase, describe, tensor_of
 from burnpy.typevars import I
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.engine import Ready
+    from burnpy.autodiff.engine import Ready, Sums
     from burnpy.tensor.tensor_types import TensorOnAutodiff
 
 
@@ -76,6 +76,15 @@ def backward(
     ready = None if on_ready is None else reporting(device, on_ready)
     found = device.gradients(roots, retain_graph=retain_graph, targets=targets, ready=ready)
     return Gradients.found(device, found)
+
+
+def added_to(sums: Sums, loss: TensorOnAutodiff[I], factor: float) -> Gradients[I]:
+    """Return the gradients of a loss multiplied by a factor, added to sums of earlier passes: see `propagate`."""
+    root: Any = loss
+    device, seed = root._device, seed_of(root, None, "backward")
+    if factor != 1:
+        seed = device.inner.mul(seed, factor)
+    return Gradients.found(device, device.gradients([(root._primitive, seed)], retain_graph=False, sums=sums))
 
 
 @overload

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from burnpy.autodiff.graph import Leaf
 from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, KindError, ShapeError, a
 from burnpy.backend.operations.complex_numbers import magnitudes
 from burnpy.nn.module_base import ModuleBase
@@ -80,7 +81,7 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
             if grad is not None:
                 values[ident] = new_tensor(type(variable._value), device, grad)
     if not values and not updates:
-        raise ArgumentError(_strangers(grads, model, len(paths)))
+        raise ArgumentError(_strangers(len(grads), model, len(paths)))
     return values, paths, updates
 
 
@@ -110,13 +111,32 @@ def refuse_derivative(operation: str, params: Iterable[Param[Any]]) -> None:
             )
 
 
-def _strangers(grads: Gradients[Any], model: ModuleBase[Any], trainable: int) -> str:
+def leaves_of(model: ModuleBase[Any]) -> dict[str, Any]:
+    """Return the leaves of the parameters that learn, by id, of a model on a device that differentiates."""
+    none: Gradients[Any] = Gradients(model.device, {})
+    return {param.id: none.key(param.value) for param in model.named_params().values() if not param.frozen}
+
+
+def refuse_strangers(reached: Iterable[Any], leaves: Collection[Any], model: ModuleBase[Any]) -> None:
+    """Check that one of the nodes that a backward pass visits is a parameter that learns, or records a buffer."""
+    own, others = {*leaves}, set[Any]()
+    for node in reached:
+        if node in own:
+            return
+        if isinstance(node, Leaf):
+            if node.buffer is not None:
+                return
+            others.add(node)
+    raise ArgumentError(_strangers(len(others), model, len(own)))
+
+
+def _strangers(count: int, model: ModuleBase[Any], trainable: int) -> str:
     """Return the error message for gradients without any of the model's ``trainable`` parameters."""
     name = type(model).__name__
     if not trainable:
         return f"every parameter of this {name} is frozen; unfreeze them with model.require_grad()"
     return (
-        f"none of these {len(grads)} gradients belongs to one of this {name}'s {trainable} parameters; pass the very "
+        f"none of these {count} gradients belongs to one of this {name}'s {trainable} parameters; pass the very "
         "model that computed the loss: step(), fork(), to_device() and with_state() make models with leaves of their "
         "own"
     )

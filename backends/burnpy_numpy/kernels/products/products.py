@@ -94,6 +94,11 @@ class Product(NamedTuple):
     keeps: bool  #: whether the panels of B may be kept
     paired: bool  #: whether AMX multiplies pairs of bfloat16
 
+    @property
+    def is_one_sum(self) -> bool:
+        """True if each element is the sum of a single chunk."""
+        return self.sizes[2] <= self.sizes[6]
+
     def call(
         self, a: Any, b: Any, c: Any, bias: Any, memory: Any, following: Following | None = None, arrays: Any = 0
     ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
@@ -112,13 +117,20 @@ class Product(NamedTuple):
         return (a, b, c, start, memory, *self.places, arrays), (*self.sizes, spread, *(following or (0, 0)))
 
     def run(
-        self, a: Any, b: Any, c: Any, bias: Any = None, following: Following | None = None, arrays: Any = 0
+        self,
+        a: Any,
+        b: Any,
+        c: Any,
+        bias: Any = None,
+        following: Following | None = None,
+        arrays: Any = 0,
+        adds: bool = False,
     ) -> None:
-        """Write the products into memory, on several threads if there is much to do; see `call`."""
+        """Write the products into memory, or add them to it, on several threads if there is much to do; see `call`."""
         if self.keeps:
             self, b = _with_panels(self, b)  # the same product of other memory
         kernel, _, places, sizes, parts, each, *_ = self
-        function, start, spread = kernel.function, _ZEROS if bias is None else bias, bias is not None
+        function, start, spread = kernel.function, _ZEROS if bias is None else bias, -1 if adds else bias is not None
         code, length = following or (0, 0)
         if parts == 1:
             function(0, 1, 9, a, b, c, start, workspace(), *places, arrays, *sizes, spread, code, length)

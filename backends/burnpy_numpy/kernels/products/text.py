@@ -62,9 +62,10 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
     and C of each member of a batch, and the table of a program that follows. The sizes: rows, columns and inner
     dimension; the distance of rows or columns of A; those of rows and columns of B; the length of a chunk; the columns
     of a block; rows and columns of a part; parts along rows and columns; the way in which B is read; 1 if there is a
-    number to add for each column, 0 if the first ones serve all tiles; the address of the kernel of the program that
-    follows, or 0; and the rows of all members, or 0 if that program is elementwise. It computes rows as soon as they
-    are complete, in parts of whole rows. ``begin`` and ``end`` are parts, those of a member one after the other.
+    number to add for each column, 0 if the first ones serve all tiles, -1 if C holds the sums to which products are
+    added; the address of the kernel of the program that follows, or 0; and the rows of all members, or 0 if that
+    program is elementwise. It computes rows as soon as they are complete, in parts of whole rows. ``begin`` and ``end``
+    are parts, those of a member one after the other.
 
     If B consists of ints, no program follows: its table is replaced by the scales, a row for each column of B. Before
     the last three sizes are then the units of a group; the number of groups; and the units that are divided into chunks
@@ -149,7 +150,7 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
             kept = w.assign(f"icmp eq i64 {how}, {PACKED}")
             read, tall = w.either(kept, source, panels), w.either(kept, stored, padded, "i64")
             target = w.at(out, j)
-            begins = w.assign(f"icmp eq i64 {p}, 0")
+            begins = w.assign(f"and i1 {w.assign(f'icmp eq i64 {p}, 0')}, {w.assign(f'icmp sge i64 {spread}, 0')}")
             before = w.either(begins, w.at(start, w.times(spread, w.plus(j0, j))), target)
             before_row, before_column = w.either(begins, "0", n, "i64"), w.either(begins, spread, "1", "i64")
             lines = w.unit(left, w.times(p, a_column), a_stored)
