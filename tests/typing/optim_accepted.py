@@ -94,6 +94,7 @@ assert_type(clip_by_global_norm(by_param, 1.0, error_if_nonfinite=True), Gradien
 
 accumulator = GradientsAccumulator[NumPy]()
 accumulator = accumulator.add(by_param, weight=4).add(by_param)
+accumulator = accumulator.backward(model(x).sum(), model, weight=4)
 assert_type(accumulator.mean(), GradientsParams[NumPy])
 
 # Parts of a record are of the class that is asked for.

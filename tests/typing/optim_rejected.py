@@ -58,6 +58,11 @@ def accumulating_by_leaf() -> None:
     GradientsAccumulator[NumPy]().add(grads)  # E
 
 
+def accumulating_gradients_for_a_loss() -> None:
+    """takes the loss as a Tensor"""
+    GradientsAccumulator[NumPy]().backward(grads, model)  # E
+
+
 def clipping_a_tensor() -> None:
     """takes Gradients or GradientsParams"""
     clip_by_value(loss, 1.0)  # E
