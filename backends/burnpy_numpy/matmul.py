@@ -80,7 +80,9 @@ class NumPyMatmul(ArrayBackend):
         return super().linear(x, weight, bias)
 
     def accumulate_product(self, total: Any, x: Any, y: Any) -> Any:
-        if type(total) is np.ndarray and total.flags.c_contiguous and total.flags.writeable and x.dtype is total.dtype:
+        dtype, flags = x.dtype, total.flags
+        whole = type(total) is np.ndarray and total.dtype is dtype and flags.c_contiguous and flags.writeable
+        if whole and (dtype is float32 or dtype is float64):
             out = kernel_product(x, y, total=total)
             if out is not None:
                 return out

@@ -112,10 +112,13 @@ def rows(count: int, width: int = WIDTH, device: Any = Train) -> Tensor[Any]:
     return Tensor.from_data(np.random.default_rng(count).normal(size=(count, width)), dtype="float32", device=device)
 
 
-@pytest.mark.parametrize("count", [1, 8, 64, 700])
-def test_equal_weights_give_the_same_bits(count: int) -> None:
-    model, batches = Layers(), [rows(count) for _ in range(4)]
-    for weights in ([1] * 4, [count] * 4, [3, 3, 12, 1.5]):
+@every_row(
+    "dtype, count", [("float32", 1), ("float32", 8), ("float32", 64), ("float32", 700), ("float64", 8), ("float16", 8)]
+)
+def test_equal_weights_give_the_same_bits(dtype: str, count: int) -> None:
+    model, batches = Layers().astype(dtype), [rows(count).to_dtype(dtype) for _ in range(4)]
+    powers = [3, 3, 12, 3 if dtype == "float16" else 1.5]  # times 3; half of a small gradient is rounded in 16 bits
+    for weights in ([1] * 4, [count] * 4, powers):
         one, other = passed(model, batches, weights).mean(), added(model, batches, weights).mean()
         for path, grad in other.named().items():
             assert one[path].to_numpy().tobytes() == grad.to_numpy().tobytes(), path

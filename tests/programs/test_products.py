@@ -101,6 +101,8 @@ def test_products_are_not_added_to_memory_that_cannot_have_them() -> None:
     x, y = np.ones((4, 8), np.float32), np.ones((8, 16), np.float32)
     shut, wide = np.ones((4, 16), np.float32), np.ones((4, 16))
     shut.flags.writeable = False
+    narrow = np.ones((64, 64), np.float16)
+    assert D.accumulate_product(narrow, narrow, narrow).tolist() == [[65.0] * 64] * 64
     for total in (shut, np.broadcast_to(np.float32(1), (4, 16)), np.ones((16, 4), np.float32).T, wide):
         assert D.accumulate_product(total, x, y).tolist() == [[9.0] * 16] * 4
     assert shut.tolist() == [[1.0] * 16] * 4
