@@ -254,11 +254,10 @@ def receive_file(connection: Connection) -> int:
 
 def run(connection: Connection) -> None:
     """Do tasks until the other end of the connection is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one, which ends it
-    try:
+    for number in (signal.SIGINT, signal.SIGTERM):  # of a terminal or a scheduler, sent to all processes of a program
+        signal.signal(number, signal.SIG_IGN)  # for the process that started this one, which ends it, or trains on
+    with suppress(EOFError, ConnectionError):
         _serve(connection)
-    except (EOFError, ConnectionError, BrokenPipeError):
-        return
 
 
 def _serve(connection: Connection) -> None:

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from multiprocessing.reduction import ForkingPickler
+from multiprocessing.util import Finalize
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -200,6 +201,8 @@ class _Worker:
             raise
         finally:
             other.close()
+        # Before multiprocessing ends its processes by SIGTERM, which this one ignores, and waits for them.
+        self._at_exit: Any = Finalize(self, self.process.kill, exitpriority=0)
         self.ready = False
         self.tasks: deque[int] = deque()  # numbers of tasks that it was sent and has not answered
         self.slots: dict[int, _Slot] = {}  # those that a task will be written to
@@ -209,15 +212,13 @@ class _Worker:
 
     def end(self) -> None:
         """Tell the process to end."""
+        self._at_exit.cancel()
         self.connection.close()
-        self.process.terminate()
+        self.process.kill()
 
     def join(self) -> None:
-        """Wait for its end, which is forced if it takes too long, and forget its memory."""
-        self.process.join(5)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
+        """Wait for its end, and forget its memory."""
+        self.process.join()
         self.process.close()
         self.slots.clear()
         self.free.clear()

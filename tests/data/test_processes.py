@@ -389,7 +389,11 @@ def test_a_sample_of_a_stream_that_cannot_be_pickled() -> None:
 
 
 def ran(
-    tmp_path: Path, program: str, *, interrupt: bool = False, how: Callable[[Path], list[str]] | None = None
+    tmp_path: Path,
+    program: str,
+    *,
+    interrupt: signal.Signals | None = None,
+    how: Callable[[Path], list[str]] | None = None,
 ) -> tuple[int, str, str]:
     """Run a program in a process group of its own; its status, output and errors."""
     path = tmp_path / "program.py"
@@ -406,7 +410,7 @@ def ran(
         assert process.stdout is not None
         first = process.stdout.readline() if interrupt else ""
         if interrupt:
-            os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
+            os.killpg(process.pid, interrupt)  # as a terminal and a job scheduler do it
         try:
             out, errors = process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
@@ -499,9 +503,59 @@ def test_ctrl_c(engine: str, tmp_path: Path) -> None:
     )
     start = time.monotonic()
     program = program.replace('engine="processes"', f'engine="{engine}"')
-    status, out, errors = ran(tmp_path, program, interrupt=True)
+    status, out, errors = ran(tmp_path, program, interrupt=signal.SIGINT)
     assert time.monotonic() - start < 50  # no worker was waited for
     assert status == -signal.SIGINT
     assert out == "[0.0, 0.5]\n"
     assert errors.count("Traceback") == 1
     assert errors.rstrip().endswith("KeyboardInterrupt")
+
+
+def test_a_learner_saves_when_all_processes_are_terminated(tmp_path: Path) -> None:
+    program = """
+        import sys
+        import time
+        import numpy as np
+        from burnpy import Autodiff
+        from burnpy.backend import NumPy
+        from burnpy.data import ArrayDataset, Loader, collate
+        from burnpy.nn import Linear
+        from burnpy.optim import Sgd
+        from burnpy.train import BatchEnd, Checkpoints, Epochs, Learner, Step
+
+        Train = Autodiff[NumPy]
+
+        def slow(sample):
+            time.sleep(0.1)
+            return sample
+
+        def step(model, batch):
+            return Step(model(batch.x).mean())
+
+        def report(event):
+            if isinstance(event, BatchEnd) and event.step == 3:
+                print("step", flush=True)
+
+        if __name__ == "__main__":
+            data = ArrayDataset(x=np.ones((2000, 1), "f4")).map(slow)
+            loader = Loader(data, collate(device=Train), batch_size=2, workers=2, engine="processes")
+            callbacks = [Checkpoints(sys.path[0] + "/saved", every=Epochs(1)), report]
+            learner = Learner(step, optim=Sgd(), lr=0.1, callbacks=callbacks)
+            result = learner.fit(Linear(1, 1, device=Train), loader, epochs=1)
+            print(result.stopped, result.step >= 3)
+    """
+    status, out, errors = ran(tmp_path, program, interrupt=signal.SIGTERM)
+    assert (status, out, errors) == (0, "step\ninterrupted True\n", "")
+    assert len([*(tmp_path / "saved").iterdir()]) == 1
+
+
+def test_a_program_that_ends_within_an_epoch_waits_for_no_process(tmp_path: Path) -> None:
+    program = PROGRAM.replace("PAUSE", "0 if sample['x'] < 2 else 60") + (
+        "\n    if __name__ == '__main__':\n"
+        "        data = ArrayDataset(x=np.arange(6.0)).map(half)\n"
+        "        epoch = Loader(data, collate(device=NumPy), batch_size=2, workers=2, engine='processes').epoch(0)\n"
+        "        print(next(epoch).x.tolist())\n"
+    )
+    start = time.monotonic()
+    assert ran(tmp_path, program) == (0, "[0.0, 0.5]\n", "")
+    assert time.monotonic() - start < 50
