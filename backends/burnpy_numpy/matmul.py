@@ -8,6 +8,7 @@ import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.operations.matmul import linear_bias_vjp
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.kernels.kernel import family_kernels, lookup
@@ -65,7 +66,13 @@ class NumPyMatmul(ArrayBackend):
         return super().matmul(x, y)
 
     def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
-        out = _narrow_product(op.name, *args) if op.name in _NARROW else None
+        out = None
+        if op.name in _NARROW:
+            out = _narrow_product(op.name, *args)
+        elif op.name == "linear_backward" and all(x.size for x in args):
+            grad, x = [x.reshape((-1, x.shape[-1])) for x in args]
+            weight = _narrow_product("matmul_tn", x, grad)
+            out = None if weight is None else (weight, linear_bias_vjp(self, self.cast(grad, float32)))
         return super().product_in_float32(op, args) if out is None else out
 
     def linear(self, x: Any, weight: Any, bias: Any) -> Any:

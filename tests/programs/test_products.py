@@ -15,7 +15,7 @@ import pytest
 import burnpy_numpy.cpu_threads as threads
 import burnpy_numpy.matmul as matmul
 from burnpy import Tensor, compiled
-from burnpy.backend import Mixed, NumPy
+from burnpy.backend import Mixed, NumPy, explain
 from burnpy.backend.dtypes import dtype_of, float32
 from burnpy.nn import functional
 from burnpy_numpy.kernels.kernel import kernels_enabled
@@ -322,6 +322,25 @@ def test_mixed_precision_multiplies_floats_of_16_bits(name: str) -> None:
     ]:
         assert found.dtype is float32
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_gradients_of_linear_layers_are_products_of_floats_of_16_bits(name: str) -> None:
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    if not target().fuses:
+        pytest.skip("this target does not convert float16")
+    device, narrow, rng = Mixed(NumPy, name), dtype_of(name), np.random.default_rng(12)
+    for outer in ((40,), (2, 20), (1,)):
+        grad, x = drawn(rng, np.float32, *outer, 500), drawn(rng, np.float32, *outer, 300)
+        a, b = ([*v.astype(narrow).astype(np.float64).reshape(-1, v.shape[-1])] for v in (x, grad))
+        explanation = explain(device.linear_backward, grad, x)
+        for found, wanted in zip(explanation.result, (np.transpose(a) @ b, np.sum(b, 0)), strict=True):
+            assert found.dtype is float32
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+        assert any(f"{name}, {name}" in kernel.program.text for kernel in explanation.kernels)
+    empty = device.linear_backward(grad[:0], x[:0])
+    np.testing.assert_array_equal(empty[0], np.zeros((300, 500)))
 
 
 @pytest.mark.slowest
