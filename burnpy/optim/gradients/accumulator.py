@@ -84,8 +84,9 @@ class GradientsAccumulator(Subscriptable, Generic[B]):
         accumulator.
 
         The values are those of `add`, and have the same bits where the loss uses a parameter once and the weight is a
-        power of two times the first one. The gradients of a parameter that is used several times are added one after
-        another, as in PyTorch. Hooks see the gradients of this loss, multiplied by its weight and divided by the first.
+        power of two times the first one, unless a number underflows or overflows. The gradients of a parameter that is
+        used several times are added one after another, as in PyTorch. Hooks see the gradients of this loss, multiplied
+        by its weight and divided by the first.
 
         Args:
             loss: a tensor of one element; the mean loss of the micro-batch, if `mean` is used.
@@ -148,6 +149,9 @@ class GradientsAccumulator(Subscriptable, Generic[B]):
 
     def mean(self) -> GradientsParams[B]:
         """Return the weighted mean of all gradients: `sum` divided by `weight`.
+
+        It is a second copy of the gradients, unless there is one micro-batch. Where memory is scarce, divide the losses
+        and take the `sum`, which makes none if the first weight is 1.
 
         Raises:
             ArgumentError: the accumulator is empty.
