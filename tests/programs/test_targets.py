@@ -25,6 +25,7 @@ from burnpy_numpy.kernels import kernel, recurrence
 from burnpy_numpy.kernels.compiler import llvm, target
 from burnpy_numpy.kernels.compiler.emitter import emit
 from burnpy_numpy.kernels.convolution import tiles
+from burnpy_numpy.kernels.products.text import product
 from tests.programs.families import chosen, templates
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -182,6 +183,17 @@ def test_code_has_the_registers_of_its_target(name: str, registers: set[str]) ->
     assembly = llvm.generator(to).emit_assembly(llvm.optimized(text, to))
     assert set(re.findall(r"%([xyz])mm\d", assembly)) <= registers
     assert f"%{max(registers)}mm" in assembly
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_of_bfloat16_compile_for_amx(transposed: bool) -> None:
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    to = target.Target("x86_64-unknown-linux-gnu", "sapphirerapids", target._WIDE, 64, 32)
+    text = product("float32", 16, 0, transposed, "bfloat16", "bfloat16")
+    assembly = llvm.generator(to).emit_assembly(llvm.optimized(text, to))
+    assert {"ldtilecfg", "tdpbf16ps", "tilerelease"} <= set(assembly.split())
+    assert set(re.findall(r"%tmm\d", assembly)) == {f"%tmm{k}" for k in range(8)}
 
 
 @pytest.mark.parametrize(("triple", "name"), EVERY)
