@@ -68,15 +68,15 @@ def _sums(b: Any, weights: Any) -> Any:
     return b.where(b.ne(sums, 0.0), sums, 1.0)
 
 
-def cross_entropy_gradient(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any) -> Any:
-    """Return the gradient of the cross entropy: grad · (softmax(x) - one_hot(index)).
+def cross_entropy_gradient(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any, dtype: Any = None) -> Any:
+    """Return the gradient of the cross entropy: grad · (softmax(x) - one_hot(index)), in a dtype, by default x's.
 
     The weights are divided by their sum, as the rounding of logsumexp keeps that from being 1.
     """
     e = b.exp(b.sub(x, logsumexp))
     weighted = b.mul(e, b.div(grad, b.sum(e, (1,), True)))
     columns = b.discrete.arange(0, x.shape[1], 1, int64)
-    return b.sub(weighted, b.where(b.discrete.eq(index, columns), grad, 0.0))
+    return b.cast(b.sub(weighted, b.where(b.discrete.eq(index, columns), grad, 0.0)), dtype or x.dtype)
 
 
 def masked_mean_of_rows(b: Any, x: Any, mask: Any) -> Any:

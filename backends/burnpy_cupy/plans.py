@@ -121,8 +121,11 @@ class CuPyExecutor(Executor):
         possible = self._device._call(both.possible)
         return ProductLaunch(self._device, both, operands) if possible else None
 
-    def _rows(self, node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
-        """Return the launch of an operation with an index for each row, if the index was checked."""
+    def _rows(self, node: Node, bounds: Mapping[int, tuple[int, int]], dtype: DType | None = None) -> NodeLaunch | None:
+        """Return the launch of an operation with an index for each row, if the index was checked.
+
+        It rounds its result to ``dtype``, unless that is None.
+        """
         refs = refs_in(node.args)
         x, index = refs[-2 if node.name == "cross_entropy" else 1], refs[-1]
         low, high = bounds.get(index.number, (-1, 0))
@@ -133,7 +136,7 @@ class CuPyExecutor(Executor):
         if geometry is None or not alike or low < 0 or high >= geometry.columns or len(floats) > 1:
             return None
         name, extents, rest = INDEXED[node.name]
-        kernel = self._device._operation_kernel(name, extents, x.dtype, rest)
+        kernel = self._device._operation_kernel(name, extents, x.dtype, rest if dtype is None else (*rest, dtype))
         return None if kernel is None else RowsLaunch(self._device, kernel, geometry, refs)
 
     def _lists(self, node: Node) -> NodeLaunch | None:
@@ -171,8 +174,13 @@ class CuPyExecutor(Executor):
         source = formula_source(formula, given, [ref.dtype.name for ref in refs]) if refs else None
         return None if source is None else NumbersLaunch(self._device, node, formula_kernel(self._device.xp, source))
 
-    def finished(self, node: Node, signature: Signature, values: Mapping[int, Any]) -> NodeLaunch | None:
-        """Return the launch of a product with the bias that is added to it; None for others."""
+    def finished(
+        self, node: Node, signature: Signature, values: Mapping[int, Any], bounds: Mapping[int, tuple[int, int]]
+    ) -> NodeLaunch | None:
+        """Return the launch of a product with its bias, or of an operation with indices with its result in 16 bits."""
+        if node.name in INDEXED:
+            alone = [each.name for each in signature.group.nodes] == ["cast"]
+            return self._rows(node, bounds, signature.outputs[0].dtype) if alone else None
         others = [ref for ref in signature.arrays if ref.number != node.results.number]
         if node.name not in _PRODUCTS or [each.name for each in signature.group.nodes] != ["add"]:
             return None

@@ -199,6 +199,31 @@ def test_gradients_are_rounded_by_the_kernels_that_compute_them(make: Any, round
     assert launches == ["burnpy_each_cast_each", *rounds], journal.launches
 
 
+@pytest.mark.parametrize("shape", [(6,), (2, 3)])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_the_gradient_of_cross_entropy_is_computed_in_16_bits(shape: tuple[int, ...], dtype: str) -> None:
+    """Where products alone read it; not where something else reads it in float32, too."""
+    device: Any = Mixed(CuPy, dtype)
+    rng = np.random.default_rng(0)
+    x, w = [Tensor.from_data(rng.standard_normal(s).astype("f"), device=device) for s in ((*shape, 8), (8, 5))]
+    y = IntTensor.from_data(rng.integers(0, 5, shape), device=device)
+    zero = Tensor.zeros((6, 5), device=device)
+
+    def loss(w: Any, x: Any, zero: Any, y: Any) -> Any:
+        return cross_entropy((x @ w).reshape(6, 5) + zero, y.flatten())
+
+    for by, rounds in (((0, 1), ["burnpy_each_cast_each"]), ((0, 1, 2), ["burnpy_each_cast_each", "burnpy_cast"])):
+        gradients = func.grad(loss, by)
+        planned = compiled(gradients)
+        planned(w, x, zero, y)
+        with simulator.watched() as journal:
+            found = planned(w, x, zero, y)
+        assert [name for name in journal.launches if re.search("round|cast", name)] == rounds, journal.launches
+        for got, want in zip(found, gradients(w, x, zero, y), strict=True):
+            largest = np.abs(want.to_numpy()).max()
+            np.testing.assert_allclose(got.to_numpy(), want.to_numpy(), rtol=0, atol=2e-2 * largest)
+
+
 @pytest.mark.parametrize("shape", [(6, 4), (2, 3, 4)])
 @pytest.mark.parametrize("lacking", [False, True])
 def test_linear_layers_and_their_gradients_have_epilogues(

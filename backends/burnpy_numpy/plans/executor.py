@@ -221,7 +221,9 @@ class NumPyExecutor(Executor):
         function = kernels.unrolled_kernel(program, inputs, outputs, arrays)
         return None if function is None else UnrolledLaunch(function, operands, len(program.instructions))
 
-    def finished(self, node: Node, signature: Signature, values: Mapping[int, Any]) -> NodeLaunch | None:
+    def finished(
+        self, node: Node, signature: Signature, values: Mapping[int, Any], bounds: Mapping[int, tuple[int, int]]
+    ) -> NodeLaunch | None:
         """Return the launch of a convolution or a product and the group that follows it; None for others."""
         if node.name in _PRODUCTS:
             return _finished_product(node, signature)

@@ -52,9 +52,11 @@ class ProfiledExecutor:
         name = node.args[0].__name__ if node.name == "foreach" else node.name
         return self._timed(launch, name, _flops_of(node), *_metas_of(launch, node.results))
 
-    def finished(self, node: Node, signature: Signature, values: Mapping[int, Any]) -> Any:
+    def finished(
+        self, node: Node, signature: Signature, values: Mapping[int, Any], bounds: Mapping[int, tuple[int, int]]
+    ) -> Any:
         """Return the launch of a node with the group that follows it."""
-        launch = self._inner.finished(node, signature, values)
+        launch = self._inner.finished(node, signature, values, bounds)
         program, sizes = signature.program, signature.group.sizes
         assert program is not None
         name, flops = f"{node.name}+{program.name}", _flops_of(node) + _flops(program, *sizes)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from burnpy.backend.plans.executor import Executor, Launch, NodeLaunch
+from burnpy.backend.plans.executor import INDEXED, Executor, Launch, NodeLaunch
 from burnpy.backend.plans.grouping import Group, Single
 from burnpy.backend.plans.recording import Node, Ref, operations, refs_in
 from burnpy.backend.plans.signature import Signature
@@ -31,6 +31,7 @@ def finished(
     outputs: Sequence[Ref],
     launches: Mapping[int, tuple[Launch, Signature]],
     values: Mapping[int, Any],
+    bounds: Mapping[int, tuple[int, int]],
     executor: Executor,
 ) -> list[Any]:
     """Return the units, with operations and the groups that follow them as one unit where the executor can.
@@ -43,11 +44,12 @@ def finished(
         outputs: the outputs.
         launches: the launches of groups.
         values: the primitives that are the same in each replay, by the numbers of their values.
+        bounds: the least and the largest possible element of ints that were checked, by number.
         executor: what computes them.
     """
     uses = Counter(ref.number for ref in outputs)
     singles: dict[int, Single] = {}  # by the values that they make
-    makers: dict[int, list[_Maker]] = {}  # of values that an operation with products makes, the best one first
+    makers: dict[int, list[_Maker]] = {}  # of values that a product or an operation with indices makes, the best first
     for unit in units:
         if isinstance(unit, Group):
             signature = launches[id(unit)][1]
@@ -63,11 +65,13 @@ def finished(
             bare = _unpadded(node, singles, values)
             makers[results.number] = [*([] if bare is None else [bare._replace(units=[*bare.units, unit])])]
             makers[results.number].append(_Maker(node, [unit]))
-        elif node.name == "reshape" and executor.multiplies_pixels:  # the same memory, see `multiplied`
+        elif node.name in INDEXED:
+            makers[results.number] = [_Maker(node, [unit])]
+        elif node.name == "reshape":  # the same memory, see `multiplied`
             makers[results.number] = [
                 _Maker(Node(made.name, made.args, results, made.effect, made.line), [*replaced, unit])
                 for made, replaced in makers.get(node.args[0].number, ())
-                if made.name == "matmul"
+                if made.name in INDEXED or (made.name == "matmul" and executor.multiplies_pixels)
             ]
     gone: set[int] = set()
     kept: list[Any] = []
@@ -80,7 +84,7 @@ def finished(
             made = makers.get(ref.number, ()) if _fits(signature, ref) else ()
             for maker, replaced in made:
                 read_once = all(uses[each.node.results.number] == 1 for each in replaced)
-                launch = executor.finished(maker, signature, values) if read_once else None
+                launch = executor.finished(maker, signature, values, bounds) if read_once else None
                 if launch is not None:
                     gone.update(map(id, replaced))
                     kept[-1] = Finished(maker, unit, signature, launch)

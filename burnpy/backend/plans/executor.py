@@ -195,13 +195,16 @@ class Executor(Protocol):
         """
         return None
 
-    def finished(self, node: Node, signature: Signature, values: Mapping[int, Any]) -> NodeLaunch | None:
+    def finished(
+        self, node: Node, signature: Signature, values: Mapping[int, Any], bounds: Mapping[int, tuple[int, int]]
+    ) -> NodeLaunch | None:
         """Return the launch of a node with the group that follows it and reads its result; None if it has none.
 
         Args:
             node: the node.
             signature: the signature of a group with one result, of the shape of the node, and without numbers.
             values: the primitives that are the same in each replay, by the numbers of their values.
+            bounds: see `launch`.
         """
         return None
 

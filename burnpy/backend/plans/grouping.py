@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, TypeAlias
 
 from burnpy.backend.dtypes import kind_of
+from burnpy.backend.plans.executor import INDEXED
 from burnpy.backend.plans.fusing import (
     Role,
     Step,
@@ -159,7 +160,7 @@ class Grouping:
                     if other is not group:
                         self._merge(group, other)
                 return True
-        if math.prod(step.shape) < 2 or not step.splits or step.kind == "rounding":
+        if math.prod(step.shape) < 2 or not step.splits or (step.kind == "rounding" and not self._finishes(refs[0])):
             return False
         group = Group(step.shape, step.splits)
         found = self._fit(group, node, step, refs)
@@ -168,6 +169,13 @@ class Grouping:
         self.units[id(group)] = group
         self._add(position, group, node, *found, refs)
         return True
+
+    def _finishes(self, ref: Ref) -> bool:
+        """Return whether a group of one value may be computed with the operation that makes it, see `finished`."""
+        unit = self.producer.get(ref.number)
+        while isinstance(unit, Single) and unit.node.name == "reshape":
+            unit = self.producer.get(unit.node.args[0].number)
+        return isinstance(unit, Single) and unit.node.name in INDEXED
 
     def _fit(
         self, group: Group, node: Node, step: Step, refs: list[Ref]

@@ -188,6 +188,8 @@ def _operation(writer: Any, node: Node) -> OperationPart:
         name, inside = block.description, tuple([plan.explanation() for plan in block.plans(writer.device)])
     elif name in ("foreach", "on_host"):
         name = f"{name} {getattr(node.args[0], '__name__', '').strip('_')}".strip()
+    elif name == "product_in_float32":
+        name = node.args[0].name
     shapes = tuple([ref.shape for ref in refs_in(node.results)])
     return OperationPart(name, shapes, _line(node), _reason(writer, node), inside)
 
@@ -208,7 +210,7 @@ def _reason(writer: Any, node: Node) -> str:
         return "draws random numbers" if node.name.startswith("random") else "is done for more than its result"
     if node.name in _VIEWS:
         return "a view or a copy"
-    if op is not None and op.product:
+    if node.name == "product_in_float32" or (op is not None and op.product):
         return "a product"
     if id(node) in writer.launched:
         return "a kernel of its own"

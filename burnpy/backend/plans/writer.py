@@ -32,6 +32,20 @@ def numbers_in(constants: Mapping[int, Any]) -> dict[int, float]:
     return {number: float(x) for number, x in constants.items() if x.shape == () and x.dtype.kind == "f"}
 
 
+def _bounds(units: Sequence[Any]) -> dict[int, tuple[int, int]]:
+    """Return the least and the largest possible element of ints that were checked, and of views of them, by number."""
+    bounds: dict[int, tuple[int, int]] = {}
+    for unit in units:
+        if not isinstance(unit, Single):
+            continue
+        node = unit.node
+        if node.name in ("bounded", "bounded_and_counted"):
+            bounds[refs_in(node.results)[0].number] = node.args[1:3]
+        elif node.name in _VIEWS and node.args[0].number in bounds:
+            bounds[node.results.number] = bounds[node.args[0].number]
+    return bounds
+
+
 class Writer:
     """The state of writing one plan.
 
@@ -69,8 +83,10 @@ class Writer:
         for unit in units:
             self.units += self._split(unit)
         self.units = self._needed(self.units)
+        self._bounds = _bounds(self.units)
         if executor is not None:
-            self.units = finished(self.units, outputs, self.launches, {**fixed, **constants}, executor)
+            values = {**fixed, **constants}
+            self.units = finished(self.units, outputs, self.launches, values, self._bounds, executor)
         flat: list[Node] = []
         fused: set[int] = set()
         for unit in self.units:
@@ -87,7 +103,6 @@ class Writer:
         self._kept = self._results.kept
         self._takes_free = bool(donated)
         self.launched: set[int] = set()  #: the ids of nodes that have a kernel of their own
-        self._bounds: dict[int, tuple[int, int]] = {}  # of checked ints
         self._contiguous: set[int] = set()  # the values that are made by each replay, C-contiguous
         self._made: set[int] = set()  # those that have a name in the replay
         self._write()
@@ -249,12 +264,8 @@ class Writer:
             self.launched.add(id(node))
             self._node_launch(refs_in(node.results), launch, position, stop)
             return
-        if node.name in ("bounded", "bounded_and_counted"):
-            self._bounds[refs_in(node.results)[0].number] = node.args[1:3]
         if self.executor is not None and node.results.__class__ is Ref:
             if node.name in _VIEWS and self._view(node):
-                if node.args[0].number in self._bounds:
-                    self._bounds[node.results.number] = self._bounds[node.args[0].number]
                 return
             self._run.end()
             if node.name == PLACED:

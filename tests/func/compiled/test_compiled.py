@@ -143,6 +143,11 @@ class TestPlans:
         assert all("test_compiled.py:" in row for row in rows)
         assert len(f.plans) == 1
 
+    def test_explanation_of_a_product_of_16_bit_operands(self) -> None:
+        f = compiled(lambda x: x @ x)
+        parts = f.explain(Tensor[Mixed[NumPy]].ones((8, 8))).parts
+        assert [(part.name, getattr(part, "reason", None)) for part in parts][-1] == ("matmul", "a product")
+
     def test_a_mean_of_everything_does_not_undo_the_kernel_before_it(self) -> None:
         """Programs have no means over rows, and the bias makes the first dim rows."""
         f = compiled(lambda x, bias: (x + bias).square().mean())
