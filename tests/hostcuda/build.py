@@ -162,7 +162,7 @@ def cythonized(made: Path) -> list[Path]:
     api = source / "cupy_backends" / "cuda" / "api"
     folders = [made, api, source / "cupy_backends", sysconfig.get_path("include")]
     compiled = made / "runtime.o"
-    options = ["-O1", "-std=c++17", *[f"-I{folder}" for folder in folders]]
+    options = ["-O0", "-std=c++17", *[f"-I{folder}" for folder in folders]]
     step("g++ of runtime.pyx", [*CXX, *options, "-c", str(api / "runtime.cpp"), "-o", str(compiled)])
     compiled.replace(out)
     return [out]
