@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.interrupting import LONG
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "distributed_digits.py"
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
+EPOCHS, LEAST = (2, 90) if LONG else (1, 60)  # percent; by guessing it is 10
 
 
 def run(*launcher: str, arguments: tuple[str, ...]) -> str:
@@ -24,10 +27,11 @@ def run(*launcher: str, arguments: tuple[str, ...]) -> str:
 @pytest.mark.heavy("mpi4py")
 def test_it_learns_on_ranks_and_goes_on_alone(tmp_path: Path) -> None:
     mpiexec = (str(MPIEXEC), "--allow-run-as-root", "--oversubscribe", "-n", "2")
-    first = run(*mpiexec, arguments=("--epochs", "2", "--out", str(tmp_path))).split()[-7:]
-    assert first[1:] == ["after", "2", "epochs", "on", "2", "ranks"]
-    assert float(first[0].rstrip("%")) > 90
-    again = run(arguments=("--epochs", "2", "--out", str(tmp_path)))
+    arguments = ("--epochs", str(EPOCHS), "--out", str(tmp_path))
+    first = run(*mpiexec, arguments=arguments).split()[-7:]
+    assert first[1:] == ["after", str(EPOCHS), "epochs", "on", "2", "ranks"]
+    assert float(first[0].rstrip("%")) > LEAST
+    again = run(arguments=arguments)
     assert "resumed from" in again
     assert again.split()[-7:] == [*first[:5], "1", "ranks"]
 
