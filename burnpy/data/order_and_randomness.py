@@ -122,7 +122,7 @@ class BatchRandom:
 
     def _filled(self, method: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Return a row for each sample, filled by a method of its generator, in float32 or float64."""
-        out: NDArray[Any] = np.empty((len(self), *shape), np.float32 if np.dtype(dtype) == np.float32 else np.float64)
+        out: NDArray[Any] = np.empty((len(self), *shape), "float32" if np.dtype(dtype) == np.float32 else "float64")
         for row, generator in zip(out.reshape(len(self), math.prod(shape)), self.generators(), strict=True):
             getattr(generator, method)(out=row, dtype=out.dtype)
         return out

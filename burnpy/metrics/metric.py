@@ -192,8 +192,8 @@ def _on_device(value: Any, device: Any) -> Any:
         value = plain(value).to_numpy()  # type: ignore[arg-type]  # one of the three kinds
     if not isinstance(value, np.ndarray):
         return value
-    kind: Any = {"f": Tensor, "b": BoolTensor}.get(value.dtype.kind, IntTensor)
-    return kind.from_data(value, device=device)
+    kinds: dict[str, Any] = {"f": Tensor, "b": BoolTensor}
+    return kinds.get(value.dtype.kind, IntTensor).from_data(value, device=device)
 
 
 def plain(x: Tensor[Any] | IntTensor[Any] | BoolTensor[Any]) -> Any:

@@ -63,7 +63,8 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def kind(array: Any) -> Any:
-    return {"f": Tensor, "i": IntTensor, "b": BoolTensor}[array.dtype.kind]
+    kinds: dict[str, Any] = {"f": Tensor, "i": IntTensor, "b": BoolTensor}
+    return kinds[array.dtype.kind]
 
 
 def gradients(f: Any, device: Any, wrap: Callable[[], Any]) -> list[Any]:

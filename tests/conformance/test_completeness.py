@@ -157,7 +157,7 @@ NOT_OF = {
 }
 """The classes of tensors that lack a method although the operation takes their kind, and why."""
 
-CLASSES = {
+CLASSES: dict[str, Any] = {
     "float": burnpy.Tensor,
     "int": burnpy.IntTensor,
     "bool": burnpy.BoolTensor,

@@ -61,7 +61,7 @@ def test_kinds_and_dtypes() -> None:
     ] * 3
     batch = batch_of(samples)
     found = {name: (type(batch[name]), str(batch[name].dtype), batch[name].shape) for name in batch.keys()[:9]}
-    assert found == {
+    expected: dict[str, tuple[Any, ...]] = {
         "float": (Tensor, "float32", (3,)),
         "double": (Tensor, "float64", (3,)),
         "half": (Tensor, "float16", (3, 2)),
@@ -72,6 +72,7 @@ def test_kinds_and_dtypes() -> None:
         "floats": (Tensor, "float32", (3, 2)),
         "tensor": (Tensor, "float32", (3, 1)),
     }
+    assert found == expected
     assert batch.text == ("a", "a", "a")
     assert batch.none == (None, None, None)
 

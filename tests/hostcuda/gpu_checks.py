@@ -34,6 +34,7 @@ STEPS = 10_000
 def flat_memory(steps: int) -> None:
     """The used memory after many steps is that after a few, in float32 and with `Mixed`."""
     gc.collect()  # else memory of earlier work would be freed meanwhile
+    device: Any
     for device in (Autodiff[CuPy], Autodiff[Mixed[CuPy]]):
         rng = np.random.default_rng(0)
         x = Tensor.from_data(rng.standard_normal((64, 32)).astype(np.float32), device=device)
@@ -84,6 +85,7 @@ def graphs(steps: int) -> None:
         grads = clip_by_global_norm(GradientsParams.from_grads(loss.backward(), model), 1.0)
         return (*optim.pure_step(lr, model, grads, state), loss.detach())
 
+    device: Any
     for device in (Autodiff[CuPy], Autodiff[Mixed[CuPy]]):
         batches = [
             [IntTensor.from_data(each, device=device) for each in pair] for pair in zip(data, labels, strict=True)

@@ -463,6 +463,7 @@ def test_the_rate_may_be_a_tensor() -> None:
     optim = AdamW(groups=[Group("bias", lr_scale=0.5)])
     state = optim.init(model)
     expected = bits(optim.pure_step(0.5, model, grads, state))
+    device: Any
     for device in (NumPy(), Autodiff(NumPy())):
         for rate in (Tensor.from_data(0.5, device=device), Tensor.from_data(0.5, device=device).require_grad()):
             assert bits(optim.pure_step(rate, model, grads, state)) == expected

@@ -169,7 +169,8 @@ def compare(name: str, which: str, f: F) -> None:
     if which == "NaN" and name.startswith(NOT_OF_NAN):
         return
     theirs: Any = torch.tensor(array)
-    kind: Any = {"f": Tensor, "i": IntTensor, "b": BoolTensor}[array.dtype.kind]
+    kinds: dict[str, Any] = {"f": Tensor, "i": IntTensor, "b": BoolTensor}
+    kind = kinds[array.dtype.kind]
     ours = kind[Twice].from_data(array)
     if kind is Tensor:
         ours, theirs = ours.require_grad(), theirs.requires_grad_()

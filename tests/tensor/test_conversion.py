@@ -108,6 +108,7 @@ def test_to_device_copies_nothing_where_the_same_computes(kind: Any, target: Any
 def test_to_device() -> None:
     x = Tensor[NumPy].from_data([1.0, 2.0])
     assert x.to_device(NumPy) is x
+    target: Any
     for target in (Train, Autodiff[Train], Autodiff(NumPy())):
         y = x.to_device(target)
         assert y.device is device_of(target)

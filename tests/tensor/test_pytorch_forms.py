@@ -15,11 +15,11 @@ from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 A = np.array([[1.5, -2.25, 3.0], [-4.75, 5.0, -6.5]])
-KINDS: list[Any] = [Tensor, IntTensor, BoolTensor]
+KINDS: dict[Any, str] = {Tensor: "float64", IntTensor: "int64", BoolTensor: "bool"}
 
 
 def of(kind: Any, array: np.ndarray[Any, Any] = A) -> Any:
-    return kind[NumPy].from_data(array.astype({Tensor: "float64", IntTensor: "int64", BoolTensor: "bool"}[kind]))
+    return kind[NumPy].from_data(array.astype(KINDS[kind]))
 
 
 def values(x: Any) -> Any:

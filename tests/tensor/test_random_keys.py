@@ -15,6 +15,7 @@ from burnpy.backend.errors import BurnpyError
 from tests.tensor.index_keys import ints_first, shapes_and_keys
 
 Train = Autodiff[NumPy]
+KINDS: list[Any] = [Tensor, IntTensor, BoolTensor]
 MANY = settings(max_examples=150)
 
 
@@ -38,7 +39,7 @@ def places(shape: tuple[int, ...], key: Any) -> Any:
 
 @pytest.mark.slow
 @MANY
-@given(shapes_and_keys(), st.sampled_from([Tensor, IntTensor, BoolTensor]))
+@given(shapes_and_keys(), st.sampled_from(KINDS))
 def test_reading(drawn: tuple[tuple[int, ...], Any], kind: Any) -> None:
     shape, key = drawn
     wanted = places(shape, key)

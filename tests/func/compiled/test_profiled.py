@@ -75,6 +75,7 @@ def test_results_are_those_of_plans_on_the_plain_device(recording: bool) -> None
     first = model_of(plain)
     values = [p.value.to_numpy() for p in first.params()]
     given = rng.standard_normal((4, 3, 9, 9)).astype(np.float32)
+    device: Any
     for device in (train, plain):
         ready = iter(values)
         model = model_of(device).map(lambda x, ready=ready, device=device: Tensor.from_data(next(ready), device=device))
