@@ -229,6 +229,13 @@ class HeadWriter(Loops):
             allowed = self.binary("and", allowed, read)
         return self.select(allowed, self.mul(scores, self.scale), self.constant(-math.inf, self.dtype))
 
+    def gathered(self, xs: list[Vector]) -> Vector:
+        """Return the first elements of up to ``width`` vectors as one vector, which repeats the first beyond them."""
+        kind, text = self.type(self.dtype), xs[0].text
+        for k, x in enumerate(xs[1:], 1):
+            text = self.assign(f"insertelement {kind} {text}, {self.scalar(self.dtype)} {self.first(x)}, i32 {k}")
+        return Vector(text, self.dtype)
+
     def nonzero(self, sums: Vector) -> Vector:
         """Return the sums; 1 for a query that attends to nothing."""
         one = self.constant(1.0, self.dtype)
@@ -278,9 +285,9 @@ def attention(dtype: str, width: int, masked: bool) -> str:
                         w.set(total, w.add(w.get(total, dtype), x))
                         w.store(x, place, None)
                 divisors = [w.nonzero(w.total(w.get(total, dtype))) for total in sums]
-                for t, divisor, shift in zip(queries, divisors, shifts, strict=True):
-                    place = w.at(totals, w.plus(w.times(head, w.queries), t))
-                    w.store_one(w.add(w.function_of("log", divisor), shift), place)
+                logs = w.add(w.function_of("log", w.gathered(divisors)), w.gathered(shifts))
+                mask = f"<{', '.join(f'i1 {int(k < rows)}' for k in range(width))}>"
+                w.store(logs, w.at(totals, w.plus(w.times(head, w.queries), queries[0])), mask)
                 with w.loop("0", w.vectors(w.value_size)) as c:
                     column = w.times(c, width)
                     parts = w.products(kept, 1, w.at(v, column), v_row, "0", keys)
