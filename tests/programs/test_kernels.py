@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,8 @@ from burnpy.backend.programs.program import execute
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy.kernels import launch
-from burnpy_numpy.kernels.compiler import emitter
 from burnpy_numpy.kernels.compiler.emitter import CHUNK, emit
-from burnpy_numpy.kernels.kernel import forget, program_kernel, template_kernel
+from burnpy_numpy.kernels.kernel import program_kernel, template_kernel
 from tests.rows import every_row
 
 D = NumPy()
@@ -130,23 +128,22 @@ ROWWISE: list[tuple[str, str, tuple[Any, ...]]] = [
 EXTENTS = {"f": Extent.FULL, "r": Extent.ROW, "c": Extent.COLUMN, "i": Extent.COLUMN}
 
 
-@every_row("name, kinds, rest", [("gelu", "f", (False,)), ROWWISE[0], ROWWISE[5]], ids=["gelu", "softmax", "backward"])
-def test_loops_of_long_programs_give_the_same_bits(
-    name: str, kinds: str, rest: tuple[Any, ...], kernels: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A long program has one loop, of masked vectors; in others the last vector alone is masked."""
-    program = trace(getattr(Backend, name), tuple(Input(EXTENTS[kind], "float32") for kind in kinds), *rest)
-    found: dict[int, list[Any]] = {0: [], 1000: []}
-    for longest, results in found.items():
-        monkeypatch.setattr(emitter, "LONG", longest)
-        monkeypatch.setenv("BURNPY_CACHE_DIR", str(kernels / str(longest)))
-        forget()
-        run, generator = made(program), np.random.default_rng(2)
-        for rows, columns in [(1, 1), (5, 7), (3, 33), (2, 64), (130, 17)]:
-            shapes = [EXTENTS[kind].shape(rows, columns) for kind in kinds]
-            results += run([generator.normal(size=shape).astype(np.float32) for shape in shapes], (), rows, columns)
-    for x, y in zip(*found.values(), strict=True):
-        np.testing.assert_array_equal(x, y)
+@every_row("dtype", ["float32", "float64"])
+def test_elements_that_fill_no_vector(dtype: str) -> None:
+    """They have the bits of elements in whole vectors, also where the outputs have the memory of the inputs."""
+    kernel = made(trace(lambda b, x, y: (b.mul(x, b.sigmoid(y)), b.lt(x, y)), (full(dtype),) * 2))
+    assert kernel.layout.flat
+    x, y = np.random.default_rng(2).normal(size=(2, 150)).astype(dtype)
+    wanted = [D.mul(x, D.sigmoid(y)), x < y]
+    for begin, size in [(0, 1), (1, 31), (3, 33), (0, 63), (5, 64), (7, 100), (2, 148)]:
+        part = slice(begin, begin + size)
+        product, less = x.copy(), np.zeros(150, bool)
+        kernel.into((product[part], y[part], product[part], less[part]), (), 1, size)
+        np.testing.assert_array_equal(product[part], wanted[0][part])
+        np.testing.assert_array_equal(less[part], wanted[1][part])
+        others = np.r_[:begin, begin + size : 150]
+        np.testing.assert_array_equal(product[others], x[others])
+        assert not less[others].any()
 
 
 @pytest.mark.slow

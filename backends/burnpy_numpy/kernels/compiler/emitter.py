@@ -27,9 +27,6 @@ from burnpy_numpy.kernels.compiler.vectors import Vector, Writer
 CHUNK = 128
 """The number of rows whose sum is computed by one thread, a power of 2."""
 _SHIFT = CHUNK.bit_length() - 1
-LONG = 200
-"""The number of instructions above which all vectors are masked: a body that is written once compiles in half the time,
-and masks cost little beside it."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ class _Emitter:
         w = self.w
         self._entry()
         if self.flat:
-            self._loop("all", "%begin", "%end", self._finish)
+            self._elements()
         else:
             self._rows()
         w.write("ret void")
@@ -138,6 +135,55 @@ class _Emitter:
         for k in self.schedule.live:
             if self.steps[k].extent is Extent.SCALAR and not self.schedule.over_rows(k):
                 self.fixed[k] = self._computed(k, _Place("", None, True, {}))
+
+    def _elements(self) -> None:
+        """Write the loop of an elementwise program, in two turns: over whole vectors, and over one on the stack.
+
+        That has the elements which fill no vector. So the body is written once, without masks, and compiles in half the
+        time of two.
+        """
+        w, given, dtypes = self.w, {**self.pointers}, {f"in{i.value}": i.dtype for i in self.steps if i.op == "input"}
+        dtypes |= {f"out{number}": self.steps[k].dtype for number, k in enumerate(self.program.outputs)}
+        names = [name for name in given if name in dtypes]
+        left = w.assign(f"and i64 {w.assign('sub i64 %end, %begin')}, {self.width - 1}")
+        last = w.assign(f"sub i64 %end, {left}")
+        beyond, back = w.assign(f"add i64 {last}, {self.width}"), w.assign(f"sub i64 0, {last}")
+        rooms = {name: w.assign(f"alloca [{self.width} x i64], align 64") for name in names}
+        moved = {name: w.element(room, back, dtypes[name]) for name, room in rooms.items()}
+        w.write("br label %turn")
+        w.label("turn")
+        w.write(f"%first = phi i64 [%begin, %entry], [{last}, %rest]")
+        w.write(f"%stop = phi i64 [{last}, %entry], [{beyond}, %rest]")
+        for name in names:
+            self.pointers[name] = f"%{name}_now"
+            w.write(f"%{name}_now = phi ptr [{given[name]}, %entry], [{moved[name]}, %rest]")
+        w.write("br label %head")
+        w.label("head")
+        w.write("%i = phi i64 [%first, %turn], [%next, %latch]")
+        w.write(f"br i1 {w.assign('icmp slt i64 %i, %stop')}, label %body, label %turned")
+        w.label("body")
+        self._finish(_Place("%i", None, False, {}), [])
+        w.write("br label %latch")
+        w.label("latch")
+        w.write(f"%next = add i64 %i, {self.width}")
+        w.write("br label %head")
+        w.label("turned")
+        mask = self._mask(left)
+        w.write(f"br i1 {w.assign('icmp sgt i64 %stop, %end')}, label %computed, label %whole")
+        w.label("whole")
+        w.write(f"br i1 {w.assign(f'icmp ne i64 {left}, 0')}, label %rest, label %done")
+        w.label("rest")
+        for name in names:
+            if name.startswith("in"):  # zeros beyond the last element
+                w.store(w.load(w.element(given[name], last, dtypes[name]), dtypes[name], mask), rooms[name], None)
+        w.write("br label %turn")
+        w.label("computed")
+        for name in names:
+            if name.startswith("out"):
+                x = w.load(rooms[name], dtypes[name], None)
+                w.store(x, w.element(given[name], last, dtypes[name]), mask)
+        w.write("br label %done")
+        w.label("done")
 
     def _rows(self) -> None:
         """Write the loop over rows."""
@@ -245,16 +291,12 @@ class _Emitter:
     def _loop(
         self, tag: str, start: str, stop: str, body: Callable[..., list[Vector]], totals: list[Vector] | None = None
     ) -> list[Vector]:
-        """Write a loop by vectors, with a masked one at its end; return what ``totals`` became.
-
-        In a long program all vectors are masked.
-        """
+        """Write a loop by vectors, with a masked one at its end; return what ``totals`` became."""
         w, width = self.w, self.width
         totals = totals or []
-        masked = len(self.steps) > LONG
         whole = w.assign(f"sub i64 {stop}, {start}")
         left = w.assign(f"and i64 {whole}, {width - 1}")
-        last = stop if masked else w.assign(f"sub i64 {stop}, {left}")
+        last = w.assign(f"sub i64 {stop}, {left}")
         before = self.block
         w.write(f"br label %{tag}_head")
         w.label(f"{tag}_head")
@@ -262,8 +304,7 @@ class _Emitter:
         w.write(f"br i1 {w.assign(f'icmp slt i64 %{tag}_i, {last}')}, label %{tag}_body, label %{tag}_tail")
         w.label(f"{tag}_body")
         names = [Vector(f"%{tag}_total{k}", total.dtype) for k, total in enumerate(totals)]
-        mask = self._mask(w.assign(f"sub i64 {stop}, %{tag}_i")) if masked else None
-        after = body(_Place(f"%{tag}_i", mask, False, {}), names)
+        after = body(_Place(f"%{tag}_i", None, False, {}), names)
         w.write(f"br label %{tag}_latch")
         w.label(f"{tag}_latch")
         w.write(f"%{tag}_next = add i64 %{tag}_i, {width}")
@@ -275,9 +316,6 @@ class _Emitter:
             )
         w.lines[at:at] = phis
         w.label(f"{tag}_tail")
-        if masked:
-            self.block = f"{tag}_tail"
-            return names
         w.write(f"br i1 {w.assign(f'icmp ne i64 {left}, 0')}, label %{tag}_rest, label %{tag}_end")
         w.label(f"{tag}_rest")
         ended = body(_Place(last, self._mask(left), False, {}), names)
