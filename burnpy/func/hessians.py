@@ -85,6 +85,7 @@ def hvp(
 ) -> tuple[Tensor[B], Tensor[B]]: ...
 @overload
 def hvp(f: Callable[[*Ts], Tensor[B]], primals: tuple[*Ts], tangents: tuple[*Ts]) -> tuple[Tensor[B], tuple[*Ts]]: ...
+@explained
 def hvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
     """Compute the value of ``f`` and its Hessian-vector product with ``tangents``, in forward-over-reverse mode.
 
@@ -122,6 +123,7 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
 def vhp(f: Callable[[Tensor[B]], Tensor[B]], primals: Tensor[B], vector: Tensor[B]) -> tuple[Tensor[B], Tensor[B]]: ...
 @overload
 def vhp(f: Callable[[*Ts], Tensor[B]], primals: tuple[*Ts], vector: tuple[*Ts]) -> tuple[Tensor[B], tuple[*Ts]]: ...
+@explained
 def vhp(f: Callable[..., Any], primals: Any, vector: Any) -> tuple[Any, Any]:
     """Compute the value of ``f`` and the vector-Hessian product with ``vector``, in reverse-over-reverse mode.
 

@@ -25,6 +25,7 @@ from burnpy.func.user_functions import (
     select_arguments,
     several,
 )
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.levels import common_device
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import tensor_of
@@ -42,6 +43,7 @@ def vjp(
 def vjp(
     f: Callable[[*Ts], tuple[R, A]], *primals: *Ts, has_aux: Literal[True]
 ) -> tuple[R, Callable[[R], tuple[*Ts]], A]: ...
+@explained
 def vjp(f: Callable[[*Ts], Any], *primals: *Ts, has_aux: bool = False) -> tuple[Any, ...]:
     """Compute the value of ``f`` at ``primals``, and return a function that computes vector-Jacobian products.
 
@@ -79,6 +81,7 @@ def vjp(f: Callable[[*Ts], Any], *primals: *Ts, has_aux: bool = False) -> tuple[
     return (recording.output, pullback, recording.aux) if has_aux else (recording.output, pullback)
 
 
+@explained
 def linearize(f: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], R]]:
     """Compute the value of ``f`` at ``primals``, and return its derivative there as a linear function of tangents.
 
@@ -241,6 +244,7 @@ def jvp(
 def jvp(
     f: Callable[[*Ts], tuple[R, A]], primals: tuple[*Ts], tangents: tuple[*Ts], *, has_aux: Literal[True]
 ) -> tuple[R, R, A]: ...
+@explained
 def jvp(f: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = False) -> tuple[Any, ...]:
     """Compute the value of ``f`` at ``primals``, and the Jacobian-vector product with ``tangents``.
 

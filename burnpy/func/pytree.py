@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import T
 
@@ -26,6 +27,7 @@ class Handler(NamedTuple):
     whole: Handler | None = None  #: the handler by which a tree has all its tensors as leaves, buffers included
 
 
+@explained
 def register_tree(
     cls: type[T], flatten: Callable[[T], tuple[Iterable[Any], Any]], unflatten: Callable[[Sequence[Any], Any], T]
 ) -> None:

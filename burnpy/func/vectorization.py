@@ -377,6 +377,7 @@ def _checked_dim(position: int, leaf: Any, dim: int) -> int:
     return dim % ndim
 
 
+@explained
 def stack_models(models: Sequence[T]) -> T:
     """Return one model whose parameters are those of several models, stacked along a new first dimension.
 

@@ -43,6 +43,9 @@ OURS: dict[str, tuple[str, ...]] = {
     "a_min": ("min",),
     "a_max": ("max",),
     "shift": ("shifts",),
+    "opset_version": ("opset",),
+    "output_names": ("outputs",),
+    **dict.fromkeys(("dynamic_axes", "dynamic_shapes"), ("dynamic",)),
     "size": ("shape",),
     "newshape": ("shape",),
     "fill_value": ("value",),
@@ -130,6 +133,10 @@ METHODS: dict[str, dict[str, str]] = {
         "static_argnames": "ints, bools, strings and other objects are constants of a plan already",
         "donate_argnums": 'it takes the names of arguments: donate=("x",)',
     },
+    "export": {
+        "input_names": "inputs have the names of forward's parameters",
+        "export_params": "the file always has the parameters",
+    },
     "randint": {MISSING: "the bounds come first: IntTensor[NumPy].randint(0, 10, (2, 3))"},
     "step": {MISSING: _STEP, "": _STEP, "closure": _STEP, "learning_rate": _STEP, "rate": _STEP},
 }
@@ -165,11 +172,11 @@ def call_error(
 def method_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallError | None:
     """Return the `call_error` of a function, or of a method, whose first argument is the tensor."""
     parameters = [*signature(function).parameters.values()]
-    name = function.__name__
-    if name == "__init__":
-        name = function.__qualname__.rpartition(".")[0]
-    shown = f"{args[0].__name__}.{name}" if parameters and parameters[0].name == "cls" else name
-    if parameters and parameters[0].name in ("self", "cls"):
+    owner, _, name = function.__qualname__.rpartition("<locals>.")[2].rpartition(".")
+    shown = name = owner if name == "__init__" else name
+    if owner and parameters and parameters[0].name in ("self", "cls"):
+        if parameters[0].name == "cls":
+            shown = f"{args[0].__name__}.{name}"
         parameters, args = parameters[1:], args[1:]
     taken = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
     return call_error(shown, taken, args, kwargs, METHODS.get(name))

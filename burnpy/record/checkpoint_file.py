@@ -28,6 +28,7 @@ from burnpy.nn.module_state import Entry
 from burnpy.nn.module_tree import joined
 from burnpy.record.record import Record
 from burnpy.record.safetensors_file import DIGEST, METADATA, brief, damaged, read, write
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.generator import Generator
 from burnpy.tensor.tensor_base import TensorBase
 
@@ -250,6 +251,7 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
     write(target, encoder.tensors, {MARK: VERSION, TREE: text})
 
 
+@explained
 def load(path: str | os.PathLike[str]) -> Record:
     """Load a file that `save` wrote; from another program's safetensors file, all its tensors, as the part ``model``.
 

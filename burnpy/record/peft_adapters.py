@@ -28,6 +28,7 @@ from burnpy.nn.transform import divided
 from burnpy.record.record import refuse_no_model
 from burnpy.record.safetensors_file import read, refuse_read, write
 from burnpy.record.torch_weights import assembled, to_torch, torch_names
+from burnpy.tensor.call_errors import explained
 from burnpy.typevars import M, T
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ _NEUTRAL = {"init_lora_weights": (True, "gaussian")}
 """The values that other options may have, besides null, false and empty ones."""
 
 
+@explained
 def from_peft(model: M, folder: str | os.PathLike[str]) -> M:
     """Return the model, frozen, with the adapters of a folder that PEFT or `to_peft` wrote: see `burnpy.nn.Lora`.
 
@@ -142,6 +144,7 @@ def _with_others(model: M, others: Mapping[str, Any], source: str) -> tuple[M, s
     return model.with_state(state, strict=False), {variables[path].id for path in state}
 
 
+@explained
 def to_peft(model: Module[Any], folder: str | os.PathLike[str], *, base_model: str | None = None) -> None:
     """Write the adapters of a model, and what trains beside them, to a folder that `from_peft` and PEFT read.
 

@@ -48,6 +48,7 @@ from burnpy.record.safetensors_file import (
 )
 from burnpy.record.torch_pickle import unpickled
 from burnpy.record.torch_values import TorchTensor
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.host_data import readonly
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ _DAMAGES = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError,
 """The exceptions that reading a damaged archive may raise: a UnicodeDecodeError for malformed names, for example."""
 
 
+@explained
 def read_torch(path: str | os.PathLike[str], key: str | tuple[str | int, ...] | None = None) -> dict[str, Any]:
     """Read the tensors of a state dict that ``torch.save`` wrote, as read-only arrays by PyTorch's names.
 

@@ -33,6 +33,7 @@ from burnpy.nn.param import Variable
 from burnpy.record.record import DTypePolicy, Remap, fitted, refuse_no_model, remapped
 from burnpy.record.safetensors_file import write
 from burnpy.record.torch_file import TorchSource, state_of
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.host_data import readonly
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import M
@@ -170,6 +171,7 @@ def disassembled(values: Iterable[tuple[tuple[TorchPart, ...], NDArray[Any]]]) -
     return state
 
 
+@explained
 def from_torch(
     model: M,
     source: TorchSource,
@@ -327,6 +329,7 @@ def _array(value: Any) -> Any:
     return value.contiguous().view(torch.int16).numpy().view(dtype_of("bfloat16"))
 
 
+@explained
 def to_torch(model: Module[Any]) -> dict[str, NDArray[Any]]:
     """Return the parameters and buffers of a model as arrays, under PyTorch's names and in its layouts.
 
@@ -356,6 +359,7 @@ def to_torch(model: Module[Any]) -> dict[str, NDArray[Any]]:
     return disassembled((names[path], item._value.to_numpy()) for path, item in variables)
 
 
+@explained
 def save_torch(path: str | os.PathLike[str], model: Module[Any], *, metadata: Mapping[str, str] | None = None) -> None:
     """Write the parameters and buffers of a model to a safetensors file, under PyTorch's names: see `to_torch`.
 

@@ -16,6 +16,7 @@ from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, nn
 from burnpy.backend import NumPy
 from burnpy.backend.errors import BurnpyError, CallError
 from burnpy.hints.wrong_calls import type_error
+from burnpy.interop import onnx
 from burnpy.nn import Module, functional
 from burnpy.tensor import arithmetic, template
 from tests.rows import every_row
@@ -28,6 +29,7 @@ functions: Any = burnpy
 optim: Any = burnpy.optim
 F: Any = functional
 func: Any = burnpy.func
+export: Any = onnx.export
 
 CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda x, i, b: x.sum(axis=1), "sum() does not take axis; it is called dim here"),
@@ -187,6 +189,24 @@ def classes_of(package: Any) -> list[type]:
 def test_methods_are_pickled_by_their_names() -> None:
     for method in (Tensor.softmax, Tensor.add, Tensor.tolist, IntTensor.one_hot, burnpy.cat, burnpy.nn.Module.params):
         assert pickle.loads(pickle.dumps(method)) is method
+
+
+@pytest.mark.parametrize("package", [burnpy.func, burnpy.record, onnx], ids=lambda package: package.__name__)
+def test_every_function_explains_what_it_does_not_take(package: Any) -> None:
+    for name in package.__all__:
+        function = getattr(package, name)
+        if inspect.isfunction(function) and "unnamed" not in inspect.signature(function).parameters:
+            with pytest.raises(CallError, match=rf"^{function.__name__}\(\) does not take unknown_argument; it takes"):
+                function(unknown_argument=0)
+
+
+def test_arguments_of_torch_onnx_export() -> None:
+    with pytest.raises(
+        CallError, match=r"does not take opset_version, dynamic_axes; they are called opset, dynamic here"
+    ):
+        export(nn.Relu(), (), "relu.onnx", opset_version=17, dynamic_axes={"x": {0: "batch"}})
+    with pytest.raises(CallError, match=r"does not take input_names; inputs have the names of forward's parameters"):
+        export(nn.Relu(), (), "relu.onnx", input_names=["x"])
 
 
 @pytest.mark.parametrize("cls", KINDS)

@@ -14,6 +14,7 @@ from burnpy.func.control_flow.recorded_branches import recorded_cond
 from burnpy.func.control_flow.recorded_scans import is_recorded
 from burnpy.func.pytree import Structure, describe_tree, flatten, kept, loop_function, paths, tensor_leaves
 from burnpy.func.user_functions import base_for
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.levels import differs_between_examples
 from burnpy.tensor.tensor import BoolTensor
@@ -24,6 +25,7 @@ X = TypeVar("X")
 Y = TypeVar("Y")
 
 
+@explained
 def scan(
     f: Callable[[C, X], tuple[C, Y]],
     carry: C,
@@ -202,6 +204,7 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 
+@explained
 def cond(
     predicate: BoolTensor[Any] | bool, true_f: Callable[[*Ts], R], false_f: Callable[[*Ts], R], *operands: *Ts
 ) -> R:
@@ -266,6 +269,7 @@ def cond(
     return results[0][1].unflatten(outs)  # type: ignore[no-any-return]  # of the functions' type
 
 
+@explained
 def while_loop(condition: Callable[[S], BoolTensor[Any]], body: Callable[[S], S], state: S) -> S:
     """Return the state after ``state = body(state)`` was repeated for as long as ``condition(state)`` is True.
 

@@ -24,6 +24,7 @@ from burnpy.func.solvers.problems import (
     positive,
     refuse_failure,
 )
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import need_flag
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.tensor import Tensor
@@ -35,6 +36,7 @@ _TOLERANCES = {"float32": 1e-4, "float64": 1e-8}
 _DECREASE, _SHORTEST = 1e-4, 2.0**-30
 
 
+@explained
 def root(
     f: Callable[[X], X], x0: X, *, tol: float | None = None, max_steps: int = 100, check_errors: bool = True
 ) -> Solution[X]:
@@ -145,6 +147,7 @@ def _shorter(f: Callable[[Any], Any], x: Any, value: Any, move: Any) -> tuple[An
 _ITERATION_TOLERANCES = {"float32": 1e-5, "float64": 1e-10}
 
 
+@explained
 def fixed_point(
     g: Callable[[X], X],
     x0: X,
@@ -263,6 +266,7 @@ _MOST_FOR_MATRIX = 4096  # above that, a matrix and its factors take too much me
 _LINEAR_TOLERANCES = {"float32": 1e-5, "float64": 1e-10}
 
 
+@explained
 def cg(
     a: Callable[[X], X] | Tensor[Any],
     b: X,

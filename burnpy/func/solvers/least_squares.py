@@ -24,6 +24,7 @@ from burnpy.func.solvers.problems import (
 )
 from burnpy.linalg.decompositions import qr
 from burnpy.linalg.equations import solve_triangular
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import need_flag
 from burnpy.tensor.joining import cat, where
 
@@ -33,6 +34,7 @@ _TOLERANCES = {"float32": 1e-4, "float64": 1e-8}
 _FIRST_DAMPING, _MOST_DAMPING = 1e-3, 1e30
 
 
+@explained
 def least_squares(
     f: Callable[[X], Any], x0: X, *, tol: float | None = None, max_steps: int = 200, check_errors: bool = True
 ) -> Minimum[X]:

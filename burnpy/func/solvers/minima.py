@@ -23,6 +23,7 @@ from burnpy.func.solvers.problems import (
     refuse_failure,
 )
 from burnpy.linalg.equations import solve_triangular
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import need_flag
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
@@ -48,6 +49,7 @@ class Minimum(NamedTuple, Generic[X]):
     """True if it converged."""
 
 
+@explained
 def minimize(
     f: Callable[[X], Tensor[Any]],
     x0: X,

@@ -21,6 +21,7 @@ from burnpy.func.solvers.adaptive_steps import (
 )
 from burnpy.func.solvers.adjoint import Solve, Solved, solved_with_adjoint
 from burnpy.func.solvers.problems import FlatTree, count, derivative_order, positive, refuse_failure
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import need_flag
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.levels import differs_between_examples
@@ -52,6 +53,7 @@ class OdeSolution(NamedTuple, Generic[Y]):
     """True if the event ended it; its time is then the last of ``t``."""
 
 
+@explained
 def odeint(
     f: Callable[[Any, Y], Y],
     y0: Y,

@@ -24,6 +24,7 @@ from burnpy.interop.onnx.reading import BUFFERS, read
 from burnpy.interop.onnx.tracing import Inputs, Size, Trace, inputs_of, traces
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Buffer, Param
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B, I
@@ -37,6 +38,7 @@ LARGE = 2**30
 """The bytes of parameters from which on they are written beside the file; protobuf ends at 2 GB."""
 
 
+@explained
 def export(
     model: Callable[..., Any],
     inputs: tuple[Any, ...],
@@ -225,6 +227,7 @@ class Difference(NamedTuple):
     relative: float  #: the largest difference, divided by the largest element of the model's output
 
 
+@explained
 def verify(path: str | os.PathLike[str], model: Callable[..., Any], inputs: tuple[Any, ...]) -> list[Difference]:
     """Run an exported file in onnxruntime, and return the differences of its outputs from the model's.
 
@@ -362,6 +365,7 @@ def _paths(names: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return paths
 
 
+@explained
 def load(path: str | os.PathLike[str], device: B | type[B]) -> OnnxModel[B]:
     """Read an ONNX file as a module.
 

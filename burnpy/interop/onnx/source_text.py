@@ -15,6 +15,7 @@ from burnpy.interop.onnx.operators.elementwise import BINARY, METHODS
 from burnpy.interop.onnx.operators.table import OPERATORS, tensor
 from burnpy.interop.onnx.reading import read
 from burnpy.record import safetensors_file
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 
@@ -73,6 +74,7 @@ class {name}(Module[B]):
 '''
 
 
+@explained
 def source(path: str | os.PathLike[str], name: str = "Model", *, out: str | os.PathLike[str] | None = None) -> str:
     """Return the text of a Python module that defines an ONNX file's model as a class.
 
@@ -297,6 +299,7 @@ READERS: tuple[tuple[str, Callable[[Any], str], str], ...] = (
 """The annotations of inputs that are read: how a known array is written, and how another value is read."""
 
 
+@explained
 def weights(path: str | os.PathLike[str], device: B | type[B]) -> dict[str, Any]:
     """Return the initializers of an ONNX file, or of the file beside a module, as tensors: for what `source` wrote.
 
