@@ -249,15 +249,15 @@ def write(
 
     def fill_in(file: FileIO) -> None:
         sha = hashlib.sha256(header)
-        _write_all(file, memoryview(header))
+        write_all(file, memoryview(header))
         for _, x in ordered:
             for chunk in chunks(as_little_endian(x)):
                 if digest:
                     sha.update(chunk)
-                _write_all(file, chunk)
+                write_all(file, chunk)
         if digest:
             file.seek(_AT)
-            _write_all(file, memoryview(sha.hexdigest().encode()))
+            write_all(file, memoryview(sha.hexdigest().encode()))
 
     replace(os.fspath(path), fill_in)
 
@@ -352,6 +352,7 @@ def _mapped(file: FileIO, header: Header, start: int, source: str) -> dict[str, 
     return tensors
 
 
-def _write_all(file: FileIO, view: memoryview) -> None:
+def write_all(file: FileIO, view: memoryview) -> None:
+    """Write all bytes of a view to a file without a buffer, which may take a part in each call."""
     while view:
         view = view[file.write(view) or 0 :]

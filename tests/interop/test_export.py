@@ -14,7 +14,15 @@ import burnpy
 from burnpy import BoolTensor, IntTensor, Tensor, func
 from burnpy.autodiff import Autodiff
 from burnpy.backend import NumPy
-from burnpy.backend.errors import ArgumentError, ExportError, KindError, MissingPackageError, RecordingError
+from burnpy.backend.errors import (
+    ArgumentError,
+    ExportError,
+    KindError,
+    MissingPackageError,
+    RecordFileError,
+    RecordingError,
+    RecordNotFoundError,
+)
 from burnpy.interop import onnx
 from burnpy.interop.onnx import model as onnx_files
 from burnpy.nn import (
@@ -250,6 +258,27 @@ def test_large_parameters_lie_beside_the_file(tmp_path: Path, monkeypatch: pytes
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.onnx", "model.onnx.data"]
     assert (tmp_path / "model.onnx.data").stat().st_size < 10000
     assert onnx.verify(path, model, (floats(2, 40),))[0].relative < 1e-6
+
+
+@pytest.mark.parametrize("large", [2**30, 100])
+def test_a_file_that_cannot_be_replaced_stays(large: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resource: Any = pytest.importorskip("resource")
+    monkeypatch.setattr(onnx_files, "LARGE", large)
+    path, small, big = tmp_path / "model.onnx", Linear(40, 40, device=NumPy), Linear(40, 1000, device=NumPy)
+    onnx.export(small, (floats(2, 40),), path)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))  # as a full disk
+    try:
+        with pytest.raises(RecordFileError, match=r"cannot save .*: File too large; what was there before"):
+            onnx.export(big, (floats(2, 40),), path)
+        with pytest.raises(RecordNotFoundError, match="there is no folder"):
+            onnx.export(small, (floats(2, 40),), tmp_path / "no" / "model.onnx")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    with pytest.raises(ArgumentError, match=r"export\(\) writes to the local disk, and got memory://model.onnx"):
+        onnx.export(small, (floats(2, 40),), "memory://model.onnx")
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "uint16", "uint32", "uint64"])

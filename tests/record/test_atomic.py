@@ -101,7 +101,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException) ->
     fail = FunctionType(fail.__code__, namespace, "fail", None, fail.__closure__)
     with monkeypatch.context() as patched:
         if step == "write":
-            patched.setattr("burnpy.record.safetensors_file._write_all", fail)
+            patched.setattr("burnpy.record.safetensors_file.write_all", fail)
         elif step == "FileIO":
             patched.setattr("burnpy.backend.storage.FileIO", fail)
         else:

@@ -17,6 +17,7 @@ import numpy as np
 from burnpy.backend.entries import Operation
 from burnpy.backend.errors import ArgumentError, ExportError, path_shown
 from burnpy.backend.lazy import needed
+from burnpy.backend.storage import path_of, refuse_url, replace
 from burnpy.func.pytree import flatten
 from burnpy.interop.onnx.operators.control_flow import Graph, run
 from burnpy.interop.onnx.operators.table import Conditional, rule_of
@@ -24,6 +25,7 @@ from burnpy.interop.onnx.reading import BUFFERS, read
 from burnpy.interop.onnx.tracing import Inputs, Size, Trace, inputs_of, traces
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Buffer, Param
+from burnpy.record.safetensors_file import write_all
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase
@@ -36,6 +38,7 @@ _version = cache(version)  # which searches all installed packages
 
 LARGE = 2**30
 """The bytes of parameters from which on they are written beside the file; protobuf ends at 2 GB."""
+_MOVED, _PAGE = 1024, 4096  # bytes from which on a tensor is moved there, and what its place is a multiple of
 
 
 @explained
@@ -73,6 +76,7 @@ def export(
         ArgumentError: the model's device differentiates, the opset is unknown, or a name does not exist.
         KindError: an input is no tensor.
         MissingPackageError: onnx is not installed.
+        RecordFileError: the file cannot be written; an older one stays as it was.
 
     >>> import onnx
     >>> from burnpy import interop
@@ -90,6 +94,8 @@ def export(
         raise ArgumentError(
             f"export(opset={opset}) cannot be; opsets from {OLDEST} to {newest} can, with onnx {onnx.__version__}"
         )
+    target = path_of(path, "export()")
+    refuse_url(target, "export()")
     given = inputs_of(model, inputs)
     symbols = _symbols_of(given, dynamic or {})
     defaults: set[str] = set()
@@ -134,7 +140,7 @@ def export(
     buffers = [path for path in given.buffers if path in writer.initializers]
     kept = {BUFFERS: json.dumps(buffers)} if buffers else {}
     onnx.helper.set_model_props(proto, {**kept, **(metadata or {})})
-    _save(onnx, proto, os.fspath(path))
+    _save(onnx, proto, target)
 
 
 def _symbols_of(inputs: Inputs, dynamic: Mapping[str, Mapping[int, str]]) -> dict[tuple[int, int], str]:
@@ -197,17 +203,36 @@ def _named(given: Inputs, trace: Any) -> tuple[dict[int, str], dict[int, Any]]:
 
 
 def _save(onnx: Any, proto: Any, path: str) -> None:
-    """Check a model and write it."""
+    """Check a model and write it, large parameters beside it: an existing file stays as it is on failure."""
     large = sum(tensor.ByteSize() for tensor in proto.graph.initializer) > LARGE
-    if not large:
+    if large:
+        _move_beside(onnx, proto.graph.initializer, path)
+    else:
         _check(onnx, proto)
-        onnx.save(proto, path)
-        return
-    beside = f"{os.path.basename(path)}.data"
-    if os.path.exists(os.path.join(os.path.dirname(path), beside)):
-        os.remove(os.path.join(os.path.dirname(path), beside))  # onnx would append to it
-    onnx.save(proto, path, save_as_external_data=True, all_tensors_to_one_file=True, location=beside)
-    _check(onnx, path)
+    replace(path, lambda file: write_all(file, memoryview(proto.SerializeToString())))
+    if large:
+        _check(onnx, path)
+
+
+def _move_beside(onnx: Any, tensors: Any, path: str) -> None:
+    """Write the data of tensors to a file beside the model, and put their places there into the model."""
+    place, end = f"{path}.data", 0
+    moved = [tensor for tensor in tensors if len(tensor.raw_data) >= _MOVED]
+
+    def fill_in(file: FileIO) -> None:
+        for tensor in moved:
+            file.seek(int(next(entry.value for entry in tensor.external_data if entry.key == "offset")))
+            write_all(file, memoryview(tensor.raw_data))
+
+    for tensor in moved:
+        start = -(-end // _PAGE) * _PAGE
+        end = start + len(tensor.raw_data)
+        onnx.external_data_helper.set_external_data(
+            tensor, os.path.basename(place), offset=start, length=len(tensor.raw_data)
+        )
+    replace(place, fill_in)
+    for tensor in moved:
+        tensor.ClearField("raw_data")
 
 
 def _check(onnx: Any, model: Any) -> None:
@@ -289,6 +314,8 @@ def _difference(name: str, ours: Any, theirs: Any) -> Difference:
 
 
 if TYPE_CHECKING:
+    from io import FileIO
+
     from burnpy.autodiff.autodiff import Autodiff
 
 

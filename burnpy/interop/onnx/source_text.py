@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from itertools import count
 from typing import Any
 
+from burnpy.backend.storage import replace
 from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode
 from burnpy.interop.onnx.operators.elementwise import BINARY, METHODS
 from burnpy.interop.onnx.operators.table import OPERATORS, tensor
@@ -132,8 +133,7 @@ def source(path: str | os.PathLike[str], name: str = "Model", *, out: str | os.P
         lines="\n".join(lines),
     )
     if out is not None:
-        with open(out, "w", encoding="utf-8") as file:
-            file.write(text)
+        replace(os.fspath(out), lambda file: safetensors_file.write_all(file, memoryview(text.encode())))
     return text
 
 
