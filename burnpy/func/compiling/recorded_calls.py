@@ -57,7 +57,8 @@ class Call:
         self.args, self.kwargs = args, kwargs
         self.leaves, self.structure = flatten((args, kwargs), whole=True)
         self.inline = False
-        self.key = tuple([self._key(leaf) for leaf in self.leaves])
+        first: dict[int, int] = {}
+        self.key = tuple([self._key(leaf, first, number) for number, leaf in enumerate(self.leaves)])
         self.donated = donated  #: the names and positions of the parameters whose arguments are donated
         self.own = own  #: the number of the first leaves that are a compiled module's own
         self.identities = tuple([id(leaf._primitive) for leaf in self.leaves[:own] if isinstance(leaf, TensorBase)])
@@ -66,16 +67,19 @@ class Call:
         """Return the primitives of the plain device in the leaves that are inputs."""
         return [primitive_of(self.leaves[k], device) for k in inputs]
 
-    def _key(self, leaf: Any) -> Any:
-        """Return what a plan depends on: class, device, shape and dtype of a tensor, or the value of a static leaf."""
+    def _key(self, leaf: Any, first: dict[int, int], number: int) -> Any:
+        """Return what a plan depends on: class, device, shape, dtype and leaf of a tensor, or the value of a static leaf.
+
+        A tracked tensor's leaf is the number of the first argument with its node: gradients of all of them add up.
+        """
         if isinstance(leaf, TensorBase):
             device: Any = leaf._device
             if device.level or device.stands_for is not None:
                 self.inline = True
             primitive = leaf._primitive
-            tracked = False
-            if leaf.kind in INEXACT and device.differentiates:
-                tracked = device.is_require_grad(primitive)
+            tracked = None
+            if leaf.kind in INEXACT and device.differentiates and device.is_require_grad(primitive):
+                tracked = first.setdefault(id(getattr(primitive, "node", None) or primitive), number)
             return (leaf.__class__, device, primitive.shape, primitive.dtype, tracked)
         kind = leaf.__class__
         if kind is float or kind is Generator:
@@ -276,7 +280,9 @@ def record_call(
     inputs: list[int] = []
     traced: list[Any] = []
     for number, leaf in enumerate(leaves):
-        if isinstance(leaf, TensorBase) or leaf.__class__ is float:
+        if isinstance(leaf, TensorBase) and call.key[number][-1] not in (None, number):
+            traced.append(traced[call.key[number][-1]])
+        elif isinstance(leaf, TensorBase) or leaf.__class__ is float:
             inputs.append(number)
             traced.append(_input(devices, leaf))
         else:
@@ -395,9 +401,9 @@ def of_arguments(leaves: Sequence[Any], inputs: Sequence[int], device: Any, own:
     """
     source = Source()
     values: dict[int, str] = {}
+    nodes: dict[int, int] = {}  # the first leaf with a node
     for k, leaf in enumerate(leaves):
-        name = f"x{k}"
-        cls = source.bind(leaf.__class__)
+        name, cls = f"x{k}", source.bind(leaf.__class__)
         if isinstance(leaf, TensorBase):
             if k < own:
                 _refuse(source, f"{name}._primitive is not {source.bind(leaf._primitive)}")
@@ -405,6 +411,9 @@ def of_arguments(leaves: Sequence[Any], inputs: Sequence[int], device: Any, own:
             if value is None:
                 return None
             values[k] = value
+            node = getattr(leaf._primitive, "node", None)
+            if node is not None and nodes.setdefault(id(node), k) != k:
+                _refuse(source, f"px{nodes[id(node)]}.node is not p{name}.node")
         elif leaf.__class__ is float or leaf.__class__ is Generator:
             _refuse(source, f"{name}.__class__ is not {cls}")
             values[k] = f"{source.bind(device.host_number)}({name})" if leaf.__class__ is float else f"{name}._numpy"
@@ -412,8 +421,9 @@ def of_arguments(leaves: Sequence[Any], inputs: Sequence[int], device: Any, own:
             _refuse(source, f"{name}.__class__ is not {cls} or {name} != {source.bind(leaf)}")
         else:
             _refuse(source, f"{name} is not {source.bind(leaf)}")
-    names = "".join(f"x{k}, " for k in range(len(leaves)))
-    source.lines.insert(0, f"({names}) = leaves")
+    if len(nodes) > 1:
+        _refuse(source, f"len({{{', '.join(f'px{k}.node' for k in nodes.values())}}}) != {len(nodes)}")
+    source.lines.insert(0, f"({''.join(f'x{k}, ' for k in range(len(leaves)))}) = leaves")
     result = f"[{', '.join(values[k] for k in inputs)}]"
     made: ArgumentGuard = source.definition(["leaves"], result, "guard", [])({})
     return made

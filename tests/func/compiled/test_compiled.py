@@ -24,7 +24,7 @@ from burnpy.autodiff import Balanced, Function, no_grad
 from burnpy.backend import Checked, Mixed, NumPy, Profiled
 from burnpy.nn import BatchNorm, Dropout, Gelu, Linear, Module, Param, Relu, Sequential, Tanh, functional
 from burnpy.nn.functional import linear
-from burnpy.optim import Adam, Ema
+from burnpy.optim import Adam, Ema, GradientsParams
 from burnpy.tensor.host_data import readonly
 
 Train = Autodiff[NumPy]
@@ -750,3 +750,26 @@ def test_copies_and_pickles() -> None:
     model: Any = compiled(Linear(2, 2, device=NumPy))
     x = Tensor[NumPy].ones((1, 2))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model))(x).to_numpy(), model(x).to_numpy())
+
+
+def test_a_leaf_that_is_several_arguments_has_the_gradient_of_all() -> None:
+    """Gradients belong to leaves: as in eager mode, a tracked tensor in two arguments is one leaf."""
+    x, y = (Tensor[Train].from_data([k, 2.0]).require_grad() for k in (1.0, 3.0))
+
+    def slopes(a: Tensor[Train], b: Tensor[Train], more: dict[str, Tensor[Train]]) -> list[Any]:
+        grads = (a * b * b * more["c"]).sum().backward()
+        return [t.grad(grads) for t in (a, b, more["c"])]
+
+    step = compiled(slopes)
+    for a, b, c in itertools.product((x, y, x), (x, y), (x, y)):
+        found = [g.tolist() for g in step(a, b, {"c": c})]
+        assert found == [g.tolist() for g in slopes(a, b, {"c": c})]
+    assert len(step.plans) == 4  # all are one leaf, one of them is another, and by the guard of the last plan
+
+    model, data = Linear(2, 2, device=Train), Tensor[Train].ones((3, 2))
+
+    def against(model: Linear[Train], teacher: Linear[Train]) -> Any:
+        return GradientsParams.from_grads((model(data) * teacher(data)).sum().backward(), model)
+
+    expected = against(model, model)[model.weight]
+    assert compiled(against)(model, model)[model.weight].allclose(expected)
