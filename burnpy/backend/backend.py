@@ -182,6 +182,9 @@ class Backend(
     records: ClassVar[bool] = False
     """True for `Recorded`, beneath which nothing of a compiled function may compute."""
 
+    holds_numbers: bool = False
+    """True for the device of the 0-d tensors that stand for Python numbers in a compiled function."""
+
     entry: Any = None
     """The function that brings values of the device that this one `stands_for` into a loop's or branch's recording."""
 

@@ -208,7 +208,7 @@ def holds_discrete_of(high: Any, low: Any) -> bool:
         if _stands_for(high, low):
             return True
         if not high.differentiates:
-            return False
+            return _has_numbers(high, low)
         if getattr(high, "wraps", None) is low:  # a `Strategy`, which shares its inner device with `Autodiff`
             return True
         high = high.inner

@@ -160,10 +160,19 @@ def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
         if x._device is not device:
             floats = [x._device for x in tensors if x.kind in INEXACT]
             device = common_device(operation, floats, [x._device for x in tensors if x.kind not in INEXACT])
-            return tuple([raised(x, device) for x in tensors])
+            return tuple([raised(x, device) for x in _with_fitting_numbers(tensors)])
     if hasattr(device, "refuse"):
         device.refuse(operation)
     return tensors
+
+
+def _with_fitting_numbers(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the tensors, with those that stand for Python numbers in a dtype that does not promote the others."""
+    values = [x._primitive for x in tensors if x.kind == "float" and not x._device.holds_numbers]
+    if not values or any(value.shape != () for value in values):
+        return tensors
+    dtype = result_type(*values)
+    return tuple([x.to_dtype(dtype) if x._device.holds_numbers and x.kind == "float" else x for x in tensors])
 
 
 def same_device(operation: str, *tensors: TensorBase[Any]) -> None:

@@ -119,7 +119,7 @@ class Draw:
         self.factory = self.target.factory
         self.shape: Shape = factory_shape(shape, self.factory)
         lifted = {name: raised(x, self.device) for name, x in tensors.items()}
-        self.dtype: DType = self._dtype(dtype, lifted)
+        self.dtype: DType = self._dtype(dtype, [x for x in tensors.values() if not x._device.holds_numbers])
         self.values: dict[str, Any] = {}  #: a Python number or a float primitive for each parameter
         for name, (value, bound) in parameters.items():
             x = lifted.get(name)
@@ -147,10 +147,10 @@ class Draw:
             ".to_device(...), or leave the device out: Tensor." + f"{factory}(...)"
         )
 
-    def _dtype(self, dtype: Any, lifted: dict[str, TensorBase[Any]]) -> DType:
+    def _dtype(self, dtype: Any, tensors: list[TensorBase[Any]]) -> DType:
         if dtype is not None:
             return self.target.dtype(dtype)  # type: ignore[no-any-return]  # a dtype
-        floats = [x._primitive for x in lifted.values() if x.kind == "float"]
+        floats = [x._primitive for x in tensors if x.kind == "float"]
         return result_type(*floats) if floats else DEFAULT["float"]
 
     def _number(self, name: str, value: Any, bound: Bound) -> float:

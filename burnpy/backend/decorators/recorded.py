@@ -94,6 +94,7 @@ class Recorded(Decorator[I], Generic[I]):
         """Make the device of `numbers`, and return it."""
         other: Any = object.__new__(Recorded)
         vars(other).update(vars(self))
+        other.holds_numbers = True
         self.numbers = other
         return other  # type: ignore[no-any-return]  # of this class
 

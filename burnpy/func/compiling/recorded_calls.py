@@ -68,7 +68,7 @@ class Call:
         return [primitive_of(self.leaves[k], device) for k in inputs]
 
     def _key(self, leaf: Any, first: dict[int, int], number: int) -> Any:
-        """Return what a plan depends on: class, device, shape, dtype and leaf of a tensor, or the value of a static leaf.
+        """Return what a plan depends on: class, device, shape, dtype and leaf of a tensor, or a static leaf's value.
 
         A tracked tensor's leaf is the number of the first argument with its node: gradients of all of them add up.
         """

@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import burnpy
 from burnpy import Autodiff, BoolTensor, Generator, IntTensor, Tensor, compiled, errors, func, manual_seed
 from burnpy.autodiff import Balanced, Function, no_grad
 from burnpy.backend import Checked, Mixed, NumPy, Profiled
+from burnpy.func.pytree import flatten
 from burnpy.nn import BatchNorm, Dropout, Gelu, Linear, Module, Param, Relu, Sequential, Tanh, functional
 from burnpy.nn.functional import linear
 from burnpy.optim import Adam, Ema, GradientsParams
@@ -773,3 +775,47 @@ def test_a_leaf_that_is_several_arguments_has_the_gradient_of_all() -> None:
 
     expected = against(model, model)[model.weight]
     assert compiled(against)(model, model)[model.weight].allclose(expected)
+
+
+WITH_NUMBERS: dict[str, Any] = {
+    "a product": lambda x, k: (x.sum() * k, k * x[0], k - x[0], x[0] ** (k * k)),
+    "a comparison": lambda x, k: (x[0] == k, x.sum() > k, x[0].maximum(k)),
+    "vmap": lambda x, k: func.vmap(lambda a: a.sin() * k)(x),
+    "gradients": lambda x, k: (func.grad(lambda a: (a * a).sum() * k)(x), func.jvp(lambda a: a * k, (x[0],), (x[1],))),
+    "loops": lambda x, k: (func.while_loop(lambda s: s < 9.0 * k, lambda s: s / k, x[1]), func.scan(
+        lambda c, a: (c * k, a + k), x[0], x)),
+    "a branch": lambda x, k: func.cond(x[0] > k, lambda a: a * k, lambda a: a - k, x[0]),
+    "draws": lambda x, k: (Tensor.normal((2,), k, 1.0, device=x.device), Tensor.gamma((2,), k, x[1])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", WITH_NUMBERS)
+def test_a_float_argument_promotes_no_tensor(name: str, dtype: str) -> None:
+    """It is a 0-d tensor in the recording, and would promote 0-d tensors of other dtypes as such."""
+    x, f = Tensor[NumPy].from_data([0.1, 2.0], dtype=dtype), WITH_NUMBERS[name]
+    results = []
+    for way in (f, compiled(f)):
+        manual_seed(3)
+        results.append(flatten(way(x, 0.1))[0])
+    for expected, found in zip(*results, strict=True):
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        assert np.allclose(found.to_numpy(), expected.to_numpy(), rtol=0.01 if dtype == "float16" else 1e-6)
+
+
+def test_a_comparison_of_a_float_argument_chooses() -> None:
+    """What compares numbers is on their device, and a condition for tensors of all others."""
+
+    def f(x: Tensor[NumPy], k: float) -> Any:
+        more: Any = k > 1.0
+        return (
+            burnpy.where(more, x, -x),
+            func.cond(more, lambda a: a, lambda a: a * 3.0, x),
+            func.grad(lambda a: burnpy.where(more, a, -a).sum())(x),
+            (x > 0.0) & more,
+        )
+
+    step, x = compiled(f), Tensor[NumPy].from_data([2.0, -1.0])
+    assert [y.tolist() for y in step(x, 2.0)] == [[2.0, -1.0], [2.0, -1.0], [1.0, 1.0], [True, False]]
+    assert [y.tolist() for y in step(x, 0.5)] == [[-2.0, 1.0], [6.0, -3.0], [-1.0, -1.0], [False, False]]
+    assert len(step.plans) == 1
