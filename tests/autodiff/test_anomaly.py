@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import burnpy.autodiff.autodiff as autodiff_module
-from burnpy import Autodiff, Tensor, cat, where
+from burnpy import Autodiff, Tensor, cat, func, where
 from burnpy.autodiff import (
     Function,
     detect_anomaly,
@@ -288,3 +288,12 @@ def test_nothing_is_kept_alive() -> None:
         assert [ref() for ref in refs] == [None] * 3
     finally:
         gc.enable()
+
+
+def test_batches_are_looked_into() -> None:
+    """The index of an element begins with the number of the example."""
+    x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 0.0]])
+    with detect_anomaly():
+        assert func.vmap(func.grad(lambda row: row.exp().sum()))(x).allclose(x.exp())
+        with pytest.raises(AnomalyError, match=r"backward of sqrt made NaN at index \(1, 1\)"):
+            func.vmap(func.grad(lambda row: (row.sqrt() * 0.0).sum()))(x)

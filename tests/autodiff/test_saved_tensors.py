@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cat, errors
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, cat, errors, func
 from burnpy.autodiff import (
     Balanced,
     Function,
     checkpoint,
+    detect_anomaly,
     disable_saved_tensors_hooks,
     save_on_cpu,
     save_to_disk,
@@ -364,3 +365,32 @@ def test_a_folder_that_goes_away(tmp_path: Path) -> None:
         folder.rmdir()
         with pytest.raises(errors.SavedTensorsError, match="cannot write"):
             leaf((4,)).exp()
+
+
+@pytest.mark.parametrize("saver", ["hooks", "numpy", "cpu", "disk", "anomalies"])
+def test_savers_see_whole_batches(saver: str, tmp_path: Path) -> None:
+    """Under vmap, as for Hessians, nodes keep batches: their arrays are tensors of the innermost device."""
+
+    def block() -> Any:
+        if saver == "hooks":
+            return saved_tensors_hooks(lambda t: t if t.kind != "float" else t * 1.0, lambda t: t)
+        if saver == "numpy":
+            return saved_tensors_hooks(lambda t: (t, t.to_numpy()), lambda p: p[0].from_data(p[1], device=NumPy))
+        others: Any = {"cpu": save_on_cpu, "disk": lambda: save_to_disk(tmp_path), "anomalies": detect_anomaly}
+        return others[saver]()
+
+    def f(x: Any) -> Any:
+        return (x.sin() * x * (x > 1.5).float(x.dtype)).sum()
+
+    def inside(x: Any) -> Any:
+        with block():
+            return f(x)
+
+    x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 0.5]], dtype="float64")
+    slopes, curvatures = func.grad(f)(x), func.vmap(func.hessian(f))(x)
+    assert func.vmap(func.grad(inside))(x).tolist() == slopes.tolist()
+    assert func.vmap(func.vmap(func.grad(inside)))(x).tolist() == slopes.tolist()
+    assert func.vmap(func.hessian(inside))(x).tolist() == curvatures.tolist()
+    with block():
+        assert func.vmap(func.grad(f))(x).tolist() == slopes.tolist()
+        assert func.hessian(f)(x[0]).tolist() == curvatures[0].tolist()

@@ -13,7 +13,7 @@ from burnpy.autodiff.tools.graph_views import edge_kind, unwrapped
 from burnpy.autodiff.tools.saved_tensors import array_of
 from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import Stack, format_lines, lines_of, user_stack
-from burnpy.backend.decorators.checked import NonFinite, is_float, non_finite_in
+from burnpy.backend.decorators.checked import NonFinite, beneath_levels, is_float, non_finite_in
 from burnpy.backend.errors import AnomalyError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad
@@ -187,8 +187,8 @@ class Detector:
         non_finite = non_finite_in(inner, x, True, True)
         if non_finite is not None:
             return f"holds {non_finite}"
-        d = inner.discrete
-        zeros = d.to_numpy(inner.eq(x, 0.0)).any()
+        device, array = beneath_levels(inner, x)
+        zeros = device.discrete.to_numpy(device.eq(array, 0.0)).any()
         return "is finite and has zeros" if zeros else "is finite"
 
 

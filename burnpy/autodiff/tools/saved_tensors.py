@@ -27,6 +27,7 @@ from burnpy.backend.errors import (
 )
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import Vjp
+from burnpy.tensor.levels import plain_device
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import T
 
@@ -221,7 +222,7 @@ def _with_restored(vjp: Vjp, inner: Any, grad: Float, *kept: Any) -> Any:
 
 def tensor_around(device: Any, array: Any) -> AnyTensor:
     """Wrap an innermost array as a tensor of its kind, on the innermost device beneath ``device``."""
-    plain = device.discrete
+    plain = plain_device(device).discrete
     return new_tensor(TensorBase.kinds[kind_of(array.dtype)], plain, array)  # type: ignore[no-any-return]  # of that class
 
 
@@ -384,7 +385,7 @@ class _Elsewhere(Saver):
         self._copies: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
     def swapped(self, device: Any, operation: str, x: Any) -> Any:
-        array, plain = array_of(x), device.discrete
+        array, plain = array_of(x), plain_device(device).discrete
         copy = self._copies.get(id(array))
         if copy is None or copy.original is None or copy.original() is not array:  # ids of freed arrays may be reused
             copy = self._store(plain.to_numpy(array))

@@ -38,11 +38,20 @@ def is_float(x: Any) -> bool:
     return hasattr(x, "shape") and hasattr(x, "dtype") and kind_of(x.dtype) == "float"
 
 
+def beneath_levels(b: Any, x: Any) -> tuple[Any, Any]:
+    """Return the device and the primitive beneath all levels of a primitive's device."""
+    while b.differentiates:
+        b, x = b.inner, getattr(x, "value", x)
+    return b, x
+
+
 def non_finite_in(b: Backend, x: Float, nan: bool, inf: bool) -> NonFinite | None:
     """Return the NaN elements of x if ``nan`` and there are any, else the infinite ones if ``inf``, else None.
 
-    This synchronizes the device.
+    This synchronizes the device. Of a batch, which `vmap` computes, elements of all examples are looked at, and an
+    index begins with the example's number.
     """
+    b, x = beneath_levels(b, x)
     if nan and inf and not _any(b, b.discrete.bitwise_not(b.isfinite(x))):
         return None
     if nan and (nans := _first(b, b.isnan(x), "NaN")):
