@@ -24,6 +24,7 @@ from burnpy.backend.errors import (
 )
 from burnpy.tensor.call_errors import inherit_method
 from burnpy.tensor.host_data import notify, watches
+from burnpy.tensor.levels import raised
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import B, I, T
 
@@ -430,7 +431,7 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: s
         raise KindError(
             f"{operation}() starts from {a(type(root).__name__)} on {inner} as {argument}, not from {gradient!r:.80}"
         )
-    if gradient.device is not inner:
+    if gradient.device is not inner and gradient.device is not inner.stands_for:
         raise DeviceError(
             f"{operation}() of a tensor on {device} starts from a gradient on {inner}, not on {gradient.device}; "
             "gradients live one level below: use gradient.inner()"
@@ -440,4 +441,5 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: s
             f"{operation}() got a gradient with shape {gradient.shape} and dtype {gradient.dtype}, expected the "
             f"tensor's shape {shape} and dtype {dtype}"
         )
-    return inner.conj(gradient._primitive) if dtype.kind == "c" else gradient._primitive
+    start = raised(gradient, inner)._primitive  # which may come from outside of a recording
+    return inner.conj(start) if dtype.kind == "c" else start

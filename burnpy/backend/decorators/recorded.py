@@ -78,7 +78,7 @@ class Recorded(Decorator[I], Generic[I]):
         self.outer: Any = None
         """The device in whose recording this one is a loop's body or a branch."""
         self.inside: dict[Any, Any] = {}
-        """The devices of this body, by those outside for which they stand."""
+        """The devices of this recording or body, by those outside for which they stand."""
         self.recorder: Recorded[I] | None = None
         """The branch that records the operations on this device at present; None if it does so itself."""
         self.captures: list[Traced] = []
@@ -162,6 +162,9 @@ class Recorded(Decorator[I], Generic[I]):
     def close(self) -> None:
         """End the recording. Primitives that are kept beyond it cannot be computed with."""
         self.recording.closed = True
+        self.inside = {}  # which has this device
+        if self.numbers is not None:
+            self.numbers.inside = {}
         self._known.clear()
         self.draws.clear()
 
@@ -431,6 +434,7 @@ class RecordedDevices:
                 known = cls.unregistered(self.of(arguments[0]), *arguments[1:])
             elif self.recorder is None:
                 known = self.recorder = Recorded.unregistered(device, self._decomposes)
+                known.inside = self._known
             else:
                 raise DeviceError(
                     f"a recorded function got tensors on {self.recorder.inner} and on {device}; move one with "

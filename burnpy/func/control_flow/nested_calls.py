@@ -334,6 +334,8 @@ def beneath(inner: Any, x: Any, operation: str) -> Traced:
                 f"a compiled function differentiates the gradient of a {operation}() again; differentiate the whole "
                 "function twice, as func.hessian does, or write the loop in Python"
             )
+        if device.records:  # a cotangent from outside of the recording
+            return device._constant(x)  # type: ignore[no-any-return]  # of this class
         x, device = device.lower(x), device.inner
     return x
 

@@ -819,3 +819,46 @@ def test_a_comparison_of_a_float_argument_chooses() -> None:
     assert [y.tolist() for y in step(x, 2.0)] == [[2.0, -1.0], [2.0, -1.0], [1.0, 1.0], [True, False]]
     assert [y.tolist() for y in step(x, 0.5)] == [[-2.0, 1.0], [6.0, -3.0], [-1.0, -1.0], [False, False]]
     assert len(step.plans) == 1
+
+
+OUTSIDE: dict[str, Any] = {
+    "vmap": lambda x, c: func.vmap(lambda a: a * x)(c),
+    "grad": lambda x, c: func.grad(lambda w: (w * x).sin().sum())(c),
+    "jvp": lambda x, c: func.jvp(lambda w: w * x, (c,), (c,))[1],
+    "vjp": lambda x, c: func.vjp(lambda w: w * x, c)[1](c)[0],
+    "linearize": lambda x, c: func.linearize(lambda w: w.sin() * x, c)[1](c),
+    "hessian": lambda x, c: func.hessian(lambda w: (w * x).sin().sum())(c),
+    "jacrev": lambda x, c: func.jacrev(lambda w: (w * x).sin())(c),
+    "minimize": lambda x, c: func.minimize(lambda w: (w - x).square().sum(), c).x,
+    "cg": lambda x, c: func.cg(lambda w: w * (x * x + 1.0), c).x,
+    "while_loop": lambda x, c: func.while_loop(lambda s: s.sum() < 9.0, lambda s: s + x * x + 0.1, c),
+    "grad in vmap": lambda x, c: func.vmap(lambda a: func.grad(lambda w: (w * x * a).sin().sum())(x))(c),
+    "grad in scan": lambda x, c: func.scan(
+        lambda h, v: (h + func.grad(lambda w: (w * v).sin().sum())(c).sum(), h), x[0], x)[0],
+    "vmap in cond": lambda x, c: func.cond(
+        x.sum() > 0.0, lambda a: func.vmap(lambda b: b * a)(c), lambda a: func.vmap(lambda b: b - a)(c), x[0]),
+    "a cotangent of scan": lambda x, c: func.vjp(
+        lambda x: func.scan(lambda h, v: ((h + v).sin(), h * v), x[0], x)[1], x)[1](c)[0],
+    "a cotangent of cond": lambda x, c: func.vjp(
+        lambda x: func.cond(x.sum() > 0.0, lambda a: a.sin(), lambda a: a * a, x), x)[1](c)[0],
+    "a cotangent of while_loop": lambda x, c: func.vjp(
+        lambda x: func.while_loop(lambda s: s.sum() < 9.0, lambda s: s * 1.5 + 1.0, x), x)[1](c)[0],
+    "cotangents under vmap": lambda x, c: func.vmap(func.vjp(lambda x: x.sin() * x.sum(), x)[1])(c.diag())[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_derivatives_and_batches_by_tensors_from_outside(name: str) -> None:
+    """They are on a device of the recording, as what else the function computes with."""
+    x, c = (Tensor[NumPy].from_data(row, dtype="float64") for row in ([0.4, -0.2, 0.9], [0.3, 0.5, 0.7]))
+    f = OUTSIDE[name]
+    step = compiled(lambda x: f(x, c))
+    for y in (x, x * 1.1, -x):
+        assert step(y).allclose(f(y, c), rtol=1e-6)
+    assert len(step.plans) == 1
+
+
+def test_a_backward_pass_from_a_gradient_from_outside() -> None:
+    weights = Tensor[NumPy].from_data([1.0, 10.0])
+    step = compiled(lambda x: (x * x).backward(weights)[x])
+    assert step(Tensor[Train].from_data([3.0, 4.0]).require_grad()).tolist() == [6.0, 80.0]
