@@ -29,7 +29,7 @@ class Ema(Generic[M]):
     records and optimizers of the model fit it.
 
     Args:
-        model: the average; at first the model itself.
+        model: the average; at first the model, of whose values it has leaves of its own.
         decay: how much of the average stays, from 0 to 1.
         warm_up: whether to begin with less: with ``min(decay, (1 + t) / (10 + t))`` at update t, from 1.
         updates: the number of updates so far; after a compiled function a 0-d tensor.
@@ -61,6 +61,10 @@ class Ema(Generic[M]):
             raise ArgumentError(f"Ema() got decay={self.decay!r:.80}; expected a number from 0 to 1")
         if isinstance(self.updates, int) and self.updates < 0:
             raise ArgumentError(f"Ema() got updates={self.updates!r:.80}; expected a number of at least 0")
+        if isinstance(self.updates, int) and not self.updates:  # a compiled step has plans by which leaves are the same
+            model: Any = self.model
+            first = model.with_values({param.id: param.value.detach() for param in model.params()})
+            object.__setattr__(self, "model", first)
 
     if not TYPE_CHECKING:  # type checkers see only the attributes above
 
