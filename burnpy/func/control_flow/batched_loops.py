@@ -11,7 +11,7 @@ from typing import Any
 
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward import Forward
-from burnpy.backend.errors import DeviceError
+from burnpy.backend.errors import OWN_PACKAGES, DeviceError
 from burnpy.backend.primitives import INEXACT, Value
 from burnpy.batching.batch_methods import BatchedValue
 from burnpy.batching.batched import Batched
@@ -331,8 +331,9 @@ def with_captured(f: Any, change: Callable[[Any], Any]) -> Any:
     """Return a function that reads ``change(x)`` in place of each tensor x that ``f`` closes over.
 
     These tensors are found in variables of enclosing functions, default arguments, arguments of partials and the
-    objects of methods, in trees there, and so in the functions that these variables hold; and in variables of modules,
-    if they are tensors or models. A variable that code assigns stays as it is.
+    objects of methods, in trees and attributes there, and so in the functions that these hold; and in variables of
+    modules, if they are tensors or models. A variable that code assigns stays as it is, and so does an object whose
+    methods assign attributes.
 
     >>> x = Tensor[NumPy].from_data(3.0)
     >>> with_captured(lambda y: x + y, lambda x: x * 10.0)(1.0).item()
@@ -363,10 +364,20 @@ class _Copies:
         if type(x) is partial:
             return partial(self.of(x.func), *self.of(x.args), **self.of(x.keywords))
         if children_of(x) is None:
-            return x
+            kind: Any = type(x)
+            return self._object(x) if not isinstance(x, type) and _holds_values(kind) else x
         leaves, structure = flatten(x, whole=True)
         copies = [self.of(leaf) for leaf in leaves]
         return x if all(map(is_, copies, leaves)) else structure.unflatten(copies)
+
+    def _object(self, x: Any) -> Any:
+        """Return an object with the same attributes, or copies of them; the object itself if none changes."""
+        copies = {name: self.of(value) for name, value in vars(x).items()}
+        if all(map(is_, copies.values(), vars(x).values())):
+            return x
+        new = object.__new__(type(x))
+        vars(new).update(copies)
+        return new
 
     def _function(self, f: FunctionType) -> FunctionType:
         space = self._variables(f)
@@ -406,3 +417,21 @@ def _assigned(code: CodeType) -> frozenset[str]:
     names = {step.argval for step in dis.get_instructions(code) if step.opname in ("STORE_DEREF", "DELETE_DEREF")}
     inside = [_assigned(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
     return frozenset(names).union(*inside)
+
+
+@lru_cache(maxsize=4096)
+def _holds_values(cls: Any) -> bool:
+    """Return whether an object of a class may be another one: of a frozen dataclass, or a user's without changes."""
+    if not cls.__dictoffset__ or cls.__new__ is not object.__new__:
+        return False
+    if getattr(getattr(cls, "__dataclass_params__", None), "frozen", False):
+        return True
+    if cls.__module__.partition(".")[0] in OWN_PACKAGES:
+        return False
+    methods = [f for base in cls.__mro__ for name, f in vars(base).items() if name != "__init__"]
+    return not any(
+        step.opname in ("STORE_ATTR", "DELETE_ATTR")
+        for f in methods
+        if isinstance(f, FunctionType)
+        for step in dis.get_instructions(f)
+    )

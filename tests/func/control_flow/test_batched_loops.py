@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from burnpy import BoolTensor, IntTensor, Tensor, compiled, func, manual_seed, nn
+from burnpy import BoolTensor, IntTensor, Tensor, compiled, func, manual_seed, nn, stack
 from burnpy.autodiff import no_grad
 from burnpy.backend import NumPy
 from burnpy.errors import ArgumentError, DTypeError, RecordingError, ShapeError
@@ -302,3 +303,60 @@ def test_mistakes_are_explained(case: int) -> None:
     f, error, message = REFUSED[case]
     with pytest.raises(error, match=message):
         f(X)
+
+
+class Rates:
+    """An object whose method steps, and which other functions close over."""
+
+    def __init__(self, rate: Any) -> None:
+        self.rate = rate
+
+    def step(self, s: tuple[Any, Any]) -> tuple[Any, Any]:
+        return s[0] + 0.6 + 0.5 / (1.0 / (s[1] - s[0]) * self.rate), s[1]
+
+
+class Counting(Rates):
+    """One whose method assigns an attribute."""
+
+    steps = 0
+
+    def step(self, s: tuple[Any, Any]) -> tuple[Any, Any]:
+        self.steps += 1
+        return super().step(s)
+
+
+@dataclass(frozen=True)
+class Frozen:
+    rate: Any
+    step: ClassVar[Any] = Rates.step
+
+
+STEPS: dict[str, Callable[[Any], Callable[..., Any]]] = {
+    "a method": lambda rate: Rates(rate).step,
+    "an object": lambda rate: partial(lambda held, s: held["rates"].step(s), {"rates": Rates(rate)}),
+    "a frozen dataclass": lambda rate: Frozen(rate).step,
+    "a closure": lambda rate: (lambda held: lambda s: held.step(s))(Frozen(rate)),
+}
+
+
+@every_row("name", STEPS)
+def test_attributes_of_objects_are_constants_for_examples_that_ended(name: str) -> None:
+    """An example at s[0] = s[1] would divide by 0 in further steps, for which its gradient is NaN."""
+
+    def last(rate: Any) -> Any:
+        return while_loop(lambda s: s[0] < s[1], STEPS[name](rate), (rate * 0.0, rate.detach()))[0]
+
+    rates = Tensor[NumPy].from_data([1.0, 1.1, 2.0], dtype="float64")
+    slopes = stack([grad(last)(rate) for rate in rates.unbind()])
+    assert vmap(grad(last))(rates).allclose(slopes)
+
+
+def test_an_object_that_changes_is_not_copied() -> None:
+    made: list[Counting] = []
+
+    def last(rate: Any) -> Any:
+        made.append(Counting(rate))
+        return while_loop(lambda s: s[0] < s[1], made[-1].step, (rate * 0.0, rate.detach() * 1.0))[0]
+
+    vmap(grad(last))(Tensor[NumPy].from_data([1.0, 1.2]))
+    assert made[0].steps == 2

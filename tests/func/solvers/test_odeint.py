@@ -388,3 +388,14 @@ def test_an_adjoint_says_what_it_cannot_differentiate() -> None:
         grad(lambda x: late(x.exp()))(one)
     with pytest.raises(NotTrackedError, match="use jvp of grad in place of grad of jvp"):
         grad(lambda x: jvp(lambda y: odeint(lambda t, y: -y, y, [0.0, 1.0], adjoint=True).y.sum(), x, one)[1])(one)
+
+
+def test_stiff_equations_of_a_batch_that_end_after_other_numbers_of_steps() -> None:
+    """An example at the end takes steps of length 0, of whose matrix with 1 / h nothing may reach its gradient."""
+    rates = x64([[1.0], [1.1], [2.0]])
+
+    def end(rate: Tensor[NumPy]) -> Tensor[NumPy]:
+        return odeint(lambda t, y: -y * rate, rate * 0.0 + 1.0, [0.0, 1.0], method="rodas4").y[-1].sum()
+
+    assert vmap(grad(end))(rates).allclose(-(-rates).exp(), rtol=1e-3)
+    assert vmap(hessian(end))(rates).reshape(3, 1).allclose((-rates).exp(), rtol=1e-2)
