@@ -205,7 +205,7 @@ class Memory:
         return next(iter(self.counts.values())).device
 
     def settle(self) -> None:
-        """Read the numbers of updates that only the device knows, for which it is synchronized."""
+        """Read the numbers of updates that only the device knows; the host waits for it."""
         known: dict[UpdateCount, int] = {}
         for ident, count in self.counts.items():
             if count not in known:

@@ -391,7 +391,7 @@ def tangent_of(entered: Entered) -> Traced:
 
 
 def newly_active(call: NestedCall, entered: Iterable[Entered], left: Iterable[Left]) -> set[int]:
-    """Return the numbers of the carried values that depend on what is differentiated by after this step, not before."""
+    """Return the numbers of the carried values that this step makes tracked, or gives a tangent."""
     return {
         k
         for k, (e, out) in enumerate(zip(entered, left, strict=False))
@@ -401,10 +401,10 @@ def newly_active(call: NestedCall, entered: Iterable[Entered], left: Iterable[Le
 
 
 def settled(record: Callable[[set[int], Any], S]) -> S:
-    """Record a step of a loop until it is known which carried values depend on what is differentiated by.
+    """Record a step of a loop again until it makes no further carried value tracked.
 
     Args:
-        record: takes the numbers of those that are known to, and the level that differentiates by them, if any.
+        record: takes the numbers of the tracked values, and the level that differentiates by them, if any.
     """
     forced: set[int] = set()
     level = None

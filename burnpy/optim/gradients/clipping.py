@@ -204,7 +204,7 @@ def per_sample_gradients(
     """Compute the gradient of each sample's loss by a model's parameters, all at once with `burnpy.func.vmap`.
 
     Args:
-        model: a module, in the mode in which it is. Frozen parameters get no gradient.
+        model: a module, in training or evaluation mode. Frozen parameters get no gradient.
         loss: called with the model, on its plain device, and one sample; returns the loss, 0-d. A sample has the
             structure of the batch, and tensors without the first dimension; ``x.unsqueeze(0)`` is a batch of one.
         batch: a tensor or a tree of tensors; the first dimension of all numbers the samples.

@@ -67,8 +67,8 @@ class Row:
     operation: Operation
     reference: Reference
     examples: Mapping[str, Example]  #: by a name, such as "0-d" or "y broadcast"
-    kinds: tuple[KindName, ...]  #: the kinds of the dtypes in which it is run
-    int64_only: bool  #: int64 is the only int dtype in which it is run, since its arguments are indices
+    kinds: tuple[KindName, ...]  #: the kinds of the dtypes that it runs in
+    int64_only: bool  #: int64 is the only int dtype that it runs in, since its arguments are indices
     gradients: bool  #: whether first and second derivatives are compared with differences
     fresh: bool  #: whether the result is newly allocated, unlike a view or an argument
     loose: float  #: the factor by which rounding errors may exceed those of one operation
@@ -117,8 +117,8 @@ def row(
         name: the operation, as it is declared in `burnpy.backend.operations`.
         reference: the same computation in NumPy.
         examples: its arguments, by name; a sequence is named after the shapes.
-        kinds: the kinds of the dtypes in which it is run; None for those of its first argument.
-        int64_only: whether int64 is the only int dtype in which it is run.
+        kinds: the kinds of the dtypes that it runs in; None for those of its first argument.
+        int64_only: whether int64 is the only int dtype that it runs in.
         gradients: whether derivatives are checked; None for those of a differentiable operation.
         fresh: whether the result is always newly allocated; None for all operations but views.
         loose: the factor by which rounding errors may exceed those of one operation.
@@ -400,7 +400,7 @@ def arguments_of(name: str, example: str, dtype: DType, layout: str) -> Argument
 
 
 def calls(name: str, dtypes: Iterable[str] = ALL_DTYPES, layouts: Iterable[str] = LAYOUTS) -> Iterator[Arguments]:
-    """Yield the arguments of all examples of an operation, in those of the dtypes in which it is run."""
+    """Yield the arguments of all examples of an operation, in those of the dtypes that it runs in."""
     row = ROWS[name]
     for dtype in map(dtype_of, dtypes):
         if fits(row, dtype):
