@@ -385,6 +385,7 @@ ARGUMENTS: dict[str, dict[str, str]] = {
     },
     "TransformerDecoder": {"decoder_layer": "give the sizes of a layer: TransformerDecoder(count, size, heads, …)"},
     "TransformerEncoder": {"encoder_layer": "give the sizes of a layer: TransformerEncoder(count, size, heads, …)"},
+    "Crop": {"padding": "Shift(pixels) moves images of their size, as torchvision's RandomCrop with padding does"},
     "CrossEntropyLoss": {"weight": "pass it in the call, as a tensor on a device: loss(logits, target, weight=weight)"},
     "NllLoss": {
         "weight": "pass it in the call, as a tensor on a device: loss(log_probabilities, target, weight=weight)"

@@ -30,6 +30,7 @@ optim: Any = burnpy.optim
 F: Any = functional
 func: Any = burnpy.func
 export: Any = onnx.export
+transforms: Any = burnpy.data.transforms
 
 CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda x, i, b: x.sum(axis=1), "sum() does not take axis; it is called dim here"),
@@ -198,6 +199,11 @@ def test_every_function_explains_what_it_does_not_take(package: Any) -> None:
         if inspect.isfunction(function) and "unnamed" not in inspect.signature(function).parameters:
             with pytest.raises(CallError, match=rf"^{function.__name__}\(\) does not take unknown_argument; it takes"):
                 function(unknown_argument=0)
+
+
+def test_arguments_of_torchvision() -> None:
+    with pytest.raises(CallError, match=r"Crop\(\) does not take padding; Shift\(pixels\) moves images of their size"):
+        transforms.Crop(32, padding=4)
 
 
 def test_arguments_of_torch_onnx_export() -> None:
