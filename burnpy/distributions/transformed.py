@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Self
 
-from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.distributions.bijections import Bijection
 from burnpy.distributions.categorical import Categorical
 from burnpy.distributions.distribution import Distribution, Reparametrized
@@ -136,6 +136,11 @@ class Transformed(Reparametrized[B]):
     def __init__(self, base: Reparametrized[B], *bijections: Bijection[Any]) -> None:
         for f in bijections:
             argument: object = f
+            if isinstance(argument, (list, tuple)):
+                raise KindError(
+                    f"Transformed() got {a(type(argument).__name__)}; pass its bijections one by one: "
+                    "Transformed(base, *bijections)"
+                )
             if not isinstance(argument, Bijection):
                 raise KindError(
                     f"Transformed() got {describe(f)}; expected bijections of burnpy.distributions.bijections"

@@ -129,12 +129,17 @@ def test_mixtures() -> None:
         (lambda: b.Power(0.0), ArgumentError, "Power() got exponent=0.0"),
         (lambda: d.Transformed(d.Normal(0.0, 1.0, device=NumPy), "exp"), KindError, "Transformed() got 'exp'"),  # type: ignore[arg-type]  # the mistake
         (
+            lambda: d.Transformed(d.Normal(0.0, 1.0, device=NumPy), [b.Exp()]),  # type: ignore[arg-type]  # a list
+            KindError,
+            "Transformed() got a list; pass its bijections one by one: Transformed(base, *bijections)",
+        ),
+        (
             lambda: d.Mixture(d.Categorical(T.ones((3,))), d.Normal(T.zeros((2,)), 1.0)),
             ShapeError,
             "Mixture() got weights of batch shape () and 3 classes, and components of batch shape (2,)",
         ),
     ],
-    ids=["power", "no bijection", "mixture"],
+    ids=["power", "no bijection", "a list", "mixture"],
 )
 def test_mistakes(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as caught:
