@@ -29,6 +29,7 @@ from tests.rows import every_row
 Train = Autodiff[NumPy]
 nn: Any = burnpy.nn  # untyped, for wrong calls
 optim: Any = burnpy.optim
+transforms: Any = burnpy.data.transforms
 
 
 @dataclass
@@ -211,7 +212,12 @@ def test_every_name_that_is_hinted_at_exists() -> None:
     ):
         for row in parsed(table).values():
             assert not re.fullmatch(r"\w+", row.ours) or hasattr(attrgetter(package)(burnpy), row.ours), row
-    classes = [owner for part in (nn, optim) for name in part.__all__ if isinstance(owner := getattr(part, name), type)]
+    classes = [
+        owner
+        for part in (nn, optim, transforms)
+        for name in part.__all__
+        if isinstance(owner := getattr(part, name), type)
+    ]
     owners = {
         cls: [owner for owner in classes if cls in map(attrgetter("__name__"), owner.__mro__)]
         for cls in wrong_calls.ARGUMENTS
@@ -224,7 +230,7 @@ def test_every_name_that_is_hinted_at_exists() -> None:
                 assert any(called[1] in inspect.signature(owner).parameters for owner in owners[cls]), hint
 
 
-@every_row("cls", [getattr(part, name) for part in (nn, optim) for name in part.__all__])
+@every_row("cls", [getattr(part, name) for part in (nn, optim, transforms) for name in part.__all__])
 def test_no_argument_that_is_taken_is_said_not_to_be(cls: Any) -> None:
     if isinstance(cls, type):
         assert not {*wrong_calls.arguments_of(cls)} & {*getattr(vars(cls).get("__init__"), "__annotations__", {})}
