@@ -70,7 +70,7 @@ def propagate(
     owned: set[Any] = set()
     untouched: set[Any] = set()  # leaves whose sums of earlier passes have grown by no product yet
     for root, seed in roots:
-        _add(inner, totals, owned, root, seed)
+        _add(inner, totals, owned, root, seed, untouched)
     nodes = _reachable(totals)
     watching = watchers or None
     on_path: Collection[Node | Leaf | None] = ()
@@ -96,7 +96,7 @@ def propagate(
         seeds, (totals, owned) = totals, sums(chain(totals, _parents(nodes)))
         untouched.update(owned)
         for root, seed in seeds.items():
-            _add(inner, totals, owned, root, seed)
+            _add(inner, totals, owned, root, seed, untouched)
     vjp1: Any = None
     saved1: Any = None
     while nodes:
@@ -152,7 +152,7 @@ def propagate(
             elif parent in owned:
                 totals[parent] = inner.accumulate(totals[parent], part)
             else:
-                _add(inner, totals, owned, parent, part)
+                _add(inner, totals, owned, parent, part, untouched)
             if second is None:
                 break
             # Nothing else may refer to the saved values: they are freed before the next vjp runs.
@@ -234,7 +234,7 @@ def _add(
     owned: set[Any],
     at: Node | Leaf,
     part: Any,
-    untouched: set[Any] | None = None,
+    untouched: set[Any],
 ) -> None:
     """Add ``part`` to the total at a node.
 
@@ -251,7 +251,6 @@ def _add(
                 return
             total = total.total(inner)
             owned.add(at)
-        untouched = untouched or set()
         if part.add is add_product and (at not in owned or (at not in untouched and part.waits())):
             part.sum, part.owned, totals[at] = total, at in owned, part
             owned.discard(at)

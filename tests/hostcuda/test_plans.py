@@ -202,7 +202,7 @@ def test_gradients_are_rounded_by_the_kernels_that_compute_them(make: Any, round
 @pytest.mark.parametrize("shape", [(6,), (2, 3)])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_the_gradient_of_cross_entropy_is_computed_in_16_bits(shape: tuple[int, ...], dtype: str) -> None:
-    """Where products alone read it; not where something else reads it in float32, too."""
+    """If products alone read it; it stays float32 if something else reads it, too."""
     device: Any = Mixed(CuPy, dtype)
     rng = np.random.default_rng(0)
     x, w = [Tensor.from_data(rng.standard_normal(s).astype("f"), device=device) for s in ((*shape, 8), (8, 5))]

@@ -228,7 +228,7 @@ class _Memory:
     def __init__(self, accumulator: GradientsAccumulator[Any], model: Any) -> None:
         self._accumulator, self._model = accumulator, model
         self.rest: GradientsParams[Any]
-        """What is not given: gradients of other parameters, and of complex ones, and updates of buffers."""
+        """The gradients that stay: those of other and of complex parameters, and the updates of buffers."""
 
     def __call__(self, reached: Iterable[Any]) -> tuple[dict[Any, Any], set[Any]]:
         """Return the sums of the parameters that learn by leaf, and the leaves of sums that nobody else has."""

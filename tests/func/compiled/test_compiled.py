@@ -804,7 +804,7 @@ def test_a_float_argument_promotes_no_tensor(name: str, dtype: str) -> None:
 
 
 def test_a_comparison_of_a_float_argument_chooses() -> None:
-    """What compares numbers is on their device, and a condition for tensors of all others."""
+    """A comparison of numbers is on their device; it is a condition for tensors of all other devices."""
 
     def f(x: Tensor[NumPy], k: float) -> Any:
         more: Any = k > 1.0
