@@ -36,7 +36,7 @@ def wide_mlp(small: bool) -> Task:
         weights |= linear_weights(rng, f"layers.{k}", inputs, outputs)
     weights = {path: value.astype(np.float32) for path, value in weights.items()}
     images = rng.standard_normal((2, width, width), np.float32)
-    return Task("MLP", {"sizes": sizes}, weights, images, rng.integers(0, CLASSES, images.shape[:2]))
+    return Task("MLP", {"sizes": sizes}, weights, images, rng.integers(0, CLASSES, images.shape[:2]), dtype="float32")
 
 
 def gpt2(small: bool) -> Task:
@@ -50,7 +50,7 @@ def gpt2(small: bool) -> Task:
         "layers": layers,
     }
     text = np.random.default_rng(0).integers(0, alphabet, (1, 8, length + 1))
-    return Task("mini-GPT", sizes, {}, text[..., :-1], text[..., 1:], "AdamW", 1e-4)
+    return Task("mini-GPT", sizes, {}, text[..., :-1], text[..., 1:], "AdamW", 1e-4, dtype="float32")
 
 
 MODELS: dict[str, tuple[Callable[[bool], Task], float]] = {
