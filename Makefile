@@ -106,8 +106,8 @@ bench: $(INSTALLED)-bench ## measure against autograd and MyGrad, and PyTorch if
 bench-check: $(INSTALLED)-bench ## measure, and fail if a ratio to PyTorch is worse than the committed one for this processor (ARGS="--only training" for a part)
 	@$(PY) -m benchmarks --check $(ARGS)
 
-bench-gpu: $(INSTALLED)-bench $(INSTALLED)-$(CUDA) ## measure on a GPU, beside PyTorch if it has CUDA, in about ten minutes; writes out/gpu.md
-	@$(PY) -m benchmarks.gpu $(ARGS)
+bench-gpu: ## measure on a GPU, with the packages of PYTHON, beside PyTorch if it has CUDA, in some four minutes; writes out/gpu.md
+	@PYTHONPATH=.:backends $(PYTHON) -m benchmarks.gpu $(ARGS)
 
 clean: ## remove the output of the other targets
 	rm -rf $(VENV) out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,4 +1,5 @@
 """Benchmarks on a GPU, beside CuPy itself and PyTorch: ``make bench-gpu``.
 
-They have not been run on a GPU yet; ``python -m benchmarks.gpu --rehearse`` runs them on the CPU, with tiny sizes.
+`benchmarks/GPU.md` has the figures of one GPU. ``python -m benchmarks.gpu --rehearse`` runs them on the CPU, with
+tiny sizes.
 """

@@ -60,6 +60,7 @@ MODELS: dict[str, tuple[Callable[[bool], Task], float]] = {
     "MLP": (lambda small: task("MLP", "float32", small=small), LAUNCHES),
     "CNN": (lambda small: task("CNN", "float32", small=small), LAUNCHES),
     "mini-GPT": (lambda small: task("mini-GPT", "float32", small=small), LAUNCHES),
+    "Lstm": (lambda small: task("Lstm", "float32", small=small), LAUNCHES),
 }
 """The task of a model, and the budget of its step."""
 
@@ -78,6 +79,9 @@ WAYS = {
     "float32, as CUDA graphs": Way(PlannedTraining, CuPy.graphs, "float32"),
 }
 
+REMEMBERED = ("float32", "bfloat16", "float32, as CUDA graphs")
+"""The ways in which the memory of models of full size is measured."""
+
 
 def sections(effort: Effort) -> list[Section]:
     """Measure the time of a step, and the peak of memory."""
@@ -89,7 +93,8 @@ def sections(effort: Effort) -> list[Section]:
             work = f"{name}, {kind}"
             line, ours, theirs = _step(work, make(effort.small), way, budget, effort)
             times.append(line)
-            memory.append((work, ours, theirs))
+            if budget == PRODUCTS and kind in REMEMBERED:
+                memory.append((work, ours, theirs))
     memory = memory[:1] if effort.small else memory
     peaks = [_peak(*each) for each in memory]  # once all times are measured, as measuring slows allocations down
     nvrtc = f"NVRTC compiled {len(compile_times.seconds)} kernels in {sum(compile_times.seconds):.1f} s."

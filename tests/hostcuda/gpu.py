@@ -74,7 +74,18 @@ def measured(part: str, seconds: float) -> Step:
 CONFORMANCE = ["-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider", "-p", "tests.hostcuda.gpu"]
 STEPS = [
     Step("one gradient", 40, ["-c", SMOKE]),
-    *checks(30, "reused_thread", "epilogues", "graphs", "draws", "tiles", "convolutions", "late_checks", "streams"),
+    *checks(
+        30,
+        "reused_thread",
+        "epilogues",
+        "graphs",
+        "draws",
+        "tiles",
+        "convolutions",
+        "recurrent_layers",
+        "late_checks",
+        "streams",
+    ),
     sanitized("racecheck"),
     sanitized("synccheck"),
     Step(
@@ -88,7 +99,7 @@ STEPS = [
     measured("roofline", 30),
     measured("steps", 110),
     measured("operations", 40),
-    *checks(30, "order", "loading", "full_memory", "dlpack", "scatters", "flat_memory"),
+    *checks(30, "order", "loading", "full_memory", "large_arrays", "dlpack", "scatters", "flat_memory"),
 ]
 
 

@@ -23,7 +23,7 @@ from burnpy.backend import CuPy, Mixed, NumPy
 from burnpy.backend.dtypes import dtype_of, float32
 from burnpy.data import ArrayDataset, Loader, collate
 from burnpy.errors import IndexRangeError, OutOfMemoryError
-from burnpy.nn import Embedding, Linear, Sequential, TransformerEncoderLayer
+from burnpy.nn import Embedding, Gru, Linear, Lstm, Rnn, Sequential, TransformerEncoderLayer
 from burnpy.optim import Adam, GradientsParams, clip_by_global_norm
 from burnpy_cupy import epilogues as lt
 from burnpy_cupy.kernels.random import _drawn
@@ -303,6 +303,28 @@ def convolutions(steps: int) -> None:
                 np.testing.assert_array_equal(x, y)
 
 
+def recurrent_layers(steps: int) -> None:
+    """Recurrent layers, whose blocks wait for each other, have NumPy's values and gradients, the same in every run."""
+    sequences, length, size = (2, 5, 8) if steps < STEPS else (32, 100, 512)
+    data = np.random.default_rng(0).standard_normal((sequences, length, size)).astype(np.float32)
+    for layer in (Lstm, Gru, Rnn):
+        burnpy.manual_seed(0)
+        model = layer(size, size, device=Autodiff[NumPy])
+        found: list[list[Any]] = []
+        for device in (Autodiff[NumPy], Autodiff[CuPy], Autodiff[CuPy]):
+            moved = model.to_device(device)
+            x = Tensor.from_data(data, device=device).require_grad()
+            out = moved(x)[0]
+            grads = out.square().mean().backward()
+            results = [out, grads[x], *GradientsParams.from_grads(grads, moved).values()]
+            found.append([each.to_numpy().astype(np.float64) for each in results])
+        errors = [np.abs(x - y).max() / np.abs(x).max() for x, y in zip(*found[:2], strict=True)]
+        print(f"{layer.__name__}: errors {', '.join(f'{error:.0e}' for error in errors)}")
+        np.testing.assert_allclose(errors, 0.0, atol=1e-4)
+        for x, y in zip(*found[1:], strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
 def shared_memory(steps: int) -> None:
     """Small calls of the kernels whose threads share memory, for compute-sanitizer."""
     rng = np.random.default_rng(0)
@@ -328,6 +350,34 @@ def shared_memory(steps: int) -> None:
         b.normalize_backward(out, image, scale, mean, var, (0, 2, 3), 1e-5)
     b.total_norm([b.full((5000,), 1.0, float32)], 2)
     b.synchronize()
+
+
+def large_arrays(steps: int) -> None:
+    """Arrays of more than 2³¹ elements are computed, summed, gathered, turned and joined to their last element."""
+    rows, columns = (64, 33) if steps < STEPS else ((1 << 16) + 8, 1 << 15)
+    row = Tensor.from_data(np.arange(columns, dtype=np.float32) % 7, device=CuPy).to_dtype("bfloat16")
+    x = (row + Tensor[CuPy].zeros((rows, 1)).to_dtype("bfloat16")).at[-1].set(9.0)
+    last = slice(-3, None)
+    assert x.numel() > 1 << 31 or steps < STEPS
+    total = float((np.arange(columns) % 7).sum())
+    for result, of_row, of_last in (
+        ((x * 2.0 + 1.0)[last, -1], 2.0 * ((columns - 1) % 7) + 1.0, 19.0),
+        (x.to_dtype("float32")[last].sum(1), total, 9.0 * columns),
+        (x.sum(1, dtype="float32")[last], total, 9.0 * columns),
+        (x.amax(1)[last], 6.0, 9.0),
+        (x.mT.relu()[-1, last], (columns - 1) % 7, 9.0),
+        (
+            x.index_select(0, IntTensor.from_data([rows - 3, rows - 2, rows - 1], device=CuPy))[:, -1],
+            (columns - 1) % 7,
+            9.0,
+        ),
+        (x.softmax(1)[last].sum(1), 1.0, 1.0),
+        (burnpy.cat([x[:1], x])[last, -1], (columns - 1) % 7, 9.0),
+        (burnpy.where(x > 8.0, x, x)[last, -1], (columns - 1) % 7, 9.0),
+    ):
+        found = result.to_dtype("float32").to_numpy()
+        np.testing.assert_allclose(found, [of_row, of_row, of_last], rtol=1e-2)  # as of sums of bfloat16
+    np.testing.assert_allclose(x.sum(dtype="float32").item(), total * (rows - 1) + 9.0 * columns, rtol=1e-5)
 
 
 def epilogues(steps: int) -> None:
@@ -374,9 +424,11 @@ CHECKS: dict[str, Callable[[int], None]] = {
         loading,
         late_checks,
         full_memory,
+        large_arrays,
         dlpack,
         tiles,
         convolutions,
+        recurrent_layers,
         shared_memory,
         epilogues,
         scatters,
