@@ -1,8 +1,10 @@
 """A program as CUDA source: one kernel, in which some threads compute each row.
 
 For each step from sums of a row to values that need them, the threads of a row go through its columns once; what they
-add up is reduced by shuffles in a warp, and through shared memory in a block. Each thread adds `_RUN` elements before
-it adds those sums, so that the rounding of a long row grows as slowly as NumPy's.
+add up is reduced by shuffles in a warp, and through shared memory in a block. A thread reads a batch of elements before
+it uses the first, as memory delivers only to as many reads as are under way; where a batch is the thread's part of the
+row, it is read once for all passes. Each thread adds up a batch before it adds those sums, so that the rounding of a
+long row grows as slowly as NumPy's.
 
 A kernel's parameters are its arrays, the outputs, its numbers as doubles or addresses, and the sizes of `Geometry`;
 only "planes" needs all of these. A chunked kernel has sums as its only outputs: each row of blocks computes the sums of
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from burnpy.backend.dtypes import DTYPES, FLOATS
 from burnpy.backend.programs import Extent, Instruction, Program, ProgramError
@@ -94,8 +97,6 @@ def _number(value: str, dtype: str) -> str:
     return repr(number)
 
 
-_RUN = 32
-
 _ADDRESS = {
     "plain": "row * columns + column",
     "transposed": "column * rows + row",
@@ -153,12 +154,50 @@ template <class T> __device__ inline T all_OP(T x) {
 """Functions that give all threads of a row the sum or the maximum of their values."""
 
 
+class Batch(NamedTuple):
+    """How many elements of a row a thread reads before it uses them."""
+
+    size: int = 4
+    whole: bool = False  #: whether they are all that a thread has of a row, and are kept in registers for all passes
+
+
+_FEW = Batch()
+_BATCH = 16
+"""The most registers of a batch, and `_MOST` of its elements."""
+_MOST = 8
+_KEPT = {256: 64, 1024: 32}
+"""The most registers of a whole batch, by the number of threads of a block. There are 64 for each of 1024."""
+
+
+def batch_of(program: Program, columns: int, lanes: int, block: int) -> Batch:
+    """Return the batches of a program.
+
+    Args:
+        program: the program.
+        columns: the length of a row.
+        lanes: the number of threads of a row.
+        block: the number of threads of a block.
+    """
+    if program.elementwise:
+        return _FEW
+    words = {True: 0, False: 0}
+    for extent, dtype in program.inputs:
+        if extent.over_columns:
+            words[extent is Extent.FULL] += 3 if DTYPES[dtype].bits > 32 else 1  # so are intermediate values
+    part = 1 << (max(1, -(-columns // lanes)) - 1).bit_length()
+    if part * words[True] <= _KEPT[256 if block <= 256 else 1024]:
+        return Batch(part, whole=True)
+    most = max(2, _BATCH // sum(words.values()))
+    return Batch(min(_MOST, 1 << (most.bit_length() - 1)))
+
+
 def emit(
     program: Program,
     name: str,
     address: str,
     kind: str,
     block: int,
+    batch: Batch = _FEW,
     *,
     wide: bool = False,
     chunked: bool = False,
@@ -173,20 +212,24 @@ def emit(
         address: see `Geometry.address`.
         kind: see `Threads.kind`.
         block: the number of threads of a block. The compiler gives each as many registers as so many can have.
+        batch: the elements that a thread reads at a time.
         wide: whether positions are ints of 64 bits.
         chunked: whether columns are divided among blocks; sums are stored as they are computed, in float32 if of 16
             bits, at ``chunk · stride + row``.
         held: the dtypes of the numbers, if these are in memory: the kernel gets their addresses.
         aliased: whether a result may be in the memory of an input, element by element.
     """
-    return _Emitter(program, kind, chunked, held, aliased).text(name, address, block, wide)
+    return _Emitter(program, kind, batch, chunked, held, aliased).text(name, address, block, wide)
 
 
 class _Emitter:
     """The state of emitting one program."""
 
-    def __init__(self, program: Program, kind: str, chunked: bool, held: Sequence[str], aliased: bool) -> None:
+    def __init__(
+        self, program: Program, kind: str, batch: Batch, chunked: bool, held: Sequence[str], aliased: bool
+    ) -> None:
         self.program, self.steps, self.kind, self.chunked = program, program.instructions, kind, chunked
+        self.batch = batch
         numbers = [k for k, (extent, _) in enumerate(program.inputs) if extent is Extent.SCALAR]
         self.held = dict(zip(numbers, held, strict=True)) if held else {}  # the dtypes by the positions of inputs
         self.pointer = "*" if aliased else "* __restrict__"
@@ -196,6 +239,8 @@ class _Emitter:
         self.lines: list[str] = []
         self.fixed: set[int] = set()
         """The values that are the same in all columns and are computed."""
+        self.read: set[int] = set()
+        """The inputs whose current batch is in registers."""
 
     def text(self, name: str, address: str, block: int, wide: bool) -> str:
         """Return the source."""
@@ -210,6 +255,9 @@ class _Emitter:
             self._write("const index_t begin = blockIdx.y * span, end = min(begin + span, columns);")
         else:
             self._write("const index_t begin = 0, end = columns;")
+        if self.batch.whole:
+            self._write("const index_t first = begin + lane;")
+            self._read([k for k in self.schedule.live if self._is_array(k, Extent.FULL)])
         self._fix(0)
         for stage in range(self.schedule.stages - 1):
             self._reduce(stage)
@@ -290,6 +338,8 @@ class _Emitter:
     def _input(self, k: int) -> str:
         """Return the expression of an input."""
         _, _, extent, dtype, number = self.steps[k]
+        if k in self.read:
+            return f"batch{k}[j]"
         if extent is Extent.SCALAR:
             return f"({REGISTER[dtype]}){'*' if self.held else ''}number{number}"
         place = {Extent.FULL: "at", Extent.ROW: "column", Extent.COLUMN: "row"}[extent]
@@ -298,17 +348,71 @@ class _Emitter:
     def _gather(self, k: int) -> None:
         """Write the value of a full instruction at the one column that an int names."""
         source, index = self.steps[k].args
+        read, self.read = self.read, set()
         self._write(f"{REGISTER[self.steps[k].dtype]} v{k};")
         self._write("{")
         self._write(f"const index_t column = (index_t)v{index}, at = ADDRESS;")
         self._elements([source])
         self._write(f"v{k} = v{source};")
         self._write("}")
+        self.read = read
 
     def _elements(self, roots: list[int]) -> None:
         """Write all values at one column that some need."""
         for k in sorted(self.schedule.needed(roots)):
             self._define(k)
+
+    def _is_array(self, k: int, *extents: Extent) -> bool:
+        """Return whether an instruction is an input of one of some extents."""
+        return self.steps[k].op == "input" and self.steps[k].extent in extents
+
+    def _read(self, inputs: list[int]) -> None:
+        """Write the reading of a batch of inputs."""
+        if not inputs:
+            return
+        for k in inputs:
+            self._write(f"{REGISTER[self.steps[k].dtype]} batch{k}[{self.batch.size}];")
+        self._open_batch()
+        for k in inputs:
+            kind = REGISTER[self.steps[k].dtype]
+            self._write(f"batch{k}[j] = column < end ? ({kind}){self._input(k)} : ({kind})0;")
+        self._write("}")
+        self.read.update(inputs)
+
+    def _open_batch(self) -> None:
+        """Write the head of a loop over a batch."""
+        self._write("#pragma unroll")
+        self._write(f"for (int j = 0; j < {self.batch.size}; j++) {{")
+        self._write("const index_t column = first + j * lanes, at = ADDRESS;")
+
+    def _pass(
+        self, roots: list[int], each: Sequence[str], before: Sequence[str] = (), after: Sequence[str] = ()
+    ) -> None:
+        """Write a pass over the columns, batch by batch.
+
+        Args:
+            roots: the values that it needs at each column.
+            each: statements for each column, given these values.
+            before: statements before a batch.
+            after: statements after it.
+        """
+        if not self.batch.whole:
+            self._write(f"for (index_t first = begin + lane; first < end; first += {self.batch.size} * lanes) {{")
+        else:
+            self._write("{")
+        kept, needed = set(self.read), sorted(self.schedule.needed(roots))
+        self._read([k for k in needed if self._is_array(k, Extent.FULL, Extent.ROW) and k not in kept])
+        for line in before:
+            self._write(line)
+        self._open_batch()
+        self._elements(roots)
+        for line in each:
+            self._write(f"if (column < end) {line}")
+        self._write("}")
+        for line in after:
+            self._write(line)
+        self._write("}")
+        self.read = kept
 
     def _reduce(self, stage: int) -> None:
         """Write a pass over the columns that computes the sums and maxima of one depth."""
@@ -317,19 +421,12 @@ class _Emitter:
         identity = {k: _IDENTITY[self.steps[k].op] for k in reductions}
         for k in reductions:
             self._write(f"{kinds[k]} total{k} = {identity[k]};")
-        self._write(f"for (index_t first = begin + lane; first < end; first += {_RUN} * lanes) {{")
-        for k in reductions:
-            self._write(f"{kinds[k]} run{k} = {identity[k]};")
-        self._write("#pragma unroll 4")
-        self._write(f"for (index_t column = first; column < min(end, first + {_RUN} * lanes); column += lanes) {{")
-        self._write("const index_t at = ADDRESS;")
-        self._elements([self.steps[k].args[0] for k in reductions])
-        for k in reductions:
-            self._write(f"run{k} = {self._combined(k, f'run{k}', f'v{self.steps[k].args[0]}')};")
-        self._write("}")
-        for k in reductions:
-            self._write(f"total{k} = {self._combined(k, f'total{k}', f'run{k}')};")
-        self._write("}")
+        self._pass(
+            [self.steps[k].args[0] for k in reductions],
+            [f"run{k} = {self._combined(k, f'run{k}', f'v{self.steps[k].args[0]}')};" for k in reductions],
+            [f"{kinds[k]} run{k} = {identity[k]};" for k in reductions],
+            [f"total{k} = {self._combined(k, f'total{k}', f'run{k}')};" for k in reductions],
+        )
         for k in reductions:
             self._write(f"const {kinds[k]} v{k} = all_{self.steps[k].op}(total{k});")
             self.fixed.add(k)
@@ -350,10 +447,4 @@ class _Emitter:
         if not outputs:
             return
         self._write("if (!inside) return;")
-        self._write("#pragma unroll 4")
-        self._write("for (index_t column = begin + lane; column < end; column += lanes) {")
-        self._write("const index_t at = ADDRESS;")
-        self._elements([k for _, k in outputs])
-        for number, k in outputs:
-            self._write(f"out{number}[at] = v{k};")
-        self._write("}")
+        self._pass([k for _, k in outputs], [f"out{number}[at] = v{k};" for number, k in outputs])

@@ -87,6 +87,11 @@ class Threads(NamedTuple):
         """The number of threads of a block, which a kernel declares: its registers must fit in the multiprocessor's."""
         return self.x * self.y
 
+    @property
+    def lanes(self) -> int:
+        """The number of threads of a row, where there are several rows."""
+        return self.y if self.kind == "lanes" else self.x
+
     def blocks(self, geometry: Geometry) -> int:
         """Return the number of blocks; each thread of a grid computes about four elements."""
         if self.kind == "grid":

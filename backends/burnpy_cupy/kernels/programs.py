@@ -25,7 +25,7 @@ from burnpy.backend.programs import Extent, Input, Instruction, Program, Program
 from burnpy.backend.programs.explain import executed
 from burnpy.backend.programs.program import Schedule
 from burnpy_array.array_base import is_half
-from burnpy_cupy.kernels.emitter import emit
+from burnpy_cupy.kernels.emitter import Batch, batch_of, emit
 from burnpy_cupy.kernels.launch import Geometry, Launch, Threads, launcher, transposed
 
 OPTIONS = ("--fmad=false",)
@@ -254,16 +254,17 @@ class Kernel:
             held: the dtypes of the numbers, if these are in memory of the GPU.
             in_place: whether a result may be in the memory of an input.
         """
-        threads = geometry.threads(program.elementwise)
-        key = (program.key, geometry.address, threads, geometry.wide, chunks > 1, held, in_place)
+        threads, span = geometry.threads(program.elementwise), -(-geometry.columns // chunks)
+        batch = batch_of(program, span, threads.lanes, threads.block)
+        key = (program.key, geometry.address, threads, batch, geometry.wide, chunks > 1, held, in_place)
         source = self._sources.get(key)
         if source is None:
-            source = self._sources[key] = self._source(program, geometry, threads, chunks > 1, held, in_place)
+            source = self._sources[key] = self._source(program, geometry, threads, batch, chunks > 1, held, in_place)
         sizes = [geometry.rows, geometry.columns]
         if geometry.address == "planes":
             sizes += [*geometry.inner, *geometry.steps]
         if chunks > 1:
-            sizes += [-(-geometry.columns // chunks), stride]
+            sizes += [span, stride]
         return Prepared(source, (threads.blocks(geometry), chunks), (threads.x, threads.y), sizes)
 
     def _source(
@@ -271,6 +272,7 @@ class Kernel:
         program: Program,
         geometry: Geometry,
         threads: Threads,
+        batch: Batch,
         chunked: bool,
         held: tuple[str, ...],
         aliased: bool,
@@ -282,6 +284,7 @@ class Kernel:
             geometry.address,
             threads.kind,
             threads.block,
+            batch,
             wide=geometry.wide,
             chunked=chunked,
             held=held,
@@ -310,7 +313,7 @@ class Passes:
     """The kernels of a program.
 
     The second program has rows and columns exchanged, so that it computes sums of its own columns. Its inputs
-    are those of the whole, and the sums and maxima over columns that it needs, which the first one returns last.
+    are those of the whole, and the values of rows that it needs, which the first one returns last.
     """
 
     by_rows: Program | None  #: the outputs that are no sums over rows, and then the values that the second one needs
@@ -337,15 +340,20 @@ def divide(program: Program) -> Passes:
 
 
 def _carried(program: Program, schedule: Schedule, sums: list[int]) -> list[int]:
-    """Return the sums and maxima over columns that sums over rows are computed of."""
+    """Return the values of rows that sums over rows are computed of: sums and maxima over columns, and what a kernel
+    of other outputs computes anyway, once for a row rather than once for each element.
+    """
+    has_others = len(sums) < len(program.outputs)
     positions: set[int] = set()
     stack = [a for k in sums for a in program.instructions[k].args]
     while stack:
         k = stack.pop()
-        if schedule.over_columns(k) or program.instructions[k].op == "gather":
+        op, args, extent, dtype, _ = program.instructions[k]
+        exact = has_others and dtype in ("float32", "float64")  # a 16-bit one would be rounded
+        if schedule.over_columns(k) or op == "gather" or (args and extent is Extent.COLUMN and exact):
             positions.add(k)
         else:
-            stack += program.instructions[k].args
+            stack += args
     return sorted(positions)
 
 

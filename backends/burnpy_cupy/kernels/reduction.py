@@ -294,8 +294,7 @@ def _reduction(
     threads = geometry.threads(elementwise=False)
     grid = threads.blocks(geometry), 1
     if threads.kind in _LEAST:
-        lanes = threads.x if threads.kind == "block" else threads.y
-        most = -(-geometry.columns // (_LEAST[threads.kind] * lanes))
+        most = -(-geometry.columns // (_LEAST[threads.kind] * threads.lanes))
         grid = grid[0], min(most, max(1, _BLOCKS // grid[0]))
     planes = geometry.inner[1] < geometry.columns
     kernel = _kernel(xp, op, dtype.name, result.name, threads.kind, threads.block, planes, geometry.wide)
