@@ -24,7 +24,8 @@ from burnpy_cupy import availability, cuda_graphs, nccl, runtime
 from burnpy_cupy.deferred_checks import CHECKS, LateErrors
 from burnpy_cupy.kernels.attention import CuPyAttention
 from burnpy_cupy.kernels.attention_kernels import ATTENTION
-from burnpy_cupy.kernels.convolution import CONVOLUTION, CuPyConvolution
+from burnpy_cupy.kernels.convolution import CONVOLUTION, DIRECT, CuPyConvolution
+from burnpy_cupy.kernels.convolution_launches import OPERANDS
 from burnpy_cupy.kernels.convolution_tiles import TILES
 from burnpy_cupy.kernels.foreach import CuPyForeach
 from burnpy_cupy.kernels.indexing import INDEXING, CuPyIndexing
@@ -46,7 +47,7 @@ from burnpy_cupy.replays import Replay
 from burnpy_cupy.runtime import Compilations, Stream, Streams, note_times
 
 ELEMENTWISE = CHECKS | CONVOLUTION | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
-RAW = ATTENTION | BATCH_NORM | TILES | CROSS_ENTROPY | PERSISTENT | QUANTIZATION | RANDOM
+RAW = ATTENTION | BATCH_NORM | TILES | OPERANDS | DIRECT | CROSS_ENTROPY | PERSISTENT | QUANTIZATION | RANDOM
 
 
 class CuPy(

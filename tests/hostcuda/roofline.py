@@ -24,7 +24,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import product
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -116,10 +115,14 @@ def products(launch: Prepared) -> float:
     """Return the floating-point operations of a convolution's tiles, those that are thrown away included."""
     from burnpy_cupy.kernels.convolution_tiles import SIZES
 
+    if "void burnpy_conv_operands" in launch.source:
+        return 0.0
     sizes = dict(zip(SIZES, struct.unpack(f"={len(SIZES)}q", launch.rest[-8 * len(SIZES) :]), strict=True))
     rows, columns = (int(re.findall(rf"#define {name} (\d+)", launch.source)[0]) for name in ("ROWS", "COLUMNS"))
-    depth = 32 if "typedef bfloat16 T" in launch.source else 16
-    return float(2 * launch.blocks * rows * columns * (sizes["length"] or sizes["steps"] * depth))
+    vector = 8 if "typedef bfloat16 M" in launch.source else 4
+    phases = max(1, sizes["phases_y"] * sizes["phases_x"])  # among which taps are divided
+    length = sizes["part"] or -(-sizes["taps_y"] * sizes["taps_x"] * sizes["vectors"] // (4 * phases)) * 4 * vector
+    return float(2 * launch.blocks * rows * columns * length)
 
 
 def estimate(
@@ -136,42 +139,43 @@ def estimate(
     rates = [peak * REACHED[precision] * filled(each) for each in launches]
     computing = sum([flops / rate for flops, rate in zip(done, rates, strict=True)])
     busy = sum([filled(each) / len(launches) for each in launches])
-    first = max(launches, key=lambda each: each.blocks)
+    _, _, first = max(zip(done, [each.blocks for each in launches], launches, strict=True))
     least = max(useful / peak, least_bytes / BANDWIDTH)
     modelled = max(computing, moved / (BANDWIDTH * busy)) + GAP * (len(launches) - 1)
     return Estimate(name, first.blocks, resident(first), resources(first.source).registers, least, modelled)
 
 
 def convolutions(device: Any, precision: str) -> Iterator[Estimate]:
-    """Yield the estimates of the convolutions and of both gradients."""
-    from burnpy_cupy.kernels import convolution
+    """Yield the estimates of the convolutions and of both gradients, also of those that cuBLAS multiplies."""
+    from burnpy_cupy.kernels import convolution_launches as launches
 
     dtype, cores = dtype_of(precision.replace("tf", "float")), precision != "float32"
     for channels, results, kernel, stride, side in LAYERS:
-        count, padding = -(-side // stride), kernel // 2
-        image, out = (BATCH, channels, side, side), (BATCH, results, count, count)
-        steps = {shape: tuple([dtype.itemsize * math.prod(shape[d:]) for d in range(1, 5)]) for shape in (image, out)}
-        window = convolution._axis(count, kernel, stride, padding, 1)
-        phases = [*product(convolution._phases(side, kernel, stride, padding, 1), repeat=2)]
-        common = dtype, 1, False, cores
-        forward = (device, (window, window), image, steps[image], dtype, out, *common)
-        by_weight = (device, (window, window), image, steps[image], out, steps[out], 1, dtype, dtype, cores)
-        launches: dict[str, list[Prepared]] = {
-            "forward": prepared(convolution, convolution._launch, *forward),
-            "by input": [
-                each
-                for axes in phases
-                for each in prepared(
-                    convolution, convolution._launch, device, axes, out, steps[out], dtype, image, *common
-                )
-            ],
-            "by weight": prepared(convolution, convolution._weight_launch, *by_weight),
+        count, where = -(-side // stride), ((stride, stride), (kernel // 2, kernel // 2), (1, 1))
+        weight, image, out = (
+            launches.Layout(shape, tuple([math.prod(shape[d:]) for d in range(1, 5)]), True)
+            for shape in (
+                (results, channels, kernel, kernel),
+                (BATCH, channels, side, side),
+                (BATCH, results, count, count),
+            )
+        )
+        common = False, dtype, dtype, cores
+        problems: dict[str, tuple[Any, ...]] = {
+            "forward": (launches.launches, weight, image, out.shape, where, 1, False, *common),
+            "by input": (launches.launches, weight, out, image.shape, where, 1, True, *common),
+            "by weight": (launches.weight_launches, out, image, weight.shape, where, 1, dtype, dtype, cores),
         }
-        useful = 2.0 * math.prod(out) * channels * kernel * kernel
-        least = float(dtype.itemsize) * (math.prod(image) + math.prod(out) + results * channels * kernel * kernel)
-        for problem, found in launches.items():
+        elements = [math.prod(each.shape) for each in (image, out, weight)]
+        useful = 2.0 * math.prod(out.shape) * channels * kernel * kernel
+        for problem, (function, *args) in problems.items():
+            found = prepared(launches, function, device, *args)
+            least = float(dtype.itemsize) * sum(elements)
+            copied = dtype.itemsize * sum(
+                {"forward": elements[:1], "by input": elements[1:2]}.get(problem, elements[:2])
+            )
             name = f"{channels} to {results}, {kernel} × {kernel} / {stride}, {side} × {side}, {problem}"
-            yield estimate(name, precision, found, [*map(products, found)], useful, least, least)
+            yield estimate(name, precision, found, [*map(products, found)], useful, least, least + 2 * copied)
 
 
 def norms(device: Any, precision: str) -> Iterator[Estimate]:

@@ -9,13 +9,13 @@ import pytest
 
 from burnpy.backend import CuPy, Mixed, NumPy
 from burnpy.backend.dtypes import dtype_of, float32
-from burnpy_cupy.kernels import convolution, elementwise
+from burnpy_cupy.kernels import convolution, convolution_launches, elementwise
 from burnpy_cupy.kernels.kernel import Kernels
 from tests.hostcuda import simulator
 
 simulator.require()
 
-PACK, TILES = "burnpy_conv_pack", "burnpy_conv"
+COPIES, TILES = "burnpy_conv_operands", "burnpy_conv"
 WHERE = ((2, 1), (1, 2), (1, 2))
 
 
@@ -44,16 +44,16 @@ def examples(groups: int) -> dict[str, tuple[Any, ...]]:
 
 
 LAUNCHES = {
-    "conv2d": [PACK, TILES],
-    "conv2d_bias": [PACK, TILES],
-    "conv2d_input": [PACK, TILES] * 2,  # by the remainder of a row divided by the stride
-    "conv2d_weight": [f"{TILES}_weight"],
+    "conv2d": [COPIES, TILES],
+    "conv2d_bias": [COPIES, TILES],
+    "conv2d_input": [COPIES, TILES],
+    "conv2d_weight": [COPIES, f"{TILES}_weight"],
 }
 
 
 @pytest.mark.parametrize("name", LAUNCHES)
 @pytest.mark.parametrize("groups", [1, 2])
-def test_tiles_are_gathered_in_one_launch(name: str, groups: int) -> None:
+def test_operands_are_copied_in_one_launch_and_multiplied_in_another(name: str, groups: int) -> None:
     args = examples(groups)[name]
     out, launches = called(name, *args)
     np.testing.assert_allclose(out, getattr(NumPy(), name)(*args), rtol=1e-4, atol=1e-5)
@@ -67,17 +67,17 @@ def test_large_batches_are_divided(name: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(convolution, "_MOST_PIXELS", 1)
     out, launches = called(name, *args)
     np.testing.assert_allclose(out, getattr(NumPy(), name)(*args), rtol=1e-4, atol=1e-5)
-    assert sum(launch.startswith(TILES) and launch != PACK for launch in launches) == 3 * (1 + (name == "conv2d_input"))
+    assert sum(launch.startswith(TILES) and launch != COPIES for launch in launches) == 3
 
 
 def test_sums_of_many_pixels_are_divided_in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "_SHORTEST", 32)
-    convolution._weight_launch.cache_clear()
+    monkeypatch.setattr(convolution_launches, "_SHORTEST", 32)
+    convolution_launches.weight_launches.cache_clear()
     x, grad, where = drawn((3, 5, 9, 8)), drawn((3, 7, 9, 8), 1), ((1, 1), (1, 1), (1, 1))
     out, launches = called("conv2d_weight", grad, x, (7, 5, 3, 3), *where, 1)
-    convolution._weight_launch.cache_clear()
+    convolution_launches.weight_launches.cache_clear()
     np.testing.assert_allclose(out, NumPy().conv2d_weight(grad, x, (7, 5, 3, 3), *where, 1), rtol=1e-4, atol=1e-4)
-    assert len(launches) == 2
+    assert len(launches) == 3
 
 
 def test_views_are_gathered_where_they_lie() -> None:
@@ -156,15 +156,55 @@ def test_tf32_is_off_by_default() -> None:
         assert np.unique(rounded).tolist() == [count]
 
 
-def test_weights_that_lie_as_tiles_are_not_packed() -> None:
-    x, weight = drawn((2, 32, 4, 5)), drawn((66, 32, 1, 1), 1)
-    where = ((1, 1), (0, 0), (1, 1))
-    out, launches = called("conv2d", x, weight, *where, 1)
+def test_operands_that_lie_as_tiles_are_not_copied() -> None:
+    """Images whose channels are last in memory, and weights of windows of one element."""
+    x, weight = drawn((2, 4, 5, 32)), drawn((64, 32, 1, 1), 1)
+    where, image = ((1, 1), (0, 0), (1, 1)), CuPy().from_numpy(x).transpose(0, 3, 1, 2)
+    host = x.transpose(0, 3, 1, 2)
+    out, launches = called("conv2d", image, weight, *where, 1)
     assert launches == [TILES]
+    grad = CuPy().from_numpy(np.ascontiguousarray(out.transpose(0, 2, 3, 1))).transpose(0, 3, 1, 2)
+    back, launches = called("conv2d_input", grad, weight, host.shape, *where, 1)
+    assert launches == [COPIES, TILES]
+    by_weight, launches = called("conv2d_weight", grad, image, weight.shape, *where, 1)
+    assert launches == [f"{TILES}_weight"]
+    np.testing.assert_allclose(out, NumPy().conv2d(host, weight, *where, 1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(back, NumPy().conv2d_input(out, weight, host.shape, *where, 1), rtol=1e-4, atol=1e-4)
+    want = NumPy().conv2d_weight(out, host, weight.shape, *where, 1)
+    np.testing.assert_allclose(by_weight, want, rtol=1e-4, atol=1e-3)
+
+
+def test_windows_of_one_element_are_products_of_matrices() -> None:
+    """By cuBLAS; its products of each member are added last in the gradient by the weight."""
+    product = "cublasGemmStridedBatchedEx"
+    x, weight, where = drawn((2, 24, 8, 9)), drawn((20, 24, 1, 1), 1), ((1, 1), (0, 0), (1, 1))
+    out, launches = called("conv2d", x, weight, *where, 1)
+    assert launches == [product]
     back, launches = called("conv2d_input", out, weight, x.shape, *where, 1)
-    assert launches == [PACK, TILES]
-    np.testing.assert_allclose(out, NumPy().conv2d(x, weight, *where, 1), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(back, NumPy().conv2d_input(out, weight, x.shape, *where, 1), rtol=1e-4, atol=1e-5)
+    assert launches == [product]
+    by_weight, launches = called("conv2d_weight", out, x, weight.shape, *where, 1)
+    assert launches == [product, "burnpy_sum_lanes"]
+    np.testing.assert_allclose(out, NumPy().conv2d(x, weight, *where, 1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(back, NumPy().conv2d_input(out, weight, x.shape, *where, 1), rtol=1e-4, atol=1e-4)
+    want = NumPy().conv2d_weight(out, x, weight.shape, *where, 1)
+    np.testing.assert_allclose(by_weight, want, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_strides_have_a_phase_for_each_remainder(dtype: str) -> None:
+    """Phases without taps, windows with gaps, and more phases than a launch copies weights for."""
+    for shape, weights, *where in (
+        ((2, 5, 9, 11), (6, 5, 2, 2), (3, 3), (1, 0), (1, 1)),
+        ((1, 9, 13, 10), (17, 9, 3, 3), (4, 2), (2, 1), (2, 3)),
+        ((2, 3, 18, 12), (40, 3, 6, 6), (6, 6), (0, 0), (1, 1)),
+    ):
+        narrow = dtype_of(dtype)
+        weight = NumPy().cast(drawn(weights), narrow)
+        grad = NumPy().cast(drawn(NumPy().conv2d(drawn(shape), drawn(weights), *where, 1).shape, 1), narrow)
+        out, _ = called("conv2d_input", CuPy().from_numpy(grad), CuPy().from_numpy(weight), shape, *where, 1)
+        want = NumPy().conv2d_input(grad, weight, shape, *where, 1)
+        bound = 1e-5 if dtype == "float32" else 0.02
+        np.testing.assert_allclose(out.astype(np.float32), want.astype(np.float32), rtol=bound, atol=10 * bound)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])

@@ -19,7 +19,7 @@ import pytest
 
 from burnpy import IntTensor, Tensor
 from burnpy.backend import Backend, CuPy
-from burnpy.backend.dtypes import dtype_of, float32, int64
+from burnpy.backend.dtypes import dtype_of, float32, float64, int64
 from burnpy.backend.programs import Extent, Input, trace
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
@@ -33,6 +33,7 @@ from tests.hostcuda.test_recurrence import examples, moved
 simulator.require()
 
 from burnpy_cupy import cuda_graphs  # noqa: E402
+from burnpy_cupy.kernels import convolution, convolution_launches  # noqa: E402
 from burnpy_cupy.kernels.attention import tiling  # noqa: E402
 from burnpy_cupy.kernels.attention_kernels import ATTENTION  # noqa: E402
 from burnpy_cupy.kernels.convolution_tiles import TILES  # noqa: E402
@@ -234,15 +235,16 @@ def test_attention_of_every_tiling_fits(architecture: int, dtype: str) -> None:
 def test_convolution_of_every_tile_fits(architecture: int, dtype: str) -> None:
     """Two blocks in the registers and shared memory of a multiprocessor; GPUs without tensor cores have others."""
     texts, cores = list[str](), architecture >= 80 and dtype in ("tf32", "float16", "bfloat16")
-    dtype = dtype.replace("tf", "float")
-    sums = "double" if dtype == "float64" else "float"
-    types = {"T": C_NAMES.get(dtype, dtype), "S": sums, "O": C_NAMES.get(dtype, dtype)}
-    constants = {"TENSOR_CORES": 32 // np.dtype(dtype_of(dtype)).itemsize if cores else 0}
-    for name, raw in TILES.items():
-        for rows, columns in ((64, 64), (64, 128), (128, 64 if name == "burnpy_conv_weight" else 128)):
-            if rows == 64 or cores:
-                sizes = {"ROWS": rows, "COLUMNS": columns, "FLAT": int(rows == columns), "HAS_BIAS": 1}
+    given = dtype_of(dtype.replace("tf", "float"))
+    operand = convolution_launches.operand_type(given, cores)
+    sums, names = "double" if given == float64 else "float", [C_NAMES.get(t.name, t.name) for t in (given, operand)]
+    types = {"T": names[0], "M": names[1], "S": sums, "O": names[0]}
+    constants = {"TENSOR_CORES": 32 // given.itemsize if cores else 0, "STAGES": 2 + 2 * (architecture in (90, 100))}
+    for name, raw in (TILES | convolution.DIRECT | convolution_launches.OPERANDS).items():
+        for rows, columns in convolution_launches.tiles(name, given, cores) if name in TILES else [(64, 64)]:
+            for by_image in (0, 1) if name == "burnpy_conv" else (0,):
+                sizes = {"ROWS": rows, "COLUMNS": columns, "BY_IMAGE": by_image, "HAS_BIAS": 1, "COUNT": 2}
                 texts.append(raw.typed(constants | sizes, types))
     found = compiled(texts, architecture)
     check_launches(found)
-    assert all(kernel.registers <= 128 and kernel.stack <= 32 for kernel in found), found
+    assert all(kernel.registers <= 128 and kernel.stack <= 64 for kernel in found), found

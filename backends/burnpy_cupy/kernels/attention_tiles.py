@@ -148,6 +148,36 @@ __device__ void weigh(S (&sums)[ROWS][COUNT], const S (&weights)[ROWS][EACH], co
 }
 """
 
+COPIES = """
+#ifdef __CUDACC_RTC__
+// Fills 16 bytes of shared memory: some bytes come from memory, zeros follow.
+__device__ void burnpy_copy_part(void* into, const void* from, int bytes) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+    :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(into))), "l"(__cvta_generic_to_global(from)), "r"(bytes)
+    : "memory");
+#else
+  __align__(16) unsigned short part[8] = {};
+  if (bytes == 16) *reinterpret_cast<uint4*>(part) = *reinterpret_cast<const uint4*>(from);
+  else for (int e = 0; e < 8; e++) if (2 * e < bytes) part[e] = static_cast<const unsigned short*>(from)[e];
+  *reinterpret_cast<uint4*>(into) = *reinterpret_cast<const uint4*>(part);
+#endif
+}
+__device__ void burnpy_copy_later(void* into, const void* from) { burnpy_copy_part(into, from, 16); }
+__device__ void burnpy_end_group() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int LATER> __device__ void burnpy_wait_for_groups() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" :: "n"(LATER) : "memory");
+#endif
+}
+#endif
+"""
+"""Copies to shared memory, which arrive when a thread waits for their group; on GPUs without such copies, at once."""
+
 INSTRUCTIONS = """
 #ifdef __CUDACC_RTC__
 __device__ void burnpy_load_matrices(unsigned (&parts)[4], const void* row) {
@@ -159,14 +189,6 @@ __device__ void burnpy_load_transposed(unsigned (&parts)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
     : "=r"(parts[0]), "=r"(parts[1]), "=r"(parts[2]), "=r"(parts[3])
     : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row))) : "memory");
-}
-__device__ void burnpy_copy_later(void* into, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-    :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(into))), "l"(__cvta_generic_to_global(from)) : "memory");
-}
-__device__ void burnpy_end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int LATER> __device__ void burnpy_wait_for_groups() {
-  asm volatile("cp.async.wait_group %0;" :: "n"(LATER) : "memory");
 }
 __device__ float burnpy_rounded(float x) {  // to TF32; tensor cores would cut bits off
   unsigned bits;
@@ -260,6 +282,7 @@ __device__ void weigh(S (&sums)[ROWS][COUNT], const S (&weights)[ROWS][EACH], co
 
 TILES = f"""
 #if TENSOR_CORES
+{COPIES}
 {INSTRUCTIONS}
 #endif
 {_LAYOUT}

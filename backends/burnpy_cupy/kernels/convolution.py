@@ -12,17 +12,27 @@ A thread adds the products of an element where these are few, as with one channe
 from __future__ import annotations
 
 import math
-import struct
 from functools import lru_cache
-from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.convolution import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
-from burnpy_cupy.kernels.convolution_tiles import PACK, SIZES
+from burnpy_cupy import gemm
+from burnpy_cupy.kernels.convolution_launches import (
+    THREADS,
+    Layout,
+    Operand,
+    Where,
+    launches,
+    layout,
+    packed_sizes,
+    weight_launches,
+    window_sizes,
+)
+from burnpy_cupy.kernels.convolution_tiles import BOUNDS, PIXELS
 from burnpy_cupy.kernels.elementwise import INDEX, Elementwise
-from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE
+from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE, Raw
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
 
@@ -76,6 +86,32 @@ image = static_cast<Q>(total);
 """In both, a thread computes one element of the result: no two write one place, and sums have one order."""
 
 _GROUPS = f"{_GEOMETRY}, int32 outputs, int32 groups"
+_BY_WEIGHT_OF_FEW = f"""
+{BOUNDS} burnpy_conv_direct_weight(const T* grad, const T* image, O* out, Geometry g) {{
+  __shared__ S parts[THREADS];
+  const int thread = threadIdx.x, taps = g.taps_y * g.taps_x, tap = blockIdx.x % taps;
+  const int channel = blockIdx.x / taps % g.channels, output = blockIdx.x / taps / g.channels;
+  const int down = tap / static_cast<int>(g.taps_x) * g.tap_y - g.padding_y;
+  const int right = tap % static_cast<int>(g.taps_x) * g.tap_x - g.padding_x;
+  image += (output / g.rows * g.channels + channel) * g.image_channel;
+  grad += output * g.grad_channel;
+  S sum = 0;
+  for (unsigned pixel = thread; pixel < g.members * g.high * g.wide; pixel += THREADS) {{
+    const Pixel at(pixel, g.high, g.wide);
+    const int h = at.y * g.stride_y + down, w = at.x * g.stride_x + right;
+    if (inside(g, h, w))
+      sum = fma(static_cast<S>(grad[at.member * g.grad_member + at.y * g.grad_row + at.x * g.grad_column]),
+                static_cast<S>(image[place(g, at.member, h, w)]), sum);
+  }}
+  parts[thread] = sum;
+  for (int half = THREADS / 2; half > 0; half /= 2) {{
+    __syncthreads();
+    if (thread < half) parts[thread] += parts[thread + half];
+  }}
+  if (thread == 0) out[blockIdx.x] = O(parts[0]);
+}}
+"""
+
 CONVOLUTION = {
     "burnpy_conv_direct": Elementwise(
         f"raw T image, raw T weight, {_GROUPS}",
@@ -92,23 +128,16 @@ CONVOLUTION = {
     "burnpy_conv_direct_input": Elementwise(
         f"raw T grad, raw T weight, {_GROUPS}", "Q image", SUM_TYPE + _DIRECT_INPUT, INDEX + SUM
     ),
-    "burnpy_conv_pack": PACK,
 }
 
-Where = tuple[Pair, Pair, Pair]
-"""Stride, padding and dilation."""
+
+DIRECT = {"burnpy_conv_direct_weight": Raw(PIXELS + _BY_WEIGHT_OF_FEW)}
+"""The gradient by the weight by sums of few products; a block has one element."""
 
 _FEW, _SEVERAL, _SHARING = 16, 64, 4
 """The limits of `_is_direct`. They were not measured on a GPU."""
-_THREADS = 256
-_PROCESSORS = 132
-"""The multiprocessors among which blocks are divided evenly, those of an H100. Sums are divided alike on every GPU."""
-_RATES = {(128, 128): 1.0, (64, 128): 0.9, (64, 64): 0.75}
-"""The tiles, and about how fast they are: the larger they are, the less they read. They were not measured on a GPU."""
-_ALONE = 0.7
-"""About the rate of a multiprocessor with one block in place of two."""
-_SHORTEST, _MOST_PARTS = 512, 256
-"""The least number of pixels whose products a block adds up, and the most parts of such a sum."""
+_FEWEST_PIXELS = 64
+"""The pixels of an image from which on cuBLAS multiplies its matrix."""
 _MOST_PIXELS = (1 << 31) - (1 << 16)
 """The most pixels of a launch, which counts them in 32 bits."""
 
@@ -163,37 +192,6 @@ class CuPyConvolution(CuPyMatmul):
         return self._call(_by_weight, self, grad, x, shape, (stride, padding, dilation), groups, dtype)
 
 
-class _Axis(NamedTuple):
-    """The pixels and taps along a dimension: pixel p has its tap t at ``p · step + first + t · tap`` of the image."""
-
-    pixels: int
-    step: int
-    first: int
-    taps: int
-    tap: int
-    out_first: int  #: where the result of pixel 0 lies
-    out_step: int
-    first_tap: int = 0  #: of the kernel, tap 0
-    tap_step: int = 1
-
-
-def _axis(count: int, kernel: int, stride: int, padding: int, dilation: int) -> _Axis:
-    """Return the windows along a dimension."""
-    return _Axis(count, stride, -padding, kernel, dilation, 0, 1)
-
-
-def _phases(size: int, kernel: int, stride: int, padding: int, dilation: int) -> list[_Axis]:
-    """Return the elements of a dimension as pixels of the gradient by it, for each remainder that has some."""
-    found, apart = [], stride // math.gcd(stride, dilation)
-    for first in range(min(stride, size)):
-        taps = [r for r in range(kernel) if (first + padding - r * dilation) % stride == 0]
-        r = taps[0] if taps else 0
-        moved = (first + padding - r * dilation) // stride
-        axis = _Axis(-(-(size - first) // stride), 1, moved, len(taps), -(apart * dilation // stride), first, stride)
-        found.append(axis._replace(first_tap=r, tap_step=apart))
-    return found
-
-
 def _is_direct(terms: int, sharing: int) -> bool:
     """Return whether a kernel of its own adds up the ``terms`` of each element of the result.
 
@@ -221,9 +219,11 @@ def _forward(b: CuPyConvolution, x: Any, weight: Any, bias: Any, where: Where, g
     if _is_direct(weight.shape[1] * math.prod(kernel), o // groups):
         name, given = ("burnpy_conv_direct", ()) if bias is None else ("burnpy_conv_direct_bias", (bias,))
         return _direct(b, name, (x, weight, *given), out, (x.shape, kernel, where, counts, o, groups))
-    axes = [_axis(*each) for each in zip(counts, kernel, *where, strict=True)]
+    if bias is None and _is_product(x, kernel, where, groups):
+        gemm.multiply(b.xp, weight.reshape(weight.shape[:2]), _pixels(x), _pixels(out))
+        return out
     bias = bias if bias is None or bias._c_contiguous else b.xp.ascontiguousarray(bias)
-    _convolve(b, weight, x, bias, out, (axes[0], axes[1]), groups, by_image=False)
+    _convolve(b, weight, x, bias, out, where, groups, by_image=False)
     return out
 
 
@@ -234,188 +234,100 @@ def _by_input(b: CuPyConvolution, grad: Any, weight: Any, shape: Shape, where: W
     if _is_direct(o // groups * math.prod(kernel), weight.shape[1]):
         sizes = (shape, kernel, where, grad.shape[2:], o, groups)
         return _direct(b, "burnpy_conv_direct_input", (grad, weight), out, sizes)
-    phases = [_phases(*each) for each in zip(shape[2:], kernel, *where, strict=True)]
-    for y, x in product(*phases):
-        _convolve(b, weight, grad, None, out, (y, x), groups, by_image=True)
+    if _is_product(grad, kernel, where, groups):
+        gemm.multiply(b.xp, weight.reshape(weight.shape[:2]).T, _pixels(grad), _pixels(out))
+        return out
+    _convolve(b, weight, grad, None, out, where, groups, by_image=True)
     return out
 
 
 def _by_weight(b: CuPyConvolution, grad: Any, x: Any, shape: Shape, where: Where, groups: int, dtype: DType) -> Any:
-    most = max(1, _MOST_PIXELS // max(1, math.prod(grad.shape[2:])))
+    most, wide = max(1, _MOST_PIXELS // max(1, math.prod(grad.shape[2:]))), float32 if dtype.itemsize == 2 else dtype
     if len(grad) > most:
         parts = [(grad[k : k + most], x[k : k + most]) for k in range(0, len(grad), most)]
-        wide = float32 if dtype.itemsize == 2 else dtype
         return b.cast(sum(_by_weight(b, *part, shape, where, groups, wide) for part in parts), dtype)
     out = b.xp.ndarray(shape, dtype)
     if not out.size or not grad.size or not x.size:
         out.fill(0)
         return out
-    axes = [_axis(*each) for each in zip(grad.shape[2:], shape[2:], *where, strict=True)]
-    given = (axes[0], axes[1]), x.shape, x.strides, grad.shape, grad.strides, groups, x.dtype, dtype
-    launch, splits = _weight_launch(b, *given, b.multiplies_in_tensor_cores(x.dtype))
-    if splits == 1:
-        launch(grad.data.ptr, x.data.ptr, out.data.ptr)
+    if _is_product(x, shape[2:], where, groups) and grad._c_contiguous and _is_long(shape, grad):
+        sums = b.xp.ndarray((len(grad), *shape[:2]), wide)
+        gemm.multiply(b.xp, _pixels(grad), _pixels(x).transpose(0, 2, 1), sums)
+        return b._reduced("sum", sums, (0,), False, dtype).reshape(shape)
+    cores = b.multiplies_in_tensor_cores(x.dtype)
+    if shape[0] // groups * shape[1] <= _SHARING:
+        _few_launch(b, grad.shape, layout(grad).strides, layout(x), shape, where, x.dtype, dtype)(
+            grad.data.ptr, x.data.ptr, out.data.ptr
+        )
         return out
-    parts = b.xp.ndarray((splits, out.size), float32 if dtype.itemsize == 2 else dtype)
-    launch(grad.data.ptr, x.data.ptr, parts.data.ptr)
-    return b._reduced("sum", parts, (0,), False, dtype).reshape(shape)
+    found = weight_launches(b, layout(grad), layout(x), shape, where, groups, x.dtype, dtype, cores)
+    if found.splits == 1:
+        found.run(b, grad, x, out.data.ptr)
+        return out
+    sums = b.xp.ndarray((found.splits, out.size), wide)
+    found.run(b, grad, x, sums.data.ptr)
+    return b._reduced("sum", sums, (0,), False, dtype).reshape(shape)
+
+
+def _is_product(image: Any, kernel: Shape, where: Where, groups: int) -> bool:
+    """Return whether a convolution is one product of matrices for each member, which cuBLAS reads where they lie."""
+    if kernel != (1, 1) or where[:2] != ((1, 1), (0, 0)) or groups > 1:
+        return False
+    pixels, alone = math.prod(image.shape[2:]), math.prod(image.shape[1:])
+    # Where rows of pixels do not begin at 16 bytes, cuBLAS has slow kernels alone.
+    return pixels >= _FEWEST_PIXELS and pixels * image.itemsize % 16 == 0 and image._c_contiguous and alone < 1 << 31
+
+
+def _is_long(shape: Shape, grad: Any) -> bool:
+    """Return whether a weight's gradients by each member take less memory than a copy of the operands."""
+    return 8 * math.prod(shape[:2]) < sum(shape[:2]) * math.prod(grad.shape[2:]) * grad.itemsize
+
+
+def _pixels(x: Any) -> Any:
+    """Return the matrices of the channels and pixels of a batch."""
+    return x.reshape((*x.shape[:2], -1))
 
 
 def _convolve(
-    b: CuPyConvolution,
-    weight: Any,
-    image: Any,
-    bias: Any,
-    out: Any,
-    axes: tuple[_Axis, _Axis],
-    groups: int,
-    *,
-    by_image: bool,
+    b: CuPyConvolution, weight: Any, image: Any, bias: Any, out: Any, where: Where, groups: int, *, by_image: bool
 ) -> None:
     """Write the sums over the channels of a group of ``image``, and over taps, to the pixels of ``out``."""
-    most = max(1, _MOST_PIXELS // max(1, axes[0].pixels * axes[1].pixels))
+    most = max(1, _MOST_PIXELS // max(1, math.prod(out.shape[2:])))
     if len(image) > most:
         for k in range(0, len(image), most):
             part = slice(k, k + most)
-            _convolve(b, weight, image[part], bias, out[part], axes, groups, by_image=by_image)
+            _convolve(b, weight, image[part], bias, out[part], where, groups, by_image=by_image)
         return
-    cores, packed = b.multiplies_in_tensor_cores(image.dtype), weight
-    given = axes, image.shape, image.strides, image.dtype, out.shape, out.dtype, groups, bias is not None, cores
-    launch, length, depth = _launch(b, *given)
-    rows, channels = out.shape[1] // groups, image.shape[1] // groups
-    is_packed = not by_image and weight._c_contiguous and length == channels == math.prod(weight.shape[1:])
-    if length and not (is_packed and weight.data.ptr % 16 == 0):
-        packed = b.xp.ndarray((groups, rows, length), weight.dtype)
-        y, x = axes
-        numbers = (y.taps, x.taps, y.first_tap, x.first_tap, y.tap_step, x.tap_step)
-        b._kernels["burnpy_conv_pack"](weight, (rows, channels, length, depth, int(by_image), *numbers), packed)
-    launch(packed.data.ptr, image.data.ptr, 0 if bias is None else bias.data.ptr, out.data.ptr)
-
-
-@lru_cache(2048)
-def _launch(
-    b: CuPyConvolution,
-    axes: tuple[_Axis, _Axis],
-    shape: Shape,
-    strides: Shape,
-    dtype: DType,
-    out_shape: Shape,
-    out_dtype: DType,
-    groups: int,
-    has_bias: bool,
-    cores: bool,
-) -> tuple[Launch, int, int]:
-    """Return the launch, the number of packed weights of a row, and how many channels of a tap lie side by side."""
-    y, x = axes
-    rows, channels, taps = out_shape[1] // groups, shape[1] // groups, y.taps * x.taps
-    pixels, depth = shape[0] * y.pixels * x.pixels, 64 // _width(dtype, cores)
-    is_flat = taps > 1 and 2 * channels <= depth * -(-channels // depth)
-    steps = -(-channels * taps // depth) if is_flat else -(-channels // depth) * taps
-    tile = _tile(rows, pixels, groups, cores)
-    channel = math.prod(out_shape[2:])
-    sizes = {
-        "rows": rows,
-        "steps": steps,
-        "out_first": y.out_first * out_shape[3] + x.out_first,
-        "out_member": out_shape[1] * channel,
-        "out_channel": channel,
-        "out_row": y.out_step * out_shape[3],
-        "out_column": x.out_step,
-    }
-    constants = {"FLAT": int(is_flat), "HAS_BIAS": int(has_bias)}
-    blocks = -(-rows // tile[0]) * -(-pixels // tile[1]), groups
-    geometry = _geometry(axes, shape, strides, dtype, groups, sizes)
-    launch = _prepared(b, "burnpy_conv", cores, tile, constants, blocks, "4Q", geometry, dtype, out_dtype)
-    return launch, steps * depth, 0 if is_flat else depth
+    given = layout(weight), layout(image), out.shape, where, groups, by_image, bias is not None, image.dtype, out.dtype
+    found = launches(b, *given, b.multiplies_in_tensor_cores(image.dtype))
+    found.run(b, weight, image, 0 if bias is None else bias.data.ptr, out.data.ptr)
 
 
 @lru_cache(1024)
-def _weight_launch(
+def _few_launch(
     b: CuPyConvolution,
-    axes: tuple[_Axis, _Axis],
-    shape: Shape,
-    strides: Shape,
     grad_shape: Shape,
     grad_strides: Shape,
-    groups: int,
-    dtype: DType,
-    out_dtype: DType,
-    cores: bool,
-) -> tuple[Launch, int]:
-    """Return the launch of the gradient by the weight, and the number of parts of its sums."""
-    y, x = axes
-    rows, channels, taps = grad_shape[1] // groups, shape[1] // groups, y.taps * x.taps
-    columns, pixels = channels * taps, shape[0] * y.pixels * x.pixels
-    names = ("grad_member", "grad_channel", "grad_row", "grad_column")
-    sizes = {"rows": rows, **dict(zip(names, [step // dtype.itemsize for step in grad_strides], strict=True))}
-    if rows * channels <= _SHARING:
-        geometry, cores, tile = _geometry(axes, shape, strides, dtype, groups, sizes), False, (64, 64)
-        blocks = groups * rows * columns, 1
-        name, splits = "burnpy_conv_direct_weight", 1
-    else:
-        tile = (128, 64) if cores and rows > 64 else (64, 64 if columns <= 64 else 128)
-        tiles, depth = -(-rows // tile[0]) * -(-columns // tile[1]), 64 // _width(dtype, cores)
-        length = -(-pixels // (_parts(tiles * groups, pixels) * depth)) * depth
-        splits = -(-pixels // length)
-        geometry = _geometry(axes, shape, strides, dtype, groups, sizes | {"splits": splits, "length": length})
-        name, blocks = "burnpy_conv_weight", (tiles, groups * splits)
-    into = out_dtype if splits == 1 or out_dtype.itemsize > 2 else float32
-    return _prepared(b, name, cores, tile, {}, blocks, "3Q", geometry, dtype, into), splits
-
-
-def _width(dtype: DType, cores: bool) -> int:
-    """Return the bytes of a number in shared memory."""
-    return dtype.itemsize if cores or dtype.itemsize > 2 else 4
-
-
-def _tile(rows: int, pixels: int, groups: int, cores: bool) -> tuple[int, int]:
-    """Return the rows and columns of the tiles that take the least time; larger ones have registers on tensor cores."""
-
-    def time(tile: tuple[int, int]) -> float:
-        blocks = groups * -(-rows // tile[0]) * -(-pixels // tile[1])
-        return -(-blocks // _PROCESSORS) * tile[0] * tile[1] / _RATES[tile]
-
-    return min([tile for tile in _RATES if cores or tile[0] == 64], key=time)
-
-
-def _parts(tiles: int, pixels: int) -> int:
-    """Return in how many parts to add up products of all pixels, for so many tiles."""
-
-    def time(parts: int) -> float:
-        blocks = tiles * parts
-        rate = 1.0 if blocks >= 2 * _PROCESSORS else _ALONE
-        return -(-blocks // _PROCESSORS) / parts / rate * (1 + parts / 1024)  # as parts are written and read
-
-    return min(range(1, max(1, min(_MOST_PARTS, pixels // _SHORTEST)) + 1), key=time)
-
-
-def _geometry(
-    axes: tuple[_Axis, _Axis], shape: Shape, strides: Shape, dtype: DType, groups: int, sizes: dict[str, int]
-) -> bytes:
-    """Return the structure `Geometry` of the kernels."""
-    names = ("image_member", "image_channel", "image_row", "image_column")
-    found = dict(zip(names, [step // dtype.itemsize for step in strides], strict=True)) | sizes
-    found |= {"channels": shape[1] // groups, "height": shape[2], "width": shape[3]}
-    found |= {"pixels": shape[0] * axes[0].pixels * axes[1].pixels, "high": axes[0].pixels, "wide": axes[1].pixels}
-    for d, axis in zip("yx", axes, strict=True):
-        found |= {f"taps_{d}": axis.taps, f"step_{d}": axis.step, f"first_{d}": axis.first, f"tap_{d}": axis.tap}
-    return struct.pack(f"={len(SIZES)}q", *[found.get(name, 0) for name in SIZES])
-
-
-def _prepared(
-    b: CuPyConvolution,
-    name: str,
-    cores: bool,
-    tile: tuple[int, int],
-    constants: dict[str, int],
-    blocks: tuple[int, int],
-    given: str,
-    geometry: bytes,
+    of_image: Layout,
+    shape: Shape,
+    where: Where,
     dtype: DType,
     out_dtype: DType,
 ) -> Launch:
-    of_cores = 32 // dtype.itemsize if cores else 0
-    constants = {"TENSOR_CORES": of_cores, "ROWS": tile[0], "COLUMNS": tile[1], **constants}
+    """Return the launch of the gradient by a weight that has few channels for each output, and few outputs."""
+    groups = of_image.shape[1] // shape[1]
+    member, channel, row, column = of_image.strides
+    given = Operand((member, shape[1] * channel, row, column), (), 0)
+    names = ("grad_member", "grad_channel", "grad_row", "grad_column")
+    sizes = window_sizes(where, shape[2:], of_image.shape, groups, given, dtype.itemsize) | {
+        **dict(zip(names, grad_strides, strict=True)),
+        "rows": shape[0] // groups,
+        "channels": shape[1],
+        "image_channel": channel,
+        "members": grad_shape[0],
+        "high": grad_shape[2],
+        "wide": grad_shape[3],
+    }
     sums = float32 if dtype.itemsize == 2 else dtype
-    kernel = b._kernels.typed(name, constants, T=dtype, S=sums, O=out_dtype)
-    return launcher(b.xp, kernel, blocks, (_THREADS, 1), given, geometry)
+    kernel = b._kernels.typed("burnpy_conv_direct_weight", T=dtype, S=sums, O=out_dtype)
+    return launcher(b.xp, kernel, (math.prod(shape), 1), (THREADS, 1), "3Q", packed_sizes(sizes))

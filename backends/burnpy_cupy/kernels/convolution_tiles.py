@@ -1,137 +1,63 @@
 """Convolution as a product of matrices whose tiles are gathered from the image: no columns are ever in memory.
 
-A block computes a tile of ``ROWS`` by ``COLUMNS`` results in steps of ``DEPTH`` products, which take 64 bytes. It reads
-the next step's operands to registers while it multiplies those in shared memory, where there are two of each. Both
-operands lie there by rows of their products, so that one function multiplies them for all three problems:
+A block computes a tile of ``ROWS`` by ``COLUMNS`` results in steps of ``DEPTH`` products, which take 64 bytes of each
+row and column. It copies the operands of the steps that follow to shared memory, asynchronously and 16 bytes at a time,
+while it multiplies those of a step: there are ``STAGES`` of them. For that, channels lie side by side:
 
     problem                 rows                    columns             products
-    convolution             outputs of a group      pixels              taps and channels of a group
-    gradient by the image   channels of a group     pixels of a phase   taps of the phase and outputs of a group
-    gradient by the weight  outputs of a group      channels and taps   pixels
+    convolution             outputs of a group      pixels              taps, and channels of a group
+    gradient by the image   channels of a group     pixels of a phase   taps of the phase, and outputs of a group
+    gradient by the weight  outputs of a group      taps and channels   pixels
 
 A pixel is a position of the result's grid in one member of the batch, a tap an element of the window. The first two
-problems are one kernel. It finds the place of a pixel once. A step has one tap, and so one test against the border, and
-``DEPTH`` channels. With so few channels that most of a step would be empty, ``FLAT``, a step takes products of several
-taps. Weights are packed in this order before: see `PACK`. With a stride, the pixels of an image whose gradient is
-computed have other taps by the remainder of their position: a phase each.
+problems are one kernel. In both, the products of a row and of a column lie side by side; those of the gradient by the
+weight lie across the rows of the tiles. With a stride, the pixels of an image whose gradient is computed have other
+taps by the remainder of their position: a phase each, which are further blocks. A vector is 16 bytes of the channels of
+a tap; the last one of a tap may be filled with zeros. `convolution_launches` copies images and weights to this order,
+and converts them.
 
 ``TENSOR_CORES`` is 16 for 16-bit operands, 8 for float32 rounded to TF32, and 0 for the fused multiply-adds of each
-thread, which add float16 and bfloat16 in float32. An element is summed by one thread in one order.
+thread, which multiply float16 and bfloat16 as float32. An element is summed by one thread in one order.
 
-Source: Chetlur et al., cuDNN: Efficient Primitives for Deep Learning, 2014.
+Source: Chetlur et al., cuDNN: Efficient Primitives for Deep Learning, 2014; NVIDIA, CUTLASS, Implicit GEMM Convolution.
 """
 
 from __future__ import annotations
 
-from burnpy_cupy.kernels.attention_tiles import INSTRUCTIONS
-from burnpy_cupy.kernels.elementwise import INDEX, Elementwise
+from burnpy_cupy.kernels.attention_tiles import COPIES, INSTRUCTIONS
 from burnpy_cupy.kernels.kernel import Raw
 
 SIZES = (
-    *("rows", "channels", "steps", "pixels", "height", "width", "high", "wide", "taps_y", "taps_x"),
-    *("step_y", "step_x", "first_y", "first_x", "tap_y", "tap_x"),
-    *("image_member", "image_channel", "image_row", "image_column"),
-    *("out_first", "out_member", "out_channel", "out_row", "out_column"),
-    *("grad_member", "grad_channel", "grad_row", "grad_column", "splits", "length"),
+    *("rows", "channels", "vectors", "length", "members", "height", "width", "high", "wide"),
+    *("taps_y", "taps_x", "stride_y", "stride_x", "padding_y", "padding_x", "tap_y", "tap_x"),
+    *("phases_y", "phases_x", "apart_y", "apart_x"),
+    *("image_member", "image_group", "image_channel", "image_row", "image_column"),
+    *("grad_member", "grad_group", "grad_channel", "grad_row", "grad_column"),
+    *("out_member", "splits", "part"),
 )
 """The members of the kernels' structure `Geometry`.
 
-rows, channels: of a group, the rows of the tiles and the channels of the gathered array.
-steps: of ``DEPTH`` products of an element.
-pixels, high, wide: the number of pixels, and the pixels of a member along y and x.
+rows, channels, vectors: of a group, the rows of the tiles, the channels of the gathered array, and their vectors.
+length: the vectors of a row of packed weights in a phase.
+members, high, wide: of the result's grid of pixels; in a gradient by the weight, of the output's gradient.
 height, width: of the gathered image.
-step_y, first_y, tap_y: the pixel y has its tap t in row ``y · step_y + first_y + t · tap_y`` of the image.
-image_*, out_*, grad_*: strides in elements.
-splits, length: the parts of the pixels in the gradient by the weight, and the pixels of a part.
+taps, stride, padding, tap: of the window, which has its tap t in row ``y · stride_y - padding_y + t · tap_y``.
+phases, apart: the remainders of positions, and how far the taps of one remainder are apart.
+image_*, grad_*, out_member: strides in elements.
+splits, part: the parts of the pixels in the gradient by the weight, and the pixels of a part.
 """
 
-_TILES = f"""
-#if TENSOR_CORES
-{INSTRUCTIONS}
-#endif
+PIXELS = f"""
 struct Geometry {{ long long {", ".join(SIZES)}; }};
-
 constexpr int THREADS = 256;
-template <bool B, typename X, typename Y> struct Either {{ typedef X type; }};
-template <typename X, typename Y> struct Either<false, X, Y> {{ typedef Y type; }};
-typedef Either<(TENSOR_CORES > 0), T, S>::type M;  // the numbers in shared memory
-constexpr int VECTOR = 16 / sizeof(M), RUNS = 4, DEPTH = RUNS * VECTOR, PITCH = DEPTH + VECTOR;
-constexpr int LINES = ROWS + COLUMNS;  // of both operands
-struct __align__(16) Vector {{ M x[VECTOR]; }};
-struct __align__(VECTOR * sizeof(T)) Run {{ T x[VECTOR]; }};
 
-// Writes consecutive products of a line to shared memory.
-__device__ void put(M* tile, int line, int run, const Run& given) {{
-  Vector v;
-  #pragma unroll
-  for (int e = 0; e < VECTOR; e++) {{
-#if TENSOR_CORES == 8
-    v.x[e] = burnpy_rounded(given.x[e]);
-#else
-    v.x[e] = M(given.x[e]);
-#endif
-  }}
-  *reinterpret_cast<Vector*>(tile + line * PITCH + run * VECTOR) = v;
-}}
-
-#if TENSOR_CORES
-constexpr int MINE = ROWS / 16, EACH = COLUMNS / 16;  // of the results: two warps divide the rows, four the columns
-__device__ int row(int i) {{
-  return threadIdx.x / 128 * (ROWS / 2) + i / 2 * 16 + threadIdx.x % 32 / 4 + i % 2 * 8;
-}}
-__device__ int column(int j) {{
-  return threadIdx.x / 32 % 4 * (COLUMNS / 4) + j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2;
-}}
-__device__ void multiply(S (&sums)[MINE][EACH], const M* tile) {{
-  const int lane = threadIdx.x % 32;
-  const M* const rows = tile + (threadIdx.x / 128 * (ROWS / 2) + lane % 16) * PITCH + lane / 16 * VECTOR;
-  const M* const columns = tile + (ROWS + threadIdx.x / 32 % 4 * (COLUMNS / 4) + lane / 16 * 8 + lane % 8) * PITCH
-    + lane / 8 % 2 * VECTOR;
-  #pragma unroll
-  for (int d = 0; d < DEPTH; d += 2 * VECTOR) {{
-    unsigned a[MINE / 2][4], b[4];
-    #pragma unroll
-    for (int i = 0; i < MINE / 2; i++) burnpy_load_matrices(a[i], rows + i * 16 * PITCH + d);
-    #pragma unroll
-    for (int j = 0; j < EACH; j += 4) {{  // 16 columns
-      burnpy_load_matrices(b, columns + j * 4 * PITCH + d);
-      #pragma unroll
-      for (int i = 0; i < MINE; i += 2) {{
-        burnpy_multiply_add(
-          T(0.0f), sums[i][j], sums[i][j + 1], sums[i + 1][j], sums[i + 1][j + 1], a[i / 2], b[0], b[1]);
-        burnpy_multiply_add(
-          T(0.0f), sums[i][j + 2], sums[i][j + 3], sums[i + 1][j + 2], sums[i + 1][j + 3], a[i / 2], b[2], b[3]);
-      }}
-    }}
-  }}
-}}
-#else
-constexpr int MINE = ROWS / 16, EACH = COLUMNS / 16;
-__device__ int row(int i) {{ return threadIdx.x / 16 + 16 * i; }}
-__device__ int column(int j) {{ return threadIdx.x % 16 + 16 * j; }}
-__device__ void multiply(S (&sums)[MINE][EACH], const M* tile) {{
-  #pragma unroll
-  for (int d = 0; d < DEPTH; d += VECTOR) {{
-    Vector a[MINE];
-    #pragma unroll
-    for (int i = 0; i < MINE; i++) a[i] = *reinterpret_cast<const Vector*>(tile + row(i) * PITCH + d);
-    #pragma unroll
-    for (int j = 0; j < EACH; j++) {{
-      const Vector b = *reinterpret_cast<const Vector*>(tile + (ROWS + column(j)) * PITCH + d);
-      #pragma unroll
-      for (int e = 0; e < VECTOR; e++)
-        #pragma unroll
-        for (int i = 0; i < MINE; i++) sums[i][j] = fma(a[i].x[e], b.x[e], sums[i][j]);
-    }}
-  }}
-}}
-#endif
+// The pixels along a dimension, and their taps: pixel p has tap t at p * step + first + t * tap of the image.
+struct Axis {{ int count, step, first, taps, tap; }};
 
 // The place of a pixel, which moves by a number of pixels that is given by its digits.
 struct Pixel {{
   int member, y, x;
-  __device__ Pixel(const Geometry& g, unsigned at) {{
-    const unsigned wide = g.wide, high = g.high;
+  __device__ Pixel(unsigned at, unsigned high, unsigned wide) {{
     x = at % wide, y = at / wide % high, member = at / wide / high;
   }}
   __device__ void move(const Geometry& g, int members, int rows, int columns) {{
@@ -140,12 +66,6 @@ struct Pixel {{
     y += rows;
     if (y >= g.high) y -= g.high, member++;
     member += members;
-  }}
-  __device__ int top(const Geometry& g) const {{
-    return y * static_cast<int>(g.step_y) + static_cast<int>(g.first_y);
-  }}
-  __device__ int left(const Geometry& g) const {{
-    return x * static_cast<int>(g.step_x) + static_cast<int>(g.first_x);
   }}
 }};
 
@@ -159,219 +79,361 @@ __device__ bool inside(const Geometry& g, int h, int w) {{
 }}
 """
 
-_BOUNDS = 'extern "C" __global__ __launch_bounds__(256, 2) void'
+_TILES = f"""
+{COPIES}
+#if TENSOR_CORES
+{INSTRUCTIONS}
+#endif
+{PIXELS}
+constexpr int VECTOR = 16 / sizeof(M), RUNS = 4, DEPTH = RUNS * VECTOR;
+struct __align__(16) Vector {{ M x[VECTOR]; }};
+__device__ int bytes_of(int channels) {{  // of a vector that begins with so many channels left
+  return (channels < 0 ? 0 : channels < VECTOR ? channels : VECTOR) * static_cast<int>(sizeof(M));
+}}
+#if TENSOR_CORES
+constexpr int DOWN = ROWS < 32 ? 1 : 2, ACROSS = THREADS / 32 / DOWN;  // warps divide the rows and the columns
+constexpr int WARP_ROWS = ROWS / DOWN, WARP_COLUMNS = COLUMNS / ACROSS;
+constexpr int MINE = WARP_ROWS / 8, EACH = WARP_COLUMNS / 4;  // of the results
+__device__ int warp_row() {{ return threadIdx.x / 32 / ACROSS * WARP_ROWS; }}
+__device__ int warp_column() {{ return threadIdx.x / 32 % ACROSS * WARP_COLUMNS; }}
+__device__ int row(int i) {{ return warp_row() + i / 2 * 16 + threadIdx.x % 32 / 4 + i % 2 * 8; }}
+__device__ int column(int j) {{ return warp_column() + j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2; }}
+__device__ void multiply_add(S (&sums)[MINE][EACH], int i, int j, const unsigned (&a)[4], unsigned b0, unsigned b1) {{
+  burnpy_multiply_add(M(0.0f), sums[i][j], sums[i][j + 1], sums[i + 1][j], sums[i + 1][j + 1], a, b0, b1);
+}}
+#else
+constexpr int MINE = ROWS / 16, EACH = COLUMNS / 16;
+#endif
+"""
+
+_ALONG = """
+constexpr int PITCH = DEPTH + VECTOR;  // an odd number of 16 bytes: eight rows lie in different banks
+#if TENSOR_CORES
+__device__ void multiply(S (&sums)[MINE][EACH], const M* tile) {
+  const int lane = threadIdx.x % 32;
+  const M* const rows = tile + (warp_row() + lane % 16) * PITCH + lane / 16 * VECTOR;
+  const M* const columns = tile + (ROWS + warp_column() + lane / 16 * 8 + lane % 8) * PITCH + lane / 8 % 2 * VECTOR;
+  #pragma unroll
+  for (int d = 0; d < DEPTH; d += 2 * VECTOR) {
+    unsigned a[MINE / 2][4], b[4];
+    #pragma unroll
+    for (int i = 0; i < MINE / 2; i++) burnpy_load_matrices(a[i], rows + i * 16 * PITCH + d);
+    #pragma unroll
+    for (int j = 0; j < EACH; j += 4) {  // 16 columns
+      burnpy_load_matrices(b, columns + j * 4 * PITCH + d);
+      #pragma unroll
+      for (int i = 0; i < MINE; i += 2) {
+        multiply_add(sums, i, j, a[i / 2], b[0], b[1]);
+        multiply_add(sums, i, j + 2, a[i / 2], b[2], b[3]);
+      }
+    }
+  }
+}
+#else
+__device__ int row(int i) { return threadIdx.x / 16 + 16 * i; }
+__device__ int column(int j) { return threadIdx.x % 16 + 16 * j; }
+__device__ void multiply(S (&sums)[MINE][EACH], const M* tile) {
+  #pragma unroll 1
+  for (int d = 0; d < DEPTH; d += VECTOR) {
+    Vector a[MINE];
+    #pragma unroll
+    for (int i = 0; i < MINE; i++) a[i] = *reinterpret_cast<const Vector*>(tile + row(i) * PITCH + d);
+    #pragma unroll
+    for (int j = 0; j < EACH; j++) {
+      const Vector b = *reinterpret_cast<const Vector*>(tile + (ROWS + column(j)) * PITCH + d);
+      #pragma unroll
+      for (int e = 0; e < VECTOR; e++)
+        #pragma unroll
+        for (int i = 0; i < MINE; i++) sums[i][j] = fma(a[i].x[e], b.x[e], sums[i][j]);
+    }
+  }
+}
+#endif
+"""
+"""The product of tiles whose rows have the products of a row, or of a column, of the results."""
+
+_ACROSS = """
+constexpr int MARGIN = sizeof(M) == 8 ? 2 : 8;  // so that rows that a warp reads lie in different banks
+constexpr int A_PITCH = ROWS + MARGIN, B_PITCH = COLUMNS + MARGIN;
+#if TENSOR_CORES == 16
+__device__ void multiply(S (&sums)[MINE][EACH], const M* tile) {
+  const int lane = threadIdx.x % 32;
+  const M* const rows = tile + (lane % 8 + lane / 16 * 8) * A_PITCH + warp_row() + lane / 8 % 2 * 8;
+  const M* const columns = tile + DEPTH * A_PITCH + lane % 16 * B_PITCH + warp_column() + lane / 16 * 8;
+  #pragma unroll
+  for (int d = 0; d < DEPTH; d += 16) {
+    unsigned a[MINE / 2][4], b[4];
+    #pragma unroll
+    for (int i = 0; i < MINE / 2; i++) burnpy_load_transposed(a[i], rows + d * A_PITCH + i * 16);
+    #pragma unroll
+    for (int j = 0; j < EACH; j += 4) {
+      burnpy_load_transposed(b, columns + d * B_PITCH + j * 4);
+      #pragma unroll
+      for (int i = 0; i < MINE; i += 2) {
+        multiply_add(sums, i, j, a[i / 2], b[0], b[1]);
+        multiply_add(sums, i, j + 2, a[i / 2], b[2], b[3]);
+      }
+    }
+  }
+}
+#elif TENSOR_CORES == 8
+__device__ void multiply(S (&sums)[MINE][EACH], const M* tile) {
+  const int lane = threadIdx.x % 32;
+  const M* const rows = tile + lane % 4 * A_PITCH + warp_row() + lane / 4;
+  const M* const columns = tile + DEPTH * A_PITCH + lane % 4 * B_PITCH + warp_column() + lane / 4;
+  #pragma unroll
+  for (int d = 0; d < DEPTH; d += 8) {
+    unsigned a[MINE / 2][4];
+    #pragma unroll
+    for (int i = 0; i < MINE / 2; i++)
+      #pragma unroll
+      for (int k = 0; k < 4; k++) a[i][k] = __float_as_uint(rows[(d + k / 2 * 4) * A_PITCH + i * 16 + k % 2 * 8]);
+    #pragma unroll
+    for (int j = 0; j < EACH; j += 2) {
+      const unsigned b0 = __float_as_uint(columns[d * B_PITCH + j * 4]);
+      const unsigned b1 = __float_as_uint(columns[(d + 4) * B_PITCH + j * 4]);
+      #pragma unroll
+      for (int i = 0; i < MINE; i += 2) multiply_add(sums, i, j, a[i / 2], b0, b1);
+    }
+  }
+}
+#else
+__device__ int row(int i) { return (i / VECTOR * 16 + threadIdx.x / 16) * VECTOR + i % VECTOR; }
+__device__ int column(int j) { return (j / VECTOR * 16 + threadIdx.x % 16) * VECTOR + j % VECTOR; }
+__device__ void multiply(S (&sums)[MINE][EACH], const M* tile) {
+  #pragma unroll
+  for (int d = 0; d < DEPTH; d++) {
+    Vector a[MINE / VECTOR], b[EACH / VECTOR];
+    #pragma unroll
+    for (int i = 0; i < MINE; i += VECTOR)
+      a[i / VECTOR] = *reinterpret_cast<const Vector*>(tile + d * A_PITCH + row(i));
+    #pragma unroll
+    for (int j = 0; j < EACH; j += VECTOR)
+      b[j / VECTOR] = *reinterpret_cast<const Vector*>(tile + (DEPTH * A_PITCH + d * B_PITCH) + column(j));
+    #pragma unroll
+    for (int i = 0; i < MINE; i++)
+      #pragma unroll
+      for (int j = 0; j < EACH; j++)
+        sums[i][j] = fma(a[i / VECTOR].x[i % VECTOR], b[j / VECTOR].x[j % VECTOR], sums[i][j]);
+  }
+}
+#endif
+"""
+"""The product of tiles whose rows have one product of each row, or of each column, of the results."""
+
+_PIPELINE = """
+template <typename Copy> __device__ void over_steps(int steps, S (&sums)[MINE][EACH], M* memory, Copy copy) {
+  for (int step = 0; step < STAGES - 1; step++) {
+    if (step < steps) copy(step, memory + step * STAGE);
+    burnpy_end_group();
+  }
+  #pragma unroll 1
+  for (int step = 0; step < steps; step++) {
+    burnpy_wait_for_groups<STAGES - 2>();
+    __syncthreads();  // all copies of the step have arrived, and the step before is read
+    const int next = step + STAGES - 1;
+    if (next < steps) copy(next, memory + next % STAGES * STAGE);
+    burnpy_end_group();
+    multiply(sums, memory + step % STAGES * STAGE);
+  }
+  burnpy_wait_for_groups<0>();
+  __syncthreads();
+}
+"""
+
+BOUNDS = 'extern "C" __global__ __launch_bounds__(256, 2) void'
 
 _CONVOLVE = f"""
-constexpr int A_SLOTS = ROWS * RUNS / THREADS, B_SLOTS = COLUMNS * RUNS / THREADS;
-
-{_BOUNDS} burnpy_conv(const T* packed, const T* image, const O* bias, O* out, Geometry g) {{
-  __shared__ __align__(16) M tiles[2][LINES * PITCH];
-  __shared__ long long places[COLUMNS];
-  const int thread = threadIdx.x, group = blockIdx.y;
-  const int row_tiles = (static_cast<int>(g.rows) + ROWS - 1) / ROWS;
-  const int first_row = blockIdx.x % row_tiles * ROWS;
-  const unsigned first_pixel = blockIdx.x / row_tiles * COLUMNS;
-  const int line = thread % COLUMNS, run = thread / COLUMNS;  // of the image, in its first slot
-  const unsigned pixel = first_pixel + line;
-  const bool exists = pixel < g.pixels;
-  const Pixel at(g, exists ? pixel : 0);
-  const int top = at.top(g), left = at.left(g);
-  image += group * g.channels * g.image_channel + place(g, at.member, top, left);
-  packed += (group * g.rows + first_row) * g.steps * DEPTH;
-  if (thread < COLUMNS)
-    places[thread] = exists ? at.member * g.out_member + at.y * g.out_row + at.x * g.out_column : -1;
-
-  Run a[A_SLOTS], b[B_SLOTS];
-  int channel = 0, tap_y = 0, tap_x = 0;  // of the step that is read next
-  S sums[MINE][EACH] = {{}};
-  for (int step = -1; step < g.steps; step++) {{
-    const bool more = step + 1 < g.steps;
-    if (more) {{
-      #pragma unroll
-      for (int n = 0; n < A_SLOTS; n++) {{
-        const int slot = n * THREADS + thread, other = slot / RUNS;
-        const bool counts = first_row + other < g.rows;
-        const Run* const from = reinterpret_cast<const Run*>(packed + (other * g.steps + step + 1) * DEPTH);
-        if (counts) a[n] = from[slot % RUNS];
-        else for (int e = 0; e < VECTOR; e++) a[n].x[e] = T(0.0f);
-      }}
-#if FLAT
-      #pragma unroll
-      for (int n = 0; n < B_SLOTS; n++)
-        #pragma unroll
-        for (int e = 0; e < VECTOR; e++) {{
-          const unsigned k = (step + 1) * DEPTH + (run + n * (THREADS / COLUMNS)) * VECTOR + e;
-          const unsigned x = k % static_cast<unsigned>(g.taps_x), rest = k / static_cast<unsigned>(g.taps_x);
-          const unsigned y = rest % static_cast<unsigned>(g.taps_y), c = rest / static_cast<unsigned>(g.taps_y);
-          const int down = y * static_cast<int>(g.tap_y), right = x * static_cast<int>(g.tap_x);
-          const bool counts = exists && c < g.channels && inside(g, top + down, left + right);
-          b[n].x[e] = counts ? image[c * g.image_channel + place(g, 0, down, right)] : T(0.0f);
-        }}
+constexpr int STAGE = (ROWS + COLUMNS) * PITCH;
+{_PIPELINE}
+#if BY_IMAGE
+__device__ Axis axis(int count, int taps, int stride, int padding, int dilation, int apart, int phase) {{
+  int first = 0;
+  while (first < taps && (phase + padding - first * dilation) % stride) first++;
+  const int of_phase = first < taps ? (taps - first + apart - 1) / apart : 0;
+  return {{(count - phase + stride - 1) / stride, 1, (phase + padding - first * dilation) / stride, of_phase,
+          -(apart * dilation / stride)}};
+}}
 #else
-      const int down = tap_y * static_cast<int>(g.tap_y), right = tap_x * static_cast<int>(g.tap_x);
-      const bool counts = exists && inside(g, top + down, left + right);
-      const T* const source = image + place(g, 0, down, right);
-      #pragma unroll
-      for (int n = 0; n < B_SLOTS; n++)
-        #pragma unroll
-        for (int e = 0; e < VECTOR; e++) {{
-          const int c = channel + (run + n * (THREADS / COLUMNS)) * VECTOR + e;
-          b[n].x[e] = counts && c < g.channels ? source[c * g.image_channel] : T(0.0f);
-        }}
-      if (++tap_x == g.taps_x) tap_x = 0, tap_y++;
-      if (tap_y == g.taps_y) tap_y = 0, channel += DEPTH;
+__device__ Axis axis(int count, int taps, int stride, int padding, int dilation, int, int) {{
+  return {{count, stride, -padding, taps, dilation}};
+}}
 #endif
-    }}
-    if (step >= 0) multiply(sums, tiles[step % 2]);
-    if (more) {{
-      M* const tile = tiles[(step + 1) % 2];
-      #pragma unroll
-      for (int n = 0; n < A_SLOTS; n++) put(tile, (n * THREADS + thread) / RUNS, thread % RUNS, a[n]);
-      #pragma unroll
-      for (int n = 0; n < B_SLOTS; n++) put(tile, ROWS + line, run + n * (THREADS / COLUMNS), b[n]);
-    }}
-    __syncthreads();
-  }}
-  out += group * g.rows * g.out_channel + g.out_first;
+
+{BOUNDS} burnpy_conv(const M* packed, const M* image, const O* bias, O* out, Geometry g) {{
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ long long places[COLUMNS];
+  const int thread = threadIdx.x, group = blockIdx.y, rows = g.rows, channels = g.channels, vectors = g.vectors;
+  const int row_tiles = (rows + ROWS - 1) / ROWS, first_row = blockIdx.x % row_tiles * ROWS;
+  const int phases = g.phases_y * g.phases_x, phase = blockIdx.x / row_tiles % phases;
+  const unsigned first_pixel = blockIdx.x / row_tiles / phases * COLUMNS;
+  const int phase_y = phase / static_cast<int>(g.phases_x), phase_x = phase % static_cast<int>(g.phases_x);
+  const Axis down = axis(g.high, g.taps_y, g.stride_y, g.padding_y, g.tap_y, g.apart_y, phase_y);
+  const Axis right = axis(g.wide, g.taps_x, g.stride_x, g.padding_x, g.tap_x, g.apart_x, phase_x);
+  const unsigned pixels = static_cast<unsigned>(g.members) * down.count * right.count;
+  if (first_pixel >= pixels) return;
+
+  constexpr int LINES = THREADS / RUNS, A_SLOTS = (ROWS + LINES - 1) / LINES, B_SLOTS = COLUMNS / LINES;
+  const int run = thread % RUNS, line = thread / RUNS;  // of the first slot
+  int tops[B_SLOTS], lefts[B_SLOTS];
+  const M* sources[B_SLOTS];
   #pragma unroll
-  for (int j = 0; j < EACH; j++) {{
-    const long long where = places[column(j)];
-    #pragma unroll
-    for (int i = 0; i < MINE; i++) {{
-      const int line = first_row + row(i);
-      if (where < 0 || line >= g.rows) continue;
-#if HAS_BIAS
-      sums[i][j] += static_cast<S>(bias[group * g.rows + line]);
-#endif
-      out[where + line * g.out_channel] = O(sums[i][j]);
-    }}
+  for (int n = 0; n < B_SLOTS; n++) {{
+    const unsigned pixel = first_pixel + line + n * LINES;
+    const Pixel at(pixel < pixels ? pixel : 0, down.count, right.count);
+    tops[n] = at.y * down.step + down.first, lefts[n] = at.x * right.step + right.first;
+    sources[n] = image + group * g.image_group + place(g, at.member, tops[n], lefts[n]);
+    if (pixel >= pixels) tops[n] = -(1 << 30);
   }}
+  for (int n = thread; n < COLUMNS; n += THREADS) {{
+    const unsigned pixel = first_pixel + n;
+    const Pixel at(pixel, down.count, right.count);
+#if BY_IMAGE
+    const long long y = phase_y + at.y * g.stride_y, x = phase_x + at.x * g.stride_x;
+#else
+    const long long y = at.y, x = at.x;
+#endif
+    places[n] = pixel < pixels ? at.member * g.out_member + y * g.wide + x : -1;
+  }}
+  const int total = down.taps * right.taps * vectors, steps = (total + RUNS - 1) / RUNS;
+  const long long length = g.length;
+  packed += ((group * static_cast<long long>(phases) + phase) * rows + first_row) * length * VECTOR;
+  int tap_y = 0, tap_x = 0, vector = run;  // of the thread's next copy
+  while (vector >= vectors) {{
+    vector -= vectors;
+    if (++tap_x == right.taps) tap_x = 0, tap_y++;
+  }}
+  const auto copy = [&](int step, M* stage) {{
+    const int at = step * RUNS + run;
+    #pragma unroll
+    for (int n = 0; n < A_SLOTS; n++) {{
+      const int other = line + n * LINES;
+      const bool counts = first_row + other < rows && at < total;
+      if (ROWS % LINES == 0 || other < ROWS)
+        burnpy_copy_part(stage + other * PITCH + run * VECTOR, packed + (other * length + at) * VECTOR,
+                         counts ? 16 : 0);
+    }}
+    const int y = tap_y * down.tap, x = tap_x * right.tap;
+    const int bytes = at < total ? bytes_of(channels - vector * VECTOR) : 0;
+    const long long offset = y * g.image_row + x * g.image_column + vector * VECTOR;
+    #pragma unroll
+    for (int n = 0; n < B_SLOTS; n++)
+      burnpy_copy_part(stage + (ROWS + line + n * LINES) * PITCH + run * VECTOR, sources[n] + offset,
+                       inside(g, tops[n] + y, lefts[n] + x) ? bytes : 0);
+    vector += RUNS;
+    while (vector >= vectors) {{
+      vector -= vectors;
+      if (++tap_x == right.taps) tap_x = 0, tap_y++;
+    }}
+  }};
+  S sums[MINE][EACH] = {{}};
+  over_steps(steps, sums, reinterpret_cast<M*>(memory), copy);
+
+  const long long channel = g.high * g.wide;
+  out += (group * g.rows + first_row) * channel;
+  const auto write = [&](int line, int column, S sum) {{
+    const long long where = places[column];
+    if (where < 0 || first_row + line >= rows) return;
+#if HAS_BIAS
+    sum += static_cast<S>(bias[group * g.rows + first_row + line]);
+#endif
+    out[where + line * channel] = O(sum);
+  }};
+#if TENSOR_CORES
+  // Through shared memory, so that the threads of a warp write neighbours: 16 rows of a warp at once.
+  constexpr int WIDTH = WARP_COLUMNS + 8;
+  S* const part = reinterpret_cast<S*>(memory) + thread / 32 * 16 * WIDTH;
+  const int lane = thread % 32;
+  #pragma unroll
+  for (int i = 0; i < MINE; i += 2) {{
+    #pragma unroll
+    for (int n = 0; n < 2; n++)
+      #pragma unroll
+      for (int j = 0; j < EACH; j++)
+        part[(row(i + n) - warp_row() - i * 8) * WIDTH + column(j) - warp_column()] = sums[i + n][j];
+    __syncwarp();
+    #pragma unroll
+    for (int n = 0; n < 16 * WARP_COLUMNS; n += 32) {{
+      const int line = (n + lane) / WARP_COLUMNS, column = (n + lane) % WARP_COLUMNS;
+      write(warp_row() + i * 8 + line, warp_column() + column, part[line * WIDTH + column]);
+    }}
+    __syncwarp();
+  }}
+#else
+  #pragma unroll
+  for (int i = 0; i < MINE; i++)
+    #pragma unroll
+    for (int j = 0; j < EACH; j++) write(row(i), column(j), sums[i][j]);
+#endif
 }}
 """
 
 _BY_WEIGHT = f"""
-constexpr int A_SLOTS = ROWS * RUNS / THREADS, B_SLOTS = COLUMNS * RUNS / THREADS;
+constexpr int STAGE = DEPTH * (A_PITCH + B_PITCH);
+{_PIPELINE}
 
-{_BOUNDS} burnpy_conv_weight(const T* grad, const T* image, O* out, Geometry g) {{
-  __shared__ __align__(16) M tiles[2][LINES * PITCH];
+{BOUNDS} burnpy_conv_weight(const M* grad, const M* image, O* out, Geometry g) {{
+  extern __shared__ __align__(16) unsigned char memory[];
   const int thread = threadIdx.x, group = blockIdx.y / g.splits, split = blockIdx.y % g.splits;
-  const int row_tiles = (static_cast<int>(g.rows) + ROWS - 1) / ROWS;
+  const int rows = g.rows, channels = g.channels, taps = g.taps_y * g.taps_x, columns = taps * g.vectors * VECTOR;
+  const int row_tiles = (rows + ROWS - 1) / ROWS;
   const int first_row = blockIdx.x % row_tiles * ROWS, first_column = blockIdx.x / row_tiles * COLUMNS;
-  const int taps = g.taps_y * g.taps_x, columns = g.channels * taps;
-  const int line = thread / RUNS, run = thread % RUNS;  // in the first slot
-  image += group * g.channels * g.image_channel;
-  grad += group * g.rows * g.grad_channel;
 
-  int down[B_SLOTS], right[B_SLOTS];
-  const T* sources[B_SLOTS];
-  #pragma unroll
-  for (int n = 0; n < B_SLOTS; n++) {{
-    const int column = first_column + line + n * (THREADS / RUNS), tap = column % taps;
-    down[n] = tap / static_cast<int>(g.taps_x) * static_cast<int>(g.tap_y);
-    right[n] = tap % static_cast<int>(g.taps_x) * static_cast<int>(g.tap_x);
-    sources[n] = column < columns ? image + column / taps * g.image_channel + place(g, 0, down[n], right[n]) : nullptr;
-  }}
-  const unsigned begin = split * g.length, end = begin + g.length < g.pixels ? begin + g.length : g.pixels;
+  // A thread has one vector of the rows, and one of the columns, for each pixel that it copies.
+  constexpr int A_VECTORS = ROWS / VECTOR, A_PIXELS = THREADS / A_VECTORS, A_SLOTS = DEPTH / A_PIXELS;
+  constexpr int B_VECTORS = COLUMNS / VECTOR, B_PIXELS = THREADS / B_VECTORS, B_SLOTS = DEPTH / B_PIXELS;
+  const int a_at = thread % A_VECTORS * VECTOR, a_pixel = thread / A_VECTORS;
+  const int b_at = thread % B_VECTORS * VECTOR, b_pixel = thread / B_VECTORS;
+  const int vectors = g.vectors, column_vector = (first_column + b_at) / VECTOR;
+  const int tap = column_vector / vectors, first = column_vector % vectors * VECTOR;
+  const int down = tap / static_cast<int>(g.taps_x) * static_cast<int>(g.tap_y) - static_cast<int>(g.padding_y);
+  const int right = tap % static_cast<int>(g.taps_x) * static_cast<int>(g.tap_x) - static_cast<int>(g.padding_x);
+  const int a_bytes = bytes_of(rows - first_row - a_at), b_bytes = tap < taps ? bytes_of(channels - first) : 0;
+  const int stride_y = g.stride_y, stride_x = g.stride_x, wide = g.wide, high = g.high;
+  grad += group * g.grad_group + first_row + a_at;
+  image += group * g.image_group + first;
+
+  const unsigned pixels = static_cast<unsigned>(g.members) * high * wide;
+  const unsigned begin = split * g.part, end = begin + g.part < pixels ? begin + g.part : pixels;
   const int steps = end > begin ? (end - begin + DEPTH - 1) / DEPTH : 0;
-  const int wide = g.wide, high = g.high;
   const int by_x = DEPTH % wide, by_y = DEPTH / wide % high, by_member = DEPTH / wide / high;
-  Pixel next(g, begin + run * VECTOR);
-  unsigned pixel = begin + run * VECTOR;
-
-  Run a[A_SLOTS], b[B_SLOTS];
-  S sums[MINE][EACH] = {{}};
-  for (int step = -1; step < steps; step++) {{
-    const bool more = step + 1 < steps;
-    if (more) {{
-      Pixel at = next;
-      #pragma unroll
-      for (int e = 0; e < VECTOR; e++) {{
-        const bool exists = pixel + e < end;
-        const T* const from = grad + at.member * g.grad_member + at.y * g.grad_row + at.x * g.grad_column;
-        #pragma unroll
-        for (int n = 0; n < A_SLOTS; n++) {{
-          const int other = first_row + line + n * (THREADS / RUNS);
-          a[n].x[e] = exists && other < g.rows ? from[other * g.grad_channel] : T(0.0f);
-        }}
-        const int top = at.top(g), left = at.left(g);
-        const long long where = place(g, at.member, top, left);
-        #pragma unroll
-        for (int n = 0; n < B_SLOTS; n++) {{
-          const bool counts = exists && sources[n] && inside(g, top + down[n], left + right[n]);
-          b[n].x[e] = counts ? sources[n][where] : T(0.0f);
-        }}
-        at.move(g, 0, 0, 1);
-      }}
-      next.move(g, by_member, by_y, by_x);
-      pixel += DEPTH;
-    }}
-    if (step >= 0) multiply(sums, tiles[step % 2]);
-    if (more) {{
-      M* const tile = tiles[(step + 1) % 2];
-      #pragma unroll
-      for (int n = 0; n < A_SLOTS; n++) put(tile, line + n * (THREADS / RUNS), run, a[n]);
-      #pragma unroll
-      for (int n = 0; n < B_SLOTS; n++) put(tile, ROWS + line + n * (THREADS / RUNS), run, b[n]);
-    }}
-    __syncthreads();
-  }}
-  out += ((static_cast<long long>(split) * (gridDim.y / g.splits) + group) * g.rows) * columns;
-  #pragma unroll
-  for (int i = 0; i < MINE; i++)
+  Pixel next(begin + b_pixel, high, wide);
+  const auto copy = [&](int step, M* stage) {{
+    const unsigned from = begin + step * DEPTH;
     #pragma unroll
-    for (int j = 0; j < EACH; j++) {{
-      const int line = first_row + row(i), at = first_column + column(j);
-      if (line < g.rows && at < columns) out[static_cast<long long>(line) * columns + at] = O(sums[i][j]);
+    for (int n = 0; n < A_SLOTS; n++) {{
+      const int k = a_pixel + n * A_PIXELS;
+      burnpy_copy_part(stage + k * A_PITCH + a_at, grad + (from + k) * g.grad_column, from + k < end ? a_bytes : 0);
     }}
-}}
-"""
+    Pixel at = next;
+    #pragma unroll
+    for (int n = 0; n < B_SLOTS; n++) {{
+      const int k = b_pixel + n * B_PIXELS, h = at.y * stride_y + down, w = at.x * stride_x + right;
+      burnpy_copy_part(stage + DEPTH * A_PITCH + k * B_PITCH + b_at, image + place(g, at.member, h, w),
+                       from + k < end && inside(g, h, w) ? b_bytes : 0);
+      if (n + 1 < B_SLOTS) at.move(g, B_PIXELS / wide / high, B_PIXELS / wide % high, B_PIXELS % wide);
+    }}
+    next.move(g, by_member, by_y, by_x);
+  }};
+  S sums[MINE][EACH] = {{}};
+  over_steps(steps, sums, reinterpret_cast<M*>(memory), copy);
 
-_BY_WEIGHT_OF_FEW = f"""
-{_BOUNDS} burnpy_conv_direct_weight(const T* grad, const T* image, O* out, Geometry g) {{
-  __shared__ S parts[THREADS];
-  const int thread = threadIdx.x, taps = g.taps_y * g.taps_x, tap = blockIdx.x % taps;
-  const int channel = blockIdx.x / taps % g.channels, output = blockIdx.x / taps / g.channels;
-  const int down = tap / static_cast<int>(g.taps_x) * g.tap_y, right = tap % static_cast<int>(g.taps_x) * g.tap_x;
-  image += (output / g.rows * g.channels + channel) * g.image_channel;
-  grad += output * g.grad_channel;
-  S sum = 0;
-  for (unsigned pixel = thread; pixel < g.pixels; pixel += THREADS) {{
-    const Pixel at(g, pixel);
-    const int h = at.top(g) + down, w = at.left(g) + right;
-    if (inside(g, h, w))
-      sum = fma(static_cast<S>(grad[at.member * g.grad_member + at.y * g.grad_row + at.x * g.grad_column]),
-                static_cast<S>(image[place(g, at.member, h, w)]), sum);
+  out += (static_cast<long long>(split) * (gridDim.y / g.splits) + group) * rows * channels * taps;
+  #pragma unroll
+  for (int j = 0; j < EACH; j++) {{
+    const int at = first_column + column(j), tap = at / (vectors * VECTOR), c = at % (vectors * VECTOR);
+    #pragma unroll
+    for (int i = 0; i < MINE; i++) {{
+      const int line = first_row + row(i);
+      if (line < rows && c < channels && at < columns)
+        out[(static_cast<long long>(line) * channels + c) * taps + tap] = O(sums[i][j]);
+    }}
   }}
-  parts[thread] = sum;
-  for (int half = THREADS / 2; half > 0; half /= 2) {{
-    __syncthreads();
-    if (thread < half) parts[thread] += parts[thread + half];
-  }}
-  if (thread == 0) out[blockIdx.x] = O(parts[0]);
 }}
 """
 
 TILES = {
-    "burnpy_conv": Raw(_TILES + _CONVOLVE),
-    "burnpy_conv_weight": Raw(_TILES + _BY_WEIGHT),
-    "burnpy_conv_direct_weight": Raw(_TILES + _BY_WEIGHT_OF_FEW),
+    "burnpy_conv": Raw(_TILES + _ALONG + _CONVOLVE),
+    "burnpy_conv_weight": Raw(_TILES + _ACROSS + _BY_WEIGHT),
 }
-"""Kernels by name, for operands of the type T, sums S and results O. In the last one a block has one element."""
-
-PACK = Elementwise(
-    "raw T weight, int32 rows, int32 channels, int32 length, int32 depth, int32 by_image, int32 taps_y, int32 taps_x, "
-    "int32 first_y, int32 first_x, int32 step_y, int32 step_x",
-    "T packed",
-    """
-index_t rest = static_cast<index_t>(i);
-const index_t k = rest % length, taps = taps_y * taps_x; rest /= length;
-const index_t row = rest % rows, group = rest / rows;
-const index_t c = depth ? k / depth / taps * depth + k % depth : k / taps, tap = depth ? k / depth % taps : k % taps;
-const ptrdiff_t at[] = {
-  by_image ? group * channels + c : group * rows + row, by_image ? row : c,
-  first_y + tap / taps_x * step_y, first_x + tap % taps_x * step_x};
-packed = c < channels ? weight[at] : T(0)""",
-    INDEX,
-)
-"""The weights of each row in the order of its products, by ``depth`` channels of a tap or, if it is 0, by taps; zeros
-fill the last step. ``first`` and ``step`` choose the taps of a phase."""
+"""Kernels by name, for operands of the type M, sums S and results O."""

@@ -23,20 +23,27 @@ __attribute__((optimize("O2"))) static inline void burnpy_load_transposed(unsign
       memcpy((char*)&parts[m] + 2 * e, (const char*)host_rows[(thread & ~31u) + 8 * m + lane % 4 * 2 + e] + lane / 4 * 2, 2);
   __syncwarp();
 }
-// cp.async of 16 bytes, which arrive when the thread waits for their group
-static struct { void* into; const void* from; } host_copies[1024][4][128];
+// cp.async of 16 bytes, the last of them zeros: they arrive when the thread waits for their group, and until then nothing
+// of use is there
+static struct { void* into; const void* from; int bytes; } host_copies[1024][4][128];
 static unsigned host_counts[1024][4], host_groups[1024], host_arrived[1024];
-static inline void burnpy_copy_later(void* into, const void* from) {
+static inline void burnpy_copy_part(void* into, const void* from, int bytes) {
   unsigned thread = host_thread(), group = host_groups[thread] % 4;
-  host_copies[thread][group][host_counts[thread][group]++] = {into, from};
+  assert((size_t)into % 16 == 0 && (!bytes || (size_t)from % 16 == 0));
+  memset(into, 0xC7, 16);
+  host_copies[thread][group][host_counts[thread][group]++] = {into, from, bytes};
 }
+static inline void burnpy_copy_later(void* into, const void* from) { burnpy_copy_part(into, from, 16); }
 static inline void burnpy_end_group() { host_groups[host_thread()]++; }
 template <int LATER> static inline void burnpy_wait_for_groups() {
   unsigned thread = host_thread();
   for (; host_arrived[thread] + LATER < host_groups[thread]; host_arrived[thread]++) {
     unsigned group = host_arrived[thread] % 4;
-    for (unsigned n = 0; n < host_counts[thread][group]; n++)
-      memcpy(host_copies[thread][group][n].into, host_copies[thread][group][n].from, 16);
+    for (unsigned n = 0; n < host_counts[thread][group]; n++) {
+      auto [into, from, bytes] = host_copies[thread][group][n];
+      memset(into, 0, 16);
+      memcpy(into, from, bytes);
+    }
     host_counts[thread][group] = 0;
   }
 }
