@@ -1,9 +1,9 @@
-"""Normalization, its gradients and running statistics, as programs; a batch norm of few channels is divided.
+"""Normalization, its gradients and running statistics, as programs; a batch norm of long channels is divided.
 
-A program computes each channel by one block, which is few blocks for a batch norm. So where channels are few and long,
+A program computes each channel by one block, which keeps it in registers. Where channels are too long for that, or few,
 blocks first add up parts of them: means and sums of squared deviations, or the sums that gradients need. Then as many
-blocks combine the parts of their channel, all in the same order, and compute their elements. Both go through as many
-channels at a time as the GPU's L2 cache keeps from the first to the second, so that memory is read once.
+blocks combine the parts of their channel, all in the same order, and compute their elements. They go through the parts
+from the last to the first, so that they read from the GPU's L2 cache what the first blocks read last.
 
 Source: Chan, Golub and LeVeque, Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979.
 """
@@ -64,30 +64,45 @@ _PART = 2048
 """The least number of elements of a part."""
 _PARTS = 128
 """The most parts of a channel, which a warp combines."""
-_KEPT = 0.4
-"""The share of the L2 cache that keeps arguments from one launch to the next; results pass through the rest."""
-_LEAST_KEPT = 8 << 20
-"""The bytes of arguments from which on two launches take longer to compute than to begin."""
+_LONG = 8192
+"""The length of a channel up to which one block keeps it in registers."""
+_BLOCKS = 2112
+"""About the number of blocks: twice those of 256 threads that the largest GPUs run at a time."""
+_BATCH = 8
+"""The number of elements that a thread reads before it uses them."""
+_BYTES = 16
+"""The most bytes that a thread reads at a time."""
 _CHANNEL = f"""
-struct Sizes {{ long long members, channels, plane, length; }};  // of x, and the elements of a part
+struct Sizes {{ long long members, channels, plane, length; }};  // of x, and the elements of a part, in vectors
+struct alignas(WIDTH * sizeof(T)) Vector {{ T x[WIDTH]; }};
+const int BATCH = {_BATCH} / WIDTH;
 
-// Goes through the elements of the part of a channel, which lie in planes.
+// Goes through the vectors of a part of a channel, which lie in planes, by batches.
 struct Elements {{
   long long at, end, place, skip;
   int rest, plane, by_plane, by_rest;
-  __device__ Elements(const Sizes& sizes) {{
-    const long long begin = blockIdx.y * sizes.length, count = sizes.members * sizes.plane;
+  __device__ Elements(const Sizes& sizes, int channel, int part) {{
+    const long long begin = part * sizes.length, count = sizes.members * sizes.plane;
     end = begin + sizes.length < count ? begin + sizes.length : count;
     at = begin + threadIdx.x, plane = sizes.plane, skip = sizes.channels * sizes.plane;
-    rest = at % plane, place = at / plane * skip + blockIdx.x * sizes.plane + rest;
+    rest = at % plane, place = at / plane * skip + channel * sizes.plane + rest;
     by_rest = {_THREADS} % plane, by_plane = {_THREADS} / plane;
   }}
   __device__ bool more() const {{ return at < end; }}
-  __device__ void next() {{
-    at += {_THREADS}, rest += by_rest, place += by_plane * skip + by_rest;
-    if (rest >= plane) rest -= plane, place += skip - plane;
+  // Notes the places of the next batch, -1 after the end.
+  __device__ void next(long long* places) {{
+#pragma unroll
+    for (int j = 0; j < BATCH; j++) {{
+      places[j] = more() ? place : -1;
+      at += {_THREADS}, rest += by_rest, place += by_plane * skip + by_rest;
+      if (rest >= plane) rest -= plane, place += skip - plane;
+    }}
   }}
 }};
+__device__ void read(const T* x, const long long* places, Vector* batch) {{
+#pragma unroll
+  for (int j = 0; j < BATCH; j++) if (places[j] >= 0) batch[j] = reinterpret_cast<const Vector*>(x)[places[j]];
+}}
 
 __device__ S warp_total(S x) {{
   for (int apart = 16; apart > 0; apart /= 2) x += __shfl_xor_sync(0xffffffff, x, apart);
@@ -103,9 +118,9 @@ __device__ S block_total(S x) {{
   for (int k = 0; k < {_THREADS} / 32; k++) sum += warps[k];
   return sum;
 }}
-// The sum of a number of each part of the channel.
-__device__ S combined(const S* parts, int which) {{
-  parts += (static_cast<long long>(which) * gridDim.x + blockIdx.x) * gridDim.y;
+// The sum of a number of each part of a channel.
+__device__ S combined(const S* parts, int which, int channel) {{
+  parts += (static_cast<long long>(which) * gridDim.x + channel) * gridDim.y;
   S sum = 0;
   for (int k = threadIdx.x % 32; k < gridDim.y; k += 32) sum += parts[k];
   return warp_total(sum);
@@ -115,41 +130,56 @@ __device__ void keep(S* parts, int which, S x) {{
 }}
 """
 _BOUNDS = f'extern "C" __global__ __launch_bounds__({_THREADS}) void'
+_EACH = """
+#pragma unroll
+    for (int j = 0; j < BATCH; j++) if (places[j] >= 0)
+#pragma unroll
+      for (int k = 0; k < WIDTH; k++)"""
+"""Goes through the elements of a batch."""
 _SUMS = f"""
 {_CHANNEL}
 {_BOUNDS} burnpy_batch_norm_sums(const T* x, S* parts, Sizes sizes) {{
-  S sum = 0, squares = 0;
-  for (Elements e(sizes); e.more(); e.next()) sum += static_cast<S>(x[e.place]);
-  const Elements first(sizes);
-  const S count = static_cast<S>(first.end - blockIdx.y * sizes.length);
-  sum = block_total(sum);
-  const S mean = sum / count;
-  for (Elements e(sizes); e.more(); e.next()) {{
-    const S apart = static_cast<S>(x[e.place]) - mean;
-    squares = fma(apart, apart, squares);
+  S count = 0, mean = 0, squares = 0;  // of the elements of a thread, and the sum of squared distances from the mean
+  long long places[BATCH];
+  Vector batch[BATCH];
+  for (Elements e(sizes, blockIdx.x, blockIdx.y); e.more();) {{
+    e.next(places), read(x, places, batch);
+    S number = 0, sum = 0, near = 0;{_EACH} sum += static_cast<S>(batch[j].x[k]), number += 1;
+    const S middle = sum / number, all = count + number, share = number / all, distance = middle - mean;{_EACH} {{
+        const S apart = static_cast<S>(batch[j].x[k]) - middle;
+        near = fma(apart, apart, near);
+      }}
+    mean += distance * share, squares += near + distance * distance * (count * share), count = all;
   }}
-  keep(parts, 0, sum), keep(parts, 1, block_total(squares));
+  const S all = block_total(count), sum = block_total(mean * count), apart = count > 0 ? mean - sum / all : S(0);
+  keep(parts, 0, sum), keep(parts, 1, block_total(squares + apart * apart * count));
 }}
 """
 _NORMALIZED = f"""
 {_CHANNEL}
 {_BOUNDS} burnpy_batch_norm(const T* x, const T* weight, const T* bias, const S* parts, T* out, T* mean, T* var,
                             double eps, Sizes sizes) {{
-  const S count = static_cast<S>(sizes.members * sizes.plane), middle = combined(parts, 0) / count;
-  const int channel = blockIdx.x;
+  const int channel = gridDim.x - 1 - blockIdx.x, part = gridDim.y - 1 - blockIdx.y;
+  const S count = static_cast<S>(sizes.members * sizes.plane * WIDTH), middle = combined(parts, 0, channel) / count;
   S apart = 0;  // the squared distances of the parts' means from the mean of all
   for (int k = threadIdx.x % 32; k < gridDim.y; k += 32) {{
     const long long left = sizes.members * sizes.plane - k * sizes.length;
-    const S of_part = static_cast<S>(left < sizes.length ? left : sizes.length);
+    const S of_part = static_cast<S>((left < sizes.length ? left : sizes.length) * WIDTH);
     const S distance = parts[static_cast<long long>(channel) * gridDim.y + k] / of_part - middle;
     apart = fma(distance * of_part, distance, apart);
   }}
-  const S spread = (combined(parts, 1) + warp_total(apart)) / count;
+  const S spread = (combined(parts, 1, channel) + warp_total(apart)) / count;
   const S scale = S(1) / sqrt(spread + static_cast<S>(eps));
   const S factor = static_cast<S>(weight[channel]), added = static_cast<S>(bias[channel]);
-  for (Elements e(sizes); e.more(); e.next())
-    out[e.place] = T((static_cast<S>(x[e.place]) - middle) * scale * factor + added);
-  if (blockIdx.y == 0 && threadIdx.x == 0) mean[channel] = T(middle), var[channel] = T(spread);
+  long long places[BATCH];
+  Vector batch[BATCH];
+  for (Elements e(sizes, channel, part); e.more();) {{
+    e.next(places), read(x, places, batch);{_EACH}
+        batch[j].x[k] = T((static_cast<S>(batch[j].x[k]) - middle) * scale * factor + added);
+#pragma unroll
+    for (int j = 0; j < BATCH; j++) if (places[j] >= 0) reinterpret_cast<Vector*>(out)[places[j]] = batch[j];
+  }}
+  if (part == 0 && threadIdx.x == 0) mean[channel] = T(middle), var[channel] = T(spread);
 }}
 """
 _GRADIENT_SUMS = f"""
@@ -157,9 +187,15 @@ _GRADIENT_SUMS = f"""
 {_BOUNDS} burnpy_batch_norm_gradient_sums(const T* grad, const T* x, const T* mean, S* parts, Sizes sizes) {{
   const S middle = static_cast<S>(mean[blockIdx.x]);
   S sum = 0, product = 0;
-  for (Elements e(sizes); e.more(); e.next()) {{
-    const S g = static_cast<S>(grad[e.place]);
-    sum += g, product = fma(g, static_cast<S>(x[e.place]) - middle, product);
+  long long places[BATCH];
+  Vector batch[BATCH], grads[BATCH];
+  for (Elements e(sizes, blockIdx.x, blockIdx.y); e.more();) {{
+    e.next(places), read(x, places, batch), read(grad, places, grads);
+    S near = 0, with_x = 0;{_EACH} {{
+        const S g = static_cast<S>(grads[j].x[k]);
+        near += g, with_x = fma(g, static_cast<S>(batch[j].x[k]) - middle, with_x);
+      }}
+    sum += near, product += with_x;
   }}
   keep(parts, 0, block_total(sum)), keep(parts, 1, block_total(product));
 }}
@@ -168,16 +204,22 @@ _GRADIENT = f"""
 {_CHANNEL}
 {_BOUNDS} burnpy_batch_norm_gradient(const T* grad, const T* x, const T* weight, const T* mean, const T* var,
                                      const S* parts, T* by_x, T* by_weight, T* by_bias, double eps, Sizes sizes) {{
-  const int channel = blockIdx.x;
-  const S count = static_cast<S>(sizes.members * sizes.plane), middle = static_cast<S>(mean[channel]);
+  const int channel = gridDim.x - 1 - blockIdx.x, part = gridDim.y - 1 - blockIdx.y;
+  const S count = static_cast<S>(sizes.members * sizes.plane * WIDTH), middle = static_cast<S>(mean[channel]);
   const S scale = S(1) / sqrt(static_cast<S>(var[channel]) + static_cast<S>(eps));
-  const S sum = combined(parts, 0), product = combined(parts, 1) * scale;  // of grad, and of grad · normal
-  const S factor = static_cast<S>(weight[channel]) * scale;
-  for (Elements e(sizes); e.more(); e.next()) {{
-    const S normal = (static_cast<S>(x[e.place]) - middle) * scale;
-    by_x[e.place] = T((static_cast<S>(grad[e.place]) - sum / count - normal * (product / count)) * factor);
+  const S sum = combined(parts, 0, channel), product = combined(parts, 1, channel) * scale;  // of grad, grad · normal
+  const S factor = static_cast<S>(weight[channel]) * scale, shift = sum / count, slope = product / count;
+  long long places[BATCH];
+  Vector batch[BATCH], grads[BATCH];
+  for (Elements e(sizes, channel, part); e.more();) {{
+    e.next(places), read(x, places, batch), read(grad, places, grads);{_EACH} {{
+        const S normal = (static_cast<S>(batch[j].x[k]) - middle) * scale;
+        batch[j].x[k] = T((static_cast<S>(grads[j].x[k]) - shift - normal * slope) * factor);
+      }}
+#pragma unroll
+    for (int j = 0; j < BATCH; j++) if (places[j] >= 0) reinterpret_cast<Vector*>(by_x)[places[j]] = batch[j];
   }}
-  if (blockIdx.y == 0 && threadIdx.x == 0) by_weight[channel] = T(product), by_bias[channel] = T(sum);
+  if (part == 0 && threadIdx.x == 0) by_weight[channel] = T(product), by_bias[channel] = T(sum);
 }}
 """
 BATCH_NORM = {
@@ -318,11 +360,12 @@ def _small(shape: Shape, dims: Dims) -> Shape:
 
 
 def _is_divided(dims: Dims, full: tuple[Any, ...], channels: tuple[Any, ...]) -> bool:
-    """Return whether a normalization is a batch norm of few, long channels, of arrays that lie in row-major order."""
+    """Return whether a normalization is a batch norm of long, or of few channels, of arrays in row-major order."""
     shape, dtype = full[0].shape, full[0].dtype
-    if len(shape) < 2 or dims != (0, *range(2, len(shape))) or not 0 < shape[1] < _CHANNELS:
+    if len(shape) < 2 or dims != (0, *range(2, len(shape))) or not shape[1]:
         return False
-    if math.prod(shape) < 2 * _PART * shape[1]:
+    members = math.prod(shape) // shape[1]
+    if members < 2 * _PART or (members <= _LONG and shape[1] >= _CHANNELS):
         return False
     if any(x.dtype is not dtype or not x._c_contiguous for x in (*full, *channels)):
         return False
@@ -332,14 +375,12 @@ def _is_divided(dims: Dims, full: tuple[Any, ...], channels: tuple[Any, ...]) ->
 
 def _batch_norm(b: CuPyNormalization, x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
     names = ("burnpy_batch_norm_sums", "burnpy_batch_norm")
-    launches, parts = _divided(b, x.shape, x.dtype, 1, names, ("2Q", "7Qd"))
+    sums, normalized, parts = _divided(b, x.shape, x.dtype, _width((x,)), names, ("2Q", "7Qd"))
     held, out = b.xp.ndarray(*parts), b.xp.ndarray(x.shape, x.dtype)
     shape = (1, x.shape[1], *(1,) * (x.ndim - 2))
     mean, var = b.xp.ndarray(shape, x.dtype), b.xp.ndarray(shape, x.dtype)
-    for first, sums, normalized in launches:
-        (x_at, out_at), (weight_at, bias_at, *moments) = _from(first, (x, out), (weight, bias, mean, var))
-        sums(x_at, held.data.ptr)
-        normalized(x_at, weight_at, bias_at, held.data.ptr, out_at, *moments, eps)
+    sums(x.data.ptr, held.data.ptr)
+    normalized(*[a.data.ptr for a in (x, weight, bias, held, out, mean, var)], eps)
     return out, mean, var
 
 
@@ -347,53 +388,44 @@ def _batch_norm_gradient(
     b: CuPyNormalization, grad: Any, x: Any, weight: Any, mean: Any, var: Any, eps: float
 ) -> tuple[Any, Any, Any]:
     names = ("burnpy_batch_norm_gradient_sums", "burnpy_batch_norm_gradient")
-    launches, parts = _divided(b, x.shape, x.dtype, 2, names, ("4Q", "9Qd"))
+    sums, gradient, parts = _divided(b, x.shape, x.dtype, _width((grad, x)), names, ("4Q", "9Qd"))
     held, by_x = b.xp.ndarray(*parts), b.xp.ndarray(x.shape, x.dtype)
     by_weight, by_bias = b.xp.ndarray(weight.shape, x.dtype), b.xp.ndarray(weight.shape, x.dtype)
-    for first, sums, gradient in launches:
-        (*full, by_x_at), channels = _from(first, (grad, x, by_x), (weight, mean, var, by_weight, by_bias))
-        sums(*full, channels[1], held.data.ptr)
-        gradient(*full, *channels[:3], held.data.ptr, by_x_at, *channels[3:], eps)
+    sums(*[a.data.ptr for a in (grad, x, mean, held)])
+    gradient(*[a.data.ptr for a in (grad, x, weight, mean, var, held, by_x, by_weight, by_bias)], eps)
     return by_x, by_weight, by_bias
 
 
-def _from(channel: int, full: tuple[Any, ...], channels: tuple[Any, ...]) -> tuple[list[int], list[int]]:
-    """Return the addresses of a channel in arrays such as x, and in arrays of an element for each channel."""
-    places = [a.data.ptr + channel * a.strides[1] for a in full]
-    return places, [a.data.ptr + channel * a.itemsize for a in channels]
-
-
-def channels_kept(cache: int, shape: Shape, dtype: DType, arrays: int) -> int:
-    """Return how many channels of so many arrays a cache keeps from one launch to the next; all if it gains nothing."""
-    channel = arrays * math.prod(shape) // shape[1] * dtype.itemsize
-    most = int(_KEPT * cache)
-    if most < _LEAST_KEPT or channel > most:
-        return shape[1]
-    return -(-shape[1] // -(-shape[1] * channel // most))
+def _width(full: tuple[Any, ...]) -> int:
+    """Return how many elements a thread reads at a time from arrays such as x, whose planes and places allow it."""
+    x, plane = full[0], math.prod(full[0].shape[2:])
+    width = min(_BATCH, _BYTES // x.itemsize)
+    while plane % width or any(a.data.ptr % (width * a.itemsize) for a in full):
+        width //= 2
+    return width
 
 
 @lru_cache(1024)
 def _divided(
-    b: CuPyNormalization, shape: Shape, dtype: DType, arrays: int, names: tuple[str, str], given: tuple[str, str]
-) -> tuple[list[tuple[int, Launch, Launch]], tuple[Shape, DType]]:
-    """Return pairs of launches, each with its first channel, and the shape and dtype of the memory of the parts' sums.
+    b: CuPyNormalization, shape: Shape, dtype: DType, width: int, names: tuple[str, str], given: tuple[str, str]
+) -> tuple[Launch, Launch, tuple[Shape, DType]]:
+    """Return the two launches, and the shape and dtype of the memory of the parts' sums.
 
-    ``arrays`` is the number of arrays such as x that both launches read, and ``given`` are the formats of the arguments
-    that change.
+    ``given`` are the formats of the arguments that change.
     """
-    wide, members = float32 if is_half(dtype) else dtype, math.prod(shape) // shape[1]
-    step = channels_kept(b.xp.cuda.Device(b.index).attributes["L2CacheSize"], shape, dtype, arrays)
-    most = min(_PARTS, 2 * _CHANNELS // step, members // _PART)
-    length = -(-members // most)
-    parts = -(-members // length)
-    sizes = struct.pack("=4q", shape[0], shape[1], math.prod(shape[2:]), length)
-    kernels = [b._kernels.typed(name, T=dtype, S=wide) for name in names]
-    launches: list[tuple[int, Launch, Launch]] = []
-    for first in range(0, shape[1], step):
-        grid = (min(step, shape[1] - first), parts)
-        sums, second = [
-            launcher(b.xp, kernel, grid, (_THREADS, 1), changing, sizes)
-            for kernel, changing in zip(kernels, given, strict=True)
-        ]
-        launches.append((first, sums, second))
-    return launches, ((2, step, parts), wide)
+    wide, channels, vectors = float32 if is_half(dtype) else dtype, shape[1], math.prod(shape) // shape[1] // width
+    length = -(-vectors // max(1, min(_PARTS, _BLOCKS // channels, vectors * width // _PART)))
+    parts = -(-vectors // length)
+    sizes = struct.pack("=4q", shape[0], channels, math.prod(shape[2:]) // width, length)
+    sums, second = [
+        launcher(
+            b.xp,
+            b._kernels.typed(name, {"WIDTH": width}, T=dtype, S=wide),
+            (channels, parts),
+            (_THREADS, 1),
+            changing,
+            sizes,
+        )
+        for name, changing in zip(names, given, strict=True)
+    ]
+    return sums, second, ((2, channels, parts), wide)
