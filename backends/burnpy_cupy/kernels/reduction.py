@@ -33,13 +33,14 @@ MEMORY = FLOATS | {
     "uint64": "unsigned long long",
 }
 """The types of arrays by their dtype."""
-_RUN = 32
+_BATCH = 32
+"""The bytes that a thread reads before it uses them; its elements are added up before the sum of others."""
 _PLACES = {
-    "warp": ("blockIdx.x * (index_t)blockDim.y + threadIdx.y", "threadIdx.x", "blockDim.x", "1"),
-    "block": ("blockIdx.x", "threadIdx.x", "blockDim.x", "1"),
-    "lanes": ("blockIdx.x * (index_t)blockDim.x + threadIdx.x", "threadIdx.y", "blockDim.y", "blockDim.x"),
+    "warp": ("blockIdx.x * (index_t)blockDim.y + threadIdx.y", "threadIdx.x", "blockDim.x"),
+    "block": ("blockIdx.x", "threadIdx.x", "blockDim.x"),
+    "lanes": ("blockIdx.x * (index_t)blockDim.x + threadIdx.x", "threadIdx.y", "blockDim.y"),
 }
-"""By `Threads.kind`: a thread's row, its number among those of the row, how many they are, and how far apart."""
+"""By `Threads.kind`: a thread's row, its number among those of the row, and how many they are."""
 _POSITION = """struct A { V value; long long index; };
 __device__ inline A joined(const A& a, const A& b) {
   if (a.index < 0) return b;
@@ -48,14 +49,50 @@ __device__ inline A joined(const A& a, const A& b) {
   if (a_is_nan != b_is_nan) return a_is_nan ? a : b;
   if (a_is_nan || a.value == b.value) return a.index < b.index ? a : b;
   return a.value COMPARED b.value ? a : b;
+}
+__device__ inline A beside(const A& a, int apart) {
+  return A{V(__shfl_xor_sync(0xffffffffu, a.value, apart)), __shfl_xor_sync(0xffffffffu, a.index, apart)};
 }"""
 """The position of the first extreme, or of the first NaN; -1 stands for none."""
+
+
+_OF_WARP = """
+__device__ inline A of_warp(A a) {
+  for (int apart = 16; apart; apart /= 2) a = joined(a, beside(a, apart));
+  return a;
+}
+"""
+_ALL_OF = {
+    "warp": f"""{_OF_WARP}
+__device__ inline A all_of(A* const, const A a) {{ return of_warp(a); }}
+""",
+    "block": f"""{_OF_WARP}
+__device__ inline A all_of(A* const memory, A a) {{
+  a = of_warp(a);
+  if (threadIdx.x % 32 == 0) memory[threadIdx.x / 32] = a;
+  __syncthreads();
+  return threadIdx.x < 32 ? of_warp(threadIdx.x < blockDim.x / 32 ? memory[threadIdx.x] : A(NOTHING)) : a;
+}}
+""",
+    "lanes": """
+__device__ inline A all_of(A* const memory, const A a) {
+  A* const mine = memory + threadIdx.y * blockDim.x + threadIdx.x;
+  *mine = a;
+  for (unsigned half = blockDim.y / 2; half; half /= 2) {
+    __syncthreads();
+    if (threadIdx.y < half) *mine = joined(*mine, mine[half * blockDim.x]);
+  }
+  return *mine;
+}
+""",
+}
+"""By `Threads.kind`: a function that gives the first thread of a row the combination of all of them."""
 
 
 class Combination(NamedTuple):
     """How elements of a type are combined: the definition of the type A of partial results, and expressions."""
 
-    definition: str  #: with ``joined(a, b)``
+    definition: str  #: with ``joined(a, b)``, and ``beside(a, apart)`` of the thread so far apart in the warp
     nothing: str  #: the partial result of no elements
     one: str  #: the partial result of the element ``x`` at ``column``
     result: str  #: the result of ``total``, over ``columns`` elements
@@ -82,7 +119,9 @@ def combination(op: str, dtype: str) -> Combination:
 
 
 def _joined(kind: str, expression: str) -> str:
-    return f"typedef {kind} A;\n__device__ inline A joined(A a, A b) {{ return {expression}; }}"
+    return f"""typedef {kind} A;
+__device__ inline A joined(A a, A b) {{ return {expression}; }}
+__device__ inline A beside(A a, int apart) {{ return A(__shfl_xor_sync(0xffffffffu, a, apart)); }}"""
 
 
 def _extreme(dtype: str, least: bool) -> str:
@@ -111,7 +150,9 @@ def reduction_source(
         wide: whether positions are ints of 64 bits.
     """
     combined = combination(op, dtype)
-    row, lane, lanes, apart = _PLACES[kind]
+    row, lane, lanes = _PLACES[kind]
+    batch = min(16, _BATCH // dtype_of(dtype).itemsize)
+    room = {"warp": 1, "block": 32, "lanes": block}[kind]
     column = "column / inner_column * step2 + column % inner_column * step3" if planes else "column * step3"
     headers = "".join(f"#include <{HEADERS[each]}>\n" for each in sorted({dtype, result} & HEADERS.keys()))
     narrow = f"{MEMORY[result]}({REGISTER[result]}({combined.result}))" if result in HEADERS else combined.result
@@ -123,17 +164,10 @@ typedef {MEMORY[result]} R;
 struct burnpy_sizes {{
   long long rows, columns, inner_row, inner_column, step0, step1, step2, step3, span;
 }};
-__device__ inline A all_of(A* const mine, const unsigned lane, const unsigned lanes, const unsigned apart, const A a) {{
-  *mine = a;
-  for (unsigned half = lanes / 2; half; half /= 2) {{
-    __syncthreads();
-    if (lane < half) *mine = joined(*mine, mine[half * apart]);
-  }}
-  return *mine;
-}}
+{_ALL_OF[kind].replace("NOTHING", combined.nothing)}
 extern "C" __global__ __launch_bounds__({block}) void {name}(
   const T* const __restrict__ in, R* const out, A* const parts, unsigned* const finished, const burnpy_sizes sizes) {{
-  __shared__ A memory[{block}];
+  __shared__ A memory[{room}];
   __shared__ bool is_last;
   const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x, lane = {lane}, lanes = {lanes};
   const index_t rows = sizes.rows, columns = sizes.columns, span = sizes.span, wanted = {row};
@@ -143,17 +177,23 @@ extern "C" __global__ __launch_bounds__({block}) void {name}(
   const bool writes = wanted < rows && lane == 0;
   const T* const first_column = in + (row / inner_row * (index_t)sizes.step0 + row % inner_row * (index_t)sizes.step1);
   A total = {combined.nothing};
-  for (index_t first = begin + lane; first < end; first += {_RUN} * lanes) {{
+  for (index_t first = begin + lane; first < end; first += {batch} * (index_t)lanes) {{
+    T batch[{batch}];
+#pragma unroll
+    for (int k = 0; k < {batch}; k++) {{
+      const index_t wanted = first + k * (index_t)lanes, column = wanted < end ? wanted : end - 1;
+      batch[k] = first_column[{column}];
+    }}
     A run = {combined.nothing};
-    const index_t after = first + (index_t)({_RUN} * lanes), last = after < end ? after : end;
-#pragma unroll 4
-    for (index_t column = first; column < last; column += lanes) {{
-      const T x = first_column[{column}];
-      run = joined(run, {combined.one});
+#pragma unroll
+    for (int k = 0; k < {batch}; k++) {{
+      const index_t column = first + k * (index_t)lanes;
+      const T x = batch[k];
+      if (column < end) run = joined(run, {combined.one});
     }}
     total = joined(total, run);
   }}
-  total = all_of(memory + thread, lane, lanes, {apart}, total);
+  total = all_of(memory, total);
   if (gridDim.y > 1) {{
     if (writes) parts[blockIdx.y * (long long)rows + row] = total;
     __threadfence();
@@ -165,7 +205,7 @@ extern "C" __global__ __launch_bounds__({block}) void {name}(
     total = {combined.nothing};
     const long long apart = rows;
     for (unsigned part = lane; part < gridDim.y; part += lanes) total = joined(total, parts[part * apart + row]);
-    total = all_of(memory + thread, lane, lanes, {apart}, total);
+    total = all_of(memory, total);
     if (thread == 0) finished[blockIdx.x] = 0;
   }}
   if (writes) out[row] = {narrow};
