@@ -14,13 +14,15 @@ from tests.hostcuda import simulator
 
 simulator.require()
 
-SHAPES = [(1, 1), (3, 7), (5, 1025), (40, 3)]
-"""Rows and classes: of one block, of rows that take a block each, and of blocks that compute several rows."""
+SHAPES = [(1, 1), (3, 7), (3, 2100), (5, 2100), (2, 17_000), (40, 3)]
+"""Rows and classes: of one block, of rows that take a block, a warp or a large block each, longer than a batch, and of
+blocks that compute several rows."""
 
 
 @pytest.fixture(autouse=True)
 def _few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(losses, "_BLOCKS", 3)
+    monkeypatch.setattr(losses, "_MANY", 4)
 
 
 def drawn(rows: int, classes: int, dtype: str, ignored: bool = True) -> tuple[Any, ...]:

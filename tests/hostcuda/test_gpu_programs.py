@@ -54,10 +54,11 @@ def test_the_roofline_of_a_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_roofline_of_batch_norms() -> None:
-    """All of a ResNet-50 that are divided take most of an H100's bandwidth, as far as the model knows."""
+    """All of a ResNet-50 that are divided take an H100's bandwidth, as far as the model knows: those that its cache
+    does not keep read their arrays twice."""
     found = [each for precision in ("float32", "bfloat16") for each in roofline.norms(CuPy(), precision)]
     assert len(found) == 4 * len(roofline.NORMS)
-    assert all(0.75 < each.share <= 1.0 and each.resident >= 4 for each in found), found
+    assert all(0.55 < each.share <= 1.0 and each.resident >= 4 for each in found), found
 
 
 def test_the_roofline_of_attention() -> None:

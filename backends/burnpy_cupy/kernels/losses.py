@@ -1,7 +1,11 @@
 """Losses: cross entropy and means over masks as programs, and the mean cross entropy of rows: one launch each.
 
-For the mean, a warp computes a row, or a block if a row is long. Each block adds its losses, and the block that finds
-all others done adds the sums of all, in a fixed order.
+For the mean, a warp computes a row, or a block if a row is long. A thread reads a batch of logits before it uses them,
+and reads each once: when a batch has a larger maximum, the sum so far is scaled to it. The gradient keeps a row in
+registers or, if it is longer, reads it again from the last batch, which a cache still has. Each block adds its losses,
+and the block that finds all others done adds the sums of all, in a fixed order.
+
+Source: Milakov and Gimelshein, Online Normalizer Calculation for Softmax, 2018.
 """
 
 from __future__ import annotations
@@ -16,10 +20,11 @@ from burnpy_cupy.kernels.kernel import SUM, CuPyPrograms, Raw
 from burnpy_cupy.kernels.launch import Launch, along, flat, launcher
 
 _FULL, _COLUMN = "full", "column"
-_THREADS = 256
-_LONG = 1024
-"""The number of classes above which a block computes a row."""
-_BLOCKS = 512
+_LONG, _LONGER, _LONGEST = 1024, 4096, 8192
+"""The numbers of classes above which a block computes a row, even of `_MANY`, and above which it has 1,024 threads, so
+that the rows that a GPU reads at a time fit in its caches."""
+_MANY = 8192
+_BLOCKS = 1024
 """The most blocks of a launch; a block computes several rows."""
 _COUNTED = 1 << 16
 """The most targets with a mask, as each block of the gradient's kernel counts those that are not ignored."""
@@ -31,6 +36,13 @@ typedef burnpy_sum<T>::type F;
 struct Part {{ F sum; long long number; }};
 __device__ inline F largest(F a, F b) {{ return a > b || a != a ? a : b; }}
 __device__ inline F both(F a, F b) {{ return a + b; }}
+__device__ inline F shift_of(F most) {{ return isfinite(most) ? most : F(0); }}
+// Reads a batch, with minus infinity after the end.
+__device__ inline void read(const T* logits, long long k, long long columns, F* batch) {{
+#pragma unroll
+  for (int j = 0; j < ITEMS; j++)
+    batch[j] = k + j * LANES < columns ? static_cast<F>(logits[k + j * LANES]) : F(MINUS_INFINITY);
+}}
 template <F (*joined)(F, F)> __device__ inline F of_row(F x) {{
   for (int apart = 16; apart; apart /= 2) x = joined(x, __shfl_xor_sync(0xffffffff, x, apart));
 #if LANES > 32
@@ -44,9 +56,9 @@ template <F (*joined)(F, F)> __device__ inline F of_row(F x) {{
   return x;
 }}
 __device__ inline Part of_block(Part mine) {{
-  __shared__ Part parts[{_THREADS}];
+  __shared__ Part parts[THREADS];
   parts[threadIdx.x] = mine;
-  for (int half = {_THREADS} / 2; half; half /= 2) {{
+  for (int half = THREADS / 2; half; half /= 2) {{
     __syncthreads();
     if (threadIdx.x < half) {{
       parts[threadIdx.x].sum += parts[threadIdx.x + half].sum;
@@ -60,20 +72,26 @@ __device__ inline Part of_block(Part mine) {{
 """Sums and maxima of the threads of a row, and sums of the threads of a block."""
 
 _MEAN = f"""{_ROWS}
-extern "C" __global__ __launch_bounds__({_THREADS}) void burnpy_mean_cross_entropy(
+extern "C" __global__ __launch_bounds__(THREADS) void burnpy_mean_cross_entropy(
   const T* x, const long long* index, const bool* counted, T* mean, T* logsumexp, Part* parts, unsigned* finished,
   long long rows, long long columns) {{
   __shared__ bool is_last;
-  const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, groups = {_THREADS} / LANES;
+  const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, groups = THREADS / LANES;
   Part mine = {{0, 0}};
   for (long long first = blockIdx.x * (long long)groups; first < rows; first += gridDim.x * (long long)groups) {{
     const long long row = first + group < rows ? first + group : rows - 1;
     const T* const logits = x + row * columns;
-    F most = MINUS_INFINITY, total = 0;
-    for (long long k = lane; k < columns; k += LANES) most = largest(most, static_cast<F>(logits[k]));
-    most = of_row<largest>(most);
-    const F shift = isfinite(most) ? most : F(0);
-    for (long long k = lane; k < columns; k += LANES) total += exp(static_cast<F>(logits[k]) - shift);
+    F most = MINUS_INFINITY, total = 0, batch[ITEMS];
+    for (long long k = lane; k < columns; k += ITEMS * LANES) {{
+      read(logits, k, columns, batch);
+      F larger = most;
+      for (int j = 0; j < ITEMS; j++) larger = largest(larger, batch[j]);
+      if (total != F(0)) total *= exp(shift_of(most) - shift_of(larger));
+      most = larger;
+      for (int j = 0; j < ITEMS; j++) total += exp(batch[j] - shift_of(most));
+    }}
+    const F own = shift_of(most), shift = shift_of(of_row<largest>(most));
+    if (total != F(0)) total *= exp(own - shift);
     total = log(of_row<both>(total));
     if (lane || first + group >= rows) continue;
     logsumexp[row] = static_cast<T>(total + shift);
@@ -91,7 +109,7 @@ extern "C" __global__ __launch_bounds__({_THREADS}) void burnpy_mean_cross_entro
   if (!is_last) return;
   __threadfence();
   mine = {{0, 0}};
-  for (unsigned k = threadIdx.x; k < gridDim.x; k += {_THREADS}) {{
+  for (unsigned k = threadIdx.x; k < gridDim.x; k += THREADS) {{
     mine.sum += parts[k].sum;
     mine.number += parts[k].number;
   }}
@@ -103,14 +121,14 @@ extern "C" __global__ __launch_bounds__({_THREADS}) void burnpy_mean_cross_entro
 """
 
 _GRADIENT = f"""{_ROWS}
-extern "C" __global__ __launch_bounds__({_THREADS}) void burnpy_mean_cross_entropy_backward(
+extern "C" __global__ __launch_bounds__(THREADS) void burnpy_mean_cross_entropy_backward(
   const T* grad, const T* x, const T* logsumexp, const long long* index, const bool* counted, T* out, long long rows,
   long long columns) {{
-  const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, groups = {_THREADS} / LANES;
+  const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, groups = THREADS / LANES;
   Part all = {{0, rows}};
   if (counted) {{
     all.number = 0;
-    for (long long row = threadIdx.x; row < rows; row += {_THREADS}) all.number += counted[row];
+    for (long long row = threadIdx.x; row < rows; row += THREADS) all.number += counted[row];
     all = of_block(all);
   }}
   const F share = static_cast<F>(*grad) / static_cast<F>(all.number);
@@ -118,13 +136,23 @@ extern "C" __global__ __launch_bounds__({_THREADS}) void burnpy_mean_cross_entro
     const long long row = first + group < rows ? first + group : rows - 1, target = index[row];
     const T* const logits = x + row * columns;
     const F known = static_cast<F>(logsumexp[row]), each = counted && !counted[row] ? F(0) : share;
-    F total = 0;
-    for (long long k = lane; k < columns; k += LANES) total += exp(static_cast<F>(logits[k]) - known);
+    F total = 0, batch[ITEMS];
+    long long k = lane;
+    for (; k < columns; k += ITEMS * LANES) {{
+      read(logits, k, columns, batch);
+#pragma unroll
+      for (int j = 0; j < ITEMS; j++) total += exp(batch[j] - known);
+    }}
     const F scale = each / of_row<both>(total);  // which is not quite 1, as logsumexp is rounded
     if (first + group >= rows) continue;
-    for (long long k = lane; k < columns; k += LANES) {{
-      const F weight = exp(static_cast<F>(logits[k]) - known) * scale;
-      out[row * columns + k] = static_cast<T>(k == target ? weight - each : weight);
+    while ((k -= ITEMS * LANES) >= 0) {{
+      if (columns > ITEMS * LANES) read(logits, k, columns, batch);
+#pragma unroll
+      for (int j = 0; j < ITEMS; j++) {{
+        const long long column = k + j * LANES;
+        const F weight = exp(batch[j] - known) * scale;
+        if (column < columns) out[row * columns + column] = static_cast<T>(column == target ? weight - each : weight);
+      }}
     }}
   }}
 }}
@@ -165,10 +193,13 @@ def _contiguous(xp: Any, x: Any) -> Any:
 @lru_cache(1024)
 def _launch(b: Any, name: str, given: str, dtype: DType, size: int, columns: int) -> tuple[Launch, int]:
     """Return the launch of a kernel for rows of some length, given addresses, and the number of its blocks."""
-    lanes, rows = _THREADS if columns > _LONG else 32, size // columns
-    blocks = min(_BLOCKS, -(-rows // (_THREADS // lanes)))
-    kernel = b._kernels.typed(name, {"LANES": lanes}, T=dtype)
-    return launcher(b.xp, kernel, (blocks, 1), (_THREADS, 1), given, struct.pack("=2q", rows, columns)), blocks
+    rows = size // columns
+    threads = 1024 if columns > _LONGEST else 256
+    lanes = 32 if columns <= _LONG or (columns <= _LONGER and rows >= _MANY) else threads
+    blocks = min(_BLOCKS, -(-rows // (threads // lanes)))
+    items = 16 if threads > 256 and dtype.itemsize <= 4 else 8
+    kernel = b._kernels.typed(name, {"LANES": lanes, "THREADS": threads, "ITEMS": items}, T=dtype)
+    return launcher(b.xp, kernel, (blocks, 1), (threads, 1), given, struct.pack("=2q", rows, columns)), blocks
 
 
 class CuPyLosses(CuPyPrograms):
