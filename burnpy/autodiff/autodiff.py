@@ -246,7 +246,8 @@ def _rounded_product(device: Any, op: Operation) -> Callable[..., Any]:
             x = args[k]
             if x.__class__ is Tracked:
                 narrowed[k] = operand = Tracked()
-                operand.value, operand.node, operand.meta = rounded(x.value), x.node, x.meta or x.measured()
+                operand.value, operand.node = rounded(x.value, op, args), x.node
+                operand.meta = x.meta or x.measured()
         return getattr(type(device), op.name)(device, *narrowed)
 
     return method

@@ -238,10 +238,23 @@ class Backend(
         """The device whose products of float32 do not round their operands: itself, unless this is `Mixed`."""
         return self
 
-    def product_operand(self, x: Float) -> Float:
+    def product_operand(self, x: Float, op: Operation | None = None, args: tuple[Any, ...] = ()) -> Float:
         """Return an operand of a product as the product uses it, which `Autodiff` then saves: x itself, unless this
-        device rounds operands, as `Mixed` does."""
+        device rounds operands, as `Mixed` does. ``op`` is the product, and ``args`` are its arguments."""
         return x
+
+    def rounded_operands(
+        self, xs: Sequence[Float], dtype: DType, op: Operation | None, args: tuple[Any, ...]
+    ) -> list[Float]:
+        """Return operands of float32 in 16 bits. A backend may give them the order of memory that suits the product.
+
+        Args:
+            xs: some operands of a product.
+            dtype: float16 or bfloat16.
+            op: the product; None if it is not known.
+            args: all its arguments, in order.
+        """
+        return [self.cast(x, dtype) for x in xs] if len(xs) == 1 else self.foreach_cast(xs, dtype)
 
     def accumulate_product(self, total: Float, x: Float, y: Float) -> Float:
         """Compute total + x @ y, of matrices of one dtype; may reuse the memory of ``total``."""

@@ -133,8 +133,24 @@ def test_mixed_convolution_has_results_of_float32(name: str) -> None:
     out, launches = called(name, *args, device=Mixed(CuPy()))
     assert out.dtype == float32
     np.testing.assert_allclose(out, getattr(Mixed(NumPy()), name)(*args), rtol=1e-4, atol=1e-4)
-    assert launches[0] == "burnpy_each_cast_each", "both operands at once"
     assert not [name for name in launches if name.startswith("cupy_copy__")], "the result is not converted"
+
+
+def test_mixed_rounds_images_to_the_order_of_tiles() -> None:
+    """One launch for each image and weight, which convolutions and their gradients read where they lie."""
+    device, where = Mixed(CuPy()), ((1, 1), (1, 1), (1, 1), 1)
+    x, weight, grad = drawn((2, 16, 6, 7)), drawn((24, 16, 3, 3), 1), drawn((2, 24, 6, 7), 2)
+    image, given, back = (CuPy().from_numpy(a) for a in (x, weight, grad))
+    out, launches = called("conv2d", image, given, *where, device=device)
+    assert launches == [COPIES, COPIES, TILES]
+    by_input, launches = called("conv2d_input", back, given, x.shape, *where, device=device)
+    assert launches == [COPIES, COPIES, TILES], "the weight lies in another order"
+    by_weight, launches = called("conv2d_weight", back, image, weight.shape, *where, device=device)
+    assert launches == [f"{TILES}_weight"]
+    host = Mixed(NumPy())
+    np.testing.assert_allclose(out, host.conv2d(x, weight, *where), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(by_input, host.conv2d_input(grad, weight, x.shape, *where), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(by_weight, host.conv2d_weight(grad, x, weight.shape, *where), rtol=1e-4, atol=1e-4)
 
 
 def test_tf32_is_off_by_default() -> None:

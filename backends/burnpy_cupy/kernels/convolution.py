@@ -12,10 +12,12 @@ A thread adds the products of an element where these are few, as with one channe
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from burnpy.backend.dtypes import float32
+from burnpy.backend.entries import Operation
 from burnpy.backend.operations.convolution import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy import gemm
@@ -24,6 +26,8 @@ from burnpy_cupy.kernels.convolution_launches import (
     Layout,
     Operand,
     Where,
+    copying,
+    image_operand,
     launches,
     layout,
     packed_sizes,
@@ -163,6 +167,15 @@ class CuPyConvolution(CuPyMatmul):
     ) -> Any:
         return self._conv2d_weight_as(grad, x, shape, stride, padding, dilation, groups, grad.dtype)
 
+    def rounded_operands(
+        self, xs: Sequence[Any], dtype: DType, op: Operation | None, args: tuple[Any, ...]
+    ) -> list[Any]:
+        """Return operands in 16 bits, images and weights of convolutions with their channels last in memory."""
+        is_tiled = op is not None and op.name.startswith("conv2d") and args[-1] == 1
+        if not is_tiled or not self.multiplies_in_tensor_cores(dtype):
+            return super().rounded_operands(xs, dtype, op, args)
+        return [self._call(_channels_last, self, x, dtype) for x in xs]
+
     def _conv2d_as(
         self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int, dtype: DType
     ) -> Any:
@@ -190,6 +203,25 @@ class CuPyConvolution(CuPyMatmul):
         self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int, dtype: DType
     ) -> Any:
         return self._call(_by_weight, self, grad, x, shape, (stride, padding, dilation), groups, dtype)
+
+
+def _channels_last(b: CuPyConvolution, x: Any, dtype: DType) -> Any:
+    """Return a float32 image in 16 bits, with its channels last in memory if they fill vectors."""
+    n, c, height, width = x.shape
+    if not x.size or c < 16 // dtype.itemsize or height * width == 1:
+        return b.cast(x, dtype)
+    copy, pixel = _channels_last_launch(b, layout(x), x.dtype, dtype)
+    out = b.xp.ndarray((n, height, width, pixel), dtype)
+    copy(x.data.ptr, out.data.ptr, 0, 0)
+    return (out if pixel == c else out[..., :c]).transpose(0, 3, 1, 2)
+
+
+@lru_cache(1024)
+def _channels_last_launch(b: CuPyConvolution, given: Layout, dtype: DType, into: DType) -> tuple[Launch, int]:
+    """Return the launch that converts an image to one whose channels are last in memory, and its stride of pixels."""
+    operand = image_operand(given, 1, into.itemsize, is_converted=True)
+    (launch,) = copying(b, (operand, Operand((0, 0, 0, 0), (), 0)), True, dtype, into)
+    return launch, operand.strides[3]
 
 
 def _is_direct(terms: int, sharing: int) -> bool:
@@ -250,7 +282,7 @@ def _by_weight(b: CuPyConvolution, grad: Any, x: Any, shape: Shape, where: Where
     if not out.size or not grad.size or not x.size:
         out.fill(0)
         return out
-    if _is_product(x, shape[2:], where, groups) and grad._c_contiguous and _is_long(shape, grad):
+    if x._c_contiguous and grad._c_contiguous and _is_product(x, shape[2:], where, groups) and _is_long(shape, grad):
         sums = b.xp.ndarray((len(grad), *shape[:2]), wide)
         gemm.multiply(b.xp, _pixels(grad), _pixels(x).transpose(0, 2, 1), sums)
         return b._reduced("sum", sums, (0,), False, dtype).reshape(shape)
@@ -273,9 +305,10 @@ def _is_product(image: Any, kernel: Shape, where: Where, groups: int) -> bool:
     """Return whether a convolution is one product of matrices for each member, which cuBLAS reads where they lie."""
     if kernel != (1, 1) or where[:2] != ((1, 1), (0, 0)) or groups > 1:
         return False
-    pixels, alone = math.prod(image.shape[2:]), math.prod(image.shape[1:])
-    # Where rows of pixels do not begin at 16 bytes, cuBLAS has slow kernels alone.
-    return pixels >= _FEWEST_PIXELS and pixels * image.itemsize % 16 == 0 and image._c_contiguous and alone < 1 << 31
+    channels, pixels = image.shape[1], math.prod(image.shape[2:])
+    line = pixels if image._c_contiguous else channels if image.transpose(0, 2, 3, 1)._c_contiguous else 0
+    # Where lines do not begin at 16 bytes, cuBLAS has slow kernels alone.
+    return pixels >= _FEWEST_PIXELS and line > 0 and line * image.itemsize % 16 == 0
 
 
 def _is_long(shape: Shape, grad: Any) -> bool:

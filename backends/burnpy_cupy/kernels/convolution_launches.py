@@ -223,7 +223,7 @@ def copying(
     b: CuPyConvolution, operands: tuple[Operand, Operand], cores: bool, dtype: DType, into: DType
 ) -> tuple[Launch, ...]:
     """Return the launches that copy two operands from arrays of ``dtype``."""
-    parts, constants = list[dict[str, int]](), {"TENSOR_CORES": 32 // dtype.itemsize if cores else 0}
+    parts, constants = list[dict[str, int]](), {"TENSOR_CORES": 32 // into.itemsize if cores else 0}
     for number, operand in enumerate(operands):
         parts += [part | {"operand": number} for part in operand.copies]
     found = []

@@ -196,9 +196,9 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
             setattr(device, name, value)
         return device  # type: ignore[no-any-return]  # of this class
 
-    def product_operand(self, x: Float) -> Float:
+    def product_operand(self, x: Float, op: Operation | None = None, args: tuple[Any, ...] = ()) -> Float:
         """Return an operand as the inner device uses it."""
-        return self.inner.product_operand(x)
+        return self.inner.product_operand(x, op, args)
 
     def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
         """Pass the inner device's product through `around`."""

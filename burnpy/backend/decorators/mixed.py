@@ -109,14 +109,14 @@ class Mixed(Decorator[I], Generic[I]):
         """As the inner backend computes it, perhaps at once."""
         return self.inner.statistics_update(count, averages, totals, share)
 
-    def product_operand(self, x: Float) -> Float:
+    def product_operand(self, x: Float, op: Operation | None = None, args: tuple[Any, ...] = ()) -> Float:
         """Return x in 16 bits if it is float32; rounded once for as long as x exists unchanged."""
         if x.dtype is not float32:
             return x
         known = self._rounded(x)
         if known is not None:
             return known
-        rounded = self.inner.cast(x, self._dtype)
+        (rounded,) = self.inner.rounded_operands((x,), self._dtype, op, args)
         self._remember(x, rounded)
         return rounded
 
@@ -189,10 +189,9 @@ class Mixed(Decorator[I], Generic[I]):
         if not is_of_float32:
             return None
         if new:
-            if len(new) > 1:
-                xs = [*new.values()]
-                for x, rounded in zip(xs, self.inner.foreach_cast(xs, self._dtype), strict=True):
-                    self._remember(x, rounded)
+            xs = [*new.values()]
+            for x, rounded in zip(xs, self.inner.rounded_operands(xs, self._dtype, op, args), strict=True):
+                self._remember(x, rounded)
             operands = [self.product_operand(x) if id(x) in new else y for x, y in zip(args, operands, strict=True)]
         return tuple(operands)
 

@@ -276,7 +276,7 @@ class Recorded(Decorator[I], Generic[I]):
             return x
         return self._constant(self.inner.transfer_from(self._value(x), source))
 
-    def product_operand(self, x: Float) -> Float:
+    def product_operand(self, x: Float, op: Operation | None = None, args: tuple[Any, ...] = ()) -> Float:
         """Return x: decorators that round operands go around this one."""
         return x
 
