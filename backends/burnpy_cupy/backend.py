@@ -33,6 +33,7 @@ from burnpy_cupy.kernels.kernel import Kernels
 from burnpy_cupy.kernels.losses import CROSS_ENTROPY, CuPyLosses
 from burnpy_cupy.kernels.matmul import QUANTIZATION, CuPyQuantization
 from burnpy_cupy.kernels.normalization import BATCH_NORM, NORMALIZATION, CuPyNormalization
+from burnpy_cupy.kernels.ordering import ORDERING, CuPyOrdering
 from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyActivation, CuPyPointwise
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
 from burnpy_cupy.kernels.programs import kernels_enabled
@@ -47,7 +48,7 @@ from burnpy_cupy.replays import Replay
 from burnpy_cupy.runtime import Compilations, Stream, Streams, note_times
 
 ELEMENTWISE = CHECKS | CONVOLUTION | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
-RAW = ATTENTION | BATCH_NORM | TILES | OPERANDS | DIRECT | CROSS_ENTROPY | PERSISTENT | QUANTIZATION | RANDOM
+RAW = ATTENTION | BATCH_NORM | TILES | OPERANDS | DIRECT | CROSS_ENTROPY | ORDERING | PERSISTENT | QUANTIZATION | RANDOM
 
 
 class CuPy(
@@ -57,6 +58,7 @@ class CuPy(
     CuPyIndexing,
     CuPyLosses,
     CuPyNormalization,
+    CuPyOrdering,
     CuPyPointwise,
     CuPyPooling,
     CuPyQuantization,
