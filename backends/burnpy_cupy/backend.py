@@ -34,7 +34,7 @@ from burnpy_cupy.kernels.losses import CROSS_ENTROPY, CuPyLosses
 from burnpy_cupy.kernels.matmul import QUANTIZATION, CuPyQuantization
 from burnpy_cupy.kernels.normalization import BATCH_NORM, NORMALIZATION, CuPyNormalization
 from burnpy_cupy.kernels.ordering import ORDERING, CuPyOrdering
-from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyActivation, CuPyPointwise
+from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyActivation, CuPyArithmetic, CuPyPointwise
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
 from burnpy_cupy.kernels.programs import kernels_enabled
 from burnpy_cupy.kernels.random import RANDOM, CuPyRandom
@@ -60,6 +60,7 @@ class CuPy(
     CuPyNormalization,
     CuPyOrdering,
     CuPyPointwise,
+    CuPyArithmetic,
     CuPyPooling,
     CuPyQuantization,
     CuPyRandom,

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from burnpy.backend.primitives import DType
 from burnpy_cupy import gemm
 from burnpy_cupy.availability import shared_library
+from burnpy_cupy.kernels.elementwise import contiguous
 
 BIAS, SUM = 4, 256
 """cublasLtEpilogue_t: CUBLASLT_EPILOGUE_BIAS, which adds a vector to each column, our row, of the result, and
@@ -216,7 +217,7 @@ def biased_product(xp: Any, x: Any, weight: Any, bias: Any, dtype: DType) -> Any
     if not rows or x.dtype is not weight.dtype or bias.dtype is not dtype or bias.shape != (columns,):
         return None
     out = xp.ndarray((*rows, columns), dtype)
-    return out if _launch(xp, BIAS, x, weight, out, xp.ascontiguousarray(bias)) else None
+    return out if _launch(xp, BIAS, x, weight, out, contiguous(xp, bias)) else None
 
 
 def product_and_sum(xp: Any, x: Any, y: Any, dtype: DType) -> tuple[Any, Any] | None:

@@ -22,6 +22,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import DTYPES, complex64, complex128, float32, float64
 from burnpy.backend.primitives import DType, Shape
+from burnpy_cupy.kernels.elementwise import copied
 
 _IN_FLOAT32, _IN_TF32, _IN_FLOAT64 = 68, 77, 70
 """cublasComputeType_t: CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32 and CUBLAS_COMPUTE_64F."""
@@ -154,12 +155,12 @@ def _multiply_copies(xp: Any, x: Any, y: Any, out: Any) -> Any:
     if not x.shape[-1]:
         out.fill(0)
         return out
-    x, y = (a if _layout(a.shape, a.strides, a.itemsize) else xp.array(a, order="C") for a in (x, y))
+    x, y = (a if _layout(a.shape, a.strides, a.itemsize) else copied(xp, a) for a in (x, y))
     lead = out.shape[:-2]
     if _operand(x.shape, x.strides, x.itemsize, lead) is None:  # of a batch that broadcasts in its middle
-        x = xp.array(xp.broadcast_to(x, (*lead, *x.shape[-2:])), order="C")
+        x = copied(xp, xp.broadcast_to(x, (*lead, *x.shape[-2:])))
     if _operand(y.shape, y.strides, y.itemsize, lead) is None:
-        y = xp.array(xp.broadcast_to(y, (*lead, *y.shape[-2:])), order="C")
+        y = copied(xp, xp.broadcast_to(y, (*lead, *y.shape[-2:])))
     return multiply(xp, x, y, out)
 
 

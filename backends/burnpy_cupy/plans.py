@@ -30,6 +30,7 @@ from burnpy.backend.programs import Program
 from burnpy_array.array_base import is_half
 from burnpy_cupy import gemm
 from burnpy_cupy.epilogues import BIAS, SUM, FinishedProduct
+from burnpy_cupy.kernels.elementwise import contiguous, copied
 from burnpy_cupy.kernels.foreach import ForeachKernel, cast_to, foreach_kernel
 from burnpy_cupy.kernels.foreach_tables import SUMMED, THREADS, NormKernels, named_tables, norm_kernels
 from burnpy_cupy.kernels.launch import Geometry, along, flat, matrix, transposed
@@ -203,7 +204,7 @@ class CuPyExecutor(Executor):
 
     def contiguous(self, x: Any) -> Any:
         """Return an array, or a copy of it, that is C-contiguous."""
-        return x if x._c_contiguous else self._device._call(self._device.xp.ascontiguousarray, x)
+        return self._device._call(contiguous, self._device.xp, x)
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """Return new memory."""
@@ -217,7 +218,7 @@ class CuPyExecutor(Executor):
         """Compute `Backend.index_put`, in the memory of x if it is ``owned``."""
         device = self._device
         src = device._last_writer(src, dim, index, x.shape[dim])
-        out = x if owned else device._call(device.xp.array, x, order="C")
+        out = x if owned else device._call(copied, device.xp, x)
         device._call(operator.setitem, out, (*(slice(None),) * dim, index), src)
         return out
 

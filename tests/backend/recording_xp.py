@@ -27,6 +27,7 @@ from burnpy_cupy.kernels.convolution import CuPyConvolution
 from burnpy_cupy.kernels.indexing import CuPyIndexing
 from burnpy_cupy.kernels.losses import CuPyLosses
 from burnpy_cupy.kernels.matmul import CuPyMatmul, CuPyQuantization
+from burnpy_cupy.kernels.pointwise import CuPyArithmetic
 from burnpy_cupy.kernels.pooling import CuPyPooling
 from burnpy_cupy.kernels.recurrence import CuPyRecurrence
 from burnpy_cupy.kernels.reduction import CuPyReduction
@@ -149,8 +150,8 @@ def _arange(start: Any, step: Any, out: Any) -> Any:
 
 
 def _reduce(combine: Any) -> Any:
-    def run(value: Any, index: Any, dim: int, out: Any) -> None:
-        combine.at(out, (*(slice(None),) * dim, index), value)
+    def run(value: Any, index: Any, dims: tuple[int], out: Any) -> None:
+        combine.at(out, (*(slice(None),) * dims[0], index), value)
 
     return run
 
@@ -175,6 +176,7 @@ KERNELS: dict[str, Any] = {
     **{f"burnpy_reduce_prod_{size}": _reduce(np.multiply) for size in (4, 8)},
     **{f"burnpy_reduce_amin_{size}": _reduce(np.minimum) for size in (4, 8)},
     **{f"burnpy_reduce_amax_{size}": _reduce(np.maximum) for size in (4, 8)},
+    "burnpy_index_add": _reduce(np.add),
     "burnpy_floor_divide": np.floor_divide,
     "burnpy_floor_divide_by": np.floor_divide,
     "burnpy_remainder": np.remainder,
@@ -308,8 +310,17 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     convolutions, indexed = (CuPyConvolution, CuPyPooling), (CuPyIndexing, CuPyQuantization)
     monkeypatch.setattr(CuPyReduction, "_total", ArrayBackend._total)
     monkeypatch.setattr(kernel, "ElementwiseKernel", _kernel)
-    replaced = {"add", "sub", "mul", "div", "cast", "foreach_cast", "masked_scale"}
-    for family in (CuPyMatmul, CuPyLosses, CuPyAttention, CuPyRecurrence, CuPyReduction, *convolutions, *indexed):
+    replaced = {"masked_scale", "reshape"}
+    for family in (
+        CuPyArithmetic,
+        CuPyMatmul,
+        CuPyLosses,
+        CuPyAttention,
+        CuPyRecurrence,
+        CuPyReduction,
+        *convolutions,
+        *indexed,
+    ):
         replaced |= vars(family).keys() & operations().keys()
     for name in replaced:
         monkeypatch.setattr(CuPy, name, getattr(ArrayBackend, name), raising=False)

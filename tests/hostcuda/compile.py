@@ -53,7 +53,9 @@ def note(source: str, expressions: tuple[str, ...]) -> str:
 
 def has_barriers(source: str) -> bool:
     """Whether the threads of a block wait for each other, or may do other than go through all elements."""
-    return "__syncthreads" in source or "__syncwarp" in source or "__shfl" in source or "CUPY_FOR" not in source
+    return re.search("__syncthreads|__syncwarp|__shfl", source) is not None or not re.search(
+        "(CUPY|BURNPY)_FOR", source
+    )
 
 
 def is_compiled(key: str) -> bool:

@@ -73,7 +73,7 @@ def test_one_launch_gives_what_numpy_gives(name: str, dtype: str) -> None:
     given = [moved(xs) for xs in lists]
     with simulator.watched() as journal:
         found = computed(CuPy(), given)
-    copies = [line for line in journal.launches if line.startswith("cupy_copy")]
+    copies = [line for line in journal.launches if line.startswith("burnpy_copy")]
     assert len(copies) == count  # of the transposed arrays
     assert len(journal.launches) == count + 1
     assert not any(journal.counts[kind] for kind in QUIET), journal.lines

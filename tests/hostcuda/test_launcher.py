@@ -16,7 +16,7 @@ simulator.require()
 
 from burnpy_cupy.kernels import launch as module  # noqa: E402
 from burnpy_cupy.kernels.elementwise import Elementwise, ElementwiseKernel, in_order_of  # noqa: E402
-from burnpy_cupy.kernels.launch import launcher  # noqa: E402
+from burnpy_cupy.kernels.launch import Lattice, launcher  # noqa: E402
 
 _SOURCE = """
 struct Pair { long long first, second; };
@@ -130,6 +130,49 @@ def test_a_tuple_of_numbers_is_part_of_the_layout(xp: Any) -> None:
     for a, b, c, d in ((1, 2, 3.5, 4), (1, 3, 3.5, 4), (2, 3, 2.5, -1)):
         wanted = [1 + a * 1000 + b * 100 + c * 10 + d] * 2
         assert kernel((a, b), x, c, d).get().tolist() == kernel(a, b, x, (c, d)).get().tolist() == wanted
+
+
+def test_constants_are_in_the_source(xp: Any) -> None:
+    declared = Elementwise(
+        "T x, const int32 power, int32 factor", "T y", "y = factor; for (int k = 0; k < power; k++) y *= x"
+    )
+    kernel, x = ElementwiseKernel(xp, "burnpy_test_power", declared), xp.full((3,), 2.0)
+    for power, factor in ((3, 1), (3, 5), (2, 1)):
+        assert kernel(x, (power,), factor).get().tolist() == [factor * 2.0**power] * 3
+    assert len(kernel._kernels) == 2, "one for each power"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
+def test_threads_have_several_elements(xp: Any, dtype: str) -> None:
+    """Numbers of elements around those of a block."""
+    kernel = ElementwiseKernel(xp, "burnpy_test_sum", Elementwise("T x, T y", "T z", "z = x + y"))
+    for count in (1, 255, 1023, 1025, 2047, 5000):
+        x = np.arange(count).astype(dtype)
+        assert kernel(xp.array(x), xp.array(x)).get().tolist() == (x + x).tolist()
+        assert kernel(xp.array(x)[::3], xp.array(x)[::3]).get().tolist() == (x + x)[::3].tolist()
+
+
+def test_results_keep_the_order_of_operands(xp: Any) -> None:
+    kernel = ElementwiseKernel(xp, "burnpy_test_add", _ADD)
+    x, row = xp.zeros((2, 3, 4)), xp.zeros((4,))
+    turned = x.transpose(2, 0, 1)
+    assert kernel(turned, turned, 1.0).strides == turned.strides
+    assert kernel(turned, xp.zeros((1, 3)), 1.0).strides == turned.strides
+    assert kernel(x, row, 1.0).strides == x.strides
+    other = xp.zeros((4, 2, 3))
+    for pair in ((turned, other), (other, turned)):
+        assert kernel(*pair, 1.0).strides == other.strides, "row-major, if operands differ"
+
+
+def test_numbers_are_divided_by_products_and_shifts() -> None:
+    sizes = [*range(1, 70), 127, 128, 129, 4095, 4096, 65537, (1 << 30) + 1, (1 << 31) - 1]
+    numbers = Lattice(tuple(sizes), {}).numbers()
+    for k, size in enumerate(sizes):
+        factor, shift = numbers[len(sizes) + k], numbers[2 * len(sizes) + k]
+        for x in (0, 1, size - 1, size, size + 1, 7 * size - 1, 7 * size, (1 << 31) // size * size - 1, (1 << 31) - 1):
+            if x < 1 << 31:
+                assert ((x * factor >> 32) + x) >> shift == x // size, (x, size)
+        assert factor < 1 << 32
 
 
 def test_results_lie_in_the_order_of_an_array(xp: Any) -> None:

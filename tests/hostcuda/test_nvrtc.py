@@ -40,6 +40,7 @@ from burnpy_cupy.kernels.convolution_tiles import TILES  # noqa: E402
 from burnpy_cupy.kernels.elementwise import C_NAMES  # noqa: E402
 from burnpy_cupy.kernels.emitter import emit  # noqa: E402
 from burnpy_cupy.kernels.normalization import _PART  # noqa: E402
+from burnpy_cupy.kernels.pointwise import BINARY  # noqa: E402
 from burnpy_cupy.kernels.reduction import reduction_source  # noqa: E402
 from burnpy_cupy.kernels.shape import CATS  # noqa: E402
 
@@ -85,6 +86,13 @@ def sources(brief: bool = False) -> dict[str, str]:
             CuPy().foreach_cast([rows] * number, dtype_of("bfloat16"))
         for reduce in ("prod", "amin", "amax"):  # of 4 bytes
             CuPy().index_reduce(rows, 0, index, rows, reduce)
+        for name, dtypes in BINARY.items():  # with numbers
+            for x in (rows, index):
+                if x.dtype in dtypes:
+                    getattr(CuPy(), name)(x, 2)
+        for x in (rows, index):
+            CuPy().where(CuPy().eq(x, 2), x, 2)
+            CuPy().full((2,), 2, x.dtype)
         for size in (*CATS, CATS[-1] + 1):
             CuPy().cat([CuPy().full((2,), 1.0, float32)] * size, 0)
     found: dict[str, str] = {}

@@ -1,11 +1,17 @@
-"""`ElementwiseKernel`: a kernel each of whose threads computes an element, as a `cupy.ElementwiseKernel`.
+"""`ElementwiseKernel`: a kernel that computes the elements of arrays, as a `cupy.ElementwiseKernel`.
 
 A declaration has parameters, ``raw T image, int32 rows, int64 index``, and code. Those of the arrays that are not
 ``raw`` are broadcast, and stand for the element ``i`` in the code; ``raw`` ones are indexed by it, ``image[i]`` or
 ``image[at]`` with ``ptrdiff_t at[] = {n, c, h, w}``. ``_at`` is the place of the element in all dimensions. A letter
-stands for the dtype of the first array that has it. Arrays are read where they lie, whatever their strides.
+stands for the dtype of the first array that has it. Arrays are read where they lie, whatever their strides. Code only
+writes its results. A ``const`` number is a constant of the source, which is compiled for each of its values.
 
-What a launch needs depends on the layouts of its arrays alone. It is found once for each, as is the source.
+A thread has several elements, a block's width apart. It reads all of them before it writes any, as the speed of memory
+depends on the bytes that are on their way: one float32 element a thread takes 2.4 times as long on an H200. Code with
+loops, or with ``raw`` results, has one element a thread.
+
+What a launch needs depends on the layouts of its arrays alone. It is found once for each, as is the source. Dimensions
+that lie in memory as one are one in the source, in the order of the result's memory.
 """
 
 from __future__ import annotations
@@ -13,14 +19,15 @@ from __future__ import annotations
 import math
 import re
 import struct
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from burnpy.backend.dtypes import HALVES, dtype_of, int32, int64
 from burnpy.backend.primitives import DType, Shape
-from burnpy_cupy.kernels.launch import Launch, launcher
+from burnpy_cupy.kernels.launch import Lattice, Launch, launcher, order_of
 
 INDEX = "typedef int index_t;\n"
 """A part of the preamble of kernels that count elements with ``int32`` arguments, as division is faster in 32 bits."""
@@ -43,7 +50,9 @@ C_NAMES = {
 
 _LONG_INDEX = "typedef long long index_t;\n"
 
-_THREADS = 128
+_THREADS = 256
+_EACH = {8: 4, 4: 4, 2: 8, 1: 8}
+"""The elements of a thread by the bytes of the largest: as many bytes are on their way for all dtypes."""
 _MANY = 1 << 31
 """The number of elements from which on they are counted in 64 bits."""
 _LAYOUTS = 1024
@@ -56,7 +65,6 @@ template <typename E, int N, bool WHOLE> struct burnpy_view {
   const long long* steps;
   __device__ ptrdiff_t size() const {
     ptrdiff_t count = 1;
-    #pragma unroll
     for (int d = 0; d < N; d++) count *= sizes[d];
     return count;
   }
@@ -69,11 +77,19 @@ template <typename E, int N, bool WHOLE> struct burnpy_view {
   __device__ E& operator[](ptrdiff_t i) const {
     if (WHOLE) return data[i];
     ptrdiff_t where = 0;
+    burnpy_index rest = i;
     #pragma unroll
-    for (int d = N - 1; d > 0; d--) where += i % sizes[d] * steps[d], i /= sizes[d];
-    return data[N ? where + i * steps[0] : 0];
+    for (int d = N - 1; d > 0; d--) {
+      const burnpy_index size = sizes[d];
+      where += rest % size * steps[d], rest /= size;
+    }
+    return data[N ? where + rest * steps[0] : 0];
   }
 };
+__device__ inline unsigned burnpy_high(unsigned a, unsigned b) { return (unsigned long long)a * b >> 32; }
+#define BURNPY_FOR(first, width, count) \\
+  for (burnpy_index first = blockIdx.x * (burnpy_index)(width) + threadIdx.x; first < (count); \\
+       first += gridDim.x * (burnpy_index)(width))
 """
 
 
@@ -86,28 +102,60 @@ class Elementwise(NamedTuple):
     preamble: str = ""
     exact: bool = False  #: whether products and sums are rounded one by one, as operations round them
 
+    @property
+    def is_placed(self) -> bool:
+        """True if the code needs the place of the element in all dimensions."""
+        return re.search(r"\b_at\b", self.code) is not None
+
+    @property
+    def is_counted(self) -> bool:
+        """True if the code needs the number of the element in row-major order."""
+        return re.search(r"\bi\b", self.code) is not None
+
+    @property
+    def is_several(self) -> bool:
+        """True if a thread computes several elements."""
+        return not re.search(r"\b(for|while) ?\(", self.code) and "raw " not in self.outputs
+
+
+def contiguous(xp: Any, x: Any) -> Any:
+    """Return an array, or a copy of it on the current GPU, whose elements lie in row-major order."""
+    return x if x._c_contiguous else copied(xp, x)
+
+
+def copied(xp: Any, x: Any) -> Any:
+    """Return a copy in row-major order."""
+    return _copying(xp, xp.cuda.runtime.getDevice())(x, xp.ndarray(x.shape, x.dtype))
+
+
+@cache
+def _copying(xp: Any, gpu: int) -> ElementwiseKernel:
+    """Return the kernel that copies on a GPU, which is current."""
+    return ElementwiseKernel(xp, "burnpy_copy", Elementwise("T x", "T y", "y = x"))
+
 
 def in_order_of(xp: Any, x: Any, shape: Shape, dtype: DType) -> Any:
     """Allocate an array, of as many dimensions as x has, whose dimensions lie in memory in the order of those."""
     if x._c_contiguous:
         return xp.ndarray(shape, dtype)
-    order, back = _order(x.strides, x.itemsize)
-    return xp.ndarray([shape[d] for d in order], dtype).transpose(back)
+    return _allocated(xp.ndarray, shape, dtype, order_of(x.strides, x.itemsize))
 
 
-@lru_cache(1024)
-def _order(strides: Shape, itemsize: int) -> tuple[list[int], list[int]]:
-    """Return the dimensions in the order of memory, and the permutation that undoes it."""
-    last = len(strides) - 1
-    order = sorted(range(len(strides)), key=lambda d: (d == last and strides[d] == itemsize, -abs(strides[d])))
-    return order, [order.index(d) for d in range(len(strides))]
+def _allocated(array: Any, shape: Shape, dtype: DType, order: tuple[Shape, Shape] | None) -> Any:
+    """Allocate an array whose dimensions lie in memory in an order; row-major if it is None."""
+    return array(shape, dtype) if order is None else array([shape[d] for d in order[0]], dtype).transpose(order[1])
 
 
 class _Parameter(NamedTuple):
-    raw: bool
+    mark: str  #: "raw", "const", or nothing
     kind: str  #: a letter or the name of a dtype
     name: str
     result: bool
+
+    @property
+    def raw(self) -> bool:
+        """True for an array that the code indexes."""
+        return self.mark == "raw"
 
 
 class _Layout(NamedTuple):
@@ -115,6 +163,7 @@ class _Layout(NamedTuple):
 
     launch: Launch | None  #: given addresses, and numbers; None if there are no elements
     missing: tuple[tuple[Shape, DType], ...]  #: the results that are to be allocated
+    order: tuple[Shape, Shape] | None  #: and the order of their dimensions
 
 
 class ElementwiseKernel:
@@ -159,7 +208,7 @@ class ElementwiseKernel:
             layout = self._layouts[found] = self._laid_out(args, size)
         results = args[len(args) - self._results + len(layout.missing) :]
         for shape, dtype in layout.missing:
-            x = array(shape, dtype)
+            x = _allocated(array, shape, dtype, layout.order)
             given.append(x.data.ptr)
             results += (x,)
         if layout.launch is not None:
@@ -184,105 +233,179 @@ class ElementwiseKernel:
         )
         count = math.prod(shape)
         missing = tuple([(shape, dtypes[p]) for p in parameters[len(flat) :]])
+        declared, operands = self._declared, {p: x for p, x in arrays.items() if not p.raw}
+        order = None if declared.is_placed or declared.is_counted else _order(operands, shape)
         if not count:
-            return _Layout(None, missing)
-        views = {p: _View.of(x, None if p.raw else shape) for p, x in arrays.items()}
-        views |= {p: _View.of_whole(shape) for p in parameters[len(flat) :]}
+            return _Layout(None, missing, order)
         many = max([count, *[x.size for x in arrays.values()]]) >= _MANY
-        changing = [p for p in given if p not in arrays and p not in fixed]
-        name, declared, numbers = self._name, self._declared, {p: dtypes[p] for p in (*changing, *fixed)}
+        lattice = Lattice.of(
+            {p.name: x for p, x in operands.items()},
+            [p.name for p in parameters[len(flat) :]],
+            shape,
+            order,
+            merges=not declared.is_placed,
+        )
+        raw = {p: x for p, x in arrays.items() if p.raw}
+        constants = {p: given[p] for p in fixed if p.mark == "const"}
+        fixed = [p for p in fixed if p not in constants]
+        changing = [p for p in given if p not in arrays and p not in fixed and p not in constants]
+        name, numbers = self._name, {p: dtypes[p] for p in (*changing, *fixed)}
         if many:
             name += "_many"
             declared = declared._replace(preamble=declared.preamble.replace(INDEX, _LONG_INDEX))
             numbers = {p: int64 if dtype is int32 else dtype for p, dtype in numbers.items()}
-        text = _text(name, declared, views, {p: dtypes[p] for p in views}, numbers, types, len(shape))
+        dense = [p for p in parameters if p.name in lattice.steps]
+        pointers = [p for p in parameters if p in arrays or p in dense]
+        sizes = [dtypes[p].itemsize for p in dense if not p.result] or [dtypes[p].itemsize for p in dense]
+        each = _EACH.get(max(sizes, default=8), 4) if declared.is_several else 1
+        views = {p: (x.ndim, bool(x._c_contiguous)) for p, x in raw.items()}
+        source = _Source(name, declared, pointers, dtypes, numbers, types, constants, views, lattice, each, many)
+        text = source.text()
         kernel = self._kernels.get(text)
         if kernel is None:
             kernel = self._kernels[text] = xp.RawKernel(text, name, ("--fmad=false",) if declared.exact else ())
         kinds = {p: {"f": "d", "u": "Q"}.get(dtype.kind, "q") for p, dtype in numbers.items()}
-        layout = [count, *shape, *[n for view in views.values() for n in (*view.sizes, *view.steps)]]
+        layout = [count, *lattice.numbers()]
+        for x in raw.values():
+            layout += [*x.shape, *[step // x.itemsize for step in x.strides]]
         format_of_rest = "".join([kinds[p] for p in fixed]) + f"{len(layout)}q"
         rest = struct.pack(f"={format_of_rest}", *[given[p] for p in fixed], *layout)
-        format_of_given = f"{len(views)}Q" + "".join([kinds[p] for p in changing])
-        grid = min(-(-count // _THREADS), (1 << 31) - 1), 1
-        return _Layout(launcher(xp, kernel, grid, (_THREADS, 1), format_of_given, rest), missing)
+        format_of_given = f"{len(pointers)}Q" + "".join([kinds[p] for p in changing])
+        grid = min(-(-count // (_THREADS * each)), (1 << 31) - 1), 1
+        return _Layout(launcher(xp, kernel, grid, (_THREADS, 1), format_of_given, rest), missing, order)
 
 
-class _View(NamedTuple):
-    """How the elements of an array lie."""
+def _order(operands: Mapping[_Parameter, Any], shape: Shape) -> tuple[Shape, Shape] | None:
+    """Return the order in memory of the elements that are computed: of the results, or of arrays of their shape.
 
-    sizes: Shape
-    steps: Shape  #: in elements
-    whole: bool  #: whether the element ``i`` is the one at ``i`` in memory
-    raw: bool
-
-    @classmethod
-    def of(cls, x: Any, shape: Shape | None) -> _View:
-        """Return the view of an array that is broadcast to a shape, unless it is None."""
-        steps = tuple([step // x.itemsize for step in x.strides])
-        if shape is None:
-            return cls(x.shape, steps, x._c_contiguous, raw=True)
-        if x._c_contiguous and x.size == math.prod(shape):
-            return cls.of_whole(shape)
-        missing = len(shape) - x.ndim
-        spread = [0 if n == 1 else step for n, step in zip(x.shape, steps, strict=True)]
-        return cls(shape, (*(0,) * missing, *spread), whole=False, raw=False)
-
-    @classmethod
-    def of_whole(cls, shape: Shape) -> _View:
-        """Return the view of a contiguous array whose elements are those that are computed."""
-        return cls((), (), whole=True, raw=False)
+    As in NumPy, arrays of different orders make row-major results.
+    """
+    given = [x for p, x in operands.items() if p.result] or [x for x in operands.values() if x.shape == shape]
+    orders = {order_of(x.strides, x.itemsize) for x in given if not x._c_contiguous}
+    return orders.pop() if len(orders) == 1 and not any(x._c_contiguous for x in given) else None
 
 
 def _parsed(text: str, *, result: bool) -> list[_Parameter]:
-    """Return the parameters of a declaration: each is ``kind name``, perhaps after ``raw``."""
+    """Return the parameters of a declaration: each is ``kind name``, perhaps after a mark."""
     words = [each.split() for each in text.split(",")]
-    return [_Parameter(len(each) == 3, each[-2], each[-1], result) for each in words]
+    return [_Parameter(" ".join(each[:-2]), each[-2], each[-1], result) for each in words]
 
 
-def _text(
-    name: str,
-    declared: Elementwise,
-    views: dict[_Parameter, _View],
-    dtypes: dict[_Parameter, DType],
-    numbers: dict[_Parameter, DType],
-    types: dict[str, DType],
-    dims: int,
-) -> str:
-    """Return the source of a kernel."""
-    c = {p: C_NAMES.get(dtype.name, dtype.name) for p, dtype in (dtypes | numbers).items()}
-    const = {p: "" if p.result else "const " for p in views}
-    parameters = [f"{const[p]}{c[p]}* _{p.name}" for p in views]
-    parameters += [f"const {c[p]} {p.name}" for p in numbers] + ["const burnpy_layout _layout"]
-    fields, outside, inside = ["long long count", f"long long shape[{max(dims, 1)}]"], list[str](), list[str]()
-    if dims == 0:
-        fields.pop()
-    for p, view in views.items():
-        if view.whole and not view.raw:
-            inside.append(f"{const[p]}{c[p]}& {p.name} = _{p.name}[i];")
-            continue
-        n, whole, view_name = len(view.sizes), str(view.whole).lower(), p.name if view.raw else f"_{p.name}_"
-        fields += [f"long long {p.name}_sizes[{n}], {p.name}_steps[{n}]"] if n else []
-        where = f"_layout.{p.name}_sizes, _layout.{p.name}_steps" if n else "nullptr, nullptr"
-        outside.append(f"const burnpy_view<{const[p]}{c[p]}, {n}, {whole}> {view_name} = {{_{p.name}, {where}}};")
-        if not view.raw:
-            inside.append(f"{const[p]}{c[p]}& {p.name} = {view_name}[_at];")
-    if any("[_at]" in line for line in inside) or re.search(r"\b_at\b", declared.code):
-        place = [f"ptrdiff_t _at[{max(dims, 1)}] = {{0}};", "ptrdiff_t _rest = i;"]
-        place += [f"_at[{d}] = _rest % _layout.shape[{d}]; _rest /= _layout.shape[{d}];" for d in reversed(range(dims))]
-        inside = [*place, *inside]
-    lines = [
-        *[f"typedef {C_NAMES.get(dtype.name, dtype.name)} {letter};\n" for letter, dtype in sorted(types.items())],
-        declared.preamble,
-        _VIEW,
-        f"struct burnpy_layout {{ {'; '.join(fields)}; }};\n",
-        f'extern "C" __global__ __launch_bounds__({_THREADS}) void {name}({", ".join(parameters)}) {{\n',
-        *[f"  {line}\n" for line in outside],
-        "  CUPY_FOR(i, _layout.count) {\n",
-        *[f"    {line}\n" for line in inside],
-        f"    {declared.code};\n  }}\n}}\n",
-    ]
-    return with_headers("".join(lines))
+class _Source(NamedTuple):
+    """The parts of a source."""
+
+    name: str
+    declared: Elementwise
+    pointers: Sequence[_Parameter]  #: the arrays
+    dtypes: Mapping[_Parameter, DType]
+    numbers: Mapping[_Parameter, DType]
+    types: Mapping[str, DType]
+    constants: Mapping[_Parameter, Any]
+    views: Mapping[_Parameter, tuple[int, bool]]  #: of raw arrays the number of dimensions, and whether contiguous
+    lattice: Lattice
+    each: int
+    many: bool
+
+    def text(self) -> str:
+        """Return the source."""
+        c = {p: C_NAMES.get(t.name, t.name) for p, t in (*self.dtypes.items(), *self.numbers.items())}
+        const = {p: "" if p.result else "const " for p in self.pointers}
+        parameters = [f"{const[p]}{c[p]}* _data_{p.name}" for p in self.pointers]
+        parameters += [f"const {c[p]} {p.name}" for p in self.numbers] + ["const burnpy_layout _layout"]
+        dense = [p for p in self.pointers if p.name in self.lattice.steps]
+        inputs, results = [p for p in dense if not p.result], [p for p in dense if p.result]
+        lines = [f"  {c[p]} _own_{p.name}[{self.each}];" for p in dense]
+        if inputs:
+            lines += self._loop(
+                self._places(inputs), [f"_own_{p.name}[_k] = _data_{p.name}[{self._where(p)}];" for p in inputs]
+            )
+        names = [f"{const[p]}{c[p]}& {p.name} = _own_{p.name}[_k];" for p in dense]
+        place = ["const ptrdiff_t i = _i;"] * self.declared.is_counted
+        if self.declared.is_placed:
+            at = [f"(ptrdiff_t){name}" for name in self._coordinate_names()]
+            place += [*self._coordinates(), f"ptrdiff_t _at[] = {{{', '.join(at) or '0'}}};"]
+        lines += self._loop([*place, *names], [f"{self.declared.code};"])
+        if results:
+            lines += self._loop(
+                self._places(results), [f"_data_{p.name}[{self._where(p)}] = _own_{p.name}[_k];" for p in results]
+            )
+        views = [
+            f"  const burnpy_view<{const[p]}{c[p]}, {n}, {str(whole).lower()}> {p.name} = {{_data_{p.name}, "
+            + (f"_layout.{p.name}_sizes, _layout.{p.name}_steps" if n else "nullptr, nullptr")
+            + "};"
+            for p, (n, whole) in self.views.items()
+        ]
+        index = f"unsigned {'long long' if self.many else 'int'}"
+        constants = [f"  const {c[p]} {p.name} = {int(value)};" for p, value in self.constants.items()]
+        text = [
+            *[f"typedef {C_NAMES.get(t.name, t.name)} {letter};" for letter, t in sorted(self.types.items())],
+            self.declared.preamble,
+            f"typedef {index} burnpy_index;",
+            _VIEW,
+            f"struct burnpy_layout {{ {'; '.join(self._members())}; }};",
+            f'extern "C" __global__ __launch_bounds__({_THREADS}) void {self.name}({", ".join(parameters)}) {{',
+            *constants,
+            *views,
+            "  const burnpy_index _count = _layout.count, _width = blockDim.x;",
+            f"  BURNPY_FOR(_first, {self.each} * _width, _count) {{",
+            *lines,
+            "  }",
+            "}",
+            "",
+        ]
+        return with_headers("\n".join(text))
+
+    def _loop(self, before: Sequence[str], body: Sequence[str]) -> list[str]:
+        """Return the loop over the elements of a thread."""
+        return [
+            "  #pragma unroll",
+            f"  for (int _k = 0; _k < {self.each}; _k++) {{",
+            "    const burnpy_index _i = _first + _k * _width;",
+            "    if (_i < _count) {",
+            *[f"      {line}" for line in (*before, *body)],
+            "    }",
+            "  }",
+        ]
+
+    def _places(self, arrays: Sequence[_Parameter]) -> list[str]:
+        """Return the coordinates, if an array needs them."""
+        return [] if all(self.lattice.is_whole(p.name) for p in arrays) else self._coordinates()
+
+    def _coordinates(self) -> list[str]:
+        """Return the division of an element's number by the sizes: by products and shifts, unless it has 64 bits."""
+        lines, rest = list[str](), "_i"
+        for d in reversed(range(1, len(self.lattice.sizes))):
+            quotient = (
+                f"{rest} / _layout.sizes[{d}]"
+                if self.many
+                else f"(burnpy_high({rest}, _layout.factors[{d}]) + {rest}) >> (burnpy_index)_layout.shifts[{d}]"
+            )
+            lines.append(
+                f"const burnpy_index _q{d} = {quotient}, _c{d} = {rest} - _q{d} * (burnpy_index)_layout.sizes[{d}];"
+            )
+            rest = f"_q{d}"
+        return lines
+
+    def _coordinate_names(self) -> list[str]:
+        dims = len(self.lattice.sizes)
+        first = "_q1" if dims > 1 else "_i"
+        return [first if d == 0 else f"_c{d}" for d in range(dims)]
+
+    def _where(self, p: _Parameter) -> str:
+        """Return the position of an element of an array."""
+        if self.lattice.is_whole(p.name):
+            return "_i"
+        names = self._coordinate_names()
+        return " + ".join([f"(ptrdiff_t){name} * _layout.{p.name}_steps[{d}]" for d, name in enumerate(names)]) or "0"
+
+    def _members(self) -> list[str]:
+        """Return the members of the last argument, all of 8 bytes."""
+        n = len(self.lattice.sizes)
+        fields = ["long long count"]
+        if n:
+            fields += [f"long long sizes[{n}], factors[{n}], shifts[{n}]"]
+            fields += [f"long long {name}_steps[{n}]" for name in self.lattice.steps]
+        return fields + [f"long long {p.name}_sizes[{m}], {p.name}_steps[{m}]" for p, (m, _) in self.views.items() if m]
 
 
 def with_headers(source: str) -> str:

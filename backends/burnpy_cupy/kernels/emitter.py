@@ -179,7 +179,7 @@ def batch_of(program: Program, columns: int, lanes: int, block: int) -> Batch:
         block: the number of threads of a block.
     """
     if program.elementwise:
-        return _FEW
+        return _FEW if any(DTYPES[dtype].bits > 16 for _, dtype in program.inputs) else Batch(8)
     words = {True: 0, False: 0}
     for extent, dtype in program.inputs:
         if extent.over_columns:

@@ -17,6 +17,7 @@ import numpy as np
 from burnpy.backend.dtypes import float64
 from burnpy.backend.operations.programs import widest
 from burnpy.backend.primitives import DType
+from burnpy_cupy.kernels.elementwise import copied
 from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.programs import OPTIONS
@@ -168,7 +169,7 @@ def table_source(columns: int) -> str:
 
 def contiguous(xp: Any, xs: Sequence[Any]) -> Sequence[Any]:
     """Return arrays in row-major order; copies of others."""
-    return xs if all(map(_IS_CONTIGUOUS, xs)) else [*map(xp.ascontiguousarray, xs)]
+    return xs if all(map(_IS_CONTIGUOUS, xs)) else [x if x._c_contiguous else copied(xp, x) for x in xs]
 
 
 _SMALL, _BIG = "1.4916681462400413e-154", "1.997919072202235e+146"

@@ -19,7 +19,7 @@ from burnpy.backend.dtypes import (
 )
 from burnpy.backend.primitives import Key, Shape
 from burnpy_array import ArrayBackend
-from burnpy_cupy.kernels.elementwise import Elementwise
+from burnpy_cupy.kernels.elementwise import Elementwise, copied
 from burnpy_cupy.kernels.kernel import Kernels
 
 _RUNS = """
@@ -99,22 +99,29 @@ INDEXING = {
     ),
     **{
         f"burnpy_reduce_{name}_{size}": Elementwise(
-            "T value, raw int64 index, int32 dim", "raw T out", _REDUCE.format(bits=bits, combined=combined)
+            "T value, raw int64 index, const int32 dim", "raw T out", _REDUCE.format(bits=bits, combined=combined)
         )
         for name, combined in _COMBINED.items()
         for size, bits in _BITS.items()
     },
-    "burnpy_rows": Elementwise(
-        "raw T rows, raw int64 indices, int64 width", "T out", "out = rows[indices[i / width] * width + i % width]"
+    "burnpy_select": Elementwise(
+        "raw T x, raw int64 indices, const int32 dim", "T out", "_at[dim] = indices[_at[dim]]; out = x[_at]"
     ),
-    "burnpy_add_to": Elementwise("T x", "T total", "total += x"),
-    "burnpy_gather": Elementwise("raw T x, int64 index, int32 dim", "T out", "_at[dim] = index; out = x[_at];"),
+    "burnpy_add_to": Elementwise("T before, T x", "T total", "total = before + x"),
+    "burnpy_gather": Elementwise("raw T x, int64 index, const int32 dim", "T out", "_at[dim] = index; out = x[_at];"),
     "burnpy_scatter_add": Elementwise(
-        "T src, int64 index, int32 dim",
+        "T src, int64 index, const int32 dim",
         "raw T out",
         "_at[dim] = index; atomicAdd(&out[_at], src);",
     ),
+    "burnpy_index_add": Elementwise(
+        "T src, raw int64 indices, const int32 dim",
+        "raw T out",
+        "_at[dim] = indices[_at[dim]]; atomicAdd(&out[_at], src);",
+    ),
 }
+_ATOMIC = {dtype: uint64 if dtype is int64 else dtype for dtype in (float32, float64, int32, int64)}
+"""The dtypes with atomic additions of CUDA, and the dtype that has the same sums."""
 _ADDED = (float32, float64)
 """The dtypes of sums in place, which others round to from float32."""
 _CHUNK = 32
@@ -126,19 +133,23 @@ class CuPyIndexing(ArrayBackend):
 
     _kernels: Kernels
 
+    def index_select(self, x: Any, dim: int, index: Any) -> Any:
+        out = self._call(self.xp.ndarray, (*x.shape[:dim], index.size, *x.shape[dim + 1 :]), x.dtype)
+        return self._call(self._kernels["burnpy_select"], x, index, (dim,), out)
+
     def gather(self, x: Any, dim: int, index: Any) -> Any:
         if not index.ndim:
             return super().gather(x, dim, index)
         out = self._call(self.xp.ndarray, index.shape, x.dtype)
-        self._call(self._kernels["burnpy_gather"], x, index, dim, out)
+        self._call(self._kernels["burnpy_gather"], x, index, (dim,), out)
         return out
 
     def scatter_add(self, x: Any, dim: int, index: Any, src: Any) -> Any:
-        if not index.ndim or x.dtype not in (float32, float64, int32, int64):
+        if not index.ndim or x.dtype not in _ATOMIC:
             return super().scatter_add(x, dim, index, src)
-        out = self._call(self.xp.array, x, order="C")
-        wrapped = uint64 if x.dtype is int64 else x.dtype  # the same sums, for which CUDA has an atomic addition
-        self._call(self._kernels["burnpy_scatter_add"], src.view(wrapped), index, dim, out.view(wrapped))
+        out = self._call(copied, self.xp, x)
+        wrapped = _ATOMIC[x.dtype]
+        self._call(self._kernels["burnpy_scatter_add"], src.view(wrapped), index, (dim,), out.view(wrapped))
         return out
 
     def embedding_backward(self, grad: Any, index: Any, shape: Shape, padding: int | None) -> Any:
@@ -146,18 +157,19 @@ class CuPyIndexing(ArrayBackend):
 
     def embedding(self, weight: Any, index: Any, padding: int | None) -> Any:
         width = weight.shape[1]
-        out = self._call(self.xp.ndarray, (*index.shape, width), weight.dtype)
-        return self._call(self._kernels["burnpy_rows"], weight, index, width, out)
+        rows = self.index_select(weight, 0, index.reshape((index.size,)))
+        return rows.reshape((*index.shape, width))
 
     def accumulate(self, total: Any, grad: Any) -> Any:
         if _is_added_to(total, grad) and total.shape == grad.shape:
-            return self._call(self._kernels["burnpy_add_to"], grad, total)
+            return self._call(self._kernels["burnpy_add_to"], total, grad, total)
         return super().accumulate(total, grad)
 
     def accumulate_slice(self, total: Any, key: Key, grad: Any) -> Any:
         if not _is_added_to(total, grad):
             return super().accumulate_slice(total, key, grad)
-        self._call(self._kernels["burnpy_add_to"], grad, total[key])
+        part = total[key]
+        self._call(self._kernels["burnpy_add_to"], part, grad, part)
         return total
 
     def _last_writer(self, src: Any, dim: int, index: Any, size: int) -> Any:
@@ -165,6 +177,10 @@ class CuPyIndexing(ArrayBackend):
         return self._call(_last_slices, self.xp, src, dim, index, size)
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
+        if src.dtype is out.dtype and out.dtype in _ATOMIC:
+            wrapped = _ATOMIC[out.dtype]
+            self._call(self._kernels["burnpy_index_add"], src.view(wrapped), index, (dim,), out.view(wrapped))
+            return
         self._call(_add_at, self.xp, out, (*(slice(None),) * dim, index), src)
 
     def _reduce_at(self, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:
@@ -199,9 +215,7 @@ def _last_slices(xp: Any, src: Any, dim: int, index: Any, size: int) -> Any:
 
 
 def _add_at(xp: Any, out: Any, key: tuple[Any, ...], src: Any) -> None:
-    if out.dtype is int64:
-        xp.add.at(out.view(uint64), key, src.view(uint64))
-    elif out.dtype.kind == "c":
+    if out.dtype.kind == "c":
         parts = xp.stack([out.real, out.imag])
         xp.add.at(parts, (slice(None), *key), xp.stack([src.real, src.imag]))
         out.real, out.imag = parts
@@ -217,7 +231,7 @@ def _reduce_at(b: CuPyIndexing, out: Any, dim: int, index: Any, src: Any, reduce
     """Reduce the slices of src along ``dim`` into the slices of ``out`` at ``index``, in place."""
     size = out.dtype.itemsize
     if size in _BITS:
-        b._kernels[f"burnpy_reduce_{reduce}_{size}"](src, index, dim, out)
+        b._kernels[f"burnpy_reduce_{reduce}_{size}"](src, index, (dim,), out)
     else:
         wide = out.astype(_reducible(out.dtype))
         _reduce_at(b, wide, dim, index, src.astype(wide.dtype), reduce)

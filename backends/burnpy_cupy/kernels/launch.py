@@ -2,6 +2,8 @@
 
 `Geometry` tells which elements are the rows and the columns of a program, and how many `Threads` compute them.
 
+`Lattice` has the elements of arrays of any strides.
+
 `launcher` packs arguments itself, which takes a third of the time of a `cupy.RawKernel`. A launch is given the
 arguments that change, addresses and numbers, and other arguments follow that stay. Each has 8 bytes, but for the last
 one, which may be a struct. So the driver finds them in one block of the host's memory, each after the next 8 bytes, and
@@ -14,7 +16,7 @@ import ctypes
 import math
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
@@ -92,10 +94,10 @@ class Threads(NamedTuple):
         """The number of threads of a row, where there are several rows."""
         return self.y if self.kind == "lanes" else self.x
 
-    def blocks(self, geometry: Geometry) -> int:
-        """Return the number of blocks; each thread of a grid computes about four elements."""
+    def blocks(self, geometry: Geometry, each: int = 4) -> int:
+        """Return the number of blocks; a thread of a grid computes so many elements."""
         if self.kind == "grid":
-            return -(-geometry.columns // (4 * self.x))
+            return -(-geometry.columns // (each * self.x))
         rows = {"warp": self.y, "block": 1, "lanes": self.x}[self.kind]
         return -(-geometry.rows // rows)
 
@@ -158,6 +160,78 @@ def _axis(groups: list[tuple[int, int]], step: int) -> tuple[int, int, int]:
         return 1, 0, step
     inner, step = groups[0]
     return inner, groups[1][1] if len(groups) == 2 else 0, step
+
+
+@lru_cache(1024)
+def order_of(strides: Shape, itemsize: int) -> tuple[Shape, Shape] | None:
+    """Return the dimensions in the order of memory, and the permutation that undoes it.
+
+    None if they are in order, or if elements share memory.
+    """
+    last = len(strides) - 1
+    order = sorted(range(len(strides)), key=lambda d: (d == last and strides[d] == itemsize, -abs(strides[d])))
+    if order == [*range(len(strides))] or 0 in strides:
+        return None
+    return tuple(order), tuple([order.index(d) for d in range(len(strides))])
+
+
+class Lattice(NamedTuple):
+    """The elements that are computed, by their numbers in each dimension, the last one the fastest."""
+
+    sizes: Shape
+    steps: dict[str, Shape]  #: the steps in elements of each array, by its name
+
+    @classmethod
+    def of(
+        cls,
+        operands: Mapping[str, Any],
+        missing: Sequence[str],
+        shape: Shape,
+        order: tuple[Shape, Shape] | None,
+        *,
+        merges: bool,
+    ) -> Lattice:
+        """Return the lattice of a shape, its dimensions in an order, and neighbours that lie as one merged."""
+        dims = range(len(shape)) if order is None else order[0]
+        sizes = [shape[d] for d in dims]
+        whole = tuple([math.prod(sizes[k + 1 :]) for k in range(len(sizes))])
+        steps = {}
+        for name, x in operands.items():
+            spread = [0 if n == 1 else step // x.itemsize for n, step in zip(x.shape, x.strides, strict=True)]
+            spread = [0] * (len(shape) - x.ndim) + spread
+            steps[name] = tuple([spread[d] for d in dims])
+        steps |= dict.fromkeys(missing, whole)
+        return cls(tuple(sizes), steps).merged() if merges else cls(tuple(sizes), steps)
+
+    def merged(self) -> Lattice:
+        """Return the lattice with neighbouring dimensions as one where they lie as one in all arrays."""
+        groups = list[list[int]]()  # the size of each, and the steps of the arrays
+        for size, *steps in zip(self.sizes, *self.steps.values(), strict=True):
+            if size == 1:
+                continue
+            if groups and all(a == b * size for a, b in zip(groups[-1][1:], steps, strict=True)):
+                groups[-1] = [groups[-1][0] * size, *steps]
+            else:
+                groups.append([size, *steps])
+        columns = [*zip(*groups, strict=True)] or [()] * (1 + len(self.steps))
+        return Lattice(columns[0], dict(zip(self.steps, columns[1:], strict=True)))
+
+    def is_whole(self, name: str) -> bool:
+        """Return whether an array's element ``i`` is the one at ``i`` in memory."""
+        step = 1
+        for size, found in zip(reversed(self.sizes), reversed(self.steps[name]), strict=True):
+            if size != 1 and found != step:
+                return False
+            step *= size
+        return True
+
+    def numbers(self) -> list[int]:
+        """Return the sizes, each with the factor and the shift by which it divides, and the steps of the arrays."""
+        shifts = [(size - 1).bit_length() for size in self.sizes]
+        factors = [
+            (1 << 32) * ((1 << shift) - size) // size + 1 for size, shift in zip(self.sizes, shifts, strict=True)
+        ]
+        return [*self.sizes, *factors, *shifts, *[step for steps in self.steps.values() for step in steps]]
 
 
 Launch: TypeAlias = Callable[..., None]

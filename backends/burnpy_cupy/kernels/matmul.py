@@ -16,6 +16,7 @@ from burnpy.backend.programs import Extent, Input, Program, trace
 from burnpy.backend.rules import rows
 from burnpy_array import ArrayBackend
 from burnpy_cupy import epilogues, gemm
+from burnpy_cupy.kernels.elementwise import contiguous
 from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE, CuPyPrograms, Kernels, Raw
 from burnpy_cupy.kernels.launch import matrix
 
@@ -177,7 +178,7 @@ class CuPyQuantization(ArrayBackend):
 def _product(b: CuPyQuantization, x: Any, weight: Any, scale: Any) -> Any:
     xp, (outputs, groups) = b.xp, scale.shape
     out = xp.empty((x.shape[0], outputs), x.dtype)
-    arrays = [xp.ascontiguousarray(a) for a in (x, weight, scale)]
+    arrays = [contiguous(xp, a) for a in (x, weight, scale)]
     sizes = [np.int64(n) for n in (outputs, groups, weight.shape[1] // groups)]
     kernel = b._kernels.typed("burnpy_quantized_product", T=x.dtype)
     kernel(

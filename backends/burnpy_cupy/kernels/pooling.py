@@ -1,4 +1,4 @@
-"""Pooling, one launch each.
+"""Pooling, one launch each, and two for the gradient of a maximum: the chosen elements, and sums of their gradients.
 
 Kernels of pooling. Each thread gathers the elements for its own element of the result, a window's elements or, for
 gradients, the windows that an element lies in, in row-major order: no two threads write one place, and sums are added
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from burnpy.backend.dtypes import int64
+from burnpy.backend.dtypes import int32, int64
 from burnpy.backend.operations.convolution import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
@@ -23,38 +23,42 @@ from burnpy_cupy.kernels.kernel import MINUS_INFINITY, SUM, SUM_TYPE, Kernels
 _SIZES = "int32 channels, int32 height, int32 width, int32 high, int32 wide"
 """The sizes of x, and of the results (high, wide)."""
 
-_WINDOWS = "int32 rows, int32 columns, int32 stride_y, int32 stride_x, int32 padding_y, int32 padding_x"
-_DILATION = "int32 dilation_y, int32 dilation_x"
+_WINDOWS = ", ".join([f"const int32 {name}_y, const int32 {name}_x" for name in ("size", "stride", "padding")])
+_DILATION = "const int32 dilation_y, const int32 dilation_x"
+"""Windows are constants of a kernel's source: loops over them have no branches, and divisions by them are products."""
 
 _WIDE = INDEX + MINUS_INFINITY + SUM
 
-_PLACE = """
-index_t rest = static_cast<index_t>(i);
-const index_t {x} = rest % {wide}; rest /= {wide};
-const index_t {y} = rest % {high}; rest /= {high};
-const index_t c = rest % channels, n = rest / channels;
-"""
-_OF_RESULT = _PLACE.format(x="x", y="y", wide="wide", high="high")
-_OF_INPUT = _PLACE.format(x="w", y="h", wide="width", high="height")
+_PLACE = "const index_t n = _at[0], c = _at[1], {y} = _at[2], {x} = _at[3];"
+_OF_RESULT = _PLACE.format(x="x", y="y")
+_OF_INPUT = _PLACE.format(x="w", y="h")
 
-_LARGEST = """
+_WINDOW = """
 index_t place = -1;
-typename burnpy_sum<T>::type best = MINUS_INFINITY;
-for (index_t r = 0; r < rows; r++) {
+typename burnpy_sum<T>::type best = {best};
+for (index_t r = 0; r < size_y; r++) {{
   const index_t h = y * stride_y - padding_y + r * dilation_y;
   if (h < 0 || h >= height) continue;
-  for (index_t s = 0; s < columns; s++) {
+  for (index_t s = 0; s < size_x; s++) {{
     const index_t w = x * stride_x - padding_x + s * dilation_x;
     if (w < 0 || w >= width) continue;
-    const ptrdiff_t at[] = {n, c, h, w};
+    const ptrdiff_t at[] = {{n, c, h, w}};
     const typename burnpy_sum<T>::type value = image[at];
-    if (place < 0 || value > best || (value != value && best == best)) {
+    {take}
+  }}
+}}
+"""
+_LARGEST = _WINDOW.format(
+    best="MINUS_INFINITY",
+    take="""if (place < 0 || value > best || (value != value && best == best)) {
       best = value;
       place = h * width + w;
-    }
-  }
-}
-"""
+    }""",
+)
+_CHOSEN = _WINDOW.format(
+    best="pooled", take="if (place < 0 && (value >= best || value != value)) place = h * width + w;"
+)
+"""The first element that reaches the result of the window, or is NaN."""
 
 _ADAPTIVE_LARGEST = """
 index_t place = -1;
@@ -73,28 +77,15 @@ for (index_t h = y * height / high; h < ((y + 1) * height + high - 1) / high; h+
 _MAX_BACKWARD = (
     _OF_INPUT
     + """
-const ptrdiff_t mine[] = {n, c, h, w};
-const F value = image[mine];
 F total = F(0);
-for (index_t r = rows - 1; r >= 0; r--) {
+for (index_t r = size_y - 1; r >= 0; r--) {
   const index_t below = h + padding_y - r * dilation_y, y = below / stride_y;
   if (below < 0 || y >= high || y * stride_y != below) continue;
-  for (index_t s = columns - 1; s >= 0; s--) {
+  for (index_t s = size_x - 1; s >= 0; s--) {
     const index_t right = w + padding_x - s * dilation_x, x = right / stride_x;
     if (right < 0 || x >= wide || x * stride_x != right) continue;
     const ptrdiff_t window[] = {n, c, y, x};
-    const F largest = pooled[window];
-    if (!(value >= largest) && value == value) continue;
-    bool first = true;  // unless an element before this one in the window is chosen
-    for (index_t k = 0; k < r * columns + s && first; k++) {
-      const index_t above = y * stride_y - padding_y + k / columns * dilation_y;
-      const index_t left = x * stride_x - padding_x + k % columns * dilation_x;
-      if (above < 0 || above >= height || left < 0 || left >= width) continue;
-      const ptrdiff_t other[] = {n, c, above, left};
-      const F before = image[other];
-      first = !(before >= largest || before != before);
-    }
-    if (first) total += static_cast<F>(grad[window]);
+    if (chosen[window] == h * width + w) total += static_cast<F>(grad[window]);
   }
 }
 out = static_cast<T>(total);
@@ -105,8 +96,8 @@ out = static_cast<T>(total);
 _COUNT = """
 const index_t top = {y} * stride_y - padding_y, left = {x} * stride_x - padding_x;
 const index_t outside_y = with_padding ? padding_y : 0, outside_x = with_padding ? padding_x : 0;
-const index_t count_y = min(top + rows, height + outside_y) - max(top, -outside_y);
-const index_t count_x = min(left + columns, width + outside_x) - max(left, -outside_x);
+const index_t count_y = min(top + size_y, height + outside_y) - max(top, -outside_y);
+const index_t count_x = min(left + size_x, width + outside_x) - max(left, -outside_x);
 const F share = F(1) / static_cast<F>(divisor ? divisor : count_y * count_x);
 """
 
@@ -115,8 +106,8 @@ _AVERAGE = (
     + _COUNT.format(y="y", x="x")
     + """
 F total = F(0);
-for (index_t h = max(top, index_t(0)); h < min(top + rows, height); h++)
-  for (index_t w = max(left, index_t(0)); w < min(left + columns, width); w++) {
+for (index_t h = max(top, index_t(0)); h < min(top + size_y, height); h++)
+  for (index_t w = max(left, index_t(0)); w < min(left + size_x, width); w++) {
     const ptrdiff_t at[] = {n, c, h, w};
     total += static_cast<F>(image[at]);
   }
@@ -128,10 +119,10 @@ _AVERAGE_BACKWARD = (
     _OF_INPUT
     + """
 F total = F(0);
-for (index_t r = rows - 1; r >= 0; r--) {
+for (index_t r = size_y - 1; r >= 0; r--) {
   const index_t below = h + padding_y - r, y = below / stride_y;
   if (below < 0 || y >= high || y * stride_y != below) continue;
-  for (index_t s = columns - 1; s >= 0; s--) {
+  for (index_t s = size_x - 1; s >= 0; s--) {
     const index_t right = w + padding_x - s, x = right / stride_x;
     if (right < 0 || x >= wide || x * stride_x != right) continue;
 """
@@ -176,7 +167,7 @@ out = static_cast<T>(total);
 )
 """The windows that h lies in are those from ⌊h · high / height⌋ to ⌊((h + 1) · high - 1) / height⌋."""
 
-_AVERAGES = f"{_SIZES}, {_WINDOWS}, bool with_padding, int32 divisor"
+_AVERAGES = f"{_SIZES}, {_WINDOWS}, const bool with_padding, const int32 divisor"
 
 POOLING = {
     "burnpy_max_pool": Elementwise(
@@ -188,8 +179,14 @@ POOLING = {
     "burnpy_max_pool_indices": Elementwise(
         f"raw T image, {_SIZES}, {_WINDOWS}, {_DILATION}", "int64 out", f"{_OF_RESULT}{_LARGEST}out = place;", _WIDE
     ),
+    "burnpy_max_pool_chosen": Elementwise(
+        f"raw T image, T pooled, {_SIZES}, {_WINDOWS}, {_DILATION}",
+        "int32 out",
+        f"{_OF_RESULT}{_CHOSEN}out = place;",
+        _WIDE,
+    ),
     "burnpy_max_pool_backward": Elementwise(
-        f"raw T grad, raw T image, raw T pooled, {_SIZES}, {_WINDOWS}, {_DILATION}",
+        f"raw T grad, raw int32 chosen, {_SIZES}, {_WINDOWS}, {_DILATION}",
         "T out",
         SUM_TYPE + _MAX_BACKWARD,
         _WIDE,
@@ -226,8 +223,9 @@ class CuPyPooling(ArrayBackend):
     def max_pool2d_backward(
         self, grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
     ) -> Any:
-        where, given = (*kernel, *stride, *padding, *dilation), (grad, x, out)
-        return self._pooled("burnpy_max_pool_backward", given, x.shape, x.dtype, x.shape, out.shape[2:], where)
+        where, size = (*kernel, *stride, *padding, *dilation), out.shape[2:]
+        chosen = self._pooled("burnpy_max_pool_chosen", (x, out), out.shape, int32, x.shape, size, where)
+        return self._pooled("burnpy_max_pool_backward", (grad, chosen), x.shape, x.dtype, x.shape, size, where)
 
     def avg_pool2d(
         self,

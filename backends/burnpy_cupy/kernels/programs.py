@@ -25,6 +25,7 @@ from burnpy.backend.programs import Extent, Input, Instruction, Program, Program
 from burnpy.backend.programs.explain import executed
 from burnpy.backend.programs.program import Schedule
 from burnpy_array.array_base import is_half
+from burnpy_cupy.kernels.elementwise import contiguous
 from burnpy_cupy.kernels.emitter import Batch, batch_of, emit
 from burnpy_cupy.kernels.launch import Geometry, Launch, Threads, launcher, transposed
 
@@ -140,8 +141,7 @@ class Kernel:
                 raise ProgramError(
                     f"kernel {self.program.name} got {x.size} elements of {x.dtype}, expected {size} of {dtype}"
                 )
-            if not x._c_contiguous:
-                x = xp.ascontiguousarray(x)
+            x = contiguous(xp, x)
             arrays.append(x)  # which keeps its memory until the launch
             addresses.append(x.data.ptr)
         for shape, dtype in layout.memory:
@@ -265,7 +265,7 @@ class Kernel:
             sizes += [*geometry.inner, *geometry.steps]
         if chunks > 1:
             sizes += [span, stride]
-        return Prepared(source, (threads.blocks(geometry), chunks), (threads.x, threads.y), sizes)
+        return Prepared(source, (threads.blocks(geometry, batch.size), chunks), (threads.x, threads.y), sizes)
 
     def _source(
         self,

@@ -1,16 +1,18 @@
-"""Ranges, concatenation and triangles, of all dtypes."""
+"""Ranges, copies to another shape, concatenation and triangles, of all dtypes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from burnpy.backend.dtypes import kind_of, uint8, uint16, uint32, uint64
 from burnpy.backend.primitives import DType, Scalar, Shape
 from burnpy_array import ArrayBackend
-from burnpy_cupy.kernels.elementwise import Elementwise
+from burnpy_cupy.kernels.elementwise import INDEX, Elementwise, contiguous
 from burnpy_cupy.kernels.kernel import Kernels
+from burnpy_cupy.kernels.launch import Lattice
 
 _BITS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 """The unsigned dtype by size in bytes, in which int ranges are computed modulo 2ⁿ."""
@@ -21,10 +23,11 @@ def _cat(count: int) -> Elementwise:
     names = range(count)
     picks = "".join(f"if (at < n{k}) y = x{k}[outer * n{k} + at]; else {{ at -= n{k}; " for k in names[:-1])
     return Elementwise(
-        ", ".join([*(f"raw T x{k}" for k in names), *(f"int64 n{k}" for k in names), "int64 row"]),
+        ", ".join([*(f"raw T x{k}" for k in names), *(f"int32 n{k}" for k in names), "int32 row"]),
         "T y",
-        f"long long outer = i / row, at = i % row; {picks} y = x{count - 1}[outer * n{count - 1} + at];"
-        + " }" * (count - 1),
+        f"const index_t outer = i / row; index_t at = i - outer * row; {picks} "
+        f"y = x{count - 1}[outer * n{count - 1} + at];" + " }" * (count - 1),
+        INDEX,
     )
 
 
@@ -36,15 +39,32 @@ SHAPE = {
 }
 
 
+@lru_cache(1024)
+def _is_view(shape: Shape, strides: Shape, new: Shape) -> bool:
+    """Return whether an array of a shape and strides can be reshaped without a copy."""
+    rest = [n for n in reversed(new) if n != 1]
+    for size in Lattice(shape, {"x": strides}).merged().sizes:
+        while size > 1:
+            if not rest or size % rest[-1]:
+                return False
+            size //= rest.pop()
+    return True
+
+
 def _beside(shape: Shape, dim: int) -> Shape:
     """Return the sizes of the other dimensions."""
     return (*shape[:dim], *shape[dim + 1 :])
 
 
 class CuPyShape(ArrayBackend):
-    """Ranges, concatenation in one launch, and triangles of bfloat16."""
+    """Ranges, copies, concatenation in one launch, and triangles of bfloat16."""
 
     _kernels: Kernels
+
+    def reshape(self, x: Any, shape: Shape) -> Any:
+        if not x._c_contiguous and not _is_view(x.shape, x.strides, shape):
+            x = self._call(contiguous, self.xp, x)
+        return self._call(x.reshape, shape)
 
     def arange(self, start: Scalar, stop: Scalar, step: Scalar, dtype: DType) -> Any:
         if kind_of(dtype) != "int":
