@@ -27,7 +27,7 @@ from functools import cache
 from typing import Any, NamedTuple
 from unittest import mock
 
-from burnpy.backend.dtypes import dtype_of, float32
+from burnpy.backend.dtypes import dtype_of
 from tests.hostcuda import simulator
 from tests.hostcuda.nvrtc import Resources
 
@@ -194,21 +194,27 @@ def norms(device: Any, precision: str) -> Iterator[Estimate]:
             yield estimate(rest + problem, precision, found, nothing, 0.0, arrays * size, (arrays + again) * size)
 
 
+def _products(tiles: Any, heads: int, length: int, size: int, count: int) -> float:
+    """Return the operations of a kernel's products, in tiles that reach beyond the causal limit."""
+    rows = range(0, length, tiles.rows)
+    scores = heads * sum([-(-min(n + tiles.rows, length) // tiles.COLUMNS) * tiles.COLUMNS for n in rows])
+    return 2.0 * scores * tiles.rows * size * (tiles.SLICES - 1 + count)
+
+
 def attentions(device: Any, precision: str) -> Iterator[Estimate]:
     """Yield the estimates of attention and its gradient, in which five products are useful and seven computed."""
     from burnpy_cupy.kernels import attention
 
-    dtype, cores = dtype_of(precision.replace("tf", "float")), precision != "float32"
+    dtype = dtype_of(precision.replace("tf", "float"))
+    kind = {"float32": "float", "tf32": "tf32"}.get(precision, "16-bit")
     for heads, length, size in HEADS:
         array = (heads, length, size), (length * size * dtype.itemsize, size * dtype.itemsize, dtype.itemsize), dtype
         for problem, counts, arrays, useful in (("", (2,), 4, 2), (", backward", (3, 4), 8, 5)):
-            tiles = attention.tiling(size, size, dtype.itemsize, cores, not problem)
-            assert tiles is not None
+            names = attention.KERNELS[1:] if problem else attention.KERNELS[:1]
+            tiles = tuple([attention.tiling(each, size, size, kind, SHARED - 1024) for each in names])
             name = f"attention of {heads} heads of {size}, {length} positions{problem}"
-            found = prepared(attention, attention._launches, device, tiles, 0, (array,) * arrays, float32)
-            first, again = range(0, length, tiles.rows), (1, tiles.SLICES)[: len(counts)]
-            scores = heads * sum([-(-min(n + tiles.rows, length) // tiles.COLUMNS) * tiles.COLUMNS for n in first])
-            done = [2.0 * scores * tiles.rows * size * (k - 1 + n) for k, n in zip(again, counts, strict=True)]
+            found = prepared(attention, attention._launches, device, tiles, 0, (array,) * arrays)
+            done = [_products(each, heads, length, size, count) for each, count in zip(tiles, counts, strict=True)]
             pairs, moved = heads * length * (length + 1) / 2, float(arrays * heads * length * size * dtype.itemsize)
             yield estimate(name, precision, found, done, 2.0 * pairs * size * useful, moved, moved)
 

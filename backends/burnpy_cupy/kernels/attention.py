@@ -15,66 +15,110 @@ from typing import Any, NamedTuple, TypeAlias
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import DType, Shape
-from burnpy_cupy.kernels.attention_kernels import ARRAYS, SIZES
+from burnpy_cupy.kernels.attention_kernels import ARRAYS, PADDED, SIZES
 from burnpy_cupy.kernels.elementwise import in_order_of
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
 
-_THREADS = 128
-_LARGEST_ROW = 1024
-"""The bytes of a row of shared memory, from which on attention is computed from all scores of a few heads."""
 _STEP = 32
 """The numbers in a row are a multiple of this: zeros fill it."""
+KERNELS = ("burnpy_attention", "burnpy_attention_by_query", "burnpy_attention_by_key")
+"""The result, the gradient by queries, and those by keys and values."""
+_RESERVED = 1024
+"""The bytes of shared memory that CUDA takes of each block."""
 
 
 class Tiling(NamedTuple):
     """The constants of a kernel, which tell how its tiles lie: see `attention_tiles`."""
 
-    TENSOR_CORES: int  #: the number of products that one of their instructions adds; 0 for ordinary cores
     ROWS: int  #: rows of a thread
     COLUMNS: int  #: of a tile
-    SIZE: int  #: the size of keys in shared memory
-    VALUES: int  #: the size of values
-    SLICES: int  #: the blocks among which the gradients by keys and by values are divided
-    STAGES: int  #: the tiles of columns in shared memory: with two, one is copied while the other is computed
-    SHARED: int  #: the bytes of shared memory of a block
+    STAGES: int = 1  #: the tiles of columns in shared memory: with two, one is copied while the other is computed
+    BLOCKS: int = 1  #: the blocks that a multiprocessor has registers and shared memory for
+    SLICES: int = 1  #: the blocks among which the gradients by keys and by values are divided
+    WARPS: int = 4  #: of a block
+    TENSOR_CORES: int = 0  #: the number of products that one of their instructions adds; 0 for ordinary cores
+    SIZE: int = 0  #: the size of keys in shared memory
+    VALUES: int = 0  #: the size of values
+    SHARED: int = 0  #: the bytes of shared memory of a block
 
     @property
     def rows(self) -> int:
         """The number of rows of a tile."""
-        return (32 if self.TENSOR_CORES else 16) * self.ROWS
+        return (8 if self.TENSOR_CORES else 4) * self.WARPS * self.ROWS
+
+
+TILINGS: dict[tuple[str, int], tuple[tuple[Tiling, ...], ...]] = {
+    ("16-bit", 64): (
+        (Tiling(4, 64, 2, 2), Tiling(4, 64)),
+        (Tiling(4, 32, 2, 2), Tiling(4, 32)),
+        (Tiling(4, 32, 2, 2), Tiling(4, 32)),
+    ),
+    ("16-bit", 128): (
+        (Tiling(4, 64, 2, 2), Tiling(4, 64)),
+        (Tiling(4, 32, 2, 2), Tiling(2, 32)),
+        (Tiling(2, 32, 2, 2), Tiling(2, 32)),
+    ),
+    ("16-bit", 256): ((Tiling(2, 32, 2),), (Tiling(2, 32),), (Tiling(2, 16, SLICES=2),)),
+    ("tf32", 64): (
+        (Tiling(4, 32, 2, 2), Tiling(4, 32)),
+        (Tiling(4, 32, 2, 2), Tiling(2, 32)),
+        (Tiling(4, 32, 2, 2), Tiling(2, 32)),
+    ),
+    ("tf32", 128): (
+        (Tiling(4, 32, 1, 2), Tiling(2, 32)),
+        (Tiling(2, 32, 1, 2), Tiling(2, 16)),
+        (Tiling(2, 32, 1, 2), Tiling(2, 16)),
+    ),
+    ("float", 64): (
+        (Tiling(8, 64, 1, 2), Tiling(4, 64), Tiling(4, 32)),
+        (Tiling(4, 64, 1, 2), Tiling(4, 64), Tiling(2, 32)),
+        (Tiling(4, 64, 1, 2), Tiling(4, 64), Tiling(2, 32)),
+    ),
+    ("float", 128): (
+        (Tiling(4, 32, 1, 2), Tiling(4, 32), Tiling(2, 32)),
+        (Tiling(4, 32, 1, 2), Tiling(2, 32), Tiling(1, 32)),
+        (Tiling(4, 32, 1, 2), Tiling(2, 32), Tiling(1, 32)),
+    ),
+    ("float", 256): (
+        (Tiling(2, 32), Tiling(1, 32)),
+        (Tiling(2, 16), Tiling(1, 16)),
+        (Tiling(2, 16), Tiling(1, 16)),
+    ),
+}
+TILINGS["double", 32] = TILINGS["double", 64] = TILINGS["float", 128]
+TILINGS["double", 128] = TILINGS["float", 256]
+"""The tiles of `KERNELS` by kind and largest size of a head, the fastest first, and those of GPUs with less memory."""
 
 
 @lru_cache(maxsize=256)
-def tiling(size: int, values: int, itemsize: int, has_cores: bool, forward: bool) -> Tiling | None:
+def tiling(kernel: str, size: int, values: int, kind: str, shared: int) -> Tiling | None:
     """Return how the tiles of a kernel lie; None if they have no place in shared memory.
 
     Args:
+        kernel: one of `KERNELS`.
         size: the size of queries and keys.
         values: the size of values.
-        itemsize: the bytes of the numbers that are multiplied.
-        has_cores: whether tensor cores multiply.
-        forward: False for the kernels of the gradient.
+        kind: "16-bit" and "tf32" for tensor cores, "float" and "double" for ordinary ones.
+        shared: the bytes of shared memory that a block can have, if it is alone on a multiprocessor.
     """
     widths = [-(-max(n, 1) // _STEP) * _STEP for n in (size, values)]
-    row = max(widths) * itemsize
-    if row > (_LARGEST_ROW // 2 if has_cores else _LARGEST_ROW):
-        return None
-    wide, slices, stages = row > 256, 1, 1
-    if has_cores:  # a thread has two rows
-        rows, columns = 2, (32 if wide else 64) if forward else 16 if wide else 32
-        slices = 2 if wide and not forward else 1
-        stages = 2 if itemsize == 2 and not forward and row <= 128 else 1
-    elif forward:
-        rows, columns = 1 if row > 512 else 2 if wide else 4, 32
-    else:
-        rows, columns = 1 if wide else 2, 16 if row > 512 else 32
-    tiles = Tiling(32 // itemsize if has_cores else 0, rows, columns, widths[0], widths[1], slices, stages, 0)
-    by_key, by_value = (width * itemsize + 16 for width in widths)
-    columns *= stages
-    shared = (tiles.rows + columns) * by_key + (columns if forward else tiles.rows + columns) * by_value
-    weights = 0 if has_cores else tiles.rows * (tiles.COLUMNS + 4) * itemsize
-    return tiles._replace(SHARED=shared + weights)
+    sizes = [n for of, n in TILINGS if of == kind and n >= max(widths)]
+    itemsize = {"16-bit": 2, "double": 8}.get(kind, 4)
+    has_cores = kind in ("16-bit", "tf32")
+    for tiles in TILINGS[kind, min(sizes)][KERNELS.index(kernel)] if sizes else ():
+        columns, by_key, by_value = tiles.COLUMNS * tiles.STAGES, *[width * itemsize + 16 for width in widths]
+        tiles = tiles._replace(TENSOR_CORES=32 // itemsize if has_cores else 0, SIZE=widths[0], VALUES=widths[1])
+        taken = columns * (by_key + by_value) + tiles.rows * by_key
+        if kernel != KERNELS[0]:
+            taken += tiles.rows * (max(by_key, by_value) - by_key + by_value)
+        if kernel == KERNELS[2]:
+            taken += 3 * columns * max(itemsize, 4)
+        if not has_cores:
+            taken += tiles.rows * (tiles.COLUMNS + 4) * itemsize
+        if tiles.BLOCKS * (taken + _RESERVED) <= shared + _RESERVED:
+            return tiles._replace(SHARED=taken)
+    return None
 
 
 class CuPyAttention(CuPyMatmul):
@@ -86,7 +130,7 @@ class CuPyAttention(CuPyMatmul):
     def _attention_as(
         self, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float, dtype: DType
     ) -> tuple[Any, Any]:
-        wide, tiles = _sums(q.dtype), self._tiling(q, v, True)
+        wide, tiles = _sums(q.dtype), self._tiles(q, v, KERNELS[:1])
         if tiles is None:
             q, k, v = (self.cast(x, wide) for x in (q, k, v))
             out, total = super().attention(q, k, v, mask, offset, scale)
@@ -121,24 +165,26 @@ class CuPyAttention(CuPyMatmul):
         scale: float,
         dtype: DType,
     ) -> tuple[Any, Any, Any]:
-        wide, tiles = _sums(q.dtype), self._tiling(q, v, False)
+        wide, tiles = _sums(q.dtype), self._tiles(q, v, KERNELS[1:])
         if tiles is None:
             grad, q, k, v, out, logsumexp = (self.cast(x, wide) for x in (grad, q, k, v, out, logsumexp))
             parts = super().attention_backward(grad, q, k, v, out, logsumexp, mask, offset, scale)
             return self.cast(parts[0], dtype), self.cast(parts[1], dtype), self.cast(parts[2], dtype)
         given = [q, k, v, out, grad]
-        by_q, by_k, by_v = self._call(_backward, self, tiles, given, logsumexp, mask, offset, scale, dtype)
+        by_q, by_k, by_v = self._call(_backward, self, tiles, given, mask, offset, scale, dtype)
         return by_q, by_k, by_v
 
-    def _tiling(self, q: Any, v: Any, forward: bool) -> Tiling | None:
-        """Return how tiles lie on this GPU, or None if they have no place in its shared memory."""
-        itemsize, sizes, shared = q.dtype.itemsize, (q.shape[-1], v.shape[-1]), self._limits[1]
+    def _tiles(self, q: Any, v: Any, kernels: tuple[str, ...]) -> tuple[Tiling, ...] | None:
+        """Return how the tiles of kernels lie on this GPU, or None if they have no place in its shared memory."""
+        kinds = ["double" if q.dtype.itemsize == 8 else "float"]
         if self.multiplies_in_tensor_cores(q.dtype):
-            tiles = tiling(*sizes, itemsize, True, forward)
-            if tiles is not None and shared >= tiles.SHARED:
+            kinds.insert(0, "16-bit" if q.dtype.itemsize == 2 else "tf32")
+        for kind in kinds:
+            found = [tiling(kernel, q.shape[-1], v.shape[-1], kind, self._limits[1]) for kernel in kernels]
+            tiles = tuple([each for each in found if each is not None])
+            if len(tiles) == len(kernels):
                 return tiles
-        tiles = tiling(*sizes, max(itemsize, 4), False, forward)
-        return tiles if tiles is not None and shared >= tiles.SHARED else None
+        return None
 
 
 def _sums(dtype: DType) -> DType:
@@ -147,14 +193,22 @@ def _sums(dtype: DType) -> DType:
 
 
 def _forward(
-    b: CuPyAttention, tiles: Tiling, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float, dtype: DType
+    b: CuPyAttention,
+    tiles: Sequence[Tiling],
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    offset: int | None,
+    scale: float,
+    dtype: DType,
 ) -> tuple[Any, Any]:
     xp = b.xp
     if not (k.shape[-2] and math.prod(q.shape[:-1])):
         return xp.zeros((*q.shape[:-1], v.shape[-1]), dtype), xp.zeros(q.shape[:-1], dtype)
     inputs, mask = [_with_rows(xp, x) for x in (q, k, v)], _broadcast(xp, mask, q, k)
     out = in_order_of(xp, inputs[0], (*q.shape[:-1], v.shape[-1]), dtype)
-    launches = _launches(b, tiles, offset, _layouts([*inputs, out], mask), dtype)
+    launches = _launches(b, tiles, offset, _layouts([*inputs, out], mask))
     if launches is None:
         q, k, v = map(xp.ascontiguousarray, inputs)
         return _forward(b, tiles, q, k, v, _contiguous(xp, mask), offset, scale, dtype)
@@ -165,28 +219,27 @@ def _forward(
 
 def _backward(
     b: CuPyAttention,
-    tiles: Tiling,
+    tiles: Sequence[Tiling],
     given: Sequence[Any],
-    logsumexp: Any,
     mask: Any,
     offset: int | None,
     scale: float,
     dtype: DType,
 ) -> tuple[Any, ...]:
     q, k, v, *_ = given
-    xp, count = b.xp, math.prod(q.shape[:-1])
-    if not (k.shape[-2] and count):
+    xp = b.xp
+    if not (k.shape[-2] and math.prod(q.shape[:-1])):
         return tuple([xp.zeros(x.shape, dtype) for x in (q, k, v)])
     inputs, mask = [_with_rows(xp, x) for x in given], _broadcast(xp, mask, q, k)
     outs = [in_order_of(xp, x, x.shape, dtype) for x in inputs[:3]]
-    launches = _launches(b, tiles, offset, _layouts([*inputs, *outs], mask), logsumexp.dtype)
+    launches = _launches(b, tiles, offset, _layouts([*inputs, *outs], mask))
     if launches is None:
         inputs = [*map(xp.ascontiguousarray, inputs)]
-        return _backward(b, tiles, inputs, logsumexp, _contiguous(xp, mask), offset, scale, dtype)
-    statistics, logsumexp = xp.ndarray((3, count), _sums(q.dtype)), xp.ascontiguousarray(logsumexp)
+        return _backward(b, tiles, inputs, _contiguous(xp, mask), offset, scale, dtype)
+    statistics = xp.ndarray((3, math.prod(q.shape[:-2]), -(-q.shape[-2] // PADDED) * PADDED), _sums(q.dtype))
     by_q, *others = _addresses(outs)
-    rest = statistics.data.ptr, count, scale
-    launches[0](*_addresses([*inputs, mask, logsumexp]), by_q, *rest)
+    rest = statistics.data.ptr, statistics.size // 3, scale
+    launches[0](*_addresses([*inputs, mask]), by_q, *rest)
     launches[1](*_addresses([*inputs[:3], inputs[4], mask]), *others, *rest)
     return tuple(outs)
 
@@ -219,13 +272,13 @@ def _layouts(arrays: Sequence[Any], mask: Any) -> tuple[_Layout, ...]:
 
 @lru_cache(1024)
 def _launches(
-    b: CuPyAttention, tiles: Tiling, offset: int | None, layouts: Sequence[_Layout], logs: DType
+    b: CuPyAttention, tiles: Sequence[Tiling], offset: int | None, layouts: Sequence[_Layout]
 ) -> tuple[Launch, ...] | None:
     """Return the launch of attention, or the two of its gradient; None if a kernel cannot address an array.
 
     A kernel has a block for each tile of the queries or keys, and for each slice of the sums of a key's numbers. The
     layouts are of q, k, v, the result, for the gradient also of that by the result and those by q, k and v; and of the
-    mask. ``logs`` is the dtype of the logsumexps.
+    mask.
     """
     count = 4 if len(layouts) < 8 else 8
     names = (*ARRAYS[:count], *ARRAYS[8:])[: len(layouts)]
@@ -236,16 +289,16 @@ def _launches(
     if geometry is None:
         return None
 
-    def launch(name: str, rows: Shape, slices: int, given: str, **types: DType) -> Launch:
-        kernel = b._kernels.typed(name, tiles._asdict(), tiles.SHARED, T=dtype, S=_sums(dtype), **types)
-        blocks = math.prod(rows[:-2]) * -(-rows[-2] // tiles.rows)
-        return launcher(b.xp, kernel, (blocks, slices), (_THREADS, 1), given, geometry, tiles.SHARED)
+    def launch(kind: int, rows: Shape, given: str, **types: DType) -> Launch:
+        of = tiles[max(kind - 1, 0)]
+        kernel = b._kernels.typed(KERNELS[kind], of._asdict(), of.SHARED, T=dtype, S=_sums(dtype), **types)
+        blocks = math.prod(rows[:-2]) * -(-rows[-2] // of.rows)
+        return launcher(b.xp, kernel, (blocks, of.SLICES), (32 * of.WARPS, 1), given, geometry, of.SHARED)
 
     out = layouts[count - 1][2]
     if count == 4:
-        return (launch("burnpy_attention", queries, 1, "6Qd", O=out, L=logs),)
-    by_query = launch("burnpy_attention_by_query", queries, 1, "9Qqd", O=out, L=logs)
-    return by_query, launch("burnpy_attention_by_key", keys, tiles.SLICES, "8Qqd", O=out)
+        return (launch(0, queries, "6Qd", O=out),)
+    return launch(1, queries, "8Qqd", O=out), launch(2, keys, "8Qqd", O=out)
 
 
 def _geometry(

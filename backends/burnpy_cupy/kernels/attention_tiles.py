@@ -1,8 +1,9 @@
 """Tiles of attention in shared memory, and their products: in floats by each thread, or by tensor cores.
 
-A block of four warps computes tiles of scores: ``TILE_ROWS`` rows by ``COLUMNS`` columns. A thread has ``ROWS`` of
+A block of ``WARPS`` warps computes tiles of scores: ``TILE_ROWS`` rows by ``COLUMNS`` columns. A thread has ``ROWS`` of
 the rows and ``EACH`` of the columns, and shares its rows with the ``LANES`` threads beside it. `row` and `column` give
-their positions; for products by a tile, a thread has columns in runs of ``RUN``. The functions::
+their positions; for products by a tile, a thread has columns in runs of ``RUN``. The more rows a thread has, the more
+products each number from shared memory takes part in. The functions::
 
     multiply    scores = rows columnsᵀ, for two tiles whose rows have WIDTH numbers
     weigh       sums += weights columns, for weights that lie as the scores do
@@ -16,13 +17,15 @@ Source: NVIDIA, PTX ISA, Matrix multiply-accumulate operation using mma instruct
 from __future__ import annotations
 
 _LAYOUT = """
-constexpr int WARPS = 4, THREADS = 32 * WARPS, LANES = TENSOR_CORES ? 4 : 8, TILE_ROWS = WARPS * 32 / LANES * ROWS;
+constexpr int THREADS = 32 * WARPS, LANES = TENSOR_CORES ? 4 : 8, TILE_ROWS = WARPS * 32 / LANES * ROWS;
 constexpr int EACH = COLUMNS / LANES, PAIR = TENSOR_CORES ? 2 : 1;
 template <bool B, typename X, typename Y> struct Either { typedef X type; };
 template <typename X, typename Y> struct Either<false, X, Y> { typedef Y type; };
 typedef Either<(TENSOR_CORES > 0), T, S>::type M;  // the numbers in shared memory
 constexpr int VECTOR = 16 / sizeof(M), RUN = TENSOR_CORES ? 2 : VECTOR, WEIGHTS_PITCH = COLUMNS + 4;
 struct __align__(16) Vector { M x[VECTOR]; };
+typedef Either<(ROWS * EACH > 32), unsigned long long, unsigned>::type Bits;  // one for each score of a thread
+constexpr Bits ALL = ~Bits(0) >> (8 * sizeof(Bits) - ROWS * EACH);
 
 // The distance of rows in shared memory: an odd number of 16 bytes, so that eight rows lie in different banks.
 __device__ constexpr int pitch(int width) { return width + VECTOR; }
@@ -33,98 +36,113 @@ template <int RUN_> __device__ int column(int j) {
   return j / RUN_ * LANES * RUN_ + threadIdx.x % LANES * RUN_ + j % RUN_;
 }
 
-// Copies rows of `size` numbers to shared memory, and zeros beyond them. For tensor cores, 16-bit numbers arrive
-// later: see `arrived`.
+// Copies rows of `size` numbers to shared memory, and zeros beyond them. Numbers that are not converted arrive later,
+// when their group has: see `over_tiles`.
 template <int COUNT, int WIDTH>
 __device__ void load(M* tile, const T* from, long long step, long long rows, long long size) {
   constexpr int PART = 16 / sizeof(T), PARTS = WIDTH / PART;
-  struct __align__(16) Part { T x[PART]; };
   const bool aligned = (reinterpret_cast<size_t>(from) | static_cast<size_t>(step * sizeof(T))) % 16 == 0;
+  const bool copied = sizeof(M) == sizeof(T) && aligned;
+  if (copied && rows >= COUNT && size == WIDTH) {
+    #pragma unroll
+    for (int n = threadIdx.x; n < COUNT * PARTS; n += THREADS)
+      burnpy_copy_later(tile + n / PARTS * pitch(WIDTH) + n % PARTS * PART, from + n / PARTS * step + n % PARTS * PART);
+    return;
+  }
+  #pragma unroll 1
   for (int n = threadIdx.x; n < COUNT * PARTS; n += THREADS) {
     const int line = n / PARTS, begin = n % PARTS * PART;
     const T* const source = from + line * step + begin;
-    Part part;
     M* const into = tile + line * pitch(WIDTH) + begin;
-    if (aligned && line < rows && begin + PART <= size) {
-#if TENSOR_CORES == 16
-      burnpy_copy_later(into, source);
-      continue;
-#else
-      part = *reinterpret_cast<const Part*>(source);
-#endif
-    } else for (int e = 0; e < PART; e++) part.x[e] = line < rows && begin + e < size ? source[e] : T(0.0f);
-#if TENSOR_CORES == 8
-    for (int e = 0; e < PART; e++) part.x[e] = burnpy_rounded(part.x[e]);
-#endif
-    if (sizeof(M) == sizeof(T)) *reinterpret_cast<Part*>(into) = part;
-    else for (int e = 0; e < PART; e++) into[e] = M(part.x[e]);
+    if (copied && line < rows && begin + PART <= size) burnpy_copy_later(into, source);
+    else for (int e = 0; e < PART; e++) into[e] = line < rows && begin + e < size ? M(source[e]) : M(0.0f);
   }
 }
 
-// Ends a group of copies.
-__device__ void end_group() {
-#if TENSOR_CORES == 16
-  burnpy_end_group();
+// Rounds the numbers that this thread copied by `load`, for tensor cores that would cut bits off.
+template <int COUNT, int WIDTH> __device__ void settle(M* tile) {
+#if TENSOR_CORES == 8
+  burnpy_wait_for_groups<0>();
+  #pragma unroll 4
+  for (int n = threadIdx.x; n < COUNT * WIDTH / VECTOR; n += THREADS) {
+    Vector* const part = reinterpret_cast<Vector*>(tile + n / (WIDTH / VECTOR) * pitch(WIDTH)) + n % (WIDTH / VECTOR);
+    Vector rounded = *part;
+    for (int e = 0; e < VECTOR; e++) rounded.x[e] = burnpy_rounded(rounded.x[e]);
+    *part = rounded;
+  }
 #endif
 }
-// Waits until all copies of the block have arrived, except for the last LATER groups of each thread.
-template <int LATER> __device__ void arrived() {
-#if TENSOR_CORES == 16
-  burnpy_wait_for_groups<LATER>();
-#endif
+
+// Returns whether something is true for a thread of the warp.
+__device__ bool in_warp(int any) {
+  for (int apart = 16; apart > 0; apart /= 2) any |= __shfl_xor_sync(0xffffffff, any, apart);
+  return any;
+}
+
+// Waits until all copies of the block have arrived.
+__device__ void arrived() {
+  burnpy_wait_for_groups<0>();
   __syncthreads();
 }
 
-// Computes the tiles of columns from `begin` to `end` in which a thread of the block has a score. With two stages of
-// shared memory, the next tile is copied while one is computed.
-template <typename Scores, typename Copy, typename Compute>
-__device__ void over_tiles(long long begin, long long end, Scores scores, Copy copy, Compute compute) {
-#if STAGES == 1
-  for (long long tile = begin; tile < end; tile += COLUMNS) {
-    const unsigned bits = scores(tile);
-    if (!__syncthreads_or(bits != 0)) continue;  // which also waits until the last tile is read
-    copy(tile, 0);
-    end_group();
-    arrived<0>();
-    compute(tile, bits, 0);
-  }
-#else
-  unsigned bits = 0;
-  const auto started = [&](long long tile, int stage) {  // waits until the tile before the last one is read
-    while (tile < end && !__syncthreads_or((bits = scores(tile)) != 0)) tile += COLUMNS;
-    if (tile < end) copy(tile, stage);
-    end_group();
+// Computes the tiles of columns from `begin` to `end` in which a thread of the block has a score; a warp leaves out
+// those in which it has none. With two stages of shared memory, the next tile is copied while one is computed, and one
+// barrier a tile suffices.
+template <typename Scores, typename Copy, typename Settle, typename Compute>
+__device__ void over_tiles(long long begin, long long end, Scores scores, Copy copy, Settle settle, Compute compute) {
+  Bits bits = 0;
+  const auto next = [&](long long tile) {  // waits until all threads are here: they have read the tiles before
+    while (!__syncthreads_or(tile >= end || (bits = scores(tile)) != 0)) tile += COLUMNS;
     return tile;
   };
-  long long tile = started(begin, 0);
+  const auto start = [&](long long tile, int stage) {
+    if (tile < end) copy(tile, stage);
+    burnpy_end_group();
+  };
+  long long tile = next(begin);
+#if STAGES == 1
+  #pragma unroll 1
+  for (; tile < end; tile = next(tile + COLUMNS)) {
+    start(tile, 0);
+    burnpy_wait_for_groups<0>();
+    settle(0);
+    __syncthreads();
+    if (in_warp(bits != 0)) compute(tile, bits, 0);
+  }
+#else
+  start(tile, 0);
   #pragma unroll 1
   for (int stage = 0; tile < end; stage = 1 - stage) {
-    const unsigned present = bits;
+    const Bits present = bits;
     const long long here = tile;
-    tile = started(here + COLUMNS, 1 - stage);
-    arrived<1>();
-    compute(here, present, stage);
+    burnpy_wait_for_groups<0>();
+    settle(stage);
+    tile = next(here + COLUMNS);
+    start(tile, 1 - stage);
+    if (in_warp(present != 0)) compute(here, present, stage);
   }
 #endif
-  arrived<0>();
+  arrived();
 }
 """
 """The layout of tiles for operands of the type T and sums of the type S."""
 
 _ORDINARY = """
+constexpr S UNIT = 1;  // scores are multiplied by this before `power`
 __device__ S power(S x) { return exp(x); }
 
 template <int WIDTH> __device__ void multiply(S (&scores)[ROWS][EACH], const M* rows, const M* columns) {
   for (int i = 0; i < ROWS; i++)
     for (int j = 0; j < EACH; j++) scores[i][j] = 0;
-  #pragma unroll 4
+  #pragma unroll 2
   for (int d = 0; d < WIDTH; d += VECTOR) {
-    Vector a[ROWS], b[EACH];
+    Vector a[ROWS];
     for (int i = 0; i < ROWS; i++) a[i] = *reinterpret_cast<const Vector*>(rows + row(i) * pitch(WIDTH) + d);
-    for (int j = 0; j < EACH; j++) b[j] = *reinterpret_cast<const Vector*>(columns + column<1>(j) * pitch(WIDTH) + d);
-    for (int e = 0; e < VECTOR; e++)
-      for (int i = 0; i < ROWS; i++)
-        for (int j = 0; j < EACH; j++) scores[i][j] = fma(a[i].x[e], b[j].x[e], scores[i][j]);
+    for (int j = 0; j < EACH; j++) {
+      const Vector b = *reinterpret_cast<const Vector*>(columns + column<1>(j) * pitch(WIDTH) + d);
+      for (int e = 0; e < VECTOR; e++)
+        for (int i = 0; i < ROWS; i++) scores[i][j] = fma(a[i].x[e], b.x[e], scores[i][j]);
+    }
   }
 }
 
@@ -135,15 +153,16 @@ __device__ void weigh(S (&sums)[ROWS][COUNT], const S (&weights)[ROWS][EACH], co
   for (int i = 0; i < ROWS; i++)
     for (int j = 0; j < EACH; j++) shared[row(i) * WEIGHTS_PITCH + column<1>(j)] = weights[i][j];
   __syncwarp();
-  #pragma unroll 4
-  for (int k = 0; k < COLUMNS; k++) {
-    S a[ROWS];
-    for (int i = 0; i < ROWS; i++) a[i] = shared[row(i) * WEIGHTS_PITCH + k];
-    for (int n = 0; n < COUNT; n += VECTOR) {
-      const Vector b = *reinterpret_cast<const Vector*>(columns + k * pitch(WIDTH) + column<RUN>(n));
-      for (int e = 0; e < VECTOR; e++)
-        for (int i = 0; i < ROWS; i++) sums[i][n + e] = fma(a[i], b.x[e], sums[i][n + e]);
-    }
+  #pragma unroll 1
+  for (int k = 0; k < COLUMNS; k += VECTOR) {
+    Vector a[ROWS];
+    for (int i = 0; i < ROWS; i++) a[i] = *reinterpret_cast<const Vector*>(shared + row(i) * WEIGHTS_PITCH + k);
+    for (int e = 0; e < VECTOR; e++)
+      for (int n = 0; n < COUNT; n += VECTOR) {
+        const Vector b = *reinterpret_cast<const Vector*>(columns + (k + e) * pitch(WIDTH) + column<RUN>(n));
+        for (int c = 0; c < VECTOR; c++)
+          for (int i = 0; i < ROWS; i++) sums[i][n + c] = fma(a[i].x[e], b.x[c], sums[i][n + c]);
+      }
   }
 }
 """
@@ -208,27 +227,36 @@ MULTIPLY_ADD(float, "m16n8k8", "tf32")
 #undef MULTIPLY_ADD
 #endif
 """
-"""The instructions of a warp, which the tests on the CPU replace: see tests/hostcuda."""
+"""The instructions of a warp, which the tests on the CPU replace, as they do `COPIES`: see tests/hostcuda."""
 
 _TENSOR = """
-__device__ S power(S x) { return exp2f(x * 1.44269504f); }  // one instruction; exact enough for rounded weights
+constexpr S UNIT = 1.44269504f;  // 1 / log 2
+__device__ S power(S x) { return exp2f(x); }  // one instruction; exact enough for rounded weights
+
+// Adds to two numbers of two rows.
+template <int COUNT>
+__device__ void multiply_add(S (&upper)[COUNT], S (&lower)[COUNT], int n, const unsigned (&a)[4], unsigned b0,
+                             unsigned b1) {
+  burnpy_multiply_add(T(0.0f), upper[n], upper[n + 1], lower[n], lower[n + 1], a, b0, b1);
+}
 
 template <int WIDTH> __device__ void multiply(S (&scores)[ROWS][EACH], const M* rows, const M* columns) {
   const int lane = threadIdx.x % 32;
   for (int i = 0; i < ROWS; i++)
     for (int j = 0; j < EACH; j++) scores[i][j] = 0;
-  rows += (threadIdx.x / 32 * 16 + lane % 16) * pitch(WIDTH) + lane / 16 * VECTOR;
+  rows += (threadIdx.x / 32 * 8 * ROWS + lane % 16) * pitch(WIDTH) + lane / 16 * VECTOR;
   columns += (lane / 16 * 8 + lane % 8) * pitch(WIDTH) + lane / 8 % 2 * VECTOR;
   #pragma unroll
   for (int d = 0; d < WIDTH; d += 2 * VECTOR) {
-    unsigned a[4], b[4];
-    burnpy_load_matrices(a, rows + d);
+    unsigned a[ROWS / 2][4], b[4];
+    for (int i = 0; i < ROWS; i += 2) burnpy_load_matrices(a[i / 2], rows + i * 8 * pitch(WIDTH) + d);
     #pragma unroll
     for (int j = 0; j < EACH; j += 4) {  // 16 columns
       burnpy_load_matrices(b, columns + j * 4 * pitch(WIDTH) + d);
-      burnpy_multiply_add(T(0.0f), scores[0][j], scores[0][j + 1], scores[1][j], scores[1][j + 1], a, b[0], b[1]);
-      burnpy_multiply_add(
-        T(0.0f), scores[0][j + 2], scores[0][j + 3], scores[1][j + 2], scores[1][j + 3], a, b[2], b[3]);
+      #pragma unroll
+      for (int i = 0; i < ROWS; i += 2)
+        for (int k = 0; k < 4; k += 2)
+          multiply_add(scores[i], scores[i + 1], j + k, a[i / 2], b[k], b[k + 1]);
     }
   }
 }
@@ -246,15 +274,16 @@ __device__ void weigh(S (&sums)[ROWS][COUNT], const S (&weights)[ROWS][EACH], co
   columns += lane % 16 * pitch(WIDTH) + lane / 16 * 8;
   #pragma unroll
   for (int j = 0; j < EACH; j += 4) {
-    const unsigned a[4] = {
-      packed(weights[0][j], weights[0][j + 1]), packed(weights[1][j], weights[1][j + 1]),
-      packed(weights[0][j + 2], weights[0][j + 3]), packed(weights[1][j + 2], weights[1][j + 3])};
+    unsigned a[ROWS / 2][4];
+    for (int i = 0; i < ROWS; i++)
+      for (int k = 0; k < 2; k++) a[i / 2][i % 2 + 2 * k] = packed(weights[i][j + 2 * k], weights[i][j + 2 * k + 1]);
     #pragma unroll
     for (int n = 0; n < COUNT; n += 4) {
       unsigned b[4];
       burnpy_load_transposed(b, columns + j * 4 * pitch(WIDTH) + n * 4);
-      burnpy_multiply_add(T(0.0f), sums[0][n], sums[0][n + 1], sums[1][n], sums[1][n + 1], a, b[0], b[1]);
-      burnpy_multiply_add(T(0.0f), sums[0][n + 2], sums[0][n + 3], sums[1][n + 2], sums[1][n + 3], a, b[2], b[3]);
+      #pragma unroll
+      for (int i = 0; i < ROWS; i += 2)
+        for (int k = 0; k < 4; k += 2) multiply_add(sums[i], sums[i + 1], n + k, a[i / 2], b[k], b[k + 1]);
     }
   }
 }
@@ -267,13 +296,15 @@ __device__ void weigh(S (&sums)[ROWS][COUNT], const S (&weights)[ROWS][EACH], co
   columns += lane % 4 * 2 * pitch(WIDTH) + lane / 4;
   #pragma unroll
   for (int j = 0; j < EACH; j += 2) {
-    unsigned a[4];
-    for (int k = 0; k < 4; k++) a[k] = __float_as_uint(burnpy_rounded(weights[k % 2][j + k / 2]));
+    unsigned a[ROWS / 2][4];
+    for (int i = 0; i < ROWS; i++)
+      for (int k = 0; k < 2; k++) a[i / 2][i % 2 + 2 * k] = __float_as_uint(burnpy_rounded(weights[i][j + k]));
     #pragma unroll
     for (int n = 0; n < COUNT; n += 2) {
       const M* const pair = columns + j * 4 * pitch(WIDTH) + n * 4;
-      burnpy_multiply_add(0.0f, sums[0][n], sums[0][n + 1], sums[1][n], sums[1][n + 1], a, __float_as_uint(pair[0]),
-                          __float_as_uint(pair[pitch(WIDTH)]));
+      const unsigned b0 = __float_as_uint(pair[0]), b1 = __float_as_uint(pair[pitch(WIDTH)]);
+      #pragma unroll
+      for (int i = 0; i < ROWS; i += 2) multiply_add(sums[i], sums[i + 1], n, a[i / 2], b0, b1);
     }
   }
 }
@@ -281,8 +312,8 @@ __device__ void weigh(S (&sums)[ROWS][COUNT], const S (&weights)[ROWS][EACH], co
 """
 
 TILES = f"""
-#if TENSOR_CORES
 {COPIES}
+#if TENSOR_CORES
 {INSTRUCTIONS}
 #endif
 {_LAYOUT}
