@@ -184,7 +184,9 @@ def batch_of(program: Program, columns: int, lanes: int, block: int) -> Batch:
     for extent, dtype in program.inputs:
         if extent.over_columns:
             words[extent is Extent.FULL] += 3 if DTYPES[dtype].bits > 32 else 1  # so are intermediate values
-    part = 1 << (max(1, -(-columns // lanes)) - 1).bit_length()
+    part = max(1, -(-columns // lanes))
+    unit = 1 << max(0, (part - 1).bit_length() - 2)  # so that few kernels serve all lengths
+    part = -(-part // unit) * unit
     if part * words[True] <= _KEPT[256 if block <= 256 else 1024]:
         return Batch(part, whole=True)
     most = max(2, _BATCH // sum(words.values()))
