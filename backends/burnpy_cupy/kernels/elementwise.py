@@ -136,14 +136,13 @@ def _copying(xp: Any, gpu: int) -> ElementwiseKernel:
 
 def in_order_of(xp: Any, x: Any, shape: Shape, dtype: DType) -> Any:
     """Allocate an array, of as many dimensions as x has, whose dimensions lie in memory in the order of those."""
-    if x._c_contiguous:
-        return xp.ndarray(shape, dtype)
-    return _allocated(xp.ndarray, shape, dtype, order_of(x.strides, x.itemsize))
+    order = None if x._c_contiguous else order_of(x.strides, x.itemsize)
+    return xp.ndarray(shape, dtype) if order is None else _allocated(xp.ndarray, shape, dtype, order)
 
 
-def _allocated(array: Any, shape: Shape, dtype: DType, order: tuple[Shape, Shape] | None) -> Any:
-    """Allocate an array whose dimensions lie in memory in an order; row-major if it is None."""
-    return array(shape, dtype) if order is None else array([shape[d] for d in order[0]], dtype).transpose(order[1])
+def _allocated(array: Any, shape: Shape, dtype: DType, order: tuple[Shape, Shape]) -> Any:
+    """Allocate an array whose dimensions lie in memory in an order."""
+    return array([shape[d] for d in order[0]], dtype).transpose(order[1])
 
 
 class _Parameter(NamedTuple):
@@ -176,7 +175,7 @@ class ElementwiseKernel:
     """
 
     def __init__(self, xp: Any, name: str, declared: Elementwise) -> None:
-        self._xp, self._name, self._declared = xp, name, declared
+        self._xp, self._array, self._name, self._declared = xp, xp.ndarray, name, declared
         self._parameters = [*_parsed(declared.inputs, result=False), *_parsed(declared.outputs, result=True)]
         self._results = [each.result for each in self._parameters].count(True)
         self._kernels: dict[str, Any] = {}  # cupy.RawKernel by its source
@@ -190,10 +189,14 @@ class ElementwiseKernel:
                 numbers stands for several parameters, and is part of the layout: it seldom changes.
             size: the number of elements, if no array is broadcast.
         """
-        array, key, given, numbers = self._xp.ndarray, list[Any]((size,)), [], []
+        array, given, numbers = self._array, [], []
+        key: list[Any] = [size]
         for x in args:
             if type(x) is array:
-                key += (x.shape, x.dtype) if x._c_contiguous else (x.shape, x.dtype, x.strides)
+                key.append(x.shape)
+                key.append(x.dtype)
+                if not x._c_contiguous:
+                    key.append(x.strides)
                 given.append(x.data.ptr)
             elif type(x) is tuple:
                 key.append(x)
@@ -206,14 +209,15 @@ class ElementwiseKernel:
             if len(self._layouts) >= _LAYOUTS:
                 self._layouts.clear()
             layout = self._layouts[found] = self._laid_out(args, size)
-        results = args[len(args) - self._results + len(layout.missing) :]
-        for shape, dtype in layout.missing:
-            x = _allocated(array, shape, dtype, layout.order)
+        launch, missing, order = layout
+        results = [*args[len(args) - self._results + len(missing) :]]
+        for shape, dtype in missing:
+            x = array(shape, dtype) if order is None else _allocated(array, shape, dtype, order)
             given.append(x.data.ptr)
-            results += (x,)
-        if layout.launch is not None:
-            layout.launch(*given, *numbers)
-        return results[0] if len(results) == 1 else results
+            results.append(x)
+        if launch is not None:
+            launch(*given, *numbers)
+        return results[0] if len(results) == 1 else tuple(results)
 
     def _laid_out(self, args: tuple[Any, ...], size: int | None) -> _Layout:
         """Return the launch for the layouts of arguments."""

@@ -25,7 +25,7 @@ from burnpy.backend.programs import Extent, Input, Instruction, Program, Program
 from burnpy.backend.programs.explain import executed
 from burnpy.backend.programs.program import Schedule
 from burnpy_array.array_base import is_half
-from burnpy_cupy.kernels.elementwise import contiguous
+from burnpy_cupy.kernels.elementwise import copied
 from burnpy_cupy.kernels.emitter import Batch, batch_of, emit
 from burnpy_cupy.kernels.launch import Geometry, Launch, Threads, launcher, transposed
 
@@ -141,7 +141,8 @@ class Kernel:
                 raise ProgramError(
                     f"kernel {self.program.name} got {x.size} elements of {x.dtype}, expected {size} of {dtype}"
                 )
-            x = contiguous(xp, x)
+            if not x._c_contiguous:
+                x = copied(xp, x)
             arrays.append(x)  # which keeps its memory until the launch
             addresses.append(x.data.ptr)
         for shape, dtype in layout.memory:
