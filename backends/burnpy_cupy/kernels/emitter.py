@@ -310,8 +310,8 @@ class _Emitter:
         planes = ["inner_row", "inner_column", "step0", "step1", "step2", "step3"] if address == "planes" else []
         return ["rows", "columns", *planes, *(["span", "stride"] if self.chunked else [])]
 
-    def _write(self, line: str) -> None:
-        self.lines.append(line)
+    def _write(self, *lines: str) -> None:
+        self.lines += lines
 
     def _fix(self, depth: int) -> None:
         """Write the values of extents SCALAR and COLUMN that need as many passes over the columns as are done."""
@@ -383,8 +383,7 @@ class _Emitter:
 
     def _open_batch(self) -> None:
         """Write the head of a loop over a batch."""
-        self._write("#pragma unroll")
-        self._write(f"for (int j = 0; j < {self.batch.size}; j++) {{")
+        self._write("#pragma unroll", f"for (int j = 0; j < {self.batch.size}; j++) {{")
         self._write("const index_t column = first + j * lanes, at = ADDRESS;")
 
     def _pass(
@@ -404,16 +403,10 @@ class _Emitter:
             self._write("{")
         kept, needed = set(self.read), sorted(self.schedule.needed(roots))
         self._read([k for k in needed if self._is_array(k, Extent.FULL, Extent.ROW) and k not in kept])
-        for line in before:
-            self._write(line)
+        self._write(*before)
         self._open_batch()
         self._elements(roots)
-        for line in each:
-            self._write(f"if (column < end) {line}")
-        self._write("}")
-        for line in after:
-            self._write(line)
-        self._write("}")
+        self._write(*[f"if (column < end) {line}" for line in each], "}", *after, "}")
         self.read = kept
 
     def _reduce(self, stage: int) -> None:
