@@ -209,10 +209,10 @@ def test_windows_of_one_element_are_products_of_matrices() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_strides_have_a_phase_for_each_remainder(dtype: str) -> None:
     """Phases without taps, windows with gaps, and more phases than a launch copies weights for."""
-    for shape, weights, *where in (
-        ((2, 5, 9, 11), (6, 5, 2, 2), (3, 3), (1, 0), (1, 1)),
-        ((1, 9, 13, 10), (17, 9, 3, 3), (4, 2), (2, 1), (2, 3)),
-        ((2, 3, 18, 12), (40, 3, 6, 6), (6, 6), (0, 0), (1, 1)),
+    for shape, weights, where in (
+        ((2, 5, 9, 11), (6, 5, 2, 2), ((3, 3), (1, 0), (1, 1))),
+        ((1, 9, 13, 10), (17, 9, 3, 3), ((4, 2), (2, 1), (2, 3))),
+        ((2, 3, 18, 12), (40, 3, 6, 6), ((6, 6), (0, 0), (1, 1))),
     ):
         narrow = dtype_of(dtype)
         weight = NumPy().cast(drawn(weights), narrow)

@@ -254,6 +254,7 @@ def test_convolution_of_every_tile_fits(architecture: int, dtype: str) -> None:
         for rows, columns in convolution_launches.tiles(name, given, cores) if name in TILES else [(64, 64)]:
             for by_image in (0, 1) if name == "burnpy_conv" else (0,):
                 sizes = {"ROWS": rows, "COLUMNS": columns, "BY_IMAGE": by_image, "HAS_BIAS": 1, "COUNT": 2}
+                sizes |= {"WARPS": convolution_launches.WARPS, "RUNS": convolution_launches.RUNS}
                 texts.append(raw.typed(constants | sizes, types))
     found = compiled(texts, architecture)
     check_launches(found)

@@ -91,6 +91,7 @@ image = static_cast<Q>(total);
 
 _GROUPS = f"{_GEOMETRY}, int32 outputs, int32 groups"
 _BY_WEIGHT_OF_FEW = f"""
+constexpr int THREADS = 256;
 {BOUNDS} burnpy_conv_direct_weight(const T* grad, const T* image, O* out, Geometry g) {{
   __shared__ S parts[THREADS];
   const int thread = threadIdx.x, taps = g.taps_y * g.taps_x, tap = blockIdx.x % taps;
@@ -308,7 +309,7 @@ def _is_product(image: Any, kernel: Shape, where: Where, groups: int) -> bool:
     channels, pixels = image.shape[1], math.prod(image.shape[2:])
     line = pixels if image._c_contiguous else channels if image.transpose(0, 2, 3, 1)._c_contiguous else 0
     # Where lines do not begin at 16 bytes, cuBLAS has slow kernels alone.
-    return pixels >= _FEWEST_PIXELS and line > 0 and line * image.itemsize % 16 == 0
+    return pixels >= _FEWEST_PIXELS and line > 0 and bool(line * image.itemsize % 16 == 0)
 
 
 def _is_long(shape: Shape, grad: Any) -> bool:

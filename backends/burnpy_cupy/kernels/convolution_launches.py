@@ -111,8 +111,8 @@ _RATES = {(128, 128): 1.0, (64, 128): 0.85, (64, 64): 0.7, (16, 256): 0.35}
 """The tiles, and about how fast they are: the larger they are, the less they read."""
 _ALONE = 0.7
 """About the rate of a multiprocessor with one block in place of two."""
-_RUNS, _MOST_STAGES, _RESERVED = 4, 4, 3072
-"""The vectors of a row of a tile, the most stages, and the bytes of shared memory that a block has beside them."""
+WARPS, RUNS, _MOST_STAGES, _RESERVED = 8, 4, 4, 3072
+"""A block's warps, the vectors of a row of its tiles, its most stages, and the bytes of shared memory beside them."""
 _SHORTEST, _MOST_PARTS = 512, 256
 """The least number of pixels whose products a block adds up, and the most parts of such a sum."""
 
@@ -287,10 +287,10 @@ def launches(
     """Return the launches of a convolution or of its gradient by the image, whose result has the given shape."""
     operand, kernel = operand_type(dtype, cores), of_weight.shape[2:]
     is_converted = operand is not dtype or (cores and dtype.itemsize == 4)
-    taps, apart = [[range(count)] for count in kernel], (1, 1)
+    taps, apart = [[range(count)] for count in kernel], [1, 1]
     if by_image:
         taps = [_taps(*each) for each in zip(shape[2:], kernel, *where, strict=True)]
-        apart = tuple([stride // math.gcd(stride, dilation) for stride, _, dilation in zip(*where, strict=True)])
+        apart = [stride // math.gcd(stride, dilation) for stride, _, dilation in zip(*where, strict=True)]
     size, gathered = operand.itemsize, image_operand(of_image, groups, operand.itemsize, is_converted)
     phases = [(y, x) for y in taps[0] for x in taps[1]]
     rows_of, length = weight_operand(of_weight, groups, size, is_converted, phases, by_image=by_image)
@@ -314,7 +314,7 @@ def launches(
     }
     constants = {"BY_IMAGE": int(by_image), "HAS_BIAS": int(has_bias)}
     blocks = -(-rows // tile[0]) * -(-pixels // tile[1]) * len(phases), groups
-    stage = sum(tile) * (_RUNS + 1) * (16 // size)
+    stage = sum(tile) * RUNS * (16 // size)
     launch = _prepared(b, "burnpy_conv", cores, tile, constants, stage, blocks, "4Q", sizes, operand, out_dtype)
     return Launches(
         copying(b, (rows_of, gathered), cores, dtype, operand), (rows_of.size, gathered.size), operand, launch
@@ -344,7 +344,7 @@ def weight_launches(
     rows, channels, vector = shape[0] // groups, shape[1], 16 // size
     columns = math.prod(shape[2:]) * vectors_of(channels, size) * vector
     tile = _weight_tile(rows, columns, dtype, cores)
-    count, pixels, depth = -(-rows // tile[0]) * -(-columns // tile[1]), of_grad.shape[0] * high * wide, _RUNS * vector
+    count, pixels, depth = -(-rows // tile[0]) * -(-columns // tile[1]), of_grad.shape[0] * high * wide, RUNS * vector
     part = -(-pixels // (_parts(count * groups, pixels) * depth)) * depth
     splits = -(-pixels // part)
     sizes = window_sizes(where, shape[2:], of_image.shape, groups, gathered, size) | {
@@ -443,6 +443,8 @@ def _prepared(
     stages = max(2, min(_MOST_STAGES, (b._limits[1] // 2 - _RESERVED) // step))
     of_cores = 32 // operand.itemsize if cores else 0
     constants = {"TENSOR_CORES": of_cores, "ROWS": tile[0], "COLUMNS": tile[1], "STAGES": stages, **constants}
+    warps = WARPS if cores else 8
+    constants |= {"WARPS": warps, "RUNS": RUNS}
     sums = float32 if operand.itemsize == 2 else operand
     kernel = b._kernels.typed(name, constants, stages * step, M=operand, S=sums, O=out_dtype)
-    return launcher(b.xp, kernel, blocks, (THREADS, 1), given, packed_sizes(sizes), stages * step)
+    return launcher(b.xp, kernel, blocks, (32 * warps, 1), given, packed_sizes(sizes), stages * step)

@@ -49,7 +49,6 @@ splits, part: the parts of the pixels in the gradient by the weight, and the pix
 
 PIXELS = f"""
 struct Geometry {{ long long {", ".join(SIZES)}; }};
-constexpr int THREADS = 256;
 
 // The pixels along a dimension, and their taps: pixel p has tap t at p * step + first + t * tap of the image.
 struct Axis {{ int count, step, first, taps, tap; }};
@@ -85,13 +84,13 @@ _TILES = f"""
 {INSTRUCTIONS}
 #endif
 {PIXELS}
-constexpr int VECTOR = 16 / sizeof(M), RUNS = 4, DEPTH = RUNS * VECTOR;
+constexpr int THREADS = 32 * WARPS, VECTOR = 16 / sizeof(M), DEPTH = RUNS * VECTOR;
 struct __align__(16) Vector {{ M x[VECTOR]; }};
 __device__ int bytes_of(int channels) {{  // of a vector that begins with so many channels left
   return (channels < 0 ? 0 : channels < VECTOR ? channels : VECTOR) * static_cast<int>(sizeof(M));
 }}
 #if TENSOR_CORES
-constexpr int DOWN = ROWS < 32 ? 1 : 2, ACROSS = THREADS / 32 / DOWN;  // warps divide the rows and the columns
+constexpr int DOWN = ROWS < 32 ? 1 : 2, ACROSS = WARPS / DOWN;  // warps divide the rows and the columns
 constexpr int WARP_ROWS = ROWS / DOWN, WARP_COLUMNS = COLUMNS / ACROSS;
 constexpr int MINE = WARP_ROWS / 8, EACH = WARP_COLUMNS / 4;  // of the results
 __device__ int warp_row() {{ return threadIdx.x / 32 / ACROSS * WARP_ROWS; }}
@@ -102,25 +101,28 @@ __device__ void multiply_add(S (&sums)[MINE][EACH], int i, int j, const unsigned
   burnpy_multiply_add(M(0.0f), sums[i][j], sums[i][j + 1], sums[i + 1][j], sums[i + 1][j + 1], a, b0, b1);
 }}
 #else
-constexpr int MINE = ROWS / 16, EACH = COLUMNS / 16;
+constexpr int SIDE = THREADS / 16, MINE = ROWS / SIDE, EACH = COLUMNS / 16;
 #endif
 """
 
 _ALONG = """
-constexpr int PITCH = DEPTH + VECTOR;  // an odd number of 16 bytes: eight rows lie in different banks
+// Vectors of neighbouring rows lie in different banks: the order of a row's vectors changes with the row.
+__device__ int swizzle(int line) { return (RUNS == 8 ? line : line / 2) % RUNS; }
+__device__ int place_of(int line, int run) { return line * DEPTH + (run ^ swizzle(line)) * VECTOR; }
 #if TENSOR_CORES
 __device__ void multiply(S (&sums)[MINE][EACH], const M* tile) {
-  const int lane = threadIdx.x % 32;
-  const M* const rows = tile + (warp_row() + lane % 16) * PITCH + lane / 16 * VECTOR;
-  const M* const columns = tile + (ROWS + warp_column() + lane / 16 * 8 + lane % 8) * PITCH + lane / 8 % 2 * VECTOR;
+  const int lane = threadIdx.x % 32;  // a warp's first row and column are multiples of 8, which change no order
+  const M* const rows = tile + (warp_row() + lane % 16) * DEPTH;
+  const M* const columns = tile + (ROWS + warp_column() + lane / 16 * 8 + lane % 8) * DEPTH;
+  const int row_run = lane / 16 ^ swizzle(lane), column_run = lane / 8 % 2 ^ swizzle(lane);
   #pragma unroll
-  for (int d = 0; d < DEPTH; d += 2 * VECTOR) {
+  for (int run = 0; run < RUNS; run += 2) {
     unsigned a[MINE / 2][4], b[4];
     #pragma unroll
-    for (int i = 0; i < MINE / 2; i++) burnpy_load_matrices(a[i], rows + i * 16 * PITCH + d);
+    for (int i = 0; i < MINE / 2; i++) burnpy_load_matrices(a[i], rows + i * 16 * DEPTH + (run ^ row_run) * VECTOR);
     #pragma unroll
     for (int j = 0; j < EACH; j += 4) {  // 16 columns
-      burnpy_load_matrices(b, columns + j * 4 * PITCH + d);
+      burnpy_load_matrices(b, columns + j * 4 * DEPTH + (run ^ column_run) * VECTOR);
       #pragma unroll
       for (int i = 0; i < MINE; i += 2) {
         multiply_add(sums, i, j, a[i / 2], b[0], b[1]);
@@ -130,17 +132,17 @@ __device__ void multiply(S (&sums)[MINE][EACH], const M* tile) {
   }
 }
 #else
-__device__ int row(int i) { return threadIdx.x / 16 + 16 * i; }
+__device__ int row(int i) { return threadIdx.x / 16 + SIDE * i; }
 __device__ int column(int j) { return threadIdx.x % 16 + 16 * j; }
 __device__ void multiply(S (&sums)[MINE][EACH], const M* tile) {
   #pragma unroll 1
-  for (int d = 0; d < DEPTH; d += VECTOR) {
+  for (int run = 0; run < RUNS; run++) {
     Vector a[MINE];
     #pragma unroll
-    for (int i = 0; i < MINE; i++) a[i] = *reinterpret_cast<const Vector*>(tile + row(i) * PITCH + d);
+    for (int i = 0; i < MINE; i++) a[i] = *reinterpret_cast<const Vector*>(tile + place_of(row(i), run));
     #pragma unroll
     for (int j = 0; j < EACH; j++) {
-      const Vector b = *reinterpret_cast<const Vector*>(tile + (ROWS + column(j)) * PITCH + d);
+      const Vector b = *reinterpret_cast<const Vector*>(tile + place_of(ROWS + column(j), run));
       #pragma unroll
       for (int e = 0; e < VECTOR; e++)
         #pragma unroll
@@ -198,7 +200,7 @@ __device__ void multiply(S (&sums)[MINE][EACH], const M* tile) {
   }
 }
 #else
-__device__ int row(int i) { return (i / VECTOR * 16 + threadIdx.x / 16) * VECTOR + i % VECTOR; }
+__device__ int row(int i) { return (i / VECTOR * SIDE + threadIdx.x / 16) * VECTOR + i % VECTOR; }
 __device__ int column(int j) { return (j / VECTOR * 16 + threadIdx.x % 16) * VECTOR + j % VECTOR; }
 __device__ void multiply(S (&sums)[MINE][EACH], const M* tile) {
   #pragma unroll
@@ -241,10 +243,10 @@ template <typename Copy> __device__ void over_steps(int steps, S (&sums)[MINE][E
 }
 """
 
-BOUNDS = 'extern "C" __global__ __launch_bounds__(256, 2) void'
+BOUNDS = 'extern "C" __global__ __launch_bounds__(THREADS, 2) void'
 
 _CONVOLVE = f"""
-constexpr int STAGE = (ROWS + COLUMNS) * PITCH;
+constexpr int STAGE = (ROWS + COLUMNS) * DEPTH;
 {_PIPELINE}
 #if BY_IMAGE
 __device__ Axis axis(int count, int taps, int stride, int padding, int dilation, int apart, int phase) {{
@@ -310,7 +312,7 @@ __device__ Axis axis(int count, int taps, int stride, int padding, int dilation,
       const int other = line + n * LINES;
       const bool counts = first_row + other < rows && at < total;
       if (ROWS % LINES == 0 || other < ROWS)
-        burnpy_copy_part(stage + other * PITCH + run * VECTOR, packed + (other * length + at) * VECTOR,
+        burnpy_copy_part(stage + place_of(other, run), packed + (other * length + at) * VECTOR,
                          counts ? 16 : 0);
     }}
     const int y = tap_y * down.tap, x = tap_x * right.tap;
@@ -318,7 +320,7 @@ __device__ Axis axis(int count, int taps, int stride, int padding, int dilation,
     const long long offset = y * g.image_row + x * g.image_column + vector * VECTOR;
     #pragma unroll
     for (int n = 0; n < B_SLOTS; n++)
-      burnpy_copy_part(stage + (ROWS + line + n * LINES) * PITCH + run * VECTOR, sources[n] + offset,
+      burnpy_copy_part(stage + place_of(ROWS + line + n * LINES, run), sources[n] + offset,
                        inside(g, tops[n] + y, lefts[n] + x) ? bytes : 0);
     vector += RUNS;
     while (vector >= vectors) {{
