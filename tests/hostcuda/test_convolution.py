@@ -206,6 +206,23 @@ def test_windows_of_one_element_are_products_of_matrices() -> None:
     np.testing.assert_allclose(by_weight, want, rtol=1e-4, atol=1e-3)
 
 
+def test_windows_of_one_element_copy_the_pixels_that_they_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight, where = drawn((2, 20, 7, 8)), drawn((24, 20, 1, 1), 1), ((2, 3), (0, 0), (1, 1))
+    sizes, copying = list[int](), convolution_launches.copying
+
+    def copied(b: Any, operands: Any, *args: Any) -> Any:
+        sizes.append(operands[1].size)
+        return copying(b, operands, *args)
+
+    monkeypatch.setattr(convolution_launches, "copying", copied)
+    out, _ = called("conv2d", x, weight, *where, 1)
+    by_weight, _ = called("conv2d_weight", out, x, weight.shape, *where, 1)
+    assert sizes == [2 * 20 * 4 * 3] * 2
+    np.testing.assert_allclose(out, NumPy().conv2d(x, weight, *where, 1), rtol=1e-4, atol=1e-5)
+    want = NumPy().conv2d_weight(out, x, weight.shape, *where, 1)
+    np.testing.assert_allclose(by_weight, want, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_strides_have_a_phase_for_each_remainder(dtype: str) -> None:
     """Phases without taps, windows with gaps, and more phases than a launch copies weights for."""

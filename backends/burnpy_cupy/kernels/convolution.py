@@ -256,6 +256,7 @@ def _forward(b: CuPyConvolution, x: Any, weight: Any, bias: Any, where: Where, g
         gemm.multiply(b.xp, weight.reshape(weight.shape[:2]), _pixels(x), _pixels(out))
         return out
     bias = bias if bias is None or bias._c_contiguous else b.xp.ascontiguousarray(bias)
+    x, where = _sampled(x, kernel, where)
     _convolve(b, weight, x, bias, out, where, groups, by_image=False)
     return out
 
@@ -293,6 +294,7 @@ def _by_weight(b: CuPyConvolution, grad: Any, x: Any, shape: Shape, where: Where
             grad.data.ptr, x.data.ptr, out.data.ptr
         )
         return out
+    x, where = _sampled(x, shape[2:], where)
     found = weight_launches(b, layout(grad), layout(x), shape, where, groups, x.dtype, dtype, cores)
     if found.splits == 1:
         found.run(b, grad, x, out.data.ptr)
@@ -310,6 +312,14 @@ def _is_product(image: Any, kernel: Shape, where: Where, groups: int) -> bool:
     line = pixels if image._c_contiguous else channels if image.transpose(0, 2, 3, 1)._c_contiguous else 0
     # Where lines do not begin at 16 bytes, cuBLAS has slow kernels alone.
     return pixels >= _FEWEST_PIXELS and line > 0 and bool(line * image.itemsize % 16 == 0)
+
+
+def _sampled(x: Any, kernel: Shape, where: Where) -> tuple[Any, Where]:
+    """Return the pixels that windows of one element meet, without a stride, so that no others are copied."""
+    stride, padding, dilation = where
+    if kernel != (1, 1) or padding != (0, 0) or stride == (1, 1):
+        return x, where
+    return x[:, :, :: stride[0], :: stride[1]], ((1, 1), padding, dilation)
 
 
 def _is_long(shape: Shape, grad: Any) -> bool:
