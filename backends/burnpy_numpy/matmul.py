@@ -137,25 +137,27 @@ def _narrow_product(name: str, x: Any, y: Any, bias: Any = None) -> Any:
         if bias.dtype is not float32:
             return None
         bias = np.ascontiguousarray(bias)
-    out = kernel_product(rows, y, bias, narrow=True)
+    out = kernel_product(rows, y, bias, dtype=float32)
     return out if out is None or rows is x else out.reshape((*x.shape[:-1], y.shape[-1]))
 
 
-def kernel_product(x: Any, y: Any, bias: Any = None, narrow: bool = False, total: Any = None) -> Any:
+def kernel_product(x: Any, y: Any, bias: Any = None, dtype: Any = None, total: Any = None) -> Any:
     """Return the product of arrays of matrices whose sizes fit together; None if no kernel computes it.
 
     Args:
         x: the first array, of float32 or float64.
         y: the second one.
-        bias: a row of the same dtype to add.
-        narrow: whether both are floats of 16 bits; their product, and the bias, are of float32.
+        bias: a row to add, of the dtype of the product.
+        dtype: the dtype of the product, if it is another one: float32 of floats of 16 bits, int32 of ints of 8 bits.
         total: C-contiguous memory of the product's shape and dtype to which it is added, if each of its elements is one
             sum in order; so the bits are those of a product and a sum.
     """
-    dtype, kind = x.dtype, x.itemsize  # hashing a dtype takes longer
-    if narrow:
-        dtype, kind = float32, (dtype.num, y.dtype.num)
-    elif y.dtype is not dtype:
+    kind: Any = x.itemsize  # hashing a dtype takes longer
+    if dtype is not None:
+        kind = x.dtype.num, y.dtype.num
+    elif y.dtype is x.dtype:
+        dtype = x.dtype
+    else:
         return None
     key = (kind, x.shape, x.strides, y.shape, y.strides, bias is None)
     try:
@@ -168,7 +170,7 @@ def kernel_product(x: Any, y: Any, bias: Any = None, narrow: bool = False, total
     if found is None:
         return None
     if found.__class__ is str:
-        return kernel_product(np.ascontiguousarray(x), np.ascontiguousarray(y), bias, narrow, total)
+        return kernel_product(np.ascontiguousarray(x), np.ascontiguousarray(y), bias, dtype, total)
     if total is not None:
         if not found.is_one_sum or found.shape != total.shape:
             return None

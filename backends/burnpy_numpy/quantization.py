@@ -1,4 +1,5 @@
-"""Products with quantized matrices: few rows by a kernel of their own, others by the kernel of products."""
+"""Products with quantized matrices, and of them: few rows of floats by a kernel of their own, others by the kernel of
+products."""
 
 from __future__ import annotations
 
@@ -6,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32, float64, uint8
+from burnpy.backend.dtypes import float32, float64, int32, uint8
 from burnpy_array import ArrayBackend
 from burnpy_numpy.kernels.kernel import family_kernels, lookup
+from burnpy_numpy.matmul import kernel_product
 
 _FEW = 8
 """The number of rows up to which the matrix is converted in registers."""
@@ -18,7 +20,14 @@ _known: dict[tuple[Any, ...], Any] = lookup()
 
 
 class NumPyQuantization(ArrayBackend):
-    """Products of float32 and float64; 16-bit floats are computed by default."""
+    """Products of float32 and float64, and of ints; 16-bit floats are computed by default."""
+
+    def integer_matmul(self, x: Any, y: Any) -> Any:
+        rows = x.reshape((-1, x.shape[-1])) if y.ndim == 2 < x.ndim and x.size else x
+        out = kernel_product(rows, y, dtype=int32)
+        if out is None:
+            return super().integer_matmul(x, y)
+        return out if rows is x else out.reshape((*x.shape[:-1], y.shape[-1]))
 
     def quantized_matmul(self, x: Any, weight: Any, scale: Any) -> Any:
         if not (x.dtype is float32 or x.dtype is float64) or scale.dtype is not x.dtype or 0 in x.shape:

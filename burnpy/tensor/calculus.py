@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self, overload
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.backend.operations.scans import part
+from burnpy.backend.operations.ordering import part
 from burnpy.backend.primitives import Dims
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import ALL, DimsLike, dim_of, distinct, integer

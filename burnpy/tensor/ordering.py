@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, overload
 
 from burnpy.backend.dtypes import int32, int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.backend.operations.scans import part
+from burnpy.backend.operations.ordering import part
 from burnpy.backend.primitives import Int, Number, Value
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import ALL, along, dim_of, integer, need_bool, need_flag, scalar_dim, shaped

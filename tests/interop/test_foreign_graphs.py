@@ -419,9 +419,56 @@ def test_matrices_of_ints_stay_ints(
         for out in (model(tensor(x)), step(tensor(x))):
             np.testing.assert_allclose(out.to_numpy(), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
         names = [part.name for part in step.explain(tensor(x)).operations]
-        assert "quantized_matmul" in names
+        assert ("integer_matmul" if kind == "MatMulInteger" else "quantized_matmul") in names
+        assert names.count("integer_matmul") <= 1 + (zero is not None)
         sizes = [value.numel() * value.dtype.itemsize for value in model.graph.constants.values()]
         assert max(sizes) == levels.size * bits // 8
+
+
+@pytest.mark.parametrize("zero", [None, np.int8(0), np.int8(-3), ZEROS])
+@pytest.mark.parametrize("kind", ["MatMul", "QLinearMatMul", "MatMulInteger"])
+def test_products_of_quantized_numbers_are_exact_for_any_length(tmp_path: Path, kind: str, zero: Any) -> None:
+    """As onnxruntime's, beyond what float32 holds exactly. The dequantized numbers may be read by other nodes, too."""
+    if kind == "QLinearMatMul" and zero is None:
+        pytest.skip("it has a zero point")
+    random = np.random.default_rng(3)
+    matrix = random.integers(90, 128, (5000, 64)).astype(np.int8)
+    scales = COLUMNS if np.ndim(zero) else COLUMNS[0]
+    parts = [held("w", matrix), held("s", scales), held("a", np.float32(0.02)), held("b", np.uint8(7))]
+    parts += [held("c", np.float32(1.7)), *([] if zero is None else [held("z", zero)])]
+    of_matrix = ["z"] * (zero is not None)
+    nodes = [node("QuantizeLinear", ["x", "a", "b"], ["q"])]
+    if kind == "MatMulInteger":
+        nodes += [node(kind, ["q", "w", "b", *of_matrix], ["y"])]
+    elif kind == "QLinearMatMul":
+        nodes += [node(kind, ["q", "a", "b", "w", "s", "z", "c", "b"], ["y"])]
+    else:
+        nodes += [
+            node("DequantizeLinear", ["q", "a", "b"], ["f"]),
+            node("DequantizeLinear", ["w", "s", *of_matrix], ["g"]),
+        ]
+        nodes += [node("MatMul", ["f", "g"], ["p"]), node("ReduceSum", ["f"], ["r"]), node("Add", ["p", "r"], ["y"])]
+    number = {"MatMulInteger": 6, "QLinearMatMul": 2, "MatMul": FLOAT}[kind]
+    whole = graph(nodes, [info("x", FLOAT, [3, 5000])], [info("y", number)], initializer=parts)
+    path = written(tmp_path / "a.onnx", whole, 13)
+    x = random.uniform(3, 5, (3, 5000)).astype(np.float32)
+    levels = np.round(x / np.float32(0.02)).clip(-7, 248).astype(np.float64)
+    exact = levels @ (matrix - np.float64(0 if zero is None else zero))
+    model = agree(path, x) if kind == "MatMul" else onnx.load(path, NumPy)
+    step = burnpy.compiled(model)
+    for found in (model(tensor(x)), step(tensor(x))):
+        if kind == "MatMulInteger":
+            np.testing.assert_array_equal(found.to_numpy(), exact)
+        elif kind == "MatMul":
+            wanted = exact * (np.float32(0.02) * scales) + (levels * np.float32(0.02)).sum()
+            np.testing.assert_allclose(found.to_numpy(), wanted, rtol=2e-6)
+        else:
+            wanted = (np.round(exact * (np.float32(0.02) * scales) / np.float32(1.7)) + 7).clip(0, 255)
+            assert abs(found.to_numpy() - wanted).max() <= 1
+    names = [part.name for part in step.explain(tensor(x)).operations]
+    assert names.count("integer_matmul") == 1 + bool(
+        np.any(zero if zero is not None else 0)
+    )  # once for the zero points
 
 
 def test_weights_of_convolutions_stay_ints(tmp_path: Path) -> None:

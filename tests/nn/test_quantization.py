@@ -10,7 +10,8 @@ import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor, compiled, nn, record
 from burnpy.backend import NumPy
-from burnpy.errors import ArgumentError, DTypeError, ShapeError, StateError
+from burnpy.errors import ArgumentError, DTypeError, KindError, ShapeError, StateError
+from burnpy.func import vmap
 from burnpy.nn import functional
 from tests.rows import every_row
 
@@ -55,6 +56,21 @@ def test_the_product_is_that_of_the_dequantized_weight(dtype: str) -> None:
     assert out.dtype.name == dtype
     close = {"float32": 1e-5, "float64": 1e-12, "float16": 1e-2, "bfloat16": 1e-1}[dtype]
     np.testing.assert_allclose(out.to_dtype("float64").to_numpy(), exact.to_numpy(), rtol=close, atol=close)
+
+
+@every_row("batched", ["x", "y", "both"])
+def test_products_of_ints_are_exact_in_batches_and_plans(batched: str) -> None:
+    rng = np.random.default_rng(1)
+    x = rng.integers(-128, 128, (3, 20, 40)).astype(np.int8)
+    y = rng.integers(0, 256, (3, 40, 50)).astype(np.uint8)
+    a, b = (IntTensor[NumPy].from_data(v if batched in (name, "both") else v[0]) for name, v in (("x", x), ("y", y)))
+    wanted = np.matmul(a.to_numpy(), b.to_numpy(), dtype=np.int32)
+    dims = tuple(0 if part.ndim == 3 else None for part in (a, b))
+    step = compiled(functional.integer_matmul)
+    for _ in range(3):
+        for found in (functional.integer_matmul(a, b), vmap(functional.integer_matmul, in_dims=dims)(a, b), step(a, b)):
+            assert found.dtype.name == "int32"
+            np.testing.assert_array_equal(found.to_numpy(), wanted)
 
 
 def test_gradients_pass_through_and_leave_the_ints() -> None:
@@ -152,6 +168,10 @@ MISTAKES: list[tuple[Any, type[Exception], str]] = [
     (lambda: functional.quantized_linear(drawn(8), _W, _S, drawn(3)), ShapeError, r"bias of shape \(3,\) for 2"),
     (lambda: functional.quantized_linear(drawn(8), _W, drawn(2, 3)), ShapeError, r"scales of shape \(2, 3\)"),
     (lambda: functional.quantized_linear(drawn(8), _W.int("int64"), _S), DTypeError, "ints of int64"),
+    (lambda: functional.integer_matmul(_W, _W), ShapeError, r"shapes \(2, 8\) and \(2, 8\), expected"),
+    (lambda: functional.integer_matmul(_W, _W[0]), ShapeError, r"shapes \(2, 8\) and \(8,\), expected"),
+    (lambda: functional.integer_matmul(_W, _W.T.int("int64")), DTypeError, "ints of int64, expected int8 or uint8"),
+    (lambda: functional.integer_matmul(_W, drawn(8, 2)), KindError, "takes IntTensors of int8 or uint8, got"),
     (lambda: functional.quantized_linear(drawn(8, dtype="float64"), _W, _S), DTypeError, "float64"),
     (lambda: nn.quantization_error(network(), network()[:2], drawn(2, 64)), ShapeError, r"\(2, 10\) and \(2, 48\)"),
 ]

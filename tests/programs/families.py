@@ -14,6 +14,7 @@ NumPy computes then.
 from __future__ import annotations
 
 import inspect
+import itertools
 import pkgutil
 import sys
 from collections.abc import Callable
@@ -157,7 +158,7 @@ def compile_only(to: target.Target) -> None:
 
 
 def check_products() -> None:
-    """Multiply matrices of whole numbers, whose products are exact, in all layouts and stored dtypes."""
+    """Multiply matrices of ints, and of whole numbers, whose products are exact, in all layouts and stored dtypes."""
     products.serves = lambda *sizes: True
     products._WORTH_WIDENING = 1
     rng, fuses = np.random.default_rng(0), target.target().fuses
@@ -176,6 +177,15 @@ def check_products() -> None:
                     assert isinstance(found, products.Product)
                     found.run(a, b, out, bias.astype(wide))
                     np.testing.assert_array_equal(out, x @ y + bias, err_msg=f"{name} {m} {k} {n}")
+    for amx, (m, k, n) in itertools.product((False, True)[: 2 * fuses], [(1, 1, 1), (5, 3, 33), (100, 1030, 49)]):
+        products._by_amx = by_amx if amx else lambda stored: False
+        left, right = (rng.integers(0, 256, shape).astype(np.uint8) for shape in ((m, k), (k, n)))
+        for a, b in itertools.product((left, left.view(np.int8)), (right, right.view(np.int8).T.copy().T)):
+            out = np.empty((m, n), np.int32)
+            found = products.product_of(a, b)
+            assert isinstance(found, products.Product)
+            found.run(a, b, out)
+            np.testing.assert_array_equal(out, np.matmul(a, b, dtype=np.int32), err_msg=f"{a.dtype} {b.dtype} {m} {k}")
     for columns, groups in [(1, 1), (15, 1), (48, 3), (401, 1)] * fuses:
         for ints, parts, one in (("int8", 1, 1), ("uint8", 2, 0x99)):
             weight = np.full((37, columns), one, ints)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,8 +17,9 @@ import burnpy_numpy.cpu_threads as threads
 import burnpy_numpy.matmul as matmul
 from burnpy import Tensor, compiled
 from burnpy.backend import Mixed, NumPy, explain
-from burnpy.backend.dtypes import dtype_of, float32
+from burnpy.backend.dtypes import dtype_of, float32, int32
 from burnpy.nn import functional
+from burnpy_array import ArrayBackend
 from burnpy_numpy.kernels.kernel import kernels_enabled
 from burnpy_numpy.matmul import kernel_product
 
@@ -220,9 +222,9 @@ def test_floats_of_16_bits_are_widened(name: str, monkeypatch: pytest.MonkeyPatc
         x, y = (drawn(rng, np.float32, *s).astype(narrow) for s in ((m, k), (k, n)))
         wide, bias = kernel_product(x.astype(np.float32), y.astype(np.float32)), drawn(rng, np.float32, n)
         for a, b in [*((a, y) for a in layouts(x)), *((x, b) for b in layouts(y)), (layouts(x)[2], layouts(y)[2])]:
-            np.testing.assert_array_equal(kernel_product(a, b, narrow=True), wide)
+            np.testing.assert_array_equal(kernel_product(a, b, dtype=float32), wide)
         added = kernel_product(x.astype(np.float32), y.astype(np.float32), bias)
-        np.testing.assert_array_equal(kernel_product(x, y, bias, narrow=True), added)
+        np.testing.assert_array_equal(kernel_product(x, y, bias, dtype=float32), added)
         found = [D.matmul(x, y), D.matmul_nt(x, layouts(y)[2].T), D.matmul_tn(layouts(x)[2].T, y)]
         for each in [*found, D.matmul(np.stack([x, x]), y)[1]]:
             np.testing.assert_array_equal(each, wide.astype(narrow))
@@ -265,17 +267,19 @@ def test_amx_multiplies_bfloat16_with_sums_in_one_order(bfloat16: Any, monkeypat
         wanted, added = by_amx(x, y), by_amx(x, y, bias)
         check(x.astype(np.float32), y.astype(np.float32), wanted)
         for a, b in [*((a, y) for a in layouts(x)), *((x, b) for b in layouts(y)), (layouts(x)[2], layouts(y)[2])]:
-            np.testing.assert_array_equal(kernel_product(a, b, narrow=True), wanted)
-            np.testing.assert_array_equal(kernel_product(a, b, bias, narrow=True), added)
-        np.testing.assert_array_equal(kernel_product(x[:1], y[:, : n // 2 + 1], narrow=True), wanted[:1, : n // 2 + 1])
-        np.testing.assert_array_equal(kernel_product(np.stack([x, x]), y, narrow=True), np.stack([wanted, wanted]))
+            np.testing.assert_array_equal(kernel_product(a, b, dtype=float32), wanted)
+            np.testing.assert_array_equal(kernel_product(a, b, bias, dtype=float32), added)
+        np.testing.assert_array_equal(
+            kernel_product(x[:1], y[:, : n // 2 + 1], dtype=float32), wanted[:1, : n // 2 + 1]
+        )
+        np.testing.assert_array_equal(kernel_product(np.stack([x, x]), y, dtype=float32), np.stack([wanted, wanted]))
         with monkeypatch.context() as patch:
             patch.setattr(products, "_block_bytes", lambda: 1 << 16)  # several blocks of columns
             patch.setattr(threads, "LEAST", 1)
             for count in (2, 3, 8):
                 matmul._products.clear()
                 patch.setattr(threads, "COUNT", count)
-                np.testing.assert_array_equal(kernel_product(x, y, bias, narrow=True), added)
+                np.testing.assert_array_equal(kernel_product(x, y, bias, dtype=float32), added)
         matmul._products.clear()
 
 
@@ -287,9 +291,74 @@ def test_amx_reads_kept_panels(bfloat16: Any, monkeypatch: pytest.MonkeyPatch) -
     for columns in (8, 64, 150):
         x, weight = (drawn(rng, np.float32, *s).astype(bfloat16) for s in ((5, 411), (411, columns)))
         for kept, given in ((weight, weight), (turned := np.ascontiguousarray(weight.T), turned.T)):
-            found = [kernel_product(x[:rows], given, narrow=True) for rows in (5, 5, 3, 1)]
+            found = [kernel_product(x[:rows], given, dtype=float32) for rows in (5, 5, 3, 1)]
             for each in found:
                 np.testing.assert_array_equal(each, by_amx(x, weight)[: len(each)])
+            assert store._packed
+            assert not kept.flags.writeable
+
+
+@pytest.fixture(params=[False, True], ids=["by pairs", "by AMX"])
+def ints(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """A function that returns ints of 8 bits without and with signs, which AMX or other instructions multiply."""
+    if request.param and not has_amx():
+        pytest.skip("this target has no AMX")
+    if not target().fuses:
+        pytest.skip("this target has no kernel for ints")
+    by_amx = products._by_amx
+    monkeypatch.setattr(products, "_by_amx", lambda stored: request.param and by_amx(stored))
+    monkeypatch.setattr(products, "_WORTH_WIDENING", 1)
+    rng = np.random.default_rng(12)
+
+    def signed_and_unsigned(*shape: int) -> list[Any]:
+        unsigned = rng.integers(0, 256, shape).astype(np.uint8)
+        return [unsigned, unsigned.view(np.int8)]
+
+    return signed_and_unsigned
+
+
+def test_products_of_ints_are_exact_in_all_layouts(ints: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (16, 64, 16), (29, 801, 47), (130, 2100, 100)]:
+        for x, y in itertools.product(ints(m, k), ints(k, n)):
+            wanted = np.matmul(x, y, dtype=np.int32)
+            for a, b in [*((a, y) for a in layouts(x)), *((x, b) for b in layouts(y)), (layouts(x)[2], layouts(y)[2])]:
+                found = kernel_product(a, b, dtype=int32)
+                assert found.dtype is int32
+                np.testing.assert_array_equal(found, wanted)
+        with monkeypatch.context() as patch:
+            patch.setattr(products, "_block_bytes", lambda: 1 << 16)  # several blocks of columns
+            patch.setattr(threads, "LEAST", 1)
+            for count in (2, 3, 8):
+                matmul._products.clear()
+                patch.setattr(threads, "COUNT", count)
+                np.testing.assert_array_equal(kernel_product(x, y, dtype=int32), wanted)
+        matmul._products.clear()
+
+
+def test_products_of_ints_of_batches_that_broadcast(ints: Any) -> None:
+    for left, right in [((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2, 3)), ((4,), ()), ((0,), (0,))]:
+        for x, y in itertools.product(ints(*left, 13, 21), ints(*right, 21, 34)):
+            np.testing.assert_array_equal(D.integer_matmul(x, y), np.matmul(x, y, dtype=np.int32))
+
+
+def test_sums_of_ints_wrap_around_as_numpy_adds_them(ints: Any) -> None:
+    for x, y in [(255, 255), (-128, -128), (-128, 255), (255, -128)]:
+        a, b = (np.full(s, v, np.uint8 if v > 0 else np.int8) for s, v in (((3, 140_000), x), ((140_000, 5), y)))
+        wanted = (x * y * 140_000 + 2**31) % 2**32 - 2**31
+        assert D.integer_matmul(a, b).tolist() == [[wanted] * 5] * 3
+        assert ArrayBackend.integer_matmul(D, a, b).tolist() == [[wanted] * 5] * 3
+
+
+def test_panels_of_ints_are_kept(ints: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = PackedWeights(1 << 22)
+    monkeypatch.setattr(products, "packed_weights", store)
+    for columns in (8, 64, 150):
+        (_, x), (y, _) = ints(50, 811), ints(811, columns)
+        for kept, given in ((y, y), (turned := np.ascontiguousarray(y.T), turned.T)):
+            for rows in (50, 50, 3, 1):
+                np.testing.assert_array_equal(
+                    kernel_product(x[:rows], given, dtype=int32), np.matmul(x[:rows], y, dtype=np.int32)
+                )
             assert store._packed
             assert not kept.flags.writeable
 
@@ -299,11 +368,11 @@ def test_amx_keeps_infinities_and_nan_and_has_no_subnormal_numbers(bfloat16: Any
     x, y = (drawn(rng, np.float32, *s).astype(bfloat16) for s in ((29, 50), (50, 70)))
     x[3, 49], x[28, 0], y[7, 69], y[8, 33] = np.nan, np.inf, -np.inf, np.nan
     with np.errstate(invalid="ignore"):
-        found, wanted = kernel_product(x, y, narrow=True), x.astype(np.float32) @ y.astype(np.float32)
+        found, wanted = kernel_product(x, y, dtype=float32), x.astype(np.float32) @ y.astype(np.float32)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
     np.testing.assert_array_equal(np.where(np.isinf(found), found, 0.0), np.where(np.isinf(wanted), wanted, 0.0))
     small, one = np.full((2, 2), 1e-39, bfloat16), np.eye(2, dtype=bfloat16)
-    np.testing.assert_array_equal(kernel_product(small, one, narrow=True), 0.0)
+    np.testing.assert_array_equal(kernel_product(small, one, dtype=float32), 0.0)
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float16"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.primitives import DType, Float, Inexact, Number, Shape
-from burnpy.backend.rules import Matrices, rows
+from burnpy.backend.rules import BatchRule, Matrices, rows
 from burnpy.backend.schema import BILINEAR, GENERAL, derived, required
 
 
@@ -76,13 +76,16 @@ def matmul_batch(b: Any, x: Any, y: Any) -> Any:
     return b.batched(i.reshape(out, shape))
 
 
-def matmul_nt_batch(b: Any, x: Any, y: Any) -> Any:
-    """One product of all examples, of two matrices if possible."""
-    i = b.inner_of(x)
-    if not y.batched and len(y.shape) == 2:
-        return b.batched(i.matmul_nt(x.value, y.value))
-    ndim = max(len(x.shape), len(y.shape))
-    return b.batched(i.matmul_nt(b.aligned(x, ndim), b.aligned(y, ndim)))
+def batch_of_matrices(name: str) -> BatchRule:
+    """Return the rule of a product with one matrix if possible, whose operands have at least two dimensions."""
+
+    def rule(b: Any, x: Any, y: Any) -> Any:
+        multiply, ndim = getattr(b.inner_of(x), name), max(len(x.shape), len(y.shape))
+        if not y.batched and len(y.shape) == 2:
+            return b.batched(multiply(x.value, y.value))
+        return b.batched(multiply(b.aligned(x, ndim), b.aligned(y, ndim)))
+
+    return rule
 
 
 def matmul_tn_batch(b: Any, x: Any, y: Any) -> Any:
@@ -144,7 +147,7 @@ class MatrixProducts(OperationsBase):
             lambda i, g, x, y_shape, y_dtype: unbroadcast(i, i.matmul_tn(g, x), y_shape, y_dtype),
         ),
         matrices=Matrices((lambda i, g, y: i.matmul(g, y), lambda i, g, x: i.matmul_tn(g, x)), (0, 0)),
-        batch=matmul_nt_batch,
+        batch=batch_of_matrices("matmul_nt"),
     )
     def matmul_nt(self, x: Number, y: Number) -> Number:
         """Matrix product x @ yᵀ, with the last two dimensions of y swapped; both have at least two dimensions."""

@@ -1,6 +1,6 @@
-"""Products with a matrix of 8-bit or 4-bit ints and their scales: quantized weights.
+"""Products of 8-bit ints, and products with a matrix of 8-bit or 4-bit ints and their scales: quantized weights.
 
-A row of the matrix is divided into groups of equal size, each with a scale; element k of a group is ``scale · int``.
+A row of such a matrix is divided into groups of equal size, each with a scale; element k of a group is ``scale · int``.
 With one group, a row has one scale. An int8 matrix has one int in an element. A uint8 matrix has two, each plus 8:
 byte j of a group has element j in its lower 4 bits and element j + size / 2 in its upper 4, as llama.cpp's Q4_0, so
 that a vector of bytes becomes two vectors of neighbours.
@@ -11,11 +11,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from burnpy.backend.dtypes import uint8
+from burnpy.backend.dtypes import float32, int8, int32, uint8
 from burnpy.backend.operations import OperationsBase
+from burnpy.backend.operations.matmul import batch_of_matrices
 from burnpy.backend.primitives import DType, Float, Int, Shape
 from burnpy.backend.rules import rows
-from burnpy.backend.schema import BILINEAR, derived
+from burnpy.backend.schema import BILINEAR, NONDIFFERENTIABLE, derived
 
 
 def grouped_ints(b: Any, weight: Int, groups: int, dtype: DType) -> Float:
@@ -50,7 +51,7 @@ def quantized_matmul_batch(b: Any, x: Any, weight: Any, scale: Any) -> Any:
 
 
 class Quantization(OperationsBase):
-    """Products with quantized matrices."""
+    """Products of 8-bit ints, and products with quantized matrices."""
 
     @derived(
         BILINEAR,
@@ -65,3 +66,25 @@ class Quantization(OperationsBase):
         The matrix has 8-bit ints, int8 (out, in), or 4-bit ints, uint8 (out, in / 2), and scale (out, groups).
         """
         return self.matmul(x, self.mT(dequantized(self, weight, scale)))
+
+    @derived(
+        NONDIFFERENTIABLE,
+        flops=lambda x, out: 2 * prod(out) * x[-1],
+        batch=batch_of_matrices("integer_matmul"),
+        onnx="quantization.integer_matmul",
+    )
+    def integer_matmul(self, x: Int, y: Int) -> Int:
+        """Matrix product x @ y of int8 and uint8, in int32, beyond which sums wrap around; both have at least two
+        dimensions.
+
+        The default is a sum of products of float32, each of so few terms that it is exact.
+        """
+        d, total, whole = self.discrete, None, slice(None)
+        terms = 2**24 // prod([128 if ints.dtype == int8 else 255 for ints in (x, y)])
+        for k in range(0, max(1, x.shape[-1]), terms):
+            some = slice(k, k + terms)
+            left = d.slice(x, (*(whole,) * (len(x.shape) - 1), some))
+            right = d.slice(y, (*(whole,) * (len(y.shape) - 2), some, whole))
+            part = self.to_int(self.matmul(self.to_float(left, float32), self.to_float(right, float32)), int32)
+            total = part if total is None else d.add(total, part)
+        return total

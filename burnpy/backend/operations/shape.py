@@ -10,7 +10,7 @@ import numpy as np
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ShapeError
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.operations.scans import part
+from burnpy.backend.operations.ordering import part
 from burnpy.backend.primitives import (
     Bool,
     Dim,

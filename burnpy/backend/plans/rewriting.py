@@ -304,11 +304,16 @@ def prepared(
         device: the device that computes.
     """
     known, made, kept = dict(fixed), dict[int, Any](), list[Node]()
+    filled = {node.results.number: node for node in nodes if node.name == "full"}
     returned = {ref.number for ref in outputs}
+
+    def value(x: Ref) -> Any:
+        return known[x.number] if x.number in known else device.full(*filled[x.number].args)
+
     for node in nodes:
         ref = node.results
-        if ref.__class__ is Ref and ref.number not in returned and _once(node, ref, known):
-            args = mapped(node.args, lambda x: known[x.number])
+        if ref.__class__ is Ref and ref.number not in returned and _once(node, ref, known, filled):
+            args = mapped(node.args, value)
             known[ref.number] = made[ref.number] = getattr(device, node.name)(*args)
         elif node.name == "nested":
             block, values = node.args
@@ -319,12 +324,14 @@ def prepared(
     return kept, made
 
 
-def _once(node: Node, ref: Ref, known: Container[int]) -> bool:
-    """Return whether a node may be computed once from known values."""
+def _once(node: Node, ref: Ref, known: Container[int], filled: Container[int]) -> bool:
+    """Return whether a node may be computed once from known values, and arrays that are filled with a number."""
     op, given = operations().get(node.name), refs_in(node.args)
     if op is None or node.effect or node.draws or op.consumes or node.name in REPEATED or not given:
         return False
-    if not all(x.number in known for x in given):
+    if not any(x.number in known for x in given):
+        return False
+    if not all(x.number in known or x.number in filled for x in given):
         return False
     memory = sum(_size(x) * x.dtype.itemsize for x in given)
     grows = _size(ref) > sum(map(_size, given)) or _size(ref) * ref.dtype.itemsize > _WIDENED * memory

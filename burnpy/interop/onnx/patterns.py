@@ -14,14 +14,9 @@ from burnpy.interop.onnx.operators.quantization import unpacked
 from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, tensor
 
 
-def joined(graph: Graph, arrays: Mapping[str, Any]) -> tuple[GraphNode, ...]:
-    """Return the nodes of a graph, with one node for each pattern.
-
-    Args:
-        graph: the graph.
-        arrays: its parameters.
-    """
-    found = _Patterns(graph, arrays)
+def joined(graph: Graph, arrays: Mapping[str, Any], constants: Mapping[str, Any]) -> tuple[GraphNode, ...]:
+    """Return the nodes of a graph that has these parameters and constants, with one node for each pattern."""
+    found = _Patterns(graph, arrays, constants)
     replaced = {node.outputs[0]: made for node in graph.nodes if (made := found.rewritten(node))}
     kept = [node for node in graph.nodes if node.outputs[0] not in found.inner]
     return tuple([replaced.get(node.outputs[0], node) for node in kept])
@@ -102,14 +97,6 @@ def read_as_numbers(graph: Graph, arrays: Iterable[str]) -> set[str]:
     return needed.intersection(arrays)
 
 
-def scales_of(node: GraphNode) -> list[str]:
-    """Return the inputs of a node that are scales of quantized numbers, which are constants, and no parameters."""
-    if node.kind.rpartition(".")[2] in ("DequantizeLinear", "QuantizeLinear"):
-        return list(node.inputs[1:])
-    pairs = zip(node.inputs, OPERATORS[node.kind].inputs, strict=False)
-    return [name for name, (parameter, _) in pairs if parameter.endswith(("_scale", "scales"))]
-
-
 UNFOLDED = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 """The operators that give other results in each call."""
 
@@ -159,7 +146,7 @@ MATRICES = {
 
 
 class _Matrices:
-    """Products with matrices of ints, which lie in memory as the kernels read them: the rows of their transposes.
+    """Products with matrices of ints. Of floats, these are the rows of their transposes, as the kernels read them.
 
     Other quantized weights become floats on the device of the inputs, in each call anew. The constants of the graph get
     the matrices.
@@ -185,11 +172,12 @@ class _Matrices:
         return node.kind.endswith("DequantizeLinear") and node.inputs[0] in self.constants
 
     def _of_ints(self, node: GraphNode, place: int, zero_place: int) -> GraphNode:
+        """Return a product of ints with a matrix of int8, which rarely has zero points."""
         given = [*node.inputs, *[""] * (zero_place + 1 - len(node.inputs))]
         if not self._is_matrix(given[place]) or given[zero_place] not in ("", *self.constants):
             return node
         given[zero_place] = self._zero(given[zero_place], given[place])
-        given[place] = self._signed(given[place], not node.attributes.get("trans_b"), True)
+        given[place] = self._signed(given[place])
         return node.replaced(node.kind, given, node.attributes)
 
     def _dequantized(self, node: GraphNode) -> GraphNode | None:
@@ -273,18 +261,15 @@ class _Matrices:
 
     def _is_matrix(self, name: str) -> bool:
         x = self.constants.get(name)
-        return x is not None and x.ndim == 2 and x.dtype.name in ("int8", "uint8") and x.numel() >= QUANTIZED
+        return x is not None and x.ndim == 2 and x.dtype.name in INTS and x.numel() >= QUANTIZED
 
-    def _signed(self, name: str, turned: bool, seen_as_before: bool) -> str:
-        """Return the name of a constant as int8, less 128 if it is uint8; its transpose lies in memory if it is turned,
-        and may be seen as before.
-        """
-        new = f"{name}:{'columns' if turned and seen_as_before else 'rows' if turned else 'int8'}"
+    def _signed(self, name: str) -> str:
+        """Return the name of a constant as int8, less 128 if it is uint8."""
+        if self.constants[name].dtype.name == "int8":
+            return name
+        new = f"{name}:int8"
         if new not in self.constants:
-            array = self.constants[name].to_numpy()
-            array = array if array.dtype.name == "int8" else (array ^ np.uint8(128)).view(np.int8)
-            held = tensor(array.T if turned else array)
-            self.constants[new] = held.T if turned and seen_as_before else held
+            self.constants[new] = tensor((self.constants[name].to_numpy() ^ np.uint8(128)).view(np.int8))
         return new
 
     def _zero(self, name: str, matrix: str) -> str:
@@ -292,7 +277,7 @@ class _Matrices:
         if not name and self.constants[matrix].dtype.name == "uint8":
             self.constants[f"{matrix}:zero"] = tensor(np.array(-128, np.int8))
             return f"{matrix}:zero"
-        new = self._signed(name, False, False) if name else ""
+        new = self._signed(name) if name else ""
         return new if new and self.constants[new].to_numpy().any() else ""
 
 
@@ -334,6 +319,8 @@ def with_ints(graph: Graph, constants: dict[str, Any]) -> tuple[GraphNode, ...]:
     return tuple(kept)
 
 
+INTS = frozenset(("int8", "uint8"))
+"""The dtypes of quantized numbers in products."""
 LEVELS = {"ConvInteger": "ConvLevels", "MatMulInteger": "MatMulLevels"}
 """The products of ints, and those whose results are floats."""
 
@@ -341,14 +328,38 @@ LEVELS = {"ConvInteger": "ConvLevels", "MatMulInteger": "MatMulLevels"}
 class _Patterns:
     """The patterns of a graph. ``inner`` gets the results of nodes that are part of one."""
 
-    def __init__(self, graph: Graph, arrays: Mapping[str, Any]) -> None:
-        self.arrays = arrays
+    def __init__(self, graph: Graph, arrays: Mapping[str, Any], constants: Mapping[str, Any]) -> None:
+        self.arrays, self._constants = arrays, constants
         self.inner: set[str] = set()
         self._readers: dict[str, list[tuple[str, int]]] = {name: [("", 0)] for name in graph.outputs}
         for node in graph.all_nodes():
             for k, name in enumerate((*node.inputs, *node.results_read)):
                 self._readers.setdefault(name, []).append((node.kind, k))
         self._made = {name: node for node in graph.nodes for name in node.outputs}
+        self._products = {node.outputs[0]: made for node in graph.nodes if (made := self._of_ints(node))}
+        for name, made in self._products.items():
+            for k, given in enumerate(self._made[name].inputs):
+                self._readers[given].remove(("MatMul", k))
+                self._readers[made.inputs[k]].append((made.kind, k))
+                self.inner.update(() if self._readers[given] else (given,))
+
+    def _of_ints(self, node: GraphNode) -> GraphNode | None:
+        """Return the node for a product of floats that a QuantizeLinear rounds with a matrix of 8-bit ints."""
+        sources = [self._made[name] for name in node.inputs if name in self._made] if node.kind == "MatMul" else []
+        kinds = [(x.kind, x.attributes.get("output_dtype", 0), len(x.inputs)) for x in sources]
+        if kinds[:1] != [("DequantizeLinear", 0, 3)] or kinds[1:] not in ([(*kinds[0][:2], 2)], kinds[:1]):
+            return None
+        (ints, x_scale, x_zero), (matrix, scale, *zero), known = *[x.inputs for x in sources], self._constants
+        made = self._made.get(ints)
+        fits = made is not None and (made.kind, *made.inputs[1:]) == ("QuantizeLinear", x_scale, x_zero)
+        if not fits or not known.keys() >= {x_scale, x_zero, matrix, scale, *zero} or known[x_scale].numel() != 1:
+            return None
+        dtypes = [known[name].dtype.name for name in (x_scale, scale, x_zero, matrix)]
+        last = known[scale].ndim == 1 and sources[1].attributes.get("axis", 1) in (-1, known[matrix].ndim - 1)
+        if not (last or known[scale].numel() == 1) or dtypes[:2] != ["float32"] * 2 or not INTS.issuperset(dtypes[2:]):
+            return None
+        kind, given = "com.microsoft.MatMulIntegerToFloat", (ints, matrix, x_scale, scale, x_zero, *zero)
+        return node.replaced(kind, given, {})
 
     def _only(self, name: str, kinds: Container[str], inputs: int | None = None) -> GraphNode | None:
         """Return the node that makes a value; None if it is of another kind, or the value is used elsewhere too."""
@@ -359,7 +370,8 @@ class _Patterns:
 
     def rewritten(self, node: GraphNode) -> GraphNode | None:
         """Return the node of the pattern that ends with a node; None if there is none."""
-        return self.attention(node) or self.linear(node) or self.quantization(node) or self.levels(node)
+        found = self._products.get(node.outputs[0]) or self.attention(node) or self.linear(node)
+        return found or self.quantization(node) or self.levels(node)
 
     def quantization(self, node: GraphNode) -> GraphNode | None:
         """Return the node for a QuantizeLinear and its inverse, whose ints nobody else reads."""
@@ -378,12 +390,12 @@ class _Patterns:
         return node.replaced("QuantizeDequantize", made.inputs, settings)
 
     def levels(self, node: GraphNode) -> GraphNode | None:
-        """Return the node for a DynamicQuantizeLinear whose ints only products of ints read, or for such a product, and
+        """Return the node for a DynamicQuantizeLinear whose ints only convolutions read, or for a product of ints, and
         an Add, whose ints only a Cast to float32 reads.
         """
         if node.kind == "DynamicQuantizeLinear":
             readers = [reader for name in node.outputs[::2] for reader in self._readers.get(name, ())]
-            if not all(kind in LEVELS and k in (0, 2) for kind, k in readers):
+            if not all(kind == "ConvInteger" and k in (0, 2) for kind, k in readers):
                 return None
             return node.replaced("DynamicLevels", node.inputs, {})
         if node.kind != "Cast" or DTYPES.get(node.attributes.get("to", 0)) != "float32":

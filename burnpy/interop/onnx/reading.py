@@ -24,7 +24,7 @@ from burnpy.backend.errors import LoadingError, path_shown
 from burnpy.backend.lazy import needed
 from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode
 from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, Bound, is_float, snake, tensor
-from burnpy.interop.onnx.patterns import folded, joined, padded, read_as_numbers, scales_of, with_ints
+from burnpy.interop.onnx.patterns import folded, joined, padded, read_as_numbers, with_ints
 from burnpy.tensor.tensor import Tensor
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview")
@@ -136,13 +136,13 @@ class _Reader:
         if self.wrong:
             listed = "; ".join(dict.fromkeys(self.wrong[:20])) + ("; …" if len(self.wrong) > 20 else "")
             raise LoadingError(f"load() cannot read {self.shown}: {listed}")
-        scales = {name for node in graph.all_nodes() for name in scales_of(node)}
+        scales = {name for node in graph.all_nodes() for name in _scales_of(node)}
         numbers = read_as_numbers(graph, self.arrays) | self.computed | scales
         floats = {name: a for name, a in self.arrays.items() if is_float(a.dtype) and name not in numbers}
         constants = {name: tensor(a, copy=a.flags.writeable) for name, a in self.arrays.items() if name not in floats}
         inputs = tuple([name for name in graph.inputs if name not in self.arrays])
         self.arrays.clear()
-        nodes, results = folded(joined(graph, floats), constants)
+        nodes, results = folded(joined(graph, floats, constants), constants)
         self.results = {name: x.to_numpy() for name, x in results.items() if isinstance(x, Tensor) and x.numel() > 1}
         floats |= self.results
         constants |= {name: x for name, x in results.items() if name not in floats}
@@ -337,6 +337,14 @@ _DIMS, _DATA_TYPE, _RAW_DATA, _EXTERNAL_DATA, _DATA_LOCATION = 1, 2, 9, 13, 14
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 """The types of fields."""
+
+
+def _scales_of(node: GraphNode) -> list[str]:
+    """Return the inputs of a node that are scales of quantized numbers, which are constants, and no parameters."""
+    if node.kind.rpartition(".")[2] in ("DequantizeLinear", "QuantizeLinear"):
+        return list(node.inputs[1:])
+    pairs = zip(node.inputs, OPERATORS[node.kind].inputs, strict=False)
+    return [name for name, (parameter, _) in pairs if parameter.endswith(("_scale", "scales"))]
 
 
 def without_raw_data(path: str | os.PathLike[str]) -> bytes:

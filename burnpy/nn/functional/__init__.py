@@ -41,7 +41,7 @@ _NAMES = {
     ),
     "burnpy.nn.layers.unpooling": "max_unpool1d max_unpool2d max_unpool3d",
     "burnpy.nn.argument_checks": "QuantizedDType",
-    "burnpy.nn.layers.quantization": "dequantize quantize quantized_linear",
+    "burnpy.nn.layers.quantization": "dequantize integer_matmul quantize quantized_linear",
     "burnpy.nn.layers.resampling": "affine_grid grid_sample interpolate",
     "burnpy.nn.layers.unfold_and_shuffle": "channel_shuffle fold pixel_shuffle pixel_unshuffle unfold",
     "burnpy.tensor.losses": "binary_cross_entropy_with_logits cross_entropy mse_loss nll_loss",

@@ -58,7 +58,7 @@ from burnpy.nn.layers.max_pooling import max_pool1d, max_pool2d, max_pool3d
 from burnpy.nn.layers.normalization import group_norm, layer_norm, local_response_norm, normalize, rms_norm
 from burnpy.nn.layers.padding import pad
 from burnpy.nn.layers.positional_encoding import positional_encoding, rotary_encoding
-from burnpy.nn.layers.quantization import dequantize, quantize, quantized_linear
+from burnpy.nn.layers.quantization import dequantize, integer_matmul, quantize, quantized_linear
 from burnpy.nn.layers.resampling import affine_grid, grid_sample, interpolate
 from burnpy.nn.layers.transposed_convolution import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from burnpy.nn.layers.unfold_and_shuffle import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold
@@ -74,10 +74,10 @@ __all__ = [
     "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "ctc_loss",
     "dequantize", "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "embedding", "embedding_bag",
     "feature_alpha_dropout", "fold", "gaussian_nll_loss", "glu", "grid_sample", "group_norm", "gumbel_softmax",
-    "hardsigmoid", "hardswish", "hardtanh", "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate",
-    "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "local_response_norm", "logsigmoid", "lp_pool1d",
-    "lp_pool2d", "lp_pool3d", "margin_ranking_loss", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d",
-    "max_unpool2d", "max_unpool3d", "mish", "mse_loss", "multi_margin_loss", "multilabel_margin_loss",
+    "hardsigmoid", "hardswish", "hardtanh", "hinge_embedding_loss", "huber_loss", "instance_norm", "integer_matmul",
+    "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "local_response_norm", "logsigmoid",
+    "lp_pool1d", "lp_pool2d", "lp_pool3d", "margin_ranking_loss", "max_pool1d", "max_pool2d", "max_pool3d",
+    "max_unpool1d", "max_unpool2d", "max_unpool3d", "mish", "mse_loss", "multi_margin_loss", "multilabel_margin_loss",
     "multilabel_soft_margin_loss", "nll_loss", "normalize", "pad", "pairwise_distance", "pdist", "pixel_shuffle",
     "pixel_unshuffle", "poisson_nll_loss", "positional_encoding", "quantize", "quantized_linear", "relu6", "rms_norm",
     "rotary_encoding", "scaled_dot_product_attention", "selu", "sigmoid_focal_loss", "smooth_l1_loss",

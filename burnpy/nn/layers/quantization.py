@@ -11,8 +11,9 @@ from burnpy.nn.argument_checks import QuantizedDType, check_choice, exact_dims, 
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Buffer, IntBuffer
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.operands import index_of, refuse_unless, together
+from burnpy.tensor.operands import broadcast_shape, index_of, refuse_unless, together
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
@@ -136,6 +137,39 @@ def quantized_linear(x: Tensor[B], weight: Ints[B], scale: Tensor[B], bias: Tens
     p, s = x._primitive, scale._primitive
     product = x._like(device.quantized_matmul(p if p.dtype == s.dtype else device.cast(p, s.dtype), ints, s))
     return product if bias is None else product + bias
+
+
+@explained
+def integer_matmul(x: IntTensor[B], y: IntTensor[B]) -> IntTensor[B]:
+    """Return the matrix product of ints of 8 bits in int32, by the processor's instructions for it where it has some.
+
+    ``x @ y`` has the dtype of x and y, in which few products fit. Sums beyond int32 wrap around.
+
+    Args:
+        x: int8 or uint8, of shape (…, n, k).
+        y: int8 or uint8, of shape (…, k, m); … broadcasts.
+
+    Returns:
+        Shape (…, n, m).
+
+    Raises:
+        ShapeError: the inner sizes differ, other dimensions do not broadcast, or there are fewer than two.
+        DTypeError: the dtype of x or y is neither int8 nor uint8.
+        KindError: an argument is of another kind.
+
+    >>> x = IntTensor[NumPy].from_data([[100, -100]], dtype="int8")
+    >>> integer_matmul(x, x.T).tolist()
+    [[20000]]
+    """
+    for ints in (x, y):
+        if getattr(ints, "kind", None) != "int":
+            raise KindError(f"integer_matmul() takes IntTensors of int8 or uint8, got {describe(ints)}")
+        if ints.dtype != int8 and ints.dtype != uint8:
+            raise DTypeError(f"integer_matmul() got ints of {ints.dtype}, expected int8 or uint8")
+    x, y = together("integer_matmul", x, y)
+    if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-2] or broadcast_shape(x.shape[:-2], y.shape[:-2]) is None:
+        raise ShapeError(f"integer_matmul() got shapes {x.shape} and {y.shape}, expected (…, n, k) and (…, k, m)")
+    return x._like(x._backend.integer_matmul(x._primitive, y._primitive))
 
 
 def _ints(operation: str, scale: Tensor[B], weight: Any) -> Any:

@@ -154,6 +154,28 @@ row(
 )
 
 
+def _integer_matmul(x: Any, y: Any) -> Any:
+    return np.matmul(x, y, dtype=np.int32)
+
+
+row(
+    "integer_matmul",
+    _integer_matmul,
+    [
+        (Quantized((2, 3), 8), Quantized((3, 4), 8)),
+        (Quantized((2, 3), 4), Quantized((3, 1), 8)),
+        (Quantized((1, 5), 8), Quantized((2, 5, 3), 4)),
+        (Quantized((2, 1, 4, 300), 4), Quantized((3, 300, 2), 4)),
+        (Quantized((0, 3), 8), Quantized((3, 4), 8)),
+        (Quantized((2, 0), 8), Quantized((0, 4), 8)),
+        (Quantized((40, 1100), 8), Quantized((1100, 50), 8)),
+        (Quantized((3, 17, 129), 4), Quantized((129, 70), 8)),
+    ],
+    int64_only=True,
+    widened=True,
+)
+
+
 def _weights(q: Any, k: Any, mask: Any, offset: int | None, scale: float) -> Any:
     """Return exp(scores), 0 for masked keys, and the sums of its rows, replaced by 1 where they are 0."""
     scores = np.exp(q @ k.swapaxes(-1, -2) * scale)

@@ -73,7 +73,7 @@ class Row:
     fresh: bool  #: whether the result is newly allocated, unlike a view or an argument
     loose: float  #: the factor by which rounding errors may exceed those of one operation
     up_to_sign: bool = False  #: whether only the magnitudes of results are compared, as of eigenvectors
-    widened: bool = False  #: whether results of 16-bit floats are float32
+    widened: bool = False  #: whether results of 16-bit floats are float32, and those of 8-bit ints are int32
     completed: Completed | None = None  #: replaces the arguments that must be results for the others
 
     @property
@@ -123,7 +123,7 @@ def row(
         fresh: whether the result is always newly allocated; None for all operations but views.
         loose: the factor by which rounding errors may exceed those of one operation.
         up_to_sign: whether only magnitudes are compared, of results whose signs are arbitrary.
-        widened: whether results of 16-bit floats are float32.
+        widened: whether results of 16-bit floats are float32, and those of 8-bit ints are int32.
         completed: computes the arguments that must be results of another operation for the other arguments.
     """
     op = operations()[name]
@@ -348,6 +348,8 @@ class Arguments:
                 return value  # type: ignore[no-any-return]  # an argument of that name is a dtype
         if op.elementwise and op.results[k] == "Int":
             return self.dtype
+        if op.results[k] == "Int" and self.row.widened:
+            return np.dtype(np.int32)
         if op.results[k] in ("Bool", "Int"):
             return np.dtype(np.bool_ if op.results[k] == "Bool" else np.int64)
         if self.row.widened:

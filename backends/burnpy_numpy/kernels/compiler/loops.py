@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from burnpy.backend.programs import Program
 from burnpy_numpy.kernels.compiler.instructions import FUNCTIONS, applied, definition
 from burnpy_numpy.kernels.compiler.vectors import Vector, Writer, bytes_of
+
+WORDS = 4
+"""The number of neighbouring words of each lane that `Loops.neighbouring_words` loads."""
 
 
 class Loops(Writer):
@@ -84,6 +87,15 @@ class Loops(Writer):
     def minus(self, x: str, y: str) -> str:
         """Subtract 64-bit ints."""
         return self.assign(f"sub i64 {x}, {y}")
+
+    def divided(self, x: str, y: str) -> tuple[str, str]:
+        """Return quotient and remainder of 64-bit ints."""
+        quotient = self.assign(f"sdiv i64 {x}, {y}")
+        return quotient, self.minus(x, self.times(quotient, y))
+
+    def upper(self, x: str, y: str | int) -> str:
+        """Return the quotient of 64-bit ints, rounded up."""
+        return self.assign(f"sdiv i64 {self.plus(x, self.plus(str(y), -1))}, {y}")
 
     def either(self, condition: str, x: str, y: str, kind: str = "ptr") -> str:
         """Return one of two addresses, or of two scalars of another kind, by a bit."""
@@ -189,6 +201,45 @@ class Loops(Writer):
         text = f"shufflevector {kind} {x.text}, {kind} {y.text}, <{self.width} x i32> <{chosen}>"
         return Vector(self.assign(text), x.dtype)
 
+    def neighbouring_words(self, lanes: list[str]) -> list[Vector]:
+        """Load neighbouring words at each address: the first of each as a vector, and so on."""
+        kind = f"<{WORDS} x i32>"
+        rows = [self.assign(f"load {kind}, ptr {lane}, align 1") for lane in lanes]
+        if len(rows) < WORDS:
+            both = f"shufflevector {kind} {rows[0]}, {kind} {rows[1]}, <2 x i32>"
+            return [Vector(self.assign(f"{both} <i32 {k}, i32 {k + WORDS}>"), "int32") for k in range(WORDS)]
+        while len(rows) > WORDS:  # rows whose numbers differ by 4 into one vector
+            length = WORDS * len(lanes) // len(rows)
+            kind, all_of = f"<{length} x i32>", ", ".join(f"i32 {k}" for k in range(2 * length))
+            rows = [
+                self.assign(
+                    f"shufflevector {kind} {rows[k]}, {kind} {rows[k + WORDS]}, <{2 * length} x i32> <{all_of}>"
+                )
+                for k in range(len(rows))
+                if k // WORDS % 2 == 0
+            ]
+        a, b, c, d = [Vector(row, "int32") for row in rows]
+        even = [self._turns(a, c, 0), self._turns(b, d, 0)], [self._turns(a, c, 2), self._turns(b, d, 2)]
+        return [self._turns(x, y, start) for x, y in even for start in (0, 2)]
+
+    def one_by_one(self, lanes: list[str], size: int) -> Vector:
+        """Load units of so many bytes, each as the lowest bits of a word."""
+        kind, text = self.type("int32"), "poison"
+        for k, lane in enumerate(lanes):
+            one = self.assign(f"load i{8 * size}, ptr {lane}, align 1")
+            word = self.assign(f"zext i{8 * size} {one} to i32")
+            text = self.assign(f"insertelement {kind} {text}, i32 {word}, i32 {k}")
+        return Vector(text, "int32")
+
+    def _turns(self, x: Vector, y: Vector, start: int) -> Vector:
+        """Return two elements of each four of two vectors, from ``start`` on, in turns."""
+        places = [
+            first + start + k // 2 + k % 2 * self.width for first in range(0, self.width, WORDS) for k in range(WORDS)
+        ]
+        order, kind = ", ".join(f"i32 {place}" for place in places), self.type(x.dtype)
+        text = f"shufflevector {kind} {x.text}, {kind} {y.text}, <{self.width} x i32> <{order}>"
+        return Vector(self.assign(text), x.dtype)
+
     @contextmanager
     def loop(self, start: str, stop: str) -> Generator[str]:
         """Write a loop around what is written meanwhile; gives its counter, from ``start`` to before ``stop``."""
@@ -226,3 +277,12 @@ class Loops(Writer):
             return
         with self.when(f"slt i64 {position}, {count}"):
             yield
+
+    def in_two_ways(self, body: Callable[[bool], None], within: list[tuple[str, str]]) -> None:
+        """Write a body for what lies within bounds, each a place and its end, and one with masks for what may not."""
+        inside = "true"
+        for beyond, end in within:
+            inside = self.assign(f"and i1 {inside}, {self.assign(f'icmp sle i64 {beyond}, {end}')}")
+        for masked in (False, True):
+            with self.when(f"{'eq' if masked else 'ne'} i1 {inside}, 0"):
+                body(masked)

@@ -98,9 +98,11 @@ _REQUEST = 158, 0x1023, 18
 
 @cache
 def has_amx() -> bool:
-    """Return whether kernels may multiply bfloat16 by AMX: the target has it, and Linux lets this process use it."""
+    """Return whether kernels may multiply bfloat16 and ints of 8 bits by AMX: the target has it, and Linux lets this
+    process use it."""
     chosen = target()
-    if sys.platform != "linux" or chosen.vector != 64 or "+amx-bf16" not in chosen.features.split(","):
+    features = chosen.features.split(",")
+    if sys.platform != "linux" or chosen.vector != 64 or not {"+amx-bf16", "+amx-int8"}.issubset(features):
         return False
     try:
         refused: int = ctypes.CDLL(None).syscall(*map(ctypes.c_long, _REQUEST))

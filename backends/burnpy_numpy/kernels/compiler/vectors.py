@@ -6,9 +6,13 @@ import struct
 from typing import NamedTuple
 
 from burnpy.backend.dtypes import is_upper_half
+from burnpy_numpy.kernels.compiler.target import target
 
 _SCALARS = {"float32": "float", "float64": "double", "bool": "i1", "int8": "i8", "int32": "i32", "int64": "i64"}
 _SUFFIXES = {"float32": "f32", "float64": "f64", "bool": "i1", "int32": "i32", "int64": "i64"}
+_PAIR_PRODUCTS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
+"""LLVM's names of the instruction that adds two products of ints of 16 bits, by the words of a vector on x86."""
+
 INTS = {"float32": "int32", "float64": "int64"}
 """The int dtype as wide as a float dtype, for work on its bits."""
 
@@ -135,6 +139,22 @@ class Writer:
     def fma(self, x: Vector, y: Vector, z: Vector) -> Vector:
         """x · y + z, rounded once."""
         return self.call("fma", x, y, z)
+
+    def pair_products(self, x: Vector, y: Vector) -> Vector:
+        """Return x₀ · y₀ + x₁ · y₁ of words of two ints of 16 bits each."""
+        length, kind = 2 * self.width, self.type("int32")
+        halves = [self.assign(f"bitcast {kind} {each.text} to <{length} x i16>") for each in (x, y)]
+        if name := _PAIR_PRODUCTS.get(self.width) if target().triple.startswith(("x86_64", "amd64")) else None:
+            self.declared.add(f"declare {kind} @llvm.x86.{name}(<{length} x i16>, <{length} x i16>)")
+            given = ", ".join(f"<{length} x i16> {half}" for half in halves)
+            return Vector(self.assign(f"call {kind} @llvm.x86.{name}({given})"), "int32")
+        left, right = (self.assign(f"sext <{length} x i16> {half} to <{length} x i32>") for half in halves)
+        both, parts = self.assign(f"mul <{length} x i32> {left}, {right}"), list[Vector]()
+        for first in range(2):
+            order = ", ".join(f"i32 {k}" for k in range(first, length, 2))
+            chosen = f"<{length} x i32> {both}, <{length} x i32> poison, <{self.width} x i32> <{order}>"
+            parts.append(Vector(self.assign(f"shufflevector {chosen}"), "int32"))
+        return self.binary("add", *parts)
 
     def polynomial(self, x: Vector, coefficients: tuple[float, ...]) -> Vector:
         """Return a polynomial by Horner's scheme; the coefficient of the highest power is first."""

@@ -1,16 +1,18 @@
 """The copies of operands that the kernel of matrix products reads: panels of B and stripes of A, widened on the way.
 
 B may be stored in floats of 16 bits, or in ints of 8 or 4 bits with a scale for each group of a column; A may be
-stored in floats of 16 bits. The copies have the dtype in which products are computed, or are pairs of bfloat16, as AMX
-multiplies them.
+stored in floats of 16 bits. The copies have the dtype in which products are computed, or they consist of words: see
+`Words`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from burnpy.backend.dtypes import DTYPES, FLOATS, is_upper_half
-from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.loops import WORDS, Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 
 VECTORS = 2
@@ -26,14 +28,14 @@ STRIPES = 4
 IN_PLACE, ROWS, COLUMNS, PACKED = range(4)
 """How a block of B is read: in place; in panels, copied from rows or from columns that lie together; or in panels that
 B consists of, each of whole columns."""
-PAIRED, STRIPE_ROWS = 32, 32
-"""The number of products of bfloat16 in one instruction of AMX, and the rows of a stripe for it."""
+TILE, STRIPE_ROWS = 16, 32
+"""The rows of a register of AMX, each of as many words, and the rows of a stripe for it."""
 _ROWS_AHEAD = 4
 """The number of rows of B by which it is fetched ahead when it is copied."""
 _BYTES_AHEAD = 256
 """The bytes by which a column is fetched ahead when it is widened."""
-_WORDS, _WORD = 4, 4
-"""The number of neighbouring words of each column that are transposed together, and the bytes of a word."""
+_WORD_BYTES = 4
+"""The bytes of a word; some neighbouring ones are transposed together."""
 
 
 class Stored(NamedTuple):
@@ -48,8 +50,43 @@ STORED = {
     **{name: Stored(DTYPES[name].bits // 8) for name in FLOATS},
     "int8": Stored(1, 1, True),
     "uint8": Stored(1, 2, True),
+    "int32": Stored(4),
 }
-"""By the name of a dtype; uint8 are two ints of 4 bits, each plus 8."""
+"""By the name of a dtype; uint8 are two ints of 4 bits, each plus 8, unless products are sums of int32."""
+
+
+class Words(NamedTuple):
+    """How neighbours of a row of A or of a column of B lie in words of 32 bits, which one instruction multiplies and
+    adds: bfloat16 and ints of 8 bits for AMX, and ints of 8 bits as ints of 16 bits for all others.
+
+    A panel has a line for each word of a column; numbers that are missing are zeros.
+    """
+
+    stored: str  #: the dtype of the operand
+    bits: int  #: of a number in a word
+    step: int  #: the numbers that are multiplied together, to which their count is rounded up
+
+    @property
+    def each(self) -> int:
+        """Return how many numbers a word has."""
+        return 32 // self.bits
+
+    def lines(self, numbers: int) -> int:
+        """Return the words of so many numbers, rounded up."""
+        return -(-numbers // self.step) * self.step // self.each
+
+    def kept(self, dtype: Any) -> Any:
+        """Return the dtype of the numbers in words, which have another one in an array."""
+        return dtype if 8 * dtype.itemsize == self.bits else np.dtype(np.int16)
+
+
+def words_of(dtype: str, registers: int, stored: str) -> Words | None:
+    """Return the words of an operand; None if it is multiplied number by number. See
+    `burnpy_numpy.kernels.products.text.product`."""
+    if registers:
+        return Words(stored, 16, 2) if dtype == "int32" else None
+    bits = 8 * STORED[stored].bytes
+    return Words(stored, bits, TILE * 32 // bits)
 
 
 class ProductLines(Loops):
@@ -89,83 +126,6 @@ class ProductLines(Loops):
         low = self.assign(f"trunc {kind} {bits.text} to {half}")
         return self.from_half(low)
 
-    def _moved(self, how: str, x: Vector, bits: int) -> Vector:
-        """Shift ints."""
-        return self.binary(how, x, self.constant(bits, x.dtype)) if bits else x
-
-    def words(self, lanes: list[str]) -> list[Vector]:
-        """Load neighbouring words at each address: the first of each as a vector, and so on."""
-        kind = f"<{_WORDS} x i32>"
-        rows = [self.assign(f"load {kind}, ptr {lane}, align 1") for lane in lanes]
-        if len(rows) < _WORDS:
-            both = f"shufflevector {kind} {rows[0]}, {kind} {rows[1]}, <2 x i32>"
-            return [Vector(self.assign(f"{both} <i32 {k}, i32 {k + _WORDS}>"), "int32") for k in range(_WORDS)]
-        while len(rows) > _WORDS:  # rows whose numbers differ by 4 into one vector
-            length = _WORDS * len(lanes) // len(rows)
-            kind, all_of = f"<{length} x i32>", ", ".join(f"i32 {k}" for k in range(2 * length))
-            rows = [
-                self.assign(
-                    f"shufflevector {kind} {rows[k]}, {kind} {rows[k + _WORDS]}, <{2 * length} x i32> <{all_of}>"
-                )
-                for k in range(len(rows))
-                if k // _WORDS % 2 == 0
-            ]
-        a, b, c, d = [Vector(row, "int32") for row in rows]
-        even = [self._turns(a, c, 0), self._turns(b, d, 0)], [self._turns(a, c, 2), self._turns(b, d, 2)]
-        return [self._turns(x, y, start) for x, y in even for start in (0, 2)]
-
-    def one_by_one(self, lanes: list[str], size: int) -> Vector:
-        """Load units of so many bytes, each as the lowest bits of a word."""
-        kind, text = self.type("int32"), "poison"
-        for k, lane in enumerate(lanes):
-            one = self.assign(f"load i{8 * size}, ptr {lane}, align 1")
-            word = self.assign(f"zext i{8 * size} {one} to i32")
-            text = self.assign(f"insertelement {kind} {text}, i32 {word}, i32 {k}")
-        return Vector(text, "int32")
-
-    def pairs(self, source: str, row: str, mask: str) -> Vector:
-        """Return the pairs of bfloat16 of two rows, the first one in the lower bits; zeros from row ``%depth`` on."""
-        bits, kind = list[Vector](), self.type("bool")
-        for k in range(2):
-            number = self.plus(row, k)
-            some = self.either(self.assign(f"icmp slt i64 {number}, %depth"), mask, "zeroinitializer", kind)
-            line = self.unit(source, self.times(number, "%distance"), "bfloat16")
-            bits.append(self.bits(self.load_narrow(line, "bfloat16", some), "int32"))
-        return self.binary("or", self._moved("lshr", bits[0], 16), bits[1])
-
-    def words_of_pairs(self, line: str, number: str) -> Vector:
-        """Load some 32 neighbours of bfloat16 as a vector of words; zeros from ``%depth`` on."""
-        first, length = self.times(number, PAIRED), 2 * self.width
-        kind, masks, full = f"<{length} x i16>", f"<{length} x i1>", f"@llvm.masked.load.v{length}i16.p0"
-        with self.of_width(length):
-            mask = self.below(self.minus("%depth", first))
-        self.declared.add(f"declare {kind} {full}(ptr, i32, {masks}, {kind})")
-        given = f"ptr {self.unit(line, first, 'bfloat16')}, i32 2, {masks} {mask}, {kind} zeroinitializer"
-        loaded = self.assign(f"call {kind} {full}({given})")
-        return Vector(self.assign(f"bitcast {kind} {loaded} to {self.type('int32')}"), "int32")
-
-    def _turns(self, x: Vector, y: Vector, start: int) -> Vector:
-        """Return two elements of each four of two vectors, from ``start`` on, in turns."""
-        places = [
-            first + start + k // 2 + k % 2 * self.width for first in range(0, self.width, _WORDS) for k in range(_WORDS)
-        ]
-        order, kind = ", ".join(f"i32 {place}" for place in places), self.type(x.dtype)
-        text = f"shufflevector {kind} {x.text}, {kind} {y.text}, <{self.width} x i32> <{order}>"
-        return Vector(self.assign(text), x.dtype)
-
-    def divided(self, x: str, y: str) -> tuple[str, str]:
-        """Return quotient and remainder of 64-bit ints."""
-        quotient = self.assign(f"sdiv i64 {x}, {y}")
-        return quotient, self.minus(x, self.times(quotient, y))
-
-    def upper(self, x: str, y: str | int) -> str:
-        """Return the quotient of 64-bit ints, rounded up."""
-        return self.assign(f"sdiv i64 {self.plus(x, self.plus(str(y), -1))}, {y}")
-
-    def padded(self, count: str) -> str:
-        """Return a count, rounded up to what an instruction of AMX multiplies."""
-        return self.times(self.upper(count, PAIRED), PAIRED)
-
     def in_place(self, how: str, source: str, row: str, rows: str, few: int) -> str:
         """Return whether a part reads B in place: as ``how`` says, if its vectors are aligned or there are few rows."""
         size = STORED[self.dtype].bytes
@@ -174,6 +134,63 @@ class ProductLines(Loops):
         aligned = self.assign(f"icmp eq i64 {rest}, 0")
         either = self.assign(f"or i1 {aligned}, {self.assign(f'icmp slt i64 {rows}, {few}')}")
         return self.assign(f"and i1 {either}, {self.assign(f'icmp eq i64 {how}, {IN_PLACE}')}")
+
+    def _moved(self, how: str, x: Vector, bits: int) -> Vector:
+        """Shift ints."""
+        return self.binary(how, x, self.constant(bits, x.dtype)) if bits else x
+
+    def word_of_rows(self, source: str, row: str, words: Words, mask: str | None) -> Vector:
+        """Return words of neighbouring rows, the first one in the lowest bits; zeros from row ``%depth`` on."""
+        total, kind = None, self.type("int32")
+        for k in range(words.each):
+            number, some = self.plus(row, k), mask
+            if mask is not None:
+                within = self.assign(f"icmp slt i64 {number}, %depth")
+                some = self.either(within, mask, "zeroinitializer", self.type("bool"))
+            line = self.unit(source, self.times(number, "%distance"), words.stored)
+            narrow = self._in_word(line, words, self.width, some)
+            wide = Vector(self.assign(f"zext <{self.width} x i{words.bits}> {narrow} to {kind}"), "int32")
+            moved = self._moved("shl", wide, words.bits * k)
+            total = moved if total is None else self.binary("or", total, moved)
+        assert total is not None
+        return total
+
+    def words_of_line(self, line: str, number: str, words: Words, left: str | None) -> Vector:
+        """Load a vector of words of neighbours; zeros from ``left`` numbers on."""
+        length, mask = words.each * self.width, None
+        if left is not None:
+            with self.of_width(length):
+                mask = self.below(left)
+        loaded = self._in_word(self.unit(line, number, words.stored), words, length, mask)
+        text = self.assign(f"bitcast <{length} x i{words.bits}> {loaded} to {self.type('int32')}")
+        return Vector(text, "int32")
+
+    def _in_word(self, pointer: str, words: Words, count: int, mask: str | None) -> str:
+        """Load numbers as ints of the size that they have in words."""
+        size = STORED[words.stored].bytes
+        kind, masks, full = f"<{count} x i{8 * size}>", f"<{count} x i1>", f"@llvm.masked.load.v{count}i{8 * size}.p0"
+        if mask is None:
+            loaded = self.assign(f"load {kind}, ptr {pointer}, align {size}")
+        else:
+            self.declared.add(f"declare {kind} {full}(ptr, i32, {masks}, {kind})")
+            given = f"ptr {pointer}, i32 {size}, {masks} {mask}, {kind} zeroinitializer"
+            loaded = self.assign(f"call {kind} {full}({given})")
+        if 8 * size == words.bits:
+            return loaded
+        extends = "sext" if words.stored == "int8" else "zext"
+        return self.assign(f"{extends} {kind} {loaded} to <{count} x i{words.bits}>")
+
+    def add(self, x: Vector, y: Vector) -> Vector:
+        """x + y, of floats or of ints."""
+        return self.binary("add", x, y) if x.dtype == "int32" else super().add(x, y)
+
+    def fma(self, x: Vector, y: Vector, z: Vector) -> Vector:
+        """x · y + z, rounded once; of words, the products of both numbers plus z."""
+        return self.add(self.pair_products(x, y), z) if x.dtype == "int32" else super().fma(x, y, z)
+
+    def lines_of(self, words: Words, count: str) -> str:
+        """Return `Words.lines` of a count."""
+        return self.times(self.upper(count, words.step), words.step // words.each)
 
     def below(self, count: str) -> str:
         """Return the mask of the elements before a count."""
@@ -253,8 +270,8 @@ def copy_widened_columns(dtype: str, width: int, stored: str) -> ProductLines:
     that make no such square, which are taken one at a time.
     """
     w, (size, parts, grouped) = ProductLines(dtype, width), STORED[stored]
-    last, per_word = w.plus("%columns", -1), _WORD // size
-    square = _WORDS * per_word
+    last, per_word = w.plus("%columns", -1), _WORD_BYTES // size
+    square = WORDS * per_word
     group = "%group" if grouped else "%depth"
     with w.loop("0", w.smaller(str(VECTORS), w.upper("%columns", width))) as v:
         first = w.times(v, width)
@@ -282,7 +299,7 @@ def copy_widened_columns(dtype: str, width: int, stored: str) -> ProductLines:
                 at = [w.unit(column, w.plus(begin, unit), stored) for column in columns]
                 for lane in at:
                     w.prefetch(w.assign(f"getelementptr i8, ptr {lane}, i64 {_BYTES_AHEAD}"))
-                for t, words in enumerate(w.words(at)):
+                for t, words in enumerate(w.neighbouring_words(at)):
                     for k in range(per_word):
                         keep(words, w.plus(unit, t * per_word + k), k)
             with w.loop(w.times(whole, square), units) as unit:
@@ -339,70 +356,87 @@ def copy_columns_of_stripes(dtype: str, width: int, high: int, stored: str) -> P
 COPY = "ptr %source, i64 %depth, i64 %rows, i64 %height, i64 %distance, ptr %to"
 
 
-def copy_rows_of_pairs(dtype: str, width: int) -> ProductLines:
-    """Return the function that copies rows of bfloat16 to panels of pairs, one after the other.
-
-    A panel has for each 32 rows 16 lines, each of a pair of neighbours of each column; rows and columns beyond the last
-    are zeros.
-    """
+def copy_rows_of_words(dtype: str, width: int, words: Words) -> ProductLines:
+    """Return the function that copies rows to panels of words, one after the other; columns beyond the last are
+    zeros."""
     w, lanes = ProductLines(dtype, width), VECTORS * width
-    lines = w.assign(f"sdiv i64 {w.padded('%depth')}, 2")
+    lines = w.lines_of(words, "%depth")
     with w.loop("0", lines) as p, w.loop("0", w.upper("%columns", lanes)) as q:
-        column, row = w.times(q, lanes), w.times(p, 2)
+        column, row = w.times(q, lanes), w.times(p, words.each)
         to = w.at(w.at("%to", w.times(column, lines)), w.times(p, lanes))
-        for k in range(2):
+        for k in range(words.each):
             ahead = w.times(w.plus(row, _ROWS_AHEAD + k), "%distance")
-            w.prefetch(w.unit("%source", w.plus(column, ahead), "bfloat16"))
-        for v in range(VECTORS):
-            first = w.plus(column, v * width)
-            mask = w.below(w.minus("%columns", first))
-            w.store(w.pairs(w.unit("%source", first, "bfloat16"), row, mask), w.at(to, v * width), None)
+            w.prefetch(w.unit("%source", w.plus(column, ahead), words.stored))
+
+        def copy(masked: bool) -> None:
+            for v in range(VECTORS):
+                first = w.plus(column, v * width)
+                mask = w.below(w.minus("%columns", first)) if masked else None
+                w.store(
+                    w.word_of_rows(w.unit("%source", first, words.stored), row, words, mask), w.at(to, v * width), None
+                )
+
+        w.in_two_ways(copy, [(w.plus(column, lanes), "%columns"), (w.plus(row, words.each), "%depth")])
     return w.named("copy_rows", "ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to")
 
 
-def copy_columns_of_pairs(dtype: str, width: int) -> ProductLines:
-    """Return the function that copies a panel as `copy_rows_of_pairs` from columns of bfloat16 that lie together.
-
-    Columns beyond the last repeat the last.
-    """
+def copy_columns_of_words(dtype: str, width: int, words: Words) -> ProductLines:
+    """Return the function that copies a panel of words whose columns lie together; columns beyond the last repeat the
+    last."""
     w = ProductLines(dtype, width)
-    last = w.plus("%columns", -1)
+    last, numbers = w.plus("%columns", -1), width * words.each
+    lines = w.lines_of(words, "%depth")
     with w.loop("0", w.smaller(str(VECTORS), w.upper("%columns", width))) as v:
-        numbers = [w.smaller(w.plus(w.times(v, width), t), last) for t in range(width)]
-        lanes = [w.unit("%source", w.times(number, "%distance"), "bfloat16") for number in numbers]
-        with w.loop("0", w.upper("%depth", PAIRED)) as q:
-            to = w.at("%to", w.plus(w.times(q, PAIRED // 2 * VECTORS * width), w.times(v, width)))
-            ahead = w.plus(w.times(q, PAIRED), _BYTES_AHEAD // 2)
+        places = [w.smaller(w.plus(w.times(v, width), t), last) for t in range(width)]
+        lanes = [w.unit("%source", w.times(place, "%distance"), words.stored) for place in places]
+        with w.loop("0", w.upper("%depth", numbers)) as q:
+            first = w.times(q, numbers)
+            to = w.at("%to", w.plus(w.times(q, width * VECTORS * width), w.times(v, width)))
             for lane in lanes:
-                w.prefetch(w.unit(lane, ahead, "bfloat16"))
-            for t, line in enumerate(w.transposed([w.words_of_pairs(lane, q) for lane in lanes])):
-                w.store(line, w.at(to, t * VECTORS * width), None)
+                w.prefetch(w.assign(f"getelementptr i8, ptr {w.unit(lane, first, words.stored)}, i64 {_BYTES_AHEAD}"))
+
+            def copy(masked: bool) -> None:
+                left = w.minus("%depth", first) if masked else None
+                here = w.minus(lines, w.times(q, width)) if masked else None
+                for t, line in enumerate(w.transposed([w.words_of_line(lane, first, words, left) for lane in lanes])):
+                    with w.inside(t, here):
+                        w.store(line, w.at(to, t * VECTORS * width), None)
+
+            w.in_two_ways(copy, [(w.plus(first, numbers), "%depth")])
     return w.named("copy_columns", "ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to")
 
 
-def copy_stripe_of_pairs(dtype: str, width: int, transposed: bool) -> ProductLines:
-    """Return the function that copies rows of A, of bfloat16: for each 32 columns, their 64 bytes of each row.
+def copy_stripe_of_words(dtype: str, width: int, words: Words, in_tiles: bool, transposed: bool) -> ProductLines:
+    """Return the function that copies rows of A as words: one row after the other, or in tiles, which have some words
+    of each row.
 
-    Columns beyond the last are zeros, and so are rows beyond the last if the columns of A lie together; else they
-    repeat the last.
+    Words beyond the last are zeros, and so are rows beyond the last if the columns of A lie together, which is only
+    copied to tiles; else they repeat the last.
     """
     w = ProductLines(dtype, width)
-    unit = STRIPE_ROWS * PAIRED // 2
+    unit, numbers = STRIPE_ROWS * TILE, width * words.each
     if transposed:
         masks = [w.below(w.plus("%rows", -v * width)) for v in range(STRIPE_ROWS // width)]
-        with w.loop("0", w.upper("%depth", PAIRED)) as q:
+        with w.loop("0", w.upper("%depth", numbers)) as q:
             for v, mask in enumerate(masks):
-                source = w.unit("%source", v * width, "bfloat16")
-                starts = [w.plus(w.times(q, PAIRED), 2 * t) for t in range(width)]
-                for t, words in enumerate(w.transposed([w.pairs(source, start, mask) for start in starts])):
-                    w.store(words, w.at("%to", w.plus(w.times(q, unit), (v * width + t) * (PAIRED // 2))), None)
+                source = w.unit("%source", v * width, words.stored)
+                starts = [w.plus(w.times(q, numbers), words.each * t) for t in range(width)]
+                found = w.transposed([w.word_of_rows(source, start, words, mask) for start in starts])
+                for t, row in enumerate(found):
+                    w.store(row, w.at("%to", w.plus(w.times(q, unit), (v * width + t) * TILE)), None)
         return w.named("copy_stripes", COPY)
     last = w.plus("%rows", -1)
     with w.loop("0", "%height") as i:
-        line = w.unit("%source", w.times(w.smaller(i, last), "%distance"), "bfloat16")
-        to = w.at("%to", w.times(i, PAIRED // 2))
-        with w.loop("0", w.upper("%depth", PAIRED)) as q:
-            w.store(w.words_of_pairs(line, q), w.at(to, w.times(q, unit)), None)
+        line = w.unit("%source", w.times(w.smaller(i, last), "%distance"), words.stored)
+        to = w.at("%to", w.times(i, TILE if in_tiles else ROW_BYTES // STORED[dtype].bytes))
+        with w.loop("0", w.upper("%depth", numbers)) as q:
+            first, place = w.times(q, numbers), w.at(to, w.times(q, unit if in_tiles else width))
+
+            def copy(masked: bool) -> None:
+                left = w.minus("%depth", first) if masked else None
+                w.store(w.words_of_line(line, first, words, left), place, None)
+
+            w.in_two_ways(copy, [(w.plus(first, numbers), "%depth")])
     return w.named("copy_stripes", COPY)
 
 

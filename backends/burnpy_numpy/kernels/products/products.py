@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import float32, int32
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.loops import Loops
@@ -28,10 +28,11 @@ from burnpy_numpy.kernels.products.copies import (
     COLUMNS,
     IN_PLACE,
     PACKED,
-    PAIRED,
     ROWS,
     STORED,
     VECTORS,
+    Words,
+    words_of,
 )
 from burnpy_numpy.kernels.products.text import copied_bytes, product, stripe_heights
 from burnpy_numpy.matmul import LEAST, MULTIPLICATIONS_PER_ELEMENT
@@ -52,12 +53,14 @@ _IN_FIRST_CACHE = 1 << 15
 """The bytes of a matrix B that is read in place, however many rows there are."""
 _WORTH_WIDENING = 1 << 14
 """The number of multiplications of floats of 16 bits from which the kernel widens them in less time than NumPy."""
+_WORTH_KEEPING = 1 << 12
+"""The number of elements of a matrix B of ints from which its panels are kept, however many rows there are."""
 _INTS, _SQUARE = 192, 16
 """The most ints in a chunk, so that a widened panel stays in the first cache; and those that are widened together."""
-_PAIRS = 512
-"""The most bfloat16 of a row in a chunk for AMX, so that a stripe has 32 KiB. The sums' bits do not depend on it."""
-_PAIRS_PER_ELEMENT = 8
-"""How many times as many multiplications AMX computes in the same time."""
+_TILES = 1024
+"""The most bytes of a row in a chunk for AMX, so that a stripe has 32 KiB. The sums' bits do not depend on it."""
+_RATE = {None: 1, False: 2, True: 8}
+"""How many times as many multiplications of words are computed in the same time, by AMX or without it."""
 _SECOND_CACHE = 1 << 20, 1 << 19
 """The most memory of a block of B for all threads' caches, and the size of the second cache if it is unknown."""
 
@@ -92,7 +95,7 @@ class Product(NamedTuple):
     each: float  #: the number of elements of a part, for `burnpy_numpy.cpu_threads.shared`
     room: int  #: the bytes of memory for copies that a thread needs
     keeps: bool  #: whether the panels of B may be kept
-    paired: bool  #: whether AMX multiplies pairs of bfloat16
+    words: Words | None  #: of B, if words are multiplied
 
     @property
     def is_one_sum(self) -> bool:
@@ -166,23 +169,24 @@ def _with_panels(product: Product, b: Any) -> tuple[Product, Any]:
     else:
         turned = b.shape != (k, n) or (k == n > 1 == row and b.flags.c_contiguous)  # stored as rows of columns
         matrix, owner = b.T if turned else b, b
-    together, depth = (2, -(-k // PAIRED) * PAIRED) if product.paired else (1, k)
-    lanes = VECTORS * target().vector // (b.itemsize * together)
-    how = ("product", row == 1, lanes)
+    words = product.words
+    together, lines, kept = (1, k, b.dtype) if words is None else (words.each, words.lines(k), words.kept(b.dtype))
+    lanes = VECTORS * target().vector // (kept.itemsize * together)
+    how = ("product", row == 1, lanes, together)
     panels = packed_weights.find(owner, how)
     if panels is None:
         if not packed_weights.keeps(owner, how):
             return product, b
-        panels = np.zeros((-(-n // lanes), depth // together, lanes, together), b.dtype)
+        panels = np.zeros((-(-n // lanes), lines, lanes, together), kept)
         whole = n // lanes * lanes
         for place in range(together):
-            lines = matrix[place::together]
-            columns = lines[:, :whole].reshape((len(lines), n // lanes, lanes))
-            panels[: n // lanes, : len(lines), :, place] = columns.swapaxes(0, 1)
-            panels[n // lanes :, : len(lines), : n - whole, place] = lines[None, :, whole:]
+            numbers = matrix[place::together]
+            columns = numbers[:, :whole].reshape((len(numbers), n // lanes, lanes))
+            panels[: n // lanes, : len(numbers), :, place] = columns.swapaxes(0, 1)
+            panels[n // lanes :, : len(numbers), : n - whole, place] = numbers[None, :, whole:]
         packed_weights.add(owner, how, panels)
-    first, last = product.sizes[:4], product.sizes[6:-1]
-    return product._replace(sizes=(*first, lanes, depth, *last, PACKED), keeps=False), panels
+    first, last, wider = product.sizes[:4], product.sizes[6:-1], kept.itemsize // b.itemsize
+    return product._replace(sizes=(*first, lanes * wider, lines * together * wider, *last, PACKED), keeps=False), panels
 
 
 _ZEROS = np.zeros(64)
@@ -219,15 +223,18 @@ def _block_bytes() -> int:
 
 
 def product_of(a: Any, b: Any, biased: bool = False) -> Product | Literal["copy"] | None:
-    """Return the description of the product of arrays of one dtype, or of floats of 16 bits; None if none is computed.
+    """Return the description of the product of arrays of one dtype, of floats of 16 bits, or of ints of 8 bits, whose
+    product is of int32; None if none is computed.
 
-    It is "copy" where neither rows nor columns of an array lie together: C-contiguous copies are multiplied then.
+    It is "copy" where neither rows nor columns of an array lie together, or where it must be rows: C-contiguous copies
+    are multiplied then.
     """
     (m, k), n = a.shape[-2:], b.shape[-1]
     if 0 in (*a.shape, *b.shape) or k != b.shape[-2]:
         return None
-    if a.itemsize == 2:
-        dtype, served = float32, target().fuses and m * k * n >= _WORTH_WIDENING
+    if a.itemsize < 4:
+        dtype = float32 if a.itemsize == 2 else int32
+        served = target().fuses and m * k * n >= _WORTH_WIDENING
     else:
         dtype, served = a.dtype, serves(m, k, n, a.itemsize, biased)
     if not served:
@@ -235,6 +242,8 @@ def product_of(a: Any, b: Any, biased: bool = False) -> Product | Literal["copy"
     a_steps, b_steps = ([stride / x.itemsize for stride in x.strides] for x in (a, b))
     a_line, b_line = _line(a.shape, a_steps), _line(b.shape, b_steps)
     if a_line is None or b_line is None or not all(map(float.is_integer, (*a_steps, *b_steps))):
+        return "copy"
+    if dtype is int32 and a_line[1] and not _by_amx((a.dtype.name, b.dtype.name)):
         return "copy"
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     places = _places(batch, a.shape, a_steps), _places(batch, b.shape, b_steps), np.arange(math.prod(batch)) * (m * n)
@@ -316,25 +325,27 @@ def _planned(
     """
     (m, n), size, chosen = shape[-2:], dtype.itemsize, target()
     width, count, stored = chosen.vector // size, len(places[2]), stored or (dtype.name, dtype.name)
-    paired = _by_amx(stored)
-    registers = 0 if paired else chosen.registers
+    by_amx = _by_amx(stored)
+    registers = 0 if by_amx else chosen.registers
     kernel = template_kernel(product, dtype, width, registers, a_line[1], *stored)
     if kernel is None:
         return None
-    lanes, height, parts = VECTORS * width, stripe_heights(registers)[0], STORED[stored[1]].parts
+    words = words_of(dtype.name, registers, stored[1])
+    lanes, height, parts = VECTORS * width, stripe_heights(registers)[0], STORED[stored[1]].parts if groups else 1
     chunk, span = _chunk_of_groups(k // groups, k, parts) if groups else (chunk_of(k, size), k)
-    if paired:
-        chunk, size = min(-(-k // PAIRED) * PAIRED, _PAIRS), 2
+    if words is not None:
+        size = words.bits // 8
+        chunk = min(words.lines(k) * words.each, (_TILES if by_amx else CHUNK_BYTES) // size)
     most = max(1, _block_bytes() // (chunk * parts * size * lanes)) * lanes
     block = -(-n // (-(-n // most) * lanes)) * lanes  # all of about one size
     copies = m >= (_SOME_ROWS if b_line[0] * size >= _APART else _MANY_ROWS) and k * n * size > _IN_FIRST_CACHE
     widens = stored[1] != dtype.name
     if widens:
-        copies = m > height or paired
+        copies = m > height or words is not None
     how = COLUMNS if b_line[1] else ROWS if copies else IN_PLACE
     if how == COLUMNS and m <= height and widens:  # each panel is used once
         block = lanes
-    work = m * n * k * parts / (MULTIPLICATIONS_PER_ELEMENT * (_PAIRS_PER_ELEMENT if paired else 1))
+    work = m * n * k * parts / (MULTIPLICATIONS_PER_ELEMENT * _RATE[None if words is None else by_amx])
     team = min(threads.COUNT, int(count * work) // threads.LEAST)
     high, wide = _part(m, n, -(-team // count), height, lanes, rows)
     down, across = -(-m // high), -(-n // wide)
@@ -343,13 +354,14 @@ def _planned(
     sizes = (m, n, k, a_line[0], b_row, b_column, chunk, block, high, wide, down, across, how, *grouping)
     pieces = count * down * across
     room = copied_bytes(a_line[1]) + block * chunk * parts * size
-    keeps = m <= _FEW_ROWS and k * n * size >= _FAR and len(shape) == 2 and (paired or not widens)
-    return Product(kernel, shape, places, sizes, pieces, count * work / pieces, room, keeps, paired)
+    keeps = k * n >= _WORTH_KEEPING if dtype is int32 else m <= _FEW_ROWS and k * n * size >= _FAR
+    keeps = keeps and len(shape) == 2 and (words is not None or not widens)
+    return Product(kernel, shape, places, sizes, pieces, count * work / pieces, room, keeps, words)
 
 
 def _by_amx(stored: tuple[str, str]) -> bool:
     """Return whether AMX multiplies operands of these dtypes."""
-    return stored == ("bfloat16", "bfloat16") and has_amx()
+    return has_amx() and (stored == ("bfloat16", "bfloat16") or {"int8", "uint8"}.issuperset(stored))
 
 
 def _chunk_of_groups(group: int, k: int, parts: int) -> tuple[int, int]:

@@ -11,29 +11,28 @@ from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.products.copies import (
     COLUMNS,
     PACKED,
-    PAIRED,
     ROW_BYTES,
     STORED,
     STRIPE_BYTES,
     STRIPE_ROWS,
     STRIPES,
+    TILE,
     VECTORS,
     ProductLines,
     copy_columns,
-    copy_columns_of_pairs,
     copy_columns_of_stripes,
+    copy_columns_of_words,
     copy_rows,
-    copy_rows_of_pairs,
     copy_rows_of_stripe,
-    copy_stripe_of_pairs,
+    copy_rows_of_words,
+    copy_stripe_of_words,
     copy_widened_columns,
     stripe_vectors,
+    words_of,
 )
 
 _AHEAD = 16
 """The number of rows of a panel by which it is fetched ahead."""
-_TILE = 16
-"""The rows of a register of AMX, each of 64 bytes."""
 _CONFIGURATION = "@configuration = internal constant [16 x i32] [i32 1, i32 0, i32 0, i32 0, {}, {}], align 64".format(
     ", ".join(["i32 4194368"] * 4 + ["i32 0"] * 4), ", ".join(["i32 269488144"] * 2 + ["i32 0"] * 2)
 )
@@ -46,7 +45,7 @@ def stripe_heights(registers: int) -> tuple[int, ...]:
     """Return the numbers of rows of tiles, the largest first, for a processor with so many vector registers; 0 is AMX,
     whose registers hold tiles."""
     if not registers:
-        return STRIPE_ROWS, _TILE
+        return STRIPE_ROWS, TILE
     return (12, 8, 4) if registers >= 32 else (6, 4, 2)
 
 
@@ -72,17 +71,19 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
     together. The inner dimension and the length of a chunk are units, too; see `Stored`.
 
     Args:
-        dtype: float32 or float64.
+        dtype: float32 or float64; int32 for products of ints of 8 bits.
         width: the number of elements of a vector.
-        registers: the number of vector registers; 0 to multiply bfloat16 by AMX.
-        transposed: whether the columns of A lie together, not its rows.
-        a_stored: the dtype of A: ``dtype``, or a float of 16 bits.
-        b_stored: the same for B, which may consist of ints: int8 or uint8. Its columns lie together then.
+        registers: the number of vector registers; 0 to multiply bfloat16 or ints by AMX.
+        transposed: whether the columns of A lie together, not its rows. Ints that AMX does not multiply lie in rows.
+        a_stored: the dtype of A: ``dtype``, or a float of 16 bits; int8 or uint8 for int32.
+        b_stored: the same for B, which may consist of the ints of a quantized matrix: int8 or uint8. Its columns lie
+            together then.
     """
-    heights, paired = stripe_heights(registers), not registers
-    widens, packed = b_stored != dtype and not paired, b_stored if paired else dtype
+    heights, by_amx = stripe_heights(registers), not registers
+    words = words_of(dtype, registers, b_stored)
+    widens = b_stored != dtype and words is None
     lanes, size = VECTORS * width, STORED[dtype].bytes
-    _, parts, grouped = STORED[b_stored]
+    _, parts, grouped = STORED[b_stored] if words is None else STORED[dtype]
     w = ProductLines(dtype, width, 9, 19 if grouped else 16)
     a, b, c, start, memory, a_places, b_places, c_places, arrays = w.table
     m, n, k, a_line, b_row, b_column, chunk, block, high, wide, down, across, how, *grouping, spread, code, length = (
@@ -92,12 +93,9 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
     follows = w.assign(f"inttoptr i64 {code} to ptr")
     a_row, a_column = ("1", a_line) if transposed else (a_line, "1")
     narrow = widens and not grouped
-    if paired:
-        copies = [copy_columns_of_pairs(dtype, width), copy_rows_of_pairs(dtype, width)]
-        copies.append(copy_stripe_of_pairs(dtype, width, transposed))
-        helpers = [*copies, *[_stripe_of_pairs(dtype, width, height) for height in heights]]
-        w.declared.add(_CONFIGURATION)
-        w.amx("ldtilecfg", "ptr @configuration")
+    if words is not None:
+        copies = [copy_columns_of_words(dtype, width, words), copy_rows_of_words(dtype, width, words)]
+        copies.append(copy_stripe_of_words(dtype, width, words._replace(stored=a_stored), by_amx, transposed))
     else:
         copies = [copy_widened_columns(dtype, width, b_stored) if widens else copy_columns(dtype, width)]
         if not grouped:
@@ -107,11 +105,16 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
             if transposed
             else copy_rows_of_stripe(dtype, width, a_stored)
         )
+    if by_amx:
+        helpers = [*copies, *[_stripe_by_amx(dtype, width, height, a_stored, b_stored) for height in heights]]
+        w.declared.add(_CONFIGURATION)
+        w.amx("ldtilecfg", "ptr @configuration")
+    else:
         helpers = [*copies, _finish(dtype, width)]
         helpers += [_stripe(dtype, width, height, transposed) for height in heights]
         if narrow:
             helpers += [_stripe(dtype, width, height, transposed, b_stored) for height in heights]
-    together = STRIPES if transposed and not paired else 1
+    together = STRIPES if transposed and not by_amx else 1
     panels = w.at(memory, str(copied_bytes(together > 1) // size))
     with w.loop("%begin", "%end") as part:
         member, rest = w.divided(part, w.times(down, across))
@@ -128,19 +131,20 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
             j, begin = w.times(jb, block), w.times(spans, span)
             p, beyond = w.plus(begin, w.times(at, chunk)), w.smaller(k, w.plus(begin, span))
             some, units = w.smaller(block, w.minus(columns, j)), w.smaller(chunk, w.minus(beyond, p))
-            depth = w.times(units, parts) if parts > 1 else units
-            padded, stored = (w.padded(units), w.padded(k)) if paired else (depth, k)
+            depth, whole_depth = (w.times(units, parts) if parts > 1 else units), k
+            if words is not None:
+                depth, whole_depth = w.lines_of(words, units), w.lines_of(words, k)
             source = w.unit(right, w.plus(w.times(p, b_row), w.times(j, b_column)), b_stored)
             whole = w.either(in_place, w.assign(f"sdiv i64 {some}, {lanes}"), "0", "i64")
             first = w.times(whole, lanes)
             if not grouped:
                 with w.when(f"slt i64 {how}, {COLUMNS}"):
-                    given = f"ptr {w.unit(source, first, b_stored)}, i64 {depth}, i64 {w.minus(some, first)}"
+                    given = f"ptr {w.unit(source, first, b_stored)}, i64 {units}, i64 {w.minus(some, first)}"
                     w.write(f"call void @copy_rows({given}, i64 {b_row}, ptr {w.at(panels, w.times(first, depth))})")
             with w.when(f"eq i64 {how}, {COLUMNS}"), w.loop("0", w.upper(some, lanes)) as panel:
                 column = w.times(panel, lanes)
                 given = f"ptr {w.unit(source, w.times(column, b_column), b_stored)}, i64 {units}"
-                place = w.unit(panels, w.times(column, padded), packed)
+                place = w.at(panels, w.times(column, depth))
                 given += f", i64 {w.minus(some, column)}, i64 {b_column}, ptr {place}"
                 if widens:
                     row = w.times(w.plus(j0, w.plus(j, column)), groups)
@@ -148,13 +152,13 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
                     given += f", ptr {scale}, i64 {groups}, i64 {group}"
                 w.write(f"call void @copy_columns({given})")
             kept = w.assign(f"icmp eq i64 {how}, {PACKED}")
-            read, tall = w.either(kept, source, panels), w.either(kept, stored, padded, "i64")
+            read, tall = w.either(kept, source, panels), w.either(kept, whole_depth, depth, "i64")
             target = w.at(out, j)
             begins = w.assign(f"and i1 {w.assign(f'icmp eq i64 {p}, 0')}, {w.assign(f'icmp sge i64 {spread}, 0')}")
             before = w.either(begins, w.at(start, w.times(spread, w.plus(j0, j))), target)
             before_row, before_column = w.either(begins, "0", n, "i64"), w.either(begins, spread, "1", "i64")
             lines = w.unit(left, w.times(p, a_column), a_stored)
-            pieces = [(lines, depth, memory)]
+            pieces = [(lines, units, memory)]
             if parts > 1:  # the two numbers of a unit are apart in A, unless a chunk has all of a group
                 lines = w.unit(lines, w.minus(p, w.divided(p, group)[1]), a_stored)
                 whole_groups = w.assign(f"icmp sle i64 {group}, {chunk}")
@@ -215,7 +219,7 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
                 taller = w.assign(f"icmp sgt i64 {rest}, {lower}")
                 with w.when(f"ne i1 {w.assign(f'and i1 {fits}, {taller}')}, 0"):
                     stripe(high_ones, done, rest, height)
-    if paired:
+    if by_amx:
         w.amx("tilerelease")
     for helper in helpers:
         w.declared |= helper.declared
@@ -277,35 +281,37 @@ _STRIPE = (
 """The arguments of a function that multiplies a stripe."""
 
 
-def _stripe_of_pairs(dtype: str, width: int, height: int) -> ProductLines:
-    """Return the function that multiplies a stripe of up to ``height`` rows of A by a block of B, both of bfloat16, by
+def _stripe_by_amx(dtype: str, width: int, height: int, a_stored: str, b_stored: str) -> ProductLines:
+    """Return the function that multiplies a stripe of up to ``height`` rows of A by a block of B, both of words, by
     AMX.
 
-    An instruction multiplies 16 rows by 16 columns. It adds the products of even places, and those of odd places, in
-    order; then both, to what was before. Sums are in registers 0 to 3; A is in 4 and 5, and B in 6 and 7.
+    An instruction multiplies 16 rows by 16 columns. Of bfloat16, it adds the products of even places, and those of odd
+    places, in order; then both, to what was before. Sums are in registers 0 to 3; A is in 4 and 5, and B in 6 and 7.
     """
     w, lanes = ProductLines(dtype, width), VECTORS * width
-    room = w.room(height * lanes)
-    tiles = [(t, v) for t in range(height // _TILE) for v in range(VECTORS)]
+    room, size = w.room(height * lanes), STORED[dtype].bytes
+    tiles = [(t, v) for t in range(height // TILE) for v in range(VECTORS)]
+    signs = "".join("s" if stored == "int8" else "u" for stored in (a_stored, b_stored))
+    multiplies = f"tdpb{signs}d" if dtype == "int32" else "tdpbf16ps"
     all_rows = w.assign(f"icmp eq i64 %rows, {height}")
 
     def multiply(before: str, before_row: str, b: str, c: str, c_row: str) -> None:
         def each(how: str, pointer: str, row: str) -> None:
             for t, v in tiles:
-                at = w.at(pointer, w.plus(w.times(row, t * _TILE), v * width))
-                w.amx(how, f"i8 {t * VECTORS + v}, ptr {at}, i64 {w.times(row, STORED[dtype].bytes)}")
+                at = w.at(pointer, w.plus(w.times(row, t * TILE), v * width))
+                w.amx(how, f"i8 {t * VECTORS + v}, ptr {at}, i64 {w.times(row, size)}")
 
         each("tileloadd64", before, before_row)
-        with w.loop("0", w.upper("%depth", PAIRED)) as q:
-            line = w.times(q, PAIRED // 2)
+        with w.loop("0", w.upper("%depth", TILE)) as q:
+            line = w.times(q, TILE)
             for v in range(VECTORS):
                 at = w.at(b, w.plus(w.times(line, lanes), v * width))
-                w.amx("tileloadd64", f"i8 {6 + v}, ptr {at}, i64 {lanes * STORED[dtype].bytes}")
-            for t in range(height // _TILE):
-                at = w.at("%a", w.plus(w.times(line, STRIPE_ROWS), t * _TILE * PAIRED // 2))
-                w.amx("tileloadd64", f"i8 {4 + t}, ptr {at}, i64 {2 * PAIRED}")
+                w.amx("tileloadd64", f"i8 {6 + v}, ptr {at}, i64 {lanes * size}")
+            for t in range(height // TILE):
+                at = w.at("%a", w.plus(w.times(line, STRIPE_ROWS), t * TILE * TILE))
+                w.amx("tileloadd64", f"i8 {4 + t}, ptr {at}, i64 {TILE * size}")
             for t, v in tiles:
-                w.amx("tdpbf16ps", f"i8 {t * VECTORS + v}, i8 {4 + t}, i8 {6 + v}")
+                w.amx(multiplies, f"i8 {t * VECTORS + v}, i8 {4 + t}, i8 {6 + v}")
         each("tilestored64", c, c_row)
 
     def copy(source: str, row: str, target: str, target_row: str, left: str) -> None:
@@ -317,7 +323,7 @@ def _stripe_of_pairs(dtype: str, width: int, height: int) -> ProductLines:
 
     with w.loop("0", w.upper("%columns", lanes)) as panel:
         j = w.times(panel, lanes)
-        b, left = w.unit("%panels", w.times(j, "%tall"), "bfloat16"), w.minus("%columns", j)
+        b, left = w.at("%panels", w.times(j, "%tall")), w.minus("%columns", j)
         c, before = w.at("%c", j), w.at("%before", w.times(j, "%before_column"))
         full = w.assign(f"and i1 {all_rows}, {w.assign(f'icmp sge i64 {left}, {lanes}')}")
         with w.when(f"ne i1 {full}, 0"):

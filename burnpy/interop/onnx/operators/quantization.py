@@ -71,7 +71,7 @@ def quantize(
     """Return x / scale, rounded, plus the zero point, limited to the ints of the result's dtype."""
     number = (types[2] if len(types) > 2 else 0) or output_dtype
     levels, dtype = _levels(x, scale, zero, axis, block_size, number, bool(saturate))
-    return cast(levels, dtype)
+    return cast(levels, dtype) if dtype.kind == "f" else levels.int(dtype)
 
 
 def _levels(
@@ -127,7 +127,7 @@ def quantize_dequantize(
 def dynamic_quantize(x: Value) -> Any:
     """Quantize to uint8 by the range of x, and return the scale and the zero point too."""
     levels, scale, zero = dynamic_levels(x)
-    return cast(levels, "uint8"), scale, cast(zero, "uint8")
+    return levels.int("uint8"), scale, zero.int("uint8")
 
 
 @operator("DynamicLevels")
@@ -151,12 +151,25 @@ def centred(x: Value, zero: Value, axis: int, dtype: str = "float32") -> Value:
     return moved if zero is None else moved - cast(aligned(x, zero, axis, 0), moved.dtype)
 
 
-def product_with_ints(x: Value, b: Value, zero: Value) -> Value:
-    """Return x @ (b - zero point), in which a matrix of int8 stays int8."""
-    if b.dtype != int8 or b.ndim != 2:
-        return x @ centred(b, zero, -1)
-    out = functional.quantized_linear(x, b.T, like(x, (b.shape[1], 1), 1.0))
-    return out if zero is None else out - x.sum(dim=-1, keepdim=True) * cast(zero, x.dtype)
+def integer_product(a: Value, a_zero: Value, b: Value, b_zero: Value) -> Value:
+    """Return the product of matrices of ints, less their zero points, as int32; of floats of 8 bits, as floats.
+
+    Those of a may be one for each row, those of b one for each column.
+    """
+    if not {a.dtype, b.dtype} <= {int8, uint8}:
+        return centred(a, a_zero, -2) @ centred(b, b_zero, -1)
+    left, right = a if a.ndim > 1 else a.unsqueeze(0), b if b.ndim > 1 else b.unsqueeze(1)
+    out, terms = functional.integer_matmul(left, right), a.shape[-1]
+    first, second = (None if zero is None else cast(zero, "int32") for zero in (a_zero, b_zero))
+    first = None if first is None else aligned(left, first, -2, 0)
+    if first is not None:
+        out = out - first * functional.integer_matmul(
+            like(right, (1, terms), 1), right
+        )  # once for a constant, if compiled
+    if second is not None:
+        rows = functional.integer_matmul(left, like(left, (terms, 1), 1))
+        out = out - (rows if first is None else rows - first * terms) * aligned(right, second, -1, 0)
+    return out.reshape(*out.shape[:-2], *out.shape[-2:-1][: a.ndim - 1], *out.shape[-1:][: b.ndim - 1])
 
 
 @operator("MatMulDequantized")
@@ -187,31 +200,16 @@ def sum_of_parts(parts: Iterator[Value]) -> Value:
     return first if total is None else total
 
 
-def centred_product(a: Value, a_zero: Value, b: Value, b_zero: Value) -> Value:
-    """Return the product of matrices of ints, less their zero points, as exact floats.
-
-    It is the sum of products of float32, each of so many terms that it is exact.
-    """
-    left = centred(a, a_zero, -2)
-    terms, step = a.shape[-1], 2**24 // (largest_of(a, a_zero) * largest_of(b, b_zero))
-    if terms <= step:
-        return product_with_ints(left, b, b_zero)
-    return sum_of_parts(
-        product_with_ints(left[..., k : k + step], b[k : k + step] if b.ndim == 1 else b[..., k : k + step, :], b_zero)
-        for k in range(0, terms, step)
-    )
-
-
 @operator("MatMulInteger")
 def matmul_integer(a: Value, b: Value, a_zero: Value = None, b_zero: Value = None) -> Value:
-    """Multiply matrices of ints, less their zero points."""
-    return cast(centred_product(a, a_zero, b, b_zero), "int32")
+    """Multiply matrices of ints, less their zero points; see `integer_product`."""
+    return integer_product(a, a_zero, b, b_zero)
 
 
 @operator("MatMulLevels")
 def matmul_levels(a: Value, b: Value, a_zero: Maybe, b_zero: Maybe, bias: Value = None) -> Value:
     """Return a MatMulInteger and a bias as float32: no operator of ONNX, but a MatMulInteger, an Add and a Cast."""
-    out = product_with_ints(centred(a, a_zero, -2), b, b_zero)
+    out = cast(integer_product(a, a_zero, b, b_zero), "float32")
     return out if bias is None else out + cast(bias, "float32")
 
 
@@ -220,7 +218,7 @@ def qlinear_matmul(
     a: Value, a_scale: Value, a_zero: Value, b: Value, b_scale: Value, b_zero: Value, y_scale: Value, y_zero: Value
 ) -> Value:
     """Multiply quantized matrices, and quantize the product."""
-    product = cast(centred_product(a, a_zero, b, b_zero), "float32")
+    product = cast(integer_product(a, a_zero, b, b_zero), "float32")
     scales = [cast(part, "float32") for part in (aligned(a, a_scale, -2, 0), aligned(b, b_scale, -1, 0), y_scale)]
     return quantize(product * (scales[0] * scales[1]), scales[2], y_zero)
 
@@ -230,15 +228,15 @@ def matmul_integer_to_float(
     a: Value, b: Value, a_scale: Value, b_scale: Value, a_zero: Value = None, b_zero: Value = None, bias: Value = None
 ) -> Value:
     """Multiply quantized matrices as the numbers that they stand for."""
-    out = cast(matmul_levels(a, b, a_zero, b_zero), a_scale.dtype) * (a_scale * aligned(b, b_scale, -1, 0))
+    out = cast(integer_product(a, a_zero, b, b_zero), a_scale.dtype) * (a_scale * aligned(b, b_scale, -1, 0))
     return out if bias is None else out + bias
 
 
 @operator("DynamicQuantizeMatMul", domain=MICROSOFT)
 def dynamic_quantize_matmul(a: Value, b: Value, b_scale: Value, b_zero: Value = None, bias: Value = None) -> Value:
     """Quantize a by its range, and multiply it by a quantized matrix."""
-    levels, scale, zero = dynamic_levels(a)
-    return matmul_integer_to_float(levels, b, scale, b_scale, zero, b_zero, bias)
+    ints, scale, zero = dynamic_quantize(a)
+    return matmul_integer_to_float(ints, b, scale, b_scale, zero, b_zero, bias)
 
 
 @operator("QGemm", domain=MICROSOFT)
@@ -256,7 +254,7 @@ def quantized_gemm(
 ) -> Value:
     """Multiply quantized matrices and add ints of the product's scale; quantize the sum if there is a scale for it."""
     left, right = a.T if settings.get("trans_a") else a, b.T if settings.get("trans_b") else b
-    product = centred_product(left, a_zero, right, b_zero)
+    product = integer_product(left, a_zero, right, b_zero)
     total = product if c is None else product + cast(c, product.dtype)
     out = cast(total, "float32") * (a_scale * aligned(right, b_scale, -1, 0) * settings.get("alpha", 1.0))
     return out if y_scale is None else quantize(out, y_scale, y_zero)
@@ -323,7 +321,10 @@ def quantized_attention(
 
 
 def _centred_convolution(x: Value, x_zero: Value, w: Value, w_zero: Value, settings: ConvSettings) -> Value:
-    """Return the convolution of ints, less their zero points, as `centred_product`, in parts of the channels."""
+    """Return the convolution of ints, less their zero points, as exact floats.
+
+    It is the sum of convolutions of float32 of some channels, each of so few terms that it is exact.
+    """
     most = 2**24 // (largest_of(x, x_zero) * largest_of(w, w_zero))
     channels, step = w.shape[1], most // math.prod(w.shape[2:])
     divides = channels > step and step > 0 and settings.get("group", 1) == 1
@@ -441,3 +442,8 @@ def write_quantized_matmul(g: GraphWriter, x: Operand, weight: Operand, scale: O
     else:
         matrix = g.node("DequantizeLinear", weight, scale, axis=1, block_size=weight.shape[1] // groups)
     return g.node("MatMul", x, g.node("Transpose", matrix, perm=[1, 0]))
+
+
+def write_integer_matmul(g: GraphWriter, x: Operand, y: Operand) -> Any:
+    """Write a product of ints of 8 bits."""
+    return g.node("MatMulInteger", x, y)
