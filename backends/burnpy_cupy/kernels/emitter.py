@@ -327,7 +327,7 @@ class _Emitter:
         if step.op == "gather":
             self._gather(k)
             return
-        if step.op == "input":
+        if step.op == "input" or k in self.read:
             text = self._input(k)
         elif step.op == "length":
             text = f"({kind}){'columns' if step.value == 1 else 'rows'}"
@@ -416,12 +416,17 @@ class _Emitter:
         identity = {k: _IDENTITY[self.steps[k].op] for k in reductions}
         for k in reductions:
             self._write(f"{kinds[k]} total{k} = {identity[k]};")
+        needed = self.schedule.needed([self.steps[k].args[0] for k in reductions])
+        kept = [k for k in self.schedule.kept if k in needed and k not in self.read] if self.batch.whole else []
+        self._write(*[f"{REGISTER[self.steps[k].dtype]} batch{k}[{self.batch.size}];" for k in kept])
         self._pass(
             [self.steps[k].args[0] for k in reductions],
-            [f"run{k} = {self._combined(k, f'run{k}', f'v{self.steps[k].args[0]}')};" for k in reductions],
+            [f"batch{k}[j] = v{k};" for k in kept]
+            + [f"run{k} = {self._combined(k, f'run{k}', f'v{self.steps[k].args[0]}')};" for k in reductions],
             [f"{kinds[k]} run{k} = {identity[k]};" for k in reductions],
             [f"total{k} = {self._combined(k, f'total{k}', f'run{k}')};" for k in reductions],
         )
+        self.read.update(kept)
         for k in reductions:
             self._write(f"const {kinds[k]} v{k} = all_{self.steps[k].op}(total{k});")
             self.fixed.add(k)

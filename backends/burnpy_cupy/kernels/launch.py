@@ -26,6 +26,8 @@ from burnpy.backend.primitives import Dims, Shape
 WARP = 32
 _LONG = 1 << 16
 """The length of a row up to which one block computes it about as fast as several functions of CuPy by all blocks."""
+_SHORT, _WIDE = 64, 1 << 17
+"""The length of rows up to which a thread has a row of its own, where rows are neighbours and so many."""
 _MANY = 64
 """The number of longer rows from which as many blocks are enough."""
 
@@ -71,7 +73,9 @@ class Geometry(NamedTuple):
         if self.rows == 1 and elementwise:
             return Threads("grid", 256, 1)
         if self.steps[1] == 1 and self.steps[3] != 1 and self.rows > 1:
-            return Threads("lanes", WARP, 8 if self.columns <= 256 else WARP)
+            if self.columns <= _SHORT and self.rows >= _WIDE:
+                return Threads("lanes", 256, 1)
+            return Threads("lanes", WARP, 8 if self.columns <= 256 else 16)
         if self.columns <= 1024:
             return Threads("warp", WARP, 8)
         return Threads("block", 256 if self.columns <= 8192 else 1024, 1)

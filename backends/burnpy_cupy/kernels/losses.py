@@ -21,8 +21,8 @@ from burnpy_cupy.kernels.launch import Launch, along, flat, launcher
 
 _FULL, _COLUMN = "full", "column"
 _LONG, _LONGER, _LONGEST = 1024, 4096, 8192
-"""The numbers of classes above which a block computes a row, even of `_MANY`, and above which it has 1,024 threads, so
-that the rows that a GPU reads at a time fit in its caches."""
+"""The numbers of classes above which a block computes a row, even of `_MANY`, and above which it has 1,024 threads for
+the gradient, so that the rows that a GPU reads at a time fit in its caches."""
 _MANY = 8192
 _BLOCKS = 1024
 """The most blocks of a launch; a block computes several rows."""
@@ -38,10 +38,11 @@ __device__ inline F largest(F a, F b) {{ return a > b || a != a ? a : b; }}
 __device__ inline F both(F a, F b) {{ return a + b; }}
 __device__ inline F shift_of(F most) {{ return isfinite(most) ? most : F(0); }}
 // Reads a batch, with minus infinity after the end.
-__device__ inline void read(const T* logits, long long k, long long columns, F* batch) {{
+__device__ inline void read(const T* logits, int k, int columns, F* batch) {{
+  const T* const first = logits + k;
+  const int rest = columns - k;
 #pragma unroll
-  for (int j = 0; j < ITEMS; j++)
-    batch[j] = k + j * LANES < columns ? static_cast<F>(logits[k + j * LANES]) : F(MINUS_INFINITY);
+  for (int j = 0; j < ITEMS; j++) batch[j] = j * LANES < rest ? static_cast<F>(first[j * LANES]) : F(MINUS_INFINITY);
 }}
 template <F (*joined)(F, F)> __device__ inline F of_row(F x) {{
   for (int apart = 16; apart; apart /= 2) x = joined(x, __shfl_xor_sync(0xffffffff, x, apart));
@@ -74,15 +75,15 @@ __device__ inline Part of_block(Part mine) {{
 _MEAN = f"""{_ROWS}
 extern "C" __global__ __launch_bounds__(THREADS) void burnpy_mean_cross_entropy(
   const T* x, const long long* index, const bool* counted, T* mean, T* logsumexp, Part* parts, unsigned* finished,
-  long long rows, long long columns) {{
+  long long rows, long long columns_) {{
   __shared__ bool is_last;
-  const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, groups = THREADS / LANES;
+  const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, groups = THREADS / LANES, columns = columns_;
   Part mine = {{0, 0}};
   for (long long first = blockIdx.x * (long long)groups; first < rows; first += gridDim.x * (long long)groups) {{
     const long long row = first + group < rows ? first + group : rows - 1;
-    const T* const logits = x + row * columns;
+    const T* const logits = x + row * columns_;
     F most = MINUS_INFINITY, total = 0, batch[ITEMS];
-    for (long long k = lane; k < columns; k += ITEMS * LANES) {{
+    for (int k = lane; k < columns; k += ITEMS * LANES) {{
       read(logits, k, columns, batch);
       F larger = most;
       for (int j = 0; j < ITEMS; j++) larger = largest(larger, batch[j]);
@@ -123,8 +124,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void burnpy_mean_cross_entropy(
 _GRADIENT = f"""{_ROWS}
 extern "C" __global__ __launch_bounds__(THREADS) void burnpy_mean_cross_entropy_backward(
   const T* grad, const T* x, const T* logsumexp, const long long* index, const bool* counted, T* out, long long rows,
-  long long columns) {{
-  const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, groups = THREADS / LANES;
+  long long columns_) {{
+  const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, groups = THREADS / LANES, columns = columns_;
   Part all = {{0, rows}};
   if (counted) {{
     all.number = 0;
@@ -134,10 +135,10 @@ extern "C" __global__ __launch_bounds__(THREADS) void burnpy_mean_cross_entropy_
   const F share = static_cast<F>(*grad) / static_cast<F>(all.number);
   for (long long first = blockIdx.x * (long long)groups; first < rows; first += gridDim.x * (long long)groups) {{
     const long long row = first + group < rows ? first + group : rows - 1, target = index[row];
-    const T* const logits = x + row * columns;
+    const T* const logits = x + row * columns_;
     const F known = static_cast<F>(logsumexp[row]), each = counted && !counted[row] ? F(0) : share;
     F total = 0, batch[ITEMS];
-    long long k = lane;
+    int k = lane;
     for (; k < columns; k += ITEMS * LANES) {{
       read(logits, k, columns, batch);
 #pragma unroll
@@ -145,15 +146,15 @@ extern "C" __global__ __launch_bounds__(THREADS) void burnpy_mean_cross_entropy_
     }}
     const F scale = each / of_row<both>(total);  // which is not quite 1, as logsumexp is rounded
     if (first + group >= rows) continue;
+    T* const results = out + row * columns_;
     while ((k -= ITEMS * LANES) >= 0) {{
       if (columns > ITEMS * LANES) read(logits, k, columns, batch);
 #pragma unroll
-      for (int j = 0; j < ITEMS; j++) {{
-        const long long column = k + j * LANES;
-        const F weight = exp(batch[j] - known) * scale;
-        if (column < columns) out[row * columns + column] = static_cast<T>(column == target ? weight - each : weight);
-      }}
+      for (int j = 0; j < ITEMS; j++)
+        if (j * LANES < columns - k) results[k + j * LANES] = static_cast<T>(exp(batch[j] - known) * scale);
     }}
+    if (lane == target % LANES)  // the thread that wrote there
+      results[target] = static_cast<T>(exp(static_cast<F>(logits[target]) - known) * scale - each);
   }}
 }}
 """
@@ -194,7 +195,7 @@ def _contiguous(xp: Any, x: Any) -> Any:
 def _launch(b: Any, name: str, given: str, dtype: DType, size: int, columns: int) -> tuple[Launch, int]:
     """Return the launch of a kernel for rows of some length, given addresses, and the number of its blocks."""
     rows = size // columns
-    threads = 1024 if columns > _LONGEST else 256
+    threads = 1024 if columns > _LONGEST and name.endswith("backward") else 256
     lanes = 32 if columns <= _LONG or (columns <= _LONGER and rows >= _MANY) else threads
     blocks = min(_BLOCKS, -(-rows // (threads // lanes)))
     items = 16 if threads > 256 and dtype.itemsize <= 4 else 8

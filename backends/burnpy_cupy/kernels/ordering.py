@@ -350,7 +350,8 @@ def _scanned(b: CuPyOrdering, op: str, x: Any, dim: int, reverse: bool) -> Any:
 
 
 _BESIDE = 8
-"""The number of neighbouring rows from which on the threads of a warp have a row each."""
+"""The number of neighbouring rows from which on so many neighbouring threads have one each; a warp of `_WIDE` rows."""
+_WIDE = 8192
 
 
 @lru_cache(1024)
@@ -359,9 +360,10 @@ def _scan_launch(
 ) -> Launch:
     """Return the launch of a scan on a device, which is current."""
     rows, columns, inner = math.prod(shape) // shape[dim], shape[dim], math.prod(shape[dim + 1 :])
-    along = inner < _BESIDE
-    threads = _THREADS if along else min(1024, WARP << (-(-columns // _ITEMS) - 1).bit_length())
-    lanes = min(threads, 1 << (-(-columns // _ITEMS) - 1).bit_length()) if along else threads // WARP
+    most, along = 1 << (-(-columns // _ITEMS) - 1).bit_length(), inner < _BESIDE
+    beside = _BESIDE if rows < _WIDE else WARP
+    threads = _THREADS if along else min(1024, beside * most)
+    lanes = min(threads, most) if along else threads // beside
     kernel = _scan_kernel(xp, op, dtype.name, result.name, lanes, threads, along, rows * columns >= 1 << 30)
     grid, sizes = (-(-rows // (threads // lanes)), 1), struct.pack("=4q", rows, columns, inner, reverse)
     return launcher(xp, kernel, grid, (threads, 1), "2Q", sizes)
