@@ -34,6 +34,9 @@ BATCH = 300
 _FUNCTION = re.compile(r'extern\s+"C"\s+__global__\s+(?:__launch_bounds__\([^)]*\)\s+)?void\s+(\w+)\s*\(')
 _DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s*)?([\w:<> ]+?)\s+(\w+)\[\];")
 
+_CONTIGUOUS = re.compile(r"(, [1-9]\d*), 1(, [01]> (_raw_\w+))")
+"""A contiguous operand, as in ``CArray<float, 2, 1, 1> _raw_in0``. Without dimensions, CuPy has no other."""
+
 noted: dict[str, tuple[str, tuple[str, ...]]] = {}
 """Sources by their key: the text, and the C++ expressions of further functions beside those by name."""
 wanted: set[str] = set()
@@ -45,10 +48,22 @@ class CompileError(Exception):
 
 
 def note(source: str, expressions: tuple[str, ...]) -> str:
-    """Note a source; its key."""
-    key = hashlib.sha1("\0".join([source, *expressions]).encode()).hexdigest()
+    """Note a source; its key, which sources with the same code share."""
+    key = hashlib.sha1("\0".join([_strided(source), *expressions]).encode()).hexdigest()
     noted[key] = source, expressions
     return key
+
+
+def _strided(source: str) -> str:
+    """Declare contiguous operands as strided where the code is the same: CuPy's ``CArray`` takes an element by its
+    position, as in ``_raw_in0[_ind.get()]``, by the strides of either. By its number, it takes them differently.
+    """
+
+    def declared(found: re.Match[str]) -> str:
+        uses = re.findall(rf"\b{found[3]}\b(\[\w+\.get\(\)\])?", source)
+        return f"{found[1]}, 0{found[2]}" if uses.count("") == 1 else found[0]  # the declaration
+
+    return _CONTIGUOUS.sub(declared, source)
 
 
 def has_barriers(source: str) -> bool:
@@ -155,7 +170,7 @@ def _compile(keys: list[str]) -> None:
 
 def _text(key: str) -> str:
     """A source in a namespace of its own, with an entry for each function."""
-    source, expressions = noted[key]
+    source, expressions = _strided(noted[key][0]), noted[key][1]
     functions = {name: name for name in _FUNCTION.findall(source)}
     functions.update({f"expression{k}": expression for k, expression in enumerate(expressions)})
     entries = [

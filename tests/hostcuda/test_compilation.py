@@ -17,6 +17,7 @@ from burnpy.nn import Linear, functional
 from burnpy.optim import AdamW, Lamb, RmsProp, Sgd
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.table import calls
+from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_DRY, dry
 
@@ -175,3 +176,14 @@ def test_a_setting_is_an_argument_of_kernels(
             compiled.clear()
             run(of, setting, (value, value) if setting == "betas" else value)
     assert not compiled
+
+
+@pytest.mark.parametrize(("element", "made"), [("T x", 1), ("raw T x", 2)])
+def test_the_kit_compiles_equal_code_of_contiguous_and_strided_operands_once(element: str, made: int) -> None:
+    """An operand that is raw is read by the number of an element, where the code differs."""
+    read = "x[i]" if element.startswith("raw") else "x"
+    kernel: Any = cupy.ElementwiseKernel(element, "T y", f"y = {read} + 41", f"kit_{made}")
+    wide = cupy.arange(12.0)
+    for x in (wide[:6], wide[::2]):
+        assert kernel(x, cupy.empty(6)).tolist() == (cupy.asnumpy(x) + 41).tolist()
+    assert len([key for key, (source, _) in kernels.noted.items() if f"kit_{made}" in source]) == made
