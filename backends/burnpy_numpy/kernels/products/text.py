@@ -33,6 +33,8 @@ from burnpy_numpy.kernels.products.copies import (
 
 _AHEAD = 16
 """The number of rows of a panel by which it is fetched ahead."""
+_AHEAD_BY_AMX = 64
+"""The number of lines of a panel by which it is fetched ahead for AMX."""
 _CONFIGURATION = "@configuration = internal constant [16 x i32] [i32 1, i32 0, i32 0, i32 0, {}, {}], align 64".format(
     ", ".join(["i32 4194368"] * 4 + ["i32 0"] * 4), ", ".join(["i32 269488144"] * 2 + ["i32 0"] * 2)
 )
@@ -307,6 +309,8 @@ def _stripe_by_amx(dtype: str, width: int, height: int, a_stored: str, b_stored:
             for v in range(VECTORS):
                 at = w.at(b, w.plus(w.times(line, lanes), v * width))
                 w.amx("tileloadd64", f"i8 {6 + v}, ptr {at}, i64 {lanes * size}")
+                for row in range(TILE if height == TILE else 0):  # few rows: B comes from memory, and is read once
+                    w.prefetch(w.at(b, w.plus(w.times(w.plus(line, _AHEAD_BY_AMX + row), lanes), v * width)))
             for t in range(height // TILE):
                 at = w.at("%a", w.plus(w.times(line, STRIPE_ROWS), t * TILE * TILE))
                 w.amx("tileloadd64", f"i8 {4 + t}, ptr {at}, i64 {TILE * size}")
