@@ -232,8 +232,8 @@ def test_attention_of_every_tiling_fits(architecture: int, dtype: str) -> None:
                     texts.append(text)
     found = compiled(texts, architecture)
     check_launches(found)
-    # The compiler may leave a few values without registers, for another block on a multiprocessor.
-    assert all(kernel.stack <= 64 for kernel in found), found
+    # The compiler leaves some values without registers, so that a multiprocessor holds another block.
+    assert all(kernel.stack <= 192 for kernel in found), found
 
 
 @pytest.mark.parametrize(

@@ -51,17 +51,17 @@ class Tiling(NamedTuple):
 TILINGS: dict[tuple[str, int], tuple[tuple[Tiling, ...], ...]] = {
     ("16-bit", 64): (
         (Tiling(4, 64, 2, 2), Tiling(4, 64)),
-        (Tiling(4, 32, 2, 2), Tiling(4, 32)),
+        (Tiling(4, 64, 2, 2), Tiling(4, 32)),
         (Tiling(4, 32, 2, 2), Tiling(4, 32)),
     ),
     ("16-bit", 128): (
         (Tiling(4, 64, 2, 2), Tiling(4, 64)),
         (Tiling(4, 32, 2, 2), Tiling(2, 32)),
-        (Tiling(2, 32, 2, 2), Tiling(2, 32)),
+        (Tiling(2, 64, 1, 2), Tiling(2, 32)),
     ),
     ("16-bit", 256): ((Tiling(2, 32, 2),), (Tiling(2, 32),), (Tiling(2, 16, SLICES=2),)),
     ("tf32", 64): (
-        (Tiling(4, 32, 2, 2), Tiling(4, 32)),
+        (Tiling(4, 64, 2, 2), Tiling(4, 32)),
         (Tiling(4, 32, 2, 2), Tiling(2, 32)),
         (Tiling(4, 32, 2, 2), Tiling(2, 32)),
     ),
@@ -71,12 +71,12 @@ TILINGS: dict[tuple[str, int], tuple[tuple[Tiling, ...], ...]] = {
         (Tiling(2, 32, 1, 2), Tiling(2, 16)),
     ),
     ("float", 64): (
-        (Tiling(8, 64, 1, 2), Tiling(4, 64), Tiling(4, 32)),
+        (Tiling(4, 64, 1, 3), Tiling(4, 64), Tiling(4, 32)),
         (Tiling(4, 64, 1, 2), Tiling(4, 64), Tiling(2, 32)),
         (Tiling(4, 64, 1, 2), Tiling(4, 64), Tiling(2, 32)),
     ),
     ("float", 128): (
-        (Tiling(4, 32, 1, 2), Tiling(4, 32), Tiling(2, 32)),
+        (Tiling(4, 64, WARPS=8), Tiling(4, 32), Tiling(2, 32)),
         (Tiling(4, 32, 1, 2), Tiling(2, 32), Tiling(1, 32)),
         (Tiling(4, 32, 1, 2), Tiling(2, 32), Tiling(1, 32)),
     ),
@@ -86,7 +86,7 @@ TILINGS: dict[tuple[str, int], tuple[tuple[Tiling, ...], ...]] = {
         (Tiling(2, 16), Tiling(1, 16)),
     ),
 }
-TILINGS["double", 32] = TILINGS["double", 64] = TILINGS["float", 128]
+TILINGS["double", 32] = TILINGS["double", 64] = (TILINGS["float", 128][0][1:], *TILINGS["float", 128][1:])
 TILINGS["double", 128] = TILINGS["float", 256]
 """The tiles of `KERNELS` by kind and largest size of a head, the fastest first, and those of GPUs with less memory."""
 

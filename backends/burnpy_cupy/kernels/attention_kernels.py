@@ -48,7 +48,8 @@ constexpr unsigned GROUP = 32;
 // Where a block computes: its head, and the first row of its tile. The tiles that the causal limit makes longest come
 // first: the last ones of queries, the first ones of keys. Heads go in groups whose keys and values the L2 cache keeps.
 struct Place {{
-  long long head, first;
+  long long head;
+  int first;
   __device__ Place(long long rows, bool last_first) {{
     const unsigned tiles = (rows + TILE_ROWS - 1) / TILE_ROWS, heads = gridDim.x / tiles;
     const unsigned group = blockIdx.x / (GROUP * tiles), at = blockIdx.x % (GROUP * tiles);
@@ -61,27 +62,46 @@ struct Place {{
   }}
 }};
 
+// A row or column, -1 for those before the first one.
+__device__ int position(long long x) {{ return x < 0 ? -1 : x > 0x7fff0000 ? 0x7fff0000 : static_cast<int>(x); }}
 constexpr int FAR = 4096;  // beyond every tile
 __device__ int clipped(long long x) {{ return x > FAR ? FAR : x < -FAR ? -FAR : static_cast<int>(x); }}
 
-// The bits of the scores of a tile, by ROWS and then EACH, whose query attends to their key: often to all of a tile.
-__device__ Bits attended(const Geometry& g, const bool* mask, long long first_query, long long first_key,
-                         bool by_key) {{
-  const int queries = clipped(g.queries - first_query), keys = clipped(g.keys - first_key);
-  const int ahead = g.is_causal ? clipped(first_query + g.offset - first_key) : FAR;  // of a query, the keys' limit
-  const int tile_queries = by_key ? COLUMNS : TILE_ROWS, tile_keys = by_key ? TILE_ROWS : COLUMNS;
-  if (!mask && queries >= tile_queries && keys >= tile_keys && ahead >= tile_keys - 1) return ALL;
-  if (mask) mask += first_query * g.mask.row + first_key * g.mask_key;
-  Bits bits = 0;
-  #pragma unroll 1
-  for (int i = 0; i < ROWS; i++)
-    for (int j = 0; j < EACH; j++) {{
-      const int query = by_key ? column<PAIR>(j) : row(i), key = by_key ? row(i) : column<PAIR>(j);
-      const bool inside = query < queries && key < keys && key <= query + ahead;
-      if (inside && (!mask || mask[query * g.mask.row + key * g.mask_key])) bits |= Bits(1) << (i * EACH + j);
-    }}
-  return bits;
-}}
+// The scores whose query attends to their key, in tiles of the rows of a block: of queries, or of keys if BY_KEY.
+template <bool BY_KEY> struct Attended {{
+  const Geometry& g;
+  const bool* const mask;
+  const int first;  // row
+  int begin, end;   // the columns between which all scores count
+
+  __device__ Attended(const Geometry& geometry, const bool* allowed, int row)
+    : g(geometry), mask(allowed), first(row), begin(0), end(position(BY_KEY ? g.queries : g.keys)) {{
+    const long long last = first + TILE_ROWS;
+    if (mask || last > (BY_KEY ? g.keys : g.queries)) end = -1;
+    else if (g.is_causal && BY_KEY) begin = position(last - 1 - g.offset);
+    else if (g.is_causal) end = min(end, position(first + g.offset + 1));
+  }}
+  // The bits of a thread's scores, by ROWS and then EACH, in the tile from a column on.
+  __device__ Bits operator()(int column) const {{
+    if (column >= begin && column + COLUMNS <= end) return ALL;
+    return some(BY_KEY ? column : first, BY_KEY ? first : column);
+  }}
+  __device__ Bits some(int first_query, int first_key) const {{
+    const int queries = clipped(g.queries - first_query), keys = clipped(g.keys - first_key);
+    const int ahead = g.is_causal ? clipped(first_query + g.offset - first_key) : FAR;  // of a query, the keys' limit
+    const bool* const from = mask + first_query * g.mask.row + first_key * g.mask_key;
+    Bits bits = 0;
+    #pragma unroll 1
+    for (int i = 0; i < ROWS; i++)
+      for (int j = 0; j < EACH; j++) {{
+        const int query = BY_KEY ? column<PAIR>(j) : row(i), key = BY_KEY ? row(i) : column<PAIR>(j);
+        const bool inside = query < queries && key < keys && key <= query + ahead;
+        if (inside && (!mask || from[query * g.mask.row + key * g.mask_key])) bits |= Bits(1) << (i * EACH + j);
+      }}
+    return bits;
+  }}
+}};
+
 // Replaces numbers of scores that do not count.
 __device__ void exclude(S (&numbers)[ROWS][EACH], Bits bits, S by) {{
   if (bits == ALL) return;
@@ -96,9 +116,9 @@ __device__ void exclude(S (&numbers)[ROWS][EACH], Bits bits, S by) {{
 __device__ long long padded(long long queries) {{ return (queries + PADDED - 1) / PADDED * PADDED; }}
 
 // The keys before the first one that no query of a tile attends to.
-__device__ long long end_of_keys(const Geometry& g, long long first) {{
-  const long long end = first + TILE_ROWS + g.offset;
-  return g.is_causal && end < g.keys ? end : g.keys;
+__device__ int end_of_keys(const Geometry& g, int first) {{
+  const int end = position(g.keys);
+  return g.is_causal ? min(end, position(first + TILE_ROWS + g.offset)) : end;
 }}
 
 // Over the threads of a row.
@@ -187,8 +207,8 @@ _FORWARD = f"""
   settle<TILE_ROWS, SIZE>(queries);
   Largest largest[ROWS];
   S sums[ROWS] = {{}}, products[ROWS][VALUES / LANES] = {{}};
-  const auto counted = [&](long long key) {{ return attended(g, mask, place.first, key, false); }};
-  const auto copy = [&](long long key, int stage) {{
+  const Attended<false> counted(g, mask, place.first);
+  const auto copy = [&](int key, int stage) {{
     load<COLUMNS, SIZE>(keys + stage * COLUMNS * pitch(SIZE), k + key * g.k.row, g.k.row, g.keys - key, g.size);
     load<COLUMNS, VALUES>(values + stage * COLUMNS * pitch(VALUES), v + key * g.v.row, g.v.row, g.keys - key, g.values);
   }};
@@ -196,7 +216,7 @@ _FORWARD = f"""
     settle<COLUMNS, SIZE>(keys + stage * COLUMNS * pitch(SIZE));
     settle<COLUMNS, VALUES>(values + stage * COLUMNS * pitch(VALUES));
   }};
-  over_tiles(0, end_of_keys(g, place.first), counted, copy, rounded, [&](long long, Bits bits, int stage) {{
+  over_tiles(0, end_of_keys(g, place.first), counted, copy, rounded, [&](Bits bits, int stage) {{
     S scores[ROWS][EACH];
     multiply<SIZE>(scores, queries, keys + stage * COLUMNS * pitch(SIZE));
     exponentials(scores, bits, scale, largest, sums, products);
@@ -254,13 +274,13 @@ _BY_QUERY = f"""
   load<TILE_ROWS, SIZE>(rows, place.of(q, g.q, g) + place.first * g.q.row, g.q.row, left, g.size);
   burnpy_end_group();
   settle<TILE_ROWS, SIZE>(rows);
-  const auto counted = [&](long long key) {{ return attended(g, mask, place.first, key, false); }};
-  const auto copy = [&](long long key, int stage) {{
+  const Attended<false> counted(g, mask, place.first);
+  const auto copy = [&](int key, int stage) {{
     load<COLUMNS, SIZE>(columns + stage * COLUMNS * pitch(SIZE), k + key * g.k.row, g.k.row, g.keys - key, g.size);
     load<COLUMNS, VALUES>(
       value_columns + stage * COLUMNS * pitch(VALUES), v + key * g.v.row, g.v.row, g.keys - key, g.values);
   }};
-  over_tiles(0, end_of_keys(g, place.first), counted, copy, settled, [&](long long, Bits bits, int stage) {{
+  over_tiles(0, end_of_keys(g, place.first), counted, copy, settled, [&](Bits bits, int stage) {{
     S by_score[ROWS][EACH], by_weight[ROWS][EACH];
     multiply<SIZE>(by_score, rows, columns + stage * COLUMNS * pitch(SIZE));
     multiply<VALUES>(by_weight, value_rows, value_columns + stage * COLUMNS * pitch(VALUES));
@@ -303,9 +323,9 @@ __device__ void by_key_or_value(const T* q, const T* k, const T* v, const T* gra
   settle<TILE_ROWS, SIZE>(rows);
   if (BY_KEY) settle<TILE_ROWS, VALUES>(value_rows);
   S key_sums[ROWS][BY_KEY ? SIZE / LANES : 1] = {{}}, value_sums[ROWS][BY_VALUE ? VALUES / LANES : 1] = {{}};
-  const long long begin = g.is_causal && place.first > g.offset ? (place.first - g.offset) / COLUMNS * COLUMNS : 0;
-  const auto counted = [&](long long query) {{ return attended(g, mask, query, place.first, true); }};
-  const auto copy = [&](long long query, int stage) {{
+  const int begin = g.is_causal && place.first > g.offset ? position(place.first - g.offset) / COLUMNS * COLUMNS : 0;
+  const Attended<true> counted(g, mask, place.first);
+  const auto copy = [&](int query, int stage) {{
     const long long left = g.queries - query;
     load<COLUMNS, SIZE>(columns + stage * COLUMNS * pitch(SIZE), q + query * g.q.row, g.q.row, left, g.size);
     load<COLUMNS, VALUES>(
@@ -315,7 +335,7 @@ __device__ void by_key_or_value(const T* q, const T* k, const T* v, const T* gra
       burnpy_copy_later(columns_statistics + (stage * 3 * PARTS + n) * PART,
                         statistics + n / PARTS * count + query + n % PARTS * PART);
   }};
-  over_tiles(begin, g.queries, counted, copy, settled, [&](long long, Bits bits, int stage) {{
+  over_tiles(begin, position(g.queries), counted, copy, settled, [&](Bits bits, int stage) {{
     const M* const tile = columns + stage * COLUMNS * pitch(SIZE);
     const M* const value_tile = value_columns + stage * COLUMNS * pitch(VALUES);
     const S* const shifts = columns_statistics + stage * 3 * COLUMNS;

@@ -40,13 +40,14 @@ template <int RUN_> __device__ int column(int j) {
 // when their group has: see `over_tiles`.
 template <int COUNT, int WIDTH>
 __device__ void load(M* tile, const T* from, long long step, long long rows, long long size) {
-  constexpr int PART = 16 / sizeof(T), PARTS = WIDTH / PART;
+  constexpr int PART = 16 / sizeof(T), PARTS = WIDTH / PART, LINES = THREADS / PARTS;
   const bool aligned = (reinterpret_cast<size_t>(from) | static_cast<size_t>(step * sizeof(T))) % 16 == 0;
   const bool copied = sizeof(M) == sizeof(T) && aligned;
-  if (copied && rows >= COUNT && size == WIDTH) {
+  if (copied && THREADS % PARTS == 0 && COUNT % LINES == 0 && rows >= COUNT && size == WIDTH) {  // the usual tile
+    tile += threadIdx.x / PARTS * pitch(WIDTH) + threadIdx.x % PARTS * PART;
+    from += threadIdx.x / PARTS * step + threadIdx.x % PARTS * PART;
     #pragma unroll
-    for (int n = threadIdx.x; n < COUNT * PARTS; n += THREADS)
-      burnpy_copy_later(tile + n / PARTS * pitch(WIDTH) + n % PARTS * PART, from + n / PARTS * step + n % PARTS * PART);
+    for (int line = 0; line < COUNT; line += LINES) burnpy_copy_later(tile + line * pitch(WIDTH), from + line * step);
     return;
   }
   #pragma unroll 1
@@ -62,21 +63,18 @@ __device__ void load(M* tile, const T* from, long long step, long long rows, lon
 // Rounds the numbers that this thread copied by `load`, for tensor cores that would cut bits off.
 template <int COUNT, int WIDTH> __device__ void settle(M* tile) {
 #if TENSOR_CORES == 8
+  constexpr int PARTS = WIDTH / VECTOR, TURNS = (COUNT * PARTS + THREADS - 1) / THREADS;
   burnpy_wait_for_groups<0>();
-  #pragma unroll 4
-  for (int n = threadIdx.x; n < COUNT * WIDTH / VECTOR; n += THREADS) {
-    Vector* const part = reinterpret_cast<Vector*>(tile + n / (WIDTH / VECTOR) * pitch(WIDTH)) + n % (WIDTH / VECTOR);
+  #pragma unroll 8
+  for (int turn = 0; turn < TURNS; turn++) {
+    const int n = turn * THREADS + threadIdx.x;
+    if (COUNT * PARTS % THREADS != 0 && n >= COUNT * PARTS) break;
+    Vector* const part = reinterpret_cast<Vector*>(tile + n / PARTS * pitch(WIDTH)) + n % PARTS;
     Vector rounded = *part;
     for (int e = 0; e < VECTOR; e++) rounded.x[e] = burnpy_rounded(rounded.x[e]);
     *part = rounded;
   }
 #endif
-}
-
-// Returns whether something is true for a thread of the warp.
-__device__ bool in_warp(int any) {
-  for (int apart = 16; apart > 0; apart /= 2) any |= __shfl_xor_sync(0xffffffff, any, apart);
-  return any;
 }
 
 // Waits until all copies of the block have arrived.
@@ -89,17 +87,17 @@ __device__ void arrived() {
 // those in which it has none. With two stages of shared memory, the next tile is copied while one is computed, and one
 // barrier a tile suffices.
 template <typename Scores, typename Copy, typename Settle, typename Compute>
-__device__ void over_tiles(long long begin, long long end, Scores scores, Copy copy, Settle settle, Compute compute) {
+__device__ void over_tiles(int begin, int end, Scores scores, Copy copy, Settle settle, Compute compute) {
   Bits bits = 0;
-  const auto next = [&](long long tile) {  // waits until all threads are here: they have read the tiles before
+  const auto next = [&](int tile) {  // waits until all threads are here: they have read the tiles before
     while (!__syncthreads_or(tile >= end || (bits = scores(tile)) != 0)) tile += COLUMNS;
     return tile;
   };
-  const auto start = [&](long long tile, int stage) {
+  const auto start = [&](int tile, int stage) {
     if (tile < end) copy(tile, stage);
     burnpy_end_group();
   };
-  long long tile = next(begin);
+  int tile = next(begin);
 #if STAGES == 1
   #pragma unroll 1
   for (; tile < end; tile = next(tile + COLUMNS)) {
@@ -107,19 +105,18 @@ __device__ void over_tiles(long long begin, long long end, Scores scores, Copy c
     burnpy_wait_for_groups<0>();
     settle(0);
     __syncthreads();
-    if (in_warp(bits != 0)) compute(tile, bits, 0);
+    if (__any_sync(0xffffffff, bits != 0)) compute(bits, 0);
   }
 #else
   start(tile, 0);
   #pragma unroll 1
   for (int stage = 0; tile < end; stage = 1 - stage) {
     const Bits present = bits;
-    const long long here = tile;
     burnpy_wait_for_groups<0>();
     settle(stage);
-    tile = next(here + COLUMNS);
+    tile = next(tile + COLUMNS);
     start(tile, 1 - stage);
-    if (in_warp(present != 0)) compute(here, present, stage);
+    if (__any_sync(0xffffffff, present != 0)) compute(present, stage);
   }
 #endif
   arrived();

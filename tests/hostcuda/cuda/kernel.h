@@ -177,6 +177,10 @@ HOST_SHUFFLE(__shfl_xor_sync, XOR, int)
 HOST_SHUFFLE(__shfl_up_sync, UP, unsigned)
 HOST_SHUFFLE(__shfl_down_sync, DOWN, unsigned)
 
+static inline int __any_sync(unsigned threads, int any) {
+  for (int apart = 16; apart > 0; apart /= 2) any |= __shfl_xor_sync(threads, any, apart);
+  return any;
+}
 static inline int __syncthreads_or(int any) {
   unsigned thread = host_thread(), threads = blockDim.x * blockDim.y * blockDim.z;
   static bool found[1024];
