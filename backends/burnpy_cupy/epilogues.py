@@ -33,6 +33,8 @@ _FULL_ALIGNMENT = 256
 """The bytes of alignment from which on more makes no difference."""
 _FLOAT32, _FLOAT64 = 0, 1
 """cudaDataType_t of the factors."""
+_VECTOR_LENGTH, _MANY_PRODUCTS = 8, 1 << 27
+"""The numbers of 16 bits that tensor cores load at a time, and the products that take longer than a launch."""
 _REFUSALS = (7, 8, 15)
 """cublasStatus_t of a refused product: CUBLAS_STATUS_INVALID_VALUE, ARCH_MISMATCH and NOT_SUPPORTED."""
 
@@ -149,10 +151,17 @@ class _Plan:
 def _plan(xp: Any, handle: int, epilogue: int, alignment: int, *layouts: Any) -> _Plan | None:
     """Return a planned product of `gemm._call`'s ``layouts``; None if cuBLASLt is not found, and for batches.
 
+    None, too, for large products of 16 bits with sums, if the columns do not fill vectors: cuBLASLt then chooses an
+    algorithm without tensor cores, which takes four times as long as a product and a sum (8,192 × 50,257 on an H200).
+
     The handle is of one thread and device, so that no two threads use a plan.
     """
     call, library = gemm._call(*layouts), _library(xp.cuda.runtime.runtimeGetVersion() // 1000)
     if library is None or call is None or call.batched:
+        return None
+    _, _, columns, rows, inner, _ = call.sizes
+    is_large = columns * rows * inner >= _MANY_PRODUCTS
+    if epilogue == SUM and layouts[6].itemsize == 2 and columns % _VECTOR_LENGTH and is_large:
         return None
     return _Plan(xp, library, handle, epilogue, call, alignment)
 

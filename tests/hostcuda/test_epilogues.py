@@ -115,6 +115,15 @@ def test_gradients_that_cublaslt_cannot_read_take_two() -> None:
     check_gradients(*gradients(rows=(0,)), [])
 
 
+def test_large_products_whose_columns_fill_no_vectors_are_summed_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epilogues, "_MANY_PRODUCTS", 6 * 16 * 9)
+    monkeypatch.setattr(epilogues, "_plan", epilogues._plan.__wrapped__)
+    check_gradients(*gradients("bfloat16", inputs=16, outputs=9), ["cublasGemmEx", "burnpy_sum_lanes"])
+    check_gradients(*gradients("bfloat16", inputs=16, outputs=8), ONE)
+    check_gradients(*gradients("float32", inputs=16, outputs=9), ONE)
+    check_gradients(*gradients("bfloat16", inputs=15, outputs=9), ONE)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_mixed_sums_the_gradient_by_the_bias_in_float32(dtype: str) -> None:
     grad, x = gradients()
