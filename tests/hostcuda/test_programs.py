@@ -164,6 +164,21 @@ def test_a_long_sum_is_as_exact_as_numpys() -> None:
     assert abs(device.to_numpy(mean).item() / x.astype(np.float64).mean() - 1) < 1e-6
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(21, 70), (9, 1100), (70, 5)])
+def test_threads_read_the_next_row_while_they_compute_one(
+    rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "_SWEPT", 1)
+    program = trace(lambda b, x, y: b.add(b.softmax(x, 1), y), (full("float32"), Input(Extent.COLUMN, "float32")))
+    device, x, y = CuPy(), drawn((rows, columns)), drawn((rows, 1), seed=1)
+    kernel, geometry = kernels.Kernel(device.xp, program), matrix(rows, columns)
+    prepared = kernel.prepared(program, geometry)
+    assert prepared.grid[0] == -(-rows // (4 * prepared.block[1]))
+    (found,) = kernel([device.from_numpy(a) for a in (x, y)], (), geometry, x.shape, (rows, 1))
+    want = NumPy().softmax(x, 1) + y
+    np.testing.assert_allclose(device.to_numpy(found), want, rtol=1e-6, atol=1e-6)
+
+
 def everything(b: Any, x: Any, row: Any, column: Any, number: Any, mask: Any) -> tuple[Any, ...]:
     """All instructions at once: extents, conversions, comparisons, positions and lengths."""
     wide = b.cast(b.maximum(b.mul(x, row), b.add(column, number)), dtype_of("float64"))

@@ -16,12 +16,12 @@ Instructions are C++ expressions; `REGISTER` and `MEMORY` name the types that ho
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 from burnpy.backend.dtypes import DTYPES, FLOATS
 from burnpy.backend.programs import Extent, Instruction, Program, ProgramError
 from burnpy.backend.programs.program import Schedule
+from burnpy_cupy.kernels.launch import FEW, Batch
 
 MEMORY = {name: DTYPES[name].c for name in (*FLOATS, "bool", "int64", "int32")}
 """The types of arrays by their dtype; the 16-bit ones are classes of CuPy's headers."""
@@ -154,52 +154,13 @@ template <class T> __device__ inline T all_OP(T x) {
 """Functions that give all threads of a row the sum or the maximum of their values."""
 
 
-class Batch(NamedTuple):
-    """How many elements of a row a thread reads before it uses them."""
-
-    size: int = 4
-    whole: bool = False  #: whether they are all that a thread has of a row, and are kept in registers for all passes
-
-
-_FEW = Batch()
-_BATCH = 16
-"""The most registers of a batch, and `_MOST` of its elements."""
-_MOST = 8
-_KEPT = {256: 64, 1024: 32}
-"""The most registers of a whole batch, by the number of threads of a block. There are 64 for each of 1024."""
-
-
-def batch_of(program: Program, columns: int, lanes: int, block: int) -> Batch:
-    """Return the batches of a program.
-
-    Args:
-        program: the program.
-        columns: the length of a row.
-        lanes: the number of threads of a row.
-        block: the number of threads of a block.
-    """
-    if program.elementwise:
-        return _FEW if any(DTYPES[dtype].bits > 16 for _, dtype in program.inputs) else Batch(8)
-    words = {True: 0, False: 0}
-    for extent, dtype in program.inputs:
-        if extent.over_columns:
-            words[extent is Extent.FULL] += 3 if DTYPES[dtype].bits > 32 else 1  # so are intermediate values
-    part = max(1, -(-columns // lanes))
-    unit = 1 << max(0, (part - 1).bit_length() - 2)  # so that few kernels serve all lengths
-    part = -(-part // unit) * unit
-    if part * words[True] <= _KEPT[256 if block <= 256 else 1024]:
-        return Batch(part, whole=True)
-    most = max(2, _BATCH // sum(words.values()))
-    return Batch(min(_MOST, 1 << (most.bit_length() - 1)))
-
-
 def emit(
     program: Program,
     name: str,
     address: str,
     kind: str,
     block: int,
-    batch: Batch = _FEW,
+    batch: Batch = FEW,
     *,
     wide: bool = False,
     chunked: bool = False,
@@ -257,15 +218,21 @@ class _Emitter:
             self._write("const index_t begin = blockIdx.y * span, end = min(begin + span, columns);")
         else:
             self._write("const index_t begin = 0, end = columns;")
+        full = [k for k in self.schedule.live if self._is_array(k, Extent.FULL)]
         if self.batch.whole:
             self._write("const index_t first = begin + lane;")
-            self._read([k for k in self.schedule.live if self._is_array(k, Extent.FULL)])
+        if self.batch.ahead:
+            self._open_rows(full)
+        elif self.batch.whole:
+            self._read(full)
         self._fix(0)
         for stage in range(self.schedule.stages - 1):
             self._reduce(stage)
             self._fix(stage + 1)
         self._store_columns()
         self._store_elements()
+        if self.batch.ahead:
+            self._write("}")
         dtypes = {step.dtype for step in self.steps}
         operations = sorted({self.steps[k].op for k in self.schedule.live if self.schedule.over_columns(k)})
         source = [
@@ -368,18 +335,39 @@ class _Emitter:
         """Return whether an instruction is an input of one of some extents."""
         return self.steps[k].op == "input" and self.steps[k].extent in extents
 
-    def _read(self, inputs: list[int]) -> None:
-        """Write the reading of a batch of inputs."""
-        if not inputs:
-            return
-        for k in inputs:
-            self._write(f"{REGISTER[self.steps[k].dtype]} batch{k}[{self.batch.size}];")
+    def _open_rows(self, full: list[int]) -> None:
+        """Write the head of a loop over rows, which reads the next row's batches of inputs before it computes a row."""
+        self._write(f"const index_t apart = gridDim.x * (index_t){'blockDim.y' if self.kind == 'warp' else '1'};")
+        self._declare(full, "ahead")
+        self._write("{")
+        self._load(full, "ahead")
+        self._write("}", "for (index_t row = wanted, next; row < rows; row = next) {", "const bool inside = true;")
+        self._declare(full, "batch")
+        self._open_batch()
+        self._write(*[f"batch{k}[j] = ahead{k}[j];" for k in full], "}")
+        self._write("next = row + apart;", "if (next < rows) {", "const index_t row = next;")
+        self._load(full, "ahead")
+        self._write("}")
+        self.read.update(full)
+
+    def _declare(self, values: Iterable[int], name: str) -> None:
+        """Write the declarations of registers for a batch of each value."""
+        self._write(*[f"{REGISTER[self.steps[k].dtype]} {name}{k}[{self.batch.size}];" for k in values])
+
+    def _load(self, inputs: list[int], name: str) -> None:
+        """Write the reading of a batch of inputs into registers."""
         self._open_batch()
         for k in inputs:
             kind = REGISTER[self.steps[k].dtype]
-            self._write(f"batch{k}[j] = column < end ? ({kind}){self._input(k)} : ({kind})0;")
+            self._write(f"{name}{k}[j] = column < end ? ({kind}){self._input(k)} : ({kind})0;")
         self._write("}")
-        self.read.update(inputs)
+
+    def _read(self, inputs: list[int]) -> None:
+        """Write the declaration and the reading of a batch of inputs."""
+        if inputs:
+            self._declare(inputs, "batch")
+            self._load(inputs, "batch")
+            self.read.update(inputs)
 
     def _open_batch(self) -> None:
         """Write the head of a loop over a batch."""
@@ -418,7 +406,7 @@ class _Emitter:
             self._write(f"{kinds[k]} total{k} = {identity[k]};")
         needed = self.schedule.needed([self.steps[k].args[0] for k in reductions])
         kept = [k for k in self.schedule.kept if k in needed and k not in self.read] if self.batch.whole else []
-        self._write(*[f"{REGISTER[self.steps[k].dtype]} batch{k}[{self.batch.size}];" for k in kept])
+        self._declare(kept, "batch")
         self._pass(
             [self.steps[k].args[0] for k in reductions],
             [f"batch{k}[j] = v{k};" for k in kept]

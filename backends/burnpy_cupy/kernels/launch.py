@@ -21,7 +21,9 @@ from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
+from burnpy.backend.dtypes import DTYPES
 from burnpy.backend.primitives import Dims, Shape
+from burnpy.backend.programs import Extent, Program
 
 WARP = 32
 _LONG = 1 << 16
@@ -104,6 +106,46 @@ class Threads(NamedTuple):
             return -(-geometry.columns // (each * self.x))
         rows = {"warp": self.y, "block": 1, "lanes": self.x}[self.kind]
         return -(-geometry.rows // rows)
+
+
+class Batch(NamedTuple):
+    """How many elements of a row a thread reads before it uses them."""
+
+    size: int = 4
+    whole: bool = False  #: whether they are all that a thread has of a row, and are kept in registers for all passes
+    ahead: bool = False  #: whether the next row's are read before a row is computed
+
+
+FEW = Batch()
+_BATCH = 16
+"""The most registers of a batch, and `_MOST` of its elements."""
+_MOST = 8
+_KEPT = {256: 64, 1024: 32}
+"""The most registers of a whole batch, by the number of threads of a block. There are 64 for each of 1024."""
+
+
+def batch_of(program: Program, columns: int, lanes: int, block: int) -> Batch:
+    """Return the batches of a program.
+
+    Args:
+        program: the program.
+        columns: the length of a row.
+        lanes: the number of threads of a row.
+        block: the number of threads of a block.
+    """
+    if program.elementwise:
+        return FEW if any(DTYPES[dtype].bits > 16 for _, dtype in program.inputs) else Batch(8)
+    words = {True: 0, False: 0}
+    for extent, dtype in program.inputs:
+        if extent.over_columns:
+            words[extent is Extent.FULL] += 3 if DTYPES[dtype].bits > 32 else 1  # so are intermediate values
+    part = max(1, -(-columns // lanes))
+    unit = 1 << max(0, (part - 1).bit_length() - 2)  # so that few kernels serve all lengths
+    part = -(-part // unit) * unit
+    if part * words[True] <= _KEPT[256 if block <= 256 else 1024]:
+        return Batch(part, whole=True, ahead=part * words[True] <= _BATCH and lanes >= WARP and block <= 256)
+    most = max(2, _BATCH // sum(words.values()))
+    return Batch(min(_MOST, 1 << (most.bit_length() - 1)))
 
 
 @lru_cache(4096)

@@ -26,14 +26,16 @@ from burnpy.backend.programs.explain import executed
 from burnpy.backend.programs.program import Schedule
 from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.elementwise import copied
-from burnpy_cupy.kernels.emitter import Batch, batch_of, emit
-from burnpy_cupy.kernels.launch import Geometry, Launch, Threads, launcher, transposed
+from burnpy_cupy.kernels.emitter import emit
+from burnpy_cupy.kernels.launch import Batch, Geometry, Launch, Threads, batch_of, launcher, transposed
 
 OPTIONS = ("--fmad=false",)
 _CHUNK = 128
 """The least number of rows that a block adds up."""
 _BLOCKS = 512
 """About the number of blocks that sums over rows are divided among."""
+_ROWS, _SWEPT = 4, 4224
+"""The most rows that threads compute one after another, reading the next one ahead, and the blocks to leave."""
 _LAYOUTS = 1024
 """The most shapes for which a kernel keeps its launches."""
 
@@ -266,7 +268,10 @@ class Kernel:
             sizes += [*geometry.inner, *geometry.steps]
         if chunks > 1:
             sizes += [span, stride]
-        return Prepared(source, (threads.blocks(geometry, batch.size), chunks), (threads.x, threads.y), sizes)
+        blocks = threads.blocks(geometry, batch.size)
+        if batch.ahead:
+            blocks = max(min(blocks, _SWEPT), -(-blocks // _ROWS))
+        return Prepared(source, (blocks, chunks), (threads.x, threads.y), sizes)
 
     def _source(
         self,
