@@ -164,6 +164,12 @@ def test_a_long_sum_is_as_exact_as_numpys() -> None:
     assert abs(device.to_numpy(mean).item() / x.astype(np.float64).mean() - 1) < 1e-6
 
 
+@pytest.mark.parametrize("columns", [9000, 8200 * 4])
+def test_rows_that_registers_do_not_keep_are_read_from_either_end(columns: int) -> None:
+    agree("softmax", drawn((2, columns), "float64"), 1)
+    agree("log_softmax", drawn((2, columns), "float64"), 1)
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(21, 70), (9, 1100), (70, 5)])
 def test_threads_read_the_next_row_while_they_compute_one(
     rows: int, columns: int, monkeypatch: pytest.MonkeyPatch

@@ -34,6 +34,12 @@ FUNCTIONS = """
 #define BURNPY_NAN __longlong_as_double(0x7ff8000000000000LL)
 template <class T> __device__ inline T maximum_of(T a, T b) { return a > b || a != a ? a : b; }
 template <class T> __device__ inline T minimum_of(T a, T b) { return a < b || a != a ? a : b; }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+__device__ inline float maximum_of(float a, float b) {
+  asm("max.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(b));
+  return a;
+}
+#endif
 template <class T> __device__ inline T sign_of(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x != x ? x : T(0); }
 template <class T> __device__ inline T sigmoid_of(T x) {
   const T e = exp(-fabs(x));
@@ -204,6 +210,7 @@ class _Emitter:
         """The values that are the same in all columns and are computed."""
         self.read: set[int] = set()
         """The inputs whose current batch is in registers."""
+        self.passes = 0
 
     def text(self, name: str, address: str, block: int, wide: bool) -> str:
         """Return the source."""
@@ -377,7 +384,7 @@ class _Emitter:
     def _pass(
         self, roots: list[int], each: Sequence[str], before: Sequence[str] = (), after: Sequence[str] = ()
     ) -> None:
-        """Write a pass over the columns, batch by batch.
+        """Write a pass over the columns, batch by batch; every other one goes from the end to the beginning.
 
         Args:
             roots: the values that it needs at each column.
@@ -385,10 +392,15 @@ class _Emitter:
             before: statements before a batch.
             after: statements after it.
         """
-        if not self.batch.whole:
-            self._write(f"for (index_t first = begin + lane; first < end; first += {self.batch.size} * lanes) {{")
-        else:
+        step = f"{self.batch.size} * lanes"
+        last = f"begin + lane + (end - begin - 1 - lane) / ({step}) * ({step})"
+        if self.batch.whole:
             self._write("{")
+        elif self.passes % 2:  # from the end of the row, which the caches have from the pass before
+            self._write(f"for (index_t first = {last}; first >= begin; first -= {step}) {{")
+        else:
+            self._write(f"for (index_t first = begin + lane; first < end; first += {step}) {{")
+        self.passes += 1
         kept, needed = set(self.read), sorted(self.schedule.needed(roots))
         self._read([k for k in needed if self._is_array(k, Extent.FULL, Extent.ROW) and k not in kept])
         self._write(*before)

@@ -135,16 +135,19 @@ def batch_of(program: Program, columns: int, lanes: int, block: int) -> Batch:
     """
     if program.elementwise:
         return FEW if any(DTYPES[dtype].bits > 16 for _, dtype in program.inputs) else Batch(8)
-    words = {True: 0, False: 0}
-    for extent, dtype in program.inputs:
-        if extent.over_columns:
-            words[extent is Extent.FULL] += 3 if DTYPES[dtype].bits > 32 else 1  # so are intermediate values
+    words, live = {True: 0, False: 0}, set(program.outputs)
+    for k in reversed(range(len(program.instructions))):
+        op, args, extent, dtype, _ = program.instructions[k]
+        if k in live:
+            live.update(args)
+            if op == "input" and extent.over_columns:  # intermediate values are as wide
+                words[extent is Extent.FULL] += 3 if DTYPES[dtype].bits > 32 else 1
     part = max(1, -(-columns // lanes))
     unit = 1 << max(0, (part - 1).bit_length() - 2)  # so that few kernels serve all lengths
     part = -(-part // unit) * unit
     if part * words[True] <= _KEPT[256 if block <= 256 else 1024]:
         return Batch(part, whole=True, ahead=part * words[True] <= _BATCH and lanes >= WARP and block <= 256)
-    most = max(2, _BATCH // sum(words.values()))
+    most = max(2, _BATCH // max(1, sum(words.values())))
     return Batch(min(_MOST, 1 << (most.bit_length() - 1)))
 
 
