@@ -31,7 +31,7 @@ from burnpy_cupy.kernels.foreach import CuPyForeach
 from burnpy_cupy.kernels.indexing import INDEXING, CuPyIndexing
 from burnpy_cupy.kernels.kernel import Kernels
 from burnpy_cupy.kernels.losses import CROSS_ENTROPY, CuPyLosses
-from burnpy_cupy.kernels.matmul import QUANTIZATION, CuPyQuantization
+from burnpy_cupy.kernels.matmul import BIASES, QUANTIZATION, CuPyQuantization
 from burnpy_cupy.kernels.normalization import BATCH_NORM, NORMALIZATION, CuPyNormalization
 from burnpy_cupy.kernels.ordering import ORDERING, CuPyOrdering
 from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyActivation, CuPyArithmetic, CuPyPointwise
@@ -47,7 +47,9 @@ from burnpy_cupy.plans import CuPyExecutor
 from burnpy_cupy.replays import Replay
 from burnpy_cupy.runtime import Compilations, Stream, Streams, note_times
 
-ELEMENTWISE = CHECKS | CONVOLUTION | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
+ELEMENTWISE = (
+    BIASES | CHECKS | CONVOLUTION | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
+)
 RAW = ATTENTION | BATCH_NORM | TILES | OPERANDS | DIRECT | CROSS_ENTROPY | ORDERING | PERSISTENT | QUANTIZATION | RANDOM
 
 

@@ -16,7 +16,7 @@ from tests.hostcuda import simulator
 
 simulator.require()
 
-ONE, TWO = ["cublasLtMatmul"], ["cublasGemmEx", "burnpy_add"]
+ONE, TWO = ["cublasLtMatmul"], ["cublasGemmEx", "burnpy_add_bias"]
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 Arrays = tuple[Any, Any, Any]
 
@@ -65,7 +65,7 @@ def test_what_cublaslt_cannot_read_takes_two() -> None:
     check(x, weight[:, ::2].copy(), bias[::2], ["burnpy_copy", *ONE])
     check(*drawn(rows=()), TWO)
     x, weight, bias = drawn(rows=(2, 3))
-    check(x.swapaxes(0, 1), weight, bias, ["cublasGemmStridedBatchedEx", "burnpy_add"])
+    check(x.swapaxes(0, 1), weight, bias, ["cublasGemmStridedBatchedEx", "burnpy_add_bias"])
 
 
 def gradients(

@@ -86,9 +86,9 @@ def sources(brief: bool = False) -> dict[str, str]:
             CuPy().foreach_cast([rows] * number, dtype_of("bfloat16"))
         for reduce in ("prod", "amin", "amax"):  # of 4 bytes
             CuPy().index_reduce(rows, 0, index, rows, reduce)
-        for name, dtypes in BINARY.items():  # with numbers
+        for name, taken in BINARY.items():  # with numbers
             for x in (rows, index):
-                if x.dtype in dtypes:
+                if x.dtype in taken:
                     getattr(CuPy(), name)(x, 2)
         for x in (rows, index):
             CuPy().where(CuPy().eq(x, 2), x, 2)

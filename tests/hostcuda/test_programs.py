@@ -272,3 +272,15 @@ def test_geometries() -> None:
     assert transposed(400, 5).threads(False).kind == "lanes"
     assert flat(10).threads(True).kind == "grid"
     assert (matrix(1 << 15, 1 << 14).wide, matrix(1 << 16, 1 << 14).wide) == (False, True)
+
+
+def test_activations_keep_the_order_of_their_operand() -> None:
+    x = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)
+    turned = CuPy().from_numpy(x).transpose(2, 0, 1)
+    for name, args in (("relu", (turned,)), ("silu_backward", (turned, turned))):
+        with simulator.watched() as journal:
+            out = getattr(CuPy(), name)(*args)
+        assert journal.launches == [f"burnpy_{name}"], "no copy"
+        assert out.strides == turned.strides
+        wanted = getattr(NumPy(), name)(*[x.transpose(2, 0, 1)] * len(args))
+        np.testing.assert_allclose(CuPy().to_numpy(out), wanted, rtol=1e-4)

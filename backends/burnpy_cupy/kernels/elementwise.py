@@ -7,8 +7,8 @@ stands for the dtype of the first array that has it. Arrays are read where they 
 writes its results. A ``const`` number is a constant of the source, which is compiled for each of its values.
 
 A thread has several elements, a block's width apart. It reads all of them before it writes any, as the speed of memory
-depends on the bytes that are on their way: one float32 element a thread takes 2.4 times as long on an H200. Code with
-loops, or with ``raw`` results, has one element a thread.
+depends on the bytes that are on their way: one float32 element a thread takes 2.4 times as long on an H200. Code that
+is long, has ``raw`` results, or loops to other numbers than constants, has one element a thread.
 
 What a launch needs depends on the layouts of its arrays alone. It is found once for each, as is the source. Dimensions
 that lie in memory as one are one in the source, in the order of the result's memory.
@@ -50,9 +50,11 @@ C_NAMES = {
 
 _LONG_INDEX = "typedef long long index_t;\n"
 
-_THREADS = 256
-_EACH = {8: 4, 4: 4, 2: 8, 1: 8}
-"""The elements of a thread by the bytes of the largest: as many bytes are on their way for all dtypes."""
+_THREADS = 128
+_EACH = 8
+"""The elements of a thread; half as many of 8 bytes."""
+_LONG = 2000
+"""The number of characters of code from which on its arithmetic takes longer than the memory."""
 _MANY = 1 << 31
 """The number of elements from which on they are counted in 64 bits."""
 _LAYOUTS = 1024
@@ -69,21 +71,21 @@ template <typename E, int N, bool WHOLE> struct burnpy_view {
     return count;
   }
   template <typename P> __device__ E& operator[](const P (&at)[N ? N : 1]) const {
-    ptrdiff_t where = 0;
+    burnpy_step where = 0;
     #pragma unroll
-    for (int d = 0; d < N; d++) where += at[d] * steps[d];
+    for (int d = 0; d < N; d++) where += (burnpy_step)at[d] * (burnpy_step)steps[d];
     return data[where];
   }
   __device__ E& operator[](ptrdiff_t i) const {
     if (WHOLE) return data[i];
-    ptrdiff_t where = 0;
+    burnpy_step where = 0;
     burnpy_index rest = i;
     #pragma unroll
     for (int d = N - 1; d > 0; d--) {
       const burnpy_index size = sizes[d];
-      where += rest % size * steps[d], rest /= size;
+      where += (burnpy_step)(rest % size) * (burnpy_step)steps[d], rest /= size;
     }
-    return data[N ? where + rest * steps[0] : 0];
+    return data[N ? where + (burnpy_step)rest * (burnpy_step)steps[0] : 0];
   }
 };
 __device__ inline unsigned burnpy_high(unsigned a, unsigned b) { return (unsigned long long)a * b >> 32; }
@@ -114,8 +116,9 @@ class Elementwise(NamedTuple):
 
     @property
     def is_several(self) -> bool:
-        """True if a thread computes several elements."""
-        return not re.search(r"\b(for|while) ?\(", self.code) and "raw " not in self.outputs
+        """True if a thread computes several elements: short code without loops, or with loops to constants."""
+        loops = re.search(r"\b(for|while) ?\(", self.code) is not None
+        return len(self.code) < _LONG and "raw " not in self.outputs and (not loops or "const " in self.inputs)
 
 
 def contiguous(xp: Any, x: Any) -> Any:
@@ -181,6 +184,11 @@ class ElementwiseKernel:
         self._kernels: dict[str, Any] = {}  # cupy.RawKernel by its source
         self._layouts: dict[tuple[Any, ...], _Layout] = {}
 
+    @property
+    def sources(self) -> list[str]:
+        """The sources for the layouts of arrays that it was called with."""
+        return [*self._kernels]
+
     def __call__(self, *args: Any, size: int | None = None) -> Any:
         """Launch the kernel on the current GPU, and return its result, or a tuple of several.
 
@@ -241,7 +249,7 @@ class ElementwiseKernel:
         order = None if declared.is_placed or declared.is_counted else _order(operands, shape)
         if not count:
             return _Layout(None, missing, order)
-        many = max([count, *[x.size for x in arrays.values()]]) >= _MANY
+        many = max([count, *[_reach(x) for x in arrays.values()]]) >= _MANY
         lattice = Lattice.of(
             {p.name: x for p, x in operands.items()},
             [p.name for p in parameters[len(flat) :]],
@@ -260,8 +268,7 @@ class ElementwiseKernel:
             numbers = {p: int64 if dtype is int32 else dtype for p, dtype in numbers.items()}
         dense = [p for p in parameters if p.name in lattice.steps]
         pointers = [p for p in parameters if p in arrays or p in dense]
-        sizes = [dtypes[p].itemsize for p in dense if not p.result] or [dtypes[p].itemsize for p in dense]
-        each = _EACH.get(max(sizes, default=8), 4) if declared.is_several else 1
+        each = _EACH // (2 if any(dtypes[p].itemsize == 8 for p in dense) else 1) if declared.is_several else 1
         views = {p: (x.ndim, bool(x._c_contiguous)) for p, x in raw.items()}
         source = _Source(name, declared, pointers, dtypes, numbers, types, constants, views, lattice, each, many)
         text = source.text()
@@ -277,6 +284,11 @@ class ElementwiseKernel:
         format_of_given = f"{len(pointers)}Q" + "".join([kinds[p] for p in changing])
         grid = min(-(-count // (_THREADS * each)), (1 << 31) - 1), 1
         return _Layout(launcher(xp, kernel, grid, (_THREADS, 1), format_of_given, rest), missing, order)
+
+
+def _reach(x: Any) -> int:
+    """Return the number of elements of memory from the first of an array to the last."""
+    return 1 + sum([(n - 1) * abs(int(step)) // int(x.itemsize) for n, step in zip(x.shape, x.strides, strict=True)])
 
 
 def _order(operands: Mapping[_Parameter, Any], shape: Shape) -> tuple[Shape, Shape] | None:
@@ -339,12 +351,12 @@ class _Source(NamedTuple):
             + "};"
             for p, (n, whole) in self.views.items()
         ]
-        index = f"unsigned {'long long' if self.many else 'int'}"
+        index = "long long" if self.many else "int"
         constants = [f"  const {c[p]} {p.name} = {int(value)};" for p, value in self.constants.items()]
         text = [
             *[f"typedef {C_NAMES.get(t.name, t.name)} {letter};" for letter, t in sorted(self.types.items())],
             self.declared.preamble,
-            f"typedef {index} burnpy_index;",
+            f"typedef unsigned {index} burnpy_index;\ntypedef {index} burnpy_step;",
             _VIEW,
             f"struct burnpy_layout {{ {'; '.join(self._members())}; }};",
             f'extern "C" __global__ __launch_bounds__({_THREADS}) void {self.name}({", ".join(parameters)}) {{',
@@ -400,7 +412,8 @@ class _Source(NamedTuple):
         if self.lattice.is_whole(p.name):
             return "_i"
         names = self._coordinate_names()
-        return " + ".join([f"(ptrdiff_t){name} * _layout.{p.name}_steps[{d}]" for d, name in enumerate(names)]) or "0"
+        steps = [f"(burnpy_step){name} * (burnpy_step)_layout.{p.name}_steps[{d}]" for d, name in enumerate(names)]
+        return " + ".join(steps) or "0"
 
     def _members(self) -> list[str]:
         """Return the members of the last argument, all of 8 bytes."""

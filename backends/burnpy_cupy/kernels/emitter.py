@@ -171,7 +171,6 @@ def emit(
     wide: bool = False,
     chunked: bool = False,
     held: Sequence[str] = (),
-    aliased: bool = False,
 ) -> str:
     """Return the source of a kernel.
 
@@ -186,22 +185,18 @@ def emit(
         chunked: whether columns are divided among blocks; sums are stored as they are computed, in float32 if of 16
             bits, at ``chunk · stride + row``.
         held: the dtypes of the numbers, if these are in memory: the kernel gets their addresses.
-        aliased: whether a result may be in the memory of an input, element by element.
     """
-    return _Emitter(program, kind, batch, chunked, held, aliased).text(name, address, block, wide)
+    return _Emitter(program, kind, batch, chunked, held).text(name, address, block, wide)
 
 
 class _Emitter:
     """The state of emitting one program."""
 
-    def __init__(
-        self, program: Program, kind: str, batch: Batch, chunked: bool, held: Sequence[str], aliased: bool
-    ) -> None:
+    def __init__(self, program: Program, kind: str, batch: Batch, chunked: bool, held: Sequence[str]) -> None:
         self.program, self.steps, self.kind, self.chunked = program, program.instructions, kind, chunked
         self.batch = batch
         numbers = [k for k, (extent, _) in enumerate(program.inputs) if extent is Extent.SCALAR]
         self.held = dict(zip(numbers, held, strict=True)) if held else {}  # the dtypes by the positions of inputs
-        self.pointer = "*" if aliased else "* __restrict__"
         self.schedule = Schedule(program, FLOATS, ints=True)
         if any(self.schedule.over_rows(k) for k in self.schedule.live):
             raise ProgramError("a CUDA kernel adds up columns, not rows")
@@ -268,10 +263,10 @@ class _Emitter:
         """Return the parameters of the kernel."""
         inputs = list(enumerate(self.program.inputs))
         arrays = [(k, dtype) for k, (extent, dtype) in inputs if extent is not Extent.SCALAR]
-        parameters = [f"const {MEMORY[dtype]}{self.pointer} in{k}" for k, dtype in arrays]
+        parameters = [f"const {MEMORY[dtype]}* __restrict__ in{k}" for k, dtype in arrays]
         types = REGISTER if self.chunked else MEMORY
         outputs = [self.steps[k].dtype for k in self.program.outputs]
-        parameters += [f"{types[dtype]}{self.pointer} out{k}" for k, dtype in enumerate(outputs)]
+        parameters += [f"{types[dtype]}* __restrict__ out{k}" for k, dtype in enumerate(outputs)]
         parameters += [
             f"const {MEMORY[self.held[k]]}* number{k}" if self.held else f"const double number{k}"
             for k, (extent, _) in inputs

@@ -10,14 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.dtypes import kind_of
+from burnpy.backend.dtypes import FLOATS, kind_of
 from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Extent, Program, ProgramError
+from burnpy.backend.programs.explain import executed
+from burnpy.backend.programs.program import Schedule
 from burnpy_array import ArrayBackend
+from burnpy_array.array_base import NUMBERS
 from burnpy_array.programs import operation_program
 from burnpy_cupy.kernels.elementwise import C_NAMES, Elementwise, ElementwiseKernel, with_headers
+from burnpy_cupy.kernels.emitter import FUNCTIONS, REGISTER, expression
 from burnpy_cupy.kernels.launch import along, flat, matrix
-from burnpy_cupy.kernels.programs import Kernel, kernels_enabled
+from burnpy_cupy.kernels.programs import Kernel, kernels_enabled, ran
 
 MINUS_INFINITY = "#define MINUS_INFINITY __int_as_float(0xff800000)\n"
 """A part of the preamble; NVRTC does not know C's INFINITY."""
@@ -96,10 +100,41 @@ class Kernels(dict[str, ElementwiseKernel]):
         return kernel
 
 
+class Pointwise:
+    """An elementwise program as a kernel, as `burnpy.backend.explain` lists it: its arrays are of any strides.
+
+    Args:
+        xp: the module cupy.
+        program: the program, whose arrays are all FULL.
+
+    Raises:
+        ProgramError: kernels do not have the program's instructions.
+    """
+
+    def __init__(self, xp: Any, program: Program) -> None:
+        schedule, lines = Schedule(program, FLOATS, ints=True), list[str]()
+        for k in schedule.live:
+            step = program.instructions[k]
+            args = [f"v{a}" for a in step.args], [program.instructions[a].dtype for a in step.args]
+            text = f"({REGISTER[step.dtype]})in{step.value}" if step.op == "input" else expression(step, *args)
+            lines.append(f"const {REGISTER[step.dtype]} v{k} = {text};")
+        inputs = [f"{'float64' if e is Extent.SCALAR else t} in{k}" for k, (e, t) in enumerate(program.inputs)]
+        (out,) = program.outputs
+        code = "\n      ".join([*lines, f"out = v{out}"])
+        dtype = program.instructions[out].dtype
+        declared = Elementwise(", ".join(inputs), f"{dtype} out", code, FUNCTIONS, exact=True)
+        self.program, self.launch = program, ElementwiseKernel(xp, f"burnpy_{program.name}", declared)
+
+    @property
+    def text(self) -> str:
+        """The sources for the layouts of arrays that it was called with."""
+        return "\n".join(self.launch.sources)
+
+
 class CuPyPrograms(ArrayBackend):
     """The kernels of programs, which are traced from the defaults of operations, and `run`."""
 
-    _programs: dict[tuple[Any, ...], Kernel | None]
+    _programs: dict[tuple[Any, ...], Any]  #: each a `Kernel`, a `Pointwise` or None
 
     def run(self, program: Program, xs: Sequence[Any], numbers: tuple[float, ...]) -> list[Any]:
         given, rows, columns = program.bind(xs, numbers)
@@ -112,17 +147,38 @@ class CuPyPrograms(ArrayBackend):
         xs = self._checked(program, given, columns)
         return self._call(kernel, xs, numbers, geometry, (rows, columns), (rows, 1))  # type: ignore[no-any-return]  # as the kernel returns it
 
-    def _elementwise_kernel(
-        self, name: str, xs: Sequence[Any], rest: tuple[Any, ...], numbers: int = 0
-    ) -> Kernel | None:
-        """Return the kernel of an operation whose arrays have one shape and one dtype, and which takes numbers."""
-        x = xs[0]
-        if not x.size:
-            return None
-        for y in xs[1:]:
-            if y.shape != x.shape or y.dtype is not x.dtype:
+    def _pointwise(
+        self,
+        name: str,
+        extents: tuple[str, ...],
+        xs: Sequence[Any],
+        numbers: Sequence[float],
+        rest: tuple[Any, ...] = (),
+    ) -> Any:
+        """Return the result of an elementwise operation of arrays, most of one dtype; None if it has no kernel."""
+        dtype = xs[0].dtype
+        for y, extent in zip(xs, extents, strict=False):
+            if y.dtype is not dtype and extent == "full":
                 return None
-        return self._operation_kernel(name, ("full",) * len(xs) + ("scalar",) * numbers, x.dtype, rest)
+        key = ("pointwise", name, extents, dtype, *rest)
+        if key not in self._programs:
+            self._programs[key] = self._pointwise_kernel(name, extents, dtype, rest)
+        kernel = self._programs[key]
+        if kernel is None:
+            return None
+        out = self._call(kernel.launch, *xs, *numbers)
+        if executed:
+            ran(kernel)
+        return out
+
+    def _pointwise_kernel(
+        self, name: str, extents: tuple[str, ...], dtype: DType, rest: tuple[Any, ...]
+    ) -> Pointwise | None:
+        program = operation_program(name, extents, dtype.name, rest) if kind_of(dtype) == "float" else None
+        try:
+            return Pointwise(self.xp, program) if program is not None and kernels_enabled() else None
+        except ProgramError:
+            return None
 
     def _operation_kernel(
         self, name: str, extents: tuple[str, ...], dtype: DType, rest: tuple[Any, ...] = ()
@@ -130,7 +186,7 @@ class CuPyPrograms(ArrayBackend):
         """Return the kernel of an operation; None if it has none, or kernels are off. See `operation_program`."""
         key = (name, extents, dtype, *rest)
         try:
-            return self._programs[key]
+            return self._programs[key]  # type: ignore[no-any-return]  # as kernels of operations are kept
         except KeyError:
             program = operation_program(name, extents, dtype.name, rest) if kind_of(dtype) == "float" else None
             kernel = self._programs[key] = None if program is None else self._program_kernel(program)
@@ -144,7 +200,7 @@ class CuPyPrograms(ArrayBackend):
                 self._programs[key] = Kernel(self.xp, program) if kernels_enabled() else None
             except ProgramError:
                 self._programs[key] = None
-        return self._programs[key]
+        return self._programs[key]  # type: ignore[no-any-return]  # as kernels of programs are kept
 
     def _checked(self, program: Program, given: list[Any], columns: int) -> list[Any]:
         """Return the inputs that are arrays, with indices of gathers within bounds; those beyond are a late error."""
@@ -167,24 +223,22 @@ def elementwise_method(name: str, arrays: int = 1, program: str | None = None, n
     Its program has the name of the operation, unless another one is given. The last parameters are so many numbers:
     one kernel serves all their values. The others are part of the program.
     """
+    extents = ("full",) * arrays + ("scalar",) * numbers
 
     def method(self: CuPyPrograms, *args: Any) -> Any:
         last = len(args) - numbers
-        xs = args[:arrays]
-        kernel = self._elementwise_kernel(program or name, xs, args[arrays:last], numbers)
-        if kernel is None:
-            return getattr(ArrayBackend, name)(self, *args)
-        return self._call(kernel, xs, args[last:], flat(xs[0].size), xs[0].shape, ())[0]
+        out = self._pointwise(program or name, extents, args[:arrays], args[last:], args[arrays:last])
+        return getattr(ArrayBackend, name)(self, *args) if out is None else out
 
     return documented(method, name)
 
 
 def broadcast_method(name: str) -> Callable[..., Any]:
-    """Return the method of an elementwise operation of two operands, which are broadcast first."""
+    """Return the method of an elementwise operation of an array and another or a number."""
     alike = elementwise_method(name, 2)
 
     def method(self: CuPyPrograms, x: Any, y: Any) -> Any:
-        return alike(self, *self._of_one_shape(x, y))
+        return alike(self, x, self.full((), y, x.dtype) if type(y) in NUMBERS else y)
 
     return documented(method, name)
 
@@ -194,11 +248,13 @@ def along_method(name: str, arrays: int = 1) -> Callable[..., Any]:
 
     def method(self: CuPyPrograms, *args: Any) -> Any:
         *xs, dim = args
-        geometry = along(xs[0].shape, (dim,)) if xs[0].ndim else None
-        kernel = None if geometry is None else self._elementwise_kernel(name, xs, (1,))
+        x = xs[0]
+        geometry = along(x.shape, (dim,)) if x.ndim else None
+        alike = all(y.shape == x.shape and y.dtype is x.dtype for y in xs)
+        kernel = self._operation_kernel(name, ("full",) * arrays, x.dtype, (1,)) if geometry and alike else None
         if geometry is None or kernel is None:
             return getattr(ArrayBackend, name)(self, *args)
-        return self._call(kernel, xs, (), geometry, xs[0].shape, ())[0]
+        return self._call(kernel, xs, (), geometry, x.shape, ())[0]
 
     return documented(method, name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,26 +12,25 @@ import numpy as np
 from burnpy.backend.dtypes import float32, is_inexact, uint8
 from burnpy.backend.entries import Operation
 from burnpy.backend.primitives import DType
-from burnpy.backend.programs import Extent, Input, Program, trace
 from burnpy.backend.rules import rows
 from burnpy_array import ArrayBackend
 from burnpy_cupy import epilogues, gemm
-from burnpy_cupy.kernels.elementwise import contiguous
+from burnpy_cupy.kernels.elementwise import Elementwise, contiguous
 from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE, CuPyPrograms, Kernels, Raw
-from burnpy_cupy.kernels.launch import matrix
 
 _TENSOR_CORES = 80
 """The compute capability, times 10, from which on tensor cores multiply both 16-bit floats and TF32."""
 
 
-@cache
-def _bias(product: DType, bias: DType, out: DType) -> Program:
-    """Return the program of the sum of a product and a bias, rounded once."""
-
-    def added(b: Any, x: Any, row: Any) -> Any:
-        return b.cast(b.add(x, b.cast(row, product)), out)
-
-    return trace(added, (Input(Extent.FULL, product.name), Input(Extent.ROW, bias.name)), name="add")
+BIASES = {
+    "burnpy_add_bias": Elementwise(
+        "T product, Q bias",
+        "P out",
+        "typedef decltype(+T()) F; out = static_cast<P>(static_cast<F>(product) + static_cast<F>(bias))",
+        exact=True,
+    )
+}
+"""The kernel of the sum of a product and a bias, which is rounded once."""
 
 
 class CuPyMatmul(CuPyPrograms):
@@ -117,14 +116,8 @@ class CuPyMatmul(CuPyPrograms):
 
     def _biased(self, product: Any, bias: Any, dtype: DType) -> Any:
         """Return product + bias, rounded once to ``dtype``; in the memory of the product if its dtype is that."""
-        if not product.size:
-            return self.cast(product, dtype)
-        kernel = self._program_kernel(_bias(product.dtype, bias.dtype, dtype))
-        if kernel is None:
-            return self.cast(self.add(product, self.cast(bias, product.dtype)), dtype)
-        out = product if product.dtype is dtype else None
-        size = bias.shape[0]
-        return self._call(kernel, (product, bias), (), matrix(product.size // size, size), product.shape, (), out)[0]
+        out = product if product.dtype is dtype else self._call(self.xp.ndarray, product.shape, dtype)
+        return self._call(self._kernels["burnpy_add_bias"], product, bias, out)
 
 
 _WARPS = 4

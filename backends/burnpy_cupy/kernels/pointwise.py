@@ -28,7 +28,7 @@ from burnpy_cupy.kernels.kernel import (
     documented,
     elementwise_method,
 )
-from burnpy_cupy.kernels.launch import along, flat
+from burnpy_cupy.kernels.launch import along
 
 _DIVISION = """
 template <typename T> struct burnpy_wide { typedef float type; };
@@ -249,10 +249,9 @@ class CuPyActivation(CuPyPrograms):
     log_softmax, log_softmax_backward = along_method("log_softmax"), along_method("log_softmax_backward", 2)
 
     def elu(self, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
-        kernel = self._elementwise_kernel("weighted_elu", (x,), (), 3)
-        if kernel is None:
-            return super().elu(x, alpha, scale, input_scale)
-        return self._call(kernel, [x], (alpha * scale, scale, input_scale), flat(x.size), x.shape, ())[0]
+        numbers = alpha * scale, scale, input_scale
+        out = self._pointwise("weighted_elu", ("full", *["scalar"] * 3), (x,), numbers)
+        return super().elu(x, alpha, scale, input_scale) if out is None else out
 
     def logsumexp(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         geometry = along(x.shape, dims) if dims else None
@@ -283,22 +282,14 @@ class CuPyPointwise(CuPyPrograms):
     igamma, igammac, igamma_density = map(broadcast_method, ("igamma", "igammac", "igamma_density"))
 
     def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
-        kernel = None
-        if x.size and x.shape == mask.shape:
-            kernel = self._operation_kernel("masked_scale", ("full", "mask_full", "scalar"), x.dtype)
-        if kernel is None:
-            return super().masked_scale(x, mask, scale)
-        return self._call(kernel, [x, mask], (scale,), flat(x.size), x.shape, ())[0]
+        out = self._pointwise("masked_scale", ("full", "mask_full", "scalar"), (x, mask), (scale,))
+        return super().masked_scale(x, mask, scale) if out is None else out
 
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:
-        kernel = None
-        if x.size and low is not None and high is not None and kind_of(x.dtype) == "float":
-            kernel = self._operation_kernel(
-                "clamped", ("full", "scalar", "scalar"), x.dtype
-            )  # as the bounds may change
-        if kernel is None:
-            return super().clamp(x, low, high)
-        return self._call(kernel, [x], (low, high), flat(x.size), x.shape, ())[0]
+        out = None
+        if low is not None and high is not None:  # as numbers, which may change
+            out = self._pointwise("clamped", ("full", "scalar", "scalar"), (x,), (low, high))
+        return super().clamp(x, low, high) if out is None else out
 
     def _erf(self, x: Any) -> Any:
         return import_module("cupyx.scipy.special").erf(x)

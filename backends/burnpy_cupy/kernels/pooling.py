@@ -78,12 +78,12 @@ _MAX_BACKWARD = (
     _OF_INPUT
     + """
 F total = F(0);
-for (index_t r = size_y - 1; r >= 0; r--) {
-  const index_t below = h + padding_y - r * dilation_y, y = below / stride_y;
-  if (below < 0 || y >= high || y * stride_y != below) continue;
-  for (index_t s = size_x - 1; s >= 0; s--) {
-    const index_t right = w + padding_x - s * dilation_x, x = right / stride_x;
-    if (right < 0 || x >= wide || x * stride_x != right) continue;
+for (index_t r = (size_y - 1) * dilation_y / stride_y; r >= 0; r--) {
+  const index_t y = (h + padding_y) / stride_y - r;
+  if (y < 0 || y >= high) continue;
+  for (index_t s = (size_x - 1) * dilation_x / stride_x; s >= 0; s--) {
+    const index_t x = (w + padding_x) / stride_x - s;
+    if (x < 0 || x >= wide) continue;
     const ptrdiff_t window[] = {n, c, y, x};
     if (chosen[window] == h * width + w) total += static_cast<F>(grad[window]);
   }
@@ -91,7 +91,7 @@ for (index_t r = size_y - 1; r >= 0; r--) {
 out = static_cast<T>(total);
 """
 )
-"""The windows are met in row-major order as the place of the element in them goes down."""
+"""The windows from the first to the last that may have the element, in row-major order."""
 
 _COUNT = """
 const index_t top = {y} * stride_y - padding_y, left = {x} * stride_x - padding_x;

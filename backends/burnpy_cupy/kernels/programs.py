@@ -118,7 +118,6 @@ class Kernel:
         geometry: Geometry,
         full: Shape,
         column: Shape,
-        out: Any = None,
     ) -> list[Any]:
         """Launch the kernels, on the current GPU, and return the outputs.
 
@@ -128,14 +127,12 @@ class Kernel:
             geometry: the rows and columns, which are not 0. If there are sums over rows, it comes from `matrix`.
             full: the shape of the outputs that have a value for each element.
             column: the shape of those that have one for each row.
-            out: memory of the only output of an elementwise program, which may be an input's.
         """
-        layout = self._layouts.get((geometry, full, column, out is None))
+        layout = self._layouts.get((geometry, full, column))
         if layout is None:
             if len(self._layouts) >= _LAYOUTS:
                 self._layouts.clear()
-            layout = self._laid_out(geometry, full, column, out is not None)
-            self._layouts[geometry, full, column, out is None] = layout
+            layout = self._layouts[geometry, full, column] = self._laid_out(geometry, full, column)
         xp = self._xp
         arrays, addresses = [], []
         for x, (size, dtype) in zip(xs, layout.inputs, strict=True):
@@ -148,7 +145,7 @@ class Kernel:
             arrays.append(x)  # which keeps its memory until the launch
             addresses.append(x.data.ptr)
         for shape, dtype in layout.memory:
-            x = xp.ndarray(shape, dtype) if out is None else out
+            x = xp.ndarray(shape, dtype)
             arrays.append(x)
             addresses.append(x.data.ptr)
         if layout.is_one:
@@ -165,7 +162,7 @@ class Kernel:
                 ran(source)
         return [arrays[k] if row is None else arrays[k][row] for k, row in layout.results]
 
-    def _laid_out(self, geometry: Geometry, full: Shape, column: Shape, in_place: bool) -> Layout:
+    def _laid_out(self, geometry: Geometry, full: Shape, column: Shape) -> Layout:
         """Return the launches for a geometry and the shapes of results."""
         given = [each for each in self.program.inputs if each.extent is not Extent.SCALAR]
         sizes = [
@@ -177,7 +174,7 @@ class Kernel:
         if passes.by_rows is not None:
             count = passes.is_sum.count(False)
             shapes = [column] * count + [(geometry.rows, 1)] * (len(passes.by_rows.outputs) - count)
-            layout = self._by_rows(layout, passes.by_rows, geometry, full, shapes, in_place)
+            layout = self._by_rows(layout, passes.by_rows, geometry, full, shapes)
         if passes.by_columns is None:
             return layout._replace(is_one=True)
         layout = self._by_columns(layout, passes.by_columns, geometry)
@@ -185,7 +182,7 @@ class Kernel:
         return layout._replace(results=tuple([next(sums if is_sum else others) for is_sum in passes.is_sum]))
 
     def _by_rows(
-        self, layout: Layout, program: Program, geometry: Geometry, full: Shape, columns: list[Shape], in_place: bool
+        self, layout: Layout, program: Program, geometry: Geometry, full: Shape, columns: list[Shape]
     ) -> Layout:
         """Add the outputs that are no sums over rows: in the shape ``full``, or in their own of ``columns``."""
         memory = []
@@ -197,7 +194,7 @@ class Kernel:
                 raise ProgramError(f"the kernel of {program.name} got {size} elements in the shape {shape}")
             memory.append((shape, dtype_of(step.dtype)))
         at = tuple(range(len(layout.inputs) + len(memory)))
-        launch = self._step(self.prepared(program, geometry, in_place=in_place), at)
+        launch = self._step(self.prepared(program, geometry), at)
         results = tuple([(k, None) for k in at[len(layout.inputs) :]])
         return layout._replace(memory=tuple(memory), launches=(launch,), results=results)
 
@@ -244,8 +241,6 @@ class Kernel:
         chunks: int = 1,
         stride: int = 0,
         held: tuple[str, ...] = (),
-        *,
-        in_place: bool = False,
     ) -> Prepared:
         """Return the kernel of a pass, the sizes of its grid and of its blocks, and its last arguments.
 
@@ -255,14 +250,13 @@ class Kernel:
             chunks: the number of chunks of columns.
             stride: the distance of the sums of chunks.
             held: the dtypes of the numbers, if these are in memory of the GPU.
-            in_place: whether a result may be in the memory of an input.
         """
         threads, span = geometry.threads(program.elementwise), -(-geometry.columns // chunks)
         batch = batch_of(program, span, threads.lanes, threads.block)
-        key = (program.key, geometry.address, threads, batch, geometry.wide, chunks > 1, held, in_place)
+        key = (program.key, geometry.address, threads, batch, geometry.wide, chunks > 1, held)
         source = self._sources.get(key)
         if source is None:
-            source = self._sources[key] = self._source(program, geometry, threads, batch, chunks > 1, held, in_place)
+            source = self._sources[key] = self._source(program, geometry, threads, batch, chunks > 1, held)
         sizes = [geometry.rows, geometry.columns]
         if geometry.address == "planes":
             sizes += [*geometry.inner, *geometry.steps]
@@ -281,7 +275,6 @@ class Kernel:
         batch: Batch,
         chunked: bool,
         held: tuple[str, ...],
-        aliased: bool,
     ) -> Source:
         name = f"burnpy_{re.sub('[^A-Za-z0-9]+', '_', program.name)}"
         text = emit(
@@ -294,7 +287,6 @@ class Kernel:
             wide=geometry.wide,
             chunked=chunked,
             held=held,
-            aliased=aliased,
         )
         return Source(program, text, self._xp.RawKernel(text, name, OPTIONS))
 
