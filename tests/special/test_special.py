@@ -98,3 +98,9 @@ def test_log_ndtr_is_finite_far_out() -> None:
     np.testing.assert_allclose(grads[x].to_numpy(), [1e5, 300.0033332592640, 0.0], rtol=1e-9)
     second = func.hessian(lambda t: special.log_ndtr(t).sum())(x.inner())
     np.testing.assert_allclose(np.diag(second.to_numpy()), [-1.0, -1 + 1 / 300**2, 0.0], atol=1e-8)
+
+
+def test_scaled_bessel_functions_of_large_numbers_are_no_0() -> None:
+    x = np.array([1e150, 1e200, 1e280, -1e300, 1.7e308, np.inf, -np.inf])
+    first = special.i1e(Tensor[NumPy].from_data(x)).to_numpy()
+    assert np.allclose(first, np.sign(x) / np.sqrt(2 * np.pi) / np.sqrt(np.abs(x)), rtol=1e-15, atol=0.0)

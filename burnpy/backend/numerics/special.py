@@ -308,11 +308,20 @@ _FAR_SINGLE = (
 """The same for I₁ in float32, to a relative error of 2e-11."""
 
 
-def bessel_ratio(b: Any, x: Float, order: int, scaled: bool) -> Float:
+def bessel_ratio(b: Any, x: Float, order: int, scaled: bool, power: int | None = None) -> Float:
     """Compute Iₙ(x) / xⁿ, or e^-|x| Iₙ(x) / xⁿ if ``scaled``, of an order n from 0 on.
 
     The derivative of Iₙ(x) / xⁿ is Iₙ₊₁(x) / xⁿ: these quotients have derivatives of all orders without cancellation.
+
+    Args:
+        b: the backend.
+        x: the argument.
+        order: the order n.
+        scaled: whether to multiply by e^-|x|.
+        power: the power of 1 / x, for x >= 0, if it is smaller than n. The quotient itself would round to 0 where x is
+            large.
     """
+    power = order if power is None else power
     size = b.abs(x)
     small = b.minimum(size, _NEAR)
     squared = b.mul(b.mul(small, small), 0.25)
@@ -328,13 +337,15 @@ def bessel_ratio(b: Any, x: Float, order: int, scaled: bool) -> Float:
     for n in range(1, order + 1):
         far, following = following, b.sub(far, b.mul(b.mul(following, inverse), 2.0 * n))
     far = b.div(far, b.sqrt(large))
-    for _ in range(order):
+    for _ in range(power):
         far = b.mul(far, inverse)
     if scaled:
         near = b.mul(near, b.exp(b.neg(small)))
     else:
         half = b.exp(b.mul(large, 0.5))  # its square may be infinite where the product is not
         far = b.mul(b.mul(far, half), half)
+    for _ in range(order - power):
+        near = b.mul(near, small)
     value = b.where(b.le(size, _NEAR), near, far)
     return b.where(b.ne(x, x), x, value)
 
@@ -366,8 +377,4 @@ def scaled_bessel_one_single(b: Any, x: Float) -> Float:
 
 def bessel_one(b: Any, x: Float, scaled: bool) -> Float:
     """Compute I₁(x), or e^-|x| I₁(x) if ``scaled``."""
-    size = b.abs(x)
-    value = b.mul(b.minimum(size, 2.0**900), bessel_ratio(b, size, 1, scaled))
-    if scaled:
-        value = b.where(b.eq(size, math.inf), b.full((), 0.0, x.dtype), value)
-    return b.copysign(value, x)
+    return b.copysign(bessel_ratio(b, b.abs(x), 1, scaled, 0), x)
