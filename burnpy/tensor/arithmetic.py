@@ -20,6 +20,7 @@ from burnpy.tensor.operands import (
     combined,
     from_other_code,
     in_range,
+    is_number,
     number,
     operands,
     out_of_memory,
@@ -375,10 +376,11 @@ class Integers(Arithmetic[B, "IntOperand[B]"], Comparison[B, "IntOperand[B]"], L
         return floored + above.int(floored.dtype)
 
     def __truediv__(self, other: Self | float) -> Tensor[B]:
-        if isinstance(other, TensorBase):
+        divisor: Any = other
+        if isinstance(other, TensorBase) and not is_number(other):
             operands(self, other, "div")  # raises an error if they cannot be combined
-            return _floats(self).div(_floats(other))
-        return _floats(self).div(other)
+            divisor = _floats(other)
+        return _floats(self).div(divisor)
 
     def __rtruediv__(self, other: float) -> Tensor[B]:
         return other / _floats(self)

@@ -20,6 +20,7 @@ from burnpy.tensor import dims
 from burnpy.tensor.conversion import DLPACK_CPU, imported
 from burnpy.tensor.host_data import DTypeLike, array_of, dtype_of_typed, fitting, frozen, refuse_tracked, writer
 from burnpy.tensor.levels import drawing_device
+from burnpy.tensor.operands import is_number, operands
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import B
 
@@ -231,6 +232,9 @@ class Filling(TensorBase[B]):
 
     def _filled_like(self, value: Any, dtype: Any, operation: str) -> Self:
         target_dtype = self.dtype if dtype is None else dtype_of(dtype, self.kind)
+        if is_number(value):
+            x, number = operands(self, value, operation)
+            return x._like(x._backend.expand(x._backend.cast(number, target_dtype), x.shape))
         return self._like(
             self._backend.full(self.shape, fitting(value, self.kind, target_dtype, operation), target_dtype)
         )

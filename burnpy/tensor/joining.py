@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, overload
 
-from burnpy.backend.dtypes import promote_types, result_type
+import numpy as np
+
+from burnpy.backend.dtypes import DEFAULT, promote_types, result_type
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.backend.primitives import Bool, Shape, Value
+from burnpy.backend.primitives import Bool, KindName, Shape, Value
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dims import dim_of, new_dim_of
-from burnpy.tensor.operands import broadcast_shape, check_beside, number, operands, together
+from burnpy.tensor.levels import raised
+from burnpy.tensor.operands import broadcast_shape, check_beside, is_number, number, operands, together
 from burnpy.tensor.tensor_base import TensorBase, TensorMeta, describe, new_tensor
 from burnpy.typevars import B
 
@@ -95,25 +98,42 @@ def where(condition: Bools[B], x: int, y: IntTensor[B]) -> IntTensor[B]: ...
 def where(condition: Bools[B], x: BoolTensor[B], y: BoolTensor[B] | bool) -> BoolTensor[B]: ...
 @overload
 def where(condition: Bools[B], x: bool, y: BoolTensor[B]) -> BoolTensor[B]: ...
+@overload
+def where(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # a bool is an int
+    condition: Bools[B], x: bool, y: bool
+) -> BoolTensor[B]: ...
+@overload
+def where(  # pyright: ignore[reportOverlappingOverload]  # and an int a float
+    condition: Bools[B], x: int, y: int
+) -> IntTensor[B]: ...
+@overload
+def where(  # pyright: ignore[reportOverlappingOverload]  # and a float complex
+    condition: Bools[B], x: float, y: float
+) -> Tensor[B]: ...
+@overload
+def where(condition: Bools[B], x: complex, y: complex) -> ComplexTensor[B]: ...
 @explained
 def where(condition: Any, x: Any, y: Any) -> Any:
     """Return the elements of x where ``condition`` is True, and of y elsewhere; all three broadcast.
 
     Args:
         condition: a `BoolTensor`.
-        x: a tensor, or a number if y is a tensor.
-        y: a tensor of x's kind, or a number; dtypes promote.
+        x: a tensor or a number.
+        y: a tensor of x's kind, or a number; dtypes promote. Of two numbers the result is an int64, float32, bool or
+            complex64 tensor on the device of the condition.
 
     The gradient of an element that was not selected is 0 times its local derivative, which is NaN if that is infinite:
     for ``sqrt`` of negative numbers use where twice, ``where(x > 0, where(x > 0, x, 1).sqrt(), 0)``.
 
     Raises:
-        KindError: the condition is not a `BoolTensor`, x and y are of two kinds, or both are numbers.
+        KindError: the condition is not a `BoolTensor`, or x and y are tensors of two kinds.
         ShapeError: the shapes do not broadcast.
 
     >>> x = Tensor[NumPy].from_data([-1.0, 2.0])
     >>> where(x < 0, 10, x).tolist()
     [10.0, 2.0]
+    >>> where(x < 0, 0.1, -0.1).tolist()
+    [0.10000000149011612, -0.10000000149011612]
     """
     return chosen(condition, x, y)
 
@@ -184,11 +204,11 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
     quick = _quick_operands(condition, x, y)
     if quick is not None:
         return new_tensor(x.__class__, x._device, x._backend.where(*quick))
+    if all(is_number(each) or not isinstance(each, TensorBase) for each in (x, y)):
+        x, y = _tensors_beside(condition, x, y)
     if isinstance(x, TensorBase) and isinstance(y, TensorBase):
         x, y = together("where", x, y)
     tensor = x if isinstance(x, TensorBase) else y
-    if not isinstance(tensor, TensorBase):
-        raise KindError(f"where() cannot choose between {describe(x)} and {describe(y)}; one of them must be a tensor")
     mask = condition_of(tensor, condition, "where")
     backend: Any = tensor._backend
     if tensor is x:
@@ -225,6 +245,29 @@ def _quick_operands(condition: Any, x: Any, y: Any) -> tuple[Bool, Value, Value 
         return None
     second = y._primitive
     return (mask, first, second) if second.dtype is first.dtype and second.shape == mask.shape else None
+
+
+_KINDS: dict[type, KindName] = {bool: "bool", int: "int", float: "float", complex: "complex"}
+"""From the narrowest."""
+
+
+def _tensors_beside(condition: Any, *numbers: Any) -> tuple[TensorBase[Any], ...]:
+    """Return 0-d tensors of numbers, of the kind that has all of them and its default dtype, as PyTorch's ``where``."""
+    plain = [each.item() if isinstance(each, np.generic) else each for each in numbers]
+    kinds: list[KindName] = [
+        k for each in plain if (k := _KINDS.get(float if is_number(each) else type(each))) is not None
+    ]
+    if len(kinds) < len(plain):
+        raise KindError(
+            f"where() cannot choose between {' and '.join(map(describe, numbers))}; give tensors or numbers"
+        )
+    if not isinstance(condition, TensorBase) or condition.kind != "bool":
+        raise KindError(f"where() takes its condition as a BoolTensor, got {describe(condition)}; write x != 0")
+    kind = max(kinds, key=[*_KINDS.values()].index)
+    owner: Any = TensorBase.kinds[kind]
+    made: list[Any] = [x if is_number(x) else owner.full((), x, device=condition._device) for x in plain]
+    made = [x.complex() if kind == "complex" else x for x in made]
+    return tuple([raised(x.to_dtype(DEFAULT[kind]), condition._device) for x in made])
 
 
 def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:

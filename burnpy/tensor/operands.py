@@ -139,7 +139,7 @@ def need_floats(operation: str, x: object, *, also_complex: bool = False) -> Non
 
 def times(alpha: Any, tensor: TensorBase[Any], other: Any, operation: str) -> Any:
     """Return ``alpha * other``, computed in the dtype that an operation of ``tensor`` and ``other`` promotes to."""
-    factor = number(tensor, alpha, operation)
+    factor = alpha if is_number(alpha) else number(tensor, alpha, operation)
     if not isinstance(other, TensorBase):
         return factor * number(tensor, other, operation)
     operands(tensor, other, operation)  # raises an error if they cannot be combined
@@ -160,19 +160,34 @@ def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
         if x._device is not device:
             floats = [x._device for x in tensors if x.kind in INEXACT]
             device = common_device(operation, floats, [x._device for x in tensors if x.kind not in INEXACT])
-            return tuple([raised(x, device) for x in _with_fitting_numbers(tensors)])
+            return tuple([raised(x, device) for x in _with_fitting_numbers(operation, tensors)])
     if hasattr(device, "refuse"):
         device.refuse(operation)
     return tensors
 
 
-def _with_fitting_numbers(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the tensors, with those that stand for Python numbers in a dtype that does not promote the others."""
-    values = [x._primitive for x in tensors if x.kind == "float" and not x._device.holds_numbers]
+def _with_fitting_numbers(operation: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the tensors, with those that stand for Python numbers in a dtype that does not promote the others.
+
+    As numbers are, they become complex beside complex numbers, and ints are divided by them as floats.
+    """
+    numbers = [is_number(x) for x in tensors]
+    if not any(numbers):
+        return tensors
+    if operation == "div":
+        tensors = tuple([x.float() if x.kind == "int" else x for x in tensors])
+    if any(x.kind == "complex" for x in tensors):
+        tensors = tuple([x.complex() if found else x for x, found in zip(tensors, numbers, strict=True)])
+    values = [x._primitive for x, found in zip(tensors, numbers, strict=True) if x.kind in INEXACT and not found]
     if not values or any(value.shape != () for value in values):
         return tensors
     dtype = result_type(*values)
-    return tuple([x.to_dtype(dtype) if x._device.holds_numbers and x.kind == "float" else x for x in tensors])
+    return tuple([x.to_dtype(dtype) if found else x for x, found in zip(tensors, numbers, strict=True)])
+
+
+def is_number(x: object) -> bool:
+    """Return whether ``x`` is a tensor that stands for a Python float in a compiled function."""
+    return isinstance(x, TensorBase) and x._device.holds_numbers and x.kind == "float"
 
 
 def same_device(operation: str, *tensors: TensorBase[Any]) -> None:

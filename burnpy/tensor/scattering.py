@@ -13,7 +13,7 @@ from burnpy.backend.operations.indexing import flat_index
 from burnpy.backend.primitives import DType, Int, Scalar, Shape, Value
 from burnpy.tensor.dims import dim_of, scalar_dim, shaped
 from burnpy.tensor.gathering import elementwise_index, mask_of, vector_of
-from burnpy.tensor.operands import in_range, index_of, number, operands, refuse_unless, times
+from burnpy.tensor.operands import in_range, index_of, is_number, number, operands, refuse_unless, times
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
@@ -283,6 +283,8 @@ def _source(x: TensorBase[Any], operation: str, src: Any, shape: Shape) -> tuple
         return x, backend.expand(value, shape) if shape else value
     x, value = operands(x, src, operation)
     backend = x._backend
+    if is_number(src) and shape:
+        return x, backend.expand(backend.cast(value, x.dtype), shape)
     if len(shape) == 1 and not value.shape:
         value = backend.reshape(value, (1,))
     sizes = value.shape

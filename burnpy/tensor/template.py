@@ -113,7 +113,10 @@ def _binary(self: Any, other: Any, out: Any = None) -> Any:
     elif (reflected := getattr(other.__class__, "_reflected", None)) is not None:  # a method in a tensor's place
         return reflected(other, "OPERATION", self)
     else:
+        own = self.__class__
         self, value = operands(self, other, "OPERATION")
+        if self.__class__ is not own:  # a number that has become complex
+            return self.OPERATION(other)
         device = self._device
     try:
         primitive = self._backend.OPERATION(self._primitive, value)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor, compiled, cross_entropy, errors, func, manual_seed
+from burnpy import Autodiff, IntTensor, Tensor, compiled, cross_entropy, errors, func, manual_seed, where
 from burnpy.backend import CuPy, Mixed, Profiled
 from burnpy.nn import BatchNorm, Dropout, Gelu, LayerNorm, Linear, Relu, Sequential, TransformerEncoderLayer
 from burnpy.optim import Adam, GradientsParams, clip_by_global_norm
@@ -63,6 +63,7 @@ FUNCTIONS: dict[str, Any] = {
     ),
     "two sums over rows": lambda x, s: ((x * s).exp().sum(0), (x - s).square().sum(0), x.mean(0)),
     "a number of each kind": lambda x, s: (x * s + s.to_dtype("float32")).relu() - x.sum(),
+    "a choice of float64 numbers": lambda x, s: (where(x > 0.5, s, -s), where(x > s, x * s, s.to_dtype("float32"))),
     "products": lambda x, s: (
         x.mT @ x,
         (x.unflatten(0, (3, 100)).mT @ x.unflatten(0, (3, 100))).sum(0),

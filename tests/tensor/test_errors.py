@@ -214,7 +214,7 @@ INDEXING: list[Mistake] = [
     (lambda x, i, b: x.masked_fill(x, 0.0), KindError, ["masked_fill()", "BoolTensor", "!= 0"]),
     (lambda x, i, b: i.masked_fill(b, 0.5), KindError, ["masked_fill()", "0.5"]),
     (lambda x, i, b: x.masked_select(b[:, :2]), ShapeError, ["masked_select()", "(2, 2)"]),
-    (lambda x, i, b: functions.where(b, 1.0, 2.0), KindError, ["where()", "must be a tensor"]),
+    (lambda x, i, b: functions.where(b, 1.0, "2"), KindError, ["where()", "cannot choose between 1.0 and '2'"]),
     (lambda x, i, b: burnpy.where(b, x, i), KindError, ["where()", "IntTensor"]),
     (lambda x, i, b: burnpy.where(i, x, x), KindError, ["where()", "BoolTensor"]),
     (lambda x, i, b: burnpy.where(b, x, x[:, :2]), ShapeError, ["where()", "(2, 3)", "(2, 2)"]),

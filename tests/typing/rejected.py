@@ -121,7 +121,7 @@ MISTAKES: list[Any] = [  # pairs of words and a function; with this type written
     ("where(): kinds do not mix", lambda: where(b, x, i)),  # E
     ("where() got tensors on", lambda: where(b, x, t)),  # E
     ("where() takes its condition as a BoolTensor", lambda: where(x, x, x)),  # E
-    ("where() cannot choose between 1.0 and 2.0", lambda: where(b, 1.0, 2.0)),  # E
+    ("where() cannot choose between 1.0 and '2'", lambda: where(b, 1.0, "2")),  # E
     ("where() got an IntTensor", lambda: where(b, i, 0.5)),  # E
     ("maximum(): kinds do not mix", lambda: maximum(x, i)),  # E
     ("maximum() got tensors on", lambda: maximum(x, t)),  # E

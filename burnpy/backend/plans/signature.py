@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32
 from burnpy.backend.plans.fusing import applied
 from burnpy.backend.plans.grouping import Group, Grouping
-from burnpy.backend.plans.recording import Ref, mapped, refs_in
+from burnpy.backend.plans.recording import Node, Ref, mapped, refs_in
 from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Extent, Input, Program, trace
 
@@ -28,8 +28,13 @@ class Signature:
         extents: list[Extent] = []
         domain = group.domain
         seen: set[int] = set()
+        self._float: dict[int, DType] = {}  #: the dtype of each number that is a 0-d float
         for node in group.nodes:
+            dtype = _float_of(node)
             for ref in grouping.arguments(node):
+                if _is_weak(ref):
+                    before = self._float.setdefault(ref.number, dtype)
+                    self._float[ref.number] = max(before, dtype, key=lambda each: each.itemsize)
                 if ref.number in group.made or ref.number in seen or ref.number in grouping.constants:
                     continue
                 seen.add(ref.number)
@@ -40,23 +45,12 @@ class Signature:
                 extents.append(group.roles[ref.number].extent)
                 if group.roles[ref.number].repeated:
                     self.repeated.add(ref.number)
-        floats = [
-            r.dtype
-            for node in group.nodes
-            for r in refs_in((node.results, node.args))
-            if r.shape and r.dtype.kind == "f"
-        ]
-        self._float = floats[0] if floats else float32
         order = [*self.arrays, *self.numbers]
         self._positions = {ref.number: k for k, ref in enumerate(order)}
         self.inputs = [Input(e, ref.dtype.name) for e, ref in zip(extents, self.arrays, strict=True)]
-        self.inputs += [Input(Extent.SCALAR, self._number(ref).name) for ref in self.numbers]
+        self.inputs += [Input(Extent.SCALAR, self._float.get(ref.number, ref.dtype).name) for ref in self.numbers]
         results = {ref.number: ref for node in group.nodes for ref in refs_in(node.results)}
         self.outputs = [results[number] for number in sorted(outside)]
-
-    def _number(self, ref: Ref) -> DType:
-        """Return the dtype of a number: a 0-d float has the dtype of the arrays, as it takes no part in promotion."""
-        return self._float if not ref.shape and ref.dtype.kind == "f" else ref.dtype
 
     @property
     def name(self) -> str:
@@ -85,7 +79,7 @@ class Signature:
             for number in numbers
         ]
         results = tuple([numbers[ref.number] for ref in self.outputs])
-        key = (group.domain, group.split, group.whole, self._float, tuple(nodes), tuple(values), results)
+        key = (group.domain, group.split, group.whole, tuple(nodes), tuple(values), results)
         known = all(row[1] is not None for row in (*nodes, *values))
         program = _programs.get(key) if known else None
         if program is None:
@@ -106,10 +100,10 @@ class Signature:
                 if ref.number in known:
                     given.append(known[ref.number])
                 elif ref.number in self._positions:
-                    given.append(symbols[self._positions[ref.number]])
+                    x = symbols[self._positions[ref.number]]
+                    given.append(t.cast(x, _float_of(node)) if _is_weak(ref) else x)
                 else:
-                    dtype = self._float if not ref.shape and ref.dtype.kind == "f" else ref.dtype
-                    given.append(t.full((), number, dtype))
+                    given.append(t.full((), number, _float_of(node) if _is_weak(ref) else ref.dtype))
             made = applied(t, node, given, group.domain, group.split, group.whole)
             results = [made] if isinstance(node.results, Ref) else made
             known.update(zip([ref.number for ref in refs_in(node.results)], results, strict=True))
@@ -121,6 +115,16 @@ class Signature:
                 x = t.expand(x, full if extent is Extent.FULL else (t.rows, 1))
             outputs.append(x)
         return tuple(outputs)
+
+
+def _is_weak(ref: Ref) -> bool:
+    """Return whether a value is a 0-d float, which has the dtype of the arrays beside it, as it promotes none."""
+    return not ref.shape and ref.dtype.kind == "f"
+
+
+def _float_of(node: Node) -> DType:
+    """Return the dtype of a node's arrays of floats, its result's if all of its floats are 0-d."""
+    return next((r.dtype for r in refs_in((node.args, node.results)) if r.shape and r.dtype.kind == "f"), float32)
 
 
 _programs: dict[Any, Program] = {}

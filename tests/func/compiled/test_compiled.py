@@ -20,7 +20,18 @@ import numpy as np
 import pytest
 
 import burnpy
-from burnpy import Autodiff, BoolTensor, Generator, IntTensor, Tensor, compiled, errors, func, manual_seed
+from burnpy import (
+    Autodiff,
+    BoolTensor,
+    ComplexTensor,
+    Generator,
+    IntTensor,
+    Tensor,
+    compiled,
+    errors,
+    func,
+    manual_seed,
+)
 from burnpy.autodiff import Balanced, Function, no_grad
 from burnpy.backend import Checked, Mixed, NumPy, Profiled
 from burnpy.func.pytree import flatten
@@ -786,6 +797,10 @@ WITH_NUMBERS: dict[str, Any] = {
         lambda c, a: (c * k, a + k), x[0], x)),
     "a branch": lambda x, k: func.cond(x[0] > k, lambda a: a * k, lambda a: a - k, x[0]),
     "draws": lambda x, k: (Tensor.normal((2,), k, 1.0, device=x.device), Tensor.gamma((2,), k, x[1])),
+    "a filled tensor": lambda x, k: (x.full_like(k), x.full_like(k, dtype="float64"), x.add(x, alpha=k)),
+    "scatter": lambda x, k: x.scatter(0, IntTensor.from_data([1], device=x.device), k),
+    "ints": lambda x, k: (k / (x > 1.0).int().add(1), (x > 1.0).int() / k, x.argmax() / k, (x > 1.0).int().div(k)),
+    "numbers of a mask": lambda x, k: (burnpy.where(x > 1.0, k, -k), burnpy.where(x > 1.0, 1, k), x.where(x > 1.0, k)),
 }  # fmt: skip
 
 
@@ -801,6 +816,43 @@ def test_a_float_argument_promotes_no_tensor(name: str, dtype: str) -> None:
     for expected, found in zip(*results, strict=True):
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
         assert np.allclose(found.to_numpy(), expected.to_numpy(), rtol=0.01 if dtype == "float16" else 1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_float_argument_beside_complex_numbers(dtype: str) -> None:
+    def f(z: ComplexTensor[NumPy], k: float) -> Any:
+        return (
+            z * k,
+            k * z + k,
+            z - k,
+            k - z,
+            z / k,
+            k / z,
+            z[0] * k,
+            z == k,
+            z.where(z.real > 1.0, k),
+            burnpy.where(z.real > 1.0, k, 1j),
+        )
+
+    x = Tensor[NumPy].from_data([0.1, 2.0], dtype=dtype)
+    z = burnpy.complex(x, -x)
+    for expected, found in zip(f(z, 0.1), compiled(f)(z, 0.1), strict=True):
+        assert (type(found), found.dtype, found.shape) == (type(expected), expected.dtype, expected.shape)
+        assert np.allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("wide", ["float32", "float64"])
+def test_a_choice_of_numbers_has_their_dtype(wide: str) -> None:
+    """In one kernel with a comparison of arrays of another dtype."""
+    x = Tensor[NumPy].from_data([[0.1, 2.0], [-1.0, 3.0]])
+    a, b = (Tensor[NumPy].full((), k, dtype=wide) for k in (0.1, -0.3))
+
+    def f(x: Tensor[NumPy], a: Tensor[NumPy], b: Tensor[NumPy]) -> Any:
+        return burnpy.where(x > 0.5, a, b), burnpy.where(x > a, x * a, b), (x * a).exp() + b
+
+    for expected, found in zip(f(x, a, b), compiled(f)(x, a, b), strict=True):
+        assert found.dtype == expected.dtype
+        assert np.allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-6)
 
 
 def test_a_comparison_of_a_float_argument_chooses() -> None:
