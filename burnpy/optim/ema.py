@@ -10,15 +10,15 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
 from burnpy.func.pytree import register_tree
 from burnpy.nn.module_base import ModuleBase
-from burnpy.tensor.call_errors import missing_attribute
+from burnpy.tensor.call_errors import Explaining, missing_attribute
 from burnpy.tensor.levels import plain_device, transfer
-from burnpy.tensor.tensor import IntTensor
+from burnpy.tensor.tensor import BoolTensor, IntTensor
 from burnpy.tensor.tensor_base import new_tensor, tensor_of
 from burnpy.typevars import M
 
 
 @dataclass(frozen=True, eq=False)
-class Ema(Generic[M]):
+class Ema(Generic[M], metaclass=Explaining):
     """An exponential moving average of a model's parameters, which often generalizes better than the last of them.
 
     `update` returns a new average and leaves the old one as it is::
@@ -57,8 +57,7 @@ class Ema(Generic[M]):
         argument: object = self.model
         if not isinstance(argument, ModuleBase):
             raise KindError(f"Ema() averages a burnpy.nn.Module, got {a(type(argument).__name__)}")
-        if not 0.0 <= self.decay <= 1.0:
-            raise ArgumentError(f"Ema() got decay={self.decay!r:.80}; expected a number from 0 to 1")
+        check_decay("Ema", self.decay)
         if isinstance(self.updates, int) and self.updates < 0:
             raise ArgumentError(f"Ema() got updates={self.updates!r:.80}; expected a number of at least 0")
         if isinstance(self.updates, int) and not self.updates:  # a compiled step has plans by which leaves are the same
@@ -72,8 +71,13 @@ class Ema(Generic[M]):
             """Raise an error for an unknown attribute, with a hint if it is PyTorch's."""
             raise missing_attribute(self, "Ema", name)
 
-    def update(self, model: M) -> Self:
+    def update(self, model: M, *, skipped: BoolTensor[Any] | None = None) -> Self:
         """Return the average with a model after a step added.
+
+        Args:
+            model: the model after the step.
+            skipped: whether the step changed nothing, 0-d, as `GradientsParams.found_inf` says it: if so, the average
+                stays, and the update does not count.
 
         Raises:
             ModuleError: the parameters are not those of the average, by id.
@@ -86,7 +90,12 @@ class Ema(Generic[M]):
                 "the result of optim.step() for the model that Ema began with"
             )
         device: Any = plain_device(model.device)
-        count: Any = self.updates + 1
+        if skipped is not None and device.stands_for is None and device.eager_checks:
+            if skipped.item():
+                return self
+            skipped = None
+        flag = None if skipped is None else transfer(skipped, device)
+        count: Any = self.updates + (1 if flag is None else (~flag).int())
         decay: Any = self.decay
         if self.warm_up and isinstance(count, IntTensor):
             (decay,) = device.on_host(_warmed_up, (decay, transfer(count, device)._primitive))
@@ -95,8 +104,16 @@ class Ema(Generic[M]):
         before = [transfer(known[ident].detach(), device)._primitive for ident in added]
         after = [transfer(value.detach(), device)._primitive for value in added.values()]
         averages = device.foreach_lerp(after, before, decay)
+        if flag is not None:
+            averages = device.foreach_where(flag._primitive, before, averages)
         values = {ident: tensor_of(device, x) for ident, x in zip(added, averages, strict=True)}
         return replace(self, model=model.with_values(values), updates=count)
+
+
+def check_decay(name: str, decay: float) -> None:
+    """Check that a decay is a number from 0 to 1."""
+    if not 0.0 <= decay <= 1.0:
+        raise ArgumentError(f"{name}() got decay={decay!r:.80}; expected a number from 0 to 1")
 
 
 def _warmed_up(decay: float, count: int) -> tuple[float]:

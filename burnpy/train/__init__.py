@@ -14,7 +14,7 @@ _NAMES = {
     "burnpy.train.display": "Dashboard Progress",
     "burnpy.train.estimators": "Classifier Regressor mlp",
     "burnpy.train.events": "BatchEnd EpochEnd EpochStart Event FitEnd FitStart Result Saved ValidEnd",
-    "burnpy.train.learner": "ByGlobalNorm ByNorm ByValue Learner Logger LrRange Trainable find_lr",
+    "burnpy.train.learner": "Averaging ByGlobalNorm ByNorm ByValue Learner Logger LrRange Trainable find_lr",
     "burnpy.train.train_step": "Step",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""

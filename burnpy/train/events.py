@@ -17,6 +17,7 @@ from burnpy.typevars import M
 
 if TYPE_CHECKING:
     from burnpy.metrics.metric import Metric
+    from burnpy.optim.ema import Ema
     from burnpy.optim.gradients.grad_scaler import GradScaler
     from burnpy.optim.optimizer import Optimizer
     from burnpy.tensor.tensor import Tensor
@@ -29,6 +30,7 @@ class Result(Generic[M]):
     model: M
     optim: Optimizer  #: with its states, to continue with; the learner's own is not changed
     scaler: GradScaler[Any] | None  #: of the next step; None if the learner has none
+    ema: Ema[M] | None  #: the average of the model, ``ema.model``; None if the learner has none
     history: tuple[Mapping[str, float], ...]  #: for each completed epoch its values by name, and "epoch" and "step"
     stopped: str | None  #: why the run ended early, "interrupted" by a signal; None after all epochs
     epoch: int  #: the number of completed epochs
@@ -105,7 +107,7 @@ class BatchEnd(Generic[M]):
 class ValidEnd(Generic[M]):
     """A validation is complete."""
 
-    model: M
+    model: M  #: the model that was validated: with ``Learner(ema=)`` the average
     epoch: int
     step: int
     metrics: Mapping[str, Metric]  #: by name with its prefix: "valid/loss", "valid/accuracy"

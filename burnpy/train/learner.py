@@ -14,6 +14,7 @@ from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError, a
 from burnpy.backend.plans.plan import PlanExplanation
 from burnpy.data.loader import checked_count
 from burnpy.nn.module import Module
+from burnpy.optim.ema import check_decay
 from burnpy.optim.gradients.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
@@ -106,6 +107,38 @@ class ByValue(metaclass=Explaining):
         return clip_by_value(grads, self.limit)
 
 
+@dataclass(frozen=True)
+class Averaging(metaclass=Explaining):
+    """The exponential moving average of a learner's model, `burnpy.optim.Ema`. For ``Learner(ema=)``.
+
+    Args:
+        decay: how much of the average stays at an optimizer step, from 0 to 1.
+        warm_up: whether to begin with less, as `burnpy.optim.Ema` says.
+        validates: whether validation runs on the average, so that "valid/loss" and other values, by which
+            `burnpy.train.EarlyStopping` and `burnpy.train.Checkpoints` decide, are those of the average; otherwise on
+            the model that is trained.
+
+    Raises:
+        ArgumentError: ``decay`` is not from 0 to 1.
+
+    >>> from burnpy.nn import Linear
+    >>> from burnpy.optim import Sgd
+    >>> from burnpy.train import Learner, Step
+    >>> x = Tensor[Autodiff[NumPy]].ones((4, 1))
+    >>> learner = Learner(lambda model, x: Step(model(x).sum()), optim=Sgd(), lr=1.0, ema=Averaging(0.5))
+    >>> result = learner.fit(Linear(1, 1, device=x.device).map(lambda w: w * 0.0), [x], epochs=2)
+    >>> result.model.bias.value.tolist(), result.ema.model.bias.value.tolist(), result.ema.updates
+    ([-8.0], [-5.0], 2)
+    """
+
+    decay: float = 0.999
+    warm_up: bool = False
+    validates: bool = True
+
+    def __post_init__(self) -> None:
+        check_decay("Averaging", self.decay)
+
+
 def _loggers_of(given: Any) -> tuple[Logger, ...]:
     if not isinstance(given, (list, tuple)):
         raise KindError(f"loggers= takes a list, got {a(type(given).__name__)}; write loggers=[...]")
@@ -159,6 +192,8 @@ class Learner(Generic[M, T, V, W]):
             gradients are infinite or NaN changes nothing. The scale is part of checkpoints.
         strategy: `burnpy.distributed.DataParallel` or `burnpy.distributed.Elastic`, by which several processes train
             together: each on its part of every batch, of loaders that are the same on all.
+        ema: `Averaging` (0.999) to average the model over optimizer steps, except for those that the scaler skips. The
+            average validates, is part of checkpoints, as "ema", and of the result.
         compiled: whether the steps are recorded and planned, as `burnpy.compiled` does: the training step with its
             gradients, the update, and the validation step. They must be functions of model and batch, so that a
             value that they read, or change outside, is refused; batches are trees of tensors.
@@ -195,6 +230,7 @@ class Learner(Generic[M, T, V, W]):
         grad_norm: bool = False,
         scaler: GradScaler[Any] | None = None,
         strategy: Strategy | None = None,
+        ema: Averaging | None = None,
         compiled: bool = False,
     ) -> None:
         functions: dict[str, object] = {"train_step": train_step, "valid_step": valid_step, "clip": clip}
@@ -208,6 +244,9 @@ class Learner(Generic[M, T, V, W]):
         scaling: object = scaler
         if scaling is not None and not isinstance(scaling, GradScaler):
             raise KindError(f"Learner(scaler=) takes GradScaler(device), got {scaling!r:.80}")
+        averaging: object = ema
+        if averaging is not None and not isinstance(averaging, Averaging):
+            raise KindError(f"Learner(ema=) takes Averaging(decay=0.999), got {averaging!r:.80}")
         checked_count(accumulate, "accumulate", 1, "Learner()")
         checked_count(sanity, "sanity", 0, "Learner()")
         check_every("Learner", "valid_every", valid_every)
@@ -230,6 +269,7 @@ class Learner(Generic[M, T, V, W]):
         self.sanity = sanity
         self.grad_norm = grad_norm
         self.scaler = scaler
+        self.ema = ema
         self.strategy: Strategy = checked_strategy(OneDevice() if strategy is None else strategy, optim)
         self._steps: CompiledSteps | None = CompiledSteps(self) if _flag(compiled) else None
 
@@ -303,7 +343,7 @@ class Learner(Generic[M, T, V, W]):
 
 
 @dataclass(frozen=True)
-class LrRange:
+class LrRange(metaclass=Explaining):
     """The result of `find_lr`."""
 
     rates: tuple[float, ...]  #: increasing by a constant factor

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.metrics.metric import Metric
 from burnpy.metrics.regression import Mean
+from burnpy.optim.ema import Ema
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.record.checkpoint_file import load
 from burnpy.record.record import Record
@@ -126,7 +127,9 @@ class Loop:
         self.callbacks = dict(zip(names_of(callbacks), callbacks, strict=True))
         self.states = {name: callback.initial() for name, callback in self.callbacks.items()}
         self.strategy = learner.strategy
-        self.position = Position(model=self._begun(model), optim=copy.copy(learner.optim), scaler=learner.scaler)
+        begun, averaging = self._begun(model), learner.ema
+        ema = None if averaging is None else Ema(begun, averaging.decay, averaging.warm_up)
+        self.position = Position(model=begun, optim=copy.copy(learner.optim), scaler=learner.scaler, ema=ema)
         self.steps = learner._steps
         self.compiled: CompiledOptimizer | None = None  # the optimizer, if steps are compiled
         self.writer = Writer()
@@ -198,6 +201,7 @@ class Loop:
             model=at.model,
             optim=at.optim if self.compiled is None else self.compiled.settled(at.model),
             scaler=at.scaler,
+            ema=at.ema,
             history=tuple(at.history),
             stopped=self.stopped,
             epoch=at.epoch,
@@ -323,7 +327,7 @@ class Loop:
 
         grads = self.strategy.run(mean)
         if self.compiled is not None:
-            at.model, at.scaler, norm = self.compiled.step(rate, at.model, grads, at.scaler)
+            norm = self.compiled.step(rate, at, grads)
             at.step += 1
             return micro, norm
         if at.scaler is not None:
@@ -332,6 +336,8 @@ class Loop:
         if learner.clip is not None:
             grads = learner.clip(grads)
         at.model = at.optim.step(rate, at.model, grads)
+        if at.ema is not None:
+            at.ema = at.ema.update(at.model, skipped=grads.found_inf)
         at.step += 1
         return micro, norm
 
@@ -344,10 +350,15 @@ class Loop:
         if not sums:
             raise ArgumentError("the validation batches gave none")
         named = {f"valid/{name}": metric for name, metric in sums.items()}
-        return ValidEnd(model=at.model, epoch=at.epoch, step=at.step, metrics=named, values=values_of(named))
+        return ValidEnd(model=self._validates(), epoch=at.epoch, step=at.step, metrics=named, values=values_of(named))
+
+    def _validates(self) -> Any:
+        """Return the model that is validated: the average, or the one that is trained."""
+        averaging, ema = self.learner.ema, self.position.ema
+        return ema.model if ema is not None and averaging is not None and averaging.validates else self.position.model
 
     def _validated_part(self, group: Ranks, limit: int | None) -> dict[str, Metric]:
-        model, metrics = self.position.model.valid(), dict[str, Metric]()
+        model, metrics = self._validates().valid(), dict[str, Metric]()
         valid_step: Any = self.learner.valid_step if self.steps is None else self.steps.validate
         for number, batch in enumerate(batches_of(shared(self.valid, group, "validation batches"), 0, 0)):
             if number == limit:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, RecordError, RecordFileError, path_shown
 from burnpy.metrics.metric import Metric
 from burnpy.nn.module import Module
+from burnpy.optim.ema import Ema
 from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.memory import OptimizerRecord
 from burnpy.optim.optimizer import Optimizer
@@ -109,6 +110,7 @@ class Position:
     model: Module[Any]
     optim: Optimizer
     scaler: GradScaler[Any] | None = None
+    ema: Ema[Any] | None = None
     epoch: int = 0  #: the number of completed epochs
     batch: int = 0  #: the number of batches of this epoch that were trained on
     step: int = 0  #: the number of optimizer steps
@@ -147,6 +149,7 @@ def parts_of(
         "callbacks": dict(states),
         "settings": _settings(learner, train),
         **({} if at.scaler is None else {"scaler": at.scaler.into_record()}),
+        **({} if at.ema is None else {"ema": at.ema.model, "ema_updates": int(at.ema.updates)}),
     }
 
 
@@ -182,6 +185,7 @@ def restored(
         model,
         fresh.optim,
         None if fresh.scaler is None else fresh.scaler.load_record(part(record, "scaler", dict)),
+        ema=None if fresh.ema is None else _averaged(record, fresh.ema),
         **counts,
         running=Running(metrics if rank == 0 else {}),
         history=list(part(record, "history", list)),
@@ -189,7 +193,13 @@ def restored(
     return at, {**states, **own}
 
 
+def _averaged(record: Record, fresh: Ema[Any]) -> Ema[Any]:
+    model = record.apply_to(fresh.model, part="ema")
+    return replace(fresh, model=model, updates=part(record, "ema_updates", int))
+
+
 def _settings(learner: Learner[Any, Any, Any, Any], train: Any) -> dict[str, Any]:
     """Return the settings that must be the same in a run that resumes."""
     scaler = None if learner.scaler is None else type(learner.scaler).__name__
-    return {"accumulate": learner.accumulate, "scaler": scaler, **settings_of(train)}
+    ema = None if learner.ema is None else [learner.ema.decay, learner.ema.warm_up]
+    return {"accumulate": learner.accumulate, "scaler": scaler, "ema": ema, **settings_of(train)}

@@ -31,6 +31,7 @@ from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.train.learner import Learner
+    from burnpy.train.run_file import Position
 
 
 class Step(Generic[B], metaclass=Explaining):
@@ -241,17 +242,20 @@ class CompiledSteps:
             grads = GradientsParams.from_grads(loss.backward(), model)
             return Step(step.loss.detach(), weight=step.weight, **step.metrics), grads
 
-        def update(rate: Any, model: Any, grads: Any, state: Any, scaler: Any) -> tuple[Any, ...]:
+        def update(rate: Any, model: Any, grads: Any, state: Any, scaler: Any, ema: Any) -> tuple[Any, ...]:
             if scaler is not None:
                 grads, scaler = scaler.unscale(grads)
             norm = grads.norm() if logs_norm else None
             model, state = optim.pure_step(rate, model, grads if clip is None else clip(grads), state)
-            return model, state, scaler, norm
+            if ema is not None:
+                ema = ema.update(model, skipped=grads.found_inf)
+            return model, state, scaler, ema, norm
 
         self.gradients = compiled(gradients)
         """From a model, a batch and a scaler to the step, whose loss is detached, and the gradients."""
         self.update = compiled(update, donate=("grads", "state"))
-        """From rate, model, gradients, state and scaler to the next model, state and scaler, and the norm."""
+        """From rate, model, gradients, state, scaler and average to the next of all but the rate and gradients, and the
+        norm."""
         self.validate: Callable[..., Any] | None = None
         """The validation step."""
         if learner.valid_step is not None:
@@ -279,13 +283,15 @@ class CompiledOptimizer:
         self._optim, self._steps = optim, steps
         self._state: OptimizerState | None = None
 
-    def step(self, rate: float, model: Any, grads: Any, scaler: Any) -> tuple[Any, Any, Any]:
-        """Return the next model and scaler, and the norm of the gradients if it is logged."""
+    def step(self, rate: float, at: Position, grads: Any) -> Any:
+        """Advance the model, the scaler and the average; return the norm of the gradients if it is logged."""
         if self._state is None:
             record = self._optim.into_record()
-            self._state = self._optim.init(model, record if record.states else None)
-        model, self._state, scaler, norm = self._steps.update(rate, model, grads, self._state, scaler)
-        return model, scaler, norm
+            self._state = self._optim.init(at.model, record if record.states else None)
+        at.model, self._state, at.scaler, at.ema, norm = self._steps.update(
+            rate, at.model, grads, self._state, at.scaler, at.ema
+        )
+        return norm
 
     def into_record(self) -> OptimizerRecord:
         """Return the record of the state."""
