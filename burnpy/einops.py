@@ -23,6 +23,7 @@ from burnpy.array_api.creation_functions import default_device
 from burnpy.backend.errors import ArgumentError, ShapeError, counted
 from burnpy.backend.lazy import needed
 from burnpy.backend.primitives import Shape
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.einsum import einsum as sum_of_products
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor import BoolTensor, IntTensor
@@ -100,6 +101,7 @@ class Computation:
         return sum_of_products(pattern, *x)
 
 
+@explained
 def rearrange(x: T | Sequence[T], pattern: str, **sizes: int) -> T:
     """Reorder, split and merge axes, as `einops.rearrange`.
 
@@ -117,6 +119,7 @@ def reduce(
 def reduce(
     x: T | Sequence[T], pattern: str, reduction: Numeric | Callable[[T, tuple[int, ...]], T], **sizes: int
 ) -> T: ...
+@explained
 def reduce(x: Any, pattern: str, reduction: Any, **sizes: int) -> Any:
     """Reduce the axes that the right side lacks, as `einops.reduce`; "any" and "all" give a `BoolTensor`.
 
@@ -126,6 +129,7 @@ def reduce(x: Any, pattern: str, reduction: Any, **sizes: int) -> Any:
     return _transformed("reduce", x, pattern, (reduction,), sizes)
 
 
+@explained
 def repeat(x: T | Sequence[T], pattern: str, **sizes: int) -> T:
     """Repeat elements along new axes, as `einops.repeat`.
 
@@ -135,6 +139,7 @@ def repeat(x: T | Sequence[T], pattern: str, **sizes: int) -> T:
     return _transformed("repeat", x, pattern, (), sizes)  # type: ignore[no-any-return]  # of x's class
 
 
+@explained
 def einsum(*tensors_and_pattern: T | str) -> T:
     """Compute sums of products over named axes, as `einops.einsum`: tensors first, then the pattern.
 
@@ -178,11 +183,13 @@ def _misfit(pattern: str, shapes: Sequence[Shape]) -> str:
     return "the dims of ... do not broadcast"
 
 
+@explained
 def pack(xs: Sequence[T], pattern: str) -> tuple[T, list[Shape]]:
     """Join tensors along one axis, ``*`` of the pattern, as `einops.pack`; also return what each had in its place."""
     return package().pack(xs, pattern)  # type: ignore[no-any-return]  # einops may be absent
 
 
+@explained
 def unpack(x: T, shapes: Sequence[Shape], pattern: str) -> list[T]:
     """Split what `pack` joined."""
     return package().unpack(x, shapes, pattern)  # type: ignore[no-any-return]  # einops may be absent

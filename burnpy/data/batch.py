@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from operator import index as as_int
@@ -25,6 +25,7 @@ from burnpy.backend.errors import (
     a,
     counted,
 )
+from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.host_data import frame_array, readonly
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B2, B, I, T_co
@@ -51,7 +52,7 @@ class Indexable(Protocol[T_co]):
     def __getitem__(self, index: int, /) -> T_co: ...
 
 
-class SampleSource(ABC, Generic[T_co]):
+class SampleSource(Generic[T_co], metaclass=Explaining):
     """Samples with the indices 0 to ``len(source) - 1``. A subclass defines ``__len__`` and ``__getitem__``."""
 
     is_random: bool = False
@@ -89,7 +90,7 @@ def checked_index(index: Any, size: int) -> int:
 _KINDS: dict[str, KindName] = {"Tensor": "float", "IntTensor": "int", "BoolTensor": "bool"}
 
 
-class Batch(Subscriptable, Generic[B]):
+class Batch(Subscriptable, Generic[B], metaclass=Explaining):
     """The samples of a batch as tensors on backend ``B``, each of shape (n, …), as attributes and by name.
 
     Floats are a `Tensor`, ints an `IntTensor`, bools a `BoolTensor`; other values are a tuple of n values. To

@@ -9,7 +9,7 @@ device.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
@@ -20,7 +20,7 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.errors import ArgumentError, CallError, DeviceError, DTypeError, KindError, ShapeError, a
 from burnpy.data.batch import Arrays, Batch, declarations, made
 from burnpy.data.order_and_randomness import BatchRandom
-from burnpy.tensor.call_errors import explained
+from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.typevars import B, T_co
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ Transform: TypeAlias = Callable[["Mapping[str, NDArray[Any]]", BatchRandom], "Ma
 
 
 @dataclass(frozen=True)
-class Samples:
+class Samples(metaclass=Explaining):
     """The samples of a batch, as a collator receives them."""
 
     indices: NDArray[Any]  #: their indices in the loader's dataset, shape (n,)
@@ -135,7 +135,7 @@ class Samples:
     count: int  #: how many of them make the batch; those after them are there to be mixed with these
 
 
-class Collator(ABC, Generic[T_co]):
+class Collator(Generic[T_co], metaclass=Explaining):
     """Makes batches of type ``T_co``."""
 
     mixes: int = 0

@@ -171,6 +171,7 @@ class NamedDataset(Dataset[Sample]):
 def from_sequence(source: Indexable[T]) -> Dataset[T]: ...
 @overload
 def from_sequence(source: Indexable[Any], names: Sequence[str]) -> Dataset[Sample]: ...
+@explained
 def from_sequence(source: Indexable[Any], names: Sequence[str] | None = None) -> Dataset[Any]:
     """Return a dataset of anything with ``len`` and ``[i]``: a list, or an object of one's own.
 

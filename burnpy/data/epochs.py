@@ -15,6 +15,7 @@ from burnpy.data.collate import Collator, Samples
 from burnpy.data.dataset import Dataset
 from burnpy.data.engines import BatchEngine
 from burnpy.data.order_and_randomness import SAMPLES, BatchRandom, Mixing
+from burnpy.tensor.call_errors import Explaining
 from burnpy.typevars import T
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def listed(indices: NDArray[np.int64]) -> str:
     return shown if len(indices) <= 4 else f"{shown}, … ({len(indices)} in all)"
 
 
-class Batches(Iterator[T], Generic[T]):
+class Batches(Iterator[T], Generic[T], metaclass=Explaining):
     """Batches in order, made in advance.
 
     On a GPU the next batch is copied to it while the present one is used. The threads or processes end and shared

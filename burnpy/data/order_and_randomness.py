@@ -47,7 +47,7 @@ def philox(seed: int, epoch: int, purpose: int) -> np.random.Generator:
 
 
 @final
-class BatchRandom:
+class BatchRandom(metaclass=Explaining):
     """Random numbers for each sample of a batch, the same ones whatever batch, worker or rank the sample is in.
 
     Each call draws new numbers. Row j of every result depends on the seed, the epoch, the j-th sample and the number

@@ -26,6 +26,7 @@ from burnpy.backend.storage import files_below, inside, is_file, is_folder, is_u
 from burnpy.data.batch import Arrays, Sample, checked_index
 from burnpy.data.dataset import ArrayDataset, Dataset, from_sequence
 from burnpy.data.streams import Stream
+from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -144,6 +145,7 @@ def refuse_unknown(columns: Sequence[str] | None, known: Sequence[str], owner: s
         )
 
 
+@explained
 def read_csv(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
@@ -178,6 +180,7 @@ def read_csv(
     return TableDataset(concatenated(tables, files, "read_csv()"))
 
 
+@explained
 def read_parquet(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, columns: Sequence[str] | None = None
 ) -> TableDataset:
@@ -329,6 +332,7 @@ class HuggingFaceDataset(Dataset[Sample]):
         return {name: np.array(column) for name, column in rows.items()}
 
 
+@explained
 def from_hugging_face(dataset: Any) -> Dataset[Sample]:
     """Return the rows of a ``datasets.Dataset`` as a dataset of mappings, with numbers and lists of them as arrays."""
     if isinstance(dataset, dict):
@@ -370,6 +374,7 @@ def _is_number(feature: Any) -> bool:
     return isinstance(dtype, str) and dtype.startswith(("int", "uint", "float", "bool"))
 
 
+@explained
 def from_torch(dataset: Any, *, names: Sequence[str] = ("x", "y")) -> Dataset[Sample]:
     """Return a map-style dataset of PyTorch as a dataset of mappings.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -16,7 +16,7 @@ from burnpy.data.collate import Collator, Samples
 from burnpy.data.epochs import Share, StreamEpoch, chosen, collated, loading_error
 from burnpy.data.loader import EngineChoice, EngineName, checked_collator, checked_count
 from burnpy.data.order_and_randomness import ORDER, BatchRandom, checked_seed, philox
-from burnpy.tensor.call_errors import explained
+from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.typevars import T, T_co, U
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ State: TypeAlias = Any
 """A place in a stream: a value that the stream defines, such as an int or a tuple, best one that JSON can hold."""
 
 
-class Stream(ABC, Generic[T_co]):
+class Stream(Generic[T_co], metaclass=Explaining):
     """Samples that are read one after another. A subclass defines `samples`.
 
     >>> class Lines(Stream[str]):

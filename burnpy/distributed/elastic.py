@@ -13,6 +13,7 @@ from burnpy.backend.errors import GroupError, ImmutableError, KindError, RanksLo
 from burnpy.distributed.calls import Calls, Waits
 from burnpy.distributed.group import Group
 from burnpy.distributed.mpi import instead_of_finalizing, tolerant
+from burnpy.tensor.call_errors import Explaining
 from burnpy.typevars import T
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 LAUNCH = "mpiexec --with-ft ulfm -n N python -m mpi4py train.py"
 
 
-class Elastic:
+class Elastic(metaclass=Explaining):
     """Repeats a step that failed because ranks ended, in the smaller group of those that are left.
 
     Tensors, models and optimizers' steps are values, so that a step that failed has changed nothing, and is called

@@ -20,6 +20,7 @@ from burnpy.nn.module import Module
 from burnpy.nn.module_base import ModuleBase
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.settings import number
+from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I, T
 
@@ -102,7 +103,7 @@ TIMEOUT = 600.0
 """The limit of a wait in seconds: compiling and loading data for the first step may take some minutes."""
 
 
-class Group:
+class Group(metaclass=Explaining):
     """The processes, called ranks, that train one model together, and this process's place among them.
 
     All ranks make the same calls in the same order. A call waits for the others; at a limit of ``timeout`` seconds it
@@ -335,7 +336,7 @@ def checked_weight(call: str, weight: object, what: str, given: object) -> float
     return share
 
 
-class DataParallel:
+class DataParallel(metaclass=Explaining):
     """Training of one model by all ranks of a group. Each rank computes the gradients of its part of every batch::
 
         group = Group.world()

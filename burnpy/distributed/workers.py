@@ -16,6 +16,7 @@ from burnpy.data.loader import checked_count
 from burnpy.distributed.worker_engine import Failure, FlatLayouts, Lost, WorkerEngine, WorkerHandle, WorkerTask
 from burnpy.optim.gradients.accumulator import GradientsAccumulator
 from burnpy.optim.gradients.grads_params import GradientsParams
+from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.tensor_base import describe
 from burnpy.train.train_step import batch_size
 from burnpy.typevars import R
@@ -30,7 +31,7 @@ _STARTS = 4
 """How many workers in a row may end before they are ready; then there is no use in starting another."""
 
 
-class Workers:
+class Workers(metaclass=Explaining):
     """Workers that compute a function of the model for each share of some data, and return the values.
 
     A worker has no state. If a worker is lost (killed, out of memory, its machine gone), another worker computes the

@@ -36,6 +36,7 @@ Formulas of one family stand in its file, formulas of two in ``divergences``.
 """
 
 
+@explained
 def register_kl(p: type[Distribution[Any, Any]], q: type[Distribution[Any, Any]]) -> Callable[[F], F]:
     """Return a decorator that makes a function ``f(p, q)`` the divergence of two classes and their subclasses.
 

@@ -24,11 +24,13 @@ from burnpy.distributions.normal import Normal
 from burnpy.distributions.transformed import Transformed
 from burnpy.distributions.uniform import ContinuousBernoulli, Uniform
 from burnpy.special import erf, xlogy
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import broadcast_shape
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 
 
+@explained
 def kl(p: Distribution[B, Any], q: Distribution[B, Any]) -> Tensor[B]:
     """Return the divergence KL(p ‖ q), the mean of ``p.log_prob(x) - q.log_prob(x)`` for x drawn from p, in nats.
 

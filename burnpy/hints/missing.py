@@ -411,7 +411,7 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "grad": _GRADIENTS,
         "data": "use param.value",
         **dict.fromkeys(
-            ("requires_grad", "requires_grad_"),
+            ("requires_grad", "requires_grad_", "no_grad", "require_grad"),
             "use model.no_grad(where) or model.require_grad(where), which return another model",
         ),
     },

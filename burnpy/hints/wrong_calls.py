@@ -5,10 +5,13 @@ The tables have the names of arguments in PyTorch, NumPy and JAX, with the corre
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
 from numbers import Integral, Real
+from os import PathLike
+from types import NoneType
 from typing import Any
 
 from burnpy.backend.errors import (
@@ -29,6 +32,7 @@ from burnpy.backend.errors import (
 )
 from burnpy.backend.functions import signature
 from burnpy.hints.missing import meant
+from burnpy.hints.torch_functions import ARGUMENTS, MISSING
 
 OURS: dict[str, tuple[str, ...]] = {
     "axis": ("dim", "dims"),
@@ -112,8 +116,6 @@ SENTENCES: dict[str, str] = {
     ),
 }
 """For each name that has no counterpart: the suggestion."""
-MISSING = "(missing)"
-"""The key of the suggestion for missing arguments."""
 _STEP = "the rate comes first: model = optim.step(1e-3, model, grads)"
 METHODS: dict[str, dict[str, str]] = {
     "where": {MISSING: "for the indices of True elements use condition.nonzero(as_tuple=True)"},
@@ -137,6 +139,7 @@ METHODS: dict[str, dict[str, str]] = {
         "input_names": "inputs have the names of forward's parameters",
         "export_params": "the file always has the parameters",
     },
+    "Param": {"requires_grad": "write frozen=True for a parameter that is not to be trained"},
     "randint": {MISSING: "the bounds come first: IntTensor[NumPy].randint(0, 10, (2, 3))"},
     "step": {MISSING: _STEP, "": _STEP, "closure": _STEP, "learning_rate": _STEP, "rate": _STEP},
 }
@@ -173,7 +176,7 @@ def method_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     """Return the `call_error` of a function, or of a method, whose first argument is the tensor."""
     parameters = [*signature(function).parameters.values()]
     owner, _, name = function.__qualname__.rpartition("<locals>.")[2].rpartition(".")
-    shown = name = owner if name == "__init__" else name
+    shown = name = type(args[0]).__name__ if name == "__init__" else name
     if owner and parameters and parameters[0].name in ("self", "cls"):
         if parameters[0].name == "cls":
             shown = f"{args[0].__name__}.{name}"
@@ -268,21 +271,41 @@ def name_call(error: Exception, function: Callable[..., Any]) -> None:
         error.args = (function.__name__ + str(error.args[0])[found.end() :],)
 
 
-_EXPECTED: dict[str, tuple[Any, str]] = {
+_KINDS: dict[str, tuple[Any, str]] = {
     "int": (Integral, "an int"),
     "float": (Real, "a number"),
     "str": (str, "a string"),
-    "Sequence[float]": (Sequence, "a list of numbers"),
+    "bool": (bool, "True or False"),
+    "bytes": (bytes, "bytes"),
+    "Path": (PathLike, "a path"),
+    "os.PathLike": (PathLike, "a path"),
+    "type": (type, "a class"),
+    "Callable": (Callable, "a function"),
     "Initializer": (Callable, "an initializer, such as nn.init.Normal(std=0.02)"),
-    "int | Sequence[int]": ((Integral, Sequence), "an int, or a tuple of ints"),
+    "Mapping": (Mapping, "a dict"),
+    "dict": (dict, "a dict"),
+    "Sequence": (Sequence, "a list"),
+    "list": (list, "a list"),
+    "tuple": (tuple, "a tuple"),
+    "Iterable": (Iterable, "a list"),
+    "None": (NoneType, "None"),
 }
-"""For an annotation: the types of its values, and the words for them."""
+"""For an annotation, without its parameters: the types of its values, and the words for them."""
+_ITEMS = {"int": " of ints", "float": " of numbers", "str": " of strings", "str | os.PathLike[str]": " of paths"}
+"""For the first parameter of a list's or tuple's annotation: the words for the elements."""
 
 
 def type_error(
-    name: str, own: Signature, args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
+    name: str,
+    own: Signature,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    error: Exception,
+    namespace: Mapping[str, Any],
 ) -> ArgumentError | None:
     """Return the error for the first argument that is not of its annotation's type; None if there is none.
+
+    A `TypeError` of other packages' functions, such as those of the caller, is not about the arguments.
 
     Args:
         name: the name of the function.
@@ -290,23 +313,71 @@ def type_error(
         args: the positional arguments of the call.
         kwargs: the keyword arguments of the call.
         error: the `TypeError` that the call raised, or the `AttributeError`, whose ``obj`` is the argument then.
+        namespace: the names of the function's module, by which a class is told from a union or a protocol.
     """
-    for key, value in own.bind(*args, **kwargs).arguments.items():
-        annotation = own.parameters[key].annotation
-        text = getattr(annotation, "__name__", str(annotation))
-        if isinstance(error, AttributeError):
-            text = text.partition("[")[0]
-            known = text in ("Any", "object") or text in {cls.__name__ for cls in type(value).__mro__}
-            named = text.isidentifier() and len(text) > 2  # unlike a type variable
-            words = a(text) if value is error.obj and named and not known else ""
-        else:
-            types, expected = _EXPECTED.get(text.removesuffix(" | None"), (object, ""))
-            words = "" if isinstance(value, types) or (value is None and text.endswith(" | None")) else expected
-        if words:
-            shape = getattr(value, "shape", ())
-            got = f"{a(type(value).__name__)} of shape {shape}" if _is_tensor(value) else f"{value!r:.80}"
-            return ArgumentError(f"{name}() got {key}={got}; expected {words}")
+    of_attribute = isinstance(error, AttributeError)
+    if not of_attribute and raised_by_other_code(error, OWN_PACKAGES | BACKENDS):
+        return None
+
+    def is_class(name: str) -> bool:
+        found = namespace.get(name)
+        return of_attribute or (isinstance(found, type) and not getattr(found, "_is_protocol", False))
+
+    for key, given in own.bind(*args, **kwargs).arguments.items():
+        parameter = own.parameters[key]
+        values = given.values() if parameter.kind is parameter.VAR_KEYWORD else given
+        for value in values if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) else (given,):
+            if isinstance(error, AttributeError) and value is not error.obj:
+                continue
+            words = _expected(_parsed(parameter.annotation), value, is_class)
+            if words:
+                shape = getattr(value, "shape", ())
+                got = f"{a(type(value).__name__)} of shape {shape}" if _is_tensor(value) else f"{value!r:.80}"
+                return ArgumentError(f"{name}() got {key}={got}; expected {words}")
     return None
+
+
+def _parsed(annotation: Any) -> ast.expr:
+    """Return the expression of an annotation; ``Any`` if there is none, or it is no expression, as ``*Ts``."""
+    if annotation is Parameter.empty:
+        return ast.Name("Any")
+    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    try:
+        return ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return ast.Name("Any")
+
+
+def _expected(annotation: ast.expr, value: object, is_class: Callable[[str], bool]) -> str:
+    """Return the words for what an annotation admits; none if it admits the value, or if that is not known.
+
+    Args:
+        annotation: the annotation, as ``int | Sequence[int] | None``.
+        value: the argument.
+        is_class: whether a name that is not in the table names a class.
+    """
+    if isinstance(annotation, ast.BinOp):
+        left, right = (_expected(side, value, is_class) for side in (annotation.left, annotation.right))
+        return f"{left} or {right}" if left and right else ""
+    base, items = annotation, list[ast.expr]()
+    if isinstance(annotation, ast.Subscript):
+        base = annotation.value
+        items = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+    name = ast.unparse(base)
+    if name == "Literal":
+        admitted = [ast.literal_eval(item) for item in items]
+        return "" if value in admitted else " or ".join(map(repr, admitted))
+    if name in _KINDS:
+        types, kind = _KINDS[name]
+        item = _ITEMS.get(ast.unparse(items[0]), "") if kind in ("a list", "a tuple") and items else ""
+        elements = value if isinstance(value, (list, tuple, str)) and item else ()
+        fits = isinstance(value, types) and not any(_expected(items[0], each, is_class) for each in elements)
+        return "" if fits else kind + item
+    known = {"Any", "object", *(cls.__name__ for cls in type(value).__mro__)}
+    name = name.rpartition(".")[2]
+    if name in known or len(name) <= 2 or not is_class(name):  # a short name is a type variable's
+        return ""
+    return a(name)
 
 
 def _tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -321,111 +392,6 @@ def _tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[
 
 def _is_tensor(value: object) -> bool:
     return hasattr(value, "_primitive") and hasattr(value, "device")
-
-
-_AS_CALLED = "it is called {} here"
-_BATCH_FIRST = "the batch always comes first"
-_CHANNELS = {"num_features": _AS_CALLED.format("channels")}
-_CELL = {"input_size": _AS_CALLED.format("inputs"), "hidden_size": _AS_CALLED.format("hidden")}
-_RECURRENT = {**_CELL, "num_layers": _AS_CALLED.format("count"), "batch_first": _BATCH_FIRST}
-_POOLED = {"return_indices": "the layer returns one tensor; for indices too call its with_indices(x)"}
-_EMBEDDED = {
-    "num_embeddings": _AS_CALLED.format("count"),
-    "embedding_dim": _AS_CALLED.format("size"),
-    "max_norm": "rows are never renormalized in a lookup; clip them after a step, with model.map(f)",
-    "norm_type": "rows are never renormalized in a lookup",
-    "scale_grad_by_freq": "gradients are never scaled by the frequency of a row",
-    "sparse": "gradients are dense",
-    "_weight": "replace the weight afterwards: layer.replace(weight=Param(tensor))",
-}
-ARGUMENTS: dict[str, dict[str, str]] = {
-    "Module": {"dtype": "cast the model afterwards: model.astype(dtype)"},
-    "BatchNorm": _CHANNELS,
-    "TransposedConvolution": {"padding_mode": "the padding is always zeros"},
-    **dict.fromkeys(("MaxPool", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d"), _POOLED),
-    "Dropping": {"inplace": "nothing is changed in place"},
-    "Relu": {"inplace": "nothing is changed in place"},
-    "Silu": {"inplace": "nothing is changed in place"},
-    **dict.fromkeys(("Embedding", "EmbeddingBag"), _EMBEDDED),
-    "GroupNorm": {"num_groups": _AS_CALLED.format("groups"), "num_channels": _AS_CALLED.format("channels")},
-    "InstanceNorm": _CHANNELS,
-    "RmsNorm": {"elementwise_affine": "a norm without a weight is burnpy.nn.functional.rms_norm(x, shape)"},
-    "Bilinear": {
-        "in1_features": _AS_CALLED.format("in1"),
-        "in2_features": _AS_CALLED.format("in2"),
-        "out_features": _AS_CALLED.format("outputs"),
-    },
-    "LayerNorm": {"elementwise_affine": "a norm without weights is burnpy.nn.functional.layer_norm(x, shape)"},
-    "Lstm": _RECURRENT,
-    "Gru": _RECURRENT,
-    "Rnn": _RECURRENT,
-    "LstmCell": _CELL,
-    "GruCell": _CELL,
-    "RnnCell": _CELL,
-    "MultiHeadAttention": {
-        "embed_dim": _AS_CALLED.format("size"),
-        "num_heads": _AS_CALLED.format("heads"),
-        "batch_first": _BATCH_FIRST,
-        "kdim": "keys and values have the queries' size; put a Linear before the layer",
-        "vdim": "keys and values have the queries' size; put a Linear before the layer",
-        "add_bias_kv": "the layer has no such bias",
-        "add_zero_attn": "a query that may attend to nothing gets zeros anyway",
-    },
-    "TransformerLayer": {
-        "d_model": _AS_CALLED.format("size"),
-        "nhead": _AS_CALLED.format("heads"),
-        "dim_feedforward": _AS_CALLED.format("feedforward"),
-        "layer_norm_eps": _AS_CALLED.format("eps"),
-        "batch_first": _BATCH_FIRST,
-        "bias": "the layer always has a bias",
-    },
-    "TransformerStack": {
-        "num_layers": _AS_CALLED.format("count"),
-        MISSING: "give the sizes of a layer, as in TransformerEncoder(2, 64, 8, device=NumPy): count, size, heads",
-    },
-    "TransformerDecoder": {"decoder_layer": "give the sizes of a layer: TransformerDecoder(count, size, heads, …)"},
-    "TransformerEncoder": {"encoder_layer": "give the sizes of a layer: TransformerEncoder(count, size, heads, …)"},
-    "Crop": {"padding": "Shift(pixels) moves images of their size, as torchvision's RandomCrop with padding does"},
-    "CrossEntropyLoss": {"weight": "pass it in the call, as a tensor on a device: loss(logits, target, weight=weight)"},
-    "NllLoss": {
-        "weight": "pass it in the call, as a tensor on a device: loss(log_probabilities, target, weight=weight)"
-    },
-    "BceWithLogitsLoss": {
-        name: f"pass it in the call, as a tensor on a device: loss(input, target, {name}={name})"
-        for name in ("weight", "pos_weight")
-    },
-    **{
-        name: {"weight": "pass it in the call, as a tensor on a device: loss(input, target, weight=weight)"}
-        for name in ("BceLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss")
-    },
-    "LinearLr": {"start_factor": "give rates: start and end", "end_factor": "give rates: start and end"},
-    "LrSchedule": {
-        "optimizer": "a schedule is a function of the step: pass schedule(step) to optim.step()",
-        "last_epoch": "a schedule has no state: call it with the step to continue from",
-        "gamma": _AS_CALLED.format("factor"),
-        "T_max": _AS_CALLED.format("steps"),
-        "T_0": _AS_CALLED.format("steps"),
-        "T_mult": _AS_CALLED.format("factor"),
-        "eta_min": _AS_CALLED.format("end"),
-        "step_size": _AS_CALLED.format("every"),
-        "total_iters": _AS_CALLED.format("steps"),
-        "max_lr": _AS_CALLED.format("peak"),
-        "total_steps": _AS_CALLED.format("steps"),
-        "pct_start": _AS_CALLED.format("rising"),
-        "div_factor": _AS_CALLED.format("start_factor"),
-        "final_div_factor": _AS_CALLED.format("end_factor"),
-        "anneal_strategy": _AS_CALLED.format("shape"),
-    },
-    "Optimizer": {
-        "": "pass parameters and rate to each step: model = optim.step(1e-3, model, grads)",
-        "params": "pass the model to each step: model = optim.step(1e-3, model, grads)",
-        "lr": "pass the rate to each step: model = optim.step(1e-3, model, grads)",
-        **dict.fromkeys(("foreach", "fused", "capturable"), "updates are always fused"),
-        "differentiable": "a step is not differentiated; in burnpy.func write it with tensors, by model.with_state",
-        "initial_accumulator_value": _AS_CALLED.format("initial_sum"),
-    },
-}
-"""For a class or a base class: suggestions by argument name, and under "" for too many positional arguments."""
 
 
 def arguments_of(cls: type) -> dict[str, str]:

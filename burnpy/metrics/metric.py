@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -13,7 +13,7 @@ import numpy as np
 from burnpy.backend.devices import innermost
 from burnpy.backend.errors import ArgumentError, CallError, KindError, RecordError, ShapeError, a
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.call_errors import explained, missing_attribute
+from burnpy.tensor.call_errors import Explaining, explained, missing_attribute
 from burnpy.tensor.operands import in_range
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe, made_of
@@ -40,7 +40,7 @@ def _of_sums(made: Any) -> Any:
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
-class Metric(ABC):
+class Metric(metaclass=Explaining):
     """The base class of metrics. A subclass is a frozen dataclass, without the decorator being written.
 
     Fields that are tensors are sums: ``a + b`` adds them. Fields that are tuples of tensors are joined end to end, for
@@ -196,6 +196,7 @@ def _on_device(value: Any, device: Any) -> Any:
     return kinds.get(value.dtype.kind, IntTensor).from_data(value, device=device)
 
 
+@explained
 def plain(x: Tensor[Any] | IntTensor[Any] | BoolTensor[Any]) -> Any:
     """Return the tensor, detached, on its innermost device, where no graph is recorded; the memory is shared.
 
@@ -205,6 +206,7 @@ def plain(x: Tensor[Any] | IntTensor[Any] | BoolTensor[Any]) -> Any:
     return x.detach().to_device(innermost(x.device))
 
 
+@explained
 def total(x: TensorBase[Any], weight: Tensor[Any] | None = None) -> Tensor[Any]:
     """Return the weighted sum of all elements in float64, as a 0-d tensor on the plain device.
 

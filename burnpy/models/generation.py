@@ -1,7 +1,4 @@
-"""`generate`, an iterator of the tokens that follow prompts, `beam_search`, and the samplers that choose tokens.
-
-A processor maps logits (N, vocabulary) and the tokens so far (N, T) to logits; a sampler maps logits to tokens (N,).
-"""
+"""`generate`, an iterator of the tokens that follow prompts, `beam_search`, and the samplers that choose tokens."""
 
 from __future__ import annotations
 
@@ -31,6 +28,7 @@ Sampler: TypeAlias = Callable[[Tensor[B]], IntTensor[B]]
 """A function of logits (N, vocabulary), which returns tokens (N,)."""
 
 
+@explained
 def greedy(logits: Tensor[B]) -> IntTensor[B]:
     """Choose the token with the largest logit, the first of several.
 
@@ -251,6 +249,7 @@ def generate(
     return (tokens[0] for tokens in found) if single else found
 
 
+@explained
 def compiled_step() -> CompiledStep:
     """Return the step of `generate` as a compiled function. Keep it: it has a plan for each model and length of cache.
 

@@ -33,7 +33,7 @@ from burnpy.nn.layers.activation import mish
 from burnpy.nn.module import Module
 from burnpy.record.safetensors_file import write
 from burnpy.record.torch_weights import from_torch, to_torch, torch_names
-from burnpy.tensor.call_errors import explained
+from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 
@@ -75,7 +75,7 @@ def activation(name: Activation) -> Callable[[Tensor[Any]], Tensor[Any]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(metaclass=Explaining):
     """The base class of configs: frozen dataclasses whose fields are the honoured options.
 
     Raises:
@@ -345,7 +345,7 @@ def pretrained(cls: type[Pretrained[Any]], folder: str | os.PathLike[str], devic
 TOKENIZER_FILE = "tokenizer.json"
 
 
-class Tokenizer:
+class Tokenizer(metaclass=Explaining):
     """A tokenizer of a model, read from ``tokenizer.json`` by the package ``tokenizers`` (the extra ``burnpy[text]``).
 
     Args:

@@ -21,6 +21,7 @@ from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_tree import own_variables, walk
 from burnpy.nn.param import Variable
 from burnpy.nn.transform import Transforms
+from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.tensor.levels import differs_between_examples, transfer
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 Updated = TypeVar("Updated", bound=Transforms[Any])
 
 
-class BufferUpdate(Generic[B]):
+class BufferUpdate(Generic[B], metaclass=Explaining):
     """The combined updates of one buffer from one or several training passes."""
 
     def __init__(self, total: Tensor[B], shape: tuple[int, ...]) -> None:
@@ -69,6 +70,7 @@ class Updatable(Transforms[B]):
         return {path: update.mean for path, update in updates.items()}
 
 
+@explained
 def record_update(output: Tensor[B], buffer: Buffer[B], value: Tensor[B]) -> Tensor[B]:
     """Attach an update of a buffer to ``output`` and return the result, which must be used in place of ``output``.
 
@@ -150,6 +152,7 @@ def _carrying(output: Tensor[B], buffers: Sequence[Buffer[B]], totals: Any) -> T
     return output._like(out)
 
 
+@explained
 def stepped(
     module: Updated, values: Mapping[str, TensorBase[Any]], updates: Mapping[str, Tensor[Any]] | None = None
 ) -> Updated:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +17,7 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.errors import ArgumentError, ShapeError, StateError
 from burnpy.backend.lazy import missing
+from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.host_data import float_of
 from burnpy.tensor.levels import beneath_levels
@@ -104,7 +105,7 @@ def gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
 
 
 @dataclass(frozen=True)
-class Initializer(ABC):
+class Initializer(metaclass=Explaining):
     """The base class of initializers: a call returns a tensor of initial values."""
 
     def __call__(
@@ -365,6 +366,7 @@ class Unfilled:
 
 
 @contextmanager
+@explained
 def init_empty_weights() -> collections.abc.Generator[None]:
     """Return a context manager in which layers get parameters without values, for a model that is filled from a file.
 

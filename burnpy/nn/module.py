@@ -204,6 +204,7 @@ class Stateless(Unplaced):
 ModuleMethods._reserved = frozenset(dir(Module))
 
 
+@explained
 def rebound(module: ModuleBase[Any]) -> R:  # type: ignore[type-var]  # the class that the caller declares
     """Return the module on its inner backend, with the type that the caller's ``valid()`` declares.
 

@@ -11,7 +11,7 @@ from burnpy.backend.devices import Subscriptable
 from burnpy.backend.dtypes import complex_dtype
 from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
 from burnpy.backend.primitives import INEXACT, KindName
-from burnpy.tensor.call_errors import inherit_methods, missing_attribute
+from burnpy.tensor.call_errors import explained, inherit_methods, missing_attribute
 from burnpy.tensor.levels import constant, levels_between, transfer
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import B
@@ -54,6 +54,7 @@ class Variable(Subscriptable, Generic[B]):
     _id: str
     _value: Any
 
+    @explained  # no metaclass: it would make isinstance() slower, which asks about every value of a module
     def __init__(self, value: TensorBase[B], *, frozen: bool = False, id: str | None = None) -> None:
         argument: object = value
         if not isinstance(argument, TensorBase) or argument.kind != self.kind:

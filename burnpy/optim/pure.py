@@ -19,6 +19,7 @@ from burnpy.optim.memory import Memory, OptimizerRecord, ParamState, checked_rec
 from burnpy.optim.settings import at_least_zero, number_or_tensor, options_of
 from burnpy.optim.step import stepped_model
 from burnpy.optim.update_step import UpdateCount
+from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import beneath_levels, plain_device, transfer
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
@@ -134,7 +135,7 @@ RATE = "the learning rate of pure_step()"
 
 
 @final
-class OptimizerState(Mapping[str, Mapping[str, Tensor[Any]]]):
+class OptimizerState(Mapping[str, Mapping[str, Tensor[Any]]], metaclass=Explaining):
     """The state of an optimizer as a value: by parameter id, the state tensors by name. A tree for `burnpy.func`.
 
     `Optimizer.init` makes the first one, and `Optimizer.pure_step` the next. Numbers of updates are int64 tensors, so

@@ -12,6 +12,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, a
 from burnpy.nn.param import Param
 from burnpy.nn.transform import Where, selected
+from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.levels import beneath_levels, plain_device
 from burnpy.tensor.operands import MOST_FLOAT
 from burnpy.tensor.tensor import Tensor
@@ -128,7 +129,7 @@ def count(value: Any, what: str, *, least: int = 1) -> int:
 
 
 @dataclass(frozen=True)
-class Group:
+class Group(metaclass=Explaining):
     """A selection of parameters with settings that differ from the optimizer's; other settings stay the optimizer's.
 
     A parameter may be in several groups that set different things: ``Group("*.bias", weight_decay=0.0)`` and

@@ -33,6 +33,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.primitives import Bool, Float, Int
+from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from burnpy.backend.operations.programs import Formula
@@ -239,6 +240,7 @@ def mean_square(b: Any, square: Float, x: Float, rate: Any, share: Any) -> Float
     return b.add(b.mul(square, rate), b.mul(b.square(x), share))
 
 
+@explained
 def for_each_param(f: Callable[..., tuple[Float, ...]], *lists: Sequence[Float]) -> tuple[list[Float], ...]:
     """Call ``f(param, grad, *states)`` for each parameter; return lists of the new parameters and of each new state.
 

@@ -202,6 +202,7 @@ def _is_pair(pair: Any) -> bool:
 MARK, TREE, VERSION = "burnpy", "record", "1"
 
 
+@explained
 def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None:
     """Save models, optimizers, generators and plain values to one safetensors file.
 

@@ -26,6 +26,7 @@ from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_state import Entry, State, StateReport
 from burnpy.nn.module_tree import Rebuild, walk
 from burnpy.nn.param import Variable
+from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.generator import Generator
 from burnpy.typevars import M, T
 
@@ -222,7 +223,7 @@ def _renaming(remap: Remap) -> Callable[[str], object]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Record:
+class Record(metaclass=Explaining):
     """The contents of a file that `load` read: the parts passed to `save`, as attributes and by ``record[name]``.
 
     A module is stored as the result of its ``into_record()``: an `Entry` of id and read-only array for each path. An

@@ -5,6 +5,7 @@ Arguments are examined only after a call has failed.
 
 from __future__ import annotations
 
+import sys
 from abc import ABCMeta
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -98,10 +99,12 @@ def signature_of(cls: type[Any]) -> Signature:
 
 
 def call_error(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallError | None:
-    """Return the error that explains why ``cls(*args, **kwargs)`` does not fit ``__init__``, or None if it does."""
+    """Return the error that explains why ``cls(*args, **kwargs)`` makes no object, or None if the arguments fit."""
     from burnpy.hints import wrong_calls
     from burnpy.hints.wrong_calls import arguments_of
 
+    if unwritten := getattr(cls, "__abstractmethods__", None):
+        return CallError(f"{cls.__name__} is abstract; make a subclass of it, with {', '.join(sorted(unwritten))}")
     if cls.__init__ is object.__init__ and args and not kwargs:
         return CallError(f"{cls.__name__}() got {len(args)} values, and has no __init__ that takes any")
     return wrong_calls.call_error(
@@ -111,7 +114,7 @@ def call_error(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -
 
 def refuse_construction(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception) -> None:
     """Raise the error that explains why ``cls(*args, **kwargs)`` was refused; nothing if the reason is another."""
-    refusal = call_error(cls, args, kwargs) if isinstance(error, TypeError) else None
+    refusal = call_error(cls, args, kwargs) if type(error) is TypeError else None  # no explanation yet
     if refusal is not None:
         raise refusal from error
     _refuse_types(cls.__name__, cls, args, kwargs, error)
@@ -213,7 +216,8 @@ def _refuse_types(name: str, function: Any, args: Sequence[Any], kwargs: Mapping
         from burnpy.hints.wrong_calls import type_error
 
         own = signature_of(function) if isinstance(function, type) else signature(function)
-        refusal = type_error(name, own, args, kwargs, error)
+        namespace = getattr(sys.modules.get(function.__module__), "__dict__", {})
+        refusal = type_error(name, own, args, kwargs, error, namespace)
         if refusal is not None:
             raise refusal from error
 

@@ -165,6 +165,7 @@ _seeding = _Seeding(None, threading.main_thread())
 _local = _ThreadGenerators()
 
 
+@explained
 def manual_seed(seed: int) -> None:
     """Seed the default generators of all devices, so that the numbers drawn afterwards are reproducible.
 

@@ -23,6 +23,7 @@ from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import HALVES, INTS, complex128, dtype_of, float64, is_inexact, kind_of
 from burnpy.backend.errors import DTypeError
+from burnpy.tensor.call_errors import explained
 from burnpy.testing.batches import batched_dtypes, batched_operations, check_batches, has_own_rule
 from burnpy.testing.cases import PROPERTIES, ROWS
 from burnpy.testing.cases.samples import LAYOUTS, Large
@@ -216,6 +217,7 @@ def _summary(failures: list[tuple[str, BaseException]], count: int) -> str:
     return "\n".join(lines)
 
 
+@explained
 def conformance_suite(
     backend: Backend | type[Backend], *, dtypes: Iterable[str] = ALL_DTYPES, fast_mode: bool = False
 ) -> type:

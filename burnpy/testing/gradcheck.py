@@ -11,6 +11,7 @@ import numpy as np
 from burnpy.autodiff import Autodiff
 from burnpy.backend.dtypes import complex128, float64
 from burnpy.backend.errors import ArgumentError, BurnpyError, DeviceError, DTypeError, KindError, NotTrackedError
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import DIFFERENTIABLE, ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.testing.derivatives import Function, Problem, by_differences, by_forward, by_reverse, results
@@ -42,6 +43,7 @@ class Options(NamedTuple):
 Inputs: TypeAlias = Tensor[Any] | ComplexTensor[Any] | Sequence[Tensor[Any] | ComplexTensor[Any]]
 
 
+@explained
 def gradcheck(
     f: Function,
     inputs: Inputs,
@@ -124,6 +126,7 @@ def gradcheck(
     return True
 
 
+@explained
 def gradgradcheck(
     f: Function,
     inputs: Inputs,

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Stop:
+class Stop(metaclass=Explaining):
     """End the run after the current optimizer step."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Save:
+class Save(metaclass=Explaining):
     """Write a checkpoint after the current optimizer step, and then delete the files of earlier ones.
 
     Of several after one step, those that are ``first`` are written before the others, so that a run which continues
@@ -37,7 +37,7 @@ class Save:
 
 
 @dataclass(frozen=True)
-class Replace:
+class Replace(metaclass=Explaining):
     """Continue with another model, of the same class and parameters, after the current optimizer step."""
 
     model: Module[Any]

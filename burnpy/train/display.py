@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from burnpy.backend import html
 from burnpy.backend.errors import counted
+from burnpy.tensor.call_errors import Explaining
 from burnpy.train.board import charts
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, ValidEnd
 from burnpy.typevars import T
@@ -307,7 +308,7 @@ class Notebook:
         return drawn, f"epochs {now.epoch}/{now.epochs} · {' · '.join(facts)}: {values}".removesuffix(": ")
 
 
-class Dashboard:
+class Dashboard(metaclass=Explaining):
     """A logger that draws progress bars, losses and metrics as curves, best and last, memory and samples per second.
 
     It draws in notebooks, and on a terminal, where it needs the package ``rich`` (the extra ``burnpy[train]``).
@@ -361,7 +362,7 @@ def in_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-class Progress:
+class Progress(metaclass=Explaining):
     """A progress bar with values beside it, on a terminal or in a notebook; elsewhere, a line after each tenth.
 
     Args:

@@ -30,6 +30,7 @@ from burnpy.nn.module import Module
 from burnpy.optim.lr_schedule import ConstantLr, LrSchedule
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.optimizers.adam import AdamW
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.generator import Generator, default_generator
 from burnpy.tensor.losses import cross_entropy
 from burnpy.tensor.tensor import Tensor
@@ -68,6 +69,7 @@ labeling: Any = import_module("sklearn.utils.multiclass")
 """The functions by which estimators check their input, in scikit-learn's words."""
 
 
+@explained
 def mlp(n_features: int, n_outputs: int, *, device: B | type[B], hidden: Sequence[int] = (100,)) -> Sequential[B]:
     """Make a multilayer perceptron with ReLU, the default model of `Classifier` and `Regressor`.
 
@@ -134,6 +136,7 @@ class Estimator(BaseEstimator):
 
     _check_of_targets: ClassVar[Mapping[str, bool]] = {}  # for scikit-learn's validate_data
 
+    @explained
     def __init__(
         self,
         model: Callable[..., Module[Any]] = mlp,

@@ -17,6 +17,7 @@ from burnpy.backend.storage import refuse_url
 from burnpy.metrics.confusion_matrix import ConfusionMatrix
 from burnpy.metrics.metric import Metric
 from burnpy.record.checkpoint_file import save
+from burnpy.tensor.call_errors import Explaining
 from burnpy.train.events import BatchEnd, EpochEnd, Event, FitEnd, FitStart, ValidEnd
 
 
@@ -26,7 +27,7 @@ def values_of(metrics: Mapping[str, Metric]) -> dict[str, float]:
     return {name: value for name, value in values.items() if isinstance(value, float)}
 
 
-class Jsonl:
+class Jsonl(metaclass=Explaining):
     """Appends a line of JSON to a file for every epoch, every validation, and every few optimizer steps.
 
     Each line has "event" ("start", "batch", "valid", "epoch", "end"), "time" (seconds since 1970), "epoch", "step" and
@@ -110,7 +111,7 @@ def _matrices(metrics: Mapping[str, Metric]) -> dict[str, Any]:
     return {"matrices": matrices} if matrices else {}
 
 
-class TensorBoard:
+class TensorBoard(metaclass=Explaining):
     """Writes scalars by optimizer step: those of batches every few steps, those of epochs and validations always.
 
     It needs the package ``tensorboardX`` (the extra ``burnpy[train]``). ``tensorboard --logdir`` shows the files.
@@ -146,7 +147,7 @@ class TensorBoard:
             self._writer = None
 
 
-class MLflow:
+class MLflow(metaclass=Explaining):
     """Logs to MLflow: settings as parameters, the scalars of `TensorBoard` as metrics, and the model as an artifact.
 
     The trained model is the artifact ``model.safetensors``, which `burnpy.record.load` reads. The tracking server is

@@ -15,6 +15,7 @@ from burnpy.optim.gradients.accumulator import GradientsAccumulator
 from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.optimizer import Optimizer
+from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.generator import Generator, default_generator
 from burnpy.train.train_step import Measured, added
 from burnpy.typevars import T, T_co
@@ -89,7 +90,7 @@ class One:
         return value
 
 
-class OneDevice:
+class OneDevice(metaclass=Explaining):
     """The strategy of a single process: gradients and metrics are its own."""
 
     group = One()

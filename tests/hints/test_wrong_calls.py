@@ -6,6 +6,7 @@ import inspect
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ import pytest
 import burnpy
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, nn
 from burnpy.backend import NumPy
-from burnpy.backend.errors import BurnpyError, CallError
+from burnpy.backend.errors import ArgumentError, BurnpyError, CallError
 from burnpy.hints.wrong_calls import type_error
 from burnpy.interop import onnx
 from burnpy.nn import Module, functional
 from burnpy.tensor import arithmetic, template
+from burnpy.tensor.tensor_base import TensorBase
 from tests.rows import every_row
 
 PACKAGES = (burnpy, burnpy.nn, burnpy.optim, burnpy.autodiff, burnpy.record)
@@ -31,6 +33,8 @@ F: Any = functional
 func: Any = burnpy.func
 export: Any = onnx.export
 transforms: Any = burnpy.data.transforms
+sources: Any = burnpy.data.sources
+train: Any = burnpy.train
 
 CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda x, i, b: x.sum(axis=1), "sum() does not take axis; it is called dim here"),
@@ -192,13 +196,99 @@ def test_methods_are_pickled_by_their_names() -> None:
         assert pickle.loads(pickle.dumps(method)) is method
 
 
-@pytest.mark.parametrize("package", [burnpy.func, burnpy.record, onnx], ids=lambda package: package.__name__)
-def test_every_function_explains_what_it_does_not_take(package: Any) -> None:
-    for name in package.__all__:
-        function = getattr(package, name)
-        if inspect.isfunction(function) and "unnamed" not in inspect.signature(function).parameters:
-            with pytest.raises(CallError, match=rf"^{function.__name__}\(\) does not take unknown_argument; it takes"):
-                function(unknown_argument=0)
+ROOMS = """
+autodiff data data.sources data.transforms distributed distributions einops fft func interop.onnx linalg metrics models
+nn nn.functional optim record special testing train
+"""
+PACKAGES_WALKED = [burnpy, *(import_module(f"burnpy.{room}") for room in ROOMS.split())]
+IMPORTED_BY_ALL = """
+default_generator enable_grad inference_mode is_grad_enabled is_inference_mode_enabled no_grad set_grad_enabled
+"""
+"""Called by every layer, or of the core of `autodiff`, which knows no tensors: Python's error names the function."""
+MADE_HERE = """
+BatchEnd Context Epoch EpochEnd EpochStart FitEnd FitStart GradFn Gradients GradientsParams HookHandle MemoryReport
+Result Saved StreamEpoch ValidEnd
+"""
+"""Classes whose objects a user only gets."""
+TAKES_NAMES = "ArrayDataset checkpoint conformance_suite detect_anomaly save set_detect_anomaly"
+"""With arguments of any name, or with an error of their own."""
+
+
+def rooms_calls(room: Any) -> Iterator[tuple[str, Any]]:
+    """The functions and classes of a package, without results, which are tuples, protocols and unions."""
+    for name in room.__all__:
+        found = getattr(room, name)
+        if isinstance(found, type):
+            made = not (issubclass(found, (BaseException, burnpy.Backend, TensorBase)) or hasattr(found, "_fields"))
+            if made and not getattr(found, "_is_protocol", False) and found.__module__.startswith("burnpy"):
+                yield name, found
+        elif inspect.isfunction(found):
+            yield name, found
+
+
+@pytest.mark.parametrize("room", PACKAGES_WALKED, ids=lambda room: room.__name__)
+def test_every_name_explains_what_it_does_not_take(room: Any) -> None:
+    for name, found in rooms_calls(room):
+        if name in f"{IMPORTED_BY_ALL} {MADE_HERE} {TAKES_NAMES}".split():
+            continue
+        with pytest.raises(
+            BurnpyError,
+            match=r"unknown_argument|is abstract; make a subclass|makes nothing; call|computes them from a batch",
+        ):
+            found(unknown_argument=0)
+
+
+class Strange:
+    """Has nothing that a function could compute with."""
+
+
+QUICK_TO_FAIL = "BatchRandom Layout OnnxModel OptimizerState TableDataset Weighted beam_search gain"
+"""Compute with one of these values as Python does, as with text that may be a number."""
+
+
+@pytest.mark.parametrize("room", PACKAGES_WALKED, ids=lambda room: room.__name__)
+@pytest.mark.parametrize("value", [Strange(), "text", 3.5, None, [1]], ids=repr)
+def test_values_of_no_use_are_refused_by_sentences(room: Any, value: Any) -> None:
+    """Every required argument is the same: the error is one of burnpy, or there is none."""
+    for name, found in rooms_calls(room):
+        if (
+            name in f"{QUICK_TO_FAIL} {MADE_HERE} OnnxModel".split() or room is burnpy.einops
+        ):  # whose errors are einops'
+            continue
+        needed = [p for p in inspect.signature(found).parameters.values() if p.default is p.empty]
+        by_name = {p.name: value for p in needed if p.kind is p.KEYWORD_ONLY}
+        try:
+            found(*[value for p in needed if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)], **by_name)
+        except BurnpyError:
+            pass
+        except Exception as error:
+            raise AssertionError(f"{name}() of {value!r} raises {error!r}") from error
+
+
+@every_row(
+    ("call", "said"),
+    [
+        (lambda: train.EarlyStopping(5, patience="3"), "EarlyStopping() got monitor=5; expected a string"),
+        (lambda: train.Checkpoints(3), "Checkpoints() got folder=3; expected a string or a path"),
+        (lambda: sources.read_csv([1]), "read_csv() got paths=[1]; expected a string or a path or a list of paths"),
+        (lambda: transforms.Normalize("text", 1.0), "Normalize() got mean='text'; expected a list of numbers"),
+        (lambda: optim.Optimizer(), "Optimizer is abstract; make a subclass of it, with slots"),
+    ],
+    ids=range(5),
+)
+def test_types_of_arguments(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises((ArgumentError, CallError)) as caught:
+        call()
+    assert str(caught.value).startswith(said)
+
+
+def test_an_error_of_the_callers_function_stays_what_it_is() -> None:
+    def step(model: Any, batch: Any) -> Any:
+        return len(3)  # type: ignore[arg-type]
+
+    model, learner = nn.Linear(1, 1, device=Autodiff[NumPy]), train.Learner(step, optim=optim.Sgd(), lr=0.1)
+    with pytest.raises(TypeError, match=r"object of type 'int' has no len\(\)"):
+        learner.fit(model, [1.0], epochs=1, fast_dev_run="yes")
 
 
 def test_arguments_of_torchvision() -> None:
@@ -260,7 +350,7 @@ def test_an_argument_without_an_attribute_is_the_wrong_one() -> None:
     def fit(values: Sequence[float], model: Module[Any]) -> None: ...
 
     error = AttributeError("'int' object has no attribute 'params'", name="params", obj=5)
-    found = type_error("fit", inspect.signature(fit), ([1.0], 5), {}, error)
+    found = type_error("fit", inspect.signature(fit), ([1.0], 5), {}, error, {})
     assert str(found) == "fit() got model=5; expected a Module"
 
 

@@ -20,7 +20,7 @@ import pytest
 import burnpy
 from burnpy import Autodiff, BoolTensor, Tensor, func
 from burnpy.backend import NumPy, errors
-from burnpy.hints import torch_packages, wrong_calls
+from burnpy.hints import torch_functions, torch_packages, wrong_calls
 from burnpy.hints.missing import parsed
 from burnpy.nn import Linear, Module, Relu, Sequential, Stateless, functional
 from tests.nn import every_layer
@@ -220,9 +220,9 @@ def test_every_name_that_is_hinted_at_exists() -> None:
     ]
     owners = {
         cls: [owner for owner in classes if cls in map(attrgetter("__name__"), owner.__mro__)]
-        for cls in wrong_calls.ARGUMENTS
+        for cls in torch_functions.ARGUMENTS
     }
-    for cls, names in wrong_calls.ARGUMENTS.items():
+    for cls, names in torch_functions.ARGUMENTS.items():
         for hint in names.values():
             called = re.fullmatch("it is called (.*) here", hint)
             assert owners[cls], cls
@@ -279,7 +279,7 @@ def test_an_lstm_takes_a_plain_pair_as_state() -> None:
         (lambda: nn.QuantizedLinear(8), "got linear=8; expected a LinearLayer"),
         (
             lambda: nn.functional.layer_norm(WORDS, 8.0),
-            r"layer_norm\(\) got normalized_shape=8\.0; expected an int, or",
+            r"layer_norm\(\) got normalized_shape=8\.0; expected an int or a list of ints",
         ),
         (lambda: words.std(correction="0"), r"std\(\) got correction='0'; expected a number"),
         (

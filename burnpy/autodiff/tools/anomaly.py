@@ -17,6 +17,7 @@ from burnpy.backend.decorators.checked import NonFinite, beneath_levels, is_floa
 from burnpy.backend.errors import AnomalyError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad
+from burnpy.tensor.call_errors import explained
 
 
 class detect_anomaly(ModeSwitch):  # noqa: N801  # PyTorch's name; it is used like a function
@@ -80,17 +81,20 @@ class set_detect_anomaly(ModeSetting):  # noqa: N801  # as above
         return _with(self._detector)
 
 
+@explained
 def is_anomaly_enabled() -> bool:
     """Return whether `detect_anomaly` is active here."""
     return _detector() is not None
 
 
+@explained
 def is_anomaly_check_nan_enabled() -> bool:
     """Return whether `detect_anomaly` is active here and NaN is an error."""
     detector = _detector()
     return detector is not None and detector.check_nan
 
 
+@explained
 def track_lines(depth: int | None = 1) -> AbstractContextManager[None]:
     """Return a context manager in which each recorded node stores the line of user code that recorded it.
 

@@ -19,6 +19,7 @@ from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float, Value
 from burnpy.backend.rules import Vjp
 from burnpy.tensor.backward import inner_of, refuse_arguments, seed_of
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_between
 from burnpy.tensor.operands import same_device
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from burnpy.tensor.tensor_types import TensorOnAutodiff
 
 
+@explained
 def backward(
     tensors: TensorOnAutodiff[I] | Sequence[TensorOnAutodiff[I]],
     gradients: Tensor[I] | Sequence[Tensor[I] | None] | None = None,
@@ -117,6 +119,7 @@ def grad(
     allow_unused: bool,
     materialize_grads: bool = False,
 ) -> tuple[Tensor[I] | None, ...]: ...
+@explained
 def grad(
     outputs: Any,
     inputs: Any,

@@ -17,6 +17,7 @@ from burnpy.autodiff.tools.checkpoint_section import Section
 from burnpy.autodiff.tools.saved_tensors import innermost_saver, refuse_where_disabled
 from burnpy.backend.errors import ArgumentError, CallError, KindError
 from burnpy.backend.functions import signature
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.generator import states
 from burnpy.typevars import R, T
 
@@ -100,6 +101,7 @@ def _refuse_options(function: Callable[..., Any], kwargs: dict[str, Any]) -> Non
             raise CallError(f"checkpoint() takes no argument {name}; {_REMOVED[name]}")
 
 
+@explained
 def checkpoint_sequential(
     functions: Iterable[Callable[[T], T]], segments: int, x: T, *, preserve_rng_state: bool = True
 ) -> T:

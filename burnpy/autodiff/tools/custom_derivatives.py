@@ -40,13 +40,14 @@ from burnpy.autodiff.tools.user_values import (
 from burnpy.backend.errors import ArgumentError, GraphError, KindError, NotTrackedError
 from burnpy.backend.functions import signature
 from burnpy.backend.primitives import Float
+from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.levels import working_on
 from burnpy.typevars import F
 
 J = TypeVar("J", bound=Callable[..., tuple[Any, Any]])
 
 
-class _Custom(Generic[F]):
+class _Custom(Generic[F], metaclass=Explaining):
     """A function of tensors and plain values with a rule for its derivative."""
 
     def __init__(self, function: F) -> None:

@@ -22,6 +22,7 @@ from burnpy.backend import html
 from burnpy.backend.call_origin import lines_of
 from burnpy.backend.device_memory import scaled
 from burnpy.backend.errors import ArgumentError, KindError
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor_base import TensorBase
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Names = Mapping[str, "Tensor[Any]"]
 
 
+@explained
 def to_dot(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
     r"""Draw the graph of one or several tensors in Graphviz's dot language, from the leaves down.
 
@@ -67,6 +69,7 @@ def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
+@explained
 def to_mermaid(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
     """Draw the graph as a Mermaid flowchart, which GitHub and many editors show; arguments and errors as of `to_dot`.
 
@@ -103,6 +106,7 @@ _HEAD = (
 )
 
 
+@explained
 def to_svg(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
     """Draw the graph as an SVG picture, without any further dependency.
 

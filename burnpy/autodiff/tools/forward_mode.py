@@ -32,6 +32,7 @@ from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError, Sha
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad
 from burnpy.backend.schema import Algebra
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.levels import Door, working_on
 from burnpy.tensor.operands import together
 from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
@@ -48,6 +49,7 @@ class Unpacked(NamedTuple, Generic[B]):
     """Their tangent, of the same shape and dtype; None for a constant."""
 
 
+@explained
 def make_dual(x: Tensor[B], tangent: Tensor[B]) -> Tensor[Forward[B]]:
     """Return ``x`` with the tangent ``tangent``: results computed from it have the derivative in this direction.
 
@@ -77,6 +79,7 @@ def make_dual(x: Tensor[B], tangent: Tensor[B]) -> Tensor[Forward[B]]:
     return tensor_of(device, device.dual(x._primitive, tangent._primitive))  # type: ignore[no-any-return]  # of that class
 
 
+@explained
 def unpack_dual(x: Tensor[Forward[B]]) -> Unpacked[B]:
     """Return the values of a tensor on `Forward` and their tangent, which is None for a constant.
 

@@ -10,6 +10,7 @@ from burnpy.autodiff.tools.user_values import TensorSpec, brought, primitives, t
 from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, ImmutableError, KindError
 from burnpy.backend.primitives import INEXACT
 from burnpy.backend.rules import PartialGrad
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import F
 
@@ -258,6 +259,7 @@ def source_of(saved: object, c: int, arguments: Sequence[Any], outs: Sequence[An
     return 2, c
 
 
+@explained
 def once_differentiable(backward: F) -> F:
     """Decorate a backward() that cannot be differentiated again.
 

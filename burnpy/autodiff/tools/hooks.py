@@ -25,6 +25,7 @@ from burnpy.backend.errors import ArgumentError, GraphError, KindError, NotTrack
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad, Vjp, identity
 from burnpy.tensor.backward import inner_of
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import same_device
 from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe, tensor_of
@@ -251,6 +252,7 @@ def register_multi_grad_hook(
 def register_multi_grad_hook(
     tensors: Sequence[ThisOnAutodiff[I, T]], hook: Callable[[Tensor[I]], None], *, mode: Literal["any"]
 ) -> tuple[tuple[T, ...], HookHandle]: ...
+@explained
 def register_multi_grad_hook(
     tensors: Sequence[Any], hook: Callable[[Any], None], *, mode: Literal["all", "any"] = "all"
 ) -> tuple[tuple[Any, ...], HookHandle]:

@@ -15,6 +15,7 @@ from burnpy.autodiff.tools.saved_tensors import Stored
 from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import Line, lines_of
 from burnpy.backend.device_memory import scaled, table
+from burnpy.tensor.call_errors import explained
 
 if TYPE_CHECKING:
     from burnpy.tensor.tensor import Tensor
@@ -82,6 +83,7 @@ class MemoryReport:
         return table([headers[c] for c in columns], [[row[c] for c in columns] for row in rows], left=len(columns) - 3)
 
 
+@explained
 def memory_report(tensors: Tensor[Any] | Sequence[Tensor[Any]]) -> MemoryReport:
     """Report the memory that the graph of one or several tensors keeps alive until a backward pass frees it.
 

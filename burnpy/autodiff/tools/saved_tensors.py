@@ -27,6 +27,7 @@ from burnpy.backend.errors import (
 )
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import Vjp
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.levels import plain_device
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import T
@@ -35,6 +36,7 @@ AnyTensor: TypeAlias = TensorBase[Any]
 """A `Tensor`, `IntTensor` or `BoolTensor` on the innermost device, where nothing is recorded."""
 
 
+@explained
 def saved_tensors_hooks(pack: Callable[[Any], T], unpack: Callable[[T], AnyTensor]) -> AbstractContextManager[None]:
     """Return a context manager in which every tensor saved for the backward pass goes through ``pack``.
 
@@ -76,6 +78,7 @@ def saving(saver: Saver, operation: str) -> Generator[None, None, None]:
 
 
 @contextmanager
+@explained
 def disable_saved_tensors_hooks(message: str) -> Generator[None, None, None]:
     """Return a context manager in which saved-tensor hooks and `checkpoint` raise an error with ``message``.
 
@@ -268,6 +271,7 @@ class _Packed(Stored):
         return f"saved_tensors_hooks(): unpack(), for a tensor saved by {self.operation},"
 
 
+@explained
 def save_on_cpu() -> AbstractContextManager[None]:
     """Return a context manager in which saved tensors are stored on the host, as NumPy arrays.
 
@@ -286,6 +290,7 @@ def save_on_cpu() -> AbstractContextManager[None]:
     return saving(_Elsewhere(_OnHost), "save_on_cpu()")
 
 
+@explained
 def save_to_disk(folder: str | os.PathLike[str]) -> AbstractContextManager[None]:
     """Return a context manager in which saved tensors are stored in files in ``folder``.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from burnpy.backend.devices import innermost
 from burnpy.backend.errors import KindError, ShapeError, a
+from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.typevars import B
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class KeyValueCache(Generic[B]):
+class KeyValueCache(Generic[B], metaclass=Explaining):
     """The keys and values of the positions that a `MultiHeadAttention` has seen, for the positions that follow.
 
     `MultiHeadAttention.empty_cache` is the first one, and each call with ``cache=`` returns the next beside its output.

@@ -15,6 +15,7 @@ from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import leaves_of, refuse_device, refuse_strangers
 from burnpy.optim.settings import number
 from burnpy.tensor.backward import inner_of
+from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @final
-class GradientsAccumulator(Subscriptable, Generic[B]):
+class GradientsAccumulator(Subscriptable, Generic[B], metaclass=Explaining):
     """The sum of the gradients of several micro-batches: `backward` and `add` return the next one.
 
     ``len(accumulator)`` is the number of micro-batches, and an empty accumulator is false, so that incomplete

@@ -193,6 +193,7 @@ def per_sample_gradients(
     randomness: Randomness = "different",
     chunk_size: int | None = None,
 ) -> GradientsParams[B2]: ...
+@explained
 def per_sample_gradients(
     model: Any,
     loss: Callable[[Any, T], Tensor[Any]],
@@ -243,6 +244,7 @@ def per_sample_gradients(
     return GradientsParams.from_module(of_all)
 
 
+@explained
 def per_sample_norms(grads: GradientsParams[B]) -> Tensor[B]:
     """Compute the norm of each sample's gradient by all parameters together, of shape (samples,).
 
@@ -260,6 +262,7 @@ def per_sample_norms(grads: GradientsParams[B]) -> Tensor[B]:
     return stack([norm.to_dtype(norms[0].dtype) for norm in norms], dim=1).norm(dim=1)
 
 
+@explained
 def clip_per_sample(grads: GradientsParams[B], max_norm: float) -> GradientsParams[B]:
     """Scale down each sample's gradient so that its norm over all parameters is at most ``max_norm``.
 
@@ -284,6 +287,7 @@ def clip_per_sample(grads: GradientsParams[B], max_norm: float) -> GradientsPara
     return grads.map(clipped)
 
 
+@explained
 def sum_of_samples(grads: GradientsParams[B]) -> GradientsParams[B]:
     """Sum gradients over the samples: those of the sum of the losses, as `burnpy.optim.Optimizer.step` takes them.
 

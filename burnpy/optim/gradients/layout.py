@@ -14,6 +14,7 @@ from burnpy.backend.dtypes import float32, part_dtype
 from burnpy.backend.errors import DeviceError, ShapeError
 from burnpy.backend.primitives import DType, Shape
 from burnpy.optim.settings import count
+from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.complex_functions import view_as_complex, view_as_real
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
@@ -61,7 +62,7 @@ class BucketSpec(NamedTuple):
 
 
 @final
-class Layout(Generic[B]):
+class Layout(Generic[B], metaclass=Explaining):
     """The places of gradients in flat buckets of one dtype each, which `GradientsParams.flatten` returns beside them.
 
     Gradients stand in the reverse order of the model's parameters, in which a backward pass finishes them; then the
