@@ -233,7 +233,7 @@ def test_attention_of_every_tiling_fits(architecture: int, dtype: str) -> None:
     found = compiled(texts, architecture)
     check_launches(found)
     # The compiler leaves some values without registers, so that a multiprocessor holds another block.
-    assert all(kernel.stack <= 192 for kernel in found), found
+    assert all(kernel.stack <= 256 for kernel in found), found
 
 
 @pytest.mark.parametrize(
