@@ -212,7 +212,8 @@ class CuPyExecutor(Executor):
 
     def add(self, x: Any, y: Any, out: Any) -> None:
         """Write a sum into memory."""
-        self._device._call(self._device.xp.add, x, y, out)
+        kernel = "burnpy_add" if hasattr(y, "dtype") else "burnpy_add_float"
+        self._device._call(self._device._kernels[kernel], x, y, out)
 
     def put(self, x: Any, owned: bool, dim: int, index: Any, src: Any) -> Any:
         """Compute `Backend.index_put`, in the memory of x if it is ``owned``."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.kernels.attention_kernels import ARRAYS, PADDED, SIZES
-from burnpy_cupy.kernels.elementwise import in_order_of
+from burnpy_cupy.kernels.elementwise import contiguous, in_order_of
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
 
@@ -210,7 +210,7 @@ def _forward(
     out = in_order_of(xp, inputs[0], (*q.shape[:-1], v.shape[-1]), dtype)
     launches = _launches(b, tiles, offset, _layouts([*inputs, out], mask))
     if launches is None:
-        q, k, v = map(xp.ascontiguousarray, inputs)
+        q, k, v = (contiguous(xp, x) for x in inputs)
         return _forward(b, tiles, q, k, v, _contiguous(xp, mask), offset, scale, dtype)
     total = xp.ndarray(q.shape[:-1], dtype)
     launches[0](*_addresses([*inputs, mask, out, total]), scale)
@@ -234,7 +234,7 @@ def _backward(
     outs = [in_order_of(xp, x, x.shape, dtype) for x in inputs[:3]]
     launches = _launches(b, tiles, offset, _layouts([*inputs, *outs], mask))
     if launches is None:
-        inputs = [*map(xp.ascontiguousarray, inputs)]
+        inputs = [contiguous(xp, x) for x in inputs]
         return _backward(b, tiles, inputs, _contiguous(xp, mask), offset, scale, dtype)
     statistics = xp.ndarray((3, math.prod(q.shape[:-2]), -(-q.shape[-2] // PADDED) * PADDED), _sums(q.dtype))
     by_q, *others = _addresses(outs)
@@ -246,7 +246,7 @@ def _backward(
 
 def _with_rows(xp: Any, x: Any) -> Any:
     """Return an array whose rows are contiguous, as kernels read them and write results of its order of memory."""
-    return x if x.strides[-1] == x.itemsize else xp.ascontiguousarray(x)
+    return x if x.strides[-1] == x.itemsize else contiguous(xp, x)
 
 
 def _broadcast(xp: Any, mask: Any, q: Any, k: Any) -> Any:
@@ -255,7 +255,7 @@ def _broadcast(xp: Any, mask: Any, q: Any, k: Any) -> Any:
 
 
 def _contiguous(xp: Any, mask: Any) -> Any:
-    return None if mask is None else xp.ascontiguousarray(mask)
+    return None if mask is None else contiguous(xp, mask)
 
 
 def _addresses(arrays: Sequence[Any]) -> list[int]:

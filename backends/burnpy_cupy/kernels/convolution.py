@@ -35,7 +35,7 @@ from burnpy_cupy.kernels.convolution_launches import (
     window_sizes,
 )
 from burnpy_cupy.kernels.convolution_tiles import BOUNDS, PIXELS
-from burnpy_cupy.kernels.elementwise import INDEX, Elementwise
+from burnpy_cupy.kernels.elementwise import INDEX, Elementwise, contiguous
 from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE, Raw
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
@@ -255,7 +255,7 @@ def _forward(b: CuPyConvolution, x: Any, weight: Any, bias: Any, where: Where, g
     if bias is None and _is_product(x, kernel, where, groups):
         gemm.multiply(b.xp, weight.reshape(weight.shape[:2]), _pixels(x), _pixels(out))
         return out
-    bias = bias if bias is None or bias._c_contiguous else b.xp.ascontiguousarray(bias)
+    bias = None if bias is None else contiguous(b.xp, bias)
     x, where = _sampled(x, kernel, where)
     _convolve(b, weight, x, bias, out, where, groups, by_image=False)
     return out

@@ -16,6 +16,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import int64, uint8
 from burnpy.backend.primitives import DType
+from burnpy_cupy.kernels.elementwise import contiguous
 from burnpy_cupy.kernels.kernel import SUM, CuPyPrograms, Raw
 from burnpy_cupy.kernels.launch import Launch, along, flat, launcher
 
@@ -188,7 +189,7 @@ def mean_of_rows_backward(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any,
 
 
 def _contiguous(xp: Any, x: Any) -> Any:
-    return x if x is None or x._c_contiguous else xp.ascontiguousarray(x)
+    return None if x is None else contiguous(xp, x)
 
 
 @lru_cache(1024)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from burnpy.backend.dtypes import dtype_of, int64, kind_of, uint8, uint16, uint32, uint64
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
+from burnpy_cupy.kernels.elementwise import contiguous
 from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, REGISTER
 from burnpy_cupy.kernels.kernel import Kernels, Raw
 from burnpy_cupy.kernels.launch import WARP, Launch, launcher, matrix
@@ -309,7 +310,7 @@ def _sorted(b: CuPyOrdering, x: Any, dim: int, descending: bool, with_values: bo
     """Return the sorted elements, if they are wanted, and their indices."""
     xp = b.xp
     launch = _sort_launch(b, x.dtype, x.shape, dim, descending)
-    x = x if x._c_contiguous else xp.ascontiguousarray(x)
+    x = contiguous(xp, x)
     index, values = xp.ndarray(x.shape, int64), xp.ndarray(x.shape, x.dtype) if with_values else None
     launch(x.data.ptr, index.data.ptr, 0 if values is None else values.data.ptr)
     return values, index
@@ -343,7 +344,7 @@ def _scanned(b: CuPyOrdering, op: str, x: Any, dim: int, reverse: bool) -> Any:
     """Return the scan of a dimension, from its end if ``reverse``."""
     xp = b.xp
     ints = kind_of(x.dtype) != "float" or op in ("cummax", "cummin")
-    x = x if x._c_contiguous else xp.ascontiguousarray(x)
+    x = contiguous(xp, x)
     out = xp.ndarray(x.shape, int64 if ints else x.dtype)
     _scan_launch(xp, b.index, op, x.dtype, out.dtype, x.shape, dim, reverse)(x.data.ptr, out.data.ptr)
     return out

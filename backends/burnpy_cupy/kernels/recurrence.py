@@ -16,6 +16,7 @@ from burnpy.backend.dtypes import float32, int64, uint32
 from burnpy.backend.operations.recurrence import states_before, weight_gradient
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.gemm import multiply
+from burnpy_cupy.kernels.elementwise import contiguous
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
 from burnpy_cupy.kernels.recurrence_kernels import PERSISTENT_THREADS, arrays_of
@@ -93,7 +94,7 @@ class _Elements:
     def __init__(self, b: CuPyRecurrence, states: Any, lengths: Any, reverse: bool) -> None:
         self._b, self._reverse = b, reverse
         self._sequences, self._steps, self._size = states.shape
-        self._lengths = b.xp.ndarray((0,), int64) if lengths is None else b.xp.ascontiguousarray(lengths)
+        self._lengths = b.xp.ndarray((0,), int64) if lengths is None else contiguous(b.xp, lengths)
 
     def _in_order(self) -> Iterator[tuple[int, int]]:
         """Yield each element and the one that is read before it, -1 if there is none."""
@@ -189,7 +190,7 @@ def _wide(dtype: DType) -> DType:
 
 
 def _contiguous(b: CuPyRecurrence, *arrays: Any) -> list[Any]:
-    return [b.xp.ascontiguousarray(x) for x in arrays]
+    return [contiguous(b.xp, x) for x in arrays]
 
 
 def _lstm(

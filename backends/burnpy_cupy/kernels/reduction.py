@@ -19,6 +19,7 @@ from burnpy.backend.dtypes import dtype_of, int64, kind_of, uint8, uint32
 from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_cupy.cuda_graphs import capture
+from burnpy_cupy.kernels.elementwise import contiguous
 from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, REGISTER
 from burnpy_cupy.kernels.emitter import MEMORY as FLOATS
 from burnpy_cupy.kernels.launch import Launch, launcher, of_view
@@ -272,7 +273,7 @@ class CuPyReduction(ArrayBackend):
         reduction = _reduction(xp, self.index, op, x.dtype, dtype, x.shape, x.strides, dims, keepdim)
         if reduction is None:  # of a view whose elements are at too many steps
             before = x.shape
-            x = xp.ascontiguousarray(x.transpose([*[d for d in range(x.ndim) if d not in dims], *dims]))
+            x = contiguous(xp, x.transpose([*[d for d in range(x.ndim) if d not in dims], *dims]))
             columns = math.prod(x.shape[x.ndim - len(dims) :])
             out = self._reduced(op, x.reshape((-1, columns)), (1,), False, dtype)
             return out.reshape(_shape(before, dims, keepdim))
