@@ -97,7 +97,7 @@ def sources(brief: bool = False) -> dict[str, str]:
             CuPy().cat([CuPy().full((2,), 1.0, float32)] * size, 0)
     found: dict[str, str] = {}
     for text, _ in kernels.noted.values():
-        names = re.findall(r'extern "C" __global__ (?:__launch_bounds__\([\w, ]+\) )?void (\w+)', text)
+        names = re.findall(r'extern "C" __global__ (?:__launch_bounds__\([^)]+\) )?void (\w+)', text)
         key = " ".join([*names, *sorted(set(re.findall(r"typedef [^;]+;", text)))])
         if len(text) > len(found.get(key, "")):
             found[key] = text
