@@ -98,7 +98,7 @@ def test_the_sources_of_programs_belong_to_the_key(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Path, "read_bytes", noted)
     kernel._environment.__wrapped__()
-    assert {"program.py", "emitter.py", "instructions.py", "scans.py"} <= {path.name for path in read}
+    assert {"program.py", "emitter.py", "instructions.py", "ordering.py"} <= {path.name for path in read}
 
 
 @pytest.mark.parametrize(("patience", "setting", "lines"), [(0.0, "1", 1), (0.0, "0", 0), (1e9, "1", 0)])
