@@ -15,7 +15,7 @@ from tests.hostcuda import simulator
 
 simulator.require()
 
-from burnpy_cupy.kernels import normalization  # noqa: E402
+from burnpy_cupy.kernels import launch, normalization  # noqa: E402
 from burnpy_cupy.kernels import programs as kernels  # noqa: E402
 from burnpy_cupy.kernels.launch import along, flat, matrix, transposed  # noqa: E402
 
@@ -168,6 +168,14 @@ def test_a_long_sum_is_as_exact_as_numpys() -> None:
 def test_rows_that_registers_do_not_keep_are_read_from_either_end(columns: int) -> None:
     agree("softmax", drawn((2, columns), "float64"), 1)
     agree("log_softmax", drawn((2, columns), "float64"), 1)
+
+
+def test_many_short_rows_beside_each_other_have_a_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_WIDE", 300)
+    assert transposed(5, 301).threads(False) == launch.Threads("lanes", 256, 1)
+    agree("softmax", drawn((5, 301)), 0)
+    found = CuPy().to_numpy(CuPy().sum(CuPy().from_numpy(drawn((33, 301))), (0,), False))
+    np.testing.assert_allclose(found, drawn((33, 301)).astype(np.float64).sum(0), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(21, 70), (9, 1100), (70, 5)])
