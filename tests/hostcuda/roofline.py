@@ -121,8 +121,11 @@ def products(launch: Prepared) -> float:
     rows, columns = (int(re.findall(rf"#define {name} (\d+)", launch.source)[0]) for name in ("ROWS", "COLUMNS"))
     vector = 8 if "typedef bfloat16 M" in launch.source else 4
     phases = max(1, sizes["phases_y"] * sizes["phases_x"])  # among which taps are divided
-    length = sizes["part"] or -(-sizes["taps_y"] * sizes["taps_x"] * sizes["vectors"] // (4 * phases)) * 4 * vector
-    return float(2 * launch.blocks * rows * columns * length)
+    runs = int(re.findall(r"#define RUNS (\d+)", launch.source)[0])
+    length = (
+        sizes["part"] or -(-sizes["taps_y"] * sizes["taps_x"] * sizes["vectors"] // (runs * phases)) * runs * vector
+    )
+    return 2.0 * launch.blocks * rows * columns * length
 
 
 def estimate(

@@ -70,6 +70,18 @@ def test_large_batches_are_divided(name: str, monkeypatch: pytest.MonkeyPatch) -
     assert sum(launch.startswith(TILES) and launch != COPIES for launch in launches) == 3
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_offsets_of_large_arrays_have_64_bits(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution_launches, "_MOST_ELEMENTS", 1)
+    for cached in (convolution_launches.launches, convolution_launches.weight_launches):
+        cached.cache_clear()
+    for name, args in examples(groups).items():
+        out, _ = called(name, *args)
+        np.testing.assert_allclose(out, getattr(NumPy(), name)(*args), rtol=1e-4, atol=1e-5)
+    for cached in (convolution_launches.launches, convolution_launches.weight_launches):
+        cached.cache_clear()
+
+
 def test_sums_of_many_pixels_are_divided_in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolution_launches, "_SHORTEST", 32)
     convolution_launches.weight_launches.cache_clear()
@@ -209,6 +221,8 @@ def test_windows_of_one_element_are_products_of_matrices() -> None:
 def test_windows_of_one_element_copy_the_pixels_that_they_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight, where = drawn((2, 20, 7, 8)), drawn((24, 20, 1, 1), 1), ((2, 3), (0, 0), (1, 1))
     sizes, copying = list[int](), convolution_launches.copying
+    convolution_launches.launches.cache_clear()
+    convolution_launches.weight_launches.cache_clear()
 
     def copied(b: Any, operands: Any, *args: Any) -> Any:
         sizes.append(operands[1].size)

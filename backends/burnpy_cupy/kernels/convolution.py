@@ -34,7 +34,7 @@ from burnpy_cupy.kernels.convolution_launches import (
     weight_launches,
     window_sizes,
 )
-from burnpy_cupy.kernels.convolution_tiles import BOUNDS, PIXELS
+from burnpy_cupy.kernels.convolution_tiles import PIXELS
 from burnpy_cupy.kernels.elementwise import INDEX, Elementwise, contiguous
 from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE, Raw
 from burnpy_cupy.kernels.launch import Launch, launcher
@@ -91,8 +91,9 @@ image = static_cast<Q>(total);
 
 _GROUPS = f"{_GEOMETRY}, int32 outputs, int32 groups"
 _BY_WEIGHT_OF_FEW = f"""
-constexpr int THREADS = 256;
-{BOUNDS} burnpy_conv_direct_weight(const T* grad, const T* image, O* out, Geometry g) {{
+constexpr int THREADS = {THREADS};
+extern "C" __global__ __launch_bounds__({THREADS}) void burnpy_conv_direct_weight(
+  const T* grad, const T* image, O* out, Geometry g) {{
   __shared__ S parts[THREADS];
   const int thread = threadIdx.x, taps = g.taps_y * g.taps_x, tap = blockIdx.x % taps;
   const int channel = blockIdx.x / taps % g.channels, output = blockIdx.x / taps / g.channels;
@@ -311,7 +312,7 @@ def _is_product(image: Any, kernel: Shape, where: Where, groups: int) -> bool:
     channels, pixels = image.shape[1], math.prod(image.shape[2:])
     line = pixels if image._c_contiguous else channels if image.transpose(0, 2, 3, 1)._c_contiguous else 0
     # Where lines do not begin at 16 bytes, cuBLAS has slow kernels alone.
-    return pixels >= _FEWEST_PIXELS and line > 0 and bool(line * image.itemsize % 16 == 0)
+    return bool(pixels >= _FEWEST_PIXELS and line > 0 and line * image.itemsize % 16 == 0)
 
 
 def _sampled(x: Any, kernel: Shape, where: Where) -> tuple[Any, Where]:
@@ -373,5 +374,5 @@ def _few_launch(
         "wide": grad_shape[3],
     }
     sums = float32 if dtype.itemsize == 2 else dtype
-    kernel = b._kernels.typed("burnpy_conv_direct_weight", T=dtype, S=sums, O=out_dtype)
+    kernel = b._kernels.typed("burnpy_conv_direct_weight", {"WIDE": 1}, T=dtype, S=sums, O=out_dtype)
     return launcher(b.xp, kernel, (math.prod(shape), 1), (THREADS, 1), "3Q", packed_sizes(sizes))

@@ -99,10 +99,8 @@ OPERANDS = {"burnpy_conv_operands": Raw(_OPERANDS)}
 
 Where = tuple[Pair, Pair, Pair]
 """Stride, padding and dilation."""
-THREADS = 256
-"""The threads of a block."""
-_SIDE = 64
-"""The channels and pixels that a block copies."""
+THREADS, _SIDE = 256, 64
+"""The threads of a block of small kernels, and the channels and pixels that such a block copies."""
 _MOST_COPIES = 24
 """The most copies of a launch, whose arguments have 4 KB."""
 _PROCESSORS = 132
@@ -111,10 +109,16 @@ _RATES = {(128, 128): 1.0, (64, 128): 0.85, (64, 64): 0.7, (16, 256): 0.35}
 """The tiles, and about how fast they are: the larger they are, the less they read."""
 _ALONE = 0.7
 """About the rate of a multiprocessor with one block in place of two."""
-WARPS, RUNS, _MOST_STAGES, _RESERVED = 8, 4, 4, 3072
-"""A block's warps, the vectors of a row of its tiles, its most stages, and the bytes of shared memory beside them."""
+_MOST_STAGES, _RESERVED = 4, 3072
+"""The most stages of a block, and the bytes of shared memory that it has beside them."""
 _SHORTEST, _MOST_PARTS = 512, 256
 """The least number of pixels whose products a block adds up, and the most parts of such a sum."""
+_SPEEDS = {16: 200e12, 8: 100e12, 0: 40e12}
+"""About the floating-point operations in a second, by the constant ``TENSOR_CORES``."""
+_PART, _PART_OF_ELEMENT = 5e-6, 5e-12
+"""The seconds that adding up parts of sums takes, and those for each element of a part, which is written and read."""
+_MOST_ELEMENTS = 1 << 30
+"""The elements of an operand from which on offsets have 64 bits."""
 
 
 class Layout(NamedTuple):
@@ -134,6 +138,15 @@ class Operand(NamedTuple):
     strides: tuple[int, int, int, int]
     copies: tuple[dict[str, int], ...]
     size: int
+
+    def is_dense(self, shape: Shape) -> bool:
+        """Return whether the pixels of an image, and of all members, follow each other at one step."""
+        member, _, row, column = self.strides
+        return (row, member) == (shape[3] * column, shape[2] * shape[3] * column)
+
+    def reach(self, shape: Shape) -> int:
+        """Return a bound of the offsets in an image."""
+        return sum([n * abs(step) for n, step in zip(shape, self.strides, strict=True)])
 
 
 def layout(x: Any) -> Layout:
@@ -192,31 +205,16 @@ def weight_operand(
     is_dense = all(step == want for step, want, n in zip(given.strides, dense, given.shape, strict=True) if n > 1)
     if not by_image and not is_converted and given.aligned and channels % vector == 0 and is_dense:
         return Operand((0, 0, 0, 0), (), 0), length
-    copies = tuple(
-        [
-            {
-                "from": y.start * row + x.start * column,
-                "into": phase * rows * length * vector,
-                "members": rows,
-                "groups": groups,
-                "height": len(y),
-                "width": len(x),
-                "channels": channels,
-                "vectors": vectors,
-                "member": steps[0],
-                "group": of_group * first,
-                "channel": steps[1],
-                "row": y.step * row,
-                "column": x.step * column,
-                "into_member": length * vector,
-                "into_group": phases * rows * length * vector,
-                "into_pixel": vectors * vector,
-            }
-            for phase, (y, x) in enumerate(taps)
-            if y and x
-        ]
-    )
-    return Operand((0, 0, 0, 0), copies, groups * phases * rows * length * vector), length
+    common = {"members": rows, "groups": groups, "channels": channels, "vectors": vectors, "channel": steps[1]}
+    common |= {"member": steps[0], "group": of_group * first, "into_group": phases * rows * length * vector}
+    common |= {"into_member": length * vector, "into_pixel": vectors * vector}
+    copies = list[dict[str, int]]()
+    for phase, (y, x) in enumerate(taps):
+        part = {"height": len(y), "width": len(x), "row": y.step * row, "column": x.step * column}
+        part |= {"from": y.start * row + x.start * column, "into": phase * rows * length * vector}
+        if y and x:
+            copies.append(common | part)
+    return Operand((0, 0, 0, 0), tuple(copies), groups * phases * rows * length * vector), length
 
 
 def copying(
@@ -299,22 +297,14 @@ def launches(
     counts = [-(-n // stride) for n, stride in zip(shape[2:], where[0], strict=True)] if by_image else shape[2:]
     pixels = shape[0] * math.prod(counts)
     tile = _tile(rows, pixels * len(phases), groups, dtype, cores)
-    sizes = window_sizes(where, kernel, of_image.shape, groups, gathered, size) | {
-        "rows": rows,
-        "channels": channels,
-        "length": length,
-        "members": shape[0],
-        "high": shape[2],
-        "wide": shape[3],
-        "phases_y": len(taps[0]),
-        "phases_x": len(taps[1]),
-        "apart_y": apart[0],
-        "apart_x": apart[1],
-        "out_member": math.prod(shape[1:]),
-    }
-    constants = {"BY_IMAGE": int(by_image), "HAS_BIAS": int(has_bias)}
+    sizes = window_sizes(where, kernel, of_image.shape, groups, gathered, size)
+    sizes |= {"rows": rows, "channels": channels, "length": length, "apart_y": apart[0], "apart_x": apart[1]}
+    sizes |= {"phases_y": len(taps[0]), "phases_x": len(taps[1]), "out_member": math.prod(shape[1:])}
+    sizes |= {"members": shape[0], "high": shape[2], "wide": shape[3]}
+    reach = max(gathered.reach(of_image.shape), rows * length * (16 // size))
+    constants = {"BY_IMAGE": int(by_image), "HAS_BIAS": int(has_bias), "WIDE": int(reach >= _MOST_ELEMENTS)}
     blocks = -(-rows // tile[0]) * -(-pixels // tile[1]) * len(phases), groups
-    stage = sum(tile) * RUNS * (16 // size)
+    stage = sum(tile) * block_of(tile, cores)["RUNS"] * (16 // size)
     launch = _prepared(b, "burnpy_conv", cores, tile, constants, stage, blocks, "4Q", sizes, operand, out_dtype)
     return Launches(
         copying(b, (rows_of, gathered), cores, dtype, operand), (rows_of.size, gathered.size), operand, launch
@@ -337,34 +327,28 @@ def weight_launches(
     operand = operand_type(dtype, cores)
     size, is_converted = operand.itemsize, operand is not dtype or (cores and dtype.itemsize == 4)
     grad, gathered = (image_operand(each, groups, size, is_converted) for each in (of_grad, of_image))
-    member, _, row, column = grad.strides
-    high, wide = of_grad.shape[2:]
-    if (row, member) != (wide * column, high * wide * column):  # as views of larger images
+    if not grad.is_dense(of_grad.shape):  # as views of larger images
         grad = image_operand(of_grad, groups, size, is_converted=True)
-    rows, channels, vector = shape[0] // groups, shape[1], 16 // size
+    members, _, high, wide = of_grad.shape
+    rows, channels, vector, pixels = shape[0] // groups, shape[1], 16 // size, members * high * wide
     columns = math.prod(shape[2:]) * vectors_of(channels, size) * vector
     tile = _weight_tile(rows, columns, dtype, cores)
-    count, pixels, depth = -(-rows // tile[0]) * -(-columns // tile[1]), of_grad.shape[0] * high * wide, RUNS * vector
-    part = -(-pixels // (_parts(count * groups, pixels) * depth)) * depth
+    count, depth = -(-rows // tile[0]) * -(-columns // tile[1]), block_of(tile, cores)["RUNS"] * vector
+    work = 2.0 * pixels * tile[0] * tile[1] / _SPEEDS[32 // size if cores else 0]
+    part = -(-pixels // (_parts(count * groups, pixels, work, math.prod(shape)) * depth)) * depth
     splits = -(-pixels // part)
-    sizes = window_sizes(where, shape[2:], of_image.shape, groups, gathered, size) | {
-        "rows": rows,
-        "channels": channels,
-        "members": of_grad.shape[0],
-        "high": high,
-        "wide": wide,
-        "grad_group": grad.strides[1],
-        "grad_column": grad.strides[3],
-        "splits": splits,
-        "part": part,
-    }
+    sizes = window_sizes(where, shape[2:], of_image.shape, groups, gathered, size)
+    sizes |= {"rows": rows, "channels": channels, "members": members, "high": high, "wide": wide}
+    sizes |= {"grad_group": grad.strides[1], "grad_column": grad.strides[3], "splits": splits, "part": part}
     into = out_dtype if splits == 1 or out_dtype.itemsize > 2 else float32
     stage = depth * (sum(tile) + 2 * (2 if size == 8 else 8))
     blocks = count, groups * splits
-    launch = _prepared(b, "burnpy_conv_weight", cores, tile, {}, stage, blocks, "3Q", sizes, operand, into)
-    return Launches(
-        copying(b, (grad, gathered), cores, dtype, operand), (grad.size, gathered.size), operand, launch, splits
-    )
+    reach = max(grad.reach(of_grad.shape), gathered.reach(of_image.shape))
+    in_line = gathered.is_dense(of_image.shape) and shape[2:] == (1, 1) and where[:2] == ((1, 1), (0, 0))
+    constants = {"WIDE": int(reach >= _MOST_ELEMENTS), "IN_LINE": int(in_line)}
+    launch = _prepared(b, "burnpy_conv_weight", cores, tile, constants, stage, blocks, "3Q", sizes, operand, into)
+    copies = copying(b, (grad, gathered), cores, dtype, operand)
+    return Launches(copies, (grad.size, gathered.size), operand, launch, splits)
 
 
 def operand_type(dtype: DType, cores: bool) -> DType:
@@ -378,14 +362,29 @@ def tiles(name: str, dtype: DType, cores: bool) -> list[tuple[int, int]]:
     return found if name == "burnpy_conv" else [tile for tile in found if tile[0] >= 64]
 
 
+def block_of(tile: tuple[int, int], cores: bool) -> dict[str, int]:
+    """Return a block's warps, the vectors of a row of its tiles, and how many blocks a multiprocessor has room for.
+
+    Fewer warps, each with more of a tile, read less from shared memory, and count places for more products.
+    """
+    if not cores:
+        return {"WARPS": 8, "RUNS": 4, "BLOCKS": 2}
+    return {"WARPS": 4, "RUNS": 8, "BLOCKS": 2 if sum(tile) > 192 else 3}
+
+
 def _tile(rows: int, pixels: int, groups: int, dtype: DType, cores: bool) -> tuple[int, int]:
     """Return the tile of a convolution that takes the least time."""
 
     def time(tile: tuple[int, int]) -> float:
         blocks = groups * -(-rows // tile[0]) * -(-pixels // tile[1])
-        return -(-blocks // _PROCESSORS) * tile[0] * tile[1] / _RATES[tile]
+        return _shares(blocks) * tile[0] * tile[1] / _RATES[tile]
 
     return min(tiles("burnpy_conv", dtype, cores), key=time)
+
+
+def _shares(blocks: int) -> float:
+    """Return the blocks of the busiest multiprocessor, by the time that they take."""
+    return max(-(-blocks // _PROCESSORS), 1 / _ALONE)
 
 
 def _weight_tile(rows: int, columns: int, dtype: DType, cores: bool) -> tuple[int, int]:
@@ -397,13 +396,15 @@ def _weight_tile(rows: int, columns: int, dtype: DType, cores: bool) -> tuple[in
     return min(tiles("burnpy_conv_weight", dtype, cores), key=time)
 
 
-def _parts(tiles: int, pixels: int) -> int:
-    """Return in how many parts to add up products of all pixels, for so many tiles."""
+def _parts(tiles: int, pixels: int, work: float, results: int) -> int:
+    """Return in how many parts to add up products of all pixels.
+
+    ``work`` is the seconds that all multiprocessors need for a tile, ``results`` the number of elements of a part.
+    """
 
     def time(parts: int) -> float:
-        blocks = tiles * parts
-        rate = 1.0 if blocks >= 2 * _PROCESSORS else _ALONE
-        return -(-blocks // _PROCESSORS) / parts / rate * (1 + parts / 1024)  # as parts are written and read
+        computing = work * _PROCESSORS * _shares(tiles * parts) / parts
+        return computing + (_PART + parts * results * _PART_OF_ELEMENT if parts > 1 else 0.0)
 
     return min(range(1, max(1, min(_MOST_PARTS, pixels // _SHORTEST)) + 1), key=time)
 
@@ -438,13 +439,10 @@ def _prepared(
     out_dtype: DType,
 ) -> Launch:
     """Return the launch of tiles whose operands of a step have ``stage`` elements."""
-    step = stage * operand.itemsize
-    # as many stages as two blocks of a multiprocessor have memory for
-    stages = max(2, min(_MOST_STAGES, (b._limits[1] // 2 - _RESERVED) // step))
-    of_cores = 32 // operand.itemsize if cores else 0
-    constants = {"TENSOR_CORES": of_cores, "ROWS": tile[0], "COLUMNS": tile[1], "STAGES": stages, **constants}
-    warps = WARPS if cores else 8
-    constants |= {"WARPS": warps, "RUNS": RUNS}
+    step, block = stage * operand.itemsize, block_of(tile, cores)
+    stages = max(2, min(_MOST_STAGES, (b._limits[1] // block["BLOCKS"] - _RESERVED) // step))
+    constants |= {"TENSOR_CORES": 32 // operand.itemsize if cores else 0, "ROWS": tile[0], "COLUMNS": tile[1]}
     sums = float32 if operand.itemsize == 2 else operand
-    kernel = b._kernels.typed(name, constants, stages * step, M=operand, S=sums, O=out_dtype)
-    return launcher(b.xp, kernel, blocks, (32 * warps, 1), given, packed_sizes(sizes), stages * step)
+    types = {"M": operand, "S": sums, "O": out_dtype}
+    kernel = b._kernels.typed(name, constants | block | {"STAGES": stages}, stages * step, **types)
+    return launcher(b.xp, kernel, blocks, (32 * block["WARPS"], 1), given, packed_sizes(sizes), stages * step)

@@ -1,7 +1,7 @@
 """Convolution as a product of matrices whose tiles are gathered from the image: no columns are ever in memory.
 
-A block computes a tile of ``ROWS`` by ``COLUMNS`` results in steps of ``DEPTH`` products, which take 64 bytes of each
-row and column. It copies the operands of the steps that follow to shared memory, asynchronously and 16 bytes at a time,
+A block computes a tile of ``ROWS`` by ``COLUMNS`` results in steps of ``DEPTH`` products, ``RUNS`` vectors of each row
+and column. It copies the operands of the steps that follow to shared memory, asynchronously and 16 bytes at a time,
 while it multiplies those of a step: there are ``STAGES`` of them. For that, channels lie side by side:
 
     problem                 rows                    columns             products
@@ -49,6 +49,11 @@ splits, part: the parts of the pixels in the gradient by the weight, and the pix
 
 PIXELS = f"""
 struct Geometry {{ long long {", ".join(SIZES)}; }};
+#if WIDE
+typedef long long offset_t;
+#else
+typedef int offset_t;  // products take one instruction
+#endif
 
 // The pixels along a dimension, and their taps: pixel p has tap t at p * step + first + t * tap of the image.
 struct Axis {{ int count, step, first, taps, tap; }};
@@ -59,18 +64,18 @@ struct Pixel {{
   __device__ Pixel(unsigned at, unsigned high, unsigned wide) {{
     x = at % wide, y = at / wide % high, member = at / wide / high;
   }}
-  __device__ void move(const Geometry& g, int members, int rows, int columns) {{
+  __device__ void move(int high, int wide, int members, int rows, int columns) {{
     x += columns;
-    if (x >= g.wide) x -= g.wide, y++;
+    if (x >= wide) x -= wide, y++;
     y += rows;
-    if (y >= g.high) y -= g.high, member++;
+    if (y >= high) y -= high, member++;
     member += members;
   }}
 }};
 
-// Where the element of a pixel and tap lies in channel 0 of an image.
-__device__ long long place(const Geometry& g, int member, int h, int w) {{
-  return member * g.image_member + h * g.image_row + w * g.image_column;
+__device__ offset_t place(const Geometry& g, int member, int h, int w) {{
+  return member * static_cast<offset_t>(g.image_member) + h * static_cast<offset_t>(g.image_row)
+    + w * static_cast<offset_t>(g.image_column);
 }}
 __device__ bool inside(const Geometry& g, int h, int w) {{
   return static_cast<unsigned>(h) < static_cast<unsigned>(g.height)
@@ -203,7 +208,7 @@ __device__ void multiply(S (&sums)[MINE][EACH], const M* tile) {
 __device__ int row(int i) { return (i / VECTOR * SIDE + threadIdx.x / 16) * VECTOR + i % VECTOR; }
 __device__ int column(int j) { return (j / VECTOR * 16 + threadIdx.x % 16) * VECTOR + j % VECTOR; }
 __device__ void multiply(S (&sums)[MINE][EACH], const M* tile) {
-  #pragma unroll
+  #pragma unroll 4
   for (int d = 0; d < DEPTH; d++) {
     Vector a[MINE / VECTOR], b[EACH / VECTOR];
     #pragma unroll
@@ -243,7 +248,7 @@ template <typename Copy> __device__ void over_steps(int steps, S (&sums)[MINE][E
 }
 """
 
-BOUNDS = 'extern "C" __global__ __launch_bounds__(THREADS, 2) void'
+_BOUNDS = 'extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void'
 
 _CONVOLVE = f"""
 constexpr int STAGE = (ROWS + COLUMNS) * DEPTH;
@@ -262,7 +267,7 @@ __device__ Axis axis(int count, int taps, int stride, int padding, int dilation,
 }}
 #endif
 
-{BOUNDS} burnpy_conv(const M* packed, const M* image, const O* bias, O* out, Geometry g) {{
+{_BOUNDS} burnpy_conv(const M* packed, const M* image, const O* bias, O* out, Geometry g) {{
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ long long places[COLUMNS];
   const int thread = threadIdx.x, group = blockIdx.y, rows = g.rows, channels = g.channels, vectors = g.vectors;
@@ -298,35 +303,34 @@ __device__ Axis axis(int count, int taps, int stride, int padding, int dilation,
     places[n] = pixel < pixels ? at.member * g.out_member + y * g.wide + x : -1;
   }}
   const int total = down.taps * right.taps * vectors, steps = (total + RUNS - 1) / RUNS;
-  const long long length = g.length;
-  packed += ((group * static_cast<long long>(phases) + phase) * rows + first_row) * length * VECTOR;
+  const offset_t apart = LINES * static_cast<offset_t>(g.length) * VECTOR;
+  packed += (((group * static_cast<long long>(phases) + phase) * rows + first_row + line) * g.length + run) * VECTOR;
   int tap_y = 0, tap_x = 0, vector = run;  // of the thread's next copy
-  while (vector >= vectors) {{
-    vector -= vectors;
-    if (++tap_x == right.taps) tap_x = 0, tap_y++;
-  }}
+  const auto carry = [&]() {{
+    while (vector >= vectors) {{
+      vector -= vectors;
+      if (++tap_x == right.taps) tap_x = 0, tap_y++;
+    }}
+  }};
+  carry();
   const auto copy = [&](int step, M* stage) {{
-    const int at = step * RUNS + run;
+    const int at = step * RUNS + run, a_rows = at < total ? rows - first_row : 0;
     #pragma unroll
     for (int n = 0; n < A_SLOTS; n++) {{
       const int other = line + n * LINES;
-      const bool counts = first_row + other < rows && at < total;
       if (ROWS % LINES == 0 || other < ROWS)
-        burnpy_copy_part(stage + place_of(other, run), packed + (other * length + at) * VECTOR,
-                         counts ? 16 : 0);
+        burnpy_copy_part(stage + place_of(other, run), packed + n * apart, other < a_rows ? 16 : 0);
     }}
+    packed += RUNS * VECTOR;
     const int y = tap_y * down.tap, x = tap_x * right.tap;
     const int bytes = at < total ? bytes_of(channels - vector * VECTOR) : 0;
-    const long long offset = y * g.image_row + x * g.image_column + vector * VECTOR;
+    const offset_t offset = place(g, 0, y, x) + vector * VECTOR;
     #pragma unroll
     for (int n = 0; n < B_SLOTS; n++)
       burnpy_copy_part(stage + place_of(ROWS + line + n * LINES, run), sources[n] + offset,
                        inside(g, tops[n] + y, lefts[n] + x) ? bytes : 0);
     vector += RUNS;
-    while (vector >= vectors) {{
-      vector -= vectors;
-      if (++tap_x == right.taps) tap_x = 0, tap_y++;
-    }}
+    carry();
   }};
   S sums[MINE][EACH] = {{}};
   over_steps(steps, sums, reinterpret_cast<M*>(memory), copy);
@@ -374,7 +378,7 @@ _BY_WEIGHT = f"""
 constexpr int STAGE = DEPTH * (A_PITCH + B_PITCH);
 {_PIPELINE}
 
-{BOUNDS} burnpy_conv_weight(const M* grad, const M* image, O* out, Geometry g) {{
+{_BOUNDS} burnpy_conv_weight(const M* grad, const M* image, O* out, Geometry g) {{
   extern __shared__ __align__(16) unsigned char memory[];
   const int thread = threadIdx.x, group = blockIdx.y / g.splits, split = blockIdx.y % g.splits;
   const int rows = g.rows, channels = g.channels, taps = g.taps_y * g.taps_x, columns = taps * g.vectors * VECTOR;
@@ -392,30 +396,35 @@ constexpr int STAGE = DEPTH * (A_PITCH + B_PITCH);
   const int right = tap % static_cast<int>(g.taps_x) * static_cast<int>(g.tap_x) - static_cast<int>(g.padding_x);
   const int a_bytes = bytes_of(rows - first_row - a_at), b_bytes = tap < taps ? bytes_of(channels - first) : 0;
   const int stride_y = g.stride_y, stride_x = g.stride_x, wide = g.wide, high = g.high;
-  grad += group * g.grad_group + first_row + a_at;
-  image += group * g.image_group + first;
-
   const unsigned pixels = static_cast<unsigned>(g.members) * high * wide;
   const unsigned begin = split * g.part, end = begin + g.part < pixels ? begin + g.part : pixels;
   const int steps = end > begin ? (end - begin + DEPTH - 1) / DEPTH : 0;
-  const int by_x = DEPTH % wide, by_y = DEPTH / wide % high, by_member = DEPTH / wide / high;
-  Pixel next(begin + b_pixel, high, wide);
+  const int by_x = B_PIXELS % wide, by_y = B_PIXELS / wide % high, by_member = B_PIXELS / wide / high;
+  Pixel at(begin + b_pixel, high, wide);  // of the next vector
+  const long long a_apart = A_PIXELS * g.grad_column, b_apart = B_PIXELS * g.image_column;
+  grad += group * g.grad_group + first_row + a_at + (begin + a_pixel) * g.grad_column;
+  image += group * g.image_group + first + (IN_LINE ? (begin + b_pixel) * g.image_column : 0);
   const auto copy = [&](int step, M* stage) {{
-    const unsigned from = begin + step * DEPTH;
+    const int left = end - begin - step * DEPTH;
     #pragma unroll
     for (int n = 0; n < A_SLOTS; n++) {{
       const int k = a_pixel + n * A_PIXELS;
-      burnpy_copy_part(stage + k * A_PITCH + a_at, grad + (from + k) * g.grad_column, from + k < end ? a_bytes : 0);
+      burnpy_copy_part(stage + k * A_PITCH + a_at, grad, k < left ? a_bytes : 0);
+      grad += a_apart;
     }}
-    Pixel at = next;
     #pragma unroll
     for (int n = 0; n < B_SLOTS; n++) {{
-      const int k = b_pixel + n * B_PIXELS, h = at.y * stride_y + down, w = at.x * stride_x + right;
-      burnpy_copy_part(stage + DEPTH * A_PITCH + k * B_PITCH + b_at, image + place(g, at.member, h, w),
-                       from + k < end && inside(g, h, w) ? b_bytes : 0);
-      if (n + 1 < B_SLOTS) at.move(g, B_PIXELS / wide / high, B_PIXELS / wide % high, B_PIXELS % wide);
+      const int k = b_pixel + n * B_PIXELS;
+      M* const into = stage + DEPTH * A_PITCH + k * B_PITCH + b_at;
+#if IN_LINE  // windows of one element, whose pixels follow each other as those of the gradient
+      burnpy_copy_part(into, image, k < left ? b_bytes : 0);
+      image += b_apart;
+#else
+      const int h = at.y * stride_y + down, w = at.x * stride_x + right;
+      burnpy_copy_part(into, image + place(g, at.member, h, w), k < left && inside(g, h, w) ? b_bytes : 0);
+      at.move(high, wide, by_member, by_y, by_x);
+#endif
     }}
-    next.move(g, by_member, by_y, by_x);
   }};
   S sums[MINE][EACH] = {{}};
   over_steps(steps, sums, reinterpret_cast<M*>(memory), copy);
