@@ -184,6 +184,7 @@ __device__ void burnpy_add(double* sums, double x) {{
 }}
 __device__ void burnpy_all(double* sums) {{
   __shared__ double parts[{THREADS}];
+#pragma unroll  // so that the sums are in registers
   for (int k = 0; k < 3; k++) {{
     parts[threadIdx.x] = sums[k];
     for (int half = {THREADS} / 2; half; half /= 2) {{
@@ -205,21 +206,34 @@ Source: Blue, A Portable Fortran Program to Find the Euclidean Norm of a Vector,
 Safe Scaling in the Level 1 BLAS, 2017. The kind is 2 for squares, 1 for magnitudes, 0 for the largest of them.
 """
 
+_BATCH = 8
+"""The number of elements that a thread reads before it adds the first."""
 _PARTS = f"""
 extern "C" __global__ __launch_bounds__({THREADS}) void burnpy_norm_parts(
   double* const out, const burnpy_table table) {{
   BURNPY_FIND
   const T* const x = (const T*)arrays[0];
   double sums[3] = {{0, 0, 0}};
-#pragma unroll 4
-  for (long long at = start + threadIdx.x; at < end; at += blockDim.x) burnpy_add(sums, (double)(R)x[at]);
+  for (long long first = start + threadIdx.x; first < end; first += {_BATCH}LL * blockDim.x) {{
+    R batch[{_BATCH}];
+#pragma unroll
+    for (int k = 0; k < {_BATCH}; k++) {{
+      const long long at = first + (long long)k * blockDim.x;
+      batch[k] = at < end ? (R)x[at] : R(0);
+    }}
+#pragma unroll
+    for (int k = 0; k < {_BATCH}; k++) burnpy_add(sums, (double)batch[k]);
+  }}
   burnpy_all(sums);
-  if (threadIdx.x < 3) out[part * 3LL + threadIdx.x] = sums[threadIdx.x];
+  if (threadIdx.x == 0)
+#pragma unroll
+    for (int k = 0; k < 3; k++) out[part * 3LL + k] = sums[k];
 }}
 """
 _ROOT = f"""
 __device__ void burnpy_gather(const double* parts, const long long begin, const long long end, double* sums) {{
   for (long long at = begin + threadIdx.x; at < end; at += blockDim.x)
+#pragma unroll
     for (int k = 0; k < 3; k++)
       sums[k] = KIND == 0 ? maximum_of(sums[k], parts[at * 3 + k]) : sums[k] + parts[at * 3 + k];
 }}
@@ -239,7 +253,9 @@ extern "C" __global__ __launch_bounds__({THREADS}) void burnpy_norm_sums(
   const long long each = (count + gridDim.x - 1) / gridDim.x, start = blockIdx.x * each;
   burnpy_gather(parts, start, start + each < count ? start + each : count, sums);
   burnpy_all(sums);
-  if (threadIdx.x < 3) out[blockIdx.x * 3LL + threadIdx.x] = sums[threadIdx.x];
+  if (threadIdx.x == 0)
+#pragma unroll
+    for (int k = 0; k < 3; k++) out[blockIdx.x * 3LL + k] = sums[k];
 }}
 extern "C" __global__ __launch_bounds__({THREADS}) void burnpy_total_norm(
   const double* const parts, const long long count, R* const out) {{
