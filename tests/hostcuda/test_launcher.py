@@ -15,7 +15,7 @@ from tests.hostcuda import simulator
 simulator.require()
 
 from burnpy_cupy.kernels import launch as module  # noqa: E402
-from burnpy_cupy.kernels.elementwise import Elementwise, ElementwiseKernel, in_order_of  # noqa: E402
+from burnpy_cupy.kernels.elementwise import Elementwise, ElementwiseKernel, copied, in_order_of  # noqa: E402
 from burnpy_cupy.kernels.launch import Lattice, launcher  # noqa: E402
 
 _SOURCE = """
@@ -162,6 +162,24 @@ def test_results_keep_the_order_of_operands(xp: Any) -> None:
     other = xp.zeros((4, 2, 3))
     for pair in ((turned, other), (other, turned)):
         assert kernel(*pair, 1.0).strides == other.strides, "row-major, if operands differ"
+
+
+def test_transposes_are_copied_by_tiles(xp: Any) -> None:
+    shapes = {(40, 70): (1, 0), (3, 33, 50): (0, 2, 1), (2, 20, 6, 5): (0, 2, 3, 1)}
+    for dtype in ("bool", "float16", "float32", "complex64", "int64"):
+        for shape, order in shapes.items():
+            x = np.random.default_rng(0).integers(0, 99, shape).astype(dtype)
+            with simulator.watched() as journal:
+                out = copied(xp, xp.array(x).transpose(order))
+            assert out._c_contiguous
+            np.testing.assert_array_equal(out.get(), x.transpose(order))
+            assert journal.launches == ["burnpy_transpose"]
+    part = np.arange(6400.0).reshape(80, 80)
+    np.testing.assert_array_equal(copied(xp, xp.array(part)[3:70, 5:60].T).get(), part[3:70, 5:60].T)
+    for x in (xp.zeros((4, 50)).T, xp.zeros((40, 50))[::2].T[::3], xp.zeros((2, 3, 4, 5)).transpose(0, 2, 1, 3)):
+        with simulator.watched() as journal:
+            copied(xp, x)
+        assert journal.launches == ["burnpy_copy"], "few columns, or other steps"
 
 
 def test_numbers_are_divided_by_products_and_shifts() -> None:

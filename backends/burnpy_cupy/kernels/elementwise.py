@@ -27,7 +27,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import HALVES, dtype_of, int32, int64
 from burnpy.backend.primitives import DType, Shape
-from burnpy_cupy.kernels.launch import Lattice, Launch, launcher, order_of
+from burnpy_cupy.kernels.launch import Lattice, Launch, Matrices, launcher, order_of, transposing
 
 INDEX = "typedef int index_t;\n"
 """A part of the preamble of kernels that count elements with ``int32`` arguments, as division is faster in 32 bits."""
@@ -128,7 +128,12 @@ def contiguous(xp: Any, x: Any) -> Any:
 
 def copied(xp: Any, x: Any) -> Any:
     """Return a copy in row-major order."""
-    return _copying(xp, xp.cuda.runtime.getDevice())(x, xp.ndarray(x.shape, x.dtype))
+    out, gpu = xp.ndarray(x.shape, x.dtype), xp.cuda.runtime.getDevice()
+    matrices = Matrices.of(x.shape, x.strides, x.itemsize)
+    if matrices is None:
+        return _copying(xp, gpu)(x, out)
+    transposing(xp, gpu, matrices)(x.data.ptr, out.data.ptr)
+    return out
 
 
 @cache

@@ -2,7 +2,7 @@
 
 `Geometry` tells which elements are the rows and the columns of a program, and how many `Threads` compute them.
 
-`Lattice` has the elements of arrays of any strides.
+`Lattice` has the elements of arrays of any strides; `transposing` copies transposed `Matrices`.
 
 `launcher` packs arguments itself, which takes a third of the time of a `cupy.RawKernel`. A launch is given the
 arguments that change, addresses and numbers, and other arguments follow that stay. Each has 8 bytes, but for the last
@@ -283,6 +283,56 @@ class Lattice(NamedTuple):
         return [*self.sizes, *factors, *shifts, *[step for steps in self.steps.values() for step in steps]]
 
 
+_TILE = 32
+_WORDS = {1: "char", 2: "short", 4: "int", 8: "long long"}
+"""CUDA's ints by their bytes."""
+_TRANSPOSE = f"""
+extern "C" __global__ __launch_bounds__({_TILE * 8}) void burnpy_transpose(
+    const T* x, T* y, long long rows, long long columns, long long column_step, long long step) {{
+  __shared__ T tile[{_TILE}][{_TILE} + 1];
+  const int across = (columns + {_TILE - 1}) / {_TILE};
+  const long long top = (long long)(blockIdx.x / across) * {_TILE}, left = (long long)(blockIdx.x % across) * {_TILE};
+  x += blockIdx.y * step, y += blockIdx.y * rows * columns;
+  #pragma unroll
+  for (int k = threadIdx.y; k < {_TILE}; k += 8) {{
+    const long long row = top + threadIdx.x, column = left + k;
+    if (row < rows && column < columns) tile[k][threadIdx.x] = x[column * column_step + row];
+  }}
+  __syncthreads();
+  #pragma unroll
+  for (int k = threadIdx.y; k < {_TILE}; k += 8) {{
+    const long long row = top + k, column = left + threadIdx.x;
+    if (row < rows && column < columns) y[row * columns + column] = tile[threadIdx.x][k];
+  }}
+}}
+"""
+"""A tile of each matrix goes through shared memory, so that both arrays are read and written by rows of memory."""
+
+
+class Matrices(NamedTuple):
+    """Matrices that lie in memory as their transposes."""
+
+    itemsize: int
+    batch: int  #: their number
+    rows: int
+    columns: int
+    column_step: int  #: from one column to the next
+    step: int  #: from one matrix to the next
+
+    @classmethod
+    @lru_cache(1024)
+    def of(cls, shape: Shape, strides: Shape, itemsize: int) -> Matrices | None:
+        """Return an array as transposed matrices; None if it lies otherwise, or has few rows or columns."""
+        if 0 in shape or itemsize not in _WORDS:
+            return None
+        sizes, steps = Lattice(shape, {"x": tuple([stride // itemsize for stride in strides])}).merged()
+        if len(sizes) not in (2, 3) or min(sizes[-2:]) < _TILE // 2 or steps["x"][-2] != 1:
+            return None
+        batch, step = (sizes[0], steps["x"][0]) if len(sizes) == 3 else (1, 0)
+        rows, columns = sizes[-2:]
+        return cls(itemsize, batch, rows, columns, steps["x"][-1], step) if batch < 1 << 16 else None
+
+
 Launch: TypeAlias = Callable[..., None]
 """Launches a kernel on the current stream, given the arguments that change."""
 
@@ -334,6 +384,20 @@ def launcher(
         free.append(held)
 
     return launch
+
+
+@lru_cache(1024)
+def transposing(xp: Any, gpu: int, matrices: Matrices) -> Launch:
+    """Return the launch that copies transposed matrices, given both addresses, on a GPU, which is current."""
+    itemsize, batch, *numbers = matrices
+    tiles = -(-matrices.rows // _TILE) * -(-matrices.columns // _TILE)
+    return launcher(xp, _transpose(xp, itemsize), (tiles, batch), (_TILE, 8), "2Q", struct.pack("=4q", *numbers))
+
+
+@cache
+def _transpose(xp: Any, itemsize: int) -> Any:
+    """Return the kernel that copies transposed matrices, for elements of so many bytes."""
+    return xp.RawKernel(f"typedef unsigned {_WORDS[itemsize]} T;\n{_TRANSPOSE}", "burnpy_transpose")
 
 
 class LaunchingThread:
