@@ -109,8 +109,8 @@ _RATES = {(128, 128): 1.0, (64, 128): 0.85, (64, 64): 0.7, (16, 256): 0.35}
 """The tiles, and about how fast they are: the larger they are, the less they read."""
 _ALONE = 0.7
 """About the rate of a multiprocessor with one block in place of two."""
-_MOST_STAGES, _RESERVED = 4, 3072
-"""The most stages of a block, and the bytes of shared memory that it has beside them."""
+_FEWEST_STAGES, _MOST_STAGES, _RESERVED = 3, 4, 3072
+"""The stages for which three blocks share a multiprocessor, the most, and the bytes of shared memory beside them."""
 _SHORTEST, _MOST_PARTS = 512, 256
 """The least number of pixels whose products a block adds up, and the most parts of such a sum."""
 _SPEEDS = {16: 200e12, 8: 100e12, 0: 40e12}
@@ -363,7 +363,7 @@ def tiles(name: str, dtype: DType, cores: bool) -> list[tuple[int, int]]:
 
 
 def block_of(tile: tuple[int, int], cores: bool) -> dict[str, int]:
-    """Return a block's warps, the vectors of a row of its tiles, and how many blocks a multiprocessor has room for.
+    """Return a block's warps, the vectors of a row of tiles, and the blocks for which a multiprocessor has registers.
 
     Fewer warps, each with more of a tile, read less from shared memory, and count places for more products.
     """
@@ -440,6 +440,8 @@ def _prepared(
 ) -> Launch:
     """Return the launch of tiles whose operands of a step have ``stage`` elements."""
     step, block = stage * operand.itemsize, block_of(tile, cores)
+    if (b._limits[1] // block["BLOCKS"] - _RESERVED) // step < _FEWEST_STAGES:
+        block["BLOCKS"] = 2
     stages = max(2, min(_MOST_STAGES, (b._limits[1] // block["BLOCKS"] - _RESERVED) // step))
     constants |= {"TENSOR_CORES": 32 // operand.itemsize if cores else 0, "ROWS": tile[0], "COLUMNS": tile[1]}
     sums = float32 if operand.itemsize == 2 else operand
