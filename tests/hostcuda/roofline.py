@@ -201,7 +201,7 @@ def _products(tiles: Any, heads: int, length: int, size: int, count: int) -> flo
     """Return the operations of a kernel's products, in tiles that reach beyond the causal limit."""
     rows = range(0, length, tiles.rows)
     scores = heads * sum([-(-min(n + tiles.rows, length) // tiles.COLUMNS) * tiles.COLUMNS for n in rows])
-    return 2.0 * scores * tiles.rows * size * (tiles.SLICES - 1 + count)
+    return float(2.0 * scores * tiles.rows * size * (tiles.SLICES - 1 + count))
 
 
 def attentions(device: Any, precision: str) -> Iterator[Estimate]:

@@ -325,7 +325,7 @@ def _sampled(x: Any, kernel: Shape, where: Where) -> tuple[Any, Where]:
 
 def _is_long(shape: Shape, grad: Any) -> bool:
     """Return whether a weight's gradients by each member take less memory than a copy of the operands."""
-    return 8 * math.prod(shape[:2]) < sum(shape[:2]) * math.prod(grad.shape[2:]) * grad.itemsize
+    return 8 * math.prod(shape[:2]) < int(sum(shape[:2]) * math.prod(grad.shape[2:]) * grad.itemsize)
 
 
 def _pixels(x: Any) -> Any:

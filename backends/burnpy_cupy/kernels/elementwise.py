@@ -293,7 +293,8 @@ class ElementwiseKernel:
 
 def _reach(x: Any) -> int:
     """Return the number of elements of memory from the first of an array to the last."""
-    return 1 + sum([(n - 1) * abs(int(step)) // int(x.itemsize) for n, step in zip(x.shape, x.strides, strict=True)])
+    reach: int = 1 + sum([(n - 1) * abs(step) // x.itemsize for n, step in zip(x.shape, x.strides, strict=True)])
+    return reach
 
 
 def _order(operands: Mapping[_Parameter, Any], shape: Shape) -> tuple[Shape, Shape] | None:

@@ -399,7 +399,7 @@ def _batch_norm_gradient(
 def _width(full: tuple[Any, ...]) -> int:
     """Return how many elements a thread reads at a time from arrays such as x, whose planes and places allow it."""
     x, plane = full[0], math.prod(full[0].shape[2:])
-    width = _BYTES // x.itemsize
+    width: int = _BYTES // x.itemsize
     while plane % width or any(a.data.ptr % (width * a.itemsize) for a in full):
         width //= 2
     return width

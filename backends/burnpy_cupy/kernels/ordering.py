@@ -297,7 +297,7 @@ class CuPyOrdering(ArrayBackend):
 
     def sort(self, x: Any, dim: int, descending: bool) -> tuple[Any, Any]:
         if not _fits(x, dim):
-            return super().sort(x, dim, descending)  # type: ignore[no-any-return]  # as the default returns them
+            return super().sort(x, dim, descending)
         return self._call(_sorted, self, x, dim, descending, True)  # type: ignore[no-any-return]  # as it returns them
 
 
