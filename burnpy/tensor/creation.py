@@ -20,7 +20,7 @@ from burnpy.tensor import dims
 from burnpy.tensor.conversion import DLPACK_CPU, imported
 from burnpy.tensor.host_data import DTypeLike, array_of, dtype_of_typed, fitting, frozen, refuse_tracked, writer
 from burnpy.tensor.levels import drawing_device
-from burnpy.tensor.operands import is_number, operands
+from burnpy.tensor.operands import is_number
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import B
 
@@ -117,6 +117,8 @@ def full(cls: Any, shape: Size, value: Any, dtype: Any, device: Any, factory: st
     """Implement ``full``, ``zeros`` and ``ones`` of the tensor classes."""
     target = Factory(cls, device, factory)
     target_dtype = target.dtype(dtype)
+    if is_number(value) and target.kind in INEXACT:
+        return full(cls, shape, 1, dtype, device, factory).mul(value)
     return target.wrap(
         target.backend.full(
             factory_shape(shape, target.factory),
@@ -232,9 +234,9 @@ class Filling(TensorBase[B]):
 
     def _filled_like(self, value: Any, dtype: Any, operation: str) -> Self:
         target_dtype = self.dtype if dtype is None else dtype_of(dtype, self.kind)
-        if is_number(value):
-            x, number = operands(self, value, operation)
-            return x._like(x._backend.expand(x._backend.cast(number, target_dtype), x.shape))
+        if is_number(value) and self.kind in INEXACT:
+            ones: Any = self._filled_like(1, dtype, operation)
+            return ones.mul(value)  # type: ignore[no-any-return]  # of this class
         return self._like(
             self._backend.full(self.shape, fitting(value, self.kind, target_dtype, operation), target_dtype)
         )
