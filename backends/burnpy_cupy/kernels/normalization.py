@@ -144,7 +144,9 @@ _SUMS = f"""
   Vector batch[BATCH];
   for (Elements e(sizes, blockIdx.x, blockIdx.y); e.more();) {{
     e.next(places), read(x, places, batch);
-    S number = 0, sum = 0, near = 0;{_EACH} sum += static_cast<S>(batch[j].x[k]), number += 1;
+    S number = 0, sum = 0, near = 0;{_EACH} sum += static_cast<S>(batch[j].x[k]);
+#pragma unroll
+    for (int j = 0; j < BATCH; j++) number += places[j] >= 0 ? WIDTH : 0;
     const S middle = sum / number, all = count + number, share = number / all, distance = middle - mean;{_EACH} {{
         const S apart = static_cast<S>(batch[j].x[k]) - middle;
         near = fma(apart, apart, near);
