@@ -170,6 +170,16 @@ def test_rows_that_registers_do_not_keep_are_read_from_either_end(columns: int) 
     agree("log_softmax", drawn((2, columns), "float64"), 1)
 
 
+def test_a_batch_is_kept_whole_where_registers_hold_it() -> None:
+    row, column = Input(Extent.ROW, "float32"), Input(Extent.COLUMN, "float32")
+    of_sums = trace(lambda b, x, y: b.softmax(b.add(x, y), 1), (row, column))  # which reads no element twice
+    softmax = trace(lambda b, x: b.softmax(x, 1), (full("float32"),))
+    found = [launch.batch_of(each, n, 1024, 1024) for each in (of_sums, softmax) for n in (20_000, 1 << 20)]
+    assert [each.whole for each in found] == [True, False] * 2
+    assert all(each.size <= 32 for each in found)
+    assert launch.batch_of(softmax, 2048, 256, 256) == launch.Batch(8, whole=True, ahead=True)
+
+
 def test_many_short_rows_beside_each_other_have_a_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_WIDE", 300)
     assert transposed(5, 301).threads(False) == launch.Threads("lanes", 256, 1)

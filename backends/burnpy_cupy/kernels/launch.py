@@ -1,6 +1,7 @@
 """Launches of kernels: the threads for the elements of an array, and packed arguments.
 
-`Geometry` tells which elements are the rows and the columns of a program, and how many `Threads` compute them.
+`Geometry` tells which elements are the rows and the columns of a program, and how many `Threads` compute them; a
+`Batch`, how many elements each reads at a time.
 
 `Lattice` has the elements of arrays of any strides; `transposing` copies transposed `Matrices`.
 
@@ -142,11 +143,11 @@ def batch_of(program: Program, columns: int, lanes: int, block: int) -> Batch:
             live.update(args)
             if op == "input" and extent.over_columns:  # intermediate values are as wide
                 words[extent is Extent.FULL] += 3 if DTYPES[dtype].bits > 32 else 1
-    part = max(1, -(-columns // lanes))
+    part, full = max(1, -(-columns // lanes)), max(1, words[True])
     unit = 1 << max(0, (part - 1).bit_length() - 2)  # so that few kernels serve all lengths
     part = -(-part // unit) * unit
-    if part * words[True] <= _KEPT[256 if block <= 256 else 1024]:
-        return Batch(part, whole=True, ahead=part * words[True] <= _BATCH and lanes >= WARP and block <= 256)
+    if part * full <= _KEPT[256 if block <= 256 else 1024]:
+        return Batch(part, whole=True, ahead=part * full <= _BATCH and lanes >= WARP and block <= 256)
     most = max(2, _BATCH // max(1, sum(words.values())))
     return Batch(min(_MOST, 1 << (most.bit_length() - 1)))
 
