@@ -122,7 +122,7 @@ def products(launch: Prepared) -> float:
     vector = 8 if "typedef bfloat16 M" in launch.source else 4
     phases = max(1, sizes["phases_y"] * sizes["phases_x"])  # among which taps are divided
     runs = int(re.findall(r"#define RUNS (\d+)", launch.source)[0])
-    length = (
+    length: int = (
         sizes["part"] or -(-sizes["taps_y"] * sizes["taps_x"] * sizes["vectors"] // (runs * phases)) * runs * vector
     )
     return 2.0 * launch.blocks * rows * columns * length

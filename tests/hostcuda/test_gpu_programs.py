@@ -62,10 +62,11 @@ def test_the_roofline_of_batch_norms() -> None:
 
 
 def test_the_roofline_of_attention() -> None:
-    """`mma.sync` reaches 63 % of the peak; of the gradient's seven products, five are useful."""
+    """`mma.sync` reaches 63 % of the peak; of the gradient's seven products, five are useful, in tiles that reach
+    beyond the causal limit."""
     found = [*roofline.attentions(CuPy(), "bfloat16")]
     assert len(found) == 2 * len(roofline.HEADS)
-    assert all(0.4 < each.share < 0.7 and each.resident >= 2 for each in found), found
+    assert all(0.35 < each.share < 0.7 and each.resident >= 2 for each in found), found
 
 
 def test_a_step_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
