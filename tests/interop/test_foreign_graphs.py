@@ -471,6 +471,50 @@ def test_products_of_quantized_numbers_are_exact_for_any_length(tmp_path: Path, 
     )  # once for the zero points
 
 
+@pytest.mark.parametrize(
+    ("shape", "kernel", "settings"),
+    [
+        ((2, 40, 9, 8), (32, 40, 3, 3), {"pads": [1, 0, 2, 1], "strides": [2, 1]}),
+        ((1, 40, 9, 8), (32, 40, 3, 2), {"dilations": [2, 3]}),
+        ((1, 40, 9, 8), (32, 40, 3, 2), {"strides": [2, 3], "auto_pad": "SAME_UPPER"}),
+        ((3, 400, 4, 4), (32, 400, 1, 1), {}),
+        ((2, 16, 30), (64, 16, 5), {"pads": [4, 0]}),
+        ((2, 8, 5, 4, 6), (32, 8, 2, 2, 3), {"pads": [1, 1, 1, 1, 1, 1]}),
+        ((2, 32, 9, 8), (96, 8, 3, 3), {"pads": [1, 1, 1, 1], "group": 4}),
+    ],
+)
+@pytest.mark.parametrize("zero", [None, 0, 3])
+@pytest.mark.parametrize("kind", ["Conv", "ConvInteger"])
+def test_convolutions_of_quantized_numbers_are_products_of_ints(
+    tmp_path: Path, kind: str, zero: int | None, shape: Any, kernel: Any, settings: dict[str, Any]
+) -> None:
+    """As onnxruntime's: padding has the zero point, scales and zero points are one for each channel or for all."""
+    random = np.random.default_rng(3)
+    count = kernel[0]
+    scales = random.uniform(1e-5, 2e-5, count).astype(np.float32) if zero else np.float32(1e-5)
+    zeros = np.full(count if kind == "Conv" and zero else (), zero or 0, np.int8)
+    parts = [held("w", random.integers(-128, 128, kernel).astype(np.int8)), held("s", scales)]
+    parts += [held("a", np.float32(0.02)), held("b", np.uint8(99)), held("z", zeros)]
+    parts += [held("c", random.normal(size=count).astype(np.float32))]
+    of_weights = ["z"] * (zero is not None)
+    nodes = [node("QuantizeLinear", ["x", "a", "b"], ["q"])]
+    if kind == "Conv":
+        nodes += [node("DequantizeLinear", ["q", "a", "b"], ["f"])]
+        nodes += [node("DequantizeLinear", ["w", "s", *of_weights], ["g"], axis=0)]
+        nodes += [node("Conv", ["f", "g"] + ["c"] * (zero == 3), ["y"], **settings)]
+    else:
+        nodes += [node("ConvInteger", ["q", "w", "b", *of_weights], ["y"], **settings)]
+    whole = graph(nodes, [info("x", FLOAT, shape)], [info("y", FLOAT if kind == "Conv" else 6)], initializer=parts)
+    x = random.normal(size=shape).astype(np.float32)
+    model = agree(written(tmp_path / "a.onnx", whole, 13), x)
+    step = burnpy.compiled(model)
+    step(tensor(x))
+    names = [part.name for part in step.explain(tensor(x)).operations]
+    grouped = "group" in settings
+    assert names.count("integer_matmul") == (0 if grouped else 1 + bool(zero))  # once more for zero points of weights
+    assert any(name.startswith("conv") for name in names) == grouped
+
+
 def test_weights_of_convolutions_stay_ints(tmp_path: Path) -> None:
     """A plan makes floats of them in each replay, right before the convolution; and values go after their last use."""
     random = np.random.default_rng(1)

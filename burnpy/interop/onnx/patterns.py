@@ -10,8 +10,7 @@ import numpy as np
 
 from burnpy.backend.errors import BurnpyError
 from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode, run
-from burnpy.interop.onnx.operators.quantization import unpacked
-from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, tensor
+from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, tensor, unpacked
 
 
 def joined(graph: Graph, arrays: Mapping[str, Any], constants: Mapping[str, Any]) -> tuple[GraphNode, ...]:
@@ -141,8 +140,12 @@ MATRICES = {
     "com.microsoft.DynamicQuantizeMatMul": (1, 3),
     "com.microsoft.QAttention": (1, 7),
     "com.microsoft.QGemm": (3, 5),
+    "ConvInteger": (1, 3),
+    "ConvLevels": (1, 3),
+    "ConvDequantized": (1, 5),
+    "QLinearConv": (3, 5),
 }
-"""The places of a matrix of ints, and of its zero points, among the inputs of products."""
+"""The places of weights that are ints, and of their zero points, among the inputs of products and convolutions."""
 
 
 class _Matrices:
@@ -172,9 +175,10 @@ class _Matrices:
         return node.kind.endswith("DequantizeLinear") and node.inputs[0] in self.constants
 
     def _of_ints(self, node: GraphNode, place: int, zero_place: int) -> GraphNode:
-        """Return a product of ints with a matrix of int8, which rarely has zero points."""
+        """Return a product of ints with weights of int8, which rarely have zero points."""
         given = [*node.inputs, *[""] * (zero_place + 1 - len(node.inputs))]
-        if not self._is_matrix(given[place]) or given[zero_place] not in ("", *self.constants):
+        weight = self.constants.get(given[place])
+        if weight is None or weight.dtype.name not in INTS or given[zero_place] not in ("", *self.constants):
             return node
         given[zero_place] = self._zero(given[zero_place], given[place])
         given[place] = self._signed(given[place])
@@ -321,6 +325,8 @@ def with_ints(graph: Graph, constants: dict[str, Any]) -> tuple[GraphNode, ...]:
 
 INTS = frozenset(("int8", "uint8"))
 """The dtypes of quantized numbers in products."""
+DEQUANTIZED = {"Conv": "ConvDequantized", "MatMul": "com.microsoft.MatMulIntegerToFloat"}
+"""The products of two DequantizeLinear as products of their ints."""
 LEVELS = {"ConvInteger": "ConvLevels", "MatMulInteger": "MatMulLevels"}
 """The products of ints, and those whose results are floats."""
 
@@ -338,14 +344,15 @@ class _Patterns:
         self._made = {name: node for node in graph.nodes for name in node.outputs}
         self._products = {node.outputs[0]: made for node in graph.nodes if (made := self._of_ints(node))}
         for name, made in self._products.items():
-            for k, given in enumerate(self._made[name].inputs):
-                self._readers[given].remove(("MatMul", k))
+            for k, given in enumerate(self._made[name].inputs[:2]):
+                self._readers[given].remove((self._made[name].kind, k))
                 self._readers[made.inputs[k]].append((made.kind, k))
                 self.inner.update(() if self._readers[given] else (given,))
 
     def _of_ints(self, node: GraphNode) -> GraphNode | None:
-        """Return the node for a product of floats that a QuantizeLinear rounds with a matrix of 8-bit ints."""
-        sources = [self._made[name] for name in node.inputs if name in self._made] if node.kind == "MatMul" else []
+        """Return the node for a product of floats that a QuantizeLinear rounds with 8-bit ints, or a convolution."""
+        kind = DEQUANTIZED.get(node.kind if node.attributes.get("group", 1) == 1 else "")
+        sources = [self._made[name] for name in node.inputs[:2] if name in self._made] if kind else []
         kinds = [(x.kind, x.attributes.get("output_dtype", 0), len(x.inputs)) for x in sources]
         if kinds[:1] != [("DequantizeLinear", 0, 3)] or kinds[1:] not in ([(*kinds[0][:2], 2)], kinds[:1]):
             return None
@@ -355,11 +362,12 @@ class _Patterns:
         if not fits or not known.keys() >= {x_scale, x_zero, matrix, scale, *zero} or known[x_scale].numel() != 1:
             return None
         dtypes = [known[name].dtype.name for name in (x_scale, scale, x_zero, matrix)]
-        last = known[scale].ndim == 1 and sources[1].attributes.get("axis", 1) in (-1, known[matrix].ndim - 1)
-        if not (last or known[scale].numel() == 1) or dtypes[:2] != ["float32"] * 2 or not INTS.issuperset(dtypes[2:]):
+        axes = (0,) if node.kind == "Conv" else (-1, known[matrix].ndim - 1)
+        each = known[scale].ndim == 1 and sources[1].attributes.get("axis", 1) in axes
+        if not (each or known[scale].numel() == 1) or dtypes[:2] != ["float32"] * 2 or not INTS.issuperset(dtypes[2:]):
             return None
-        kind, given = "com.microsoft.MatMulIntegerToFloat", (ints, matrix, x_scale, scale, x_zero, *zero)
-        return node.replaced(kind, given, {})
+        given = (ints, matrix, x_scale, scale, x_zero, *(zero or [""]), *node.inputs[2:])
+        return node.replaced(str(kind), given, node.attributes if node.kind == "Conv" else {})
 
     def _only(self, name: str, kinds: Container[str], inputs: int | None = None) -> GraphNode | None:
         """Return the node that makes a value; None if it is of another kind, or the value is used elsewhere too."""
@@ -390,14 +398,7 @@ class _Patterns:
         return node.replaced("QuantizeDequantize", made.inputs, settings)
 
     def levels(self, node: GraphNode) -> GraphNode | None:
-        """Return the node for a DynamicQuantizeLinear whose ints only convolutions read, or for a product of ints, and
-        an Add, whose ints only a Cast to float32 reads.
-        """
-        if node.kind == "DynamicQuantizeLinear":
-            readers = [reader for name in node.outputs[::2] for reader in self._readers.get(name, ())]
-            if not all(kind == "ConvInteger" and k in (0, 2) for kind, k in readers):
-                return None
-            return node.replaced("DynamicLevels", node.inputs, {})
+        """Return the node for a product of ints, and an Add, whose ints only a Cast to float32 reads."""
         if node.kind != "Cast" or DTYPES.get(node.attributes.get("to", 0)) != "float32":
             return None
         added = self._only(node.inputs[0], ("Add",), 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Unpack
 
@@ -15,9 +15,11 @@ from burnpy.interop.onnx.operators.products import (
     ConvSettings,
     GemmSettings,
     PoolSettings,
+    Windows,
     average_pool,
     conv,
     global_pool,
+    padded,
 )
 from burnpy.interop.onnx.operators.table import (
     MICROSOFT,
@@ -34,10 +36,11 @@ from burnpy.interop.onnx.operators.table import (
     onnx_dtype,
     operator,
     refuse,
+    unpacked,
     wide_dtype,
 )
 from burnpy.nn import functional
-from burnpy.tensor.joining import cat, stack
+from burnpy.tensor.joining import cat
 
 LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16": (-32768, 32767)}
 
@@ -126,23 +129,11 @@ def quantize_dequantize(
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize(x: Value) -> Any:
     """Quantize to uint8 by the range of x, and return the scale and the zero point too."""
-    levels, scale, zero = dynamic_levels(x)
-    return levels.int("uint8"), scale, zero.int("uint8")
-
-
-@operator("DynamicLevels")
-def dynamic_levels(x: Value) -> Any:
-    """Return what `dynamic_quantize` does, with the ints as floats: no operator of ONNX."""
     dims = tuple(range(x.ndim))
     above, below = x.amax(dims, False).relu(), (-x).amax(dims, False).relu()
     scale = (above + below) / 255.0 + SMALLEST
     zero = (below / scale).round()
-    return ((x / scale).round() + zero).clamp(0.0, 255.0), scale, zero
-
-
-def largest_of(x: Value, zero: Value) -> int:
-    """Return a bound of 8-bit ints, or of floats that stand for uint8, less their zero point."""
-    return 255 if zero is not None or x.dtype.name != "int8" else 128
+    return ((x / scale).round() + zero).clamp(0.0, 255.0).int("uint8"), scale, zero.int("uint8")
 
 
 def centred(x: Value, zero: Value, axis: int, dtype: str = "float32") -> Value:
@@ -189,15 +180,6 @@ def matmul_dequantized(x: Value, rows: Value, scale: Value, offset: Value = None
     if offset is not None:
         out = out - x.reshape(*x.shape[:-1], scale.shape[1], -1).sum(dim=-1) @ offset.T
     return out if bias is None else out + bias
-
-
-def sum_of_parts(parts: Iterator[Value]) -> Value:
-    """Return the sum of products, which is exact: in float64 if there are several."""
-    first = next(parts)
-    total = None
-    for part in parts:
-        total = cast(first if total is None else total, "float64") + cast(part, "float64")
-    return first if total is None else total
 
 
 @operator("MatMulInteger")
@@ -293,12 +275,6 @@ def matmul_of_blocks(
     return out if bias is None else out + bias
 
 
-def unpacked(rows: Value, bits: int, count: int) -> Value:
-    """Return ``count`` ints of some bits from each row of bytes, the lowest bits first."""
-    levels = [rows >> bits * place & 2**bits - 1 for place in range(8 // bits)]
-    return stack(levels, dim=-1).reshape(rows.shape[0], -1)[:, :count]
-
-
 @operator("QAttention", domain=MICROSOFT)
 def quantized_attention(
     x: Value,
@@ -320,20 +296,27 @@ def quantized_attention(
     return self_attention(projected, num_heads, settings, outputs, mask, past)
 
 
-def _centred_convolution(x: Value, x_zero: Value, w: Value, w_zero: Value, settings: ConvSettings) -> Value:
-    """Return the convolution of ints, less their zero points, as exact floats.
+def integer_convolution(x: Value, x_zero: Value, w: Value, w_zero: Value, settings: ConvSettings) -> Value:
+    """Return the convolution of ints, less their zero points, as int32: a product of w and the windows of x.
 
-    It is the sum of convolutions of float32 of some channels, each of so few terms that it is exact.
+    That of several groups is computed in exact floats.
     """
-    most = 2**24 // (largest_of(x, x_zero) * largest_of(w, w_zero))
-    channels, step = w.shape[1], most // math.prod(w.shape[2:])
-    divides = channels > step and step > 0 and settings.get("group", 1) == 1
-    dtype = "float32" if channels <= step or divides else "float64"
-    wide, weight = centred(x, x_zero, 1, dtype), centred(w, w_zero, 0, dtype)
-    if not divides:
-        return conv(wide, weight, **settings)
-    parts = (slice(k, k + step) for k in range(0, channels, step))
-    return sum_of_parts(conv(wide[:, part], weight[:, part], **settings) for part in parts)
+    given: dict[str, Any] = {**settings}
+    n = x.ndim - 2
+    if given.pop("group", 1) != 1 or not {x.dtype, w.dtype} <= {int8, uint8}:
+        dtype = "float32" if 255**2 * math.prod(w.shape[1:]) <= 2**24 else "float64"
+        return conv(centred(x, x_zero, 1, dtype), centred(w, w_zero, 0, dtype), **settings)
+    windows: Any = Windows(x, w.shape[2:], **given)
+    pads, columns = (windows.low, windows.high), padded(x, windows.low, windows.high, 0)
+    if x_zero is not None and columns.shape != x.shape:
+        columns = columns + (1 - padded(like(x, (1, 1, *x.shape[2:]), 1), *pads, 0)) * x_zero.reshape(())
+    for d, (span, stride, step) in enumerate(zip(windows.spans, windows.stride, windows.dilation, strict=True)):
+        columns = columns.unfold(2 + d, int(span), int(stride))[..., :: int(step)]
+    counts = columns.shape[2 : 2 + n]
+    columns = columns.permute(0, 1, *range(2 + n, 2 + 2 * n), *range(2, 2 + n))
+    columns = columns.reshape(x.shape[0], math.prod(w.shape[1:]), math.prod(counts))
+    out = integer_product(w.reshape(w.shape[0], -1), w_zero, columns, x_zero)
+    return out.reshape(x.shape[0], w.shape[0], *counts)
 
 
 @operator("ConvInteger")
@@ -341,7 +324,7 @@ def conv_integer(
     x: Value, w: Value, x_zero: Value = None, w_zero: Value = None, **settings: Unpack[ConvSettings]
 ) -> Value:
     """Convolve ints, less their zero points."""
-    return cast(_centred_convolution(x, x_zero, w, w_zero, settings), "int32")
+    return cast(integer_convolution(x, x_zero, w, w_zero, settings), "int32")
 
 
 @operator("ConvLevels")
@@ -349,8 +332,24 @@ def conv_levels(
     x: Value, w: Value, x_zero: Maybe, w_zero: Maybe, bias: Value = None, **settings: Unpack[ConvSettings]
 ) -> Value:
     """Return a ConvInteger and a bias as float32: no operator of ONNX, but a ConvInteger, an Add and a Cast."""
-    out = conv(centred(x, x_zero, 1), centred(w, w_zero, 0), **settings)
+    out = cast(integer_convolution(x, x_zero, w, w_zero, settings), "float32")
     return out if bias is None else out + cast(bias, "float32")
+
+
+@operator("ConvDequantized")
+def conv_dequantized(
+    x: Value,
+    w: Value,
+    x_scale: Value,
+    w_scale: Value,
+    x_zero: Maybe,
+    w_zero: Maybe,
+    bias: Value = None,
+    **settings: Unpack[ConvSettings],
+) -> Value:
+    """Convolve the numbers that ints stand for: no operator of ONNX, but a Conv of two DequantizeLinear."""
+    out = conv_levels(x, w, x_zero, w_zero, **settings) * (x_scale * aligned(x, w_scale, 1, 0))
+    return out if bias is None else out + bias.reshape(1, -1, *(1,) * (x.ndim - 2))
 
 
 @operator("QLinearConv")
@@ -360,14 +359,14 @@ def qlinear_conv(
     x_zero: Value,
     w: Value,
     w_scale: Value,
-    w_zero: Value,
+    w_zero: Maybe,
     y_scale: Value,
     y_zero: Value,
     bias: Value = None,
     **settings: Unpack[ConvSettings],
 ) -> Value:
     """Convolve quantized numbers, and quantize the result."""
-    out = cast(_centred_convolution(x, x_zero, w, w_zero, settings), "float64")
+    out = cast(integer_convolution(x, x_zero, w, w_zero, settings), "float64")
     if bias is not None:
         out = out + cast(bias, "float64").reshape(1, -1, *(1,) * (x.ndim - 2))
     scale = cast(x_scale, "float64").reshape(()) * cast(aligned(out, w_scale, 1, 0), "float64")

@@ -17,7 +17,7 @@ from burnpy.backend.entries import Operation
 from burnpy.backend.errors import LoadingError
 from burnpy.backend.functions import signature
 from burnpy.backend.primitives import DType
-from burnpy.tensor.joining import where
+from burnpy.tensor.joining import stack, where
 from burnpy.tensor.ordering import searchsorted
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
@@ -298,6 +298,12 @@ def like(x: Value, shape: Sequence[int], value: Any) -> Value:
 def arange(stop: int, device: Any) -> Value:
     """Return the ints from 0 to below ``stop``."""
     return IntTensor.arange(0, stop, device=device)
+
+
+def unpacked(rows: Value, bits: int, count: int) -> Value:
+    """Return ``count`` ints of some bits from each row of bytes, the lowest bits first."""
+    levels = [rows >> bits * place & 2**bits - 1 for place in range(8 // bits)]
+    return stack(levels, dim=-1).reshape(rows.shape[0], -1)[:, :count]
 
 
 class Operand(NamedTuple):
