@@ -14,6 +14,7 @@ from tests.hostcuda import simulator
 
 simulator.require()
 
+from burnpy_cupy.kernels import elementwise  # noqa: E402
 from burnpy_cupy.kernels import launch as module  # noqa: E402
 from burnpy_cupy.kernels.elementwise import Elementwise, ElementwiseKernel, copied, in_order_of  # noqa: E402
 from burnpy_cupy.kernels.launch import Lattice, launcher  # noqa: E402
@@ -162,6 +163,20 @@ def test_results_keep_the_order_of_operands(xp: Any) -> None:
     other = xp.zeros((4, 2, 3))
     for pair in ((turned, other), (other, turned)):
         assert kernel(*pair, 1.0).strides == other.strides, "row-major, if operands differ"
+
+
+def test_large_arrays_are_counted_in_64_bits(xp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elementwise, "_MANY", 1)
+    x, row = np.arange(24.0).reshape(2, 3, 4), np.arange(4.0)
+    turned = xp.array(x).transpose(2, 0, 1)
+    kernel = ElementwiseKernel(xp, "burnpy_test_add", _ADD)
+    placed = ElementwiseKernel(xp, "burnpy_test_at", Elementwise("raw T x", "T y", "y = x[_at] * 100 + _at[1] + x[i]"))
+    with simulator.watched() as journal:
+        assert kernel(xp.array(x), xp.array(row), 2.0).get().tolist() == (x + row * 2).tolist()
+        assert kernel(turned, xp.array(x.transpose(2, 0, 1)), 1.0).get().tolist() == (x + x).transpose(2, 0, 1).tolist()
+        found = placed(turned, xp.zeros(turned.shape)).get()
+    assert found.tolist() == (x.transpose(2, 0, 1) * 101 + np.arange(2)[:, None]).tolist()
+    assert journal.launches == [*["burnpy_test_add_many"] * 2, "burnpy_test_at_many"]
 
 
 def test_transposes_are_copied_by_tiles(xp: Any) -> None:
