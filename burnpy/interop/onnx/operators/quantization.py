@@ -299,7 +299,7 @@ def quantized_attention(
 def integer_convolution(x: Value, x_zero: Value, w: Value, w_zero: Value, settings: ConvSettings) -> Value:
     """Return the convolution of ints, less their zero points, as int32: a product of w and the windows of x.
 
-    That of several groups is computed in exact floats.
+    A convolution of several groups is computed in exact floats.
     """
     given: dict[str, Any] = {**settings}
     n = x.ndim - 2
