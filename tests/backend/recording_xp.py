@@ -27,6 +27,7 @@ from burnpy_cupy.kernels.convolution import CuPyConvolution
 from burnpy_cupy.kernels.indexing import CuPyIndexing
 from burnpy_cupy.kernels.losses import CuPyLosses
 from burnpy_cupy.kernels.matmul import CuPyMatmul, CuPyQuantization
+from burnpy_cupy.kernels.ordering import CuPyOrdering
 from burnpy_cupy.kernels.pointwise import CuPyArithmetic
 from burnpy_cupy.kernels.pooling import CuPyPooling
 from burnpy_cupy.kernels.recurrence import CuPyRecurrence
@@ -307,7 +308,7 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
     `tests/hostcuda` runs those.
     """
-    convolutions, indexed = (CuPyConvolution, CuPyPooling), (CuPyIndexing, CuPyQuantization)
+    convolutions, indexed = (CuPyConvolution, CuPyPooling), (CuPyIndexing, CuPyOrdering, CuPyQuantization)
     monkeypatch.setattr(CuPyReduction, "_total", ArrayBackend._total)
     monkeypatch.setattr(kernel, "ElementwiseKernel", _kernel)
     replaced = {"masked_scale", "reshape"}
