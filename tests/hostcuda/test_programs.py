@@ -103,9 +103,9 @@ def test_a_batch_norm_is_one_launch_each_way(plane: tuple[int, int]) -> None:
 def test_a_batch_norm_of_few_long_channels_is_divided(
     shape: tuple[int, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With means far from 0, where sums of squares would leave nothing, in every order of threads, and in planes of
-    every width."""
-    monkeypatch.setattr(normalization, "_PART", 50)
+    """With means far from 0, where sums of squares would leave nothing, in every order of threads, in planes of every
+    width, and but for the smallest in more parts than a warp has threads."""
+    monkeypatch.setattr(normalization, "_PART", 120)
     normalization._divided.cache_clear()
     dims, channels = (0, *range(2, len(shape))), (shape[1], *[1] * (len(shape) - 2))
     device: Any = CuPy()
