@@ -82,6 +82,22 @@ def test_offsets_of_large_arrays_have_64_bits(groups: int, monkeypatch: pytest.M
         cached.cache_clear()
 
 
+@pytest.mark.parametrize("tile", convolution_launches._RATES)
+def test_every_tile_has_the_shared_memory_that_it_asks_for(
+    tile: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(convolution_launches, "_RATES", {tile: 1.0})
+    caches = convolution_launches.launches, convolution_launches.weight_launches
+    for cached in caches:
+        cached.cache_clear()
+    for name, args in examples(1).items():
+        if name != "conv2d_weight" or tile[0] >= 64:
+            out, _ = called(name, *args)
+            np.testing.assert_allclose(out, getattr(NumPy(), name)(*args), rtol=1e-4, atol=1e-5)
+    for cached in caches:
+        cached.cache_clear()
+
+
 def test_sums_of_many_pixels_are_divided_in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolution_launches, "_SHORTEST", 32)
     convolution_launches.weight_launches.cache_clear()

@@ -56,8 +56,6 @@ class Raw(NamedTuple):
 _OPTIONS = ("--fmad=false",)
 """Options of raw kernels: a score is rounded before its maximum is subtracted, as it was when the maximum was found."""
 _NONE: Mapping[str, int] = {}
-_SHARED = 48 << 10
-"""The bytes of shared memory that a block can have without asking for more."""
 
 
 class Kernels(dict[str, ElementwiseKernel]):
@@ -73,6 +71,7 @@ class Kernels(dict[str, ElementwiseKernel]):
         super().__init__()
         self._xp, self._elementwise, self._raw = xp, elementwise, raw
         self._typed: dict[tuple[Any, ...], Any] = {}
+        self._shared: dict[tuple[Any, ...], int] = {}  # the bytes that launches of a kernel may ask for
 
     def __missing__(self, name: str) -> ElementwiseKernel:
         # two threads at once may create it twice, which is harmless: the kernels are equal
@@ -93,10 +92,10 @@ class Kernels(dict[str, ElementwiseKernel]):
         if kernel is None:
             names = {letter: C_NAMES.get(t.name, t.name) for letter, t in types.items()}
             source = self._raw[name].typed(constants, names)
-            kernel = self._xp.RawKernel(source, name, _OPTIONS)
-            if shared > _SHARED:
-                kernel.max_dynamic_shared_size_bytes = shared
-            self._typed[key] = kernel
+            kernel = self._typed[key] = self._xp.RawKernel(source, name, _OPTIONS)
+        if shared > self._shared.get(key, 0):  # CUDA gives 48 KB at most unasked, the arrays of the source included
+            kernel.max_dynamic_shared_size_bytes = shared
+            self._shared[key] = shared
         return kernel
 
 
