@@ -82,7 +82,7 @@ class Quantization(OperationsBase):
         d, total, whole = self.discrete, None, slice(None)
         terms = 2**24 // prod([128 if ints.dtype == int8 else 255 for ints in (x, y)])
         for k in range(0, max(1, x.shape[-1]), terms):
-            some = slice(k, k + terms)
+            some = slice(k, min(k + terms, x.shape[-1]))
             left = d.slice(x, (*(whole,) * (len(x.shape) - 1), some))
             right = d.slice(y, (*(whole,) * (len(y.shape) - 2), some, whole))
             part = self.to_int(self.matmul(self.to_float(left, float32), self.to_float(right, float32)), int32)

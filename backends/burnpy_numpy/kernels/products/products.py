@@ -361,7 +361,7 @@ def _planned(
 
 def _by_amx(stored: tuple[str, str]) -> bool:
     """Return whether AMX multiplies operands of these dtypes."""
-    return has_amx() and (stored == ("bfloat16", "bfloat16") or {"int8", "uint8"}.issuperset(stored))
+    return (stored == ("bfloat16", "bfloat16") or {"int8", "uint8"}.issuperset(stored)) and has_amx()
 
 
 def _chunk_of_groups(group: int, k: int, parts: int) -> tuple[int, int]:
