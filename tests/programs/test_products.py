@@ -258,6 +258,18 @@ def bfloat16(monkeypatch: pytest.MonkeyPatch) -> Any:
     return dtype_of("bfloat16")
 
 
+def check_blocks_of_threads(monkeypatch: pytest.MonkeyPatch, multiply: Callable[[], Any], expected: Any) -> None:
+    """Compare a product that is divided into several blocks of columns, and among several threads."""
+    with monkeypatch.context() as patch:
+        patch.setattr(products, "_block_bytes", lambda: 1 << 16)
+        patch.setattr(threads, "LEAST", 1)
+        for count in (2, 3, 8):
+            matmul._products.clear()
+            patch.setattr(threads, "COUNT", count)
+            np.testing.assert_array_equal(multiply(), expected)
+    matmul._products.clear()
+
+
 def test_amx_multiplies_bfloat16_with_sums_in_one_order(bfloat16: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bits of a row depend on the inner dimension alone."""
     rng = np.random.default_rng(9)
@@ -273,14 +285,9 @@ def test_amx_multiplies_bfloat16_with_sums_in_one_order(bfloat16: Any, monkeypat
             kernel_product(x[:1], y[:, : n // 2 + 1], dtype=float32), wanted[:1, : n // 2 + 1]
         )
         np.testing.assert_array_equal(kernel_product(np.stack([x, x]), y, dtype=float32), np.stack([wanted, wanted]))
-        with monkeypatch.context() as patch:
-            patch.setattr(products, "_block_bytes", lambda: 1 << 16)  # several blocks of columns
-            patch.setattr(threads, "LEAST", 1)
-            for count in (2, 3, 8):
-                matmul._products.clear()
-                patch.setattr(threads, "COUNT", count)
-                np.testing.assert_array_equal(kernel_product(x, y, bias, dtype=float32), added)
-        matmul._products.clear()
+        check_blocks_of_threads(
+            monkeypatch, lambda x=x, y=y, bias=bias: kernel_product(x, y, bias, dtype=float32), added
+        )
 
 
 def test_amx_reads_kept_panels(bfloat16: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,14 +332,7 @@ def test_products_of_ints_are_exact_in_all_layouts(ints: Any, monkeypatch: pytes
                 found = kernel_product(a, b, dtype=int32)
                 assert found.dtype is int32
                 np.testing.assert_array_equal(found, wanted)
-        with monkeypatch.context() as patch:
-            patch.setattr(products, "_block_bytes", lambda: 1 << 16)  # several blocks of columns
-            patch.setattr(threads, "LEAST", 1)
-            for count in (2, 3, 8):
-                matmul._products.clear()
-                patch.setattr(threads, "COUNT", count)
-                np.testing.assert_array_equal(kernel_product(x, y, dtype=int32), wanted)
-        matmul._products.clear()
+        check_blocks_of_threads(monkeypatch, lambda x=x, y=y: kernel_product(x, y, dtype=int32), wanted)
 
 
 def test_products_of_ints_of_batches_that_broadcast(ints: Any) -> None:
