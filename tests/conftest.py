@@ -77,6 +77,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Skip what is long or heavy, and put the longest tests first, so that no worker ends alone with one of them."""
     ranks: dict[str, list[bool]] = {}
     for item in items:
+        if re.search(r" at 0x[0-9a-f]+", item.name):
+            raise pytest.UsageError(
+                f"{item.nodeid} has an address in its name, which differs in each worker; write ids="
+            )
         file = item.nodeid.partition("::")[0]
         if file not in ranks:
             ranks[file] = [file.startswith(name) for name in LONGEST]

@@ -72,3 +72,11 @@ def test_a_long_test_runs_where_it_is_named_or_chosen(tmp_path: Path) -> None:
     assert "2 passed, 1 skipped" in lines[-1]
     assert "1 passed, 3 deselected" in ran(project, ".", "-m", "long")[-1]
     assert "1 failed, 2 passed, 1 skipped" in ran(project, "test_a.py", BURNPY_LONG_TESTS="1")[-1]
+
+
+@pytest.mark.slowest
+def test_names_of_tests_have_no_addresses(tmp_path: Path) -> None:
+    """As workers of pytest-xdist refuse to run what they have not collected alike."""
+    text = "import pytest\n@pytest.mark.parametrize('x', [object()], ids=repr)\ndef test_it(x): pass\n"
+    (tmp_path / "test_a.py").write_text(text)
+    assert "has an address in its name" in ran(tmp_path, "test_a.py")[-1]
