@@ -17,6 +17,7 @@ simulator.require()
 from burnpy_cupy.kernels import elementwise  # noqa: E402
 from burnpy_cupy.kernels import launch as module  # noqa: E402
 from burnpy_cupy.kernels.elementwise import Elementwise, ElementwiseKernel, copied, in_order_of  # noqa: E402
+from burnpy_cupy.kernels.kernel import Kernels, Raw  # noqa: E402
 from burnpy_cupy.kernels.launch import Lattice, launcher  # noqa: E402
 
 _SOURCE = """
@@ -90,6 +91,19 @@ def test_a_thread_begins_with_the_context_of_its_gpu(xp: Any, monkeypatch: pytes
         for _ in range(3):
             pool.submit(launch, out.data.ptr, 1.0).result()
     assert len(asked) == 1
+
+
+def test_a_later_launch_has_more_shared_memory(xp: Any) -> None:
+    """As of a recurrent layer with a larger weight: the limit is of the kernel, whichever launch came first."""
+    text = (
+        'extern "C" __global__ void filled(float* out) { extern __shared__ float all[]; all[0] = 7; out[0] = all[0]; }'
+    )
+    kernels = Kernels(xp, {}, {"filled": Raw(text)})
+    for size in (1 << 10, 100 << 10, 60 << 10, 200 << 10):
+        out = xp.zeros(1, np.float32)
+        launcher(xp, kernels.typed("filled", {"ONE": 1}, size), (1, 1), (1, 1), "Q", b"", size)(out.data.ptr)
+        assert out.get().tolist() == [7.0]
+    assert len(kernels._typed) == 1
 
 
 def test_arguments_have_a_limit(xp: Any) -> None:

@@ -6,6 +6,7 @@ Empty arrays, and layouts that no `Geometry` describes, use the methods of `burn
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -72,6 +73,7 @@ class Kernels(dict[str, ElementwiseKernel]):
         self._xp, self._elementwise, self._raw = xp, elementwise, raw
         self._typed: dict[tuple[Any, ...], Any] = {}
         self._shared: dict[tuple[Any, ...], int] = {}  # the bytes that launches of a kernel may ask for
+        self._asking = threading.Lock()
 
     def __missing__(self, name: str) -> ElementwiseKernel:
         # two threads at once may create it twice, which is harmless: the kernels are equal
@@ -94,8 +96,9 @@ class Kernels(dict[str, ElementwiseKernel]):
             source = self._raw[name].typed(constants, names)
             kernel = self._typed[key] = self._xp.RawKernel(source, name, _OPTIONS)
         if shared > self._shared.get(key, 0):  # CUDA gives 48 KB at most unasked, the arrays of the source included
-            kernel.max_dynamic_shared_size_bytes = shared
-            self._shared[key] = shared
+            with self._asking:  # so that no other thread asks for less afterwards
+                self._shared[key] = max(shared, self._shared.get(key, 0))
+                kernel.max_dynamic_shared_size_bytes = self._shared[key]
         return kernel
 
 
