@@ -6,6 +6,7 @@ import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from threading import local
 from typing import Any
@@ -285,9 +286,7 @@ def test_amx_multiplies_bfloat16_with_sums_in_one_order(bfloat16: Any, monkeypat
             kernel_product(x[:1], y[:, : n // 2 + 1], dtype=float32), wanted[:1, : n // 2 + 1]
         )
         np.testing.assert_array_equal(kernel_product(np.stack([x, x]), y, dtype=float32), np.stack([wanted, wanted]))
-        check_blocks_of_threads(
-            monkeypatch, lambda x=x, y=y, bias=bias: kernel_product(x, y, bias, dtype=float32), added
-        )
+        check_blocks_of_threads(monkeypatch, partial(kernel_product, x, y, bias, dtype=float32), added)
 
 
 def test_amx_reads_kept_panels(bfloat16: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,7 +331,7 @@ def test_products_of_ints_are_exact_in_all_layouts(ints: Any, monkeypatch: pytes
                 found = kernel_product(a, b, dtype=int32)
                 assert found.dtype is int32
                 np.testing.assert_array_equal(found, wanted)
-        check_blocks_of_threads(monkeypatch, lambda x=x, y=y: kernel_product(x, y, dtype=int32), wanted)
+        check_blocks_of_threads(monkeypatch, partial(kernel_product, x, y, dtype=int32), wanted)
 
 
 def test_products_of_ints_of_batches_that_broadcast(ints: Any) -> None:
