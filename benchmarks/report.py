@@ -165,7 +165,14 @@ def machine() -> list[str]:
 def markdown_of(section: Section) -> str:
     """Return a section as Markdown."""
     header, rows = section.table()
-    lines = [f"### {section.title}", "", section.notes, "", _row(header), _row(["---", *["---:"] * (len(header) - 1)])]
+    lines = [
+        f"### {section.title}",
+        "",
+        section.notes.rstrip(),
+        "",
+        _row(header),
+        _row(["---", *["---:"] * (len(header) - 1)]),
+    ]
     return "\n".join([*lines, *map(_row, rows), ""])
 
 

@@ -68,7 +68,7 @@ SCANS = ("cumsum", "reverse_cumsum", "cumprod", "logcumsumexp", "cummax_index", 
 
 @every_row(("op", "shape", "dim"), [(op, *each) for op in SCANS for each in (*LAYOUTS, ((2, 5000), 1), ((600, 33), 0))])
 def test_scans_are_those_of_numpy(op: str, shape: tuple[int, ...], dim: int) -> None:
-    """Of several tiles, with rows beside each other and one after another."""
+    """Scans of several tiles, along the last dimension and along others, agree."""
     for dtype in ("float32", "float64", "bfloat16", "int8", "uint8", "int64"):
         if op == "logcumsumexp" and "float" not in dtype:
             continue

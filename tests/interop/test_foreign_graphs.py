@@ -425,12 +425,17 @@ def test_matrices_of_ints_stay_ints(
         assert max(sizes) == levels.size * bits // 8
 
 
-@pytest.mark.parametrize("zero", [None, np.int8(0), np.int8(-3), ZEROS])
-@pytest.mark.parametrize("kind", ["MatMul", "QLinearMatMul", "MatMulInteger"])
+@pytest.mark.parametrize(
+    ("kind", "zero"),
+    [
+        (kind, zero)
+        for kind in ("MatMul", "QLinearMatMul", "MatMulInteger")
+        for zero in (None, np.int8(0), np.int8(-3), ZEROS)
+        if kind != "QLinearMatMul" or zero is not None  # which has a zero point
+    ],
+)
 def test_products_of_quantized_numbers_are_exact_for_any_length(tmp_path: Path, kind: str, zero: Any) -> None:
     """As onnxruntime's, beyond what float32 holds exactly. The dequantized numbers may be read by other nodes, too."""
-    if kind == "QLinearMatMul" and zero is None:
-        pytest.skip("it has a zero point")
     random = np.random.default_rng(3)
     matrix = random.integers(90, 128, (5000, 64)).astype(np.int8)
     scales = COLUMNS if np.ndim(zero) else COLUMNS[0]
