@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.operations.recurrence import states_before, weight_gradient
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
 from burnpy_numpy.kernels.kernel import family_kernels
@@ -29,22 +28,19 @@ class NumPyRecurrence(ArrayBackend):
         self,
         grad: Any,
         grad_cells: Any,
-        hidden: Any,
         cell: Any,
         weight: Any,
-        states: Any,
         cells: Any,
         gates: Any,
         lengths: Any,
         reverse: bool,
-    ) -> tuple[Any, Any, Any, Any]:
-        kernel = _backward_kernel(
-            "lstm", (grad, grad_cells, hidden, cell, weight, states, cells, gates), lengths, reverse
-        )
+    ) -> tuple[Any, Any, Any]:
+        given = (grad, grad_cells, None, cell, weight, None, cells, gates)
+        kernel = _backward_kernel("lstm", given, lengths, reverse)
         if kernel is None:
-            return super().lstm_backward(grad, grad_cells, hidden, cell, weight, states, cells, gates, lengths, reverse)
+            return super().lstm_backward(grad, grad_cells, cell, weight, cells, gates, lengths, reverse)
         by_x, _, by_hidden, by_cell = self._call(kernel)
-        return by_x, by_hidden, by_cell, weight_gradient(self, states_before(self, hidden, states, reverse), by_x)
+        return by_x, by_hidden, by_cell
 
     def gru(self, x: Any, hidden: Any, weight: Any, bias: Any, lengths: Any, reverse: bool) -> tuple[Any, Any]:
         kernel = _forward_kernel("gru", (x, hidden, None, weight, bias), lengths, reverse)
@@ -55,27 +51,26 @@ class NumPyRecurrence(ArrayBackend):
 
     def gru_backward(
         self, grad: Any, hidden: Any, weight: Any, states: Any, gates: Any, lengths: Any, reverse: bool
-    ) -> tuple[Any, Any, Any, Any]:
+    ) -> tuple[Any, Any, Any]:
         kernel = _backward_kernel("gru", (grad, None, hidden, None, weight, states, None, gates), lengths, reverse)
         if kernel is None:
             return super().gru_backward(grad, hidden, weight, states, gates, lengths, reverse)
         by_x, by_products, by_hidden, _ = self._call(kernel)
-        by_weight = weight_gradient(self, states_before(self, hidden, states, reverse), by_products)
-        return by_x, by_hidden, by_weight, self.sum(by_products, (0, 1), False)
+        return by_x, by_products, by_hidden
 
     def rnn(self, x: Any, hidden: Any, weight: Any, lengths: Any, reverse: bool, relu: bool) -> Any:
         kernel = _forward_kernel("relu" if relu else "tanh", (x, hidden, None, weight, None), lengths, reverse)
         return super().rnn(x, hidden, weight, lengths, reverse, relu) if kernel is None else self._call(kernel)[0]
 
     def rnn_backward(
-        self, grad: Any, hidden: Any, weight: Any, states: Any, lengths: Any, reverse: bool, relu: bool
-    ) -> tuple[Any, Any, Any]:
-        given = (grad, None, hidden, None, weight, states, None, None)
+        self, grad: Any, weight: Any, states: Any, lengths: Any, reverse: bool, relu: bool
+    ) -> tuple[Any, Any]:
+        given = (grad, None, None, None, weight, states, None, None)
         kernel = _backward_kernel("relu" if relu else "tanh", given, lengths, reverse)
         if kernel is None:
-            return super().rnn_backward(grad, hidden, weight, states, lengths, reverse, relu)
+            return super().rnn_backward(grad, weight, states, lengths, reverse, relu)
         by_x, _, by_hidden, _ = self._call(kernel)
-        return by_x, by_hidden, weight_gradient(self, states_before(self, hidden, states, reverse), by_x)
+        return by_x, by_hidden
 
 
 def _forward_kernel(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> Callable[[], Any] | None:

@@ -22,7 +22,7 @@ from burnpy.autodiff.graph import Leaf, Node, Relay, Tracked, next_seq, node_cla
 from burnpy.autodiff.recording import new_level
 from burnpy.backend.operations.programs import Formula
 from burnpy.backend.primitives import Float
-from burnpy.backend.rules import PartialGrad, identity
+from burnpy.backend.rules import FACTOR_VJPS, Factors, PartialGrad, identity
 
 
 class Opaque(Node):
@@ -132,7 +132,7 @@ def of_first_result(vjp: Callable[..., Any], count: int) -> Callable[..., Any]:
 
     def first_vjp(inner: Any, grad: Float, needs: tuple[bool, ...], *saved: Any) -> Any:
         parts = vjp(inner, (grad, *others), needs, *saved)
-        return parts if len(parts) > 1 else parts[0]
+        return parts if len(parts) > 1 else pick_gradient(inner, parts, 0)
 
     return first_vjp
 
@@ -140,7 +140,7 @@ def of_first_result(vjp: Callable[..., Any], count: int) -> Callable[..., Any]:
 def joint_vjp(inner: Any, grads: Sequence[Any], vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:
     """Return the gradients of all parents of a joint node, or the gradient alone if there is one parent."""
     parts = vjp(inner, grads, *kept)
-    return parts[0] if alone else parts
+    return pick_gradient(inner, parts, 0) if alone else parts
 
 
 def single_result_vjp(inner: Any, grad: Float, vjp: Callable[..., tuple[Float, ...]], alone: bool, *kept: Any) -> Any:
@@ -160,9 +160,13 @@ def put_gradient(inner: Any, total: list[Any] | None, count: int, k: int, grad: 
     return grads
 
 
-def pick_gradient(inner: Any, parts: Sequence[Float], k: int) -> Float:
-    """Select the gradient of the k-th parent: the vjp of a relay's edge."""
-    return parts[k]
+def pick_gradient(inner: Any, parts: Sequence[Any], k: int) -> Any:
+    """Select the gradient of the k-th parent, and compute it if it is left as `Factors`: the vjp of a relay's edge."""
+    part = parts[k]
+    return inner.matmul_tn(*part) if part.__class__ is Factors else part
+
+
+FACTOR_VJPS.add(pick_gradient)
 
 
 def hand_on(inner: Any, grad: Float, kept: Float) -> list[Any]:

@@ -106,6 +106,13 @@ _SUMMED = {"matmul": (1, 0), "matmul_nt": (1, 1), "matmul_tn": (0, 0)}
 """The dimensions of two matrices over which their product sums."""
 
 
+class Factors(NamedTuple):
+    """The gradient ``xᵀ @ y`` that a joint vjp returns for a weight, which the edge to the weight computes."""
+
+    x: Float
+    y: Float
+
+
 class LaterProducts:
     """The products of an inner backend for a large gradient: those of few rows are computed later, with others.
 

@@ -313,7 +313,15 @@ _USED: list[tuple[str, Any, bool]] = [
     ("transposed", lambda w, b, x: x @ w.T, False),
     ("of many rows", lambda w, b, x: x.repeat(20, 1)[:60] @ w, False),
     ("beside a slice and a sum", lambda w, b, x: x @ w + w[:3] + (w * 0.1).sum(0), True),
+    ("of a recurrent cell", lambda w, b, x: _cell(x, x, w), True),
+    ("of a recurrent cell that alone has a gradient", lambda w, b, x: _cell(x.detach(), x.detach(), w) + x, False),
 ]
+
+
+def _cell(x: Any, hidden: Any, weight: Any) -> Any:
+    """Return the state of a recurrent cell, whose gradients one joint vjp computes."""
+    given = [a._primitive for a in (x.unsqueeze(1), hidden, weight)]
+    return x._like(x.device.rnn(*given, None, False, False)).squeeze(1)
 
 
 @every_row("title, used, joins", _USED)

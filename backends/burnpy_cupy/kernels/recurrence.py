@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any
 
 from burnpy.backend.dtypes import float32, int64, uint32
-from burnpy.backend.operations.recurrence import states_before, weight_gradient
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.gemm import multiply
 from burnpy_cupy.kernels.elementwise import contiguous
@@ -42,21 +41,18 @@ class CuPyRecurrence(CuPyMatmul):
         self,
         grad: Any,
         grad_cells: Any,
-        hidden: Any,
         cell: Any,
         weight: Any,
-        states: Any,
         cells: Any,
         gates: Any,
         lengths: Any,
         reverse: bool,
-    ) -> tuple[Any, Any, Any, Any]:
-        if not hidden.size:
-            rest = (states, cells, gates, lengths, reverse)
-            return super().lstm_backward(grad, grad_cells, hidden, cell, weight, *rest)
+    ) -> tuple[Any, Any, Any]:
+        if not cell.size:
+            return super().lstm_backward(grad, grad_cells, cell, weight, cells, gates, lengths, reverse)
         given = (grad, grad_cells, cell, weight, cells, gates)
         by_x, by_hidden, by_cell = self._call(_lstm_backward, self, given, lengths, reverse)
-        return by_x, by_hidden, by_cell, weight_gradient(self, states_before(self, hidden, states, reverse), by_x)
+        return by_x, by_hidden, by_cell
 
     def gru(self, x: Any, hidden: Any, weight: Any, bias: Any, lengths: Any, reverse: bool) -> tuple[Any, Any]:
         if not hidden.size:
@@ -66,13 +62,12 @@ class CuPyRecurrence(CuPyMatmul):
 
     def gru_backward(
         self, grad: Any, hidden: Any, weight: Any, states: Any, gates: Any, lengths: Any, reverse: bool
-    ) -> tuple[Any, Any, Any, Any]:
+    ) -> tuple[Any, Any, Any]:
         if not hidden.size:
             return super().gru_backward(grad, hidden, weight, states, gates, lengths, reverse)
         given = (grad, hidden, weight, states, gates)
         by_x, by_products, by_hidden = self._call(_gru_backward, self, given, lengths, reverse)
-        by_weight = weight_gradient(self, states_before(self, hidden, states, reverse), by_products)
-        return by_x, by_hidden, by_weight, self.sum(by_products, (0, 1), False)
+        return by_x, by_products, by_hidden
 
     def rnn(self, x: Any, hidden: Any, weight: Any, lengths: Any, reverse: bool, relu: bool) -> Any:
         if not hidden.size:
@@ -80,12 +75,12 @@ class CuPyRecurrence(CuPyMatmul):
         return self._call(_rnn, self, x, hidden, weight, lengths, reverse, relu)
 
     def rnn_backward(
-        self, grad: Any, hidden: Any, weight: Any, states: Any, lengths: Any, reverse: bool, relu: bool
-    ) -> tuple[Any, Any, Any]:
-        if not hidden.size:
-            return super().rnn_backward(grad, hidden, weight, states, lengths, reverse, relu)
+        self, grad: Any, weight: Any, states: Any, lengths: Any, reverse: bool, relu: bool
+    ) -> tuple[Any, Any]:
+        if not states.size:
+            return super().rnn_backward(grad, weight, states, lengths, reverse, relu)
         by_x, by_hidden = self._call(_rnn_backward, self, (grad, weight, states), lengths, reverse, relu)
-        return by_x, by_hidden, weight_gradient(self, states_before(self, hidden, states, reverse), by_x)
+        return by_x, by_hidden
 
 
 class _Elements:

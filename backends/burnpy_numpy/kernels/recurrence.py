@@ -28,6 +28,7 @@ from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.packed_weights import packed_weights
+from burnpy_numpy.matmul import product
 
 _PRODUCTS = 8
 """The number of products that take as long as an operation of one element elsewhere."""
@@ -59,7 +60,7 @@ class SequenceBlocks:
         self.rows = min(range(1, min(most, count) + 1), key=lambda k: -(-count // k) * k * (1 + 0.2 / k))
         self.width = min(target().vector // itemsize, 1 << (size.bit_length() - 1))
         self.vectors = min(_VECTORS[many], size // self.width) if backward else 1
-        self.wide, self.size = self.width * self.vectors, size
+        self.wide, self.size, self.count = self.width * self.vectors, size, count
         self.columns = np.minimum(np.arange(0, size, self.wide), size - self.wide)
         self.firsts = np.minimum(np.arange(0, count, self.rows), count - self.rows)
 
@@ -67,6 +68,14 @@ class SequenceBlocks:
     def sequences(self) -> Any:
         """The sequences of all blocks."""
         return (self.firsts[:, None] + np.arange(self.rows)).reshape(-1)
+
+    def by_sequence(self, values: Any) -> Any:
+        """Return values of the sequences of all blocks, one for each sequence."""
+        if len(values) == self.count:
+            return values
+        out = np.empty((self.count, *values.shape[1:]), values.dtype)
+        out[self.sequences] = values
+        return out
 
     def packed(self, matrices: Any) -> Any:
         """Return matrices (depth, count, hidden size) by tile, as (tiles, depth, count, columns of a tile)."""
@@ -133,15 +142,17 @@ def backward(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> 
     def compute() -> tuple[Any, Any, Any, Any]:
         by_x = np.empty((*shape[:2], weight.shape[1]), dtype)
         by_products = np.empty_like(by_x) if kind == "gru" else by_x
-        past, past_cell = (np.zeros((2, len(blocks.sequences), shape[2]), dtype) for _ in range(2))
-        arrays = (grad, grad_cells, blocks.packed(weight.T[:, None]), hidden, cell, states, cells, gates)
+        packed = blocks.packed(weight.T[:, None]) if shape[1] > 1 else None  # the first element read has no product
+        carried, rounds = (lengths is not None or kind == "gru", kind == "lstm"), (2, len(blocks.sequences), shape[2])
+        past, past_cell = [np.zeros(rounds, dtype) if each else None for each in carried]
+        arrays = (grad, grad_cells, packed, hidden, cell, states, cells, gates)
         results = (by_x, by_products, past, past_cell)
         first, direction = (0, 1) if reverse else (shape[1] - 1, -1)
-        _run(kernel, kind, blocks, shape, (*arrays, *results), lengths, (first, direction, past[0].size))
-        by_hidden, by_cell = np.empty(hidden.shape, dtype), np.empty(hidden.shape, dtype)
-        by_hidden[blocks.sequences] = past[shape[1] % 2]
-        by_cell[blocks.sequences] = past_cell[shape[1] % 2]
-        by_hidden += by_products[:, shape[1] - 1 if reverse else 0].dot(weight.T)
+        _run(kernel, kind, blocks, shape, (*arrays, *results), lengths, (first, direction, rounds[1] * rounds[2]))
+        by_hidden = product(by_products[:, shape[1] - 1 if reverse else 0], weight.T)
+        if past is not None:
+            by_hidden += blocks.by_sequence(past[shape[1] % 2])
+        by_cell = None if past_cell is None else blocks.by_sequence(past_cell[shape[1] % 2])
         return by_x, by_products, by_hidden, by_cell
 
     return compute

@@ -1,7 +1,8 @@
 """Recurrences over whole sequences: long short-term memory, gated recurrent units, and networks without gates.
 
 The contribution of the inputs to the gates, one matrix product for all elements, is an argument. Backward passes use
-what the forward pass returns besides the hidden states, and compute the gradient by the weight as one product.
+what the forward pass returns besides the hidden states. The gradient by the weight is one product for all elements: its
+factors are left to the engine, which joins those of a loop over cells.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.pointwise import one_minus
 from burnpy.backend.primitives import Bool, Float, Int
-from burnpy.backend.rules import Folded
+from burnpy.backend.rules import Factors, Folded, rows
 from burnpy.backend.schema import GENERAL, derived
 
 
@@ -115,14 +116,15 @@ def lstm_vjp(
     out2: Float,
     lengths: Int | None,
     reverse: bool,
-) -> tuple[Float, ...]:
+) -> tuple[Float | Factors, ...]:
     """Return the gradients by x, hidden, cell and weight, through the states, the cell states and the gates."""
     by_states, by_cells = (_or_zeros(i, grad, out) for grad in grads[:2])
-    given = (hidden, cell, weight, out, out1, out2, lengths, reverse)
+    given = (cell, weight, out1, out2, lengths, reverse)
     if grads[2] is None:
-        by_x, by_hidden, by_cell, by_weight = i.lstm_backward(by_states, by_cells, *given)
-        return by_x, by_hidden, by_cell, by_weight
-    return lstm_gradients(i, by_states, by_cells, grads[2], *given)
+        by_x, by_hidden, by_cell = i.lstm_backward(by_states, by_cells, *given)
+    else:
+        by_x, by_hidden, by_cell = lstm_gradients(i, by_states, by_cells, grads[2], *given)
+    return by_x, by_hidden, by_cell, _weight_factors(i, hidden, out, reverse, by_x)
 
 
 def gru_vjp(
@@ -135,13 +137,15 @@ def gru_vjp(
     out1: Float,
     lengths: Int | None,
     reverse: bool,
-) -> tuple[Float, ...]:
+) -> tuple[Float | Factors, ...]:
     """Return the gradients by x, hidden, weight and bias, through the states and the gates."""
     by_states, given = _or_zeros(i, grads[0], out), (hidden, weight, out, out1, lengths, reverse)
     if grads[1] is None:
-        by_x, by_hidden, by_weight, by_bias = i.gru_backward(by_states, *given)
-        return by_x, by_hidden, by_weight, by_bias
-    return gru_gradients(i, by_states, grads[1], *given)
+        by_x, by_products, by_hidden = i.gru_backward(by_states, *given)
+    else:
+        by_x, by_products, by_hidden = gru_gradients(i, by_states, grads[1], *given)
+    by_weight = _weight_factors(i, hidden, out, reverse, by_products)
+    return by_x, by_hidden, by_weight, i.sum(by_products, (0, 1), False)
 
 
 def rnn_vjp(
@@ -154,10 +158,10 @@ def rnn_vjp(
     lengths: Int | None,
     reverse: bool,
     relu: bool,
-) -> tuple[Float, ...]:
+) -> tuple[Float | Factors, ...]:
     """Return the gradients by x, hidden and weight."""
-    by_x, by_hidden, by_weight = i.rnn_backward(grads[0], hidden, weight, out, lengths, reverse, relu)
-    return by_x, by_hidden, by_weight
+    by_x, by_hidden = i.rnn_backward(grads[0], weight, out, lengths, reverse, relu)
+    return by_x, by_hidden, _weight_factors(i, hidden, out, reverse, by_x)
 
 
 def _or_zeros(i: Any, grad: Float | None, result: Float) -> Float:
@@ -198,27 +202,23 @@ class Recurrence(OperationsBase):
         states, cells, every = _stacked(self, elements, reverse)
         return states, cells, every
 
-    @derived(GENERAL, product=("weight",), flops=lambda grad: prod(grad) * (16 * grad[2] + 32))
+    @derived(GENERAL, product=("weight",), flops=lambda grad: prod(grad) * (8 * grad[2] + 32))
     def lstm_backward(
         self,
         grad: Float,
         grad_cells: Float,
-        hidden: Float,
         cell: Float,
         weight: Float,
-        states: Float,
         cells: Float,
         gates: Float,
         lengths: Int | None,
         reverse: bool,
-    ) -> tuple[Float, Float, Float, Float]:
-        """Gradients of `lstm` with respect to x, hidden, cell and weight.
+    ) -> tuple[Float, Float, Float]:
+        """Gradients of `lstm` with respect to x, hidden and cell.
 
-        ``grad`` and ``grad_cells`` are those of its first two results; ``states``, ``cells`` and ``gates`` its results.
+        ``grad`` and ``grad_cells`` are those of its first two results; ``cells`` and ``gates`` are results of it.
         """
-        return lstm_gradients(
-            self, grad, grad_cells, None, hidden, cell, weight, states, cells, gates, lengths, reverse
-        )
+        return lstm_gradients(self, grad, grad_cells, None, cell, weight, cells, gates, lengths, reverse)
 
     @derived(
         GENERAL,
@@ -248,11 +248,11 @@ class Recurrence(OperationsBase):
         states, every = _stacked(self, elements, reverse)
         return states, every
 
-    @derived(GENERAL, product=("weight",), flops=lambda grad: prod(grad) * (12 * grad[2] + 25))
+    @derived(GENERAL, product=("weight",), flops=lambda grad: prod(grad) * (6 * grad[2] + 25))
     def gru_backward(
         self, grad: Float, hidden: Float, weight: Float, states: Float, gates: Float, lengths: Int | None, reverse: bool
-    ) -> tuple[Float, Float, Float, Float]:
-        """Gradients of the first result of `gru` with respect to x, hidden, weight and bias.
+    ) -> tuple[Float, Float, Float]:
+        """Gradients of the first result of `gru` with respect to x, the products of states and weight, and hidden.
 
         ``states`` and ``gates`` are its results.
         """
@@ -280,12 +280,11 @@ class Recurrence(OperationsBase):
         (states,) = _stacked(self, elements, reverse)
         return states
 
-    @derived(GENERAL, product=("weight",), flops=lambda grad: prod(grad) * (4 * grad[2] + 5))
+    @derived(GENERAL, product=("weight",), flops=lambda grad: prod(grad) * (2 * grad[2] + 5))
     def rnn_backward(
-        self, grad: Float, hidden: Float, weight: Float, states: Float, lengths: Int | None, reverse: bool, relu: bool
-    ) -> tuple[Float, Float, Float]:
-        """Gradients of `rnn` with respect to x, hidden and weight; ``states`` is its result."""
-        before = states_before(self, hidden, states, reverse)
+        self, grad: Float, weight: Float, states: Float, lengths: Int | None, reverse: bool, relu: bool
+    ) -> tuple[Float, Float]:
+        """Gradients of `rnn` with respect to x and hidden; ``states`` is its result."""
         carried: Float | None = None
         elements: list[tuple[Float, ...]] = []
         for t in _order(states, not reverse):
@@ -295,7 +294,7 @@ class Recurrence(OperationsBase):
             carried = _sum(self, self.matmul_nt(by_sum, weight), skipped[0])
             elements.append((by_sum,))
         (by_x,) = _stacked(self, elements, not reverse)
-        return by_x, carried, weight_gradient(self, before, by_x)
+        return by_x, carried
 
 
 def lstm_gradients(
@@ -303,21 +302,19 @@ def lstm_gradients(
     grad: Float,
     grad_cells: Float,
     grad_gates: Float | None,
-    hidden: Float,
     cell: Float,
     weight: Float,
-    states: Float,
     cells: Float,
     gates: Float,
     lengths: Int | None,
     reverse: bool,
-) -> tuple[Float, Float, Float, Float]:
+) -> tuple[Float, Float, Float]:
     """Gradients of `lstm` as of `lstm_backward`, through the gates as well."""
-    before, cells_before = states_before(b, hidden, states, reverse), states_before(b, cell, cells, reverse)
+    cells_before = states_before(b, cell, cells, reverse)
     carried: Float | None = None
     carried_cell: Float | None = None
     elements: list[tuple[Float, ...]] = []
-    for t in _order(states, not reverse):
+    for t in _order(cells, not reverse):
         totals = (_sum(b, _at(b, grad, t), carried), _sum(b, _at(b, grad_cells, t), carried_cell))
         (by_hidden, by_cell), (skipped, skipped_cell) = _counted(b, lengths, t, totals)
         given = (*_split(b, _at(b, gates, t), 4), _at(b, cells_before, t), _at(b, cells, t))
@@ -328,7 +325,7 @@ def lstm_gradients(
         carried_cell = _sum(b, by_before, skipped_cell)
         elements.append((by_sums,))
     (by_x,) = _stacked(b, elements, not reverse)
-    return by_x, carried, carried_cell, weight_gradient(b, before, by_x)
+    return by_x, carried, carried_cell
 
 
 def gru_gradients(
@@ -341,7 +338,7 @@ def gru_gradients(
     gates: Float,
     lengths: Int | None,
     reverse: bool,
-) -> tuple[Float, Float, Float, Float]:
+) -> tuple[Float, Float, Float]:
     """Gradients of `gru` as of `gru_backward`, through the gates as well."""
     before = states_before(b, hidden, states, reverse)
     carried: Float | None = None
@@ -356,7 +353,7 @@ def gru_gradients(
         carried = _sum(b, b.add(b.matmul_nt(by_product, weight), by_before), skipped)
         elements.append((b.cat([by_r, by_z, by_n], 1), by_product))
     by_x, by_products = _stacked(b, elements, not reverse)
-    return by_x, carried, weight_gradient(b, before, by_products), b.sum(by_products, (0, 1), False)
+    return by_x, by_products, carried
 
 
 def _order(x: Float, reverse: bool) -> range:
@@ -422,7 +419,7 @@ def _sum(b: Any, x: Float, y: Float | None) -> Float:
     return x if y is None else b.add(x, y)
 
 
-def weight_gradient(b: Any, before: Float, by_sums: Float) -> Float:
+def _weight_factors(b: Any, hidden: Float, states: Float, reverse: bool, by_products: Float) -> Factors:
     """Return the gradient by the weight: one product over all elements of all sequences."""
-    n, t, h = before.shape
-    return b.matmul_tn(b.reshape(before, (n * t, h)), b.reshape(by_sums, (n * t, by_sums.shape[2])))
+    before = hidden if states.shape[1] == 1 else rows(b, states_before(b, hidden, states, reverse))
+    return Factors(before, rows(b, by_products))

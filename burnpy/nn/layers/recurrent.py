@@ -103,8 +103,9 @@ class RecurrentCell(Module[B]):
         shapes = [(*x.shape[:-1], size) for size in self.state_sizes]
         known = checked_state(name, state, parts, shapes, self.weight_hh.value, x)
         projected, bias = self._projected(x)
-        rows = [part.reshape((-1, 1, part.shape[-1])) for part in (projected, *known)]
-        states = self._states(rows[0], [part.squeeze(1) for part in rows[1:]], bias, None, False)
+        if x.ndim == 1:
+            known = tuple([part.unsqueeze(0) for part in known])
+        states = self._states(projected.reshape((-1, 1, projected.shape[-1])), known, bias, None, False)
         return tuple([part.reshape(shape) for part, shape in zip(states, shapes, strict=True)])
 
     @property
