@@ -22,7 +22,7 @@ pytest.importorskip("llvmlite")
 from llvmlite import binding
 
 from burnpy_numpy.kernels import kernel, recurrence
-from burnpy_numpy.kernels.compiler import llvm, target
+from burnpy_numpy.kernels.compiler import llvm, target, vectors
 from burnpy_numpy.kernels.compiler.emitter import emit
 from burnpy_numpy.kernels.convolution import tiles
 from burnpy_numpy.kernels.products.text import product
@@ -175,10 +175,11 @@ def test_each_target_has_entries_of_its_own_in_the_cache(settable: Path, monkeyp
 
 
 @pytest.mark.parametrize(("name", "registers"), [("baseline", {"x"}), ("avx2", {"x", "y"}), ("avx512", {"x", "z"})])
-def test_code_has_the_registers_of_its_target(name: str, registers: set[str]) -> None:
+def test_code_has_the_registers_of_its_target(name: str, registers: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     to = chosen("x86_64-unknown-linux-gnu", name)
+    monkeypatch.setattr(vectors, "target", lambda: to)
     text, _ = emit(PROGRAM, 2 * to.vector)
     assembly = llvm.generator(to).emit_assembly(llvm.optimized(text, to))
     assert set(re.findall(r"%([xyz])mm\d", assembly)) <= registers

@@ -1,9 +1,9 @@
 """Functions of float32 and float64 vectors, exact to 2 units in the last place, erfc to 3.5 and erfinv of float64 to 5.
 
-Each is written with additions, products, quotients, fma and selections alone, so that all elements take the same time
-and vectors of any width give the same bits. Where a sum would cancel, the terms are arranged as in FreeBSD's msun
-(fdlibm), which has the polynomials of log, sin and cos; the polynomials of exp and tanh are from Cephes (S. L.
-Moshier).
+Each is written with additions, products, quotients, fma, selections and powers of 2 alone, so that vectors of any width
+give the same bits, and all elements take the same time but for results that are subnormal. Where a sum would cancel,
+the terms are arranged as in FreeBSD's msun (fdlibm), which has the polynomials of log, sin and cos; the polynomials of
+exp and tanh are from Cephes (S. L. Moshier).
 
 Sources of error functions:
 FreeBSD's msun (fdlibm) for erf near 0; W. J. Cody, Rational Chebyshev Approximation for the Error Function,
@@ -86,15 +86,17 @@ _FAR = 2.0**28
 def exp(w: Writer, x: Vector) -> Vector:
     """eˣ."""
     f = _FORMATS[x.dtype]
-    most, least = w.constant(f.most, x.dtype), w.constant(f.least, x.dtype)
+    most, zero = w.constant(f.most, x.dtype), w.constant(0.0, x.dtype)
     x = w.select(w.compare("ogt", x, most), most, x)  # NaN stays
-    x = w.select(w.compare("olt", x, least), least, x)
-    y, n = exp_parts(w, x)
-    return scaled(w, w.add(y, w.constant(1.0, x.dtype)), n)
+    small = w.compare("olt", x, w.constant(f.least, x.dtype))  # a product that underflows takes as long as 100 others
+    y, n = exp_parts(w, w.select(small, zero, x))
+    return w.select(small, zero, scaled(w, w.add(y, w.constant(1.0, x.dtype)), n))
 
 
 def scaled(w: Writer, y: Vector, n: Vector) -> Vector:
-    """y · 2ⁿ, in two steps, as 2ⁿ may be out of range where the result is not."""
+    """y · 2ⁿ, rounded once; 2ⁿ may be out of range where the result is not."""
+    if w.has_scaling():
+        return w.scaled(y, w.convert("sitofp", n, y.dtype))
     half = w.binary("ashr", n, w.constant(1, n.dtype))
     return w.mul(w.mul(y, power(w, half, y.dtype)), power(w, w.binary("sub", n, half), y.dtype))
 

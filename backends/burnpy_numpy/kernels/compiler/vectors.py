@@ -140,6 +140,35 @@ class Writer:
         """x · y + z, rounded once."""
         return self.call("fma", x, y, z)
 
+    def has_scaling(self) -> bool:
+        """Return whether the processor has the instruction of `scaled`, AVX-512's, for vectors of this width."""
+        chosen = target()
+        return chosen.vector == 64 and chosen.registers >= 32 and self.width >= 4
+
+    def scaled(self, x: Vector, power: Vector) -> Vector:
+        """Return x · 2 to the power of whole numbers, rounded once."""
+        size, kind, scalar = bytes_of(x.dtype), self.type(x.dtype), self.scalar(x.dtype)
+        lanes = min(self.width, 64 // size)
+        part, suffix = f"<{lanes} x {scalar}>", _SUFFIXES[x.dtype]
+        scales = f"@llvm.x86.avx512.mask.scalef.p{'s' if size == 4 else 'd'}.{8 * lanes * size}"
+        mask, rounds = f"i{max(8, lanes)}", lanes * size == 64
+        extracts, inserts = (
+            f"@llvm.vector.{name}.v{one}{suffix}.v{other}{suffix}"
+            for name, one, other in (("extract", lanes, self.width), ("insert", self.width, lanes))
+        )
+        self.declared |= {
+            f"declare {part} {scales}({part}, {part}, {part}, {mask}{', i32' * rounds})",
+            f"declare {part} {extracts}({kind}, i64)",
+            f"declare {kind} {inserts}({kind}, {part}, i64)",
+        }
+        out = "poison"
+        for first in range(0, self.width, lanes):
+            one, other = (self.assign(f"call {part} {extracts}({kind} {y.text}, i64 {first})") for y in (x, power))
+            given = f"{part} {one}, {part} {other}, {part} zeroinitializer, {mask} -1{', i32 4' * rounds}"
+            scaled = self.assign(f"call {part} {scales}({given})")
+            out = self.assign(f"call {kind} {inserts}({kind} {out}, {part} {scaled}, i64 {first})")
+        return Vector(out, x.dtype)
+
     def pair_products(self, x: Vector, y: Vector) -> Vector:
         """Return x₀ · y₀ + x₁ · y₁ of words of two ints of 16 bits each."""
         length, kind = 2 * self.width, self.type("int32")
