@@ -21,12 +21,14 @@ from burnpy.backend.primitives import Shape
 from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.kernels.compiler.llvm import vector_bytes
 from burnpy_numpy.kernels.compiler.loops import Loops
-from burnpy_numpy.kernels.compiler.vectors import Vector
+from burnpy_numpy.kernels.compiler.target import target
+from burnpy_numpy.kernels.compiler.vectors import INTS, Vector, bytes_of
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 
 ROWS = 4
-"""The number of queries, or of keys, whose products are summed up at once; every vector is a multiple of it long."""
+"""The least number of queries, or of keys, whose products are summed up at once; every vector is a multiple of it
+long."""
 _PRODUCTS = 8
 """The number of products that take as long as an operation of one element elsewhere."""
 _LONG, _WIDE = 256, 64
@@ -40,7 +42,8 @@ def run_attention(q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: 
     if chosen is None:
         return None
     out, totals = empty_like(q, (*q.shape[:-1], v.shape[-1])), np.empty(q.shape[:-1], q.dtype)
-    run_heads(*chosen, ([q, k, v], [out], totals), (mask, offset, scale), k.shape[-1] + ROWS, ROWS)
+    rows = rows_at_once(chosen[1])
+    run_heads(*chosen, ([q, k, v], [out], totals), (mask, offset, scale), k.shape[-1] + rows, rows)
     return out, totals
 
 
@@ -160,7 +163,9 @@ class HeadWriter(Loops):
         self.scratch, *self.arrays = self.table[:-5]
         self.totals, self.places, factor, self.mask, self.mask_places = self.table[-5:]
         self.scale = self.load_one(factor, dtype)
-        self.counts = Vector(f"<{', '.join(f'i64 {k}' for k in range(width))}>", "int64")
+        self.ints = INTS[dtype]
+        kind = self.scalar(self.ints)
+        self.counts = Vector(f"<{', '.join(f'{kind} {k}' for k in range(width))}>", self.ints)
 
     def at(self, pointer: str, index: str | int) -> str:
         """Return the address of a number."""
@@ -177,20 +182,23 @@ class HeadWriter(Loops):
 
         So what is read for a vector of scores lies together.
         """
-        tile, count = self.times(size, self.width), self.times(self.vectors(self.keys), self.width)
-        with self.loop("0", count) as s:
-            first = self.assign(f"sdiv i64 {s}, {self.width}")
-            place = self.plus(self.times(first, tile), self.assign(f"srem i64 {s}, {self.width}"))
-            target, inside = self.at(out, place), self.assign(f"icmp slt i64 {s}, {self.keys}")
-            source = self.at(x, self.times(self.either(inside, s, "0", "i64"), step))
-            with self.loop("0", self.vectors(size)) as v:
-                column = self.times(v, self.width)
-                part = self.load(self.at(source, column), self.dtype, None)
-                part = self.select(self.splat(inside, "bool"), part, self.constant(0.0, self.dtype))
-                for k in range(self.width):
-                    one = self.assign(f"extractelement {self.type(self.dtype)} {part.text}, i32 {k}")
-                    at = self.at(target, self.times(self.plus(column, k), self.width))
-                    self.write(f"store {self.scalar(self.dtype)} {one}, ptr {at}")
+        width = self.width
+        zero, part = self.constant(0.0, self.dtype), min(width, target().vector // bytes_of(self.dtype))
+        tile, last = self.times(size, width), self.plus(self.keys, -1)
+        with self.loop("0", self.times(self.vectors(self.keys), width // part)) as number:
+            first = self.times(number, part)
+            whole, rest = self.divided(first, str(width))
+            place = self.at(out, self.plus(self.times(whole, tile), rest))
+            keys = [self.plus(first, k) for k in range(part)]
+            rows = [self.at(x, self.times(self.smaller(key, last), step)) for key in keys]
+            with self.of_width(part):
+                inside = [self.splat(self.assign(f"icmp sle i64 {key}, {last}"), "bool") for key in keys]
+                with self.loop("0", self.assign(f"sdiv i64 {size}, {part}")) as v:
+                    column = self.times(v, part)
+                    parts = [self.load(self.at(row, column), self.dtype, None) for row in rows]
+                    parts = [self.select(some, each, zero) for some, each in zip(inside, parts, strict=True)]
+                    for k, numbers in enumerate(self.transposed(parts)):
+                        self.store(numbers, self.at(place, self.times(self.plus(column, k), width)), None)
 
     def scores(self, rows: list[str], tiles: str, number: str, size: str) -> list[Vector]:
         """Return the products of rows and a vector of keys or values, whose tiles are given."""
@@ -202,15 +210,29 @@ class HeadWriter(Loops):
         return self.assign(f"sdiv i64 {self.plus(size, self.width - 1)}, {self.width}")
 
     def products(
-        self, left: list[str], step: str | int, right: str, row: str | int, begin: str, end: str
+        self, left: list[str], step: str | int, right: str, row: str | int, begin: str, *ends: str
     ) -> list[Vector]:
-        """Return the sums of the products of numbers of several rows and of vectors, one below the other."""
+        """Return the sums of the products of numbers of several rows and of vectors, one below the other.
+
+        The numbers end at the same place, or for each row at one of its own, in rising order.
+        """
         totals = [self.variable(self.constant(0.0, self.dtype)) for _ in left]
-        with self.loop(begin, end) as k:
+
+        def add(k: str, own: tuple[str, ...]) -> None:
             vector = self.load(self.at(right, self.times(k, row)), self.dtype, None)
-            for total, start in zip(totals, left, strict=True):
+            for r, (total, start) in enumerate(zip(totals, left, strict=True)):
                 factor = self.load_one(self.at(start, self.times(k, step)), self.dtype)
-                self.set(total, self.fma(factor, vector, self.get(total, self.dtype)))
+                before = self.get(total, self.dtype)
+                after = self.fma(factor, vector, before)
+                if own:  # 0 times infinity would be NaN
+                    after = self.select(self.splat(self.assign(f"icmp slt i64 {k}, {own[r]}"), "bool"), after, before)
+                self.set(total, after)
+
+        with self.loop(begin, ends[0]) as k:
+            add(k, ())
+        if len(ends) > 1:
+            with self.loop(ends[0], ends[-1]) as k:
+                add(k, ends)
         return [self.get(total, self.dtype) for total in totals]
 
     def reach(self, query: str) -> str:
@@ -220,8 +242,10 @@ class HeadWriter(Loops):
 
     def limited(self, scores: Vector, head: str, query: str, column: str) -> Vector:
         """Return the scores of a query times the factor, minus infinity for keys that it does not attend to."""
-        limit = self.splat(self.minus(self.reach(query), column), "int64")
-        kind = self.type("int64")
+        limit = self.minus(self.reach(query), column)
+        if self.ints == "int32":
+            limit = self.assign(f"trunc i64 {limit} to i32")
+        limit, kind = self.splat(limit, self.ints), self.type(self.ints)
         allowed = Vector(self.assign(f"icmp slt {kind} {self.counts.text}, {limit.text}"), "bool")
         if self.masked:
             place = self.plus(self.plus(self.number(self.mask_places, head), self.times(query, self.mask_row)), column)
@@ -242,16 +266,22 @@ class HeadWriter(Loops):
         return self.select(self.compare("une", sums, self.constant(0.0, self.dtype)), sums, one)
 
 
+def rows_at_once(width: int) -> int:
+    """Return the number of rows whose products with vectors of a width, of two registers, are summed up at once."""
+    return min(width, 2 * ROWS if target().registers >= 32 else ROWS)
+
+
 def rounds_of(w: Loops, count: str) -> list[tuple[int, str, str]]:
     """Return the number of rows that are computed at once, and the first and the end of such rounds, of ``count``."""
-    whole = w.assign(f"sdiv i64 {count}, {ROWS}")
-    return [(ROWS, "0", whole), (1, w.times(whole, ROWS), count)]
+    rows = rows_at_once(w.width)
+    whole = w.assign(f"sdiv i64 {count}, {rows}")
+    return [(rows, "0", whole), (1, w.times(whole, rows), count)]
 
 
 def attention(dtype: str, width: int, masked: bool) -> str:
     """Return the text of the kernel of attention, for the arguments of `HeadWriter`.
 
-    The arrays: q, k, v and out. Scratch memory has ``key size + ROWS`` rows.
+    The arrays: q, k, v and out. Scratch memory has ``key size`` rows, and `rows_at_once`.
     """
     w = HeadWriter(dtype, width, 4, masked)
     scratch, totals, (q_row, k_row, v_row, out_row) = w.scratch, w.totals, w.steps
@@ -290,7 +320,7 @@ def attention(dtype: str, width: int, masked: bool) -> str:
                 w.store(logs, w.at(totals, w.plus(w.times(head, w.queries), queries[0])), mask)
                 with w.loop("0", w.vectors(w.value_size)) as c:
                     column = w.times(c, width)
-                    parts = w.products(kept, 1, w.at(v, column), v_row, "0", keys)
+                    parts = w.products(kept, 1, w.at(v, column), v_row, "0", *map(w.reach, queries))
                     for t, part, divisor in zip(queries, parts, divisors, strict=True):
                         w.store(w.div(part, divisor), w.at(out, w.plus(w.times(t, out_row), column)), None)
     return w.function()
@@ -308,9 +338,8 @@ def run_attention_backward(
     if chosen is None:
         return None
     out = [empty_like(x, x.shape) for x in (q, k, v)]
-    for x in out[1:]:
-        x.fill(0.0)
-    most = max(ROWS, _KEPT // (k.shape[-2] * q.itemsize) // ROWS * ROWS)
+    together = rows_at_once(chosen[1])
+    most = max(together, _KEPT // (k.shape[-2] * q.itemsize) // together * together)
     block = min(q.shape[-2], most)
     rows = k.shape[-1] + v.shape[-1] + 2 * block
     given = ([q, k, v, grad], out, np.ascontiguousarray(logsumexp))
@@ -321,10 +350,11 @@ def run_attention_backward(
 def attention_backward(dtype: str, width: int, masked: bool) -> str:
     """Return the text of the kernel of the gradients of attention by q, k and v, for the arguments of `HeadWriter`.
 
-    The arrays: q, k, v, the gradient, and the gradients by q, k and v; the last two are zeros. Scratch memory has
-    ``key size + value size + 2 · block`` rows.
+    The arrays: q, k, v, the gradient, and the gradients by q, k and v. Scratch memory has ``key size + value size +
+    2 · block`` rows.
     """
     w = HeadWriter(dtype, width, 7, masked)
+    zero = w.constant(0.0, dtype)
     scratch, (q_row, k_row, v_row, grad_row, by_q_row, by_k_row, by_v_row) = w.scratch, w.steps
     values = w.at(scratch, w.times(w.key_size, w.line))
     weights = w.at(values, w.times(w.value_size, w.line))
@@ -337,16 +367,17 @@ def attention_backward(dtype: str, width: int, masked: bool) -> str:
         with w.loop("0", rounds) as number:
             base = w.times(number, w.block)
             count = w.smaller(w.minus(w.queries, base), w.block)
+            begins = w.splat(w.assign(f"icmp eq i64 {base}, 0"), "bool")  # the memory has no sums yet
             grads, lines = w.at(grad, w.times(base, grad_row)), w.at(q, w.times(base, q_row))
             for rows, first, end in rounds_of(w, count):
                 with w.loop(first, end) as part:
                     queries = [w.plus(w.times(part, rows), r) for r in range(rows)]
                     _gradient_of_scores(w, head, base, queries, (grads, lines, weights, by_scores))
-                    keys = w.reach(w.plus(base, queries[-1]))
+                    ends = [w.reach(w.plus(base, t)) for t in queries]
                     kept = [w.at(by_scores, w.times(t, w.line)) for t in queries]
                     with w.loop("0", w.vectors(w.key_size)) as c:
                         column = w.times(c, width)
-                        sums = w.products(kept, 1, w.at(k, column), k_row, "0", keys)
+                        sums = w.products(kept, 1, w.at(k, column), k_row, "0", *ends)
                         for t, x in zip(queries, sums, strict=True):
                             place = w.plus(w.times(w.plus(base, t), by_q_row), column)
                             w.store(w.mul(x, w.scale), w.at(by_q, place), None)
@@ -366,7 +397,8 @@ def attention_backward(dtype: str, width: int, masked: bool) -> str:
                             for r, x in enumerate(sums):
                                 place = w.at(out, w.plus(w.times(w.plus(s, r), out_row), column))
                                 x = w.mul(x, w.scale) if left is by_scores else x
-                                w.store(w.add(w.load(place, dtype, None), x), place, None)
+                                before = w.select(begins, zero, w.load(place, dtype, None))
+                                w.store(w.add(before, x), place, None)
     return w.function()
 
 
