@@ -19,14 +19,13 @@ from burnpy_numpy.fourier import NumPyFourier
 from burnpy_numpy.indexing import NumPyEmbedding, NumPyIndexing
 from burnpy_numpy.linalg import NumPyLinalg
 from burnpy_numpy.losses import NumPyLosses
-from burnpy_numpy.matmul import NumPyMatmul
+from burnpy_numpy.matmul import NumPyMatmul, NumPyQuantization
 from burnpy_numpy.normalization import NumPyNormalization
 from burnpy_numpy.numpy_calls import constant, quietly, run
 from burnpy_numpy.ordering import NumPyOrdering, NumPyScans
 from burnpy_numpy.pointwise import NumPyPointwise, fast_methods
 from burnpy_numpy.pooling import NumPyPooling
 from burnpy_numpy.programs import NumPyForeach, NumPyPrograms
-from burnpy_numpy.quantization import NumPyQuantization
 from burnpy_numpy.recurrence import NumPyRecurrence
 from burnpy_numpy.reduction import NumPyReduction
 from burnpy_numpy.resampling import NumPyResampling

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -23,6 +23,9 @@ from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.kernels.kernel import family_kernels
 from burnpy_numpy.matmul import MULTIPLICATIONS_PER_ELEMENT, kernel_product
 
+if TYPE_CHECKING:
+    from burnpy.backend.entries import Operation
+
 _MIN_CHANNELS = 12
 """The number of channels from which this is faster."""
 _COLUMNS = 1 << 19 if COUNT == 1 else 1 << 21
@@ -35,6 +38,8 @@ _SMALL_PLANE = 256
 """The number of pixels up to which a convolution of one element has one product for the gradient by its weight."""
 _TINY = 1 << 12
 """The product of the sizes of two arrays below which nothing else is looked at."""
+_IMAGES = ("conv2d", "conv2d_bias", "conv2d_input", "conv2d_weight")
+"""The convolutions that kernels compute of 16-bit floats."""
 
 
 class NumPyConvolution(ArrayBackend):
@@ -44,6 +49,12 @@ class NumPyConvolution(ArrayBackend):
     """
 
     _columns_bytes = 1 << 18 if COUNT == 1 else 1 << 20
+
+    def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
+        out = None
+        if op.name in _IMAGES and (kernels := family_kernels("convolution.half_precision")):
+            out = self._call(kernels.convolution, op.name, *args)
+        return super().product_in_float32(op, args) if out is None else out
 
     def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
         if has_few_windows(x, weight, (stride, padding, dilation), groups):
@@ -307,14 +318,14 @@ def pointwise_input_gradient(grad: Any, weight: Any, shape: Shape, stride: Pair)
     out = out.reshape((*out.shape[:2], *grad.shape[2:]))
     if stride == (1, 1):
         return out
-    total = np.zeros(shape, grad.dtype)
+    total = np.zeros(shape, out.dtype)
     total[:, :, :: stride[0], :: stride[1]] = out
     return total
 
 
 def _by_members(matrix: Any, members: Any, bias: Any = None) -> Any:
     """Return the products of a matrix and each of some members, plus a column ``bias`` if there is one."""
-    out = kernel_product(matrix, members)
+    out = kernel_product(matrix, members, dtype=_result(members))
     if out is not None:
         return out if bias is None else np.add(out, bias[:, None], out)
     out = np.empty((len(members), len(matrix), members.shape[2]), members.dtype)
@@ -338,10 +349,10 @@ def pointwise_weight_gradient(grad: Any, x: Any, shape: Shape, stride: Pair) -> 
         g, m = grads[begin:end], members[begin:end]
         if g.shape[2] <= _SMALL_PLANE:  # one product: it takes longer to add up the products of members
             left, right = _channels_first(g), _channels_first(m).T
-            out = kernel_product(left, right)
+            out = kernel_product(left, right, dtype=_result(grad))
             totals[begin] = left.dot(right) if out is None else out
             return
-        out = kernel_product(g, m.swapaxes(1, 2))
+        out = kernel_product(g, m.swapaxes(1, 2), dtype=_result(grad))
         if out is not None:
             totals[begin] = np.add.reduce(out)
             return
@@ -352,6 +363,11 @@ def pointwise_weight_gradient(grad: Any, x: Any, shape: Shape, stride: Pair) -> 
 
     _shared(work, grads, shape[1])
     return in_order(totals).reshape(shape)
+
+
+def _result(x: Any) -> Any:
+    """Return the dtype of products of x if they have another one."""
+    return float32 if x.itemsize == 2 else None
 
 
 def _channels_first(x: Any) -> Any:

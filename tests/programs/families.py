@@ -162,11 +162,11 @@ def check_products() -> None:
     products.serves = lambda *sizes: True
     products._WORTH_WIDENING = 1
     rng, fuses = np.random.default_rng(0), target.target().fuses
-    names, by_amx = [(name, False) for name in ("float32", "float64")], products._by_amx
+    names, by_amx = [(name, False) for name in ("float32", "float64")], products.by_amx
     if fuses:
         names += [("float16", False), ("bfloat16", False), ("bfloat16", True)]
     for name, amx in names:
-        products._by_amx = by_amx if amx else lambda stored: False
+        products.by_amx = by_amx if amx else lambda stored: False
         for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (12, 401, 32), (100, 50, 49)]:
             x, y, bias = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((m, k), (k, n), (n,)))
             wide, stored = np.float64 if name == "float64" else np.float32, dtype_of(name)
@@ -178,7 +178,7 @@ def check_products() -> None:
                     found.run(a, b, out, bias.astype(wide))
                     np.testing.assert_array_equal(out, x @ y + bias, err_msg=f"{name} {m} {k} {n}")
     for amx, (m, k, n) in itertools.product((False, True)[: 2 * fuses], [(1, 1, 1), (5, 3, 33), (100, 1030, 49)]):
-        products._by_amx = by_amx if amx else lambda stored: False
+        products.by_amx = by_amx if amx else lambda stored: False
         left, right = (rng.integers(0, 256, shape).astype(np.uint8) for shape in ((m, k), (k, n)))
         for a, b in itertools.product((left, left.view(np.int8)), (right, right.view(np.int8).T.copy().T)):
             out = np.empty((m, n), np.int32)

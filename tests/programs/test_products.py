@@ -216,7 +216,7 @@ def test_floats_of_16_bits_are_widened(name: str, monkeypatch: pytest.MonkeyPatc
         pytest.importorskip("ml_dtypes")
     if not target().fuses:
         pytest.skip("this target does not convert float16")
-    monkeypatch.setattr(products, "_by_amx", lambda stored: False)
+    monkeypatch.setattr(products, "by_amx", lambda stored: False)
     monkeypatch.setattr(products, "_WORTH_WIDENING", 1)
     narrow, rng = dtype_of(name), np.random.default_rng(7)
     for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (29, 401, 47), (130, 810, 100)]:
@@ -311,8 +311,8 @@ def ints(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cal
         pytest.skip("this target has no AMX")
     if not target().fuses:
         pytest.skip("this target has no kernel for ints")
-    by_amx = products._by_amx
-    monkeypatch.setattr(products, "_by_amx", lambda stored: request.param and by_amx(stored))
+    by_amx = products.by_amx
+    monkeypatch.setattr(products, "by_amx", lambda stored: request.param and by_amx(stored))
     monkeypatch.setattr(products, "_WORTH_WIDENING", 1)
     rng = np.random.default_rng(12)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import burnpy_numpy.quantization as blocks
+import burnpy_numpy.matmul as matmul
 from burnpy.backend import NumPy
 from burnpy_numpy.kernels.kernel import kernels_enabled
 from tests.rows import every_row
@@ -43,7 +43,7 @@ def quantized(rng: np.random.Generator, bits: int, rows: int, columns: int, grou
     size = rows, columns * bits // 8
     weight = rng.integers(-128, 128, size, np.int8) if bits == 8 else rng.integers(0, 256, size, np.uint8)
     scale, floats = rng.uniform(0.5, 1.5, (rows, groups)).astype(dtype), np.empty((rows, columns), dtype)
-    blocks.convert(weight, scale, floats)
+    matmul.convert(weight, scale, floats)
     return weight, scale, floats
 
 
@@ -57,7 +57,7 @@ def test_products_of_few_and_of_many_rows(bits: int, outputs: int, columns: int,
     for rows in (1, 7, 8, 9, 12, 13, 50):
         found = D.quantized_matmul(x[:rows], weight, scale)
         np.testing.assert_allclose(found, wanted[:rows], rtol=1e-4 if dtype == "float32" else 1e-10, atol=1e-2)
-        if rows > blocks._FEW and widens():
+        if rows > matmul._FEW_ROWS and widens():
             np.testing.assert_array_equal(found, whole[:rows])
 
 
@@ -66,8 +66,8 @@ def test_many_rows_are_multiplied_in_blocks_without_kernels(bits: int) -> None:
     weight, scale, floats = quantized(np.random.default_rng(0), bits, 37, 180, 3, "float32")
     x = np.random.default_rng(1).normal(size=(40, 180)).astype("float32")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "_BLOCK", 8 * x.shape[1])  # four blocks of 8 rows, and one of 5
-        found = blocks._product_in_blocks(x, weight, scale)
+        patch.setattr(matmul, "_CONVERTED", 8 * x.shape[1])  # four blocks of 8 rows, and one of 5
+        found = matmul._product_in_blocks(x, weight, scale)
     np.testing.assert_allclose(found, x @ floats.T, rtol=1e-4, atol=1e-2)
 
 

@@ -35,7 +35,8 @@ class Mixed(Decorator[I], Generic[I]):
     A backend multiplies 16-bit matrices in its `product_in_float32`. CuPy gives them to cuBLAS, which multiplies them
     in 16 bits and accumulates in float32. NumPy's kernel of matrix products converts 16-bit operands as it reads them,
     and multiplies in float32, which gives the numbers and the memory of mixed precision at the speed of float32. On
-    Linux it multiplies bfloat16 by AMX, where the processor has that, large matrices in less than half of the time.
+    Linux it multiplies bfloat16 by AMX, where the processor has that: large matrices and convolutions of many channels
+    take half of the time or less.
 
     Within the rules of decompositions and other operations that are no products, matrices are multiplied in float32.
 

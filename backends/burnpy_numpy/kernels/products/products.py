@@ -243,7 +243,7 @@ def product_of(a: Any, b: Any, biased: bool = False) -> Product | Literal["copy"
     a_line, b_line = _line(a.shape, a_steps), _line(b.shape, b_steps)
     if a_line is None or b_line is None or not all(map(float.is_integer, (*a_steps, *b_steps))):
         return "copy"
-    if dtype is int32 and a_line[1] and not _by_amx((a.dtype.name, b.dtype.name)):
+    if dtype is int32 and a_line[1] and not by_amx((a.dtype.name, b.dtype.name)):
         return "copy"
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     places = _places(batch, a.shape, a_steps), _places(batch, b.shape, b_steps), np.arange(math.prod(batch)) * (m * n)
@@ -325,8 +325,8 @@ def _planned(
     """
     (m, n), size, chosen = shape[-2:], dtype.itemsize, target()
     width, count, stored = chosen.vector // size, len(places[2]), stored or (dtype.name, dtype.name)
-    by_amx = _by_amx(stored)
-    registers = 0 if by_amx else chosen.registers
+    amx = by_amx(stored)
+    registers = 0 if amx else chosen.registers
     kernel = template_kernel(product, dtype, width, registers, a_line[1], *stored)
     if kernel is None:
         return None
@@ -335,7 +335,7 @@ def _planned(
     chunk, span = _chunk_of_groups(k // groups, k, parts) if groups else (chunk_of(k, size), k)
     if words is not None:
         size = words.bits // 8
-        chunk = min(words.lines(k) * words.each, (_TILES if by_amx else CHUNK_BYTES) // size)
+        chunk = min(words.lines(k) * words.each, (_TILES if amx else CHUNK_BYTES) // size)
     most = max(1, _block_bytes() // (chunk * parts * size * lanes)) * lanes
     block = -(-n // (-(-n // most) * lanes)) * lanes  # all of about one size
     copies = m >= (_SOME_ROWS if b_line[0] * size >= _APART else _MANY_ROWS) and k * n * size > _IN_FIRST_CACHE
@@ -345,7 +345,7 @@ def _planned(
     how = COLUMNS if b_line[1] else ROWS if copies else IN_PLACE
     if how == COLUMNS and m <= height and widens:  # each panel is used once
         block = lanes
-    work = m * n * k * parts / (MULTIPLICATIONS_PER_ELEMENT * _RATE[None if words is None else by_amx])
+    work = m * n * k * parts / (MULTIPLICATIONS_PER_ELEMENT * _RATE[None if words is None else amx])
     team = min(threads.COUNT, int(count * work) // threads.LEAST)
     high, wide = _part(m, n, -(-team // count), height, lanes, rows)
     down, across = -(-m // high), -(-n // wide)
@@ -359,7 +359,7 @@ def _planned(
     return Product(kernel, shape, places, sizes, pieces, count * work / pieces, room, keeps, words)
 
 
-def _by_amx(stored: tuple[str, str]) -> bool:
+def by_amx(stored: tuple[str, str]) -> bool:
     """Return whether AMX multiplies operands of these dtypes."""
     return (stored == ("bfloat16", "bfloat16") or {"int8", "uint8"}.issuperset(stored)) and has_amx()
 
