@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import dtype_of, float32, float64
+from burnpy.backend.dtypes import dtype_of, float32, float64, int8, int32, uint8
 from burnpy.backend.plans.executor import Number
 from burnpy.backend.plans.recording import Node, refs_in
 from burnpy.backend.plans.signature import Signature
@@ -78,7 +78,7 @@ def finished_convolution(
 ) -> FinishedConvolution | None:
     """Return the launch of a convolution and the group that follows it; None without a kernel for both."""
     program, place, dtype = signature.program, signature.arrays.index(node.results), node.results.dtype
-    usual = all(ref.dtype == dtype for ref in (*signature.arrays, *signature.outputs))
+    usual = all(ref.dtype in (dtype, int8, uint8, int32) for ref in (*signature.arrays, *signature.outputs))
     if program is None or not usual or not has_convolution(node) or not _follows(program, signature, place):
         return None
     kernel = program_kernel(program)
@@ -100,7 +100,8 @@ def has_convolution(node: Node) -> bool:
 def _follows(program: Program, signature: Signature, place: int) -> bool:
     """Return whether a program is elementwise, with inputs of the result's shape, or of one value for each channel."""
     channels = (1, signature.group.domain[1], 1, 1)
-    steps = all(step.op in ELEMENTWISE or step.op in ("input", "constant", "expand") for step in program.instructions)
+    others = ("input", "constant", "cast", "expand")
+    steps = all(step.op in ELEMENTWISE or step.op in others for step in program.instructions)
     return steps and all(
         extent is Extent.FULL
         or (extent is Extent.COLUMN and k != place and (1,) * (4 - len(ref.shape)) + ref.shape == channels)

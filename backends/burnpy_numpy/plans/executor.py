@@ -182,6 +182,7 @@ class NumPyExecutor(Executor):
 
     adds_bias: ClassVar[bool] = True
     multiplies_pixels: ClassVar[bool] = True
+    ints: ClassVar[bool] = True
 
     def __init__(self, device: Any) -> None:
         self._device = device

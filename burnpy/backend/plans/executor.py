@@ -164,6 +164,8 @@ class Executor(Protocol):
     """True if convolutions of one image by windows of one element are products, and the bias joins what follows."""
     rounds: ClassVar[bool] = False
     """True if programs can also return values that they compute in float32 in 16 bits, as operands of products."""
+    ints: ClassVar[bool] = False
+    """True if programs can also have ints of 8 bits and int32: conversions to floats and back, and sums of products."""
 
     def convolves_pixels(self, node: Node) -> bool:
         """Return whether a convolution takes less time than the product, if its weight is the same in each replay."""

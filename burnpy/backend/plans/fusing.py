@@ -11,7 +11,7 @@ from contextvars import Context
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from burnpy.backend.dtypes import HALVES, bool_, float32, float64, kind_of
+from burnpy.backend.dtypes import HALVES, bool_, float32, float64, int8, int32, kind_of, uint8
 from burnpy.backend.plans.recording import Node, Ref, operations, refs_in
 from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Extent, Input, Program, ProgramError
@@ -180,6 +180,22 @@ def step_of(node: Node) -> Step | None:
     if node.name != "accumulate" and not op.elementwise and not alike:
         return None
     return Step("elementwise", results.shape, frozenset(range(len(results.shape) + 1)))
+
+
+def step_of_ints(node: Node) -> Step | None:
+    """Return a node of quantized numbers as a step; None if it is another.
+
+    It converts ints of 8 or 32 bits to floats, or floats to these, or adds, subtracts or multiplies int32.
+    """
+    refs, out = refs_in(node.args), node.results
+    if out.__class__ is not Ref or not refs or 0 in out.shape:
+        return None
+    dtypes, floats = {ref.dtype for ref in refs}, (float32, float64)
+    from_ints = node.name == "to_float" and dtypes <= {int8, uint8, int32} and out.dtype in floats
+    to_ints = node.name == "to_int" and dtypes.issubset(floats) and out.dtype in (int8, uint8, int32)
+    sums = node.name in ("add", "sub", "mul") and dtypes == {int32} == {out.dtype}
+    shape = out.shape
+    return Step("elementwise", shape, frozenset(range(len(shape) + 1))) if from_ints or to_ints or sums else None
 
 
 def rounding_of(node: Node) -> Step | None:

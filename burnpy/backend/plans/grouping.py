@@ -25,6 +25,7 @@ from burnpy.backend.plans.fusing import (
     role_of,
     rounding_of,
     step_of,
+    step_of_ints,
     summed,
     traceable,
 )
@@ -104,14 +105,17 @@ class Grouping:
         nodes: the nodes.
         numbers: the constants that are one number.
         rounds: whether groups round their values to 16 bits.
+        ints: whether groups compute with quantized numbers.
     """
 
-    def __init__(self, nodes: Sequence[Node], numbers: Mapping[int, float], rounds: bool = False) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], numbers: Mapping[int, float], rounds: bool = False, ints: bool = False
+    ) -> None:
         self.units: dict[int, Unit] = {}  #: by id
         self.producer: dict[int, Unit] = {}  #: the unit that computes a value
         self.expanded: dict[int, Ref] = {}  #: for a value that is an expanded or detached one, that one
         self.constants: dict[int, Any] = dict(numbers)  #: the numbers of values that are one number
-        self._rounds = rounds
+        self._further = [step for step, given in ((rounding_of, rounds), (step_of_ints, ints)) if given]
         self._effect: Single | None = None  # the last one with an effect
         self._gone: list[Group] = []  # kept, as units are known by their ids
         for position, node in enumerate(nodes):
@@ -127,7 +131,7 @@ class Grouping:
         """Add a node to a group, or as a unit of its own."""
         if node.name == "full" and node.results.__class__ is Ref:
             self.constants[node.results.number] = node.args[1]
-        step = step_of(node) or (rounding_of(node) if self._rounds else None)
+        step = step_of(node) or next((step for find in self._further if (step := find(node))), None)
         if step is not None and not self._fused(position, node, step):
             step = None
         if step is None:
@@ -195,7 +199,9 @@ class Grouping:
             roles = {}
             for ref in refs:
                 place = placement(ref.shape, group.domain)
-                if place is None or (ref.dtype.kind == "b" and (place.repeated or place.extent is Extent.SCALAR)):
+                if place is None or (ref.dtype.kind != "f" and place.extent is Extent.SCALAR):
+                    return None
+                if place.repeated and ref.dtype.kind == "b":
                     return None
                 splits &= place.splits
                 roles[ref.number] = role_of(ref.shape, place.extent, place.repeated)

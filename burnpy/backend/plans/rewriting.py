@@ -338,7 +338,7 @@ def _once(node: Node, ref: Ref, known: Container[int], filled: Container[int]) -
     return not grows or _size(ref) <= _SMALL
 
 
-_SMALL = 1 << 10
+_SMALL = 1 << 15
 """The number of elements up to which a result is computed once even if it takes more memory than its arguments."""
 _WIDENED = 2
 """How many times the memory of its arguments a result may take that has no more elements."""

@@ -76,7 +76,7 @@ class Writer:
         self.source, self.storage = Source(), Storage(executor)
         self._run = CallRun(self.source, self.storage)
         numbers = numbers_in(constants)
-        self.grouping = Grouping(nodes, numbers, executor.rounds) if executor is not None else None
+        self.grouping = Grouping(nodes, numbers, executor.rounds, executor.ints) if executor is not None else None
         units = [Single(node, k) for k, node in enumerate(nodes)] if self.grouping is None else self.grouping.ordered()
         self.units: list[Any] = []
         self.launches: dict[int, tuple[Launch, Signature]] = {}

@@ -221,6 +221,12 @@ _INTS = ("int64", "int32")
 _INT_STEPS = frozenset(("input", "constant", "index", "expand", "cast"))
 _INDICES = (("input", Extent.COLUMN), ("index", Extent.ROW))
 _OF_INTS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "expand", "cast"))
+_QUANTIZED: dict[str, frozenset[str]] = {
+    "int8": frozenset(("input", "expand", "cast")),
+    "uint8": frozenset(("input", "expand", "cast")),
+    "int32": frozenset(("input", "constant", "expand", "cast", "add", "sub", "mul")),
+}
+"""The instructions of quantized numbers and of sums of their products, by dtype; all can be converted to floats."""
 
 
 class Schedule:
@@ -233,7 +239,7 @@ class Schedule:
         program: the program.
         floats: the float dtypes that the kernels of a backend have.
         ints: whether they compare and convert all ints; otherwise an int is an index for each row, which a gather takes
-            or which is compared with the positions of the columns.
+            or which is compared with the positions of the columns, or a number of 8 or 32 bits that becomes a float.
 
     Raises:
         ProgramError: the program needs dtypes that kernels do not have, or several passes over the rows.
@@ -279,6 +285,11 @@ class Schedule:
     def _computes(self, step: Instruction) -> bool:
         """Return whether kernels have an instruction for its dtype and those of its arguments."""
         op, args, extent, dtype, _ = step
+        given = {self.steps[a].dtype for a in args}
+        if not self._ints and dtype in _QUANTIZED:
+            return op in _QUANTIZED[dtype] and given <= {dtype, *(self._floats if op == "cast" else ())}
+        if not self._ints and op == "cast" and given <= _QUANTIZED.keys():
+            return dtype in self._floats
         if dtype in _INTS:
             if not (op in _INT_STEPS if self._ints else (op, extent) in _INDICES):
                 return False
@@ -286,7 +297,7 @@ class Schedule:
             return False
         if dtype == "bool" and op in ("sum", "amax", "maximum", "minimum", "add", "mul", "sub"):
             return False
-        of_ints = any(self.steps[a].dtype in _INTS for a in args)
+        of_ints = not given.isdisjoint(_INTS)
         return not of_ints or op in ("gather", "eq") or (self._ints and op in _OF_INTS)
 
     def over_rows(self, k: int) -> bool:

@@ -159,6 +159,14 @@ class Tracer(Backend):
         """Convert to another dtype."""
         return x if x.dtype == dtype else self.emit("cast", (x,), x.shape, dtype)
 
+    def to_float(self, x: Any, dtype: DType) -> Any:
+        """Convert ints or bools to floats."""
+        return self.cast(x, dtype)
+
+    def to_int(self, x: Any, dtype: DType) -> Any:
+        """Convert to ints."""
+        return self.cast(x, dtype)
+
     def where(self, condition: Any, x: Any, y: Any) -> Any:
         """Select elementwise."""
         return self.elementwise("where", (condition, x, self.symbol(y, x.dtype)), x.dtype)

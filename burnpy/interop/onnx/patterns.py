@@ -4,13 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
 
 from burnpy.backend.errors import BurnpyError
 from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode, run
-from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, READ, tensor, unpacked
+from burnpy.interop.onnx.operators.table import OPERATORS, READ, tensor, unpacked
+
+
+def in_order(protos: Sequence[Any]) -> Sequence[Any]:
+    """Return the nodes of a file so that each follows those whose results it reads, as tools of onnxruntime may not."""
+
+    def read(node: Any) -> set[str]:
+        inner = [one for entry in node.attribute for graph in (entry.g, *entry.graphs) for one in graph.node]
+        return {*node.input}.union(*map(read, inner))
+
+    made = {name: k for k, node in enumerate(protos) for name in node.output if name}
+    before = {k: {made[name] for name in read(node) if made.get(name, k) != k} for k, node in enumerate(protos)}
+    if all(k > max(others, default=-1) for k, others in before.items()):
+        return protos
+    try:
+        return [protos[k] for k in TopologicalSorter(before).static_order()]
+    except CycleError:
+        return protos
 
 
 def joined(graph: Graph, arrays: Mapping[str, Any], constants: Mapping[str, Any]) -> tuple[GraphNode, ...]:
@@ -134,14 +152,12 @@ def folded(nodes: Sequence[GraphNode], constants: Mapping[str, Any]) -> tuple[tu
 
 MATRICES = {
     "MatMulInteger": (1, 3),
-    "MatMulLevels": (1, 3),
     "QLinearMatMul": (3, 5),
     "com.microsoft.MatMulIntegerToFloat": (1, 5),
     "com.microsoft.DynamicQuantizeMatMul": (1, 3),
     "com.microsoft.QAttention": (1, 7),
     "com.microsoft.QGemm": (3, 5),
     "ConvInteger": (1, 3),
-    "ConvLevels": (1, 3),
     "ConvDequantized": (1, 5),
     "QLinearConv": (3, 5),
 }
@@ -327,8 +343,6 @@ INTS = frozenset(("int8", "uint8"))
 """The dtypes of quantized numbers in products."""
 DEQUANTIZED = {"Conv": "ConvDequantized", "MatMul": "com.microsoft.MatMulIntegerToFloat"}
 """The products of two DequantizeLinear as products of their ints."""
-LEVELS = {"ConvInteger": "ConvLevels", "MatMulInteger": "MatMulLevels"}
-"""The products of ints, and those whose results are floats."""
 
 
 class _Patterns:
@@ -351,7 +365,7 @@ class _Patterns:
 
     def _of_ints(self, node: GraphNode) -> GraphNode | None:
         """Return the node for a product of floats that a QuantizeLinear rounds with 8-bit ints, or a convolution."""
-        kind = DEQUANTIZED.get(node.kind if node.attributes.get("group", 1) == 1 else "")
+        kind = DEQUANTIZED.get(node.kind)
         sources = [self._made[name] for name in node.inputs[:2] if name in self._made] if kind else []
         kinds = [(x.kind, x.attributes.get("output_dtype", 0), len(x.inputs)) for x in sources]
         if kinds[:1] != [("DequantizeLinear", 0, 3)] or kinds[1:] not in ([(*kinds[0][:2], 2)], kinds[:1]):
@@ -379,7 +393,7 @@ class _Patterns:
     def rewritten(self, node: GraphNode) -> GraphNode | None:
         """Return the node of the pattern that ends with a node; None if there is none."""
         found = self._products.get(node.outputs[0]) or self.attention(node) or self.linear(node)
-        return found or self.quantization(node) or self.levels(node)
+        return found or self.quantization(node)
 
     def quantization(self, node: GraphNode) -> GraphNode | None:
         """Return the node for a QuantizeLinear and its inverse, whose ints nobody else reads."""
@@ -396,19 +410,6 @@ class _Patterns:
         settings["number"] = (types[2] if len(types) > 2 else 0) or made.attributes.get("output_dtype", 0)
         self.inner.add(node.inputs[0])
         return node.replaced("QuantizeDequantize", made.inputs, settings)
-
-    def levels(self, node: GraphNode) -> GraphNode | None:
-        """Return the node for a product of ints, and an Add, whose ints only a Cast to float32 reads."""
-        if node.kind != "Cast" or DTYPES.get(node.attributes.get("to", 0)) != "float32":
-            return None
-        added = self._only(node.inputs[0], ("Add",), 2)
-        for name, *bias in (node.inputs,) if added is None else (added.inputs, added.inputs[::-1]):
-            product = self._only(name, LEVELS)
-            if product is not None:
-                self.inner.update((node.inputs[0], name))
-                given = [*product.inputs, "", ""][:4]
-                return node.replaced(LEVELS[product.kind], (*given, *bias), product.attributes)
-        return None
 
     def linear(self, node: GraphNode) -> GraphNode | None:
         """Return the node for ``x @ weight + bias``, with a matrix and a vector of the parameters."""

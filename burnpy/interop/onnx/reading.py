@@ -24,7 +24,7 @@ from burnpy.backend.errors import LoadingError, path_shown
 from burnpy.backend.lazy import needed
 from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode
 from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, Bound, is_float, snake, tensor
-from burnpy.interop.onnx.patterns import folded, joined, padded, read_as_numbers, with_ints
+from burnpy.interop.onnx.patterns import folded, in_order, joined, padded, read_as_numbers, with_ints
 from burnpy.tensor.tensor import Tensor
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview")
@@ -165,7 +165,7 @@ class _Reader:
         for entry in proto.sparse_initializer:
             self._hold(entry.values.name, self._dense(entry), names)
         nodes = []
-        for node in proto.node:
+        for node in in_order(proto.node):
             if node.op_type == "Constant" and node.domain in DOMAINS and len(node.output) == 1:
                 self._constant(node, names)
             else:

@@ -350,3 +350,56 @@ def test_grouping_takes_as_long_for_each_operation_of_a_long_recording() -> None
 
     short, long = calls(400), calls(1600)
     assert long < 4.6 * short
+
+
+@pytest.mark.parametrize("wide", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_quantized_numbers_are_parts_of_kernels(dtype: str, wide: str, each_way: None) -> None:
+    """Conversions of ints of 8 and 32 bits to floats and back, and arithmetic of int32, which wraps around."""
+
+    def f(q: Any, sums: Any, row: Any, column: Any) -> Any:
+        total = (sums - row) * column + 3
+        y = (total.float(wide) * 1e-8 + q.float(wide) * 0.3).round().clamp(0, 100)
+        return y.int(dtype), y, (q.float(wide) * -3.7).int("int32")
+
+    info = np.iinfo(dtype)
+    q = IntTensor[NumPy].from_data(rng.integers(info.min, info.max + 1, (5, 37)), dtype=dtype)
+    shapes = ((5, 37), (37,), (5, 1))
+    ints = [IntTensor[NumPy].from_data(rng.integers(-(2**31), 2**31, shape), dtype="int32") for shape in shapes]
+    step = compiled(f)
+    for found, expected in zip(step(q, *ints), f(q, *ints), strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found.to_numpy(), expected.to_numpy())
+    if kernels_enabled():
+        plan = step.explain(q, *ints)
+        assert (len(plan.programs), plan.operations) == (1, ())
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize(
+    ("shape", "kernel", "groups", "zeros"),
+    [
+        ((2, 24, 20, 33), (24, 1, 3, 3), 24, 1),
+        ((1, 24, 30, 31), (24, 1, 5, 5), 24, 2),
+        ((2, 64, 14, 14), (64, 64, 3, 3), 1, 1),
+        ((2, 3, 40, 40), (8, 3, 3, 3), 1, 1),
+        ((2, 64, 12, 12), (64, 32, 3, 3), 2, 0),
+    ],
+)
+def test_convolutions_round_their_results_to_ints(
+    dtype: str, shape: Any, kernel: Any, groups: int, zeros: int, each_way: None
+) -> None:
+    """What follows a convolution can end in ints of 8 bits, and add int32."""
+    weight = Tensor[NumPy].from_data(rng.integers(-3, 4, kernel), dtype="float32")
+    sums = IntTensor[NumPy].from_data(rng.integers(-9, 9, (kernel[0], 1, 1)), dtype="int32")
+
+    def f(x: Any) -> Any:
+        y = functional.conv2d(x, weight, padding=zeros, groups=groups).int("int32") + sums
+        return (y.float() * 0.25).round().clamp(0, 127).int(dtype)
+
+    x = Tensor[NumPy].from_data(rng.integers(-3, 4, shape), dtype="float32")
+    step = compiled(f)
+    np.testing.assert_array_equal(step(x).to_numpy(), f(x).to_numpy())
+    if kernels_enabled():
+        plan = step.explain(x)
+        assert (len(plan.programs), plan.operations) == (1, ())

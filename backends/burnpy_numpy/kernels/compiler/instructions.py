@@ -47,7 +47,7 @@ def applied(w: Writer, op: str, xs: list[Vector], dtype: str) -> Vector:
     """
     x = xs[0]
     if op in _ARITHMETIC:
-        return w.binary(_ARITHMETIC[op], x, xs[1])
+        return w.binary(_ARITHMETIC[op] if dtype.startswith("float") else op, x, xs[1])
     if op in _LOGIC:
         return w.binary(_LOGIC[op], x, xs[1])
     if op in _COMPARISONS:
@@ -91,4 +91,9 @@ def _cast(w: Writer, x: Vector, dtype: str) -> Vector:
         return w.compare("une", x, w.constant(0.0, x.dtype))
     if x.dtype == "bool":
         return w.convert("uitofp", x, dtype)
+    if not x.dtype.startswith("float"):
+        return w.convert("uitofp" if x.dtype == "uint8" else "sitofp", x, dtype)
+    if not dtype.startswith("float"):  # as NumPy, whose ints of 8 bits are the last bits of others
+        whole = w.convert("fptosi", x, "int32")
+        return whole if dtype == "int32" else w.convert("trunc", whole, dtype)
     return w.convert("fpext" if dtype == "float64" else "fptrunc", x, dtype)

@@ -112,7 +112,8 @@ class Loops(Writer):
             if op == "input":
                 values.append(xs[int(str(value))])
             elif op == "constant":
-                values.append(self.constant(float.fromhex(str(value)), dtype))
+                number = float.fromhex(str(value)) if dtype.startswith("float") else int(str(value))
+                values.append(self.constant(number, dtype))
             elif op in FUNCTIONS:
                 values.append(self.function_of(op, values[args[0]]))
             else:

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from burnpy.backend.dtypes import is_upper_half
 from burnpy_numpy.kernels.compiler.target import target
 
-_SCALARS = {"float32": "float", "float64": "double", "bool": "i1", "int8": "i8", "int32": "i32", "int64": "i64"}
-_SUFFIXES = {"float32": "f32", "float64": "f64", "bool": "i1", "int32": "i32", "int64": "i64"}
+_INTEGERS = {"int8": "i8", "uint8": "i8", "int32": "i32", "int64": "i64"}
+_SCALARS = {"float32": "float", "float64": "double", "bool": "i1", **_INTEGERS}
+_SUFFIXES = {"float32": "f32", "float64": "f64", "bool": "i1", **_INTEGERS}
 _PAIR_PRODUCTS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 """LLVM's names of the instruction that adds two products of ints of 16 bits, by the words of a vector on x86."""
 
@@ -337,4 +338,4 @@ def bits_of(value: float, dtype: str) -> int:
 
 def bytes_of(dtype: str) -> int:
     """Return the size of an element in memory."""
-    return {"float32": 4, "float64": 8, "bool": 1, "int8": 1, "int32": 4, "int64": 8}[dtype]
+    return {"float32": 4, "float64": 8, "bool": 1, "int8": 1, "uint8": 1, "int32": 4, "int64": 8}[dtype]

@@ -233,7 +233,7 @@ def from_blocks(dtype: str, width: int, lanes: int, *epilogue: Any) -> str:
                     with w.inside(k, there):
                         place = w.plus(w.plus(line, column), w.times(x_channel, k))
                         out = computed(w, v, epilogue, others, place, w.plus(first, k), mask)
-                        w.store(out, w.element(x, place, dtype), mask)
+                        w.store(out, w.element(x, place, out.dtype), mask)
     return w.function()
 
 

@@ -195,7 +195,7 @@ def depthwise(
                 row = w.plus(w.times(plane, rows), w.plus(first, i))
                 place = w.plus(w.times(row, columns), column)
                 result = computed(w, w.get(total, dtype), epilogue, others, place, channel, mask)
-                w.store(result, w.element(out, place, dtype), mask)
+                w.store(result, w.element(out, place, result.dtype), mask)
 
         with w.loop("0", blocks) as block:
             computed_rows(w.plus(top, w.times(block, _ROWS)), _ROWS, 0, high)

@@ -384,7 +384,7 @@ def convolution(dtype: str, width: int, channels: int, vectors: int, *epilogue: 
                 for total, v in zip(totals[c], at, strict=True):
                     result, place = w.add(w.get(total, dtype), added), w.plus(channel, w.number(targets, v))
                     result = computed(w, result, epilogue, others, place, w.plus(first, c), None)
-                    w.store(result, w.element(out, place, dtype), None)
+                    w.store(result, w.element(out, place, result.dtype), None)
     return w.function()
 
 

@@ -19,7 +19,6 @@ from burnpy.interop.onnx.operators.products import (
     average_pool,
     conv,
     global_pool,
-    padded,
 )
 from burnpy.interop.onnx.operators.table import (
     MICROSOFT,
@@ -108,8 +107,10 @@ def dequantize(
 ) -> Value:
     """Return (x - zero point) · scale, on the device of a further tensor, which `burnpy.interop.onnx.patterns` adds."""
     axis = axis % max(x.ndim, 1)
-    exact = x.dtype.kind != "f" and x.dtype.itemsize > 2  # in int64, as ints of 32 bits are more than float32 holds
-    moved = cast(x, "int64") if exact else cast(x, "float32") if x.dtype.kind != "f" else x
+    exact = zero is not None and x.dtype.itemsize > 2 and x.dtype.kind != "f"  # beyond what float32 and int32 hold
+    moved = (
+        cast(x, "int64") if exact else cast(x, scale.dtype if zero is None else "float32") if x.dtype.kind != "f" else x
+    )
     if zero is not None:
         moved = moved - cast(aligned(x, zero, axis, block_size), moved.dtype)
     dtype = onnx_dtype(output_dtype) if output_dtype else scale.dtype
@@ -142,24 +143,29 @@ def centred(x: Value, zero: Value, axis: int, dtype: str = "float32") -> Value:
     return moved if zero is None else moved - cast(aligned(x, zero, axis, 0), moved.dtype)
 
 
-def integer_product(a: Value, a_zero: Value, b: Value, b_zero: Value) -> Value:
+def integer_product(a: Value, a_zero: Value, b: Value, b_zero: Value, counts: tuple[int, ...] | None = None) -> Value:
     """Return the product of matrices of ints, less their zero points, as int32; of floats of 8 bits, as floats.
 
-    Those of a may be one for each row, those of b one for each column.
+    Those of a may be one for each row, those of b one for each column. With ``counts`` the columns have these sizes.
     """
     if not {a.dtype, b.dtype} <= {int8, uint8}:
         return centred(a, a_zero, -2) @ centred(b, b_zero, -1)
     left, right = a if a.ndim > 1 else a.unsqueeze(0), b if b.ndim > 1 else b.unsqueeze(1)
-    out, terms = functional.integer_matmul(left, right), a.shape[-1]
+
+    def spread(part: Value) -> Value:
+        sizes = counts or part.shape[-1:]
+        return part.reshape(*part.shape[:-1], *(sizes if part.shape[-1] > 1 else (1,) * len(sizes)))
+
+    out, terms = spread(functional.integer_matmul(left, right)), a.shape[-1]
     first, second = (None if zero is None else cast(zero, "int32") for zero in (a_zero, b_zero))
     first = None if first is None else aligned(left, first, -2, 0)
-    if first is not None:
-        out = out - first * functional.integer_matmul(
-            like(right, (1, terms), 1), right
-        )  # once for a constant, if compiled
+    if first is not None:  # the sums of constants are computed once, if compiled
+        out = out - spread(first * functional.integer_matmul(like(right, (1, terms), 1), right))
     if second is not None:
         rows = functional.integer_matmul(left, like(left, (terms, 1), 1))
-        out = out - (rows if first is None else rows - first * terms) * aligned(right, second, -1, 0)
+        out = out - spread((rows if first is None else rows - first * terms) * aligned(right, second, -1, 0))
+    if counts is not None:
+        return out
     return out.reshape(*out.shape[:-2], *out.shape[-2:-1][: a.ndim - 1], *out.shape[-1:][: b.ndim - 1])
 
 
@@ -188,11 +194,10 @@ def matmul_integer(a: Value, b: Value, a_zero: Value = None, b_zero: Value = Non
     return integer_product(a, a_zero, b, b_zero)
 
 
-@operator("MatMulLevels")
-def matmul_levels(a: Value, b: Value, a_zero: Maybe, b_zero: Maybe, bias: Value = None) -> Value:
-    """Return a MatMulInteger and a bias as float32: no operator of ONNX, but a MatMulInteger, an Add and a Cast."""
-    out = cast(integer_product(a, a_zero, b, b_zero), "float32")
-    return out if bias is None else out + cast(bias, "float32")
+def requantized(total: Value, scale: Value, y_scale: Value, y_zero: Value) -> Value:
+    """Return sums of products in the numbers of another quantization, rounded as onnxruntime rounds them."""
+    levels = (cast(total, "float32") * (scale / cast(y_scale, "float32"))).round() + cast(y_zero, "float32")
+    return levels.clamp(*LIMITS[y_zero.dtype.name]).int(y_zero.dtype)
 
 
 @operator("QLinearMatMul")
@@ -200,9 +205,8 @@ def qlinear_matmul(
     a: Value, a_scale: Value, a_zero: Value, b: Value, b_scale: Value, b_zero: Value, y_scale: Value, y_zero: Value
 ) -> Value:
     """Multiply quantized matrices, and quantize the product."""
-    product = cast(integer_product(a, a_zero, b, b_zero), "float32")
-    scales = [cast(part, "float32") for part in (aligned(a, a_scale, -2, 0), aligned(b, b_scale, -1, 0), y_scale)]
-    return quantize(product * (scales[0] * scales[1]), scales[2], y_zero)
+    left, right = (cast(part, "float32") for part in (aligned(a, a_scale, -2, 0), aligned(b, b_scale, -1, 0)))
+    return requantized(integer_product(a, a_zero, b, b_zero), left * right, y_scale, y_zero)
 
 
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)
@@ -296,27 +300,27 @@ def quantized_attention(
     return self_attention(projected, num_heads, settings, outputs, mask, past)
 
 
-def integer_convolution(x: Value, x_zero: Value, w: Value, w_zero: Value, settings: ConvSettings) -> Value:
+def integer_convolution(x: Value, x_zero: Value, w: Value, w_zero: Value, **settings: Unpack[ConvSettings]) -> Value:
     """Return the convolution of ints, less their zero points, as int32: a product of w and the windows of x.
 
-    A convolution of several groups is computed in exact floats.
+    Where a group has few channels, it is a convolution of floats, which hold the sums exactly.
     """
     given: dict[str, Any] = {**settings}
-    n = x.ndim - 2
-    if given.pop("group", 1) != 1 or not {x.dtype, w.dtype} <= {int8, uint8}:
-        dtype = "float32" if 255**2 * math.prod(w.shape[1:]) <= 2**24 else "float64"
-        return conv(centred(x, x_zero, 1, dtype), centred(w, w_zero, 0, dtype), **settings)
-    windows: Any = Windows(x, w.shape[2:], **given)
-    pads, columns = (windows.low, windows.high), padded(x, windows.low, windows.high, 0)
-    if x_zero is not None and columns.shape != x.shape:
-        columns = columns + (1 - padded(like(x, (1, 1, *x.shape[2:]), 1), *pads, 0)) * x_zero.reshape(())
-    for d, (span, stride, step) in enumerate(zip(windows.spans, windows.stride, windows.dilation, strict=True)):
-        columns = columns.unfold(2 + d, int(span), int(stride))[..., :: int(step)]
-    counts = columns.shape[2 : 2 + n]
-    columns = columns.permute(0, 1, *range(2 + n, 2 + 2 * n), *range(2, 2 + n))
+    groups = given.pop("group", 1)
+    if groups > 1 and 255**2 * math.prod(w.shape[1:]) <= 2**24:
+        return conv(centred(x, x_zero, 1), centred(w, w_zero, 0), **settings).int("int32")
+    if groups > 1:
+        zeros = [w_zero] * groups if w_zero is None or w_zero.numel() == 1 else w_zero.chunk(groups, 0)
+        parts = zip(x.chunk(groups, 1), w.chunk(groups, 0), zeros, strict=True)
+        return cat([integer_convolution(part, x_zero, some, zero, **given) for part, some, zero in parts], dim=1)
+    columns, counts = Windows(x, w.shape[2:], **given).columns(x, x_zero)
     columns = columns.reshape(x.shape[0], math.prod(w.shape[1:]), math.prod(counts))
-    out = integer_product(w.reshape(w.shape[0], -1), w_zero, columns, x_zero)
-    return out.reshape(x.shape[0], w.shape[0], *counts)
+    return integer_product(w.reshape(w.shape[0], -1), w_zero, columns, x_zero, counts)
+
+
+def _biased(out: Value, bias: Value) -> Value:
+    """Return images plus a number for each channel."""
+    return out if bias is None else out + bias.reshape(-1, *(1,) * (out.ndim - 2))
 
 
 @operator("ConvInteger")
@@ -324,16 +328,7 @@ def conv_integer(
     x: Value, w: Value, x_zero: Value = None, w_zero: Value = None, **settings: Unpack[ConvSettings]
 ) -> Value:
     """Convolve ints, less their zero points."""
-    return cast(integer_convolution(x, x_zero, w, w_zero, settings), "int32")
-
-
-@operator("ConvLevels")
-def conv_levels(
-    x: Value, w: Value, x_zero: Maybe, w_zero: Maybe, bias: Value = None, **settings: Unpack[ConvSettings]
-) -> Value:
-    """Return a ConvInteger and a bias as float32: no operator of ONNX, but a ConvInteger, an Add and a Cast."""
-    out = cast(integer_convolution(x, x_zero, w, w_zero, settings), "float32")
-    return out if bias is None else out + cast(bias, "float32")
+    return integer_convolution(x, x_zero, w, w_zero, **settings)
 
 
 @operator("ConvDequantized")
@@ -348,8 +343,8 @@ def conv_dequantized(
     **settings: Unpack[ConvSettings],
 ) -> Value:
     """Convolve the numbers that ints stand for: no operator of ONNX, but a Conv of two DequantizeLinear."""
-    out = conv_levels(x, w, x_zero, w_zero, **settings) * (x_scale * aligned(x, w_scale, 1, 0))
-    return out if bias is None else out + bias.reshape(1, -1, *(1,) * (x.ndim - 2))
+    out = cast(integer_convolution(x, x_zero, w, w_zero, **settings), "float32")
+    return _biased(out * (x_scale * aligned(x, w_scale, 1, 0)), bias)
 
 
 @operator("QLinearConv")
@@ -366,11 +361,8 @@ def qlinear_conv(
     **settings: Unpack[ConvSettings],
 ) -> Value:
     """Convolve quantized numbers, and quantize the result."""
-    out = cast(integer_convolution(x, x_zero, w, w_zero, settings), "float64")
-    if bias is not None:
-        out = out + cast(bias, "float64").reshape(1, -1, *(1,) * (x.ndim - 2))
-    scale = cast(x_scale, "float64").reshape(()) * cast(aligned(out, w_scale, 1, 0), "float64")
-    return quantize(out * scale, cast(y_scale, "float64"), y_zero)
+    out = _biased(integer_convolution(x, x_zero, w, w_zero, **settings), bias)
+    return requantized(out, x_scale.reshape(()) * aligned(out, w_scale, 1, 0), y_scale, y_zero)
 
 
 class QuantizedSettings(PoolSettings, total=False):

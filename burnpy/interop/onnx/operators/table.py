@@ -182,7 +182,7 @@ def cast(x: Value, dtype: Any) -> Value:
         return x.bool()
     if kind_of(target) == "int":
         return (x if isinstance(x, IntTensor) else x.int()).to_dtype(target)
-    return (x if isinstance(x, Tensor) else x.float()).to_dtype(target)
+    return x.to_dtype(target) if isinstance(x, Tensor) else x.float(target)
 
 
 DTYPES = {row.onnx: name for name, row in dtypes.DTYPES.items() if row.kind != "complex"}
