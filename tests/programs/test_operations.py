@@ -19,7 +19,7 @@ pytest.importorskip("llvmlite")
 import burnpy_numpy
 from burnpy_array.pointwise import BINARY, UNARY
 from burnpy_numpy import pointwise, programs
-from burnpy_numpy.kernels import kernel
+from burnpy_numpy.kernels import kernel, launch
 from tests.programs.switched import without_kernels
 from tests.rows import every_row
 
@@ -296,20 +296,24 @@ def test_a_target_out_of_range_is_never_read(wrong: int) -> None:
 
 def test_a_recurrence_is_the_same_on_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sequences are divided among threads, and those of two blocks are computed by two of them."""
-    from burnpy_numpy.kernels import recurrence as module
-
     given = recurrence(4, 4, lengths=LENGTHS)
     forward = [given[a.name] for a in BY_NAME["lstm"].arguments]
     backward = [given[a.name] for a in BY_NAME["lstm_backward"].arguments]
     wanted = [*D.lstm(*forward), *D.lstm_backward(*backward)]
 
+    divided = list[int]()
+
     def by_parts(work: Any, size: int, each: float) -> None:
+        divided.append(size)
         for part in reversed(range(size)):
             work(part, part + 1)
 
-    monkeypatch.setattr(module, "shared", by_parts)
+    for name, value in (("COUNT", 2), ("_SHARED", 0), ("shared", by_parts)):
+        monkeypatch.setattr(launch, name, value)
     for a, b in zip([*D.lstm(*forward), *D.lstm_backward(*backward)], wanted, strict=True):
         np.testing.assert_array_equal(a, b)
+    assert len(divided) == 2
+    assert min(divided) > 1
 
 
 @every_row("dtype", ["float32", "float64"])

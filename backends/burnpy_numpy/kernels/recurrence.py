@@ -21,7 +21,6 @@ import numpy as np
 from burnpy.backend.operations import recurrence as steps
 from burnpy.backend.primitives import Shape
 from burnpy.backend.programs import Extent, Input, Program, trace
-from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import Vector
@@ -172,8 +171,7 @@ def _run(
     used = [0 if a is None else np.ascontiguousarray(a) for a in (*arrays, *tables)]
     numbers = (shape[1], shape[2], len(blocks.columns), *sizes)
     each = shape[1] * shape[2] * shape[2] * GATES[kind][0] * blocks.rows / _PRODUCTS
-    shared(lambda begin, end: kernel(used, numbers, begin, end), len(blocks.firsts), each)
-    kernel.note()
+    kernel.run(used, numbers, len(blocks.firsts), each)
 
 
 _STEPS: dict[str, tuple[int, Any, int, Any, tuple[bool, ...]]] = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
-from burnpy.nn.argument_checks import check_choice, exact_dims, floats, positive, probability
+from burnpy.nn.argument_checks import alike, check_choice, exact_dims, floats, positive, probability
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.layers.dropout import dropout as dropped
 from burnpy.nn.layers.linear import linear
@@ -21,6 +21,7 @@ from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.primitives import Shape
     from burnpy.tensor.generator import Generator
     from burnpy.tensor.tensor_types import Ints
 
@@ -81,6 +82,12 @@ class RecurrentCell(Module[B]):
             return linear(x, self.weight_ih.value, first + second), None
         return linear(x, self.weight_ih.value, first), second
 
+    def _zero_state(self, leading: Shape, x: Tensor[B]) -> tuple[Tensor[B], ...]:
+        """Return the parts of a state of zeros, of the leading dimensions, on x's device; those of one size are one."""
+        dtype, sizes = self.weight_hh.value.dtype, self.state_sizes
+        zeros = {size: Tensor.zeros((*leading, size), dtype=dtype, device=x.device) for size in {*sizes}}
+        return tuple([zeros[size] for size in sizes])
+
     def _sequence(
         self, x: Tensor[B], state: Sequence[Tensor[B]], reverse: bool, lengths: IntTensor[B] | None
     ) -> tuple[Tensor[B], tuple[Tensor[B], ...]]:
@@ -100,12 +107,16 @@ class RecurrentCell(Module[B]):
             raise KindError(f"{name}() takes a float Tensor as x, got {describe(x)}{made_of(x, 'Tensor')}")
         if x.ndim not in (1, 2) or x.shape[-1] != self.inputs:
             raise ShapeError(f"{name}() takes x of shape (N, {self.inputs}) or ({self.inputs},), got shape {x.shape}")
-        shapes = [(*x.shape[:-1], size) for size in self.state_sizes]
-        known = checked_state(name, state, parts, shapes, self.weight_hh.value, x)
-        projected, bias = self._projected(x)
-        if x.ndim == 1:
-            known = tuple([part.unsqueeze(0) for part in known])
-        states = self._states(projected.reshape((-1, 1, projected.shape[-1])), known, bias, None, False)
+        leading = x.shape[:-1]
+        shapes = [(*leading, size) for size in self.state_sizes]
+        if state is None:
+            state = self._zero_state(leading, x)
+        else:
+            state = checked_state(name, state, parts, shapes, self.weight_hh.value)
+        projected, bias = self._projected(x.reshape((-1, 1, self.inputs)))
+        if not leading:
+            state = [part.unsqueeze(0) for part in state]
+        states = self._states(projected, state, bias, None, False)
         return tuple([part.reshape(shape) for part, shape in zip(states, shapes, strict=True)])
 
     @property
@@ -168,9 +179,12 @@ class Recurrent(Module[B]):
         if size != self.inputs or not length:
             raise ShapeError(f"{name}() takes x of shape (N, T, {self.inputs}), T at least 1, got shape {x.shape}")
         cell, number = self.layers[0][0], len(self.layers) * (1 + self.bidirectional)
-        shapes = [(number, batch, size) for size in cell.state_sizes]
-        known = checked_state(name, state, parts, shapes, cell.weight_hh.value, x)
-        initial = [*zip(*(part.unbind(0) for part in known), strict=True)]
+        if state is None:
+            initial = [cell._zero_state((batch,), x)] * number
+        else:
+            shapes = [(number, batch, size) for size in cell.state_sizes]
+            known = checked_state(name, state, parts, shapes, cell.weight_hh.value)
+            initial = [*zip(*(part.unbind(0) for part in known), strict=True)]
         counts = None if lengths is None else _checked_lengths(name, x, lengths)
         mask = (
             None if counts is None else (IntTensor.arange(length, device=x.device) < counts.unsqueeze(1)).unsqueeze(2)
@@ -209,21 +223,19 @@ class Recurrent(Module[B]):
 
 def checked_state(
     operation: str,
-    state: Sequence[Tensor[B]] | None,
+    state: Sequence[Tensor[B]],
     names: tuple[str, ...],
-    shapes: Sequence[tuple[int, ...]],
+    shapes: Sequence[Shape],
     weight: Tensor[B],
-    x: Tensor[B],
 ) -> tuple[Tensor[B], ...]:
-    """Return the parts of a state, zeros by default, checked to be of these shapes and not wider than the weights."""
-    if state is None:
-        return tuple([Tensor.zeros(shape, dtype=weight.dtype, device=x.device) for shape in shapes])
+    """Return the parts of a state, checked to be of these shapes and not wider than the weights."""
     for name, part, shape in zip(names, state, shapes, strict=True):
         if not isinstance(part, Tensor):
             raise KindError(f"{operation}() takes a float Tensor as the state's {name}, got {a(type(part).__name__)}")
         if part.shape != shape:
             raise ShapeError(f"{operation}() got a state with {name} of shape {part.shape}, expected {shape}")
-    refuse_wider(operation, "weights", weight.dtype, **dict(zip(names, state, strict=True)))
+    if not alike(weight, *state):
+        refuse_wider(operation, "weights", weight.dtype, **dict(zip(names, state, strict=True)))
     return tuple(state)
 
 
