@@ -45,7 +45,7 @@ from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
 from burnpy_cupy.number_formulas import HOST_NUMBERS, HostValues
 from burnpy_cupy.plans import CuPyExecutor
 from burnpy_cupy.replays import Replay
-from burnpy_cupy.runtime import Compilations, Stream, Streams, note_times
+from burnpy_cupy.runtime import Compilations, Stream, Streams, empty, note_times
 
 ELEMENTWISE = (
     BIASES | CHECKS | CONVOLUTION | INDEXING | NORMALIZATION | HOST_NUMBERS | POINTWISE | POOLING | RECURRENCE | SHAPE
@@ -253,7 +253,7 @@ class CuPy(
         ignored: int,
     ) -> tuple[Any, ...]:
         """Launch a kernel that notes the least and the greatest index out of bounds; return its results."""
-        slot, outs = self._late.slot(), [self._call(self.xp.ndarray, index.shape, dtype) for dtype in dtypes]
+        slot, outs = self._late.slot(), [self._call(empty, self.xp, index.shape, dtype) for dtype in dtypes]
         results = self._call(self._kernels[name], index, low, high, ignored, slot, *outs, self._late.memory)
         self._late.add([slot], lambda contents: out_of_bounds(contents[0][1], contents[0][2], low, high, error))
         return results  # type: ignore[no-any-return]  # as CuPy's kernels return them

@@ -19,7 +19,7 @@ from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.availability import shared_library
 from burnpy_cupy.gemm import NO_REDUCED_PRECISION, Library, captured_by
 from burnpy_cupy.kernels.launch import Launch, launcher
-from burnpy_cupy.runtime import Entered
+from burnpy_cupy.runtime import Entered, empty
 
 _uses_graphs: ContextVar[bool] = ContextVar("burnpy_cupy_graphs", default=False)
 
@@ -280,7 +280,7 @@ class ReplayGraph:
         outputs = [None if k is None else run[k] for k in self._kept]
         for position, (shape, dtype, given, distance, strides) in self._made:
             if given is None:
-                outputs[position] = xp.ndarray(shape, dtype)
+                outputs[position] = empty(xp, shape, dtype)
                 run.append(outputs[position])
             else:
                 outputs[position] = xp.ndarray(shape, dtype, run[given].data + distance, strides)

@@ -16,6 +16,7 @@ from burnpy.backend.primitives import DType
 from burnpy_cupy import gemm
 from burnpy_cupy.availability import shared_library
 from burnpy_cupy.kernels.elementwise import contiguous
+from burnpy_cupy.runtime import empty
 
 BIAS, SUM = 4, 256
 """cublasLtEpilogue_t: CUBLASLT_EPILOGUE_BIAS, which adds a vector to each column, our row, of the result, and
@@ -225,7 +226,7 @@ def biased_product(xp: Any, x: Any, weight: Any, bias: Any, dtype: DType) -> Any
     rows, columns = x.shape[:-1], weight.shape[-1]
     if not rows or x.dtype is not weight.dtype or bias.dtype is not dtype or bias.shape != (columns,):
         return None
-    out = xp.ndarray((*rows, columns), dtype)
+    out = empty(xp, (*rows, columns), dtype)
     return out if _launch(xp, BIAS, x, weight, out, contiguous(xp, bias)) else None
 
 
@@ -240,5 +241,5 @@ def product_and_sum(xp: Any, x: Any, y: Any, dtype: DType) -> tuple[Any, Any] | 
     """
     if x.dtype is not y.dtype:
         return None
-    out, total = xp.ndarray((x.shape[0], y.shape[1]), dtype), xp.ndarray(y.shape[1:], dtype)
+    out, total = empty(xp, (x.shape[0], y.shape[1]), dtype), empty(xp, y.shape[1:], dtype)
     return (out, total) if _launch(xp, SUM, x, y, out, total) else None

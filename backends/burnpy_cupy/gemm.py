@@ -23,6 +23,7 @@ import numpy as np
 from burnpy.backend.dtypes import DTYPES, complex64, complex128, float32, float64
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.kernels.elementwise import copied
+from burnpy_cupy.runtime import empty
 
 _IN_FLOAT32, _IN_TF32, _IN_FLOAT64 = 68, 77, 70
 """cublasComputeType_t: CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32 and CUBLAS_COMPUTE_64F."""
@@ -231,7 +232,7 @@ def product(xp: Any, x: Any, y: Any, dtype: DType) -> Any:
         return product(xp, x.reshape((1, -1)), y, dtype).squeeze(-1 if y.ndim == 1 else -2)
     if y.ndim == 1:
         return product(xp, x, y.reshape((-1, 1)), dtype).squeeze(-1)
-    return multiply(xp, x, y, xp.ndarray(_product_shape(x.shape, y.shape), dtype))
+    return multiply(xp, x, y, empty(xp, _product_shape(x.shape, y.shape), dtype))
 
 
 @lru_cache(4096)

@@ -21,8 +21,33 @@ from typing import Any, Final, NamedTuple, Self
 
 from burnpy.backend.device_memory import DeviceMemory, full
 from burnpy.backend.errors import ArgumentError, OutOfMemoryError, a
+from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.runtime import CompileTimes
 from burnpy.typevars import T
+
+
+@cache
+def allocating(xp: Any) -> Callable[[Shape, DType], Any]:
+    """Return the function that allocates an array, in row-major order on the GPU that is current.
+
+    `cupy.ndarray` runs two functions of Python around the one of C that allocates, for a third of its time.
+    """
+    array = xp.ndarray
+    if not hasattr(array, "_init"):  # of another CuPy
+        return array  # type: ignore[no-any-return]  # a class is such a function
+    new = array.__base__.__new__
+
+    def allocated(shape: Shape, dtype: DType) -> Any:
+        x = new(array)
+        x._init(shape, dtype)
+        return x
+
+    return allocated
+
+
+def empty(xp: Any, shape: Shape, dtype: DType) -> Any:
+    """Allocate an array, in row-major order on the GPU that is current."""
+    return allocating(xp)(shape, dtype)
 
 
 class PeakAllocator:

@@ -18,7 +18,7 @@ from burnpy.backend import CuPy  # noqa: E402
 from burnpy.environment import report  # noqa: E402
 from tests.hostcuda import gpu, roofline  # noqa: E402
 from tests.hostcuda.gpu_checks import CHECKS  # noqa: E402
-from tests.hostcuda.host_time import STEPS, times  # noqa: E402
+from tests.hostcuda.host_time import STEPS, operations, times  # noqa: E402
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -35,6 +35,13 @@ def test_the_hosts_time(monkeypatch: pytest.MonkeyPatch) -> None:
     found = times("MLP", with_torch=False)
     for name, line in zip(("CuPy", r"Mixed\[CuPy\]", "compiled", "CUDA graph"), found, strict=True):
         assert re.fullmatch(name + r" \d+ µs, \d+ launches", line)
+
+
+def test_the_hosts_time_for_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STEPS, "operations", 1)
+    found = operations(with_torch=False)
+    assert re.fullmatch(r"add +[\d.]+ µs", found[0])
+    assert re.fullmatch(r"softmax, tracked +[\d.]+ µs", found[-1])
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -19,6 +19,7 @@ from burnpy_cupy.kernels.attention_kernels import ARRAYS, PADDED, SIZES
 from burnpy_cupy.kernels.elementwise import contiguous, in_order_of
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
+from burnpy_cupy.runtime import empty
 
 _STEP = 32
 """The numbers in a row are a multiple of this: zeros fill it."""
@@ -212,7 +213,7 @@ def _forward(
     if launches is None:
         q, k, v = (contiguous(xp, x) for x in inputs)
         return _forward(b, tiles, q, k, v, _contiguous(xp, mask), offset, scale, dtype)
-    total = xp.ndarray(q.shape[:-1], dtype)
+    total = empty(xp, q.shape[:-1], dtype)
     launches[0](*_addresses([*inputs, mask, out, total]), scale)
     return out, total
 
@@ -236,7 +237,7 @@ def _backward(
     if launches is None:
         inputs = [contiguous(xp, x) for x in inputs]
         return _backward(b, tiles, inputs, _contiguous(xp, mask), offset, scale, dtype)
-    statistics = xp.ndarray((3, math.prod(q.shape[:-2]), -(-q.shape[-2] // PADDED) * PADDED), _sums(q.dtype))
+    statistics = empty(xp, (3, math.prod(q.shape[:-2]), -(-q.shape[-2] // PADDED) * PADDED), _sums(q.dtype))
     by_q, *others = _addresses(outs)
     rest = statistics.data.ptr, statistics.size // 3, scale
     launches[0](*_addresses([*inputs, mask]), by_q, *rest)

@@ -39,6 +39,7 @@ from burnpy_cupy.kernels.elementwise import INDEX, Elementwise, contiguous
 from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE, Raw
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
+from burnpy_cupy.runtime import empty
 
 _GEOMETRY = (
     "int32 members, int32 channels, int32 height, int32 width, int32 high, int32 wide, int32 rows, int32 columns, "
@@ -213,7 +214,7 @@ def _channels_last(b: CuPyConvolution, x: Any, dtype: DType) -> Any:
     if not x.size or c < 16 // dtype.itemsize or height * width == 1:
         return b.cast(x, dtype)
     copy, pixel = _channels_last_launch(b, layout(x), x.dtype, dtype)
-    out = b.xp.ndarray((n, height, width, pixel), dtype)
+    out = empty(b.xp, (n, height, width, pixel), dtype)
     copy(x.data.ptr, out.data.ptr, 0, 0)
     return (out if pixel == c else out[..., :c]).transpose(0, 3, 1, 2)
 
@@ -226,11 +227,15 @@ def _channels_last_launch(b: CuPyConvolution, given: Layout, dtype: DType, into:
     return launch, operand.strides[3]
 
 
-def _is_direct(terms: int, sharing: int) -> bool:
-    """Return whether a kernel of its own adds up the ``terms`` of each element of the result.
+def _is_direct(terms: int, kernel: Shape, sharing: int) -> bool:
+    """Return whether a kernel of its own adds up the products of each element of the result.
 
-    ``sharing`` is the number of elements of the result that are made of the same ones of the operand.
+    Args:
+        terms: the products of an element for each position of the window.
+        kernel: the sizes of the window.
+        sharing: the number of elements of the result that are made of the same ones of the operand.
     """
+    terms *= kernel[0] * kernel[1]
     # If few share, as with one channel to a group, a product of matrices gains little from reading them once.
     return terms <= _FEW or (terms <= _SEVERAL and sharing <= _SHARING)
 
@@ -247,10 +252,10 @@ def _direct(b: CuPyConvolution, name: str, arrays: tuple[Any, ...], out: Any, si
 def _forward(b: CuPyConvolution, x: Any, weight: Any, bias: Any, where: Where, groups: int, dtype: DType) -> Any:
     n, o, kernel = x.shape[0], weight.shape[0], weight.shape[2:]
     counts = window_counts(x.shape, kernel, *where)
-    out = b.xp.ndarray((n, o, *counts), dtype)
+    out = empty(b.xp, (n, o, *counts), dtype)
     if not out.size:
         return out
-    if _is_direct(weight.shape[1] * math.prod(kernel), o // groups):
+    if _is_direct(weight.shape[1], kernel, o // groups):
         name, given = ("burnpy_conv_direct", ()) if bias is None else ("burnpy_conv_direct_bias", (bias,))
         return _direct(b, name, (x, weight, *given), out, (x.shape, kernel, where, counts, o, groups))
     if bias is None and _is_product(x, kernel, where, groups):
@@ -263,10 +268,10 @@ def _forward(b: CuPyConvolution, x: Any, weight: Any, bias: Any, where: Where, g
 
 
 def _by_input(b: CuPyConvolution, grad: Any, weight: Any, shape: Shape, where: Where, groups: int, dtype: DType) -> Any:
-    o, kernel, out = grad.shape[1], weight.shape[2:], b.xp.ndarray(shape, dtype)
+    o, kernel, out = grad.shape[1], weight.shape[2:], empty(b.xp, shape, dtype)
     if not out.size:
         return out
-    if _is_direct(o // groups * math.prod(kernel), weight.shape[1]):
+    if _is_direct(o // groups, kernel, weight.shape[1]):
         sizes = (shape, kernel, where, grad.shape[2:], o, groups)
         return _direct(b, "burnpy_conv_direct_input", (grad, weight), out, sizes)
     if _is_product(grad, kernel, where, groups):
@@ -281,12 +286,12 @@ def _by_weight(b: CuPyConvolution, grad: Any, x: Any, shape: Shape, where: Where
     if len(grad) > most:
         parts = [(grad[k : k + most], x[k : k + most]) for k in range(0, len(grad), most)]
         return b.cast(sum(_by_weight(b, *part, shape, where, groups, wide) for part in parts), dtype)
-    out = b.xp.ndarray(shape, dtype)
+    out = empty(b.xp, shape, dtype)
     if not out.size or not grad.size or not x.size:
         out.fill(0)
         return out
     if x._c_contiguous and grad._c_contiguous and _is_product(x, shape[2:], where, groups) and _is_long(shape, grad):
-        sums = b.xp.ndarray((len(grad), *shape[:2]), wide)
+        sums = empty(b.xp, (len(grad), *shape[:2]), wide)
         gemm.multiply(b.xp, _pixels(grad), _pixels(x).transpose(0, 2, 1), sums)
         return b._reduced("sum", sums, (0,), False, dtype).reshape(shape)
     cores = b.multiplies_in_tensor_cores(x.dtype)
@@ -300,7 +305,7 @@ def _by_weight(b: CuPyConvolution, grad: Any, x: Any, shape: Shape, where: Where
     if found.splits == 1:
         found.run(b, grad, x, out.data.ptr)
         return out
-    sums = b.xp.ndarray((found.splits, out.size), wide)
+    sums = empty(b.xp, (found.splits, out.size), wide)
     found.run(b, grad, x, sums.data.ptr)
     return b._reduced("sum", sums, (0,), False, dtype).reshape(shape)
 

@@ -20,6 +20,7 @@ from burnpy_cupy.kernels.attention_tiles import INSTRUCTIONS
 from burnpy_cupy.kernels.convolution_tiles import SIZES
 from burnpy_cupy.kernels.kernel import Raw
 from burnpy_cupy.kernels.launch import Launch, launcher
+from burnpy_cupy.runtime import empty
 
 if TYPE_CHECKING:
     from burnpy_cupy.kernels.convolution import CuPyConvolution
@@ -221,9 +222,8 @@ def copying(
     b: CuPyConvolution, operands: tuple[Operand, Operand], cores: bool, dtype: DType, into: DType
 ) -> tuple[Launch, ...]:
     """Return the launches that copy two operands from arrays of ``dtype``."""
-    parts, constants = list[dict[str, int]](), {"TENSOR_CORES": 32 // into.itemsize if cores else 0}
-    for number, operand in enumerate(operands):
-        parts += [part | {"operand": number} for part in operand.copies]
+    constants = {"TENSOR_CORES": 32 // into.itemsize if cores else 0}
+    parts = [part | {"operand": number} for number, operand in enumerate(operands) for part in operand.copies]
     found = []
     for k in range(0, len(parts), _MOST_COPIES):
         together, blocks, rest = parts[k : k + _MOST_COPIES], 0, b""
@@ -251,7 +251,7 @@ class Launches(NamedTuple):
         """Launch, with the addresses that follow those of the operands."""
         at = [first.data.ptr, second.data.ptr]
         if self.copies:
-            copied = b.xp.ndarray((sum(self.sizes),), self.operand)
+            copied = empty(b.xp, (sum(self.sizes),), self.operand)
             into = copied.data.ptr, copied.data.ptr + self.sizes[0] * self.operand.itemsize
             for copy in self.copies:
                 copy(at[0], into[0], at[1], into[1])

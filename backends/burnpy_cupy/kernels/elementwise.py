@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ import numpy as np
 from burnpy.backend.dtypes import HALVES, dtype_of, int32, int64
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.kernels.launch import Lattice, Launch, Matrices, launcher, order_of, transposing
+from burnpy_cupy.runtime import allocating, empty
 
 INDEX = "typedef int index_t;\n"
 """A part of the preamble of kernels that count elements with ``int32`` arguments, as division is faster in 32 bits."""
@@ -134,7 +135,7 @@ def contiguous(xp: Any, x: Any) -> Any:
 
 def copied(xp: Any, x: Any) -> Any:
     """Return a copy in row-major order."""
-    out, gpu = xp.ndarray(x.shape, x.dtype), xp.cuda.runtime.getDevice()
+    out, gpu = empty(xp, x.shape, x.dtype), xp.cuda.runtime.getDevice()
     matrices = Matrices.of(x.shape, x.strides, x.itemsize)
     if matrices is None:
         return _copying(xp, gpu)(x, out)
@@ -151,12 +152,12 @@ def _copying(xp: Any, gpu: int) -> ElementwiseKernel:
 def in_order_of(xp: Any, x: Any, shape: Shape, dtype: DType) -> Any:
     """Allocate an array, of as many dimensions as x has, whose dimensions lie in memory in the order of those."""
     order = None if x._c_contiguous else order_of(x.strides, x.itemsize)
-    return xp.ndarray(shape, dtype) if order is None else _allocated(xp.ndarray, shape, dtype, order)
+    return allocating(xp)(shape, dtype) if order is None else _in_order(allocating(xp), shape, dtype, order)
 
 
-def _allocated(array: Any, shape: Shape, dtype: DType, order: tuple[Shape, Shape]) -> Any:
+def _in_order(allocate: Callable[[Shape, DType], Any], shape: Shape, dtype: DType, order: tuple[Shape, Shape]) -> Any:
     """Allocate an array whose dimensions lie in memory in an order."""
-    return array([shape[d] for d in order[0]], dtype).transpose(order[1])
+    return allocate(tuple([shape[d] for d in order[0]]), dtype).transpose(order[1])
 
 
 class _Parameter(NamedTuple):
@@ -177,6 +178,7 @@ class _Layout(NamedTuple):
     launch: Launch | None  #: given addresses, and numbers; None if there are no elements
     missing: tuple[tuple[Shape, DType], ...]  #: the results that are to be allocated
     order: tuple[Shape, Shape] | None  #: and the order of their dimensions
+    given: int  #: the number of arguments before the results that are given
 
 
 class ElementwiseKernel:
@@ -189,7 +191,8 @@ class ElementwiseKernel:
     """
 
     def __init__(self, xp: Any, name: str, declared: Elementwise) -> None:
-        self._xp, self._array, self._name, self._declared = xp, xp.ndarray, name, declared
+        self._xp, self._array, self._allocate = xp, xp.ndarray, allocating(xp)
+        self._name, self._declared = name, declared
         self._parameters = [*_parsed(declared.inputs, result=False), *_parsed(declared.outputs, result=True)]
         self._results = [each.result for each in self._parameters].count(True)
         self._kernels: dict[str, Any] = {}  # cupy.RawKernel by its source
@@ -228,10 +231,10 @@ class ElementwiseKernel:
             if len(self._layouts) >= _LAYOUTS:
                 self._layouts.clear()
             layout = self._layouts[found] = self._laid_out(args, size)
-        launch, missing, order = layout
-        results = [*args[len(args) - self._results + len(missing) :]]
+        launch, missing, order, before = layout
+        results, allocate = [*args[before:]], self._allocate
         for shape, dtype in missing:
-            x = array(shape, dtype) if order is None else _allocated(array, shape, dtype, order)
+            x = allocate(shape, dtype) if order is None else _in_order(allocate, shape, dtype, order)
             given.append(x.data.ptr)
             results.append(x)
         if launch is not None:
@@ -258,8 +261,9 @@ class ElementwiseKernel:
         missing = tuple([(shape, dtypes[p]) for p in parameters[len(flat) :]])
         declared, operands = self._declared, {p: x for p, x in arrays.items() if not p.raw}
         order = None if declared.is_placed or declared.is_counted else _order(operands, shape)
+        before = len(args) - self._results + len(missing)
         if not count:
-            return _Layout(None, missing, order)
+            return _Layout(None, missing, order, before)
         many = max([count, *[_reach(x) for x in arrays.values()]]) >= _MANY
         lattice = Lattice.of(
             {p.name: x for p, x in operands.items()},
@@ -294,7 +298,7 @@ class ElementwiseKernel:
         rest = struct.pack(f"={format_of_rest}", *[given[p] for p in fixed], *layout)
         format_of_given = f"{len(pointers)}Q" + "".join([kinds[p] for p in changing])
         grid = min(-(-count // (_THREADS * each)), (1 << 31) - 1), 1
-        return _Layout(launcher(xp, kernel, grid, (_THREADS, 1), format_of_given, rest), missing, order)
+        return _Layout(launcher(xp, kernel, grid, (_THREADS, 1), format_of_given, rest), missing, order, before)
 
 
 def _reach(x: Any) -> int:

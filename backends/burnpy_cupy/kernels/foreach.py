@@ -19,6 +19,7 @@ from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER, expression
 from burnpy_cupy.kernels.foreach_tables import THREADS, contiguous, run_norms, table_launches, table_source
 from burnpy_cupy.kernels.programs import OPTIONS, kernels_enabled, ran
+from burnpy_cupy.runtime import empty
 
 _AHEAD = 4
 """The number of elements that a thread reads before it writes one, as a result may be in the memory of an array."""
@@ -154,12 +155,12 @@ def _run_foreach(
     for k, dtype in enumerate(kernel.dtypes):
         if kernel.converts and k == len(kernel.dtypes) - 1:
             members = enumerate(lists[0])
-            outs.append([xp.ndarray(x.shape, dtype) if at in converted else _NOTHING for at, x in members])
+            outs.append([empty(xp, x.shape, dtype) if at in converted else _NOTHING for at, x in members])
         elif owned and 0 < k < len(lists) - 1:  # in the memory of a state, if it can be
             pairs = zip(lists[k + 1], arrays[k + 1], strict=True)
-            outs.append([y if x is y and x.dtype is dtype else xp.ndarray(x.shape, dtype) for x, y in pairs])
+            outs.append([y if x is y and x.dtype is dtype else empty(xp, x.shape, dtype) for x, y in pairs])
         else:
-            outs.append([xp.ndarray(x.shape, dtype) for x in lists[0]])
+            outs.append([empty(xp, x.shape, dtype) for x in lists[0]])
     values: list[Any] = [] if skipped is None else [skipped.data.ptr]
     given = "Q" * len(values)
     for number in numbers:

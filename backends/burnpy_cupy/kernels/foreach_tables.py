@@ -21,6 +21,7 @@ from burnpy_cupy.kernels.elementwise import copied
 from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.programs import OPTIONS
+from burnpy_cupy.runtime import empty
 
 PART = 4096
 """The number of elements of a part of an array, which one block computes."""
@@ -319,8 +320,8 @@ def run_norms(xp: Any, xs: Sequence[Any], p: float, each: bool) -> Any:
     ]
     tables = [[*table_launches(xp, kernels.parts, "Q", lists, positions)] for kernels, lists, positions in of_dtypes]
     count = sum([layout.parts for launches in tables for layout, *_ in launches])
-    parts = xp.ndarray((count, 3), float64)
-    out = xp.zeros((len(xs),), result) if each else xp.ndarray((), result)
+    parts = empty(xp, (count, 3), float64)
+    out = xp.zeros((len(xs),), result) if each else empty(xp, (), result)
     start = parts.data.ptr
     for (kernels, lists, positions), launches in zip(of_dtypes, tables, strict=True):
         starts = []
@@ -337,7 +338,7 @@ def run_norms(xp: Any, xs: Sequence[Any], p: float, each: bool) -> Any:
     kernels, device = of_dtypes[0][0], xp.cuda.runtime.getDevice()
     if count > SUMMED:
         blocks = -(-count // SUMMED)
-        sums = xp.ndarray((blocks, 3), float64)
+        sums = empty(xp, (blocks, 3), float64)
         _adding(xp, device, kernels.sums, blocks)(parts.data.ptr, count, sums.data.ptr)
         parts, count = sums, blocks
     _adding(xp, device, kernels.total, 1)(parts.data.ptr, count, out.data.ptr)

@@ -21,6 +21,7 @@ from burnpy.backend.primitives import Key, Shape
 from burnpy_array import ArrayBackend
 from burnpy_cupy.kernels.elementwise import Elementwise, copied
 from burnpy_cupy.kernels.kernel import Kernels
+from burnpy_cupy.runtime import empty
 
 _RUNS = """
 const long long chunk = i / width, column = i % width, start = chunk * length, count = order.size();
@@ -134,13 +135,13 @@ class CuPyIndexing(ArrayBackend):
     _kernels: Kernels
 
     def index_select(self, x: Any, dim: int, index: Any) -> Any:
-        out = self._call(self.xp.ndarray, (*x.shape[:dim], index.size, *x.shape[dim + 1 :]), x.dtype)
+        out = self._call(empty, self.xp, (*x.shape[:dim], index.size, *x.shape[dim + 1 :]), x.dtype)
         return self._call(self._kernels["burnpy_select"], x, index, (dim,), out)
 
     def gather(self, x: Any, dim: int, index: Any) -> Any:
         if not index.ndim:
             return super().gather(x, dim, index)
-        out = self._call(self.xp.ndarray, index.shape, x.dtype)
+        out = self._call(empty, self.xp, index.shape, x.dtype)
         self._call(self._kernels["burnpy_gather"], x, index, (dim,), out)
         return out
 
@@ -200,7 +201,7 @@ def _embedding_backward(b: CuPyIndexing, grad: Any, index: Any, shape: Shape, pa
         return out
     order = index.reshape(-1).argsort()
     chunks = -(-order.size // _CHUNK)
-    parts = xp.ndarray((chunks, 2, width), float64 if grad.dtype is float64 else float32)
+    parts = empty(xp, (chunks, 2, width), float64 if grad.dtype is float64 else float32)
     rows, numbers, size = grad.reshape((order.size, width)), (width, _CHUNK, padding), chunks * width
     b._kernels["burnpy_run_sums"](index, order, rows, *numbers, out, parts, size=size)
     if chunks > 1:

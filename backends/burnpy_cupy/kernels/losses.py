@@ -19,6 +19,7 @@ from burnpy.backend.primitives import DType
 from burnpy_cupy.kernels.elementwise import contiguous
 from burnpy_cupy.kernels.kernel import SUM, CuPyPrograms, Raw
 from burnpy_cupy.kernels.launch import Launch, along, flat, launcher
+from burnpy_cupy.runtime import empty
 
 _FULL, _COLUMN = "full", "column"
 _LONG, _LONGER, _LONGEST = 1024, 4096, 8192
@@ -172,16 +173,16 @@ def mean_of_rows(b: Any, x: Any, index: Any, counted: Any) -> tuple[Any, Any]:
     """Launch the kernel of the mean on a device, and return the mean and the logsumexps."""
     xp = b.xp
     launch, blocks = _launch(b, "burnpy_mean_cross_entropy", "7Q", x.dtype, x.size, x.shape[-1])
-    mean, logsumexp = xp.ndarray((), x.dtype), xp.ndarray((*x.shape[:-1], 1), x.dtype)
+    mean, logsumexp = empty(xp, (), x.dtype), empty(xp, (*x.shape[:-1], 1), x.dtype)
     arrays = [_contiguous(xp, a) for a in (x, index, counted)]
-    arrays += mean, logsumexp, xp.ndarray((blocks, _PART_BYTES), uint8), b._counters()
+    arrays += mean, logsumexp, empty(xp, (blocks, _PART_BYTES), uint8), b._counters()
     launch(*[0 if a is None else a.data.ptr for a in arrays])
     return mean, logsumexp
 
 
 def mean_of_rows_backward(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any, counted: Any) -> Any:
     """Launch the kernel of the gradient on a device, and return it."""
-    xp, out = b.xp, b.xp.ndarray(x.shape, x.dtype)
+    xp, out = b.xp, empty(b.xp, x.shape, x.dtype)
     launch, _ = _launch(b, "burnpy_mean_cross_entropy_backward", "6Q", x.dtype, x.size, x.shape[-1])
     arrays = [*[_contiguous(xp, a) for a in (grad, x, logsumexp, index, counted)], out]
     launch(*[0 if a is None else a.data.ptr for a in arrays])

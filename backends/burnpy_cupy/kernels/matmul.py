@@ -17,6 +17,7 @@ from burnpy_array import ArrayBackend
 from burnpy_cupy import epilogues, gemm
 from burnpy_cupy.kernels.elementwise import Elementwise, contiguous
 from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE, CuPyPrograms, Kernels, Raw
+from burnpy_cupy.runtime import empty
 
 _TENSOR_CORES = 80
 """The compute capability, times 10, from which on tensor cores multiply both 16-bit floats and TF32."""
@@ -116,7 +117,7 @@ class CuPyMatmul(CuPyPrograms):
 
     def _biased(self, product: Any, bias: Any, dtype: DType) -> Any:
         """Return product + bias, rounded once to ``dtype``; in the memory of the product if its dtype is that."""
-        out = product if product.dtype is dtype else self._call(self.xp.ndarray, product.shape, dtype)
+        out = product if product.dtype is dtype else self._call(empty, self.xp, product.shape, dtype)
         return self._call(self._kernels["burnpy_add_bias"], product, bias, out)
 
 

@@ -23,6 +23,7 @@ from burnpy_cupy.kernels.elementwise import Elementwise
 from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE, CuPyPrograms, Kernels, Raw
 from burnpy_cupy.kernels.launch import Geometry, Launch, along, launcher
 from burnpy_cupy.kernels.programs import Kernel
+from burnpy_cupy.runtime import empty
 
 _COUNT = "llrint(static_cast<double>(total{}[last]))"
 
@@ -293,7 +294,7 @@ class CuPyNormalization(CuPyPrograms):
     ) -> tuple[Any, list[Any]]:
         xp = self.xp
         pairs = [x for pair in zip(averages, totals, strict=True) for x in pair]
-        outs = [xp.ndarray(x.shape, x.dtype) for x in (count, *averages)]
+        outs = [empty(xp, x.shape, x.dtype) for x in (count, *averages)]
         kernel = self._kernels[f"burnpy_statistics_{len(averages)}"]
         kernel(count, *pairs, 1.0 - share, share, totals[0].size - 1, *outs)
         return outs[0], outs[1:]
@@ -301,7 +302,7 @@ class CuPyNormalization(CuPyPrograms):
     def batch_totals(self, mean: Any, var: Any, factor: float) -> Any:
         if not mean.size or is_half(mean.dtype):
             return super().batch_totals(mean, var, factor)
-        out = self._call(self.xp.ndarray, (2 * mean.size + 2,), mean.dtype)
+        out = self._call(empty, self.xp, (2 * mean.size + 2,), mean.dtype)
         return self._call(self._kernels["burnpy_batch_totals"], mean, var, mean.size, float(factor), out)
 
     def count_update(self, count: Any, total: Any) -> Any:
@@ -363,24 +364,32 @@ def _small(shape: Shape, dims: Dims) -> Shape:
 
 def _is_divided(dims: Dims, full: tuple[Any, ...], channels: tuple[Any, ...]) -> bool:
     """Return whether a normalization is a batch norm of long, or of few channels, of arrays in row-major order."""
-    shape, dtype = full[0].shape, full[0].dtype
+    shapes = tuple([x.shape for x in full]), tuple([x.shape for x in channels])
+    if 0 not in dims or not _has_long_channels(dims, *shapes):
+        return False
+    dtype = full[0].dtype
+    return all(x.dtype is dtype and x._c_contiguous for x in (*full, *channels))
+
+
+@lru_cache(1024)
+def _has_long_channels(dims: Dims, full: tuple[Shape, ...], channels: tuple[Shape, ...]) -> bool:
+    """Return whether arrays are normalized by channels that one block does not compute well, and each has a weight."""
+    shape = full[0]
     if len(shape) < 2 or dims != (0, *range(2, len(shape))) or not shape[1]:
         return False
     members = math.prod(shape) // shape[1]
     if members < 2 * _PART or (members <= _LONG and shape[1] >= _CHANNELS):
         return False
-    if any(x.dtype is not dtype or not x._c_contiguous for x in (*full, *channels)):
-        return False
     of_channels = (shape[1], *(1,) * (len(shape) - 2))
-    return all(x.shape == shape for x in full) and all(x.shape[1 - len(shape) :] == of_channels for x in channels)
+    return all(x == shape for x in full) and all(x[1 - len(shape) :] == of_channels for x in channels)
 
 
 def _batch_norm(b: CuPyNormalization, x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
     names = ("burnpy_batch_norm_sums", "burnpy_batch_norm")
-    sums, normalized, parts = _divided(b, x.shape, x.dtype, _width((x,)), names, ("2Q", "7Qd"))
-    held, out = b.xp.ndarray(*parts), b.xp.ndarray(x.shape, x.dtype)
+    sums, normalized, parts = _divided(b, x.shape, x.dtype, _alignment(x), names, ("2Q", "7Qd"))
+    held, out = empty(b.xp, *parts), empty(b.xp, x.shape, x.dtype)
     shape = (1, x.shape[1], *(1,) * (x.ndim - 2))
-    mean, var = b.xp.ndarray(shape, x.dtype), b.xp.ndarray(shape, x.dtype)
+    mean, var = empty(b.xp, shape, x.dtype), empty(b.xp, shape, x.dtype)
     sums(x.data.ptr, held.data.ptr)
     normalized(*[a.data.ptr for a in (x, weight, bias, held, out, mean, var)], eps)
     return out, mean, var
@@ -390,31 +399,31 @@ def _batch_norm_gradient(
     b: CuPyNormalization, grad: Any, x: Any, weight: Any, mean: Any, var: Any, eps: float
 ) -> tuple[Any, Any, Any]:
     names = ("burnpy_batch_norm_gradient_sums", "burnpy_batch_norm_gradient")
-    sums, gradient, parts = _divided(b, x.shape, x.dtype, _width((grad, x)), names, ("4Q", "9Qd"))
-    held, by_x = b.xp.ndarray(*parts), b.xp.ndarray(x.shape, x.dtype)
-    by_weight, by_bias = b.xp.ndarray(weight.shape, x.dtype), b.xp.ndarray(weight.shape, x.dtype)
+    sums, gradient, parts = _divided(b, x.shape, x.dtype, _alignment(grad, x), names, ("4Q", "9Qd"))
+    held, by_x = empty(b.xp, *parts), empty(b.xp, x.shape, x.dtype)
+    by_weight, by_bias = empty(b.xp, weight.shape, x.dtype), empty(b.xp, weight.shape, x.dtype)
     sums(*[a.data.ptr for a in (grad, x, mean, held)])
     gradient(*[a.data.ptr for a in (grad, x, weight, mean, var, held, by_x, by_weight, by_bias)], eps)
     return by_x, by_weight, by_bias
 
 
-def _width(full: tuple[Any, ...]) -> int:
-    """Return how many elements a thread reads at a time from arrays such as x, whose planes and places allow it."""
-    x, plane = full[0], math.prod(full[0].shape[2:])
-    width: int = _BYTES // x.itemsize
-    while plane % width or any(a.data.ptr % (width * a.itemsize) for a in full):
-        width //= 2
-    return width
+def _alignment(*arrays: Any) -> int:
+    """Return the bytes to whose multiples arrays are aligned, up to those that a thread reads at a time."""
+    together = _BYTES
+    for x in arrays:
+        together |= x.data.ptr
+    return together & -together
 
 
 @lru_cache(1024)
 def _divided(
-    b: CuPyNormalization, shape: Shape, dtype: DType, width: int, names: tuple[str, str], given: tuple[str, str]
+    b: CuPyNormalization, shape: Shape, dtype: DType, alignment: int, names: tuple[str, str], given: tuple[str, str]
 ) -> tuple[Launch, Launch, tuple[Shape, DType]]:
     """Return the two launches, and the shape and dtype of the memory of the parts' sums.
 
     ``given`` are the formats of the arguments that change.
     """
+    width = math.gcd(alignment // dtype.itemsize, math.prod(shape[2:]))  # the elements of a vector of a plane
     wide, channels, vectors = float32 if is_half(dtype) else dtype, shape[1], math.prod(shape) // shape[1] // width
     length = -(-vectors // max(1, min(_PARTS, _BLOCKS // channels, vectors * width // _PART)))
     parts = -(-vectors // length)

@@ -27,6 +27,7 @@ from burnpy_cupy.kernels.kernel import Kernels, Raw
 from burnpy_cupy.kernels.launch import WARP, Launch, launcher, matrix
 from burnpy_cupy.kernels.programs import OPTIONS
 from burnpy_cupy.kernels.reduction import MEMORY
+from burnpy_cupy.runtime import empty
 
 _ITEMS = 8
 _THREADS = 256
@@ -311,7 +312,7 @@ def _sorted(b: CuPyOrdering, x: Any, dim: int, descending: bool, with_values: bo
     xp = b.xp
     launch = _sort_launch(b, x.dtype, x.shape, dim, descending)
     x = contiguous(xp, x)
-    index, values = xp.ndarray(x.shape, int64), xp.ndarray(x.shape, x.dtype) if with_values else None
+    index, values = empty(xp, x.shape, int64), empty(xp, x.shape, x.dtype) if with_values else None
     launch(x.data.ptr, index.data.ptr, 0 if values is None else values.data.ptr)
     return values, index
 
@@ -345,7 +346,7 @@ def _scanned(b: CuPyOrdering, op: str, x: Any, dim: int, reverse: bool) -> Any:
     xp = b.xp
     ints = kind_of(x.dtype) != "float" or op in ("cummax", "cummin")
     x = contiguous(xp, x)
-    out = xp.ndarray(x.shape, int64 if ints else x.dtype)
+    out = empty(xp, x.shape, int64 if ints else x.dtype)
     _scan_launch(xp, b.index, op, x.dtype, out.dtype, x.shape, dim, reverse)(x.data.ptr, out.data.ptr)
     return out
 

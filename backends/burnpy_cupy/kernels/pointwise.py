@@ -29,6 +29,7 @@ from burnpy_cupy.kernels.kernel import (
     elementwise_method,
 )
 from burnpy_cupy.kernels.launch import along
+from burnpy_cupy.runtime import empty
 
 _DIVISION = """
 template <typename T> struct burnpy_wide { typedef float type; };
@@ -233,7 +234,7 @@ class CuPyArithmetic(ArrayBackend):
 
 
 def _filled(b: CuPyArithmetic, shape: Shape, number: tuple[str, Any], dtype: DType) -> Any:
-    return b._kernels[f"burnpy_fill_{number[0]}"](number[1], b.xp.ndarray(shape, dtype))
+    return b._kernels[f"burnpy_fill_{number[0]}"](number[1], empty(b.xp, shape, dtype))
 
 
 class CuPyActivation(CuPyPrograms):

@@ -19,6 +19,7 @@ from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_cupy.kernels.elementwise import INDEX, Elementwise
 from burnpy_cupy.kernels.kernel import MINUS_INFINITY, SUM, SUM_TYPE, Kernels
+from burnpy_cupy.runtime import empty
 
 _SIZES = "int32 channels, int32 height, int32 width, int32 high, int32 wide"
 """The sizes of x, and of the results (high, wide)."""
@@ -278,6 +279,6 @@ class CuPyPooling(ArrayBackend):
     ) -> Any:
         """Launch a kernel for a result of a shape and dtype: of arrays, the shape of x, the number of windows along its
         last two dimensions, and the kernel's further arguments."""
-        out = self._call(self.xp.ndarray, shape, dtype)
+        out = self._call(empty, self.xp, shape, dtype)
         self._call(self._kernels[name], *given, (*image[1:], *size, *where), out)
         return out

@@ -28,6 +28,7 @@ from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.elementwise import copied
 from burnpy_cupy.kernels.emitter import emit
 from burnpy_cupy.kernels.launch import Batch, Geometry, Launch, Threads, batch_of, launcher, transposed
+from burnpy_cupy.runtime import empty
 
 OPTIONS = ("--fmad=false",)
 _CHUNK = 128
@@ -145,7 +146,7 @@ class Kernel:
             arrays.append(x)  # which keeps its memory until the launch
             addresses.append(x.data.ptr)
         for shape, dtype in layout.memory:
-            x = xp.ndarray(shape, dtype)
+            x = empty(xp, shape, dtype)
             arrays.append(x)
             addresses.append(x.data.ptr)
         if layout.is_one:

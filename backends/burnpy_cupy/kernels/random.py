@@ -18,6 +18,7 @@ from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_cupy.cuda_graphs import capture
 from burnpy_cupy.kernels.kernel import Kernels, Raw
+from burnpy_cupy.runtime import empty
 
 _THREADS = 256
 _UNIFORM, _NORMAL, _EXPONENTIAL, _INTEGERS = range(4)
@@ -115,7 +116,7 @@ def _seed(generator: np.random.Generator) -> int:
 
 
 def _drawn(b: CuPyRandom, seed: Any, method: int, shape: Shape, dtype: DType, low: int, span: int) -> Any:
-    out, count = b.xp.ndarray(shape, dtype), math.prod(shape)
+    out, count = empty(b.xp, shape, dtype), math.prod(shape)
     if count:
         constants = {"METHOD": method, "IS_HELD": int(not isinstance(seed, int))}
         kernel = b._kernels.typed("burnpy_drawn", constants, T=dtype)

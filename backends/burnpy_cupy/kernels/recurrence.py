@@ -19,6 +19,7 @@ from burnpy_cupy.kernels.elementwise import contiguous
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
 from burnpy_cupy.kernels.recurrence_kernels import PERSISTENT_THREADS, arrays_of
+from burnpy_cupy.runtime import empty
 
 _WORK = 1 << 19
 """The products of a block for an element from which on those of cuBLAS, on all multiprocessors, take less time."""
@@ -89,7 +90,7 @@ class _Elements:
     def __init__(self, b: CuPyRecurrence, states: Any, lengths: Any, reverse: bool) -> None:
         self._b, self._reverse = b, reverse
         self._sequences, self._steps, self._size = states.shape
-        self._lengths = b.xp.ndarray((0,), int64) if lengths is None else contiguous(b.xp, lengths)
+        self._lengths = empty(b.xp, (0,), int64) if lengths is None else contiguous(b.xp, lengths)
 
     def _in_order(self) -> Iterator[tuple[int, int]]:
         """Yield each element and the one that is read before it, -1 if there is none."""
@@ -192,9 +193,9 @@ def _lstm(
     b: CuPyRecurrence, x: Any, hidden: Any, cell: Any, weight: Any, lengths: Any, reverse: bool
 ) -> tuple[Any, Any, Any]:
     x, hidden, cell = _contiguous(b, x, hidden, cell)
-    states, cells = (b.xp.ndarray((*x.shape[:2], hidden.shape[1]), x.dtype) for _ in range(2))
-    gates = b.xp.ndarray(x.shape, x.dtype)
-    product = b.xp.ndarray((x.shape[0], x.shape[2]), _wide(x.dtype))
+    states, cells = (empty(b.xp, (*x.shape[:2], hidden.shape[1]), x.dtype) for _ in range(2))
+    gates = empty(b.xp, x.shape, x.dtype)
+    product = empty(b.xp, (x.shape[0], x.shape[2]), _wide(x.dtype))
     elements, given = _Elements(b, states, lengths, reverse), (x, product, hidden, cell)
     elements.forward("burnpy_lstm", weight, product, hidden, given, (states, cells, gates))
     return states, cells, gates
@@ -202,7 +203,7 @@ def _lstm(
 
 def _lstm_backward(b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, reverse: bool) -> tuple[Any, Any, Any]:
     grad, grad_cells, cell, weight, cells, gates = _contiguous(b, *given)
-    by_x = b.xp.ndarray(gates.shape, gates.dtype)
+    by_x = empty(b.xp, gates.shape, gates.dtype)
     product, rest, by_cells = (b.xp.zeros(cell.shape, _wide(cell.dtype)) for _ in range(3))
     elements, given = _Elements(b, cells, lengths, reverse), (grad, grad_cells, product, cell, cells, gates)
     elements.backward("burnpy_lstm_backward", weight, product, given, (by_x, rest, by_cells))
@@ -214,8 +215,8 @@ def _gru(
 ) -> tuple[Any, Any]:
     x, hidden, bias = _contiguous(b, x, hidden, bias)
     size = hidden.shape[1]
-    states, gates = (b.xp.ndarray((*x.shape[:2], n), x.dtype) for n in (size, 4 * size))
-    product = b.xp.ndarray((x.shape[0], x.shape[2]), _wide(x.dtype))
+    states, gates = (empty(b.xp, (*x.shape[:2], n), x.dtype) for n in (size, 4 * size))
+    product = empty(b.xp, (x.shape[0], x.shape[2]), _wide(x.dtype))
     elements, given = _Elements(b, states, lengths, reverse), (x, product, bias, hidden)
     elements.forward("burnpy_gru", weight, product, hidden, given, (states, gates))
     return states, gates
@@ -223,7 +224,7 @@ def _gru(
 
 def _gru_backward(b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, reverse: bool) -> tuple[Any, Any, Any]:
     grad, hidden, weight, states, gates = _contiguous(b, *given)
-    by_x, by_products = (b.xp.ndarray((*states.shape[:2], weight.shape[1]), states.dtype) for _ in range(2))
+    by_x, by_products = (empty(b.xp, (*states.shape[:2], weight.shape[1]), states.dtype) for _ in range(2))
     product, rest = (b.xp.zeros(hidden.shape, _wide(hidden.dtype)) for _ in range(2))
     elements, given = _Elements(b, states, lengths, reverse), (grad, product, hidden, states, gates)
     elements.backward("burnpy_gru_backward", weight, product, given, (by_x, by_products, rest))
@@ -232,8 +233,8 @@ def _gru_backward(b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, rever
 
 def _rnn(b: CuPyRecurrence, x: Any, hidden: Any, weight: Any, lengths: Any, reverse: bool, relu: bool) -> Any:
     x, hidden = _contiguous(b, x, hidden)
-    states = b.xp.ndarray(x.shape, x.dtype)
-    product = b.xp.ndarray(hidden.shape, _wide(x.dtype))
+    states = empty(b.xp, x.shape, x.dtype)
+    product = empty(b.xp, hidden.shape, _wide(x.dtype))
     elements = _Elements(b, states, lengths, reverse)
     elements.forward("burnpy_rnn", weight, product, hidden, (x, product, hidden), (states,), relu)
     return states
@@ -243,7 +244,7 @@ def _rnn_backward(
     b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, reverse: bool, relu: bool
 ) -> tuple[Any, Any]:
     grad, weight, states = _contiguous(b, *given)
-    by_x = b.xp.ndarray(states.shape, states.dtype)
+    by_x = empty(b.xp, states.shape, states.dtype)
     product, rest = (b.xp.zeros((states.shape[0], states.shape[2]), _wide(states.dtype)) for _ in range(2))
     elements = _Elements(b, states, lengths, reverse)
     elements.backward("burnpy_rnn_backward", weight, product, (grad, product, states), (by_x, rest), relu)

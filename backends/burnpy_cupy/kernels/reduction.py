@@ -24,6 +24,7 @@ from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, REGISTER
 from burnpy_cupy.kernels.emitter import MEMORY as FLOATS
 from burnpy_cupy.kernels.launch import Launch, launcher, of_view
 from burnpy_cupy.kernels.programs import OPTIONS
+from burnpy_cupy.runtime import empty
 
 MEMORY = FLOATS | {
     "int8": "signed char",
@@ -277,7 +278,7 @@ class CuPyReduction(ArrayBackend):
             columns = math.prod(x.shape[x.ndim - len(dims) :])
             out = self._reduced(op, x.reshape((-1, columns)), (1,), False, dtype)
             return out.reshape(_shape(before, dims, keepdim))
-        out = xp.ndarray(reduction.shape, reduction.dtype)
+        out = empty(xp, reduction.shape, reduction.dtype)
         if reduction.launch is None:
             if out.size:
                 out.fill(_OF_NOTHING[op])
@@ -285,7 +286,7 @@ class CuPyReduction(ArrayBackend):
         if reduction.parts == 1:
             reduction.launch(x.data.ptr, out.data.ptr, 0, 0)
             return out
-        parts = xp.ndarray((reduction.parts, out.size, _PART_BYTES), uint8)
+        parts = empty(xp, (reduction.parts, out.size, _PART_BYTES), uint8)
         reduction.launch(x.data.ptr, out.data.ptr, parts.data.ptr, self._counters().data.ptr)
         return out
 

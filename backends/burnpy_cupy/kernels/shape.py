@@ -13,6 +13,7 @@ from burnpy_array import ArrayBackend
 from burnpy_cupy.kernels.elementwise import INDEX, Elementwise, contiguous
 from burnpy_cupy.kernels.kernel import Kernels
 from burnpy_cupy.kernels.launch import Lattice
+from burnpy_cupy.runtime import empty
 
 _BITS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 """The unsigned dtype by size in bytes, in which int ranges are computed modulo 2ⁿ."""
@@ -71,7 +72,7 @@ class CuPyShape(ArrayBackend):
             return super().arange(start, stop, step, dtype)
         bits, count = _BITS[dtype.itemsize], len(range(int(start), int(stop), int(step)))
         first, by = (bits.type(int(n) % (1 << 8 * dtype.itemsize)) for n in (start, step))
-        out = self._call(self.xp.ndarray, (count,), bits)
+        out = self._call(empty, self.xp, (count,), bits)
         return self._call(self._kernels["burnpy_arange"], first, by, out).view(dtype)
 
     def cat(self, xs: Sequence[Any], dim: int) -> Any:
@@ -81,7 +82,7 @@ class CuPyShape(ArrayBackend):
         if dtype.kind == "V":
             return self.cat([x.view(uint16) for x in xs], dim).view(dtype)
         lengths = [x.shape[dim] for x in xs]
-        out = self._call(self.xp.ndarray, (*shape[:dim], sum(lengths), *shape[dim + 1 :]), dtype)
+        out = self._call(empty, self.xp, (*shape[:dim], sum(lengths), *shape[dim + 1 :]), dtype)
         inner, most, begin = math.prod(shape[dim + 1 :]), CATS[-1], 0
         for start in range(0, len(xs), most):
             some, sizes = xs[start : start + most], lengths[start : start + most]

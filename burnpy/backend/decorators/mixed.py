@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, final
 from weakref import ref
@@ -62,8 +62,9 @@ class Mixed(Decorator[I], Generic[I]):
     def __init__(self, inner: I | type[I], dtype: str | DType = "bfloat16") -> None:
         super().__init__(inner)
         self._dtype = self.operand_dtype = dtype_of(dtype, "float")
-        self._operands: dict[int, tuple[ref[Any], Float]] = {}  # by the id of a float32 primitive, its operand
-        self._of_float32: dict[int, ref[Any]] = {}  # the operands that were rounded from float32, by id
+        self._operands: dict[int, _Source] = {}  # by the id of a float32 primitive
+        self._of_float32: dict[int, _Source] = {}  # by the id of an operand that was rounded from float32
+        self._drop_source, self._drop_operand = partial(_drop, self._operands), partial(_drop, self._of_float32)
 
     @classmethod
     def canonical(cls, inner: Any, *options: Any) -> tuple[Any, ...]:
@@ -124,13 +125,14 @@ class Mixed(Decorator[I], Generic[I]):
     def _rounded(self, x: Float) -> Float | None:
         """Return x in 16 bits if it was rounded before."""
         known = self._operands.get(id(x))
-        return known[1] if known is not None and known[0]() is x else None
+        return known.rounded if known is not None and known() is x else None
 
     def _remember(self, x: Float, rounded: Float) -> None:
         """Keep x in 16 bits for as long as x exists."""
-        operands, of_float32, key, rounded_key = self._operands, self._of_float32, id(x), id(rounded)
-        of_float32[rounded_key] = ref(rounded, lambda _: of_float32.pop(rounded_key, None))
-        operands[key] = ref(x, lambda _: operands.pop(key, None)), rounded
+        source, operand = _Source(x, self._drop_source), _Source(rounded, self._drop_operand)
+        source.key, source.rounded = id(x), rounded
+        operand.key = id(rounded)
+        self._operands[source.key], self._of_float32[operand.key] = source, operand
 
     def foreach(
         self,
@@ -171,7 +173,7 @@ class Mixed(Decorator[I], Generic[I]):
 
         None if the floats are not of float32 or rounded from it, or if one is of another dtype.
         """
-        operands, new, is_of_float32 = [*args], dict[int, Float](), False
+        operands, new, is_of_float32 = [*args], dict[int, list[int]](), False  # by id, the positions of new ones
         for k, is_operand in _floats(op.name, op.product):
             x = args[k]
             if x is None:
@@ -182,7 +184,7 @@ class Mixed(Decorator[I], Generic[I]):
                     rounded = self._rounded(x)
                     operands[k] = rounded
                     if rounded is None:
-                        new[id(x)] = x
+                        new.setdefault(id(x), []).append(k)
             elif id(x) in self._of_float32:
                 is_of_float32 = True
             elif x.dtype.itemsize > 4 or kind_of(x.dtype) != "float":
@@ -190,10 +192,13 @@ class Mixed(Decorator[I], Generic[I]):
         if not is_of_float32:
             return None
         if new:
-            xs = [*new.values()]
-            for x, rounded in zip(xs, self.inner.rounded_operands(xs, self._dtype, op, args), strict=True):
-                self._remember(x, rounded)
-            operands = [self.product_operand(x) if id(x) in new else y for x, y in zip(args, operands, strict=True)]
+            xs = [args[positions[0]] for positions in new.values()]
+            for positions, rounded in zip(
+                new.values(), self.inner.rounded_operands(xs, self._dtype, op, args), strict=True
+            ):
+                self._remember(args[positions[0]], rounded)
+                for k in positions:
+                    operands[k] = rounded
         return tuple(operands)
 
     def _viewed(self, f: Callable[..., Any], x: Float, *rest: Any) -> Any:
@@ -209,6 +214,23 @@ class Mixed(Decorator[I], Generic[I]):
             if a.name in op.consumes:
                 for member in x if a.sequence else (x,):
                     self._operands.pop(id(member), None)
+
+
+class _Source(ref[Any]):
+    """A primitive that was rounded, with its operand, or an operand; held in a table by the id ``key``.
+
+    It takes one object for the garbage collector to go through, as a callback of its own would take several.
+    """
+
+    __slots__ = ("key", "rounded")
+
+    key: int
+    rounded: Float
+
+
+def _drop(table: dict[int, _Source], dead: _Source) -> None:
+    """Drop a primitive that is gone from its table."""
+    table.pop(dead.key, None)
 
 
 @cache

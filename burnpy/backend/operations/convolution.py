@@ -47,6 +47,7 @@ def window_count(
 
 @lru_cache(maxsize=1024)
 @lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)
 def window_counts(
     shape: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool = False
 ) -> Shape:
