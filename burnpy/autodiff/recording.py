@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -100,6 +101,23 @@ def watching(watcher: Watcher) -> AbstractContextManager[None]:
     return using(watchers=(*(current_mode() or DEFAULT_MODE).watchers, watcher))
 
 
+def through(watchers: tuple[Watcher, ...]) -> Watcher | None:
+    """Return one watcher that calls several, the last one outermost; None without any."""
+    if not watchers:
+        return None
+
+    def watch(inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
+        for each in watchers:
+            vjp = partial(_call_watcher, each, node, vjp)
+        return vjp(inner, grad, *kept)
+
+    return watch
+
+
+def _call_watcher(watch: Watcher, node: Node, vjp: Vjp, inner: Backend, grad: Float, *kept: Any) -> Any:
+    return watch(inner, node, vjp, grad, kept)
+
+
 def propagate_watched(
     inner: Backend,
     roots: Iterable[tuple[Node | Leaf, Float]],
@@ -130,7 +148,7 @@ def propagate_watched(
             retain_graph=retain_graph,
             targets=targets,
             unused=unused,
-            watchers=watchers if before is None else (tell, *watchers),  # innermost: only the rule's own operations
+            watch=through(watchers if before is None else (tell, *watchers)),  # innermost: the rule's own operations
             ready=ready,
             sums=sums,
         )
