@@ -19,6 +19,7 @@ from burnpy.environment import report  # noqa: E402
 from tests.hostcuda import gpu, roofline  # noqa: E402
 from tests.hostcuda.gpu_checks import CHECKS  # noqa: E402
 from tests.hostcuda.host_time import STEPS, operations, times  # noqa: E402
+from tests.interrupting import LONG  # noqa: E402
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -68,9 +69,10 @@ def test_the_roofline_of_batch_norms() -> None:
     assert all(0.55 < each.share <= 1.0 and each.resident >= 4 for each in found), found
 
 
-def test_the_roofline_of_attention() -> None:
+def test_the_roofline_of_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     """`mma.sync` reaches 63 % of the peak; of the gradient's seven products, five are useful, in tiles that reach
-    beyond the causal limit."""
+    beyond the causal limit. The short form compiles for the largest heads, which take the most registers."""
+    monkeypatch.setattr(roofline, "HEADS", roofline.HEADS if LONG else roofline.HEADS[-1:])
     found = [*roofline.attentions(CuPy(), "bfloat16")]
     assert len(found) == 2 * len(roofline.HEADS)
     assert all(0.35 < each.share < 0.7 and each.resident >= 2 for each in found), found
