@@ -242,7 +242,7 @@ def _fused_gradient(kind: Any, formula: Formula, needs: tuple[bool, ...], used: 
 
     def gradient(b: Any, *args: Any) -> tuple[Float, ...]:
         grads, xs, numbers = args[:count], args[count : count + len(needs)], args[count + len(needs) :]
-        level: Any = new_level(kind, b)
+        level: Any = new_level(kind, b, "backward")
         leaves = [level.lift(x) for x in xs]
         leaves = [level.require_grad(x) if needed else x for x, needed in zip(leaves, needs, strict=True)]
         outs = [out for out, has_grad in zip(formula(level, *leaves, *numbers), used, strict=True) if has_grad]

@@ -26,13 +26,14 @@ next_level = count(1).__next__
 """Return the number of the next level; numbers ascend in order of creation, and singleton devices are level 0."""
 
 
-def new_level(kind: Any, base: Any) -> Any:
+def new_level(kind: Any, base: Any, api: str) -> Any:
     """Return a level on a device: an `Autodiff` or a `Forward` that is no singleton.
 
     Unlike ``Autodiff[Balanced[NumPy]]``, whose inner device is NumPy, a level on ``Balanced[NumPy]`` lifts its tensors.
+    Messages name it by ``api``, the function that makes it.
     """
     level = kind.unregistered(base)
-    level.inner = base
+    level.inner, level.api = base, api
     level.level = next_level()
     return level
 

@@ -223,6 +223,11 @@ def children_of(tree: Any) -> Iterable[Any] | None:
     return None if handler is None else (handler.whole or handler).flatten(tree)[0]
 
 
+def is_module(x: Any) -> bool:
+    """Return whether an object is a `burnpy.nn.Module`; classes of other libraries have methods of the same names."""
+    return hasattr(type(x), "_with_variables")
+
+
 def _same(rest: Any, other: Any) -> bool:
     """Return whether static data are equal and of the same types, as 1 and True are not."""
     if type(rest) is not type(other):

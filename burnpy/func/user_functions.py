@@ -28,8 +28,7 @@ class Level:
     __slots__ = ("_before", "device")
 
     def __init__(self, kind: Any, api: str, base: Any) -> None:
-        self.device: Any = new_level(kind, base)
-        self.device.api = api
+        self.device: Any = new_level(kind, base, api)
         self.device.door = Door(kind, ClosedLevel)
 
     def __enter__(self) -> Any:

@@ -121,7 +121,7 @@ def levels_on(device: Any, sizes: Sequence[int]) -> list[Any]:
     """Return new `Batched` levels of some sizes on a device, from the outermost to the innermost."""
     levels: list[Any] = []
     for size in sizes:
-        level: Any = new_level(Batched, levels[-1] if levels else device)
+        level: Any = new_level(Batched, levels[-1] if levels else device, "vmap")
         level.size, level.randomness = size, "different"
         levels.append(level)
     return levels
@@ -197,8 +197,8 @@ def _outcome(device: Any, row: Row, args: list[Any], derivatives: bool) -> list[
         numeric = [a[0] if isinstance(a, list) else a for a, kind in zip(args, kinds, strict=True) if _numeric(a, kind)]
         on = device if row.operation.results == ("Float",) or not numeric else _on(device, numeric[0])
         return [x for _, x in row.flat_results(called(name, on, args))]
-    forward = new_level(Forward, device)
-    reverse = new_level(Autodiff, forward)
+    forward = new_level(Forward, device, "jvp")
+    reverse = new_level(Autodiff, forward, "grad")
     leaves = []
 
     def tracked(x: Any) -> Any:

@@ -58,13 +58,8 @@ class Batch:
     @contextmanager
     def reopened(self, device: Any) -> Generator[Any, None, None]:
         """Return a context manager with a level like the call's on another device, for rules that run later."""
-        level: Any = new_level(Batched, device)
-        level.size, level.randomness, level.draws, level.api = (
-            self.level.size,
-            self.level.randomness,
-            self.level.draws,
-            self.level.api,
-        )
+        level: Any = new_level(Batched, device, self.level.api)
+        level.size, level.randomness, level.draws = self.level.size, self.level.randomness, self.level.draws
         level.door = Door(Batched, Batched)
         yield level
 

@@ -130,7 +130,7 @@ def traced(
     Returns:
         The result as returned by the rule, which shows whether it is a tuple; its tensors on ``inner``; the linear map.
     """
-    level: Any = new_level(Autodiff, inner)
+    level: Any = new_level(Autodiff, inner, "jvp")
     linear = LinearMap()
     linear.level, linear.leaves, linear.specs = level, [], []
     tangents: list[Any] = []

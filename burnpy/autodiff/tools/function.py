@@ -230,7 +230,7 @@ def _run(function: type[FunctionBase], ctx: Context, plain: Any, on_plain: tuple
     who = f"{function.__name__}.forward()"
     device, arguments, watch = plain, on_plain, None
     if several:  # only then are there second derivatives
-        device, watch = new_level(Autodiff, plain), ForwardReads(ctx)
+        device, watch = new_level(Autodiff, plain, "apply"), ForwardReads(ctx)
         device.door, ctx._device = Door(Autodiff, Autodiff), device
         arguments = tuple([_followed(x, device) for x in on_plain])
     with nullcontext() if watch is None else watching(watch):

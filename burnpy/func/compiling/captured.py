@@ -74,7 +74,7 @@ from burnpy.func.compiling.refused import (
     refuse,
     refuse_unseen,
 )
-from burnpy.func.pytree import children_of
+from burnpy.func.pytree import children_of, is_module
 from burnpy.tensor.tensor_base import TensorBase
 
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
@@ -157,7 +157,7 @@ class _Search:
     def argument(self, x: Any) -> None:
         """Search the classes of an argument, whose tensors and settings the keys of plans compare."""
         children = children_of(x)
-        if children is None or hasattr(type(x), "named_modules"):
+        if children is None or is_module(x):
             self.value(x, a(type(x).__name__))
             return
         self.class_(type(x))
@@ -217,7 +217,7 @@ class _Search:
             if is_users(x.__name__):
                 self.attributes(x, vars(x), label)
                 self.entry(f"{label}.__getattr__", vars(x), "__getattr__")
-        elif hasattr(type(x), "named_modules"):
+        elif is_module(x):
             self.network(x, label)
         elif "__wrapped__" in getattr(x, "__dict__", ()):  # by `functools.wraps` or `functools.cache`
             self.value(vars(x)["__wrapped__"], label)

@@ -18,7 +18,7 @@ from burnpy.batching.batched import Batched
 from burnpy.func.compiling.places import names_in
 from burnpy.func.control_flow.recorded_branches import recorded_while
 from burnpy.func.control_flow.recorded_scans import recorded_scan
-from burnpy.func.pytree import Structure, children_of, flatten
+from burnpy.func.pytree import Structure, children_of, flatten, is_module
 from burnpy.func.user_functions import Level, base_for
 from burnpy.func.vectorization import batch_at, batch_first
 from burnpy.tensor.joining import where
@@ -404,7 +404,7 @@ class _Copies:
         changed: dict[str, Any] = {}
         for name in names.variables - names.assigned:
             x = space.get(name)
-            if isinstance(x, TensorBase) or hasattr(type(x), "named_modules"):
+            if isinstance(x, TensorBase) or is_module(x):
                 copy = self.of(x)
                 if copy is not x:
                     changed[name] = copy

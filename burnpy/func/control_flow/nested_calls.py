@@ -119,7 +119,7 @@ class NestedCall:
         if device is self.outer:
             new = self.recorder
         elif device.level and isinstance(device, (Autodiff, Forward)):
-            new = new_level(type(device), self._nested(device.inner))
+            new = new_level(type(device), self._nested(device.inner), device.api)
         elif isinstance(device, Autodiff) and device.computing is not device.inner:
             raise UnsupportedLevelsError  # a strategy plans what each operation saves
         elif device.differentiates and not isinstance(device, (Autodiff, Forward)):

@@ -343,7 +343,12 @@ def test_recursive_code_and_strange_objects() -> None:
     def fall(n: int) -> int:
         return 0 if n == 0 else fall(n - 1)
 
-    f: Callable[[Any], Any] = lambda x: x * ring[0] * (fall(3) + 1) * (strange is not None)  # noqa: E731
+    class OfPyTorch:
+        def named_modules(self) -> Any:  # as of torch.nn.Module, which yields pairs
+            yield "", self
+
+    other = OfPyTorch()
+    f: Callable[[Any], Any] = lambda x: x * ring[0] * (fall(3) + 1) * (strange is not other)  # noqa: E731
     assert captured(f).holds()
     assert compiled(f)(X).tolist() == [1.0]
     with pytest.raises(errors.KindError, match="contains itself"):

@@ -10,7 +10,7 @@ import pytest
 
 import burnpy.func as func
 from burnpy import Autodiff, IntTensor, Tensor, cat, compiled, manual_seed, stack, where
-from burnpy.autodiff import custom_vjp
+from burnpy.autodiff import Function, custom_vjp
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, RecordingError, ShapeError
 from burnpy.backend.plans.plan import OperationPart
@@ -336,6 +336,37 @@ def test_the_check_of_compiled_looks_into_loops() -> None:
     compiled(lambda xs: scan(lambda c, x: (c + x, None), xs[0], xs)[0], check=True, captured="constant")(x64(3))
 
 
+class Rescaled(Function):
+    """A function whose forward() has a loop, a scan and a choice."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        x = while_loop(lambda c: c.square().sum() > 1.0, lambda c: c * 0.5, x)
+        x = scan(lambda c, _: (c * 2.0, None), x, None, length=3)[0]
+        return cond(x.sum() > 0.0, lambda x: x * x, lambda x: -x * x, x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * scan(lambda c, y: (c + y, None), x, x)[0] * x
+
+
+def test_second_derivatives_of_a_function_with_loops() -> None:
+    """forward() then runs on a level of its own, which the recordings of its loops nest too."""
+    slopes = func.grad(lambda x: Rescaled.apply(x).sum())
+    agree(func.grad(lambda x: slopes(x).square().sum()), (x64(3),), (x64(3),))
+
+
+def tangents_of_tangents(x: Any) -> Any:
+    """A scan in a choice that two levels differentiate in forward mode."""
+
+    def chosen(x: Any) -> Any:
+        return cond(x.sum() > 0.0, lambda x: scan(lambda c, y: (c * y + x, None), x, x)[0], Tensor.abs, x)
+
+    return func.jvp(lambda y: func.jvp(chosen, y, x)[1], x, x)[1]
+
+
 def test_mistakes_are_explained() -> None:
     x = x64(2)
     cases: list[tuple[type[Exception], str, Callable[..., Any]]] = [
@@ -351,6 +382,7 @@ def test_mistakes_are_explained() -> None:
             "several levels",
             lambda x: func.hvp(lambda x: cond(x.sum() > 0, Tensor.sum, Tensor.norm, x), x, x),
         ),
+        (RecordingError, "several levels", tangents_of_tangents),
         (RecordingError, "cannot read a tensor's value", lambda x: scan(lambda c, y: (c, bool(y)), x, x)),
     ]
     for error, message, f in cases:
