@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from burnpy.backend.dtypes import int64
+from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Int, Shape, below, value_range
 from burnpy.tensor.call_errors import explained
@@ -253,7 +253,7 @@ def _counted(
             else element_weight.where(mask, 0.0)
         )
     if reduction == "mean" and element_weight is not None:
-        return losses.sum() / element_weight.sum()
+        return ratio(losses, element_weight)
     return reduced(operation, losses, reduction)
 
 
@@ -344,7 +344,13 @@ def weighted_mean(operation: str, losses: Tensor[B], weight: Tensor[B] | None, r
     losses = by_weight(operation, losses, weight)
     if weight is None or reduction != "mean":
         return reduced(operation, losses, reduction)
-    return losses.sum() / weight.sum()
+    return ratio(losses, weight)
+
+
+def ratio(losses: Tensor[B], weight: Tensor[B]) -> Tensor[B]:
+    """Return the sum of losses over that of weights, in float32 for 16-bit floats, whose range the sums may exceed."""
+    wide = losses.dtype if losses.dtype.itemsize > 2 else float32
+    return (losses.sum(dtype=wide) / weight.sum(dtype=wide)).to_dtype(losses.dtype)
 
 
 def labels(operation: str, x: Tensor[B], target: Tensor[B] | Ints[B], shape: tuple[int, ...]) -> Tensor[B]:

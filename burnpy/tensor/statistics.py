@@ -170,6 +170,8 @@ class FloatStatistics(FloatReductions[B]):
         1.5
         """
         need_bool(keepdim, "nanmean")
+        if self.dtype.itemsize == 2 and dtype is None:  # the sum, and the number, may be beyond the range
+            return self.nanmean(dim, keepdim, dtype=float32).to_dtype(self.dtype)
         b, x = self._backend, self._primitive
         dims = dims_of(dim, self.ndim, "nanmean")
         total = self.nansum(dim, keepdim, dtype=dtype)  # type: ignore[attr-defined]  # NumberStatistics'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,15 @@ from burnpy import (
     IntTensor,
     Tensor,
     binary_cross_entropy_with_logits,
+    compiled,
     cross_entropy,
+    func,
     mse_loss,
     nll_loss,
 )
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ShapeError
+from burnpy.nn.functional import kl_div
 from tests.rows import every_row
 
 Array = np.ndarray[Any, Any]
@@ -127,3 +131,31 @@ def test_classes_in_the_last_dim_are_told_how_to_go_on(loss: Any) -> None:
     assert loss(logits.flatten(0, -2), target.flatten()).ndim == 0
     with pytest.raises(ShapeError, match=r"they must be of shape \(2, 3\)$"):
         loss(logits, target[:, :4])
+
+
+CLASS = IntTensor[NumPy].from_data(np.arange(70_000) % 3)
+WEIGHTS = Tensor[NumPy].from_data([1.0, 3.0, 2.0])
+MEANS: dict[str, Callable[[Any], Any]] = {
+    "cross_entropy": lambda x: cross_entropy(x, CLASS, ignore_index=2),
+    "cross_entropy, large losses": lambda x: cross_entropy(x[:9000] * 50.0, CLASS[:9000], ignore_index=2),
+    "cross_entropy, weights": lambda x: cross_entropy(x, CLASS, weight=WEIGHTS.to_dtype(x.dtype)),
+    "cross_entropy, smoothed": lambda x: cross_entropy(x, CLASS, ignore_index=2, label_smoothing=0.1),
+    "nll_loss": lambda x: nll_loss(x, CLASS),
+    "mse_loss, weights": lambda x: mse_loss(x, x * 0.0, weight=x.ones_like()),
+    "kl_div": lambda x: kl_div(x[:50] - 1000.0, x[:50].softmax(1) * 50.0, reduction="batchmean"),
+    "nanmean": lambda x: x.nanmean(),
+}
+
+
+@every_row("name", MEANS)
+def test_means_of_16_bit_floats_whose_sums_are_out_of_range(name: str) -> None:
+    """The largest float16 is 65,504, which the sum of all losses, or their number, exceeds."""
+    loss = MEANS[name]
+    x = Tensor[NumPy].from_data(np.random.default_rng(0).normal(size=(70_000, 3)), dtype="float16")
+    wide = x.to_dtype("float64")
+    want, slopes = loss(wide).item(), func.grad(lambda x: loss(x) * 500.0)(wide).to_numpy()
+    ways = {"eager": loss, "compiled": compiled(loss), "vmap": lambda x: func.vmap(loss)(x.reshape(1, *x.shape))[0]}
+    for way, f in ways.items():
+        assert f(x).item() == pytest.approx(want, rel=4e-3), way
+        got = func.grad(lambda x, f=f: f(x) * 500.0)(x).to_numpy()
+        assert name == "kl_div" or np.abs(got - slopes).max() <= 2e-2 * np.abs(slopes).max(), way

@@ -57,15 +57,14 @@ def masked_mean_batch(b: Any, x: Any, mask: Any) -> Any:
     """One sum over the elements of all examples, and one count."""
     i, dims = b.inner, tuple(range(1, len(x.shape) + 1))
     values, chosen = b.ranked(x, len(x.shape)), b.ranked(mask, len(x.shape))
-    return b.batched(i.div(i.sum(i.where(chosen, values, 0.0), dims, False), _numbers_of(i, chosen, dims, x.dtype)))
+    return b.batched(_means(i, values, chosen, dims))
 
 
 def masked_mean_backward_batch(b: Any, grad: Any, mask: Any) -> Any:
     """One count for all examples."""
     i, ndim = b.inner, len(mask.shape)
     chosen = b.ranked(mask, ndim)
-    numbers = _numbers_of(i, chosen, tuple(range(1, ndim + 1)), grad.dtype)
-    each = i.div(b.ranked(grad, 0), numbers)
+    each = _shares(i, b.ranked(grad, 0), chosen, tuple(range(1, ndim + 1)))
     wide = i.expand(i.reshape(each, (*each.shape, *(1,) * ndim)), (b.size, *mask.shape))
     return b.batched(i.where(chosen, wide, 0.0))
 
@@ -81,8 +80,7 @@ class Losses(OperationsBase):
     )
     def masked_mean(self, x: Float, mask: Bool) -> Float:
         """0-d mean of the elements of x where the mask, of x's shape, is true; NaN if there are none."""
-        dims = tuple(range(len(x.shape)))
-        return self.div(self.sum(self.where(mask, x, 0.0), dims, False), _number_of(self, mask, x.dtype))
+        return _means(self, x, mask, tuple(range(len(x.shape))))
 
     @derived(
         LINEAR,
@@ -92,7 +90,7 @@ class Losses(OperationsBase):
     )
     def masked_mean_backward(self, grad: Float, mask: Bool) -> Float:
         """Gradient of `masked_mean`: grad / n where the mask is true, n of its elements are, and 0 elsewhere."""
-        each = self.div(grad, _number_of(self, mask, grad.dtype))
+        each = _shares(self, grad, mask, tuple(range(len(mask.shape))))
         return self.where(mask, self.expand(each, mask.shape), 0.0)
 
     @derived(GENERAL, flops=lambda x: 6 * prod(x), joint=cross_entropy_vjp, batch=SHIFTED)
@@ -145,9 +143,21 @@ class Losses(OperationsBase):
         return self.cross_entropy_backward(each, x, logsumexp, index, dim)
 
 
-def _number_of(b: Any, mask: Bool, dtype: DType) -> Float:
-    """Return how many elements of a mask are true."""
-    return _numbers_of(b, mask, tuple(range(len(mask.shape))), dtype)
+def _means(b: Any, x: Float, mask: Bool, dims: Dims) -> Float:
+    """Return the means over some dimensions of the elements where a mask is true.
+
+    Those of 16-bit floats are computed in float32: their sums, and the numbers of them, may be beyond the range.
+    """
+    if x.dtype.itemsize == 2:
+        return b.cast(_means(b, b.cast(x, float32), mask, dims), x.dtype)
+    return b.div(b.sum(b.where(mask, x, 0.0), dims, False), _numbers_of(b, mask, dims, x.dtype))
+
+
+def _shares(b: Any, grad: Float, mask: Bool, dims: Dims) -> Float:
+    """Return the gradients of `_means` by each chosen element, from those of the means."""
+    if grad.dtype.itemsize == 2:
+        return b.cast(_shares(b, b.cast(grad, float32), mask, dims), grad.dtype)
+    return b.div(grad, _numbers_of(b, mask, dims, grad.dtype))
 
 
 def _numbers_of(b: Any, mask: Bool, dims: Dims, dtype: DType) -> Float:

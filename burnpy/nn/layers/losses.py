@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero, check_choice
 from burnpy.nn.module import FunctionLayer
@@ -252,7 +253,8 @@ def kl_div(
         return reduced("kl_div", losses, reduction)
     if not input.ndim:
         raise ShapeError('kl_div() got reduction="batchmean" of a 0-d tensor, which has no batch')
-    return losses.sum() / input.shape[0] if input.shape[0] else losses.sum() / 0.0
+    total = losses.sum(dtype=losses.dtype if losses.dtype.itemsize > 2 else float32)  # which may exceed 16-bit floats
+    return (total / (input.shape[0] or 0.0)).to_dtype(losses.dtype)
 
 
 @inherit_methods
