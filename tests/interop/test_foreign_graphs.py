@@ -541,6 +541,31 @@ def test_weights_of_convolutions_stay_ints(tmp_path: Path) -> None:
     assert plan.bytes < 2.5 * levels.size * 4
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("places", ["align_corners", "asymmetric", "half_pixel", "pytorch_half_pixel"])
+def test_resizing_by_scales_that_are_no_whole_numbers(tmp_path: Path, mode: str, places: str) -> None:
+    """Sizes are whole, and quotients such as 3 / .6 and 1.5 / .6 are those of float32."""
+    x = np.random.default_rng(0).normal(size=(1, 2, 7, 9)).astype(np.float32)
+    for scales in ((1.7, 2.3), (0.4, 0.6), (0.15, 0.2)):
+        for rounding in ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil") if mode == "nearest" else ("",):
+            settings = {"nearest_mode": rounding} if rounding else {}
+            resize = node("Resize", ["x", "", "s"], ["y"], mode=mode, coordinate_transformation_mode=places, **settings)
+            kept = [held("s", np.array([1, 1, *scales], np.float32))]
+            whole = graph([resize], [info("x", FLOAT, x.shape)], [info("y", FLOAT)], initializer=kept)
+            agree(written(tmp_path / "a.onnx", whole, 18), x, loops=False)
+
+
+@pytest.mark.parametrize("kind", ["AveragePool", "MaxPool", "LpPool"])
+def test_windows_larger_than_the_image(tmp_path: Path, kind: str) -> None:
+    """With ceil_mode, as EfficientNet of transformers pools: by a window of 1,280, without memory for one."""
+    x = np.random.default_rng(0).normal(size=(1, 1280, 7, 7)).astype(np.float32)
+    settings: dict[str, Any] = {"kernel_shape": [12800, 1280], "strides": [12800, 1280], "ceil_mode": 1}
+    for pads in ([0, 0, 0, 0], [1, 0, 1, 2]):
+        pool = node(kind, ["x"], ["y"], pads=pads, **settings)
+        whole = graph([pool], [info("x", FLOAT, x.shape)], [info("y", FLOAT)])
+        agree(written(tmp_path / "a.onnx", whole, 19 if kind == "AveragePool" else 18), x)
+
+
 def test_nodes_in_any_order(tmp_path: Path) -> None:
     """As onnxruntime's conversion to 16 bits writes them, whose casts are last; a branch reads a later node, too."""
     then = graph([node("Add", ["x", "b"], ["t"])], [], [info("t", FLOAT)])

@@ -155,6 +155,12 @@ class Windows:
         counts = -(-whole // self.stride) + 1
         return counts - ((counts - 1) * self.stride >= sizes + self.low)  # less windows that begin in the padding
 
+    def cut(self, sizes: Sequence[int]) -> None:
+        """Leave out what windows have beyond images and their padding, where one window is larger than these."""
+        most = (np.array(sizes) + self.low + self.high - 1) // self.dilation + 1
+        self.kernel = tuple(np.minimum(self.kernel, most).tolist())
+        self.spans = self.dilation * (np.array(self.kernel) - 1) + 1
+
     def fitted(self, x: Value, counts: Any, value: float = 0.0) -> Value:
         """Return x padded, or cut, to what so many windows cover."""
         return padded(x, self.low, (counts - 1) * self.stride + self.spans - x.shape[2:] - self.low, value)
@@ -165,10 +171,8 @@ class Windows:
         return self.call("conv", self.fitted(x, counts), ones, groups=x.shape[1])
 
     def columns(self, x: Value, zero: Value = None) -> tuple[Value, tuple[int, ...]]:
-        """Return the elements of each window of images, padded by a number, and the numbers of windows.
-
-        The dimensions of the elements come before those of the windows; those of one element are left out.
-        """
+        """Return the elements of the windows of images, padded by a number, in dimensions before those of windows, and
+        the numbers of windows."""
         n = x.ndim - 2
         for d, sizes in enumerate(zip(self.low, self.high, strict=True), 2):
             if any(sizes):
@@ -239,6 +243,7 @@ def max_pool(
     n = len(w.kernel)
     floats = x if isinstance(x, Tensor) else cast(x, "float64")
     counts = w.counts(x.shape[2:], bool(ceil_mode))
+    w.cut(x.shape[2:])
     if outputs == 1 and w.halves and (counts == w.counts(x.shape[2:])).all():
         return cast(w.call("max_pool", floats, w.one(w.kernel), padding=w.one(w.low)), x.dtype)
     whole = w.fitted(floats, counts, -math.inf)
@@ -263,6 +268,7 @@ def average_pool(
     """Return the means of windows, of their elements in x or in x and its padding."""
     w = Windows(x, **windows)
     counts = w.counts(x.shape[2:], bool(ceil_mode))
+    w.cut(x.shape[2:])
     counted, inner = like(x, (1, 1, *x.shape[2:]), 1.0), w
     if count_include_pad:
         counted = padded(counted, w.low, w.high, 1.0)
@@ -274,7 +280,9 @@ def average_pool(
 def lp_pool(x: Value, *, ceil_mode: int = 0, p: int = 2, **windows: Unpack[WindowSettings]) -> Value:
     """Return the p-norms of windows."""
     w = Windows(x, **windows)
-    return w.sums(x.abs() ** p, w.counts(x.shape[2:], bool(ceil_mode))) ** (1.0 / p)
+    counts = w.counts(x.shape[2:], bool(ceil_mode))
+    w.cut(x.shape[2:])
+    return w.sums(x.abs() ** p, counts) ** (1.0 / p)
 
 
 @operator("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")

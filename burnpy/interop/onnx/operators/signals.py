@@ -30,7 +30,7 @@ from burnpy.tensor.complex_functions import complex as join
 from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor import Tensor
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 MOST_COPIES = 8
 """The factor up to which an enlarged tensor is a stack of copies."""
@@ -58,26 +58,28 @@ def _linear(x: Array) -> Array:
 
 
 def coordinates(mode: str, size: int, target: int, scale: float, roi: tuple[float, float]) -> Array:
-    """Return where the elements of a resized dimension lie in the original one."""
-    k = np.arange(target, dtype=np.float64)
-    whole = scale * size
+    """Return where the elements of a resized dimension lie in the original one.
+
+    Corners are aligned by the whole number of elements, as PyTorch does, whose files onnxruntime computes in this way.
+    Both compute in float32, where three elements are five times .6, and not a little less.
+    """
+    k, scale, low, high = np.arange(target, dtype=np.float32), *np.array([scale, *roi], np.float32)
     if mode == "align_corners":
-        return k * (size - 1) / (whole - 1) if whole != 1 else k * 0
+        return k * (size - 1) / max(target - 1, 1)
     if mode == "asymmetric":
         return k / scale
-    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and whole != 1):
+    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and target > 1):
         return (k + 0.5) / scale - 0.5
     if mode == "pytorch_half_pixel":
-        return k * 0 - 0.5
+        return k * 0
     if mode == "tf_half_pixel_for_nn":
         return (k + 0.5) / scale
     if mode == "half_pixel_symmetric":
-        return size / 2 * (1 - target / whole) + (k + 0.5) / scale - 0.5
+        return size / 2 * (1 - target / (scale * size)) + (k + 0.5) / scale - 0.5
     if mode == "tf_crop_and_resize":
-        low, high = roi
-        if whole == 1:
+        if target == 1:
             return k * 0 + low * (size - 1) + (high - low) * (size - 1) / 2
-        return k * (high - low) * (size - 1) / (whole - 1) + low * (size - 1)
+        return k * (high - low) * (size - 1) / (target - 1) + low * (size - 1)
     raise LoadingError(f"Resize has the coordinate_transformation_mode {mode!r}, which is unknown")
 
 
