@@ -27,7 +27,7 @@ from functools import wraps
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from burnpy.backend.primitives import Float, Key, Shape
+from burnpy.backend.primitives import Float, Int, Key, Shape
 
 Vjp: TypeAlias = Callable[..., Any]
 
@@ -182,6 +182,38 @@ def joined_products(i: Any, total: Float | None, parts: Sequence[PartialGrad]) -
 def add_at_slice(i: Any, total: Float | None, shape: Shape, key: Key, g: Float) -> Float:
     """``total``, or zeros, with g added at ``key``: the ``add`` of the `PartialGrad` of a slice."""
     return i.accumulate_slice(i.full(shape, 0.0, g.dtype) if total is None else total, key, g)
+
+
+def add_at_index(i: Any, total: Float | None, shape: Shape, dim: int, index: Int, g: Float) -> Float:
+    """``total``, or zeros, with g's slices added at ``index``."""
+    return i.accumulate_index(i.full(shape, 0.0, g.dtype) if total is None else total, dim, index, g)
+
+
+def embedding_vjp(i: Any, g: Float, weight_shape: Shape, index: Int, padding: int | None) -> Any:
+    """Return the gradient of an embedding by its weight.
+
+    Rows are added to that of other uses where additions at an index have one order. A recording keeps the operation.
+    """
+    if i.eager_checks:
+        return PartialGrad(add_embedded, weight_shape, padding, index, g)
+    return i.embedding_backward(g, index, weight_shape, padding)
+
+
+def add_embedded(i: Any, total: Float | None, shape: Shape, padding: int | None, index: Int, g: Float) -> Float:
+    """``total`` with the gradient of an embedding of this shape added, or that gradient."""
+    if total is None:
+        return i.embedding_backward(g, index, shape, padding)
+    return i.accumulate_index(total, 0, *indexed_rows(i, g, index, padding))
+
+
+def indexed_rows(i: Any, g: Float, index: Int, padding: int | None) -> tuple[Int, Float]:
+    """Return the index of an embedding as 1-d, and its gradient as rows, those at ``padding`` 0."""
+    flat = i.discrete.reshape(index, (math.prod(index.shape),))
+    gradient = i.reshape(g, (flat.shape[0], g.shape[-1]))
+    if padding is not None:
+        mask = i.discrete.reshape(i.discrete.ne(flat, padding), (flat.shape[0], 1))
+        gradient = i.where(mask, gradient, 0.0)
+    return flat, gradient
 
 
 def joined_slices(i: Any, total: None, parts: Sequence[PartialGrad]) -> Float | None:

@@ -14,7 +14,8 @@ import pytest
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.autodiff import backward, engine
 from burnpy.backend import NumPy, errors, rules
-from burnpy.nn.functional import linear
+from burnpy.nn.functional import embedding, linear
+from burnpy.testing import gradgradcheck
 from tests.rows import every_row
 
 Train = Autodiff[NumPy]
@@ -354,6 +355,44 @@ def test_products_of_one_weight_are_joined_in_its_gradient(title: str, used: Any
         patch.setattr(engine, "FACTOR_VJPS", set())
         for found, expected in zip([*first, *second], [*gradients(Train), *gradients(Twice)], strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@every_row("padding", [None, 2])
+def test_rows_of_embeddings_are_added_to_the_gradient_so_far(
+    padding: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the first use makes an array as large as the weight; another use, as in a tied output, comes before all."""
+    whole, backward = list[Any](), NumPy.embedding_backward
+
+    def counted(device: Any, *args: Any) -> Any:
+        whole.append(args)
+        return backward(device, *args)
+
+    monkeypatch.setattr(NumPy, "embedding_backward", counted)
+    rng = np.random.default_rng(0)
+    values, indices = rng.normal(size=(6, 3)), [rng.integers(0, 6, (4, 2)) for _ in range(3)]
+
+    def loss(weight: Any, tied: bool) -> Any:
+        total: Any = 0.0
+        for k, index in enumerate(indices, 1):
+            ints = IntTensor.from_data(index, device=weight.device)
+            total = total + (embedding(ints, weight, padding_idx=padding) * float(k)).sin().sum()
+        return total + (weight * weight).sum() if tied else total
+
+    for tied in (False, True):
+        expected = 2.0 * values if tied else np.zeros((6, 3))
+        for k, index in enumerate(indices, 1):
+            np.add.at(
+                expected,
+                index.ravel(),
+                np.where(index.reshape(-1, 1) == padding, 0, k * np.cos(k * values[index.ravel()])),
+            )
+        weight = leaf(values)
+        first = loss(weight, tied)
+        del whole[:]
+        np.testing.assert_allclose(first.backward()[weight].to_numpy(), expected, rtol=1e-12)
+        assert len(whole) == 1 - tied
+        gradgradcheck(lambda w, tied=tied: loss(w, tied), (weight,))
 
 
 @every_row("rows, waits", [(1, True), (30, True), (33, False)])  # three times the factors' elements are the product's

@@ -11,13 +11,18 @@ from burnpy.backend.errors import BatchedError
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.ordering import others
 from burnpy.backend.primitives import Bool, Dim, Float, Inexact, Int, Key, Real, Shape, Value
-from burnpy.backend.rules import BATCH_SLICE, SHIFTED, PartialGrad, fold, identity, unfold
+from burnpy.backend.rules import (
+    BATCH_SLICE,
+    SHIFTED,
+    PartialGrad,
+    add_at_index,
+    embedding_vjp,
+    fold,
+    identity,
+    indexed_rows,
+    unfold,
+)
 from burnpy.backend.schema import BILINEAR, GENERAL, LINEAR, NONDIFFERENTIABLE, STRUCTURAL, derived, required
-
-
-def add_at_index(i: Any, total: Float | None, shape: Shape, dim: int, index: Int, g: Float) -> Float:
-    """``total``, or zeros, with g's slices added at ``index``."""
-    return i.accumulate_index(i.full(shape, 0.0, g.dtype) if total is None else total, dim, index, g)
 
 
 def index_put_src_vjp(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) -> Float:
@@ -396,7 +401,7 @@ class Embedding(OperationsBase):
         GENERAL,
         indexed="weight",
         flops=0,
-        vjp=lambda i, g, weight_shape, index, padding: i.embedding_backward(g, index, weight_shape, padding),
+        vjp=embedding_vjp,
         jvp=embedding_jvp,
         batch=embedding_batch,
         onnx="shapes.embedding",
@@ -414,11 +419,7 @@ class Embedding(OperationsBase):
     @derived(LINEAR, flops=lambda grad: prod(grad), vjp=embedding_jvp)
     def embedding_backward(self, grad: Float, index: Int, shape: Shape, padding: int | None) -> Float:
         """Gradient of `embedding` with respect to the weight of the given shape: rows of grad summed by index."""
-        flat = self.discrete.reshape(index, (prod(index.shape),))
-        rows = self.reshape(grad, (flat.shape[0], shape[1]))
-        if padding is not None:
-            rows = self.where(self.discrete.reshape(self.discrete.ne(flat, padding), (flat.shape[0], 1)), rows, 0.0)
-        return self.index_add(self.full(shape, 0.0, grad.dtype), 0, flat, rows)
+        return self.index_add(self.full(shape, 0.0, grad.dtype), 0, *indexed_rows(self, grad, index, padding))
 
     @derived(
         BILINEAR,

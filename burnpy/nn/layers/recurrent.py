@@ -88,6 +88,21 @@ class RecurrentCell(Module[B]):
         zeros = {size: Tensor.zeros((*leading, size), dtype=dtype, device=x.device) for size in {*sizes}}
         return tuple([zeros[size] for size in sizes])
 
+    def _checked_state(
+        self, operation: str, state: Sequence[Tensor[B]], names: tuple[str, ...], leading: Shape
+    ) -> Sequence[Tensor[B]]:
+        """Return a state, checked to have parts of the leading dimensions that are not wider than the weights."""
+        weight = self.weight_hh.value
+        for name, part, size in zip(names, state, self.state_sizes, strict=True):
+            if not isinstance(part, Tensor):
+                kind = a(type(part).__name__)
+                raise KindError(f"{operation}() takes a float Tensor as the state's {name}, got {kind}")
+            if part.shape != (expected := (*leading, size)):
+                raise ShapeError(f"{operation}() got a state with {name} of shape {part.shape}, expected {expected}")
+        if not alike(weight, *state):
+            refuse_wider(operation, "weights", weight.dtype, **dict(zip(names, state, strict=True)))
+        return state
+
     def _sequence(
         self, x: Tensor[B], state: Sequence[Tensor[B]], reverse: bool, lengths: IntTensor[B] | None
     ) -> tuple[Tensor[B], tuple[Tensor[B], ...]]:
@@ -108,16 +123,11 @@ class RecurrentCell(Module[B]):
         if x.ndim not in (1, 2) or x.shape[-1] != self.inputs:
             raise ShapeError(f"{name}() takes x of shape (N, {self.inputs}) or ({self.inputs},), got shape {x.shape}")
         leading = x.shape[:-1]
-        shapes = [(*leading, size) for size in self.state_sizes]
-        if state is None:
-            state = self._zero_state(leading, x)
-        else:
-            state = checked_state(name, state, parts, shapes, self.weight_hh.value)
+        known = self._zero_state(leading, x) if state is None else self._checked_state(name, state, parts, leading)
         projected, bias = self._projected(x.reshape((-1, 1, self.inputs)))
-        if not leading:
-            state = [part.unsqueeze(0) for part in state]
-        states = self._states(projected, state, bias, None, False)
-        return tuple([part.reshape(shape) for part, shape in zip(states, shapes, strict=True)])
+        rows = known if leading else [part.unsqueeze(0) for part in known]
+        states = self._states(projected, rows, bias, None, False)
+        return tuple([after.reshape(part.shape) for after, part in zip(states, known, strict=True)])
 
     @property
     def bias(self) -> bool:
@@ -182,8 +192,7 @@ class Recurrent(Module[B]):
         if state is None:
             initial = [cell._zero_state((batch,), x)] * number
         else:
-            shapes = [(number, batch, size) for size in cell.state_sizes]
-            known = checked_state(name, state, parts, shapes, cell.weight_hh.value)
+            known = cell._checked_state(name, state, parts, (number, batch))
             initial = [*zip(*(part.unbind(0) for part in known), strict=True)]
         counts = None if lengths is None else _checked_lengths(name, x, lengths)
         mask = (
@@ -219,24 +228,6 @@ class Recurrent(Module[B]):
             for direction in range(1 + self.bidirectional)
             for name in ("weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh")
         }
-
-
-def checked_state(
-    operation: str,
-    state: Sequence[Tensor[B]],
-    names: tuple[str, ...],
-    shapes: Sequence[Shape],
-    weight: Tensor[B],
-) -> tuple[Tensor[B], ...]:
-    """Return the parts of a state, checked to be of these shapes and not wider than the weights."""
-    for name, part, shape in zip(names, state, shapes, strict=True):
-        if not isinstance(part, Tensor):
-            raise KindError(f"{operation}() takes a float Tensor as the state's {name}, got {a(type(part).__name__)}")
-        if part.shape != shape:
-            raise ShapeError(f"{operation}() got a state with {name} of shape {part.shape}, expected {shape}")
-    if not alike(weight, *state):
-        refuse_wider(operation, "weights", weight.dtype, **dict(zip(names, state, strict=True)))
-    return tuple(state)
 
 
 def _checked_lengths(operation: str, x: Tensor[B], lengths: Ints[B] | Sequence[int]) -> IntTensor[B]:
