@@ -192,7 +192,7 @@ def add_at_index(i: Any, total: Float | None, shape: Shape, dim: int, index: Int
 def embedding_vjp(i: Any, g: Float, weight_shape: Shape, index: Int, padding: int | None) -> Any:
     """Return the gradient of an embedding by its weight.
 
-    Rows are added to that of other uses where additions at an index have one order. A recording keeps the operation.
+    Where additions at an index have one order, the engine adds its rows to the gradient of other uses.
     """
     if i.eager_checks:
         return PartialGrad(add_embedded, weight_shape, padding, index, g)
