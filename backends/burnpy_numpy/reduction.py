@@ -1,4 +1,4 @@
-"""Reductions: sums over leading or trailing dimensions as products with a vector of ones, in a third of the time."""
+"""Reductions: sums as products with vectors of ones, in a third of the time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array import ArrayBackend
+from burnpy_array.reduction import count
 from burnpy_numpy.cpu_threads import alone
 from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel, family_kernels, operation_kernel
 from burnpy_numpy.numpy_calls import quietly, run
@@ -18,6 +19,9 @@ from burnpy_numpy.numpy_calls import quietly, run
 _SMALL, _LONG, _PART = 512, 8192, 1024
 """`_SMALL`: fewer elements in all gain nothing. `_LONG`: a longer sum over some dimensions is left to ``sum``.
 `_PART`: a sum of everything adds parts of this length, which is as exact as pairwise summation."""
+
+_ROWS = 256
+"""The number of rows that are added one after the other."""
 
 _COLUMNS_APART = 128
 """The number of columns of a row that are multiplied beside each other."""
@@ -59,6 +63,8 @@ class NumPyReduction(ArrayBackend):
                 return run(few, x, dims, keepdim)
             except RuntimeError:
                 return quietly(few, x, dims, keepdim)
+        if dtype.itemsize == 2 and _adds_many_floats(x, dims):
+            return self.sum(x.astype(float32), dims, keepdim).astype(dtype)
         return super().sum(x, dims, keepdim)
 
     def sum_to(self, x: Any, shape: Shape) -> Any:
@@ -76,6 +82,8 @@ class NumPyReduction(ArrayBackend):
                     return quietly(_mean_of_few, x, dims, keepdim)
             out = self.sum(x, dims, keepdim)
             return self.div(out, size / out.size)
+        if dtype.itemsize == 2 and _adds_many_floats(x, dims):
+            return self.mean(x.astype(float32), dims, keepdim).astype(dtype)
         return super().mean(x, dims, keepdim)
 
     def _total(self, x: Any, dims: Dims, keepdim: bool) -> Any:
@@ -136,6 +144,11 @@ def extreme_of_rows(name: str, x: Any, dims: Dims, keepdim: bool) -> Any:
     return kernel.outputs((x,), (_reduced(x.shape, dims, keepdim),), rows, x.size // rows)[0]
 
 
+def _adds_many_floats(x: Any, dims: Dims) -> bool:
+    """Return whether so many floats are added up that their order matters, which for 16-bit ones is NumPy's own."""
+    return x.dtype.kind in "fV" and x.size > _PART < count(x, dims)
+
+
 def few(x: Any, dims: Dims, keepdim: bool) -> Any:
     """Return the sum of fewer than `FEW` float32 or float64 elements over ``dims``, with the least overhead."""
     shape = x.shape
@@ -167,15 +180,34 @@ def total(x: Any, dims: Dims, keepdim: bool) -> Any:
 
 
 def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
-    if x.size < _SMALL or not x.flags.c_contiguous or not dims or dims[-1] - dims[0] != len(dims) - 1:
+    if x.size < _SMALL or not dims:
         return _add(x, dims, None, None, keepdim)
     length = math.prod([x.shape[d] for d in dims])
+    if not x.flags.c_contiguous:
+        if length <= _PART:
+            return _add(x, dims, None, None, keepdim)
+        if repeated := [d for d, step in enumerate(x.strides) if step == 0 and x.shape[d] > 1]:
+            return _of_repeated(x, repeated, dims, keepdim)
+        if x.flags.f_contiguous:
+            return _total(x.T, tuple([x.ndim - 1 - d for d in reversed(dims)]), keepdim).T
+        x = np.ascontiguousarray(x)
+    group = next(k for k in range(len(dims)) if dims[-1] - dims[k] == len(dims) - 1 - k)
+    if group:  # the last dims, and then those that are not beside them
+        if length <= _PART:
+            return _add(x, dims, None, None, keepdim)
+        out = _total(_total(x, dims[group:], True), dims[:group], True)
+        return out.reshape(_reduced(x.shape, dims, keepdim))
     if len(dims) == x.ndim:
         out = _everything(x.reshape(-1))
-    elif not 2 <= length <= _LONG:
+    elif length < 2:
         return _add(x, dims, None, None, keepdim)
     elif dims[-1] == x.ndim - 1:
+        if length > _LONG:  # NumPy adds neighbours in pairs
+            return _add(x, dims, None, None, keepdim)
         out = x.reshape((-1, length)).dot(row(1, length, x.dtype))
+    elif length > _PART:
+        out = _columns(x.reshape((math.prod(x.shape[: dims[0]]), length, -1)))
+        return out.reshape(_reduced(x.shape, dims, keepdim))
     elif dims[0] == 0:
         out = row(1, length, x.dtype).dot(x.reshape((length, -1)))
     else:
@@ -183,6 +215,29 @@ def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
     if keepdim:
         return out.reshape([1 if d in dims else n for d, n in enumerate(x.shape)])
     return out if out.ndim == x.ndim - len(dims) else out.reshape([n for d, n in enumerate(x.shape) if d not in dims])
+
+
+def _of_repeated(x: Any, repeated: list[int], dims: Dims, keepdim: bool) -> Any:
+    """Return the sum of an array that some dimensions repeat without memory of their own."""
+    once = x[tuple([slice(1) if d in repeated else slice(None) for d in range(x.ndim)])]
+    out = _total(once, dims, True) * math.prod([x.shape[d] for d in repeated if d in dims])
+    whole = [1 if d in dims else n for d, n in enumerate(x.shape)]
+    return np.broadcast_to(out, whole).reshape(_reduced(x.shape, dims, keepdim)).copy()
+
+
+def _columns(x: Any) -> Any:
+    """Return the sums over the second of three dimensions, by parts.
+
+    NumPy adds the rows one after the other, so that the error grows with their number: the sum of 20 million ones would
+    be 16,777,216 in float32.
+    """
+    count = x.shape[1] // _ROWS
+    if not count:
+        return _add(x, 1)
+    whole = count * _ROWS
+    parts = x[:, :whole].reshape((x.shape[0], count, _ROWS, x.shape[2]))
+    out = _columns(np.matmul(row(1, _ROWS, x.dtype), parts))
+    return out if whole == x.shape[1] else np.add(out, _add(x[:, whole:], 1), out)
 
 
 def _everything(x: Any) -> Any:

@@ -170,13 +170,13 @@ class FloatStatistics(FloatReductions[B]):
         1.5
         """
         need_bool(keepdim, "nanmean")
-        if self.dtype.itemsize == 2 and dtype is None:  # the sum, and the number, may be beyond the range
-            return self.nanmean(dim, keepdim, dtype=float32).to_dtype(self.dtype)
         b, x = self._backend, self._primitive
         dims = dims_of(dim, self.ndim, "nanmean")
-        total = self.nansum(dim, keepdim, dtype=dtype)  # type: ignore[attr-defined]  # NumberStatistics'
+        wide = float32 if dtype is None and x.dtype.itemsize == 2 else dtype  # sums may exceed the range of 16 bits
+        total = self.nansum(dim, keepdim, dtype=wide)  # type: ignore[attr-defined]  # NumberStatistics'
         counts = self._device.discrete.sum(b.eq(x, x), dims, keepdim)
-        return self._like(b.div(total._primitive, b.to_float(counts, total.dtype)))
+        mean = b.div(total._primitive, b.to_float(counts, total.dtype))
+        return self._like(mean if wide is dtype else b.cast(mean, x.dtype))
 
     def logcumsumexp(self, dim: int) -> Self:
         """Return the cumulative log(sum(exp(x))) along ``dim``, without overflow.

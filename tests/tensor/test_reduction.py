@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, compiled, func
 from burnpy.backend import NumPy
 from tests.rows import every_row
 
@@ -147,3 +147,30 @@ def test_corrections_and_dtypes() -> None:
     assert np.isinf(x.var(0, correction=3).to_numpy()).all()
     assert Tensor[NumPy].ones((70000,), dtype="float16").sum(dtype="float32").item() == 70000
     assert IntTensor[NumPy].ones((300,), dtype="uint8").sum(dtype="int16").dtype == np.int16
+
+
+LONG: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "rows": (lambda x: x, 0),
+    "rows of a transposed matrix": (lambda x: x.T, 1),
+    "a dim between others": (lambda x: x.reshape(2, -1, 2), 1),
+    "dims that are not beside each other": (lambda x: x.reshape(-1, 2, 2), (0, 2)),
+    "each second row": (lambda x: x[::2], 0),
+    "a repeated row": (lambda x: x[0].expand(x.shape), 0),
+    "repeated columns": (lambda x: x[:, :1].expand(x.shape), 0),
+}
+
+
+@every_row("name", LONG)
+def test_sums_of_many_rows_are_as_exact_as_those_of_columns(name: str) -> None:
+    """Each row added to the sum of all before it would make some of these means wrong by a quarter percent."""
+    arranged, dim = LONG[name]
+    for dtype in ("float16", "float32", "float64"):
+        x = arranged(Tensor[NumPy].from_data(np.tile([0.1, 0.3], (300_000, 1)), dtype=dtype))
+        want = x.to_dtype("float64").to_numpy().mean(axis=dim)
+        for f in (lambda x: x.mean(dim), compiled(lambda x: x.mean(dim)), lambda x: x.mean(dim, keepdim=True)):
+            found = f(x).to_numpy()
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found.reshape(want.shape), want, rtol=1e-3 if dtype == "float16" else 1e-4)
+        ones = Tensor[NumPy].ones((), dtype=dtype)
+        gradient = func.grad(lambda b, x=x: (x + b).mean())(ones).item()
+        assert gradient == pytest.approx(1.0, rel=2e-3 if dtype == "float16" else 1e-6)
