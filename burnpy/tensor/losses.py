@@ -348,7 +348,7 @@ def weighted_mean(operation: str, losses: Tensor[B], weight: Tensor[B] | None, r
 
 
 def ratio(losses: Tensor[B], weight: Tensor[B]) -> Tensor[B]:
-    """Return the sum of losses over that of weights, in float32 for 16-bit floats, whose range the sums may exceed."""
+    """Divide the sum of losses by the sum of weights, in float32 for 16-bit floats, whose range the sums may exceed."""
     wide = losses.dtype if losses.dtype.itemsize > 2 else float32
     return (losses.sum(dtype=wide) / weight.sum(dtype=wide)).to_dtype(losses.dtype)
 
