@@ -156,11 +156,17 @@ def integer_product(a: Value, a_zero: Value, b: Value, b_zero: Value, counts: tu
         sizes = counts or part.shape[-1:]
         return part.reshape(*part.shape[:-1], *(sizes if part.shape[-1] > 1 else (1,) * len(sizes)))
 
-    out, terms = spread(functional.integer_matmul(left, right)), a.shape[-1]
+    terms, ones = a.shape[-1], like(right, (1, a.shape[-1]), 1)
     first, second = (None if zero is None else cast(zero, "int32") for zero in (a_zero, b_zero))
     first = None if first is None else aligned(left, first, -2, 0)
+    if first is not None and counts is not None:  # of windows, whose elements are added by the same product
+        both = functional.integer_matmul(cat([left, ones.int(left.dtype)], dim=-2), right)
+        out, columns = both[..., :-1, :], both[..., -1:, :]
+    else:
+        out, columns = functional.integer_matmul(left, right), None
+    out = spread(out)
     if first is not None:  # the sums of constants are computed once, if compiled
-        out = out - spread(first * functional.integer_matmul(like(right, (1, terms), 1), right))
+        out = out - spread(first * (functional.integer_matmul(ones, right) if columns is None else columns))
     if second is not None:
         rows = functional.integer_matmul(left, like(left, (terms, 1), 1))
         out = out - spread((rows if first is None else rows - first * terms) * aligned(right, second, -1, 0))
