@@ -541,6 +541,18 @@ def test_weights_of_convolutions_stay_ints(tmp_path: Path) -> None:
     assert plan.bytes < 2.5 * levels.size * 4
 
 
+def test_operators_that_are_not_read_say_why(tmp_path: Path) -> None:
+    """Of sequences, text and others, all at once."""
+    kinds = ["SplitToSequence", "StringNormalizer", "OptionalGetElement", "Unheard"]
+    whole = graph(
+        [node(kind, ["x"], [f"y{k}"]) for k, kind in enumerate(kinds)], [info("x", FLOAT, [3])], [info("y3", FLOAT)]
+    )
+    with pytest.raises(LoadingError) as raised:
+        onnx.load(written(tmp_path / "a.onnx", whole, 18), NumPy)
+    for part in ("(y0) is of sequences, which", "(y1) is of strings, which", "(y2) is of optional", "(y3) is unknown"):
+        assert part in str(raised.value)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("places", ["align_corners", "asymmetric", "half_pixel", "pytorch_half_pixel"])
 def test_resizing_by_scales_that_are_no_whole_numbers(tmp_path: Path, mode: str, places: str) -> None:

@@ -27,6 +27,8 @@ from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, Bound, is_flo
 from burnpy.interop.onnx.patterns import folded, in_order, joined, padded, read_as_numbers, with_ints
 from burnpy.tensor.tensor import Tensor
 
+UNREAD = {"Sequence": "sequences", "Optional": "optional values", "String": "strings", "SVM": "support vectors"}
+"""What operators are of that are not read, by a part of their names."""
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview")
 """The domains of the operators that are read."""
 
@@ -220,7 +222,11 @@ class _Reader:
         if found is None:
             near = get_close_matches(proto.op_type, OPERATORS, 1, 0.9)
             domain = f" of the domain {proto.domain}" if proto.domain not in ("", "ai.onnx") else ""
-            self.wrong.append(f"the operator {where}{domain} is unknown" + (f" (there is {near[0]})" if near else ""))
+            reason = next(
+                (f"of {kinds}, which are not read" for part, kinds in UNREAD.items() if part in proto.op_type),
+                "unknown",
+            )
+            self.wrong.append(f"the operator {where}{domain} is {reason}" + (f" (there is {near[0]})" if near else ""))
             return GraphNode(kind, proto.name, (), (), {}, None)
         self.wrong += [f"the input {n!r} of {where} does not exist" for n in proto.input if n and n not in names]
         if len(proto.input) > len(found.inputs) and not found.variadic:
