@@ -1,4 +1,4 @@
-"""Python functions: their signatures, and copies of them with some names replaced.
+"""Python functions: their signatures, what their annotations mean, and copies of them with some names replaced.
 
 Methods are made by tables as copies. Two hundred methods differ only in the operation that they call. A closure would
 look up a cell at every call, and a wrapper costs a frame; here the code object of one function, the template, is copied
@@ -9,14 +9,17 @@ is generated as source text instead (`burnpy.autodiff.codegen`).
 
 from __future__ import annotations
 
-import inspect
+import ast
 import linecache
 import re
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from inspect import Signature
 
 _NONE: Mapping[str, str] = {}
 
@@ -66,12 +69,14 @@ def _source(filename: str, words: Mapping[str, str]) -> str:
     return re.sub(r"\b\w+\b", lambda found: words.get(found[0], found[0]), "".join(linecache.getlines(filename)))
 
 
-def signature(function: Callable[..., Any]) -> inspect.Signature:
+def signature(function: Callable[..., Any]) -> Signature:
     """Return the signature of a function. An annotation that cannot be evaluated stays unevaluated.
 
     Python 3.14 evaluates annotations when they are read, and by default raises a NameError for a name that is only
     imported ``if TYPE_CHECKING``.
     """
+    import inspect  # slow to import, and NumPy 2.0 does without it
+
     if sys.version_info >= (3, 14):
         from annotationlib import Format
 
@@ -79,3 +84,52 @@ def signature(function: Callable[..., Any]) -> inspect.Signature:
     else:
         found = inspect.signature(function)
     return found
+
+
+def meaning(name: str, module: str) -> tuple[ast.expr | bool, str]:
+    """Return what a name in the annotations of a module means, and the module that defines it.
+
+    It means an expression if it is a type alias, or a type variable with a bound; otherwise whether it is a class.
+    Protocols are no classes, and neither is a name that is not found. The source is read, as some names are imported
+    for type checkers alone.
+
+    >>> import burnpy.typevars
+    >>> bound, home = meaning("M", "burnpy.typevars")
+    >>> ast.unparse(bound), home
+    ("'Module[Any]'", 'burnpy.typevars')
+    """
+    found = getattr(sys.modules.get(module), name, None)
+    if isinstance(found, type):
+        return not getattr(found, "_is_protocol", False), module
+    for statement in _statements(module):
+        match statement:
+            case ast.AnnAssign(
+                target=ast.Name(id=alias), annotation=ast.Name(id="TypeAlias"), value=ast.expr() as value
+            ):
+                if alias == name:
+                    return value, module
+            case ast.Assign(
+                targets=[ast.Name(id=variable)], value=ast.Call(func=ast.Name(id="TypeVar"), keywords=given)
+            ):
+                if variable == name:
+                    return next((each.value for each in given if each.arg == "bound"), False), module
+            case ast.ImportFrom(module=str(source), names=names):
+                for each in names:
+                    if name == (each.asname or each.name):
+                        return meaning(each.name, source)
+            case _:
+                pass
+    return False, module
+
+
+@cache
+def _statements(module: str) -> list[ast.stmt]:
+    """Return the statements of a module of burnpy, with those that only type checkers execute; none without source."""
+    import inspect
+
+    try:
+        source = inspect.getsource(sys.modules[module]) if module.startswith("burnpy") else ""
+    except (KeyError, OSError, TypeError):
+        source = ""
+    body = ast.parse(source).body
+    return [*body, *(inner for each in body if isinstance(each, ast.If) for inner in each.body)]

@@ -32,10 +32,12 @@ class Dataset(SampleSource[T_co]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({counted(len(self), 'sample')})"
 
+    @explained
     def map(self, f: Callable[[T_co], U]) -> Dataset[U]:
         """Return the samples ``f(sample)``. Functions of whole batches are faster: see `burnpy.data.collate`."""
         return DerivedDataset(Mapped(self, f))
 
+    @explained
     def map_random(self, f: Callable[[T_co, np.random.Generator], U]) -> Dataset[U]:
         """Return the samples ``f(sample, rng)``, where rng depends on the loader's seed, the epoch and the sample
         alone.
@@ -44,6 +46,7 @@ class Dataset(SampleSource[T_co]):
         """
         return DerivedDataset(RandomMapped(self, f))
 
+    @explained
     def concat(self, *others: Dataset[T]) -> Dataset[T_co | T]:
         """Return the samples of this dataset, and after them those of others."""
         return DerivedDataset(Concatenated((self, *others)))
@@ -81,6 +84,7 @@ class Dataset(SampleSource[T_co]):
         """
         return DerivedDataset(Windows(self, size, step))
 
+    @explained
     def zip(self, *others: Dataset[Any]) -> Dataset[Any]:
         """Return the samples of several datasets of one length side by side: mappings merged into one, others as a
         tuple.

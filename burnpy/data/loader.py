@@ -210,12 +210,14 @@ class Loader(Generic[T]):
             "ranks": self.share.size,
         }
 
+    @explained
     def plan(self, epoch: int) -> Plan:
         """Return the indices of the samples of all batches of an epoch, before they are shared among ranks.
 
         Raises:
-            ArgumentError: there are fewer samples in a batch than ranks that share it.
+            ArgumentError: the epoch is negative, or there are fewer samples in a batch than ranks that share it.
         """
+        checked_count(epoch, "epoch", 0, "plan()")
         rng = philox(self.seed, epoch, ORDER)
         plan = self.sampler.plan(len(self.dataset), self.batch_size, self.drop_last, rng)
         smallest = int(np.diff(plan.starts).min(initial=self.share.size))
@@ -226,6 +228,7 @@ class Loader(Generic[T]):
     def shard(self, rank: int, size: int, *, empty: Literal[False] = False) -> Loader[T]: ...
     @overload
     def shard(self, rank: int, size: int, *, empty: bool) -> Loader[T | None]: ...
+    @explained
     def shard(self, rank: int, size: int, *, empty: bool = False) -> Loader[Any]:
         """Return a loader of one rank's part of every batch; the parts of all ranks make up this loader's batch.
 

@@ -16,7 +16,7 @@ import copy
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -43,6 +43,17 @@ __all__ = [
 ]
 
 
+class Table(Protocol):
+    """A pyarrow ``Table``: what `TableDataset` reads of it."""
+
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def column_names(self) -> list[str]: ...
+    @property
+    def columns(self) -> list[Any]: ...
+
+
 class TableDataset(Dataset[Sample]):
     """The rows of a pyarrow ``Table``. Numbers, bools and lists of one length are arrays, other values Python objects.
 
@@ -55,7 +66,7 @@ class TableDataset(Dataset[Sample]):
     (1.5, 'b')
     """
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: Table) -> None:
         self._size: int = table.num_rows
         self._names: list[str] = table.column_names
         self._arrays: dict[str, NDArray[Any]] = {}

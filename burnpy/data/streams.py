@@ -45,10 +45,12 @@ class Stream(Generic[T_co], metaclass=Explaining):
     def samples(self, epoch: int, state: State | None) -> Iterator[tuple[T_co, State]]:
         """Return the samples of an epoch that come after a state, None for all; each with the state after it."""
 
+    @explained
     def map(self, f: Callable[[T_co], U]) -> Stream[U]:
         """Return the samples ``f(sample)``. In a loader f runs in the workers."""
         return MappedStream(self, f)
 
+    @explained
     def shuffle(self, size: int, *, seed: int) -> Stream[T_co]:
         """Return a stream of the samples in random order within blocks of ``size``; the order changes with each epoch.
 
@@ -229,6 +231,7 @@ class StreamLoader(Generic[T]):
     def shard(self, rank: int, size: int, *, empty: Literal[False] = False) -> StreamLoader[T]: ...
     @overload
     def shard(self, rank: int, size: int, *, empty: bool) -> StreamLoader[T | None]: ...
+    @explained
     def shard(self, rank: int, size: int, *, empty: bool = False) -> StreamLoader[Any]:
         """Return a loader of one rank's part of every batch. Each rank reads the whole stream; see `Loader.shard`.
 

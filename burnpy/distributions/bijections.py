@@ -62,6 +62,7 @@ class Bijection(Module[B]):
 
     event_dims: int = 0
     onto: Bound | None = None
+    _explained = frozenset(("inverse", "log_det"))
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Compute the function."""
@@ -85,14 +86,10 @@ class Bijection(Module[B]):
 
     def equals(self, other: Bijection[Any]) -> bool:
         """Return whether another bijection is the same function: the class, the settings and the parameters' values."""
-        if self is other:
-            return True
+        if self is other or type(self) is not type(other):
+            return self is other
         mine, others = vars(self), vars(other)
-        return (
-            type(self) is type(other)
-            and mine.keys() == others.keys()
-            and all(_equal(value, others[name]) for name, value in mine.items())
-        )
+        return mine.keys() == others.keys() and all(_equal(value, others[name]) for name, value in mine.items())
 
 
 def _equal(value: Any, other: Any) -> bool:

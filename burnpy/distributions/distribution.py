@@ -95,6 +95,8 @@ class Distribution(Module[B], Generic[B, V]):
     ((3,), (), (5, 3))
     """
 
+    _explained = frozenset(("log_prob",))
+
     def _hold(self, device: Any, validate: bool, /, **given: Any) -> None:
         """Store the parameters as fields, on one device."""
         parameters = parameters_of(type(self))

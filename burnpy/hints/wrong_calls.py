@@ -12,7 +12,9 @@ from inspect import Parameter, Signature
 from numbers import Integral, Real
 from os import PathLike
 from types import NoneType
-from typing import Any
+from typing import Any, SupportsFloat
+
+import numpy as np
 
 from burnpy.backend.errors import (
     BACKENDS,
@@ -30,7 +32,7 @@ from burnpy.backend.errors import (
     counted,
     raised_by_other_code,
 )
-from burnpy.backend.functions import signature
+from burnpy.backend.functions import meaning, signature
 from burnpy.hints.missing import meant
 from burnpy.hints.torch_functions import ARGUMENTS, MISSING
 
@@ -262,9 +264,11 @@ _OF_ARGUMENTS = (ArgumentError, DTypeError, DeviceError, DimError, IndexRangeErr
 def name_call(error: Exception, function: Callable[..., Any]) -> None:
     """Name a function in the error of an operation that it called, as in ``dist() got shapes …`` for ``sub() …``.
 
-    Other errors stay as they are, and so do those of other packages' functions that it called.
+    Other errors stay as they are, and so do those of other packages' functions, and of functions that it takes.
     """
     if not (isinstance(error, _OF_ARGUMENTS) and function.__module__.startswith(_NAMING) and len(error.args) == 1):
+        return
+    if any("Callable" in str(annotation) for annotation in function.__annotations__.values()):
         return
     found = _CALL.match(str(error.args[0]))
     if found is not None and found[0] != function.__name__ and not raised_by_other_code(error, OWN_PACKAGES | BACKENDS):
@@ -274,67 +278,70 @@ def name_call(error: Exception, function: Callable[..., Any]) -> None:
 _KINDS: dict[str, tuple[Any, str]] = {
     "int": (Integral, "an int"),
     "float": (Real, "a number"),
+    "SupportsFloat": (SupportsFloat, "a number"),
     "str": (str, "a string"),
     "bool": (bool, "True or False"),
     "bytes": (bytes, "bytes"),
     "Path": (PathLike, "a path"),
-    "os.PathLike": (PathLike, "a path"),
+    "PathLike": (PathLike, "a path"),
     "type": (type, "a class"),
     "Callable": (Callable, "a function"),
     "Initializer": (Callable, "an initializer, such as nn.init.Normal(std=0.02)"),
     "Mapping": (Mapping, "a dict"),
     "dict": (dict, "a dict"),
-    "Sequence": (Sequence, "a list"),
+    "Sequence": ((Sequence, np.ndarray), "a list"),
     "list": (list, "a list"),
     "tuple": (tuple, "a tuple"),
     "Iterable": (Iterable, "a list"),
+    "ArrayLike": ((Sequence, np.ndarray, Real), "an array or a list"),
+    "NDArray": (np.ndarray, "an array"),
     "None": (NoneType, "None"),
 }
-"""For an annotation, without its parameters: the types of its values, and the words for them."""
+"""For an annotation, without its parameters and its module: the types of its values, and the words for them."""
 _ITEMS = {"int": " of ints", "float": " of numbers", "str": " of strings", "str | os.PathLike[str]": " of paths"}
 """For the first parameter of a list's or tuple's annotation: the words for the elements."""
 
 
 def type_error(
-    name: str,
-    own: Signature,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    error: Exception,
-    namespace: Mapping[str, Any],
+    name: str, own: Signature, args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception, module: str
 ) -> ArgumentError | None:
     """Return the error for the first argument that is not of its annotation's type; None if there is none.
 
-    A `TypeError` of other packages' functions, such as those of the caller, is not about the arguments.
+    Errors of other packages' functions, such as those of the caller, are not about the arguments.
 
     Args:
         name: the name of the function.
         own: its signature.
         args: the positional arguments of the call.
         kwargs: the keyword arguments of the call.
-        error: the `TypeError` that the call raised, or the `AttributeError`, whose ``obj`` is the argument then.
-        namespace: the names of the function's module, by which a class is told from a union or a protocol.
+        error: what the call raised: a `TypeError`, a `ValueError`, or an `AttributeError`. If the ``obj`` of this is an
+            argument, that is the wrong one.
+        module: the name of the function's module, whose names the annotations have.
     """
-    of_attribute = isinstance(error, AttributeError)
-    if not of_attribute and raised_by_other_code(error, OWN_PACKAGES | BACKENDS):
+    try:
+        bound = own.bind(*args, **kwargs)
+    except TypeError:  # of a decorator that shows the signature of the function that it replaces
         return None
-
-    def is_class(name: str) -> bool:
-        found = namespace.get(name)
-        return of_attribute or (isinstance(found, type) and not getattr(found, "_is_protocol", False))
-
-    for key, given in own.bind(*args, **kwargs).arguments.items():
+    given: list[tuple[Parameter, Any]] = []
+    for key, value in bound.arguments.items():
         parameter = own.parameters[key]
-        values = given.values() if parameter.kind is parameter.VAR_KEYWORD else given
-        for value in values if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) else (given,):
-            if isinstance(error, AttributeError) and value is not error.obj:
-                continue
-            words = _expected(_parsed(parameter.annotation), value, is_class)
-            if words:
-                shape = getattr(value, "shape", ())
-                got = f"{a(type(value).__name__)} of shape {shape}" if _is_tensor(value) else f"{value!r:.80}"
-                return ArgumentError(f"{name}() got {key}={got}; expected {words}")
+        several = value.values() if parameter.kind is parameter.VAR_KEYWORD else value
+        one = parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+        given += [(parameter, each) for each in ((value,) if one else several)]
+    at_fault = [each for each in given if isinstance(error, AttributeError) and each[1] is error.obj]
+    if not at_fault and raised_by_other_code(error, OWN_PACKAGES | BACKENDS):
+        return None
+    for parameter, value in at_fault or given:
+        words = _expected(_parsed(parameter.annotation), value, module, bool(at_fault))
+        if words:
+            return ArgumentError(f"{name}() got {parameter.name}={_shown(value)}; expected {words}")
     return None
+
+
+def _shown(value: Any) -> str:
+    if _is_tensor(value) or getattr(value, "shape", None):
+        return f"{a(type(value).__name__)} of shape {tuple(value.shape)}"
+    return f"{' '.join(repr(value).split()):.80}"
 
 
 def _parsed(annotation: Any) -> ast.expr:
@@ -348,36 +355,44 @@ def _parsed(annotation: Any) -> ast.expr:
         return ast.Name("Any")
 
 
-def _expected(annotation: ast.expr, value: object, is_class: Callable[[str], bool]) -> str:
+def _expected(annotation: ast.expr, value: object, module: str, surely: bool) -> str:
     """Return the words for what an annotation admits; none if it admits the value, or if that is not known.
 
     Args:
         annotation: the annotation, as ``int | Sequence[int] | None``.
         value: the argument.
-        is_class: whether a name that is not in the table names a class.
+        module: the name of the module that the annotation is written in.
+        surely: whether the value is known to be wrong, so that a name of no known meaning is a class that it is not of.
     """
-    if isinstance(annotation, ast.BinOp):
-        left, right = (_expected(side, value, is_class) for side in (annotation.left, annotation.right))
-        return f"{left} or {right}" if left and right else ""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        annotation = _parsed(annotation.value)
     base, items = annotation, list[ast.expr]()
     if isinstance(annotation, ast.Subscript):
         base = annotation.value
         items = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
-    name = ast.unparse(base)
+    name = ast.unparse(base).rpartition(".")[2]
+    if isinstance(annotation, ast.BinOp) or name in ("Union", "Optional"):
+        sides = [annotation.left, annotation.right] if isinstance(annotation, ast.BinOp) else items
+        none = [ast.Constant(None)] * (name == "Optional")
+        words = [_expected(side, value, module, surely) for side in (*sides, *none)]
+        return " or ".join(dict.fromkeys(words)) if all(words) else ""
     if name == "Literal":
         admitted = [ast.literal_eval(item) for item in items]
-        return "" if value in admitted else " or ".join(map(repr, admitted))
+        fits = isinstance(value, (str, int, NoneType)) and value in admitted
+        return "" if fits else " or ".join(map(repr, admitted))
     if name in _KINDS:
         types, kind = _KINDS[name]
         item = _ITEMS.get(ast.unparse(items[0]), "") if kind in ("a list", "a tuple") and items else ""
-        elements = value if isinstance(value, (list, tuple, str)) and item else ()
-        fits = isinstance(value, types) and not any(_expected(items[0], each, is_class) for each in elements)
-        return "" if fits else kind + item
-    known = {"Any", "object", *(cls.__name__ for cls in type(value).__mro__)}
-    name = name.rpartition(".")[2]
-    if name in known or len(name) <= 2 or not is_class(name):  # a short name is a type variable's
+        elements = value if isinstance(value, (list, tuple)) and item else ()
+        spelled = isinstance(value, str) and "list" in kind and item != " of strings"  # a list of its letters
+        fits = isinstance(value, types) and not any(_expected(items[0], each, module, surely) for each in elements)
+        return "" if fits and not spelled else kind + item
+    if name in ("Any", "object") or name in [cls.__name__ for cls in type(value).__mro__]:
         return ""
-    return a(name)
+    means, home = meaning(name, module)
+    if isinstance(means, ast.expr):
+        return _expected(means, value, home, surely)
+    return a(name) if means or (surely and len(name) > 2) else ""  # a short name is a type variable's
 
 
 def _tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

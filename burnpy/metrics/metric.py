@@ -103,6 +103,7 @@ class Metric(metaclass=Explaining):
         return {"class": f"{type(self).__module__}.{type(self).__qualname__}", "fields": dict(self._named_fields())}
 
     @staticmethod
+    @explained
     def from_record(record: Mapping[str, Any], device: Backend | type[Backend]) -> Metric:
         """Return the metric of a loaded record, with its tensors on ``device``.
 

@@ -242,6 +242,8 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     _reserved: ClassVar[frozenset[str]] = frozenset()
     """The names that no field may have, since every module has them."""
+    _explained: ClassVar[frozenset[str]] = frozenset()
+    """The methods that subclasses write and users call, so that their errors are `explained`, as overridden ones'."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -251,8 +253,9 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
                 "be moved, saved or trained; remove __slots__, or slots=True of a dataclass"
             )
         for name, method in [*vars(cls).items()]:
-            if name in cls._reserved and name != "forward" and type(method) is FunctionType and name[0] != "_":
-                setattr(cls, name, explained(method))  # a method of every module, which the class overrides
+            public = name in cls._reserved and name != "forward" and name[0] != "_"  # a method of every module
+            if (public or name in cls._explained) and type(method) is FunctionType:
+                setattr(cls, name, explained(method))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the module's output. Every module defines its own."""
@@ -262,7 +265,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
         """Return the result of `forward`."""
         try:
             return self.forward(*args, **kwargs)
-        except TypeError as error:
+        except (TypeError, AttributeError) as error:
             refuse_call(self, args, kwargs, error)
             raise
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self, SupportsFloat
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.settings import Ranges, at_least_zero, check_ranges, count, fraction
-from burnpy.tensor.call_errors import Explaining, missing_attribute
+from burnpy.tensor.call_errors import Explaining, explained, missing_attribute
 
 
 class LrSchedule(metaclass=Explaining):
@@ -268,6 +268,7 @@ class ReduceOnPlateau(metaclass=Explaining):
             """Raise an error for an unknown attribute, with a hint if it is one of PyTorch's methods."""
             raise missing_attribute(self, "Plateau", name)
 
+    @explained
     def observe(self, metric: SupportsFloat) -> Self:
         """Return the next value, after one more observation of the metric: a number or a tensor of one element.
 

@@ -26,7 +26,7 @@ from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_state import Entry, State, StateReport
 from burnpy.nn.module_tree import Rebuild, walk
 from burnpy.nn.param import Variable
-from burnpy.tensor.call_errors import Explaining
+from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.tensor.generator import Generator
 from burnpy.typevars import M, T
 
@@ -258,6 +258,7 @@ class Record(metaclass=Explaining):
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.parts]
 
+    @explained
     def part(self, name: str, kind: type[T]) -> T:
         """Return a part of a known class: ``record.part("step", int)``, ``record.part("optim", OptimizerRecord)``.
 

@@ -5,7 +5,6 @@ Arguments are examined only after a call has failed.
 
 from __future__ import annotations
 
-import sys
 from abc import ABCMeta
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -59,7 +58,7 @@ def explained(function: F, owner: type | None = None) -> F:
         except BurnpyError as error:
             _name_call(error, function)
             raise
-        except AttributeError as error:
+        except (AttributeError, ValueError) as error:
             _refuse_types(function.__name__, function, args, kwargs, error)
             raise
 
@@ -76,7 +75,7 @@ class Explaining(ABCMeta):
             """Create an instance."""
             try:
                 return super().__call__(*args, **kwargs)
-            except (TypeError, AttributeError) as error:
+            except (TypeError, AttributeError, ValueError) as error:
                 refuse_construction(cls, args, kwargs, error)
                 raise
 
@@ -120,19 +119,19 @@ def refuse_construction(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str
     _refuse_types(cls.__name__, cls, args, kwargs, error)
 
 
-def refuse_call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], error: TypeError) -> None:
+def refuse_call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception) -> None:
     """Raise the error that explains why a call of ``module.forward`` was refused; the caller has caught ``error``.
 
-    Nothing is raised if the error comes from inside of ``forward``.
+    Nothing is raised if ``forward`` takes such arguments, and the error comes from inside of it.
     """
-    trace = error.__traceback__
+    name, trace = f"{type(module).__name__}.forward", error.__traceback__
     if trace is not None and trace.tb_next is not None:
+        _refuse_types(name, module.forward, args, kwargs, error)
         return
     from burnpy.backend.functions import signature
     from burnpy.hints import wrong_calls
 
-    name, parameters = f"{type(module).__name__}.forward", [*signature(module.forward).parameters.values()]
-    refusal = wrong_calls.call_error(name, parameters, args, kwargs)
+    refusal = wrong_calls.call_error(name, [*signature(module.forward).parameters.values()], args, kwargs)
     if refusal is not None:
         raise refusal from error
 
@@ -211,13 +210,12 @@ def _refuse(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], err
 
 
 def _refuse_types(name: str, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception) -> None:
-    if type(error) in (TypeError, AttributeError):  # no explanation yet
+    if type(error) in (TypeError, AttributeError, ValueError):  # no explanation yet
         from burnpy.backend.functions import signature
         from burnpy.hints.wrong_calls import type_error
 
         own = signature_of(function) if isinstance(function, type) else signature(function)
-        namespace = getattr(sys.modules.get(function.__module__), "__dict__", {})
-        refusal = type_error(name, own, args, kwargs, error, namespace)
+        refusal = type_error(name, own, args, kwargs, error, function.__module__)
         if refusal is not None:
             raise refusal from error
 

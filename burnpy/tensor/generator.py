@@ -53,6 +53,7 @@ class Generator:
     def __init__(self, seed: int | None = None) -> None:
         self._numpy = np.random.Generator(np.random.PCG64(_checked_seed(seed, "Generator()")))
 
+    @explained
     def spawn(self, n: int) -> list[Generator]:
         """Return a list of ``n`` new generators, independent of this one and of each other, for threads or processes.
 

@@ -20,6 +20,7 @@ from burnpy.backend.errors import (
 )
 from burnpy.backend.operations.complex_numbers import magnitudes, on_lists
 from burnpy.backend.primitives import INEXACT, Float, Inexact
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operands import MOST_FLOAT
 from burnpy.tensor.tensor_base import TensorBase, describe, tensor_of
 from burnpy.typevars import I
@@ -187,12 +188,14 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         """Return the gradient of a leaf, or None, and new gradients without it."""
         return self._found(leaf), self.without([leaf])
 
+    @explained
     def without(self, leaves: Iterable[TensorOnAutodiff[I]]) -> Gradients[I]:
         """Return new gradients without those of ``leaves``."""
         dropped = {self.key(leaf) for leaf in leaves}
         remaining = {leaf: v for leaf, v in self._values.items() if leaf not in dropped}
         return Gradients(self._device, remaining, self._updates)
 
+    @explained
     def map(self, f: Callable[[Tensor[I]], Tensor[I]]) -> Gradients[I]:
         """Return new gradients with ``f`` applied to each; ``f`` must preserve shape and dtype.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, wraps
 from importlib import import_module
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ export: Any = onnx.export
 transforms: Any = burnpy.data.transforms
 sources: Any = burnpy.data.sources
 train: Any = burnpy.train
+models: Any = burnpy.models
 
 CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda x, i, b: x.sum(axis=1), "sum() does not take axis; it is called dim here"),
@@ -207,7 +209,7 @@ default_generator enable_grad inference_mode is_grad_enabled is_inference_mode_e
 """Called by every layer, or of the core of `autodiff`, which knows no tensors: Python's error names the function."""
 MADE_HERE = """
 BatchEnd Context Epoch EpochEnd EpochStart FitEnd FitStart GradFn Gradients GradientsParams HookHandle MemoryReport
-Result Saved StreamEpoch ValidEnd
+OnnxModel Result Saved StreamEpoch ValidEnd
 """
 """Classes whose objects a user only gets."""
 TAKES_NAMES = "ArrayDataset checkpoint conformance_suite detect_anomaly save set_detect_anomaly"
@@ -242,25 +244,97 @@ class Strange:
     """Has nothing that a function could compute with."""
 
 
-QUICK_TO_FAIL = "BatchRandom Layout OnnxModel OptimizerState TableDataset Weighted beam_search gain"
-"""Compute with one of these values as Python does, as with text that may be a number."""
+STRANGE = [Strange(), "text", 3.5, None, [1]]
+
+
+def refused_by_sentences(name: str, call: Callable[..., Any], value: object) -> None:
+    """Call a function with the same value for every required argument: the error is one of burnpy, or there is none."""
+    needed = [p for p in inspect.signature(call).parameters.values() if p.default is p.empty]
+    by_name = {p.name: value for p in needed if p.kind is p.KEYWORD_ONLY}
+    try:
+        call(*[value for p in needed if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)], **by_name)
+    except BurnpyError:
+        pass
+    except Exception as error:
+        raise AssertionError(f"{name}() of {value!r} raises {error!r}") from error
 
 
 @pytest.mark.parametrize("room", PACKAGES_WALKED, ids=lambda room: room.__name__)
-@pytest.mark.parametrize("value", [Strange(), "text", 3.5, None, [1]], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("value", STRANGE, ids=lambda value: type(value).__name__)
 def test_values_of_no_use_are_refused_by_sentences(room: Any, value: Any) -> None:
-    """Every required argument is the same: the error is one of burnpy, or there is none."""
     for name, found in rooms_calls(room):
-        if name in f"{QUICK_TO_FAIL} {MADE_HERE}".split() or room is burnpy.einops:  # whose errors are einops'
-            continue
-        needed = [p for p in inspect.signature(found).parameters.values() if p.default is p.empty]
-        by_name = {p.name: value for p in needed if p.kind is p.KEYWORD_ONLY}
-        try:
-            found(*[value for p in needed if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)], **by_name)
-        except BurnpyError:
-            pass
-        except Exception as error:
-            raise AssertionError(f"{name}() of {value!r} raises {error!r}") from error
+        if name not in MADE_HERE.split() and room is not burnpy.einops:  # whose errors are einops'
+            refused_by_sentences(name, found, value)
+
+
+CALLED_BY_BURNPY = """
+at columns draw equals equal_settings fields_of formula forward found images initial mapped update
+"""
+"""Methods that users write, or that only burnpy calls."""
+TRAINED: Any = Autodiff[NumPy]
+X = Tensor[TRAINED].full((4,), 0.5)
+Y = X.reshape(2, 2)
+SAMPLES: Any = burnpy.data.ArrayDataset(x=np.ones((6, 2), np.float32), y=np.arange(6) % 2)
+
+
+def record() -> Any:
+    with TemporaryDirectory() as folder:
+        burnpy.record.save(f"{folder}/layer", model=nn.Linear(2, 2, device=TRAINED))
+        return burnpy.record.load(f"{folder}/layer")
+
+
+OBJECTS: dict[str, Callable[[], Any]] = {
+    "Tensor": lambda: X,
+    "IntTensor": lambda: X.int(),
+    "BoolTensor": lambda: X > 0,
+    "ComplexTensor": lambda: X.complex(),
+    "At": lambda: X.at[0],
+    "Generator": lambda: burnpy.Generator(0),
+    "Gradients": lambda: X.require_grad().sum().backward(),
+    "GradientsParams": lambda: optim.GradientsParams.from_module(nn.Linear(2, 2, device=NumPy)),
+    "Linear": lambda: nn.Linear(2, 2, device=TRAINED),
+    "Sequential": lambda: nn.Sequential(nn.Flatten(), nn.Relu()),
+    "BatchNorm": lambda: nn.BatchNorm(2, device=TRAINED),
+    "AdamW": lambda: optim.AdamW(),
+    "Ema": lambda: optim.Ema(nn.Linear(2, 2, device=TRAINED)),
+    "GradScaler": lambda: optim.GradScaler(device=NumPy),
+    "GradientsAccumulator": lambda: optim.GradientsAccumulator(),
+    "CosineLr": lambda: optim.CosineLr(0.1, steps=3),
+    "ReduceOnPlateau": lambda: optim.ReduceOnPlateau(lr=0.1),
+    "Record": record,
+    "ArrayDataset": lambda: SAMPLES,
+    "Dataset": lambda: SAMPLES.map(lambda sample: sample),
+    "Loader": lambda: burnpy.data.Loader(SAMPLES, burnpy.data.collate(device=NumPy), batch_size=2),
+    "Learner": lambda: train.Learner(lambda model, batch: model(batch), optim=optim.Adam(), lr=0.1),
+    "Mean": lambda: burnpy.metrics.Mean.of(X),
+    "ConfusionMatrix": lambda: burnpy.metrics.ConfusionMatrix.of(X.int(), X.int(), classes=1),
+    "Normal": lambda: burnpy.distributions.Normal(X, 1.0),
+    "Dirichlet": lambda: burnpy.distributions.Dirichlet(X),
+    "Categorical": lambda: burnpy.distributions.Categorical(X),
+    "Transformed": lambda: burnpy.distributions.Transformed(
+        burnpy.distributions.Normal(X, 1.0), burnpy.distributions.bijections.Exp()
+    ),
+    "Independent": lambda: burnpy.distributions.Normal(X, 1.0).independent(1),
+    "Tanh": lambda: burnpy.distributions.bijections.Tanh(),
+    "Softplus": lambda: burnpy.distributions.bijections.Softplus(),
+}
+
+
+@pytest.mark.parametrize("made", OBJECTS.values(), ids=[*OBJECTS])
+@pytest.mark.parametrize("value", STRANGE, ids=lambda value: type(value).__name__)
+def test_methods_refuse_values_of_no_use_by_sentences(made: Callable[[], Any], value: Any) -> None:
+    found = made()
+    for name, _ in methods(type(found)):
+        if name not in CALLED_BY_BURNPY.split():
+            refused_by_sentences(f"{type(found).__name__}.{name}", getattr(found, name), value)
+
+
+class Doubled(nn.Stateless):
+    def forward(self, x: Tensor[Any]) -> Any:
+        return x.mul(2.0)
+
+
+GPT = models.Gpt2(models.Gpt2Config(vocab_size=9, n_embd=4, n_layer=1, n_head=2), device=NumPy)
 
 
 @every_row(
@@ -271,8 +345,27 @@ def test_values_of_no_use_are_refused_by_sentences(room: Any, value: Any) -> Non
         (lambda: sources.read_csv([1]), "read_csv() got paths=[1]; expected a string or a path or a list of paths"),
         (lambda: transforms.Normalize("text", 1.0), "Normalize() got mean='text'; expected a list of numbers"),
         (lambda: optim.Optimizer(), "Optimizer is abstract; make a subclass of it, with slots"),
+        (
+            lambda: models.generate(GPT, [1], max_new=1, sampler=0.5),
+            "generate() got 0.5; expected a function of logits",
+        ),
+        (
+            lambda: models.beam_search(GPT, [1], max_new=1, beams=1, processors=[0]),
+            "beam_search() got 0; expected a fu",
+        ),
+        (
+            lambda: models.beam_search(GPT, "ab", max_new=1, beams=1),
+            "beam_search() got tokens='ab'; expected a list of",
+        ),
+        (lambda: sources.TableDataset([1]), "TableDataset() got table=[1]; expected a Table"),
+        (lambda: burnpy.data.Weighted("ab"), "Weighted() got weights='ab'; expected an array or a list"),
+        (lambda: nn.Relu()(np.ones((2, 2))), "Relu.forward() got x=an ndarray of shape (2, 2); expected a Tensor"),
+        (lambda: nn.Sequential(nn.Flatten())([1]), "Flatten.forward() got x=[1]; expected a Tensor"),
+        (lambda: Doubled()([1]), "Doubled.forward() got x=[1]; expected a Tensor"),
+        (lambda: optim.Ema(nn.Linear(2, 2, device=NumPy)).update(3), "update() got model=3; expected a Module"),
+        (lambda: functions.cdist(Y, Y, p=np.ones(2)), "cdist() got p=an ndarray of shape (2,); expected a number"),
     ],
-    ids=range(5),
+    ids=range(15),
 )
 def test_types_of_arguments(call: Callable[[], Any], said: str) -> None:
     with pytest.raises((ArgumentError, CallError)) as caught:
@@ -348,8 +441,18 @@ def test_an_argument_without_an_attribute_is_the_wrong_one() -> None:
     def fit(values: Sequence[float], model: Module[Any]) -> None: ...
 
     error = AttributeError("'int' object has no attribute 'params'", name="params", obj=5)
-    found = type_error("fit", inspect.signature(fit), ([1.0], 5), {}, error, {})
+    found = type_error("fit", inspect.signature(fit), ([1.0], 5), {}, error, __name__)
     assert str(found) == "fit() got model=5; expected a Module"
+
+
+def test_a_signature_of_another_function_explains_nothing() -> None:
+    class Replaced(nn.Stateless):
+        @wraps(nn.Relu.forward)
+        def forward(self, x: Any, missing: Any) -> Any:
+            return missing.shape
+
+    with pytest.raises(AttributeError, match="'int' object has no attribute 'shape'"):
+        Replaced()(1, 2)
 
 
 def test_signatures_are_those_of_the_declarations() -> None:

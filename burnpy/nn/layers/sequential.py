@@ -64,7 +64,7 @@ class Sequential(Module[B]):
         for layer in vars(self).values():
             try:
                 x = layer.forward(x)
-            except TypeError as error:
+            except (TypeError, AttributeError) as error:
                 refuse_call(layer, (x,), {}, error)
                 raise
         return x

@@ -23,6 +23,7 @@ from burnpy.nn.param import Param
 from burnpy.nn.transform import meets, suggestion
 from burnpy.optim.gradients.layout import BUCKET_BYTES, Layout
 from burnpy.optim.gradients.matching import absent, added, device_in, gradient_device, matched, norm_of, taken_from
+from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients, is_one, primitive_of
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import tensor_of
@@ -215,6 +216,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     def __len__(self) -> int:
         return len(self._values)
 
+    @explained
     def without(self, keys: Param[Any] | str | Iterable[Param[Any] | str]) -> GradientsParams[B]:
         """Return the gradients without those of some parameters.
 
@@ -228,15 +230,14 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         dropped: set[str] = set()
         for key in (keys,) if isinstance(keys, (Param, str)) else keys:
             if not isinstance(key, str) or key in self._values:
-                dropped.add(self._id(key))
-                continue
-            matching = [ident for ident, path in self._paths.items() if meets(path, key)]
-            if not matching:
+                matching = [self._id(key)]
+            elif not (matching := [ident for ident, path in self._paths.items() if meets(path, key)]):
                 hint = suggestion(key, [*self._paths.values()])
                 raise ArgumentError(f"without() got {key!r}, which meets no parameter of these gradients{hint}")
             dropped.update(matching)
         return self._of({ident: value for ident, value in self._values.items() if ident not in dropped})
 
+    @explained
     def map(self, f: Callable[[Tensor[B]], Tensor[B]]) -> GradientsParams[B]:
         """Apply ``f`` to each gradient; it must preserve shape, dtype and device.
 
