@@ -11,6 +11,7 @@ from enum import EnumMeta
 from importlib import import_module
 from inspect import Parameter, isclass, isroutine, signature
 from pathlib import Path
+from types import BuiltinFunctionType
 from typing import Any
 
 from burnpy.autodiff.rule_table import RULES
@@ -146,8 +147,11 @@ def members_of(owner: str, cls: type, others: set[type]) -> Iterator[str]:
 
 
 def _signature(value: Any) -> str:
-    """Return the parameters of a function or class, without annotations; nothing for other values."""
-    if not (isroutine(value) or isclass(value)) or isinstance(value, EnumMeta):
+    """Return the parameters of a function or class, without annotations; nothing for other values.
+
+    Functions of NumPy have signatures in some of its versions alone.
+    """
+    if not (isroutine(value) or isclass(value)) or isinstance(value, (BuiltinFunctionType, EnumMeta)):
         return ""
     try:
         parameters = signature(value).parameters.values()

@@ -6,7 +6,6 @@ module of `burnpy.tensor` does: `tests/test_import_direction.py` asserts it.
 
 from __future__ import annotations
 
-import inspect
 import math
 from functools import cache, partial
 from types import MethodType
@@ -22,6 +21,7 @@ from burnpy.backend.errors import (
     ShapeError,
     a,
 )
+from burnpy.backend.functions import signature
 from burnpy.tensor.call_errors import inherit_method
 from burnpy.tensor.host_data import notify, watches
 from burnpy.tensor.levels import raised
@@ -30,6 +30,7 @@ from burnpy.typevars import B, I, T
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from inspect import Signature
 
     from burnpy.autodiff.tools.grad_fn import GradFn
     from burnpy.autodiff.tools.hooks import HookHandle
@@ -94,8 +95,8 @@ class GradMethod:
         return f"<the method x.grad; {_HINT}>"
 
     @property
-    def __signature__(self) -> inspect.Signature:
-        return inspect.signature(self._method)
+    def __signature__(self) -> Signature:
+        return signature(self._method)
 
     def __getattr__(self, name: str) -> NoReturn:
         raise MissingNameError(lambda: f"x.grad is a method and has no {name}; {_HINT}")
