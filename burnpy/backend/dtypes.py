@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache, reduce
 from typing import Any, NamedTuple
 
@@ -124,6 +126,15 @@ def _parsed(dtype: Any) -> DType:
     kind_of(result)  # refuses object and string dtypes
     native: DType = np.dtype(result.type)  # native byte order, and the one object that `is` can compare
     return native
+
+
+def installed(names: Iterable[str]) -> frozenset[DType]:
+    """Return the dtypes of some names, without bfloat16 where the package ml_dtypes is not installed."""
+    found: set[DType] = set()
+    for name in names:
+        with suppress(DTypeError):
+            found.add(dtype_of(name))
+    return frozenset(found)
 
 
 def _bfloat16() -> DType:

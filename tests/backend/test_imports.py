@@ -122,3 +122,9 @@ def test_what_is_imported_later_is_there_as_if_it_had_been(package: str) -> None
             assert pickle.loads(pickle.dumps(value)) is value
     with pytest.raises(AttributeError, match="nowhere"):
         module.nowhere  # the attribute is what is asked for
+
+
+@pytest.mark.parametrize("backend", ["NumPy", "CuPy"])
+def test_backends_need_no_package_for_dtypes_that_are_not_used(backend: str) -> None:
+    without = "import sys; sys.modules['ml_dtypes'] = None"
+    assert loaded(f"{without}\nfrom burnpy.backend import {backend}") >= {f"burnpy_{backend.lower()}"}

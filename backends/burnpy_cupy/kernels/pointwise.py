@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import FLOATS, INTS, dtype_of, float32, kind_of
+from burnpy.backend.dtypes import FLOATS, INTS, float32, installed, kind_of
 from burnpy.backend.primitives import Dims, DType, Scalar, Shape
 from burnpy.backend.programs import Extent, Instruction
 from burnpy_array import ArrayBackend
@@ -56,7 +56,7 @@ typedef burnpy_wide<T>::type F;
 F quotient;
 F modulus = burnpy_divmod(static_cast<F>(x), static_cast<F>(y), quotient);
 """
-_F, _I, _B = (frozenset([dtype_of(name) for name in names]) for names in (FLOATS, INTS, ("bool",)))
+_F, _I, _B = installed(FLOATS), installed(INTS), installed(("bool",))
 _NAMED = {
     **{name: name for name in ("atan2", "hypot", "copysign", "fmax", "fmin")},
     **{name: name for name in ("tan", "sinh", "cosh", "exp2", "log2", "log10", "trunc", "isnan", "isinf", "isfinite")},
