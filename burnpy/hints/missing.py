@@ -180,7 +180,9 @@ _PACKAGES = {
     "burnpy.data": (torch_packages.DATA, ""),
     "burnpy.distributed": (torch_packages.DISTRIBUTED, ""),
     "burnpy.metrics": (torch_packages.METRICS, ""),
+    "burnpy.models": (torch_packages.MODELS, ""),
     "burnpy.testing": (torch_packages.TESTING, ""),
+    "burnpy.train": (torch_packages.TRAIN, ""),
 }
 """For each package of burnpy: the table of suggestions, and the names that PyTorch has in the corresponding package."""
 _ROOMS = tuple(

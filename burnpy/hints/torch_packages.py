@@ -31,6 +31,8 @@ e | math.e
 inf | math.inf
 nan | math.nan
 newaxis | None
+segment_sum | Tensor.zeros((3,), device=device).index_add(0, index, x)
+scatter_mean | x.scatter_reduce(0, index, y, "mean", include_self=False)
 typename | type(x).__name__
 version | burnpy.__version__
 to_dlpack | x.__dlpack__()
@@ -366,6 +368,51 @@ F1Score | F1
 MeanMetric | Mean
 accuracy_score | Accuracy | Accuracy.of(logits, y).value()
 confusion_matrix | ConfusionMatrix
+"""
+
+MODELS = """
+AutoModelForCausalLM | Gpt2 | or Llama, which reads Mistral, Qwen and Gemma too: the class is named
+GPT2LMHeadModel | Gpt2
+LlamaForCausalLM | Llama
+MistralForCausalLM | Llama
+Qwen2ForCausalLM | Llama
+Qwen3ForCausalLM | Llama
+GemmaForCausalLM | Llama
+BertModel | Bert
+BertForSequenceClassification | BertClassifier
+ViTForImageClassification | Vit
+ResNetForImageClassification | ResNet
+AutoModel | Bert.from_pretrained(folder, device=device) | the class is named
+AutoTokenizer | Tokenizer
+AutoConfig | BertConfig | the class is named
+GenerationConfig | – | the settings are arguments of generate and sampling
+LogitsProcessor | Processor | a function of logits and the tokens so far
+resnet18 | ResNet(ResNetConfig.of_depth(18), device=device)
+resnet34 | ResNet(ResNetConfig.of_depth(34), device=device)
+resnet50 | ResNet(ResNetConfig.of_depth(50), device=device)
+resnet101 | ResNet(ResNetConfig.of_depth(101), device=device)
+resnet152 | ResNet(ResNetConfig.of_depth(152), device=device)
+vit_b_16 | Vit(VitConfig(), device=device)
+"""
+
+TRAIN = """
+Trainer | Learner(train_step, valid_step, optim=AdamW(), lr=0.001)
+TrainingArguments | – | the settings are arguments of Learner and fit
+LightningModule | – | a step is a function of the model and a batch that returns Step(loss)
+TrainState | – | the model and the optimizer are values; Checkpoints saves both
+ModelCheckpoint | Checkpoints
+LearningRateMonitor | – | the history has the rate as lr
+ProgressBar | Progress
+TQDMProgressBar | Progress
+RichProgressBar | Dashboard
+TensorBoardLogger | TensorBoard
+SummaryWriter | TensorBoard
+CSVLogger | Jsonl
+MLFlowLogger | MLflow
+WandbLogger | – | not yet; a Logger is a class with log(event) and close()
+StochasticWeightAveraging | Averaging
+EMA | Averaging
+LRFinder | find_lr
 """
 
 TESTING = """

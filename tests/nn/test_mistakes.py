@@ -209,6 +209,8 @@ def test_every_name_that_is_hinted_at_exists() -> None:
         ("nn", torch_packages.NN),
         ("nn.init", torch_packages.INIT),
         ("optim", torch_packages.OPTIM),
+        ("models", torch_packages.MODELS),
+        ("train", torch_packages.TRAIN),
     ):
         for row in parsed(table).values():
             assert not re.fullmatch(r"\w+", row.ours) or hasattr(attrgetter(package)(burnpy), row.ours), row
