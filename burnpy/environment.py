@@ -30,8 +30,8 @@ class Extra(NamedTuple):
 
 
 EXTRAS = {
-    "cuda12": Extra(("cupy-cuda12x",), "CuPy, for a driver of CUDA 12"),
-    "cuda13": Extra(("cupy-cuda13x",), "CuPy, for a driver of CUDA 13"),
+    "cuda12": Extra(("cupy-cuda12x", "ml_dtypes"), "CuPy, for a driver of CUDA 12"),
+    "cuda13": Extra(("cupy-cuda13x", "ml_dtypes"), "CuPy, for a driver of CUDA 13"),
     "data": Extra(("pillow", "pyarrow"), "images, Parquet and CSV in burnpy.data.sources"),
     "einops": Extra(("einops",), "patterns of dims, in burnpy.einops"),
     "fast": Extra(("llvmlite",), "compiled kernels on the CPU"),

@@ -334,7 +334,10 @@ def type_error(
     for parameter, value in at_fault or given:
         words = _expected(_parsed(parameter.annotation), value, module, bool(at_fault))
         if words:
-            return ArgumentError(f"{name}() got {parameter.name}={_shown(value)}; expected {words}")
+            kind, numbers = words.rpartition(" ")[2], isinstance(value, (Real, list, tuple, np.ndarray))
+            made = f"; make one of it first: {kind}.from_data(values, device=device)"
+            hint = made if kind.endswith("Tensor") and numbers else ""
+            return ArgumentError(f"{name}() got {parameter.name}={_shown(value)}; expected {words}{hint}")
     return None
 
 

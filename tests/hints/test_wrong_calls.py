@@ -31,6 +31,7 @@ QUICK = {"round"}
 functions: Any = burnpy
 optim: Any = burnpy.optim
 F: Any = functional
+layers: Any = nn
 func: Any = burnpy.func
 export: Any = onnx.export
 transforms: Any = burnpy.data.transforms
@@ -359,13 +360,17 @@ GPT = models.Gpt2(models.Gpt2Config(vocab_size=9, n_embd=4, n_layer=1, n_head=2)
         ),
         (lambda: sources.TableDataset([1]), "TableDataset() got table=[1]; expected a Table"),
         (lambda: burnpy.data.Weighted("ab"), "Weighted() got weights='ab'; expected an array or a list"),
-        (lambda: nn.Relu()(np.ones((2, 2))), "Relu.forward() got x=an ndarray of shape (2, 2); expected a Tensor"),
-        (lambda: nn.Sequential(nn.Flatten())([1]), "Flatten.forward() got x=[1]; expected a Tensor"),
-        (lambda: Doubled()([1]), "Doubled.forward() got x=[1]; expected a Tensor"),
+        (lambda: layers.Relu()(np.ones((2, 2))), "Relu.forward() got x=an ndarray of shape (2, 2); expected a Tensor"),
+        (lambda: layers.Relu()("text"), "Relu.forward() got x='text'; expected a Tensor"),
+        (
+            lambda: layers.Sequential(nn.Flatten())([1]),
+            "Flatten.forward() got x=[1]; expected a Tensor; make one of it first",
+        ),
+        (lambda: layers.Sequential(Doubled())([1]), "Doubled.forward() got x=[1]; expected a Tensor"),
         (lambda: optim.Ema(nn.Linear(2, 2, device=NumPy)).update(3), "update() got model=3; expected a Module"),
         (lambda: functions.cdist(Y, Y, p=np.ones(2)), "cdist() got p=an ndarray of shape (2,); expected a number"),
     ],
-    ids=range(15),
+    ids=range(16),
 )
 def test_types_of_arguments(call: Callable[[], Any], said: str) -> None:
     with pytest.raises((ArgumentError, CallError)) as caught:
@@ -447,12 +452,11 @@ def test_an_argument_without_an_attribute_is_the_wrong_one() -> None:
 
 def test_a_signature_of_another_function_explains_nothing() -> None:
     class Replaced(nn.Stateless):
-        @wraps(nn.Relu.forward)
-        def forward(self, x: Any, missing: Any) -> Any:
-            return missing.shape
+        forward: Any = wraps(nn.Relu.forward)(lambda self, x, other: other.shape)
 
+    model: Any = Replaced()
     with pytest.raises(AttributeError, match="'int' object has no attribute 'shape'"):
-        Replaced()(1, 2)
+        model(1, 2)
 
 
 def test_signatures_are_those_of_the_declarations() -> None:
