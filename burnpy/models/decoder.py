@@ -11,6 +11,7 @@ from burnpy.nn.layers.key_value_cache import KeyValueCache
 from burnpy.nn.layers.linear import linear
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -171,3 +172,14 @@ def positions(tokens: Ints[B], key_mask: Bools[B] | None, cache: Caches[B] | Non
     if isinstance(first, int):
         return steps + first
     return (first.unsqueeze(-1) + steps).clamp(min=0)
+
+
+def refuse_non_functions(operation: str, *given: object) -> None:
+    """Check arguments that are functions, before generation calls them.
+
+    Raises:
+        ArgumentError: one is no function.
+    """
+    for each in given:
+        if not callable(each):
+            raise ArgumentError(f"{operation}() got {describe(each)}; expected a function of logits, such as greedy")

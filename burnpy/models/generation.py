@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, ShapeError, a
 from burnpy.func.compiling.compilation import Compiled, compiled
-from burnpy.models.decoder import Caches, Decoder
+from burnpy.models.decoder import Caches, Decoder, refuse_non_functions
 from burnpy.nn.argument_checks import above_zero, positive_int
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
@@ -160,12 +160,6 @@ def _share(operation: str, name: str, value: float) -> None:
         raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected a number above 0 and at most 1")
 
 
-def _check_functions(operation: str, *functions: object) -> None:
-    for f in functions:
-        if not callable(f):
-            raise ArgumentError(f"{operation}() got {describe(f)}; expected a function of logits, such as greedy")
-
-
 def _rows(operation: str, logits: Tensor[B]) -> int:
     """Return the number of logits in a row, checked to be at least 1."""
     if not logits.ndim or not logits.shape[-1]:
@@ -251,7 +245,7 @@ def generate(
     check_prompts("generate", model, prompts, positive_int("generate", "max_new", max_new))
     if step is not None and not cache:
         raise ArgumentError("generate() got a compiled step and cache=False; a step is for a cache")
-    _check_functions("generate", sampler, *processors)
+    refuse_non_functions("generate", sampler, *processors)
     found = _steps(model, prompts, max_new, sampler, processors, stop_tokens(stop), cache, step)
     return (tokens[0] for tokens in found) if single else found
 
@@ -418,7 +412,7 @@ def beam_search(
     prompt = [int(token) for token in tokens]
     beams = positive_int("beam_search", "beams", beams)
     check_prompts("beam_search", model, [prompt], positive_int("beam_search", "max_new", max_new))
-    _check_functions("beam_search", *processors)
+    refuse_non_functions("beam_search", *processors)
     ends, device = stop_tokens(stop), model.device
     running: list[tuple[list[int], float]] = [([], 0.0)]  # tokens and sums of log-probabilities, best first
     finished: list[Beam] = []
