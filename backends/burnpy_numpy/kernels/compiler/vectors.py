@@ -286,10 +286,10 @@ class Writer:
         nan = literal(float("nan"), x.dtype)
         return self.splat(self.assign(f"select i1 {undefined}, {scalar} {nan}, {scalar} {most}"), x.dtype)
 
-    def prefetch(self, pointer: str) -> None:
-        """Have the processor load a cache line soon; the address may lie outside of all arrays."""
+    def prefetch(self, pointer: str, level: int = 1) -> None:
+        """Have the processor load a cache line into a cache soon; the address may lie outside of all arrays."""
         self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.write(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+        self.write(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 {4 - level}, i32 1)")
 
     def pointer(self, array: str, index: str | int) -> str:
         """Load one of an array of addresses."""

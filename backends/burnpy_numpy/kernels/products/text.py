@@ -33,6 +33,8 @@ from burnpy_numpy.kernels.products.copies import (
 
 _AHEAD = 16
 """The number of rows of a panel by which it is fetched ahead."""
+_MOST_TURNS = 4
+"""The most turns in which a chunk is multiplied; each fetches a row of the next stripe of A ahead."""
 _AHEAD_BY_AMX = 64
 """The number of lines of a panel by which it is fetched ahead for AMX."""
 _CONFIGURATION = "@configuration = internal constant [16 x i32] [i32 1, i32 0, i32 0, i32 0, {}, {}], align 64".format(
@@ -184,6 +186,15 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
                             f"i64 {most}, i64 {height}, i64 {a_line}, ptr {to})"
                         )
                 line, other = w.at(target, w.times(i, n)), w.at(before, w.times(i, before_row))
+                if transposed:  # the columns of the next stripes that are copied together, some by each of these
+                    ahead, turns = w.plus(w.plus(i, STRIPES * heights[0]), w.times(place, 4)), "1"
+                    ahead_row, ahead_step = "0", a_line
+                else:
+                    ahead, ahead_row = w.times(w.plus(i, height), a_line), a_line
+                    turns = w.smaller(str(_MOST_TURNS), w.upper(str(height), w.upper(some, lanes)))
+                    ahead_step = turns
+                ahead_row, ahead_step = (w.times(x, STORED[a_stored].bytes) for x in (ahead_row, ahead_step))
+                fetched = f"ptr {w.unit(lines, ahead, a_stored)}, i64 {ahead_row}, i64 {ahead_step}, i64 {turns}"
 
                 def call(kind: str, from_column: str, columns: str, in_place: str = whole) -> None:
                     """Write the call for some columns of the block."""
@@ -192,7 +203,7 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
                     w.write(
                         f"call void @{kind}_{height}(ptr {copied}, ptr {source}, i64 {b_row}, i64 {in_place}, "
                         f"ptr {panel}, i64 {tall}, i64 {depth}, ptr {place}, i64 {n}, ptr {added}, i64 {before_row}, "
-                        f"i64 {before_column}, i64 {count}, i64 {columns})"
+                        f"i64 {before_column}, i64 {count}, i64 {columns}, {fetched})"
                     )
 
                 if narrow:  # what is read in place is widened in registers, the panel beside it was when it was copied
@@ -261,7 +272,7 @@ def _stripe(dtype: str, width: int, height: int, transposed: bool, stored: str =
             for v in range(VECTORS):
                 w.prefetch(w.at(c, w.plus(w.times("%c_row", i), v * width)))
         with w.when(f"sgt i64 {left}, {width}"):
-            sums = _multiplied(w, height, b, b_row, VECTORS, transposed, stored or dtype)
+            sums = _multiplied(w, height, (panel, b, b_row), VECTORS, transposed, stored or dtype)
             full = w.assign(f"and i1 {all_rows}, {w.assign(f'icmp sge i64 {left}, {lanes}')}")
             with w.when(f"ne i1 {full}, 0"):
                 for i, row in enumerate(sums):
@@ -272,15 +283,18 @@ def _stripe(dtype: str, width: int, height: int, transposed: bool, stored: str =
             with w.when(f"eq i1 {full}, 0"):
                 _finish_some(w, room, sums, c, before, left)
         with w.when(f"sle i64 {left}, {width}"):
-            _finish_some(w, room, _multiplied(w, height, b, b_row, 1, transposed, stored or dtype), c, before, left)
+            sums = _multiplied(w, height, (panel, b, b_row), 1, transposed, stored or dtype)
+            _finish_some(w, room, sums, c, before, left)
     return w.named(f"{'widened' if stored else 'stripe'}_{height}", _STRIPE)
 
 
 _STRIPE = (
     "ptr %a, ptr %b, i64 %b_row, i64 %whole, ptr %panels, i64 %tall, i64 %depth, ptr %c, i64 %c_row, ptr %before, "
-    "i64 %before_row, i64 %before_column, i64 %rows, i64 %columns"
+    "i64 %before_row, i64 %before_column, i64 %rows, i64 %columns, "
+    "ptr %ahead, i64 %ahead_row, i64 %ahead_step, i64 %turns"
 )
-"""The arguments of a function that multiplies a stripe."""
+"""The arguments of a function that multiplies a stripe. The last ones are what it fetches into the second cache: each
+panel is multiplied in some turns; each turn has a row, and each step within it comes so many bytes further."""
 
 
 def _stripe_by_amx(dtype: str, width: int, height: int, a_stored: str, b_stored: str) -> ProductLines:
@@ -348,21 +362,36 @@ def _finish_some(w: ProductLines, room: str, sums: list[list[Vector]], c: str, b
 
 
 def _multiplied(
-    w: ProductLines, height: int, b: str, b_row: str, vectors: int, transposed: bool, stored: str
+    w: ProductLines, height: int, panel: tuple[str, str, str], vectors: int, transposed: bool, stored: str
 ) -> list[list[Vector]]:
-    """Write the loop over a chunk, and return the sums of each row."""
-    zero, dtype = w.constant(0.0, w.dtype), w.dtype
+    """Write the loop over a chunk, and return the sums of each row. The panel: its number, address and row's length."""
+    zero, dtype, (number, b, b_row) = w.constant(0.0, w.dtype), w.dtype, panel
     row, column = (1, stripe_vectors(w.width) * w.width) if transposed else (ROW_BYTES // STORED[dtype].bytes, 1)
     totals = [[w.variable(zero) for _ in range(vectors)] for _ in range(height)]
-    with w.loop("0", "%depth") as p:
-        line = w.unit(b, w.times(p, b_row), stored)
-        ys = [w.widened(w.unit(line, v * w.width, stored), stored, None) for v in range(vectors)]
-        ahead = w.unit(line, w.times(b_row, _AHEAD), stored)
-        for v in range(vectors):
-            w.prefetch(w.unit(ahead, v * w.width, stored))
-        factors = w.at("%a", w.times(p, column))
-        for i, mine in enumerate(totals):
-            x = w.load_one(w.at(factors, i * row), dtype)
-            for total, y in zip(mine, ys, strict=True):
-                w.set(total, w.fma(x, y, w.get(total, dtype)))
+    length, first = w.upper("%depth", "%turns"), w.times(number, "%turns")
+    with w.loop("0", "%turns") as turn:
+        begin = w.times(turn, length)
+        end = w.smaller("%depth", w.plus(begin, length))
+        skipped = w.minus(w.times(w.plus(first, turn), "%ahead_row"), w.times(begin, "%ahead_step"))
+        with w.loop(begin, end) as p:
+            place = w.plus(skipped, w.times(p, "%ahead_step"))
+            w.prefetch(w.assign(f"getelementptr i8, ptr %ahead, i64 {place}"), 2)
+            _multiply_row(w, totals, (b, b_row), p, (row, column), stored)
     return [[w.get(total, dtype) for total in mine] for mine in totals]
+
+
+def _multiply_row(
+    w: ProductLines, totals: list[list[str]], panel: tuple[str, str], p: str, steps: tuple[int, int], stored: str
+) -> None:
+    """Add the products of a row of a panel to the sums. The steps: the distances of rows and of columns of A."""
+    (b, b_row), (row, column), vectors, dtype = panel, steps, len(totals[0]), w.dtype
+    line = w.unit(b, w.times(p, b_row), stored)
+    ys = [w.widened(w.unit(line, v * w.width, stored), stored, None) for v in range(vectors)]
+    ahead = w.unit(line, w.times(b_row, _AHEAD), stored)
+    for v in range(vectors):
+        w.prefetch(w.unit(ahead, v * w.width, stored))
+    factors = w.at("%a", w.times(p, column))
+    for i, mine in enumerate(totals):
+        x = w.load_one(w.at(factors, i * row), dtype)
+        for total, y in zip(mine, ys, strict=True):
+            w.set(total, w.fma(x, y, w.get(total, dtype)))
