@@ -154,7 +154,11 @@ def test_means_of_16_bit_floats_whose_sums_are_out_of_range(name: str) -> None:
     x = Tensor[NumPy].from_data(np.random.default_rng(0).normal(size=(70_000, 3)), dtype="float16")
     wide = x.to_dtype("float64")
     want, slopes = loss(wide).item(), func.grad(lambda x: loss(x) * 500.0)(wide).to_numpy()
-    ways = {"eager": loss, "compiled": compiled(loss), "vmap": lambda x: func.vmap(loss)(x.reshape(1, *x.shape))[0]}
+    ways: dict[str, Callable[[Any], Any]] = {
+        "eager": loss,
+        "compiled": compiled(loss),
+        "vmap": lambda x: func.vmap(loss)(x.reshape(1, *x.shape))[0],
+    }
     for way, f in ways.items():
         assert f(x).item() == pytest.approx(want, rel=4e-3), way
         got = func.grad(lambda x, f=f: f(x) * 500.0)(x).to_numpy()

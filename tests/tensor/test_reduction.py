@@ -164,13 +164,15 @@ LONG: dict[str, tuple[Callable[[Any], Any], Any]] = {
 def test_sums_of_many_rows_are_as_exact_as_those_of_columns(name: str) -> None:
     """Each row added to the sum of all before it would make some of these means wrong by a quarter percent."""
     arranged, dim = LONG[name]
+    mean: Callable[[Any], Any] = lambda x: x.mean(dim)  # noqa: E731
+    shifted: Callable[[Any, Any], Any] = lambda b, x: (x + b).mean()  # noqa: E731
+    ways: list[Callable[[Any], Any]] = [mean, compiled(mean), lambda x: x.mean(dim, keepdim=True)]
     for dtype in ("float16", "float32", "float64"):
         x = arranged(Tensor[NumPy].from_data(np.tile([0.1, 0.3], (300_000, 1)), dtype=dtype))
         want = x.to_dtype("float64").to_numpy().mean(axis=dim)
-        for f in (lambda x: x.mean(dim), compiled(lambda x: x.mean(dim)), lambda x: x.mean(dim, keepdim=True)):
+        for f in ways:
             found = f(x).to_numpy()
             assert found.dtype == dtype
             np.testing.assert_allclose(found.reshape(want.shape), want, rtol=1e-3 if dtype == "float16" else 1e-4)
-        ones = Tensor[NumPy].ones((), dtype=dtype)
-        gradient = func.grad(lambda b, x=x: (x + b).mean())(ones).item()
+        gradient = func.grad(shifted)(Tensor[NumPy].ones((), dtype=dtype), x).item()
         assert gradient == pytest.approx(1.0, rel=2e-3 if dtype == "float16" else 1e-6)

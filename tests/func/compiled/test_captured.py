@@ -347,7 +347,7 @@ def test_recursive_code_and_strange_objects() -> None:
         def named_modules(self) -> Any:  # as of torch.nn.Module, which yields pairs
             yield "", self
 
-    other = OfPyTorch()
+    other: Any = OfPyTorch()
     f: Callable[[Any], Any] = lambda x: x * ring[0] * (fall(3) + 1) * (strange is not other)  # noqa: E731
     assert captured(f).holds()
     assert compiled(f)(X).tolist() == [1.0]
