@@ -160,7 +160,8 @@ def integer_product(a: Value, a_zero: Value, b: Value, b_zero: Value, counts: tu
     first, second = (None if zero is None else cast(zero, "int32") for zero in (a_zero, b_zero))
     first = None if first is None else aligned(left, first, -2, 0)
     if first is not None and counts is not None:  # of windows, whose elements are added by the same product
-        both = functional.integer_matmul(cat([left, ones.int(left.dtype)], dim=-2), right)
+        stacked: Value = cat([left, ones.int(left.dtype)], dim=-2)
+        both = functional.integer_matmul(stacked, right)
         out, columns = both[..., :-1, :], both[..., -1:, :]
     else:
         out, columns = functional.integer_matmul(left, right), None

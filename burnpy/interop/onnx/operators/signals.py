@@ -63,7 +63,7 @@ def coordinates(mode: str, size: int, target: int, scale: float, roi: tuple[floa
     Corners are aligned by the whole number of elements, as PyTorch does, whose files onnxruntime computes in this way.
     Both compute in float32, where three elements are five times .6, and not a little less.
     """
-    k, scale, low, high = np.arange(target, dtype=np.float32), *np.array([scale, *roi], np.float32)
+    k, scale = np.arange(target, dtype=np.float32), float(np.float32(scale))
     if mode == "align_corners":
         return k * (size - 1) / max(target - 1, 1)
     if mode == "asymmetric":
@@ -77,6 +77,7 @@ def coordinates(mode: str, size: int, target: int, scale: float, roi: tuple[floa
     if mode == "half_pixel_symmetric":
         return size / 2 * (1 - target / (scale * size)) + (k + 0.5) / scale - 0.5
     if mode == "tf_crop_and_resize":
+        low, high = map(np.float32, roi)
         if target == 1:
             return k * 0 + low * (size - 1) + (high - low) * (size - 1) / 2
         return k * (high - low) * (size - 1) / (target - 1) + low * (size - 1)
