@@ -124,7 +124,8 @@ def test_mixed_computes_with_it_inside_transformations() -> None:
 @pytest.mark.skipif(not has_amx(), reason="the processor has no AMX")
 def test_mixed_takes_it_for_large_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    device, random, results = device_of(Mixed[NumPy]), Random(2), []
+    device: Any = device_of(Mixed[NumPy])
+    random, results = Random(2), list[Any]()
     convolution = half_precision.convolution
 
     def counted(*args: Any) -> Any:
