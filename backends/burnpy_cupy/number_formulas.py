@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
-from burnpy_cupy.kernels.elementwise import Elementwise
-from burnpy_cupy.kernels.emitter import HEADERS, MEMORY
+from burnpy_cupy.kernels.elementwise import C_NAMES, Elementwise, headers_of
 from burnpy_cupy.kernels.programs import OPTIONS
 
 _NAME = "burnpy_numbers"
@@ -119,7 +118,7 @@ def formula_source(
         numbers: its arguments; None in place of those that are on the GPU.
         dtypes: the dtypes of these.
     """
-    if any(dtype not in MEMORY for dtype in dtypes):
+    if any(dtype.startswith("complex") for dtype in dtypes):
         return None
     names = iter(range(len(dtypes)))
     given = [TracedNumber(f"(double)*in{next(names)}") if x is None else x for x in numbers]
@@ -129,14 +128,13 @@ def formula_source(
         return None
     if any(word in text for text in results for word in ("inf", "nan")):
         return None
-    inputs = [f"const {MEMORY[dtype]}* in{k}" for k, dtype in enumerate(dtypes)]
+    inputs = [f"const {C_NAMES[dtype]}* in{k}" for k, dtype in enumerate(dtypes)]
     outputs = [f"double* out{k}" for k in range(len(results))]
     lines = [f"  const double v{k} = {text};" for k, text in enumerate(results)]
     lines += [f"  *out{k} = v{k};" for k in range(len(results))]
     body = "\n".join(lines)
-    headers = "".join(f"#include <{HEADERS[dtype]}>\n" for dtype in sorted({*dtypes} & HEADERS.keys()))
     parameters = ", ".join([*inputs, *outputs])
-    return f'{headers}extern "C" __global__ __launch_bounds__(1) void {_NAME}({parameters}) {{\n{body}\n}}\n'
+    return f'{headers_of(dtypes)}extern "C" __global__ __launch_bounds__(1) void {_NAME}({parameters}) {{\n{body}\n}}\n'
 
 
 def formula_kernel(xp: Any, source: str) -> Any:

@@ -221,7 +221,7 @@ def test_attention_of_every_tiling_fits(architecture: int, dtype: str) -> None:
     texts: list[str] = []
     kind = {"float32": "float", "tf32": "tf32", "float64": "double"}.get(dtype, "16-bit")
     dtype = dtype.replace("tf", "float")
-    types = {"T": C_NAMES.get(dtype, dtype), "S": "double" if dtype == "float64" else "float"}
+    types = {"T": C_NAMES[dtype], "S": "double" if dtype == "float64" else "float"}
     for size in [size for of, size in TILINGS if of == kind]:
         for name, raw in ATTENTION.items():
             for shared in (99 << 10, 227 << 10):
@@ -247,7 +247,7 @@ def test_convolution_of_every_tile_fits(architecture: int, dtype: str) -> None:
     texts, cores = list[str](), architecture >= 80 and dtype in ("tf32", "float16", "bfloat16")
     given = dtype_of(dtype.replace("tf", "float"))
     operand = convolution_launches.operand_type(given, cores)
-    sums, names = "double" if given == float64 else "float", [C_NAMES.get(t.name, t.name) for t in (given, operand)]
+    sums, names = "double" if given == float64 else "float", [C_NAMES[t.name] for t in (given, operand)]
     types = {"T": names[0], "M": names[1], "S": sums, "O": names[0]}
     constants = {"TENSOR_CORES": 32 // given.itemsize if cores else 0, "STAGES": 2 + (architecture in (90, 100))}
     for name, raw in (TILES | convolution.DIRECT | convolution_launches.OPERANDS).items():

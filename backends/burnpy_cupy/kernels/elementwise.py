@@ -19,13 +19,13 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.backend.dtypes import HALVES, dtype_of, int32, int64
+from burnpy.backend.dtypes import DTYPES, HALVES, dtype_of, int32, int64
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.kernels.launch import Lattice, Launch, Matrices, launcher, order_of, transposing
 from burnpy_cupy.runtime import allocating, empty
@@ -33,21 +33,10 @@ from burnpy_cupy.runtime import allocating, empty
 INDEX = "typedef int index_t;\n"
 """A part of the preamble of kernels that count elements with ``int32`` arguments, as division is faster in 32 bits."""
 
-C_NAMES = {
-    "float32": "float",
-    "float64": "double",
-    "complex64": "complex<float>",
-    "complex128": "complex<double>",
-    "int8": "signed char",
-    "int16": "short",
-    "int32": "int",
-    "int64": "long long",
-    "uint8": "unsigned char",
-    "uint16": "unsigned short",
-    "uint32": "unsigned int",
-    "uint64": "unsigned long long",
-}
-"""CUDA's names of dtypes, where they differ."""
+C_NAMES = {name: each.c for name, each in DTYPES.items()}
+"""The types of CUDA by their dtypes; 16-bit floats are classes of CuPy's headers."""
+REGISTER = C_NAMES | dict.fromkeys(HALVES, "float")
+"""The types of computed values by their dtypes: 16-bit floats are computed in float32, and rounded when stored."""
 
 _LONG_INDEX = "typedef long long index_t;\n"
 
@@ -340,7 +329,7 @@ class _Source(NamedTuple):
 
     def text(self) -> str:
         """Return the source."""
-        c = {p: C_NAMES.get(t.name, t.name) for p, t in (*self.dtypes.items(), *self.numbers.items())}
+        c = {p: C_NAMES[t.name] for p, t in (*self.dtypes.items(), *self.numbers.items())}
         const = {p: "" if p.result else "const " for p in self.pointers}
         parameters = [f"{const[p]}{c[p]}* _data_{p.name}" for p in self.pointers]
         parameters += [f"const {c[p]} {p.name}" for p in self.numbers] + ["const burnpy_layout _layout"]
@@ -370,7 +359,7 @@ class _Source(NamedTuple):
         index = "long long" if self.many else "int"
         constants = [f"  const {c[p]} {p.name} = {int(value)};" for p, value in self.constants.items()]
         text = [
-            *[f"typedef {C_NAMES.get(t.name, t.name)} {letter};" for letter, t in sorted(self.types.items())],
+            *[f"typedef {C_NAMES[t.name]} {letter};" for letter, t in sorted(self.types.items())],
             self.declared.preamble,
             f"typedef unsigned {index} burnpy_index;\ntypedef {index} burnpy_step;",
             _VIEW,
@@ -447,3 +436,8 @@ def with_headers(source: str) -> str:
     named = [name for name in (*HALVES, "complex") if name in source and re.search(rf"\b{name}\b", source)]
     names = ("carray", *named)
     return "".join([*[f"#include <cupy/{name}.cuh>\n" for name in names], source])
+
+
+def headers_of(dtypes: Iterable[str]) -> str:
+    """Return the lines that include CuPy's headers for the 16-bit floats among some dtypes."""
+    return "".join([f"#include <cupy/{name}.cuh>\n" for name in sorted({*dtypes} & {*HALVES})])

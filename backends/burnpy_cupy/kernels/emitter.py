@@ -10,7 +10,7 @@ A kernel's parameters are its arrays, the outputs, its numbers as doubles or add
 only "planes" needs all of these. A chunked kernel has sums as its only outputs: each row of blocks computes the sums of
 some columns.
 
-Instructions are C++ expressions; `REGISTER` and `MEMORY` name the types that hold their results.
+Instructions are C++ expressions. `REGISTER` names the types of their results, `C_NAMES` those of arrays.
 """
 
 from __future__ import annotations
@@ -18,16 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from burnpy.backend.dtypes import DTYPES, FLOATS
+from burnpy.backend.dtypes import FLOATS, HALVES
 from burnpy.backend.programs import Extent, Instruction, Program, ProgramError
 from burnpy.backend.programs.program import Schedule
+from burnpy_cupy.kernels.elementwise import C_NAMES, REGISTER, headers_of
 from burnpy_cupy.kernels.launch import FEW, Batch
-
-MEMORY = {name: DTYPES[name].c for name in (*FLOATS, "bool", "int64", "int32")}
-"""The types of arrays by their dtype; the 16-bit ones are classes of CuPy's headers."""
-REGISTER = MEMORY | {name: "float" for name in FLOATS if DTYPES[name].bits == 16}
-"""The types of computed values by their dtype: 16-bit floats are computed in float32, and rounded when stored."""
-HEADERS = {name: f"cupy/{name}.cuh" for name in FLOATS if DTYPES[name].bits == 16}
 
 FUNCTIONS = """
 #define BURNPY_INFINITY __longlong_as_double(0x7ff0000000000000LL)
@@ -74,7 +69,7 @@ def expression(step: Instruction, args: list[str], dtypes: list[str]) -> str:
         return f"({kind}){_number(str(value), dtype)}"
     if op == "cast":
         converted = f"({kind}){args[0]}" if dtype != "bool" else f"{args[0]} != 0"
-        narrows = dtype in HEADERS and dtypes[0] != dtype
+        narrows = dtype in HALVES and dtypes[0] != dtype
         return f"(float){dtype}((float){args[0]})" if narrows else converted
     if op in _INFIX:
         return f"{args[0]} {_INFIX[op]} {args[1]}"
@@ -116,8 +111,9 @@ _PLACES = {
     "lanes": ("blockIdx.x * (index_t)blockDim.x + threadIdx.x", "threadIdx.y", "blockDim.y"),
 }
 """For each kind of `Threads`: the row of a thread, its number among those of the row, and how many these are."""
-_COMBINED = {"sum": "a + b", "amax": "maximum_of(a, b)"}
+_COMBINED = {"sum": "{} + {}", "amax": "maximum_of({}, {})"}
 _IDENTITY = {"sum": "0", "amax": "-BURNPY_INFINITY"}
+"""By the operation of a reduction: how two partial results are combined, and the result of no elements."""
 _REDUCTIONS = {
     "warp": """
 template <class T> __device__ inline T all_OP(T a) {
@@ -201,11 +197,9 @@ class _Emitter:
         if any(self.schedule.over_rows(k) for k in self.schedule.live):
             raise ProgramError("a CUDA kernel adds up columns, not rows")
         self.lines: list[str] = []
-        self.fixed: set[int] = set()
-        """The values that are the same in all columns and are computed."""
-        self.read: set[int] = set()
-        """The inputs whose current batch is in registers."""
-        self.passes = 0
+        self.of_row: set[int] = set()  # the values of the row, the same in all its columns, that are defined
+        self.read: set[int] = set()  # the inputs whose current batch is in registers
+        self.passes = 0  # over the columns, that are written
 
     def text(self, name: str, address: str, block: int, wide: bool) -> str:
         """Return the source."""
@@ -227,10 +221,10 @@ class _Emitter:
             self._open_rows(full)
         elif self.batch.whole:
             self._read(full)
-        self._fix(0)
+        self._define_of_row(0)
         for stage in range(self.schedule.stages - 1):
             self._reduce(stage)
-            self._fix(stage + 1)
+            self._define_of_row(stage + 1)
         self._store_columns()
         self._store_elements()
         if self.batch.ahead:
@@ -238,8 +232,7 @@ class _Emitter:
         dtypes = {step.dtype for step in self.steps}
         operations = sorted({self.steps[k].op for k in self.schedule.live if self.schedule.over_columns(k)})
         source = [
-            *[f"#include <{header}>" for dtype, header in HEADERS.items() if dtype in dtypes],
-            f"typedef {'long long' if wide else 'int'} index_t;",
+            f"{headers_of(dtypes)}typedef {'long long' if wide else 'int'} index_t;",
             FUNCTIONS,
             *[reduction for op in operations for reduction in self._reductions(op)],
             f'extern "C" __global__ __launch_bounds__({block}) void {name}({", ".join(self._parameters(address))}) {{',
@@ -254,21 +247,21 @@ class _Emitter:
         functions = [_REDUCTIONS[self.kind]]
         if self.kind == "block":
             functions.insert(0, _REDUCTIONS["warp"].replace("all_", "warp_"))
+        combined, identity = _COMBINED[op].format("a", "b"), _IDENTITY[op]
         return [
-            text.replace("OP", op).replace("COMBINED", _COMBINED[op]).replace("IDENTITY", _IDENTITY[op])
-            for text in functions
+            text.replace("OP", op).replace("COMBINED", combined).replace("IDENTITY", identity) for text in functions
         ]
 
     def _parameters(self, address: str) -> list[str]:
         """Return the parameters of the kernel."""
         inputs = list(enumerate(self.program.inputs))
         arrays = [(k, dtype) for k, (extent, dtype) in inputs if extent is not Extent.SCALAR]
-        parameters = [f"const {MEMORY[dtype]}* __restrict__ in{k}" for k, dtype in arrays]
-        types = REGISTER if self.chunked else MEMORY
+        parameters = [f"const {C_NAMES[dtype]}* __restrict__ in{k}" for k, dtype in arrays]
+        types = REGISTER if self.chunked else C_NAMES
         outputs = [self.steps[k].dtype for k in self.program.outputs]
         parameters += [f"{types[dtype]}* __restrict__ out{k}" for k, dtype in enumerate(outputs)]
         parameters += [
-            f"const {MEMORY[self.held[k]]}* number{k}" if self.held else f"const double number{k}"
+            f"const {C_NAMES[self.held[k]]}* number{k}" if self.held else f"const double number{k}"
             for k, (extent, _) in inputs
             if extent is Extent.SCALAR
         ]
@@ -282,12 +275,12 @@ class _Emitter:
     def _write(self, *lines: str) -> None:
         self.lines += lines
 
-    def _fix(self, depth: int) -> None:
-        """Write the values of extents SCALAR and COLUMN that need as many passes over the columns as are done."""
+    def _define_of_row(self, depth: int) -> None:
+        """Write the values of the row, of extents SCALAR and COLUMN, that need so many passes over the columns."""
         for k in self.schedule.live:
-            if not self.steps[k].extent.over_columns and self.schedule.depth[k] == depth and k not in self.fixed:
+            if not self.steps[k].extent.over_columns and self.schedule.depth[k] == depth and k not in self.of_row:
                 self._define(k)
-                self.fixed.add(k)
+                self.of_row.add(k)
 
     def _define(self, k: int) -> None:
         """Write the definition of a value."""
@@ -424,10 +417,11 @@ class _Emitter:
         self.read.update(kept)
         for k in reductions:
             self._write(f"const {kinds[k]} v{k} = all_{self.steps[k].op}(total{k});")
-            self.fixed.add(k)
+            self.of_row.add(k)
 
     def _combined(self, k: int, a: str, b: str) -> str:
-        return f"{a} + {b}" if self.steps[k].op == "sum" else f"maximum_of({a}, {b})"
+        """Return the combination of two partial results of a reduction."""
+        return _COMBINED[self.steps[k].op].format(a, b)
 
     def _store_columns(self) -> None:
         """Write the stores of outputs that are one number for each row."""

@@ -16,7 +16,8 @@ from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
-from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER, expression
+from burnpy_cupy.kernels.elementwise import C_NAMES, REGISTER, headers_of
+from burnpy_cupy.kernels.emitter import FUNCTIONS, expression
 from burnpy_cupy.kernels.foreach_tables import THREADS, contiguous, run_norms, table_launches, table_source
 from burnpy_cupy.kernels.programs import OPTIONS, kernels_enabled, ran
 from burnpy_cupy.runtime import empty
@@ -237,7 +238,7 @@ def _text(
     inside: list[str] = []
     for k, held in enumerate(numbers):
         if held:
-            parameters.append(f"const {MEMORY[held]}* const numbers{k}, const long long step{k}")
+            parameters.append(f"const {C_NAMES[held]}* const numbers{k}, const long long step{k}")
             before.append(
                 f"const double number{arrays + k} = ({REGISTER[held]})numbers{k}[table.positions[row] * step{k}];"
             )
@@ -254,7 +255,9 @@ def _text(
         (before if step.extent is Extent.SCALAR else inside).append(f"const {kind} v{k} = {text};")
     pointers = [f"in{k}" for k in range(arrays)] + [f"out{k}" for k in range(len(program.outputs))]
     dtypes = [steps[k].dtype for k in program.outputs]
-    kinds = [f"const {MEMORY[given.dtype]}" for given in program.inputs[:arrays]] + [MEMORY[dtype] for dtype in dtypes]
+    kinds = [f"const {C_NAMES[given.dtype]}" for given in program.inputs[:arrays]] + [
+        C_NAMES[dtype] for dtype in dtypes
+    ]
     for k, (pointer, kind) in enumerate(zip(pointers, kinds, strict=True)):
         before.append(f"{kind}* const {pointer} = ({kind}*)arrays[{k}];")
     inside += [f"out{number}[at] = v{k};" for number, k in enumerate(program.outputs)]
@@ -266,14 +269,13 @@ def _text(
         inside = [f"if (copies) {{ {' '.join(copied)} continue; }}", *inside]
     used = {step.dtype for step in steps}
     source = [
-        *[f"#include <{header}>" for dtype, header in HEADERS.items() if dtype in used],
-        FUNCTIONS,
+        f"{headers_of(used)}{FUNCTIONS}",
         table_source(columns),
         f'extern "C" __global__ __launch_bounds__({THREADS}) void {name}({", ".join(parameters)}) {{',
         "  BURNPY_FIND",
         *[f"  {line}" for line in before],
         f"  for (long long first = start + threadIdx.x; first < end; first += {_AHEAD * THREADS}) {{",
-        *[f"    {MEMORY[given.dtype]} x{k}[{_AHEAD}];" for k, given in enumerate(program.inputs[:arrays])],
+        *[f"    {C_NAMES[given.dtype]} x{k}[{_AHEAD}];" for k, given in enumerate(program.inputs[:arrays])],
         *_each_ahead([f"x{k}[k] = in{k}[at];" for k in range(arrays)]),
         *_each_ahead(inside),
         "  }",

@@ -17,8 +17,8 @@ import numpy as np
 from burnpy.backend.dtypes import float64
 from burnpy.backend.operations.programs import widest
 from burnpy.backend.primitives import DType
-from burnpy_cupy.kernels.elementwise import copied
-from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, MEMORY, REGISTER
+from burnpy_cupy.kernels.elementwise import C_NAMES, REGISTER, copied, headers_of
+from burnpy_cupy.kernels.emitter import FUNCTIONS
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.programs import OPTIONS
 from burnpy_cupy.runtime import empty
@@ -290,11 +290,10 @@ def norm_kernels(xp: Any, p: float, dtype: DType, result: DType) -> NormKernels:
         result: the dtype of the norms: float32 or float64.
     """
     kind = {1.0: 1, 2.0: 2}.get(p, 0)
-    header = f"#include <{HEADERS[dtype.name]}>\n" if dtype.name in HEADERS else ""
-    head = f"{header}{FUNCTIONS}{table_source(1)}"
+    head = f"{headers_of([dtype.name])}{FUNCTIONS}{table_source(1)}"
 
     def kernel(body: str, name: str, of: DType) -> Any:
-        types = f"typedef {MEMORY[of.name]} T;\ntypedef {REGISTER[of.name]} R;"
+        types = f"typedef {C_NAMES[of.name]} T;\ntypedef {REGISTER[of.name]} R;"
         text = f"{head}\n#define KIND {kind}\n{types}\n{_REDUCE}{body}"
         return xp.RawKernel(text, name, OPTIONS)
 

@@ -19,8 +19,8 @@ from burnpy.backend.programs.program import Schedule
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import NUMBERS
 from burnpy_array.programs import operation_program
-from burnpy_cupy.kernels.elementwise import C_NAMES, Elementwise, ElementwiseKernel, with_headers
-from burnpy_cupy.kernels.emitter import FUNCTIONS, REGISTER, expression
+from burnpy_cupy.kernels.elementwise import C_NAMES, REGISTER, Elementwise, ElementwiseKernel, with_headers
+from burnpy_cupy.kernels.emitter import FUNCTIONS, expression
 from burnpy_cupy.kernels.launch import along, flat, matrix
 from burnpy_cupy.kernels.programs import Kernel, kernels_enabled, ran
 
@@ -92,7 +92,7 @@ class Kernels(dict[str, ElementwiseKernel]):
         key = (name, *types.values(), *constants.values())
         kernel = self._typed.get(key)
         if kernel is None:
-            names = {letter: C_NAMES.get(t.name, t.name) for letter, t in types.items()}
+            names = {letter: C_NAMES[t.name] for letter, t in types.items()}
             source = self._raw[name].typed(constants, names)
             kernel = self._typed[key] = self._xp.RawKernel(source, name, _OPTIONS)
         if shared > self._shared.get(key, 0):  # CUDA gives 48 KB at most unasked, the arrays of the source included

@@ -21,12 +21,11 @@ from typing import Any, NamedTuple
 from burnpy.backend.dtypes import dtype_of, int64, kind_of, uint8, uint16, uint32, uint64
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
-from burnpy_cupy.kernels.elementwise import contiguous
-from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, REGISTER
+from burnpy_cupy.kernels.elementwise import C_NAMES, REGISTER, contiguous, headers_of
+from burnpy_cupy.kernels.emitter import FUNCTIONS
 from burnpy_cupy.kernels.kernel import Kernels, Raw
 from burnpy_cupy.kernels.launch import WARP, Launch, launcher, matrix
 from burnpy_cupy.kernels.programs import OPTIONS
-from burnpy_cupy.kernels.reduction import MEMORY
 from burnpy_cupy.runtime import empty
 
 _ITEMS = 8
@@ -141,7 +140,7 @@ _LOG_OF_SUM = "log(exp(a - shift_of(a, b)) + exp(b - shift_of(a, b))) + shift_of
 @cache
 def scan_of(op: str, dtype: str) -> Scan:
     """Return how a scan combines elements of a dtype."""
-    value = REGISTER.get(dtype, MEMORY[dtype])
+    value = REGISTER[dtype]
     if op in ("cummax", "cummin"):  # of equal elements, and of NaNs, the last
         return Scan("Place", _EXTREME.format(">=" if op == "cummax" else "<="), "Place{V(x), int(column)}", "a.index")
     kind = value if kind_of(dtype_of(dtype)) == "float" else "unsigned long long"  # which wraps around
@@ -164,12 +163,11 @@ def scan_source(
         wide: whether positions are ints of 64 bits.
     """
     scan = scan_of(op, dtype)
-    headers = "".join(f"#include <{HEADERS[each]}>\n" for each in sorted({dtype, result} & HEADERS.keys()))
-    return f"""{headers}{FUNCTIONS}
+    return f"""{headers_of((dtype, result))}{FUNCTIONS}
 typedef {"long long" if wide else "int"} index_t;
-typedef {MEMORY[dtype]} T;
-typedef {MEMORY[result]} R;
-typedef {REGISTER.get(dtype, MEMORY[dtype])} V;
+typedef {C_NAMES[dtype]} T;
+typedef {C_NAMES[result]} R;
+typedef {REGISTER[dtype]} V;
 struct Place {{ V value; int index; }};
 typedef {scan.kind} A;
 const int ITEMS = {_ITEMS}, THREADS = {threads}, LANES = {lanes}, ROWS = THREADS / LANES, TILE = LANES * ITEMS;

@@ -86,7 +86,7 @@ UNARY = {
     "bitwise_not": _I | _B,
 }
 """The dtypes of the kernels of operations of one argument."""
-_REGISTER = f"{FUNCTIONS}typedef decltype(+T()) F;\n"
+_COMPUTED_TYPE = f"{FUNCTIONS}typedef decltype(+T()) F;\n"
 """A part of the preamble: the type in which values are computed, float32 for 16-bit floats."""
 
 
@@ -101,7 +101,11 @@ def _function(name: str, *parameters: str) -> Elementwise:
     values = ", ".join([f"{arg} = static_cast<F>({arg}_)" for arg in args])
     kind = "bool" if name in _TESTS else "T"
     return Elementwise(
-        ", ".join(parameters), f"{kind} z", f"const F {values}; z = static_cast<{kind}>({formula})", _REGISTER, True
+        ", ".join(parameters),
+        f"{kind} z",
+        f"const F {values}; z = static_cast<{kind}>({formula})",
+        _COMPUTED_TYPE,
+        True,
     )
 
 
@@ -135,16 +139,17 @@ POINTWISE = {
 }
 
 
+_MOST_INT = (1 << 63) - 1
+"""The largest number that a kernel gets as an int."""
+
+
 def _number(y: Any, dtype: DType) -> tuple[str, Any] | None:
     """Return the kind of kernel for a number beside arrays, and the number as dtype has it; None if there is none."""
     if dtype in _F and type(y) is not complex:
         return "float", float(dtype.type(y)) if dtype.itemsize == 2 else float(y)
-    if dtype in _I and type(y) is int and np.iinfo(dtype).min <= y <= min(np.iinfo(dtype).max, _MOST):
+    if dtype in _I and type(y) is int and np.iinfo(dtype).min <= y <= min(np.iinfo(dtype).max, _MOST_INT):
         return "int", y
     return ("int", int(y)) if dtype in _B and type(y) is bool else None
-
-
-_MOST = (1 << 63) - 1
 
 
 def _binary(name: str) -> Callable[..., Any]:

@@ -15,26 +15,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.backend.dtypes import dtype_of, int64, kind_of, uint8, uint32
+from burnpy.backend.dtypes import HALVES, dtype_of, int64, kind_of, uint8, uint32
 from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_cupy.cuda_graphs import capture
-from burnpy_cupy.kernels.elementwise import contiguous
-from burnpy_cupy.kernels.emitter import FUNCTIONS, HEADERS, REGISTER
-from burnpy_cupy.kernels.emitter import MEMORY as FLOATS
+from burnpy_cupy.kernels.elementwise import C_NAMES, REGISTER, contiguous, headers_of
+from burnpy_cupy.kernels.emitter import FUNCTIONS
 from burnpy_cupy.kernels.launch import Launch, launcher, of_view
 from burnpy_cupy.kernels.programs import OPTIONS
 from burnpy_cupy.runtime import empty
 
-MEMORY = FLOATS | {
-    "int8": "signed char",
-    "int16": "short",
-    "uint8": "unsigned char",
-    "uint16": "unsigned short",
-    "uint32": "unsigned",
-    "uint64": "unsigned long long",
-}
-"""The types of arrays by their dtype."""
 _BATCH = 32
 """The bytes that a thread reads before it uses them; its elements are added up before the sum of others."""
 _PLACES = {
@@ -104,7 +94,7 @@ class Combination(NamedTuple):
 def combination(op: str, dtype: str) -> Combination:
     """Return how an operation combines elements of a dtype."""
     kind = kind_of(dtype_of(dtype))
-    value = REGISTER.get(dtype, MEMORY[dtype])
+    value = REGISTER[dtype]
     if op in ("argmax", "argmin"):
         text = _POSITION.replace("COMPARED", ">" if op == "argmax" else "<")
         return Combination(f"typedef {value} V;\n{text}", "A{V(0), -1}", "A{V(x), column}", "total.index")
@@ -156,12 +146,11 @@ def reduction_source(
     batch = min(16, _BATCH // dtype_of(dtype).itemsize)
     room = {"warp": 1, "block": 32, "lanes": block}[kind]
     column = "column / inner_column * step2 + column % inner_column * step3" if planes else "column * step3"
-    headers = "".join(f"#include <{HEADERS[each]}>\n" for each in sorted({dtype, result} & HEADERS.keys()))
-    narrow = f"{MEMORY[result]}({REGISTER[result]}({combined.result}))" if result in HEADERS else combined.result
-    return f"""{headers}{FUNCTIONS}
+    narrow = f"{C_NAMES[result]}({REGISTER[result]}({combined.result}))" if result in HALVES else combined.result
+    return f"""{headers_of((dtype, result))}{FUNCTIONS}
 typedef {"long long" if wide else "int"} index_t;
-typedef {MEMORY[dtype]} T;
-typedef {MEMORY[result]} R;
+typedef {C_NAMES[dtype]} T;
+typedef {C_NAMES[result]} R;
 {combined.definition}
 struct burnpy_sizes {{
   long long rows, columns, inner_row, inner_column, step0, step1, step2, step3, span;
