@@ -95,8 +95,9 @@ class RecurrentCell(Module[B]):
         weight = self.weight_hh.value
         for name, part, size in zip(names, state, self.state_sizes, strict=True):
             if not isinstance(part, Tensor):
-                kind = a(type(part).__name__)
-                raise KindError(f"{operation}() takes a float Tensor as the state's {name}, got {kind}")
+                raise KindError(
+                    f"{operation}() takes a float Tensor as the state's {name}, got {a(type(part).__name__)}"
+                )
             if part.shape != (expected := (*leading, size)):
                 raise ShapeError(f"{operation}() got a state with {name} of shape {part.shape}, expected {expected}")
         if not alike(weight, *state):
