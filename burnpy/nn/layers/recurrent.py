@@ -93,13 +93,11 @@ class RecurrentCell(Module[B]):
     ) -> Sequence[Tensor[B]]:
         """Return a state, checked to have parts of the leading dimensions that are not wider than the weights."""
         weight = self.weight_hh.value
-        for name, part, size in zip(names, state, self.state_sizes, strict=True):
-            if not isinstance(part, Tensor):
-                raise KindError(
-                    f"{operation}() takes a float Tensor as the state's {name}, got {a(type(part).__name__)}"
-                )
-            if part.shape != (expected := (*leading, size)):
-                raise ShapeError(f"{operation}() got a state with {name} of shape {part.shape}, expected {expected}")
+        for name, x, size in zip(names, state, self.state_sizes, strict=True):
+            if not isinstance(x, Tensor):
+                raise KindError(f"{operation}() takes a float Tensor as the state's {name}, got {a(type(x).__name__)}")
+            if x.shape != (expected := (*leading, size)):
+                raise ShapeError(f"{operation}() got a state with {name} of shape {x.shape}, expected {expected}")
         if not alike(weight, *state):
             refuse_wider(operation, "weights", weight.dtype, **dict(zip(names, state, strict=True)))
         return state
