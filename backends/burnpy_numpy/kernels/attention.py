@@ -242,10 +242,10 @@ class HeadWriter(Loops):
 
     def limited(self, scores: Vector, head: str, query: str, column: str) -> Vector:
         """Return the scores of a query times the factor, minus infinity for keys that it does not attend to."""
-        limit = self.minus(self.reach(query), column)
+        number = self.minus(self.reach(query), column)
         if self.ints == "int32":
-            limit = self.assign(f"trunc i64 {limit} to i32")
-        limit, kind = self.splat(limit, self.ints), self.type(self.ints)
+            number = self.assign(f"trunc i64 {number} to i32")
+        limit, kind = self.splat(number, self.ints), self.type(self.ints)
         allowed = Vector(self.assign(f"icmp slt {kind} {self.counts.text}, {limit.text}"), "bool")
         if self.masked:
             place = self.plus(self.plus(self.number(self.mask_places, head), self.times(query, self.mask_row)), column)
