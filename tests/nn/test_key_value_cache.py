@@ -13,6 +13,7 @@ import pytest
 from burnpy import Autodiff, Generator, IntTensor, Tensor, compiled
 from burnpy.backend import NumPy, errors
 from burnpy.nn import DynamicScaling, KeyValueCache, MultiHeadAttention, RmsNorm, RotaryEncoding, TransformerEncoder
+from tests.kernels import needs_kernels
 from tests.rows import every_row
 
 LAYERS: dict[str, dict[str, Any]] = {
@@ -88,6 +89,7 @@ def test_threads_that_continue_one_cache_get_memory_of_their_own() -> None:
         assert each.key[:, :, 1:].tolist() == attention.project(x[:, t : t + 1]).key.tolist()
 
 
+@needs_kernels
 def test_one_plan_serves_all_lengths_in_donated_memory() -> None:
     model = TransformerEncoder(2, 16, 4, feedforward=32, dropout=0.0, generator=Generator(1), device=NumPy)
 

@@ -31,6 +31,7 @@ from burnpy.optim import (
     Sgd,
 )
 from tests.interrupting import LONG
+from tests.kernels import needs_kernels
 from tests.optim.models import Train, Two, of_two, two, values
 from tests.rows import every_row
 
@@ -133,6 +134,7 @@ def test_bit_for_bit_what_new_arrays_would_have(name: str, dtype: str) -> None:
                 assert all(x is held[key] for key, x in arrays(optim).items())
 
 
+@needs_kernels
 @every_row("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_what_was_shown_stays(make: Callable[[], Optimizer]) -> None:
     model, optim = two(), make()

@@ -35,6 +35,7 @@ from burnpy.optim import (
     Step,
     for_each_param,
 )
+from tests.kernels import needs_kernels
 from tests.optim.models import Mlp, Train, Two, batch, of_two, two, values
 from tests.rows import every_row
 
@@ -356,6 +357,7 @@ def test_a_buffer_that_is_refused_changes_nothing() -> None:
     assert optim.state() == {}
 
 
+@needs_kernels
 @every_row("optim", [Sgd(), Sgd(momentum=0.9), Adam(), AdamW(amsgrad=True), RmsProp(), AdaGrad()])
 @every_row("by_param", [False, True], ids=["gradients", "gradients by parameter"])
 def test_a_step_of_four_parameters_takes_few_python_calls(optim: Optimizer, by_param: bool) -> None:

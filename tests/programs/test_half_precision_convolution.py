@@ -14,15 +14,15 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.operations.convolution import window_counts
 from burnpy.nn import functional
-from burnpy_numpy.kernels.kernel import kernels_enabled
 from tests.interrupting import LONG
+from tests.kernels import needs_kernels
 
 pytest.importorskip("llvmlite")
 from burnpy_numpy.kernels.compiler.target import has_amx
 from burnpy_numpy.kernels.convolution import half_precision
 from burnpy_numpy.kernels.products import products
 
-pytestmark = pytest.mark.skipif(not kernels_enabled(), reason="kernels are off")
+pytestmark = needs_kernels
 D: Any = NumPy()
 
 

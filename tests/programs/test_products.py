@@ -21,8 +21,8 @@ from burnpy.backend import Mixed, NumPy, explain
 from burnpy.backend.dtypes import dtype_of, float32, int32
 from burnpy.nn import functional
 from burnpy_array import ArrayBackend
-from burnpy_numpy.kernels.kernel import kernels_enabled
 from burnpy_numpy.matmul import kernel_product
+from tests.kernels import needs_kernels
 
 pytest.importorskip("llvmlite")
 from burnpy_numpy.kernels.compiler.target import has_amx, target
@@ -32,7 +32,7 @@ from burnpy_numpy.kernels.products.copies import CHUNK_BYTES
 
 D = NumPy()
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.skipif(not kernels_enabled(), reason="kernels are off")
+pytestmark = needs_kernels
 DTYPES = [np.float32, np.float64]
 
 

@@ -39,6 +39,7 @@ from burnpy.nn import BatchNorm, Dropout, Gelu, Linear, Module, Param, Relu, Seq
 from burnpy.nn.functional import linear
 from burnpy.optim import Adam, Ema, GradientsParams
 from burnpy.tensor.host_data import readonly
+from tests.kernels import needs_kernels
 
 Train = Autodiff[NumPy]
 
@@ -145,6 +146,7 @@ class TestPlans:
         gc.collect()
         assert gone() is None
 
+    @needs_kernels
     def test_explanation(self) -> None:
         f = compiled(lambda x, y: ((x @ y).relu() + 1.0).sum())
         text = str(f.explain(Tensor[NumPy].ones((8, 8)), Tensor[NumPy].ones((8, 8))))
@@ -161,6 +163,7 @@ class TestPlans:
         parts = f.explain(Tensor[Mixed[NumPy]].ones((8, 8))).parts
         assert [(part.name, getattr(part, "reason", None)) for part in parts][-1] == ("matmul", "a product")
 
+    @needs_kernels
     def test_a_mean_of_everything_does_not_undo_the_kernel_before_it(self) -> None:
         """Programs have no means over rows, and the bias makes the first dim rows."""
         f = compiled(lambda x, bias: (x + bias).square().mean())
@@ -188,6 +191,7 @@ class TestPlans:
         other = net.map(lambda w: w * 2.0)  # the weights are inputs
         np.testing.assert_allclose(other(x).to_numpy(), other.layer(x).relu().to_numpy(), rtol=1e-6)
 
+    @needs_kernels
     def test_products_read_transposed_matrices_as_they_lie(self) -> None:
         x, w = Tensor[NumPy].normal((8, 6)), Tensor[NumPy].normal((5, 6))
         functions: list[tuple[Any, list[str]]] = [
@@ -202,6 +206,7 @@ class TestPlans:
             parts = [getattr(part, "name", "") for part in run.explain(x, w).parts]
             assert [name for name in parts if name.startswith("matmul")] == names
 
+    @needs_kernels
     def test_what_depends_on_a_modules_weights_alone_is_computed_once(self) -> None:
         """The tensors of the module are those of the plan; other ones, of a class that can change, make another."""
 
@@ -512,6 +517,7 @@ class TestRandomness:
 
 
 class TestLayouts:
+    @needs_kernels
     def test_products_by_matrices_whose_columns_lie_together_read_them_as_they_are(self) -> None:
         rng = np.random.default_rng(0)
         weight = Tensor[NumPy].from_data(readonly(rng.normal(size=(5, 3))).T, copy=False)
@@ -534,6 +540,7 @@ class TestLayouts:
 
 
 class TestDonation:
+    @needs_kernels
     def test_memory_is_reused_and_the_tensor_is_gone(self) -> None:
         f = compiled(lambda x, y: (x * 2.0 + y, y * 1.0), donate=("x",))
         y = Tensor[NumPy].ones((1000,))
@@ -563,6 +570,7 @@ class TestDonation:
         with pytest.raises(errors.StateError, match="was donated to"):
             x + 1.0
 
+    @needs_kernels
     @pytest.mark.parametrize("dim", [0, 1])
     def test_an_indexed_update_writes_into_donated_memory(self, dim: int) -> None:
         key = (slice(None),) * dim

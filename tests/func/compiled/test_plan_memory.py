@@ -18,6 +18,7 @@ from burnpy.backend.plans.memory import ALIGNMENT, Arena, Place
 from burnpy.backend.plans.plan import Plan
 from burnpy.nn import Linear, Module, Param
 from burnpy.optim import Adam, GradientsParams
+from tests.kernels import needs_kernels
 
 Train = Autodiff[NumPy]
 BYTES = np.dtype("uint8")
@@ -66,6 +67,7 @@ def test_a_position_of_a_list_is_not_overwritten_before_another_one_reads_it() -
         np.testing.assert_allclose(got, y @ y / 4)
 
 
+@needs_kernels
 def test_a_step_takes_no_second_model_and_state() -> None:
     optim = Adam()
 
