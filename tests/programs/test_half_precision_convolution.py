@@ -15,14 +15,14 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.operations.convolution import window_counts
 from burnpy.nn import functional
 from tests.interrupting import LONG
-from tests.kernels import needs_kernels
+from tests.kernels import needs_products
 
 pytest.importorskip("llvmlite")
 from burnpy_numpy.kernels.compiler.target import has_amx
 from burnpy_numpy.kernels.convolution import half_precision
 from burnpy_numpy.kernels.products import products
 
-pytestmark = needs_kernels
+pytestmark = needs_products
 D: Any = NumPy()
 
 

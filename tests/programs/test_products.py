@@ -22,7 +22,7 @@ from burnpy.backend.dtypes import dtype_of, float32, int32
 from burnpy.nn import functional
 from burnpy_array import ArrayBackend
 from burnpy_numpy.matmul import kernel_product
-from tests.kernels import needs_kernels
+from tests.kernels import needs_kernels, needs_products
 
 pytest.importorskip("llvmlite")
 from burnpy_numpy.kernels.compiler.target import has_amx, target
@@ -419,6 +419,7 @@ def test_nothing_is_read_beyond_an_array() -> None:
     subprocess.run([sys.executable, "-m", "tests.programs.families", "run", "products"], check=True, cwd=ROOT)
 
 
+@needs_products
 def test_openblas_multiplies_where_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     for value, expected in (("blas", False), ("", True)):

@@ -9,7 +9,7 @@ import pytest
 
 import burnpy_numpy.matmul as matmul
 from burnpy.backend import NumPy
-from burnpy_numpy.kernels.kernel import kernels_enabled
+from tests.kernels import multiplies
 from tests.rows import every_row
 
 D: Any = NumPy()
@@ -27,15 +27,6 @@ CASES = [
     (4, 3, 14, 7, "float32"),
 ]
 """Bits, rows and columns of the matrix, groups in a row, and dtype."""
-
-
-def widens() -> bool:
-    """Return whether the kernel of products takes quantized matrices here."""
-    if not kernels_enabled():
-        return False
-    from burnpy_numpy.kernels.compiler.target import target
-
-    return target().fuses
 
 
 def quantized(rng: np.random.Generator, bits: int, rows: int, columns: int, groups: int, dtype: str) -> Any:
@@ -57,7 +48,7 @@ def test_products_of_few_and_of_many_rows(bits: int, outputs: int, columns: int,
     for rows in (1, 7, 8, 9, 12, 13, 50):
         found = D.quantized_matmul(x[:rows], weight, scale)
         np.testing.assert_allclose(found, wanted[:rows], rtol=1e-4 if dtype == "float32" else 1e-10, atol=1e-2)
-        if rows > matmul._FEW_ROWS and widens():
+        if rows > matmul._FEW_ROWS and multiplies():
             np.testing.assert_array_equal(found, whole[:rows])
 
 
