@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from itertools import chain
+from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -158,22 +159,27 @@ def run(dtype: str) -> None:
         make().step(1e-3, layer, loss.backward())
 
 
+def _kept(place: Path) -> int:
+    """Return the number of kernels in a folder."""
+    return sum(path.name[0] != "." for path in place.iterdir())
+
+
 def main() -> int:
     """Compile the kernels, and return the exit status: 1 if compiling fails or nothing can be kept on the disk."""
     os.environ["BURNPY_PROGRESS"] = "0"  # the last line says it
-    reason, place = kernel.reason(), folder()
+    start, place = perf_counter(), folder()
+    before = 0 if place is None else _kept(place)
+    reason = kernel.reason()  # which compiles how Python calls kernels
     if reason is not None:
         sys.stdout.write(f"No kernels to compile: {reason}. burnpy computes with NumPy.\n")
         return 0 if kernel.failure() is None else 1
     if place is None:
         sys.stdout.write("Kernels cannot be kept: the folder cannot be made, or others may write to it.\n")
         return 1
-    start = perf_counter()
     for dtype in DTYPES:
         run(dtype)
-    seconds, count = perf_counter() - start, len(kernel.times.seconds)
-    kept = sum(path.name[0] != "." for path in place.iterdir())
-    sys.stdout.write(f"Compiled {count} kernels in {seconds:.1f} s. There are {kept} in {place}.\n")
+    seconds, kept = perf_counter() - start, _kept(place)
+    sys.stdout.write(f"Compiled {kept - before} kernels in {seconds:.1f} s. There are {kept} in {place}.\n")
     return 0 if kernel.failure() is None else 1
 
 
