@@ -1,4 +1,4 @@
-"""Marks for tests of what only compiled kernels do: launches, memory, Python calls, products."""
+"""Marks for tests that need compiled kernels: they count launches, memory or Python calls, or multiply matrices."""
 
 from __future__ import annotations
 
