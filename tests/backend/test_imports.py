@@ -39,7 +39,7 @@ LOADED_BY_NUMPY = {
     *("__future__", "importlib", "importlib._bootstrap", "importlib._bootstrap_external", "importlib.machinery"),
     *("_opcode", "dis", "inspect", "linecache", "opcode", "token", "tokenize"),
 }
-"""What NumPy 2.1 and newer load, and NumPy 2.0 does not."""
+"""Modules that NumPy 2.1 and newer load, and NumPy 2.0 does not."""
 
 
 def loaded(program: str) -> set[str]:

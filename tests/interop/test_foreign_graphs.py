@@ -542,7 +542,7 @@ def test_weights_of_convolutions_stay_ints(tmp_path: Path) -> None:
 
 
 def test_operators_that_are_not_read_say_why(tmp_path: Path) -> None:
-    """Of sequences, text and others, all at once."""
+    """One error lists operators of sequences, text and others."""
     kinds = ["SplitToSequence", "StringNormalizer", "OptionalGetElement", "Unheard"]
     whole = graph(
         [node(kind, ["x"], [f"y{k}"]) for k, kind in enumerate(kinds)], [info("x", FLOAT, [3])], [info("y3", FLOAT)]

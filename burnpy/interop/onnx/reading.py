@@ -28,7 +28,7 @@ from burnpy.interop.onnx.patterns import folded, in_order, joined, padded, read_
 from burnpy.tensor.tensor import Tensor
 
 UNREAD = {"Sequence": "sequences", "Optional": "optional values", "String": "strings", "SVM": "support vectors"}
-"""What operators are of that are not read, by a part of their names."""
+"""The kinds of operators that are not read, by a part of their names."""
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview")
 """The domains of the operators that are read."""
 

@@ -389,7 +389,7 @@ def test_quantized_numbers_are_parts_of_kernels(dtype: str, wide: str, each_way:
 def test_convolutions_round_their_results_to_ints(
     dtype: str, shape: Any, kernel: Any, groups: int, zeros: int, each_way: None
 ) -> None:
-    """What follows a convolution can end in ints of 8 bits, and add int32."""
+    """A convolution's kernel adds int32 and ends in ints of 8 bits."""
     weight = Tensor[NumPy].from_data(rng.integers(-3, 4, kernel), dtype="float32")
     sums = IntTensor[NumPy].from_data(rng.integers(-9, 9, (kernel[0], 1, 1)), dtype="int32")
 

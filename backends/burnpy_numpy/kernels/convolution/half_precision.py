@@ -101,7 +101,7 @@ def weight_gradient(grad: Any, x: Any, shape: Shape, where: Where, groups: int) 
         return None
     images, grads = _grouped(x, groups), _grouped(grad, groups)
     total: Any = None
-    for begin, end in _blocks(len(x), images[:1].size * 4):
+    for begin, end in _blocks(len(x), 2 * images[:1].nbytes):
         rows = Rows(images[begin:end], (shape[2], shape[3]), (-padding[0], -padding[1]), counts, stride, dilation)
         spread = np.zeros((*grads.shape[1:3], end - begin, rows.high, rows.across), grad.dtype)
         _copy(grads[begin:end], spread[..., : counts[0], : counts[1]].transpose(2, 0, 1, 3, 4))
