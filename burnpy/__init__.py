@@ -34,7 +34,7 @@ _NAMES = {
         "bool_ complex64 complex128 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64"
     ),
     "burnpy.tensor.joining": "broadcast_tensors cat maximum minimum stack where",
-    "burnpy.tensor.complex_functions": "complex polar view_as_complex view_as_real",
+    "burnpy.tensor.complex_numbers_lazy": "complex polar view_as_complex view_as_real",
     "burnpy.tensor.tensor": "BoolTensor ComplexTensor IntTensor Tensor",
     "burnpy.autodiff.autodiff": "Autodiff",
     "burnpy.backend.backend": "Backend",

@@ -40,7 +40,7 @@ from burnpy.backend.dtypes import (
 )
 from burnpy.func.compiling.compilation import compiled
 from burnpy.tensor.calculus import cumulative_trapezoid, gradient, trapezoid
-from burnpy.tensor.complex_functions import complex, polar, view_as_complex, view_as_real
+from burnpy.tensor.complex_numbers_lazy import complex, polar, view_as_complex, view_as_real
 from burnpy.tensor.distances import cdist, cosine_similarity, pairwise_distance, pdist
 from burnpy.tensor.einsum import chain_matmul, einsum, tensordot
 from burnpy.tensor.generator import Generator, default_generator, manual_seed

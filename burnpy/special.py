@@ -17,9 +17,9 @@ from typing import Any
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.backend.lazy import lazy_attributes
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import DimsLike
+from burnpy.tensor.dim_checks import DimsLike
 from burnpy.tensor.linalg import floating
-from burnpy.tensor.operands import broadcast_shape, explain, explain_memory, operands, together
+from burnpy.tensor.operand_checks import broadcast_shape, explain, explain_memory, operands, together
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import B

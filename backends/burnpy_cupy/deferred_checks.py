@@ -12,7 +12,7 @@ import numpy as np
 
 from burnpy.backend.call_origin import Stack, format_lines, lines_of, user_stack
 from burnpy_cupy.cuda_graphs import capture
-from burnpy_cupy.kernels.elementwise import Elementwise
+from burnpy_cupy.kernels.elementwise_kernel import Elementwise
 
 _MOST = 1024
 """The maximum number of pending checks. A GPU's queue holds no more launches, so the first are done by then."""

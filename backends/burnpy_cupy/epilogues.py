@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from burnpy.backend.primitives import DType
 from burnpy_cupy import gemm
 from burnpy_cupy.availability import shared_library
-from burnpy_cupy.kernels.elementwise import contiguous
+from burnpy_cupy.kernels.elementwise_kernel import contiguous
 from burnpy_cupy.runtime import empty
 
 BIAS, SUM = 4, 256

@@ -22,7 +22,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import DTYPES, complex64, complex128, float32, float64
 from burnpy.backend.primitives import DType, Shape
-from burnpy_cupy.kernels.elementwise import copied
+from burnpy_cupy.kernels.elementwise_kernel import copied
 from burnpy_cupy.runtime import empty
 
 _IN_FLOAT32, _IN_TF32, _IN_FLOAT64 = 68, 77, 70

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
-from burnpy_cupy.kernels.elementwise import C_NAMES, Elementwise, headers_of
+from burnpy_cupy.kernels.elementwise_kernel import C_NAMES, Elementwise, headers_of
 from burnpy_cupy.kernels.programs import OPTIONS
 
 _NAME = "burnpy_numbers"

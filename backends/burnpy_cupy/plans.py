@@ -30,7 +30,7 @@ from burnpy.backend.programs import Program
 from burnpy_array.array_base import is_half
 from burnpy_cupy import gemm
 from burnpy_cupy.epilogues import BIAS, SUM, FinishedProduct
-from burnpy_cupy.kernels.elementwise import contiguous, copied
+from burnpy_cupy.kernels.elementwise_kernel import contiguous, copied
 from burnpy_cupy.kernels.foreach import ForeachKernel, cast_to, foreach_kernel
 from burnpy_cupy.kernels.foreach_tables import SUMMED, THREADS, NormKernels, named_tables, norm_kernels
 from burnpy_cupy.kernels.launch import Geometry, along, flat, matrix, transposed

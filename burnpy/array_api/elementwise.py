@@ -23,7 +23,7 @@ from burnpy.array_api.data_types import (
     standard,
 )
 from burnpy.backend.dtypes import bool_
-from burnpy.tensor.complex_functions import complex as join
+from burnpy.tensor.complex_numbers_lazy import complex as join
 from burnpy.tensor.tensor import BoolTensor
 from burnpy.tensor.tensor_base import TensorBase
 

@@ -9,10 +9,10 @@ from burnpy.array_api.data_types import array, standard
 from burnpy.array_api.data_types import arrays as promoted
 from burnpy.backend.errors import ArgumentError, DimError, ShapeError
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.dims import dim_of
+from burnpy.tensor.dim_checks import dim_of
 from burnpy.tensor.joining import cat
 from burnpy.tensor.joining import stack as joined
-from burnpy.tensor.operands import broadcast_shape
+from burnpy.tensor.operand_checks import broadcast_shape
 
 Axes = int | Sequence[int]
 

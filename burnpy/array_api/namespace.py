@@ -33,7 +33,7 @@ from burnpy.backend.dtypes import (
 )
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.primitives import DType
-from burnpy.tensor.dims import MOST_DIMS
+from burnpy.tensor.dim_checks import MOST_DIMS
 
 __all__ = [
     "bool",

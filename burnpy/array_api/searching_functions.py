@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from burnpy.array_api.data_types import ALL, REAL, array, arrays, standard
 from burnpy.array_api.manipulation_functions import Axes
 from burnpy.backend.errors import ShapeError
-from burnpy.tensor.complex_functions import complex as join
+from burnpy.tensor.complex_numbers_lazy import complex as join
 from burnpy.tensor.joining import where as chosen
 from burnpy.tensor.ordering import searchsorted as positions
 

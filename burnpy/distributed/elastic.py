@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from burnpy.backend.errors import GroupError, ImmutableError, KindError, RanksLostError, WaitError, a
-from burnpy.distributed.calls import Calls, Waits
 from burnpy.distributed.group import Group
 from burnpy.distributed.mpi import instead_of_finalizing, tolerant
+from burnpy.distributed.timeouts import Calls, Waits
 from burnpy.tensor.call_errors import Explaining
 from burnpy.typevars import T
 

@@ -13,9 +13,9 @@ from operator import add
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 from burnpy.backend.errors import ArgumentError, GroupError, ImmutableError, KindError, a
-from burnpy.distributed.calls import Alone, Calls, Header, Waits
 from burnpy.distributed.mpi import forgotten, import_mpi, launched, stop_all_on_error
 from burnpy.distributed.reduction import Reduction
+from burnpy.distributed.timeouts import Alone, Calls, Header, Waits
 from burnpy.nn.module import Module
 from burnpy.nn.module_base import ModuleBase
 from burnpy.optim.gradients.grads_params import GradientsParams

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, GroupError
-from burnpy.distributed.calls import Alone, Header
-from burnpy.distributed.wires import BufferPool, Wire, wire_of
+from burnpy.distributed.timeouts import Alone, Header
+from burnpy.distributed.transport import BufferPool, Wire, wire_of
+from burnpy.optim.gradients.flat_buckets import Entry, Layout
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.gradients.layout import Entry, Layout
 from burnpy.optim.gradients.matching import gradient_device
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor

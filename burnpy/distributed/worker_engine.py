@@ -30,8 +30,8 @@ from burnpy.data.child_processes import (
     unguarded,
     unpacked,
 )
+from burnpy.optim.gradients.flat_buckets import Layout, entries_of
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.gradients.layout import Layout, entries_of
 from burnpy.tensor.generator import manual_seed
 from burnpy.tensor.tensor import Tensor
 

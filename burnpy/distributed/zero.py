@@ -14,9 +14,9 @@ from burnpy.distributed.group import Group, checked_weight
 from burnpy.nn.module import Module
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import gradient_device
-from burnpy.optim.memory import OptimizerRecord, ParamState
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.pure import as_model, is_tree
+from burnpy.optim.optimizer_states import OptimizerRecord, ParamState
+from burnpy.optim.pure_functions import as_model, is_tree
 from burnpy.optim.step import by_param
 from burnpy.optim.update_step import Step
 from burnpy.tensor.call_errors import explained

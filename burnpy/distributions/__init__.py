@@ -14,7 +14,7 @@ _NAMES = {
     "burnpy.distributions": "bijections",
     "burnpy.distributions.bernoulli": "Bernoulli Geometric RelaxedBernoulli",
     "burnpy.distributions.beta": "Beta Dirichlet Kumaraswamy",
-    "burnpy.distributions.counts": "Binomial Multinomial NegativeBinomial Poisson",
+    "burnpy.distributions.binomial_and_poisson": "Binomial Multinomial NegativeBinomial Poisson",
     "burnpy.distributions.categorical": (
         "Categorical OneHotCategorical OneHotCategoricalStraightThrough RelaxedOneHotCategorical"
     ),

@@ -3,13 +3,13 @@
 from burnpy.distributions import bijections
 from burnpy.distributions.bernoulli import Bernoulli, Geometric, RelaxedBernoulli
 from burnpy.distributions.beta import Beta, Dirichlet, Kumaraswamy
+from burnpy.distributions.binomial_and_poisson import Binomial, Multinomial, NegativeBinomial, Poisson
 from burnpy.distributions.categorical import (
     Categorical,
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
     RelaxedOneHotCategorical,
 )
-from burnpy.distributions.counts import Binomial, Multinomial, NegativeBinomial, Poisson
 from burnpy.distributions.distribution import (
     Distribution,
     Independent,

@@ -11,7 +11,7 @@ from burnpy.distributions.formulas import computed, log_of, on_simplex, relative
 from burnpy.distributions.parameters import LOGIT, Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.tensor.creation import factory_shape
-from burnpy.tensor.operands import broadcast_shape
+from burnpy.tensor.operand_checks import broadcast_shape
 from burnpy.tensor.random_parameters import NOT_NEGATIVE, POSITIVE
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe

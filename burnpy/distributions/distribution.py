@@ -15,7 +15,7 @@ from burnpy.nn.module import Module, rebound
 from burnpy.nn.module_tree import children
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.creation import factory_shape
-from burnpy.tensor.operands import broadcast_shape
+from burnpy.tensor.operand_checks import broadcast_shape
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, I, V

@@ -14,7 +14,7 @@ from burnpy.backend.errors import ArgumentError, DeviceError, ShapeError, a
 from burnpy.distributions.bernoulli import Bernoulli
 from burnpy.distributions.beta import Beta
 from burnpy.distributions.bijections import Bijection
-from burnpy.distributions.counts import Binomial, Poisson
+from burnpy.distributions.binomial_and_poisson import Binomial, Poisson
 from burnpy.distributions.distribution import DIVERGENCES, Distribution, Independent, register_kl
 from burnpy.distributions.exponential import Exponential, Pareto
 from burnpy.distributions.formulas import EULER, computed, log_of
@@ -25,7 +25,7 @@ from burnpy.distributions.transformed import Transformed
 from burnpy.distributions.uniform import ContinuousBernoulli, Uniform
 from burnpy.special import erf, xlogy
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.operands import broadcast_shape
+from burnpy.tensor.operand_checks import broadcast_shape
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 

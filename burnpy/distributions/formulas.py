@@ -13,7 +13,7 @@ from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.backend.numerics.incomplete import log_split
 from burnpy.backend.primitives import Bool, Float
-from burnpy.tensor.operands import broadcast_shape, together
+from burnpy.tensor.operand_checks import broadcast_shape, together
 from burnpy.tensor.tensor import BoolTensor, Tensor
 from burnpy.tensor.tensor_base import describe, new_tensor
 from burnpy.typevars import B

@@ -16,7 +16,7 @@ from burnpy.nn.module import Module
 from burnpy.nn.module_tree import walk
 from burnpy.nn.param import Param
 from burnpy.tensor.levels import common_device, levels_between, raised
-from burnpy.tensor.operands import refuse_unless
+from burnpy.tensor.operand_checks import refuse_unless
 from burnpy.tensor.random_parameters import Bound
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe

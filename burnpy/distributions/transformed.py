@@ -12,7 +12,7 @@ from burnpy.distributions.distribution import Distribution, Reparametrized
 from burnpy.distributions.parameters import on_one_level
 from burnpy.nn.module import rebound
 from burnpy.tensor.creation import factory_shape
-from burnpy.tensor.operands import broadcast_shape
+from burnpy.tensor.operand_checks import broadcast_shape
 from burnpy.tensor.tensor import BoolTensor, Tensor
 from burnpy.tensor.tensor_base import describe, new_tensor
 from burnpy.typevars import B, I

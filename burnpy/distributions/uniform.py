@@ -11,7 +11,7 @@ from burnpy.distributions.distribution import Reparametrized, doubled, register_
 from burnpy.distributions.formulas import computed, refined, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
-from burnpy.tensor.operands import refuse_unless
+from burnpy.tensor.operand_checks import refuse_unless
 from burnpy.tensor.random_parameters import FINITE, OPEN_UNIT
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I

@@ -14,7 +14,7 @@ from burnpy.linalg.equations import cholesky_inverse, solve_triangular
 from burnpy.nn.module import rebound
 from burnpy.special import multigammaln
 from burnpy.tensor.joining import cat
-from burnpy.tensor.operands import refuse_unless
+from burnpy.tensor.operand_checks import refuse_unless
 from burnpy.tensor.random_parameters import POSITIVE
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I

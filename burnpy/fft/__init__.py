@@ -14,7 +14,7 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.tensor.complex_functions": "polar view_as_complex view_as_real",
+    "burnpy.tensor.complex_numbers_lazy": "polar view_as_complex view_as_real",
     "burnpy.tensor.tensor": "ComplexTensor",
     "burnpy.fft.signal": "fftconvolve istft stft",
     "burnpy.fft.transforms": (

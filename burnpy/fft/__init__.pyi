@@ -35,7 +35,7 @@ from burnpy.fft.windows import (
     kaiser_window,
     nuttall_window,
 )
-from burnpy.tensor.complex_functions import polar, view_as_complex, view_as_real
+from burnpy.tensor.complex_numbers_lazy import polar, view_as_complex, view_as_real
 from burnpy.tensor.tensor import ComplexTensor
 
 __all__ = [

@@ -16,8 +16,8 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.fft.sizes import float_or_complex
 from burnpy.fft.transforms import fftn, ifftn, irfftn, rfftn, transforming
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import distinct, integer
-from burnpy.tensor.operands import broadcast_shape, together
+from burnpy.tensor.dim_checks import distinct, integer
+from burnpy.tensor.operand_checks import broadcast_shape, together
 from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B

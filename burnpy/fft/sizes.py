@@ -7,7 +7,7 @@ from typing import Any
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.dims import addressable, dim_of, distinct, integer
+from burnpy.tensor.dim_checks import addressable, dim_of, distinct, integer
 from burnpy.tensor.linalg import floating
 from burnpy.tensor.tensor import ComplexTensor
 from burnpy.tensor.tensor_base import describe

@@ -11,7 +11,7 @@ from burnpy.backend.errors import ArgumentError, KindError, no_complex_arrays
 from burnpy.fft.sizes import float_or_complex, resized, single_or_double, transform_dims
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.creation import from_data
-from burnpy.tensor.dims import ALL, dims_of, integer
+from burnpy.tensor.dim_checks import ALL, dims_of, integer
 from burnpy.tensor.host_data import DTypeLike
 from burnpy.tensor.linalg import floating
 from burnpy.tensor.tensor import ComplexTensor, Tensor

@@ -15,7 +15,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.creation import from_data
-from burnpy.tensor.dims import integer
+from burnpy.tensor.dim_checks import integer
 from burnpy.tensor.host_data import DTypeLike
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe

@@ -1,11 +1,11 @@
 """The names of `burnpy.func`, made from its table by ``make generated``."""
 
 from burnpy.func.compiling.compilation import compiled
-from burnpy.func.control_flow.control_flow import cond, scan, while_loop
+from burnpy.func.control_flow.scan_and_cond import cond, scan, while_loop
 from burnpy.func.gradients import grad, value_and_grad
 from burnpy.func.hessians import hessian, hvp, vhp
+from burnpy.func.jacobian_products import jvp, linearize, vjp
 from burnpy.func.jacobians import jacfwd, jacobian, jacrev
-from burnpy.func.products import jvp, linearize, vjp
 from burnpy.func.pytree import register_tree
 from burnpy.func.solvers.equations import cg, fixed_point, root
 from burnpy.func.solvers.least_squares import least_squares

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
-from burnpy.func.products import apply_vjp, record
+from burnpy.func.jacobian_products import apply_vjp, record
 from burnpy.func.user_functions import (
     Argnums,
     Derivative,

@@ -7,8 +7,8 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVarTuple
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.func.gradients import gradient_of
+from burnpy.func.jacobian_products import pushed, vjp
 from burnpy.func.jacobians import jacobian_by
-from burnpy.func.products import pushed, vjp
 from burnpy.func.user_functions import (
     Argnums,
     DerivativeOfTensors,

@@ -20,7 +20,7 @@ from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.backend.primitives import DType, Float, Shape, Value
 from burnpy.batching.batch_methods import BatchedValue
 from burnpy.batching.batched import Batched
-from burnpy.func.products import PushedFunction, RecordedFunction, apply_jvp, on_base, record
+from burnpy.func.jacobian_products import PushedFunction, RecordedFunction, apply_jvp, on_base, record
 from burnpy.func.pytree import Structure, map_tree, tensors_in
 from burnpy.func.user_functions import (
     Argnums,

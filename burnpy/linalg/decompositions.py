@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 from burnpy.backend.errors import ArgumentError, LinAlgError
 from burnpy.backend.operations.complex_numbers import conjugated
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import need_flag
+from burnpy.tensor.dim_checks import need_flag
 from burnpy.tensor.joining import where
 from burnpy.tensor.levels import has_values
 from burnpy.tensor.linalg import matrices

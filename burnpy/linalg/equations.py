@@ -11,10 +11,10 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.operations.complex_numbers import imaginary_diagonal
 from burnpy.linalg.decompositions import I, conjugate_transposed, first_zero, lu_factor, regularized
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import distinct, integer, need_flag
+from burnpy.tensor.dim_checks import distinct, integer, need_flag
 from burnpy.tensor.joining import where
 from burnpy.tensor.linalg import alike, expanded, inexact, matrices
-from burnpy.tensor.operands import number, together
+from burnpy.tensor.operand_checks import number, together
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, R, V, X

@@ -10,12 +10,12 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.linalg.decompositions import I, first_zero, lu_factor, svdvals, where_regular
 from burnpy.linalg.equations import mirrored, tolerances
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import DimsLike, dims_of, distinct, need_bool, need_flag
+from burnpy.tensor.dim_checks import DimsLike, dims_of, distinct, need_bool, need_flag
 from burnpy.tensor.einsum import product_of
 from burnpy.tensor.grids import ascending_powers
 from burnpy.tensor.joining import where
 from burnpy.tensor.linalg import SlogDet, inexact, matrices
-from burnpy.tensor.operands import broadcast_shape, number
+from burnpy.tensor.operand_checks import broadcast_shape, number
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, V, X

@@ -14,7 +14,7 @@ from burnpy.backend.devices import innermost
 from burnpy.backend.errors import ArgumentError, CallError, KindError, RecordError, ShapeError, a
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.call_errors import Explaining, explained, missing_attribute
-from burnpy.tensor.operands import in_range
+from burnpy.tensor.operand_checks import in_range
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe, made_of
 

@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.metrics.metric import Metric, doubles, element_weights, plain
 from burnpy.tensor.losses import cross_entropy
-from burnpy.tensor.operands import MOST_FLOAT
+from burnpy.tensor.operand_checks import MOST_FLOAT
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 

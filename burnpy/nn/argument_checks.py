@@ -13,7 +13,7 @@ from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.backend.operations.convolution import window_counts
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.operands import MOST_FLOAT, refuse_wider, to_float, together
+from burnpy.tensor.operand_checks import MOST_FLOAT, refuse_wider, to_float, together
 from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, class_name, describe
 from burnpy.typevars import B
@@ -193,7 +193,7 @@ def by_parts(operation: str, function: Callable[..., Any], x: Any, weight: Any, 
     Raises:
         KindError: a tensor is not complex.
     """
-    from burnpy.tensor.complex_functions import complex as join  # which few models need
+    from burnpy.tensor.complex_numbers_lazy import complex as join  # which few models need
 
     for name, y in (("x", x), ("weight", weight), ("bias", bias)):
         if not isinstance(y, ComplexTensor) and (y is not None or name != "bias"):

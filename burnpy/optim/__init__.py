@@ -26,7 +26,7 @@ _NAMES = {
         "sum_of_samples"
     ),
     "burnpy.optim.gradients.grads_params": "GradientsParams",
-    "burnpy.optim.gradients.layout": "Layout",
+    "burnpy.optim.gradients.flat_buckets": "Layout",
     "burnpy.optim.settings": "Group",
     "burnpy.optim.optimizer": "Optimizer",
     "burnpy.optim.optimizers.adagrad": "AdaDelta AdaGrad Adafactor RmsProp",
@@ -34,12 +34,12 @@ _NAMES = {
     "burnpy.optim.optimizers.lbfgs": "LBfgs",
     "burnpy.optim.optimizers.sgd": "Asgd Lion Rprop Sgd",
     "burnpy.optim.optimizers.muon": "Muon",
-    "burnpy.optim.pure": "OptimizerState",
+    "burnpy.optim.pure_functions": "OptimizerState",
     "burnpy.optim.lr_schedule": "ConstantLr LrSchedule ProductLr ReduceOnPlateau SequentialLr WarmUpLr",
     "burnpy.optim.schedules": (
         "CosineLr CosineRestartsLr CyclicLr ExponentialLr LinearLr MultiStepLr NoamLr OneCycleLr PolynomialLr StepLr"
     ),
-    "burnpy.optim.memory": "OptimizerRecord ParamState",
+    "burnpy.optim.optimizer_states": "OptimizerRecord ParamState",
     "burnpy.optim.update_step": "Step for_each_param",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""

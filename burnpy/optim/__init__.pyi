@@ -11,18 +11,18 @@ from burnpy.optim.gradients.clipping import (
     per_sample_norms,
     sum_of_samples,
 )
+from burnpy.optim.gradients.flat_buckets import Layout
 from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.gradients.layout import Layout
 from burnpy.optim.lr_schedule import ConstantLr, LrSchedule, ProductLr, ReduceOnPlateau, SequentialLr, WarmUpLr
-from burnpy.optim.memory import OptimizerRecord, ParamState
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.optimizer_states import OptimizerRecord, ParamState
 from burnpy.optim.optimizers.adagrad import AdaDelta, Adafactor, AdaGrad, RmsProp
 from burnpy.optim.optimizers.adam import Adam, Adamax, AdamW, Lamb, NAdam, RAdam
 from burnpy.optim.optimizers.lbfgs import LBfgs
 from burnpy.optim.optimizers.muon import Muon
 from burnpy.optim.optimizers.sgd import Asgd, Lion, Rprop, Sgd
-from burnpy.optim.pure import OptimizerState
+from burnpy.optim.pure_functions import OptimizerState
 from burnpy.optim.schedules import (
     CosineLr,
     CosineRestartsLr,

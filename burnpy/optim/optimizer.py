@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, overl
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.operations.programs import no_results, one_position, unless
 from burnpy.nn.module import Module
-from burnpy.optim.batch import MASTER
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.memory import Memory, OptimizerRecord, ParamState, Use, checked_record, rekeyed
-from burnpy.optim.pure import OptimizerState, as_model, initial_state, is_tree, pure_step
+from burnpy.optim.optimizer_states import Memory, OptimizerRecord, ParamState, Use, checked_record, rekeyed
+from burnpy.optim.parameter_batch import MASTER
+from burnpy.optim.pure_functions import OptimizerState, as_model, initial_state, is_tree, pure_step
 from burnpy.optim.settings import Group, Options, Ranges, at_least_zero, check_ranges, flag, options_of
 from burnpy.optim.step import stepped_model
 from burnpy.optim.update_step import Step, Update

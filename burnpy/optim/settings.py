@@ -14,7 +14,7 @@ from burnpy.nn.param import Param
 from burnpy.nn.transform import Where, selected
 from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.levels import beneath_levels, plain_device
-from burnpy.tensor.operands import MOST_FLOAT
+from burnpy.tensor.operand_checks import MOST_FLOAT
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 

@@ -12,10 +12,10 @@ from burnpy.backend.errors import KindError, ModuleError, RecordingError, ShapeE
 from burnpy.backend.operations.complex_numbers import paired, unpaired
 from burnpy.nn.buffer_updates import buffer_values
 from burnpy.nn.module import Module
-from burnpy.optim.batch import Draft, Pending
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import refuse_derivative, refuse_device
-from burnpy.optim.memory import Memory, ParamState, SlotShape, refuse_shape
+from burnpy.optim.optimizer_states import Memory, ParamState, SlotShape, refuse_shape
+from burnpy.optim.parameter_batch import Draft, Pending
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_of, plain_device
 from burnpy.tensor.tensor import Tensor

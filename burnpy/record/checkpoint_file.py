@@ -169,7 +169,7 @@ def _random_state(value: Any) -> Any:
 
 def _optimizer_record() -> Any:
     """Return the class `OptimizerRecord`, imported when it is first needed to keep imports cheap."""
-    from burnpy.optim.memory import OptimizerRecord
+    from burnpy.optim.optimizer_states import OptimizerRecord
 
     return OptimizerRecord
 

@@ -14,8 +14,8 @@ from burnpy.backend.dtypes import float32, promote_types, result_type
 from burnpy.backend.errors import ArgumentError, BurnpyError, KindError, OutOfMemoryError, ShapeError
 from burnpy.tensor.call_errors import refuse_option
 from burnpy.tensor.comparison import Comparison, Logic
-from burnpy.tensor.dims import MOST, addressable, integer
-from burnpy.tensor.operands import (
+from burnpy.tensor.dim_checks import MOST, addressable, integer
+from burnpy.tensor.operand_checks import (
     broadcast_shape,
     combined,
     from_other_code,

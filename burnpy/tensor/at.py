@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from burnpy.backend.errors import ArgumentError, ImmutableError, KindError, MissingNameError, ShapeError
 from burnpy.backend.primitives import Key, Shape, Value
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import WHOLE, dim_of, integer, need_flag
+from burnpy.tensor.dim_checks import WHOLE, dim_of, integer, need_flag
 from burnpy.tensor.index_keys import Indexed, flattened, parsed_key
 from burnpy.tensor.levels import OutsideError
-from burnpy.tensor.operands import broadcast_shape, in_range, index_of, number, operands, out_of_range, together
+from burnpy.tensor.operand_checks import broadcast_shape, in_range, index_of, number, operands, out_of_range, together
 from burnpy.tensor.tensor_base import TensorBase, X, describe
 from burnpy.typevars import B
 

@@ -10,9 +10,9 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.ordering import part
 from burnpy.backend.primitives import Dims
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import ALL, DimsLike, dim_of, distinct, integer
+from burnpy.tensor.dim_checks import ALL, DimsLike, dim_of, distinct, integer
 from burnpy.tensor.joining import cat
-from burnpy.tensor.operands import broadcast_shape, need_floats, number, operands, together
+from burnpy.tensor.operand_checks import broadcast_shape, need_floats, number, operands, together
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B

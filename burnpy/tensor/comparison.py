@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from burnpy.backend.dtypes import float64
 from burnpy.backend.errors import ArgumentError
-from burnpy.tensor.operands import (
+from burnpy.tensor.operand_checks import (
     combined,
     number,
     operands,

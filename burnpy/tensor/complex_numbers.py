@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import KindError
 from burnpy.tensor.conversion import Conversion, cast
-from burnpy.tensor.dims import DimsLike, dims_of, need_bool
+from burnpy.tensor.dim_checks import DimsLike, dims_of, need_bool
 from burnpy.tensor.pointwise import Analytic
 from burnpy.tensor.template import binary
 from burnpy.tensor.tensor_base import TensorBase, describe

@@ -16,11 +16,11 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of, part_dtype
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, a, no_complex_arrays
 from burnpy.backend.primitives import INEXACT, KindName, Shape
-from burnpy.tensor import dims
+from burnpy.tensor import dim_checks
 from burnpy.tensor.conversion import DLPACK_CPU, imported
 from burnpy.tensor.host_data import DTypeLike, array_of, dtype_of_typed, fitting, frozen, refuse_tracked, writer
 from burnpy.tensor.levels import drawing_device
-from burnpy.tensor.operands import is_number
+from burnpy.tensor.operand_checks import is_number
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import B
 
@@ -205,7 +205,7 @@ def lifted(cls: Any, x: Any, backend: Any) -> Any:
 
 def factory_shape(shape: Size, factory: str) -> Shape:
     """Return a shape argument, an int or a sequence of non-negative ints, as a tuple."""
-    return dims.addressable(dims.shape_of(shape, factory), factory)
+    return dim_checks.addressable(dim_checks.shape_of(shape, factory), factory)
 
 
 class Filling(TensorBase[B]):

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.tensor.at import checked_part
-from burnpy.tensor.dims import WHOLE, addressable, distinct, integer
+from burnpy.tensor.dim_checks import WHOLE, addressable, distinct, integer
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 

@@ -12,9 +12,9 @@ from burnpy.backend.dtypes import dtype_of, int64
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Int
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import DimsLike, dim_of, dims_of, need_bool, scalar_dim
+from burnpy.tensor.dim_checks import DimsLike, dim_of, dims_of, need_bool, scalar_dim
 from burnpy.tensor.linalg import alike, expanded, floating
-from burnpy.tensor.operands import broadcast_shape, number
+from burnpy.tensor.operand_checks import broadcast_shape, number
 from burnpy.tensor.reduction import FloatReductions
 from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import describe

@@ -18,9 +18,9 @@ from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import distinct, integer
+from burnpy.tensor.dim_checks import distinct, integer
 from burnpy.tensor.linalg import alike
-from burnpy.tensor.operands import together
+from burnpy.tensor.operand_checks import together
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B

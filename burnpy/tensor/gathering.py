@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from burnpy.backend.errors import ShapeError
 from burnpy.backend.primitives import Bool, Int, Shape, Value
-from burnpy.tensor.dims import dim_of, scalar_dim, shaped
+from burnpy.tensor.dim_checks import dim_of, scalar_dim, shaped
 from burnpy.tensor.joining import chosen, condition_of
-from burnpy.tensor.operands import broadcast_shape, in_range, index_of
+from burnpy.tensor.operand_checks import broadcast_shape, in_range, index_of
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 

@@ -21,7 +21,7 @@ from burnpy.backend.errors import (
 from burnpy.backend.operations.complex_numbers import magnitudes, on_lists
 from burnpy.backend.primitives import INEXACT, Float, Inexact
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.operands import MOST_FLOAT
+from burnpy.tensor.operand_checks import MOST_FLOAT
 from burnpy.tensor.tensor_base import TensorBase, describe, tensor_of
 from burnpy.typevars import I
 

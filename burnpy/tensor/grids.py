@@ -10,7 +10,7 @@ import numpy as np
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import addressable, integer, need_flag
+from burnpy.tensor.dim_checks import addressable, integer, need_flag
 from burnpy.tensor.joining import with_common_dtype
 from burnpy.tensor.tensor_base import TensorBase, X, describe
 from burnpy.typevars import B

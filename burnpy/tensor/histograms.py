@@ -10,9 +10,9 @@ from burnpy.backend.dtypes import bool_, float64, int64
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.backend.primitives import INEXACT
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import integer, need_flag
+from burnpy.tensor.dim_checks import integer, need_flag
 from burnpy.tensor.levels import has_values
-from burnpy.tensor.operands import need_floats, number, refuse_unless, together
+from burnpy.tensor.operand_checks import need_floats, number, refuse_unless, together
 from burnpy.tensor.ordering import searchsorted
 from burnpy.tensor.reduction import FloatReductions
 from burnpy.tensor.tensor_base import TensorBase, describe

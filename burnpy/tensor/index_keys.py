@@ -19,8 +19,8 @@ import numpy as np
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError, a
 from burnpy.backend.primitives import INEXACT, Int, Key, Shape, Value
-from burnpy.tensor.dims import MOST_DIMS, WHOLE, addressable
-from burnpy.tensor.operands import broadcast_shape, check_beside, in_range, out_of_range
+from burnpy.tensor.dim_checks import MOST_DIMS, WHOLE, addressable
+from burnpy.tensor.operand_checks import broadcast_shape, check_beside, in_range, out_of_range
 from burnpy.tensor.tensor_base import TensorBase, describe
 
 if TYPE_CHECKING:

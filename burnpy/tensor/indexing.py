@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from burnpy.backend.errors import DeviceError, ImmutableError
 from burnpy.backend.primitives import Key, Shape
 from burnpy.tensor.levels import raised
-from burnpy.tensor.operands import explain_memory, from_other_code
+from burnpy.tensor.operand_checks import explain_memory, from_other_code
 from burnpy.tensor.tensor_base import TensorBase, blank, owned
 from burnpy.typevars import B
 

@@ -12,9 +12,9 @@ from burnpy.backend.dtypes import DEFAULT, promote_types, result_type
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, KindName, Shape, Value
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import dim_of, new_dim_of
+from burnpy.tensor.dim_checks import dim_of, new_dim_of
 from burnpy.tensor.levels import raised
-from burnpy.tensor.operands import broadcast_shape, check_beside, is_number, number, operands, together
+from burnpy.tensor.operand_checks import broadcast_shape, check_beside, is_number, number, operands, together
 from burnpy.tensor.tensor_base import TensorBase, TensorMeta, describe, new_tensor
 from burnpy.typevars import B
 

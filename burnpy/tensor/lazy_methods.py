@@ -14,15 +14,15 @@ from burnpy.tensor.tensor_base import lazy_classes
 if TYPE_CHECKING:
     from burnpy.tensor.at import SliceUpdates
     from burnpy.tensor.calculus import Differences
-    from burnpy.tensor.complex_functions import ComplexFunctions
+    from burnpy.tensor.complex_numbers_lazy import ComplexFunctions
     from burnpy.tensor.diagonals import Diagonals
     from burnpy.tensor.distances import Norms
-    from burnpy.tensor.elementwise_lazy import Combining, Elementary, FloatParts
     from burnpy.tensor.gathering import Gathering
     from burnpy.tensor.histograms import Histograms, IntCounting
     from burnpy.tensor.linalg import Matrices, Products, ProductSums
     from burnpy.tensor.ordering import Ordering, Ranking
     from burnpy.tensor.pointwise_declared import AnalyticFunctions, FloatFunctions, IntFunctions, NumberFunctions
+    from burnpy.tensor.pointwise_lazy import Combining, Elementary, FloatParts
     from burnpy.tensor.random import RandomFactories, RandomIntFactories, RandomLike
     from burnpy.tensor.sampling import DistributionFactories, Random
     from burnpy.tensor.scattering import Scattering
@@ -41,15 +41,12 @@ __all__ = [
 METHODS = {
     "at.SliceUpdates": "put select_scatter slice_scatter",
     "calculus.Differences": "diff",
-    "complex_functions.ComplexFunctions": (
+    "complex_numbers_lazy.ComplexFunctions": (
         "addcdiv addcmul corrcoef cov dist float_power ldexp lerp logaddexp logcumsumexp logsumexp renorm sigmoid silu "
         "sinc"
     ),
     "diagonals.Diagonals": "_diagonal diag diag_embed diagflat diagonal diagonal_scatter trace tril triu",
     "distances.Norms": "dist norm renorm",
-    "elementwise_lazy.FloatParts": "addcdiv frac frexp ldexp",
-    "elementwise_lazy.Combining": "addcmul float_power heaviside nan_to_num",
-    "elementwise_lazy.Elementary": "deg2rad hardshrink logit mvlgamma polygamma prelu rad2deg",
     "gathering.Gathering": "argwhere gather index_select masked_select nonzero take take_along_dim where",
     "histograms.IntCounting": "bincount",
     "histograms.Histograms": "histc histogram",
@@ -67,6 +64,9 @@ METHODS = {
     ),
     "pointwise_declared.NumberFunctions": "fmax fmin fmod signbit",
     "pointwise_declared.IntFunctions": "gcd lcm",
+    "pointwise_lazy.FloatParts": "addcdiv frac frexp ldexp",
+    "pointwise_lazy.Combining": "addcmul float_power heaviside nan_to_num",
+    "pointwise_lazy.Elementary": "deg2rad hardshrink logit mvlgamma polygamma prelu rad2deg",
     "random.RandomFactories": "exponential gumbel normal sobol truncated_normal uniform",
     "random.RandomIntFactories": "permutation randint",
     "random.RandomLike": "normal_like uniform_like",

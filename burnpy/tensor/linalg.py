@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 from burnpy.backend.dtypes import promote_types
 from burnpy.backend.errors import KindError, ShapeError, a
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.dims import dim_of, integer
-from burnpy.tensor.operands import broadcast_shape, mixed_kinds, number, operands, to_float, together
+from burnpy.tensor.dim_checks import dim_of, integer
+from burnpy.tensor.operand_checks import broadcast_shape, mixed_kinds, number, operands, to_float, together
 from burnpy.tensor.template import S
 from burnpy.tensor.tensor_base import TensorBase, describe, made_of
 from burnpy.typevars import B, R, V

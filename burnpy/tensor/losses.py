@@ -14,7 +14,7 @@ from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
 from burnpy.backend.primitives import Bool, Int, Shape, below, value_range
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.operands import in_range, in_range_unless, operands, out_of_range, refuse_wider, together
+from burnpy.tensor.operand_checks import in_range, in_range_unless, operands, out_of_range, refuse_wider, together
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe, made_of
 from burnpy.typevars import B

@@ -10,8 +10,8 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.operations.ordering import part
 from burnpy.backend.primitives import Int, Number, Value
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import ALL, along, dim_of, integer, need_bool, need_flag, scalar_dim, shaped
-from burnpy.tensor.operands import number, operands
+from burnpy.tensor.dim_checks import ALL, along, dim_of, integer, need_bool, need_flag, scalar_dim, shaped
+from burnpy.tensor.operand_checks import number, operands
 from burnpy.tensor.reduction import Selection
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B, V

@@ -1,4 +1,4 @@
-"""Elementwise functions of float and complex tensors; `burnpy.tensor.elementwise_lazy` has those that are rare.
+"""Elementwise functions of float and complex tensors; `burnpy.tensor.pointwise_lazy` has those that are rare.
 
 A body of ``...`` is not what runs: the decorator above it copies a function of `burnpy.tensor.template`, ``@binary``
 the function ``_binary``, with the method's name in place of ``OPERATION``.
@@ -13,8 +13,8 @@ import numpy as np
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.arithmetic import is_floor
-from burnpy.tensor.dims import integer
-from burnpy.tensor.operands import number
+from burnpy.tensor.dim_checks import integer
+from burnpy.tensor.operand_checks import number
 from burnpy.tensor.template import S, binary, predicate, unary
 from burnpy.tensor.tensor_base import TensorBase, blank, describe, owned
 from burnpy.typevars import B

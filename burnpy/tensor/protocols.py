@@ -11,7 +11,7 @@ import numpy as np
 from burnpy.backend.errors import KindError, ScalarError, ShapeError, a
 from burnpy.backend.primitives import INEXACT
 from burnpy.tensor.conversion import Conversion
-from burnpy.tensor.dims import WHOLE
+from burnpy.tensor.dim_checks import WHOLE
 from burnpy.tensor.host_data import writer
 from burnpy.tensor.levels import beneath_levels, levels_of
 from burnpy.tensor.tensor_base import TensorBase, new_tensor

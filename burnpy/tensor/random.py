@@ -18,7 +18,7 @@ from burnpy.tensor.creation import Factory, factory_shape
 from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.host_data import DTypeLike, fitting, float_of
 from burnpy.tensor.levels import drawing
-from burnpy.tensor.operands import refuse_unless
+from burnpy.tensor.operand_checks import refuse_unless
 from burnpy.tensor.random_parameters import ANY, FINITE, NOT_NEGATIVE, POSITIVE, Draw
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B

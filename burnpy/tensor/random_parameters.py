@@ -15,7 +15,7 @@ from burnpy.tensor.creation import Factory, Size, factory_shape
 from burnpy.tensor.generator import drawn_from
 from burnpy.tensor.host_data import float_of
 from burnpy.tensor.levels import common_device, levels_between, raised
-from burnpy.tensor.operands import broadcast_shape, refuse_unless
+from burnpy.tensor.operand_checks import broadcast_shape, refuse_unless
 from burnpy.tensor.tensor_base import TensorBase, describe
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Self, overloa
 
 from burnpy.backend.dtypes import dtype_of, int64
 from burnpy.backend.errors import ShapeError
-from burnpy.tensor.dims import ALL, DimsLike, dim_of, dims_of, need_bool, scalar_dim
+from burnpy.tensor.dim_checks import ALL, DimsLike, dim_of, dims_of, need_bool, scalar_dim
 from burnpy.tensor.template import accumulation, along_dim, reduction
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B, U, V

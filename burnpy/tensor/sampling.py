@@ -13,11 +13,11 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Float, Int
-from burnpy.tensor.dims import integer
+from burnpy.tensor.dim_checks import integer
 from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.host_data import DTypeLike
 from burnpy.tensor.levels import drawing
-from burnpy.tensor.operands import refuse_unless
+from burnpy.tensor.operand_checks import refuse_unless
 from burnpy.tensor.random_parameters import (
     COUNT,
     FINITE,

@@ -11,9 +11,9 @@ from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.operations.indexing import flat_index
 from burnpy.backend.primitives import DType, Int, Scalar, Shape, Value
-from burnpy.tensor.dims import dim_of, scalar_dim, shaped
+from burnpy.tensor.dim_checks import dim_of, scalar_dim, shaped
 from burnpy.tensor.gathering import elementwise_index, mask_of, vector_of
-from burnpy.tensor.operands import in_range, index_of, is_number, number, operands, refuse_unless, times
+from burnpy.tensor.operand_checks import in_range, index_of, is_number, number, operands, refuse_unless, times
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 

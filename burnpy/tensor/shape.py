@@ -9,7 +9,7 @@ from typing import Any, Self, overload
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.call_errors import refuse
-from burnpy.tensor.dims import addressable, dim_of, dims_of, distinct, integers, listed, new_dim_of, scalar_dim
+from burnpy.tensor.dim_checks import addressable, dim_of, dims_of, distinct, integers, listed, new_dim_of, scalar_dim
 from burnpy.tensor.tensor_base import TensorBase, blank, describe, owned
 from burnpy.typevars import B
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Int, Shape, Value
-from burnpy.tensor.dims import WHOLE, addressable, dim_of, dims_of, distinct, integer, integers, listed
-from burnpy.tensor.operands import index_of, out_of_range, refuse_unless
+from burnpy.tensor.dim_checks import WHOLE, addressable, dim_of, dims_of, distinct, integer, integers, listed
+from burnpy.tensor.operand_checks import index_of, out_of_range, refuse_unless
 from burnpy.tensor.shape import Shaping, inferred
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B

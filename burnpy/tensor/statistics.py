@@ -10,8 +10,8 @@ from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeErr
 from burnpy.backend.operations.complex_numbers import zeros_like
 from burnpy.backend.primitives import Float, Int, Number, Shape
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import ALL, DimsLike, along, dims_of, integer, need_bool, shaped
-from burnpy.tensor.operands import need_floats, refuse_unless, together
+from burnpy.tensor.dim_checks import ALL, DimsLike, along, dims_of, integer, need_bool, shaped
+from burnpy.tensor.operand_checks import need_floats, refuse_unless, together
 from burnpy.tensor.ordering import element_at
 from burnpy.tensor.reduction import FloatReductions, NumberReductions, Selection
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor

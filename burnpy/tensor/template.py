@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.functions import copy_function
 from burnpy.tensor.call_errors import refuse, refuse_option
-from burnpy.tensor.dims import ALL, dim_of, dims_of, need_bool, scalar_dim
-from burnpy.tensor.operands import explain, explain_memory, operands
+from burnpy.tensor.dim_checks import ALL, dim_of, dims_of, need_bool, scalar_dim
+from burnpy.tensor.operand_checks import explain, explain_memory, operands
 from burnpy.tensor.tensor_base import blank, owned
 from burnpy.typevars import F
 

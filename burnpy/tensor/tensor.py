@@ -44,7 +44,7 @@ from burnpy.tensor.lazy_methods import (
     SliceUpdates,
     Unique,
 )
-from burnpy.tensor.operands import refuse_arithmetic, refuse_bits, refuse_index
+from burnpy.tensor.operand_checks import refuse_arithmetic, refuse_bits, refuse_index
 from burnpy.tensor.pointwise import Pointwise
 from burnpy.tensor.protocols import Protocols
 from burnpy.tensor.reduction import BoolReductions, FloatReductions, Means, NumberReductions

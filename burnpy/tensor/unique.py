@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, overload
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.primitives import Bool, Int, Number, Value
-from burnpy.tensor.dims import dim_of, need_flag
+from burnpy.tensor.dim_checks import dim_of, need_flag
 from burnpy.tensor.ordering import (
     as_numbers,
 )

@@ -24,7 +24,7 @@ from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import HALVES, INTS, complex128, dtype_of, float64, is_inexact, kind_of
 from burnpy.backend.errors import DTypeError
 from burnpy.tensor.call_errors import explained
-from burnpy.testing.batches import batched_dtypes, batched_operations, check_batches, has_own_rule
+from burnpy.testing.batching_rules import batched_dtypes, batched_operations, check_batches, has_own_rule
 from burnpy.testing.cases import PROPERTIES, ROWS
 from burnpy.testing.cases.samples import LAYOUTS, Large
 from burnpy.testing.cases.shape import kinds_fit

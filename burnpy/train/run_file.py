@@ -13,8 +13,8 @@ from burnpy.metrics.metric import Metric
 from burnpy.nn.module import Module
 from burnpy.optim.ema import Ema
 from burnpy.optim.gradients.grad_scaler import GradScaler
-from burnpy.optim.memory import OptimizerRecord
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.optimizer_states import OptimizerRecord
 from burnpy.record.checkpoint_file import save
 from burnpy.record.record import Record
 from burnpy.train.strategy import devices_of, of_rank, set_random_states, settings_of

@@ -21,9 +21,9 @@ from burnpy.func.pytree import flatten, register_tree
 from burnpy.metrics.metric import Metric
 from burnpy.metrics.regression import Mean
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.memory import OptimizerRecord
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.pure import OptimizerState
+from burnpy.optim.optimizer_states import OptimizerRecord
+from burnpy.optim.pure_functions import OptimizerState
 from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe

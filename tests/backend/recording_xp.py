@@ -125,7 +125,7 @@ class RecordingModule:
 
 
 def _kernel(xp: Any, name: str, _: Any) -> Any:
-    """`burnpy_cupy.kernels.elementwise.ElementwiseKernel`, which is called as CuPy's: what NumPy computes."""
+    """`burnpy_cupy.kernels.elementwise_kernel.ElementwiseKernel`, which is called as CuPy's: what NumPy computes."""
     return _recorded(xp._journal, "ElementwiseKernel.__call__", KERNELS[name])
 
 

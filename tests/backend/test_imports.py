@@ -20,8 +20,8 @@ EVERYBODY_NEEDS = {
     "burnpy.backend.operations": "",
     "burnpy.hints": "other_names torch_names",
     "burnpy.tensor": (
-        "arithmetic backward call_errors comparison complex_numbers conversion creation dims factories "
-        "host_data indexing joining lazy_methods levels operands pointwise protocols reduction shape template "
+        "arithmetic backward call_errors comparison complex_numbers conversion creation dim_checks factories "
+        "host_data indexing joining lazy_methods levels operand_checks pointwise protocols reduction shape template "
         "tensor tensor_base"
     ),
 }

@@ -11,7 +11,7 @@ from burnpy.autodiff import Balanced
 from burnpy.backend import Checked, NumPy, Profiled
 from burnpy.backend.dtypes import dtype_of
 from burnpy.testing import conformance_suite
-from burnpy.testing.batches import batched_operations
+from burnpy.testing.batching_rules import batched_operations
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
 from burnpy.testing.cases.table import ALL_DTYPES, fits

@@ -13,7 +13,7 @@ import burnpy
 from burnpy import Autodiff, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, GroupError, WaitError
-from burnpy.distributed import Group, wires
+from burnpy.distributed import Group, transport
 from burnpy.metrics import Mean
 from burnpy.nn import BatchNorm, Conv2d, Flatten, Linear, Module, Relu, Sequential
 from burnpy.optim import AdamW, GradientsAccumulator, GradientsParams, GradScaler
@@ -213,12 +213,12 @@ def large_gradients_are_summed_one_by_one(group: Group) -> None:
     weight = float(group.rank + 1) if group.rank else 0.5
     every = group.gather((weight, {name: value.to_numpy().astype(np.float64) for name, value in values.items()}))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wires, "LARGE", 8)
-        patch.setattr(wires, "_SEGMENT", 1)
-        wires.runs_of.cache_clear()
+        patch.setattr(transport, "LARGE", 8)
+        patch.setattr(transport, "_SEGMENT", 1)
+        transport.runs_of.cache_clear()
         mean = group.mean(mine, weight=weight)
         again = group.mean(None if group.rank == 1 else mine, weight=0 if group.rank == 1 else weight)
-    wires.runs_of.cache_clear()
+    transport.runs_of.cache_clear()
     for grads, used in ((mean, every), (again, [one for rank, one in enumerate(every) if rank != 1])):
         total = sum(weight for weight, _ in used)
         for name, shape in shapes.items():

@@ -22,11 +22,11 @@ from burnpy.backend.errors import (
     RanksLostError,
     WaitError,
 )
-from burnpy.distributed import Elastic, Group, mpi, wires
-from burnpy.distributed.calls import Alone, Calls, Header, Watchdog
+from burnpy.distributed import Elastic, Group, mpi, transport
 from burnpy.distributed.elastic import TolerantCalls
 from burnpy.distributed.reduction import Reduction
-from burnpy.distributed.wires import BufferPool
+from burnpy.distributed.timeouts import Alone, Calls, Header, Watchdog
+from burnpy.distributed.transport import BufferPool
 from burnpy.nn import BatchNorm, Linear, Sequential
 from burnpy.optim import GradientsParams
 
@@ -177,12 +177,12 @@ def test_an_asynchronous_device_is_read_once_for_each_bucket(large: int, monkeyp
         read.append(x.shape)
         return to_numpy(self, x)
 
-    monkeypatch.setattr(wires, "LARGE", large)
-    wires.runs_of.cache_clear()
+    monkeypatch.setattr(transport, "LARGE", large)
+    transport.runs_of.cache_clear()
     monkeypatch.setattr(NumPy, "eager_checks", False)
     monkeypatch.setattr(NumPy, "to_numpy", noted)
     mean = Reduction(Doubled()).mean(grads, 2.0)
-    wires.runs_of.cache_clear()
+    transport.runs_of.cache_clear()
     assert read == [(44,)]
     monkeypatch.undo()
     for ident, grad in grads.items():

@@ -13,7 +13,7 @@ from burnpy.backend import NumPy, errors
 from burnpy.distributed import Group
 from burnpy.nn import BatchNorm, Linear, Module, Relu, Sequential
 from burnpy.optim import AdamW, GradientsParams
-from burnpy.optim.gradients import layout
+from burnpy.optim.gradients import flat_buckets
 
 from .threads import on_threads
 
@@ -23,7 +23,7 @@ Train = Autodiff[NumPy]
 @pytest.fixture(autouse=True)
 def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Buckets of 256 bytes, so that small models have several."""
-    monkeypatch.setattr(layout.Layout.of, "__defaults__", (256,))
+    monkeypatch.setattr(flat_buckets.Layout.of, "__defaults__", (256,))
 
 
 def network(*, norm: bool = False) -> Any:

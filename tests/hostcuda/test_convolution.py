@@ -9,7 +9,7 @@ import pytest
 
 from burnpy.backend import CuPy, Mixed, NumPy
 from burnpy.backend.dtypes import dtype_of, float32
-from burnpy_cupy.kernels import convolution, convolution_launches, elementwise
+from burnpy_cupy.kernels import convolution, convolution_launches, elementwise_kernel
 from burnpy_cupy.kernels.kernel import Kernels
 from tests.hostcuda import simulator
 
@@ -128,7 +128,7 @@ def test_views_are_gathered_where_they_lie() -> None:
 
 def count_in_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have kernels take all arrays for large ones."""
-    monkeypatch.setattr(elementwise, "_MANY", 1)
+    monkeypatch.setattr(elementwise_kernel, "_MANY", 1)
     monkeypatch.setattr(CuPy(), "_kernels", Kernels(CuPy().xp, convolution.CONVOLUTION, {}))  # without earlier launches
 
 

@@ -24,12 +24,12 @@ simulator.require()
 
 from burnpy import Autodiff, Tensor  # noqa: E402  # the kit first
 from burnpy.backend import CuPy, Mixed, errors  # noqa: E402
-from burnpy.distributed import Group, wires  # noqa: E402
-from burnpy.distributed.calls import Alone, Header  # noqa: E402
+from burnpy.distributed import Group, transport  # noqa: E402
 from burnpy.distributed.reduction import Reduction  # noqa: E402
+from burnpy.distributed.timeouts import Alone, Header  # noqa: E402
 from burnpy.nn import BatchNorm, Linear, Relu, Sequential  # noqa: E402
 from burnpy.optim import AdamW, GradientsParams  # noqa: E402
-from burnpy.optim.gradients import layout  # noqa: E402
+from burnpy.optim.gradients import flat_buckets  # noqa: E402
 from burnpy_cupy import nccl as module  # noqa: E402
 from tests.distributed.threads import on_threads, paused  # noqa: E402
 
@@ -76,7 +76,7 @@ def library() -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Buckets of 256 bytes, so that small models have several."""
-    monkeypatch.setattr(layout.Layout.of, "__defaults__", (256,))
+    monkeypatch.setattr(flat_buckets.Layout.of, "__defaults__", (256,))
 
 
 def network(device: Any, *, norm: bool) -> Any:
@@ -196,10 +196,10 @@ def test_gradients_of_a_gpu_are_averaged_through_the_host(large: int, monkeypatc
     model: Any = Linear(3, 2, device=Autodiff[CuPy])
     x = Tensor[Autodiff[CuPy]].from_data([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     grads = GradientsParams.from_grads(model(x).sum().backward(), model)
-    monkeypatch.setattr(wires, "LARGE", large)
-    wires.runs_of.cache_clear()
+    monkeypatch.setattr(transport, "LARGE", large)
+    transport.runs_of.cache_clear()
     mean = Reduction(Doubled()).mean(grads, 2.0)
-    wires.runs_of.cache_clear()
+    transport.runs_of.cache_clear()
     assert mean.device is grads.device
     assert mean["weight"].tolist() == grads["weight"].tolist() == [[5.0, 5.0], [7.0, 7.0], [9.0, 9.0]]
     buckets, layout = grads.flatten()

@@ -14,9 +14,9 @@ from tests.hostcuda import simulator
 
 simulator.require()
 
-from burnpy_cupy.kernels import elementwise  # noqa: E402
+from burnpy_cupy.kernels import elementwise_kernel  # noqa: E402
 from burnpy_cupy.kernels import launch as module  # noqa: E402
-from burnpy_cupy.kernels.elementwise import Elementwise, ElementwiseKernel, copied, in_order_of  # noqa: E402
+from burnpy_cupy.kernels.elementwise_kernel import Elementwise, ElementwiseKernel, copied, in_order_of  # noqa: E402
 from burnpy_cupy.kernels.kernel import Kernels, Raw  # noqa: E402
 from burnpy_cupy.kernels.launch import Lattice, launcher  # noqa: E402
 
@@ -180,7 +180,7 @@ def test_results_keep_the_order_of_operands(xp: Any) -> None:
 
 
 def test_large_arrays_are_counted_in_64_bits(xp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elementwise, "_MANY", 1)
+    monkeypatch.setattr(elementwise_kernel, "_MANY", 1)
     x, row = np.arange(24.0).reshape(2, 3, 4), np.arange(4.0)
     turned = xp.array(x).transpose(2, 0, 1)
     kernel = ElementwiseKernel(xp, "burnpy_test_add", _ADD)

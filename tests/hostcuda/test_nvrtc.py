@@ -37,7 +37,7 @@ from burnpy_cupy.kernels import convolution, convolution_launches  # noqa: E402
 from burnpy_cupy.kernels.attention import TILINGS, tiling  # noqa: E402
 from burnpy_cupy.kernels.attention_kernels import ATTENTION  # noqa: E402
 from burnpy_cupy.kernels.convolution_tiles import TILES  # noqa: E402
-from burnpy_cupy.kernels.elementwise import C_NAMES  # noqa: E402
+from burnpy_cupy.kernels.elementwise_kernel import C_NAMES  # noqa: E402
 from burnpy_cupy.kernels.emitter import emit  # noqa: E402
 from burnpy_cupy.kernels.normalization import _PART  # noqa: E402
 from burnpy_cupy.kernels.pointwise import BINARY  # noqa: E402

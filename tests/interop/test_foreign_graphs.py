@@ -15,7 +15,7 @@ from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, IndexRangeError, LoadingError
 from burnpy.interop import onnx
 from burnpy.interop.onnx.operators.table import tensor
-from burnpy.interop.onnx.reading import without_raw_data
+from burnpy.interop.onnx.reader import without_raw_data
 from tests.interop.test_load import node, package
 
 pytestmark = [pytest.mark.heavy("onnx", "onnxruntime")]
@@ -243,7 +243,7 @@ def test_local_functions_are_inlined(tmp_path: Path) -> None:
 
 def test_half_pixels_of_tensorflow() -> None:
     """onnxruntime: nearest neighbours of 4 elements for 6 lie at 0, 1, 1, 2, 3, 3."""
-    from burnpy.interop.onnx.operators.signals import resize
+    from burnpy.interop.onnx.operators.images_and_signals import resize
 
     x = Tensor[NumPy].arange(4.0).reshape(1, 1, 1, 4)
     out = resize(

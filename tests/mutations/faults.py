@@ -86,7 +86,7 @@ FAULTS = (
     ),
     Fault(
         "Split has as many parts as somebody reads",
-        "burnpy/interop/onnx/reading.py",
+        "burnpy/interop/onnx/reader.py",
         '("outputs", len(proto.output))',
         '("outputs", sum(map(bool, proto.output)))',
         "f of ONNX, foreign nodes",

@@ -18,8 +18,8 @@ import pytest
 from burnpy import Autodiff, Tensor
 from burnpy.backend import NumPy, errors, try_lock
 from burnpy.nn import Module, Param
-from burnpy.optim import Adam, GradientsParams, Optimizer, OptimizerRecord, memory, optimizer, step
-from burnpy.optim.memory import Memory
+from burnpy.optim import Adam, GradientsParams, Optimizer, OptimizerRecord, optimizer, optimizer_states, step
+from burnpy.optim.optimizer_states import Memory
 from tests.interrupting import LONG, Interruption, every_opcode, interrupt
 from tests.optim.models import Train, of_two, two, values
 
@@ -98,7 +98,7 @@ class Watch:
         self.shown.clear()
 
 
-MODULES = optimizer, step, memory, try_lock
+MODULES = optimizer, step, optimizer_states, try_lock
 
 
 def test_what_handlers_see_amid_steps_is_of_whole_steps_and_stays() -> None:

@@ -15,7 +15,7 @@ from burnpy import Autodiff, Tensor
 from burnpy.backend import NumPy, errors
 from burnpy.nn import Linear, Module
 from burnpy.optim import Adam, GradientsAccumulator, GradientsParams, Sgd
-from burnpy.optim.memory import Memory
+from burnpy.optim.optimizer_states import Memory
 from tests.optim.models import Mlp, Train, batch, of_two, two, values
 
 NOTICED = (

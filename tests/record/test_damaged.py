@@ -17,7 +17,7 @@ from burnpy import Generator
 from burnpy.backend import errors
 from burnpy.data.sources import ImageFolder, read_csv
 from burnpy.nn.module_state import Entry
-from burnpy.optim.memory import OptimizerRecord, ParamState
+from burnpy.optim.optimizer_states import OptimizerRecord, ParamState
 from burnpy.record import from_torch, load, read_torch, save
 from burnpy.record.safetensors_file import write
 from burnpy.train import EpochEnd

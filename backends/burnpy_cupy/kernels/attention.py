@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.kernels.attention_kernels import ARRAYS, PADDED, SIZES
-from burnpy_cupy.kernels.elementwise import contiguous, in_order_of
+from burnpy_cupy.kernels.elementwise_kernel import contiguous, in_order_of
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
 from burnpy_cupy.runtime import empty

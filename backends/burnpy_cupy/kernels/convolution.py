@@ -35,7 +35,7 @@ from burnpy_cupy.kernels.convolution_launches import (
     window_sizes,
 )
 from burnpy_cupy.kernels.convolution_tiles import PIXELS
-from burnpy_cupy.kernels.elementwise import INDEX, Elementwise, contiguous
+from burnpy_cupy.kernels.elementwise_kernel import INDEX, Elementwise, contiguous
 from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE, Raw
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from burnpy.backend.dtypes import FLOATS, HALVES
 from burnpy.backend.programs import Extent, Instruction, Program, ProgramError
 from burnpy.backend.programs.program import Schedule
-from burnpy_cupy.kernels.elementwise import C_NAMES, REGISTER, headers_of
+from burnpy_cupy.kernels.elementwise_kernel import C_NAMES, REGISTER, headers_of
 from burnpy_cupy.kernels.launch import FEW, Batch
 
 FUNCTIONS = """

@@ -16,7 +16,7 @@ from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
-from burnpy_cupy.kernels.elementwise import C_NAMES, REGISTER, headers_of
+from burnpy_cupy.kernels.elementwise_kernel import C_NAMES, REGISTER, headers_of
 from burnpy_cupy.kernels.emitter import FUNCTIONS, expression
 from burnpy_cupy.kernels.foreach_tables import THREADS, contiguous, run_norms, table_launches, table_source
 from burnpy_cupy.kernels.programs import OPTIONS, kernels_enabled, ran

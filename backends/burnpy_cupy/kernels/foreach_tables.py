@@ -17,7 +17,7 @@ import numpy as np
 from burnpy.backend.dtypes import float64
 from burnpy.backend.operations.programs import widest
 from burnpy.backend.primitives import DType
-from burnpy_cupy.kernels.elementwise import C_NAMES, REGISTER, copied, headers_of
+from burnpy_cupy.kernels.elementwise_kernel import C_NAMES, REGISTER, copied, headers_of
 from burnpy_cupy.kernels.emitter import FUNCTIONS
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.programs import OPTIONS

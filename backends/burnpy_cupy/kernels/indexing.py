@@ -19,7 +19,7 @@ from burnpy.backend.dtypes import (
 )
 from burnpy.backend.primitives import Key, Shape
 from burnpy_array import ArrayBackend
-from burnpy_cupy.kernels.elementwise import Elementwise, copied
+from burnpy_cupy.kernels.elementwise_kernel import Elementwise, copied
 from burnpy_cupy.kernels.kernel import Kernels
 from burnpy_cupy.runtime import empty
 

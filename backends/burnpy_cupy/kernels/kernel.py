@@ -19,7 +19,7 @@ from burnpy.backend.programs.program import Schedule
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import NUMBERS
 from burnpy_array.programs import operation_program
-from burnpy_cupy.kernels.elementwise import C_NAMES, REGISTER, Elementwise, ElementwiseKernel, with_headers
+from burnpy_cupy.kernels.elementwise_kernel import C_NAMES, REGISTER, Elementwise, ElementwiseKernel, with_headers
 from burnpy_cupy.kernels.emitter import FUNCTIONS, expression
 from burnpy_cupy.kernels.launch import along, flat, matrix
 from burnpy_cupy.kernels.programs import Kernel, kernels_enabled, ran

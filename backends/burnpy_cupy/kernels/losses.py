@@ -16,7 +16,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import int64, uint8
 from burnpy.backend.primitives import DType
-from burnpy_cupy.kernels.elementwise import contiguous
+from burnpy_cupy.kernels.elementwise_kernel import contiguous
 from burnpy_cupy.kernels.kernel import SUM, CuPyPrograms, Raw
 from burnpy_cupy.kernels.launch import Launch, along, flat, launcher
 from burnpy_cupy.runtime import empty

@@ -15,7 +15,7 @@ from burnpy.backend.primitives import DType
 from burnpy.backend.rules import rows
 from burnpy_array import ArrayBackend
 from burnpy_cupy import epilogues, gemm
-from burnpy_cupy.kernels.elementwise import Elementwise, contiguous
+from burnpy_cupy.kernels.elementwise_kernel import Elementwise, contiguous
 from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE, CuPyPrograms, Kernels, Raw
 from burnpy_cupy.runtime import empty
 

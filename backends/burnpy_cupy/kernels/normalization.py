@@ -19,7 +19,7 @@ from typing import Any
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array.array_base import is_half
-from burnpy_cupy.kernels.elementwise import Elementwise
+from burnpy_cupy.kernels.elementwise_kernel import Elementwise
 from burnpy_cupy.kernels.kernel import SUM, SUM_TYPE, CuPyPrograms, Kernels, Raw
 from burnpy_cupy.kernels.launch import Geometry, Launch, along, launcher
 from burnpy_cupy.kernels.programs import Kernel

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from burnpy.backend.dtypes import dtype_of, int64, kind_of, uint8, uint16, uint32, uint64
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
-from burnpy_cupy.kernels.elementwise import C_NAMES, REGISTER, contiguous, headers_of
+from burnpy_cupy.kernels.elementwise_kernel import C_NAMES, REGISTER, contiguous, headers_of
 from burnpy_cupy.kernels.emitter import FUNCTIONS
 from burnpy_cupy.kernels.kernel import Kernels, Raw
 from burnpy_cupy.kernels.launch import WARP, Launch, launcher, matrix

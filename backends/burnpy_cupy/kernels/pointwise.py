@@ -18,7 +18,7 @@ from burnpy.backend.programs import Extent, Instruction
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import NUMBERS, is_half
 from burnpy_array.shape import is_positive_zero
-from burnpy_cupy.kernels.elementwise import Elementwise, in_order_of
+from burnpy_cupy.kernels.elementwise_kernel import Elementwise, in_order_of
 from burnpy_cupy.kernels.emitter import FUNCTIONS, expression
 from burnpy_cupy.kernels.kernel import (
     CuPyPrograms,

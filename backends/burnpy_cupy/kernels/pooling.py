@@ -17,7 +17,7 @@ from burnpy.backend.dtypes import int32, int64
 from burnpy.backend.operations.convolution import Pair, window_counts
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
-from burnpy_cupy.kernels.elementwise import INDEX, Elementwise
+from burnpy_cupy.kernels.elementwise_kernel import INDEX, Elementwise
 from burnpy_cupy.kernels.kernel import MINUS_INFINITY, SUM, SUM_TYPE, Kernels
 from burnpy_cupy.runtime import empty
 

@@ -25,7 +25,7 @@ from burnpy.backend.programs import Extent, Input, Instruction, Program, Program
 from burnpy.backend.programs.explain import executed
 from burnpy.backend.programs.program import Schedule
 from burnpy_array.array_base import is_half
-from burnpy_cupy.kernels.elementwise import copied
+from burnpy_cupy.kernels.elementwise_kernel import copied
 from burnpy_cupy.kernels.emitter import emit
 from burnpy_cupy.kernels.launch import Batch, Geometry, Launch, Threads, batch_of, launcher, transposed
 from burnpy_cupy.runtime import empty

@@ -15,7 +15,7 @@ from typing import Any
 from burnpy.backend.dtypes import float32, int64, uint32
 from burnpy.backend.primitives import DType, Shape
 from burnpy_cupy.gemm import multiply
-from burnpy_cupy.kernels.elementwise import contiguous
+from burnpy_cupy.kernels.elementwise_kernel import contiguous
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
 from burnpy_cupy.kernels.recurrence_kernels import PERSISTENT_THREADS, arrays_of

@@ -14,7 +14,7 @@ Source: Diamos et al., Persistent RNNs: Stashing Recurrent Weights On-Chip, 2016
 
 from __future__ import annotations
 
-from burnpy_cupy.kernels.elementwise import Elementwise
+from burnpy_cupy.kernels.elementwise_kernel import Elementwise
 from burnpy_cupy.kernels.kernel import Raw
 
 _FUNCTIONS = """

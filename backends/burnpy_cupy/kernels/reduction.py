@@ -19,7 +19,7 @@ from burnpy.backend.dtypes import HALVES, dtype_of, int64, kind_of, uint8, uint3
 from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_cupy.cuda_graphs import capture
-from burnpy_cupy.kernels.elementwise import C_NAMES, REGISTER, contiguous, headers_of
+from burnpy_cupy.kernels.elementwise_kernel import C_NAMES, REGISTER, contiguous, headers_of
 from burnpy_cupy.kernels.emitter import FUNCTIONS
 from burnpy_cupy.kernels.launch import Launch, launcher, of_view
 from burnpy_cupy.kernels.programs import OPTIONS

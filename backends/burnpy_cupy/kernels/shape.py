@@ -10,7 +10,7 @@ from typing import Any
 from burnpy.backend.dtypes import kind_of, uint8, uint16, uint32, uint64
 from burnpy.backend.primitives import DType, Scalar, Shape
 from burnpy_array import ArrayBackend
-from burnpy_cupy.kernels.elementwise import INDEX, Elementwise, contiguous
+from burnpy_cupy.kernels.elementwise_kernel import INDEX, Elementwise, contiguous
 from burnpy_cupy.kernels.kernel import Kernels
 from burnpy_cupy.kernels.launch import Lattice
 from burnpy_cupy.runtime import empty

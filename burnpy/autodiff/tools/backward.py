@@ -22,7 +22,7 @@ from burnpy.tensor.backward import inner_of, refuse_arguments, seed_of
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_between
-from burnpy.tensor.operands import same_device
+from burnpy.tensor.operand_checks import same_device
 from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe, tensor_of
 from burnpy.typevars import I

@@ -25,7 +25,7 @@ from burnpy.backend.primitives import INEXACT
 from burnpy.batching.batch_methods import BatchedValue
 from burnpy.batching.batched import Batched
 from burnpy.tensor.levels import Door, levels_between, raised, working_on
-from burnpy.tensor.operands import together
+from burnpy.tensor.operand_checks import together
 from burnpy.tensor.tensor_base import TensorBase, new_tensor, tensor_of
 
 

@@ -34,7 +34,7 @@ from burnpy.backend.rules import PartialGrad
 from burnpy.backend.schema import Algebra
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.levels import Door, working_on
-from burnpy.tensor.operands import together
+from burnpy.tensor.operand_checks import together
 from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
 from burnpy.tensor.tensor_base import TensorBase, tensor_of
 from burnpy.typevars import B

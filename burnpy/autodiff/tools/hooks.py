@@ -26,7 +26,7 @@ from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad, Vjp, identity
 from burnpy.tensor.backward import inner_of
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.operands import same_device
+from burnpy.tensor.operand_checks import same_device
 from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe, tensor_of
 from burnpy.typevars import I, T

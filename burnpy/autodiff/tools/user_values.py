@@ -14,7 +14,7 @@ from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindEr
 from burnpy.backend.primitives import INEXACT, DType, Float, Shape, Value
 from burnpy.backend.rules import PartialGrad
 from burnpy.tensor.levels import levels_between, raised
-from burnpy.tensor.operands import together
+from burnpy.tensor.operand_checks import together
 from burnpy.tensor.tensor import DIFFERENTIABLE
 from burnpy.tensor.tensor_base import TensorBase, new_tensor, tensor_of
 

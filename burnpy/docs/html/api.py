@@ -196,7 +196,7 @@ FAMILIES = {
     "Shape": "shape shape_lazy diagonals",
     "Indexing and updates": "indexing gathering scattering at",
     "Arithmetic, comparison and logic": "arithmetic comparison",
-    "Elementwise functions": "pointwise elementwise_lazy pointwise_declared",
+    "Elementwise functions": "pointwise pointwise_lazy pointwise_declared",
     "Reductions and statistics": "reduction statistics histograms distances calculus",
     "Ordering": "ordering unique",
     "Linear algebra": "linalg",

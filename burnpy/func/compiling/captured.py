@@ -44,7 +44,7 @@ import numpy as np
 
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import a
-from burnpy.func.compiling.places import (
+from burnpy.func.compiling.names_read import (
     IMMUTABLE,
     MAKING,
     MISSING,
@@ -63,7 +63,7 @@ from burnpy.func.compiling.places import (
     slot_of,
     state_of,
 )
-from burnpy.func.compiling.refused import (
+from burnpy.func.compiling.refused_captures import (
     OF_FILES,
     OF_NAMESPACES,
     UNREAD,

@@ -16,7 +16,7 @@ from burnpy.backend.errors import ArgumentError, KindError, RecordingError
 from burnpy.backend.functions import signature
 from burnpy.backend.plans.plan import PlanExplanation
 from burnpy.func.compiling.captured import captured
-from burnpy.func.compiling.places import Captured
+from burnpy.func.compiling.names_read import Captured
 from burnpy.func.compiling.recorded_calls import Call, RecordedCall, compare, recorded
 from burnpy.func.pytree import Structure, describe_tree, flatten, is_registered, paths
 from burnpy.tensor.call_errors import explained

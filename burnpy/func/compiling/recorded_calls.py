@@ -27,7 +27,7 @@ from burnpy.backend.plans.plan import Plan, PlanExplanation
 from burnpy.backend.plans.recording import DefaultGenerator, Traced, alike
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import INEXACT
-from burnpy.func.compiling.places import Captured
+from burnpy.func.compiling.names_read import Captured
 from burnpy.func.pytree import Structure, flatten, leaves_like
 from burnpy.tensor.generator import Generator, default_generator, recorders
 from burnpy.tensor.levels import levels_of, lifted_to

@@ -15,7 +15,7 @@ from burnpy.backend.errors import OWN_PACKAGES, DeviceError
 from burnpy.backend.primitives import INEXACT, Value
 from burnpy.batching.batch_methods import BatchedValue
 from burnpy.batching.batched import Batched
-from burnpy.func.compiling.places import names_in
+from burnpy.func.compiling.names_read import names_in
 from burnpy.func.control_flow.recorded_branches import recorded_while
 from burnpy.func.control_flow.recorded_scans import recorded_scan
 from burnpy.func.pytree import Structure, children_of, flatten, is_module

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from burnpy.backend.dtypes import epsilon, tiny
-from burnpy.func.control_flow.control_flow import while_loop
+from burnpy.func.control_flow.scan_and_cond import while_loop
+from burnpy.func.jacobian_products import jvp
 from burnpy.func.jacobians import jacfwd
-from burnpy.func.products import jvp
 from burnpy.func.solvers.problems import Factors, is_chosen_by_where, is_tracked, select
 from burnpy.tensor.joining import where
 from burnpy.tensor.tensor import Tensor

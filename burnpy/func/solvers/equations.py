@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from burnpy.autodiff.modes import no_grad
 from burnpy.backend.errors import ShapeError
-from burnpy.func.control_flow.control_flow import while_loop
+from burnpy.func.control_flow.scan_and_cond import while_loop
 from burnpy.func.jacobians import jacfwd
 from burnpy.func.pytree import describe_tree, loop_function
 from burnpy.func.solvers.problems import (
@@ -25,7 +25,7 @@ from burnpy.func.solvers.problems import (
     refuse_failure,
 )
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import need_flag
+from burnpy.tensor.dim_checks import need_flag
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.tensor import Tensor
 

@@ -7,9 +7,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from burnpy.autodiff.modes import no_grad
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.func.control_flow.control_flow import while_loop
+from burnpy.func.control_flow.scan_and_cond import while_loop
 from burnpy.func.gradients import grad, value_and_grad
-from burnpy.func.products import jvp
+from burnpy.func.jacobian_products import jvp
 from burnpy.func.pytree import describe_tree, loop_function
 from burnpy.func.solvers.problems import (
     NON_FINITE,
@@ -24,7 +24,7 @@ from burnpy.func.solvers.problems import (
 )
 from burnpy.linalg.equations import solve_triangular
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import need_flag
+from burnpy.tensor.dim_checks import need_flag
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
-from burnpy.func.control_flow.control_flow import scan
-from burnpy.func.products import jvp
+from burnpy.func.control_flow.scan_and_cond import scan
+from burnpy.func.jacobian_products import jvp
 from burnpy.func.pytree import describe_tree, loop_function
 from burnpy.func.solvers.adaptive_steps import (
     EVENT,
@@ -22,7 +22,7 @@ from burnpy.func.solvers.adaptive_steps import (
 from burnpy.func.solvers.adjoint import Solve, Solved, solved_with_adjoint
 from burnpy.func.solvers.problems import FlatTree, count, derivative_order, positive, refuse_failure
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import need_flag
+from burnpy.tensor.dim_checks import need_flag
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.levels import differs_between_examples
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor

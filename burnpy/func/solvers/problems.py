@@ -19,7 +19,7 @@ from burnpy.func.pytree import MismatchError, describe_tree, paths, tensor_leave
 from burnpy.func.user_functions import base_for
 from burnpy.linalg.decompositions import lu
 from burnpy.linalg.equations import solve_triangular
-from burnpy.tensor.complex_functions import view_as_complex, view_as_real
+from burnpy.tensor.complex_numbers_lazy import view_as_complex, view_as_real
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.levels import differs_between_examples, is_followed, values_beneath
 from burnpy.tensor.tensor import DIFFERENTIABLE, BoolTensor, ComplexTensor, IntTensor, Tensor

@@ -21,7 +21,7 @@ from burnpy.backend.storage import path_of, refuse_url, replace
 from burnpy.func.pytree import flatten
 from burnpy.interop.onnx.operators.control_flow import Graph, run
 from burnpy.interop.onnx.operators.table import Conditional, rule_of
-from burnpy.interop.onnx.reading import BUFFERS, read
+from burnpy.interop.onnx.reader import BUFFERS, read
 from burnpy.interop.onnx.tracing import Inputs, Size, Trace, inputs_of, traces
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Buffer, Param

@@ -14,7 +14,7 @@ from burnpy.backend.storage import replace
 from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode
 from burnpy.interop.onnx.operators.elementwise import BINARY, METHODS
 from burnpy.interop.onnx.operators.table import OPERATORS, tensor
-from burnpy.interop.onnx.reading import read
+from burnpy.interop.onnx.reader import read
 from burnpy.record import safetensors_file
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor

@@ -9,8 +9,8 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import floats
 from burnpy.nn.module import Stateless
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import dim_of
-from burnpy.tensor.operands import number
+from burnpy.tensor.dim_checks import dim_of
+from burnpy.tensor.operand_checks import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B

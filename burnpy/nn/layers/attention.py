@@ -15,7 +15,7 @@ from burnpy.nn.module_tree import new_module
 from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.joining import cat
-from burnpy.tensor.operands import broadcast_shape, number, refuse_wider, together
+from burnpy.tensor.operand_checks import broadcast_shape, number, refuse_wider, together
 from burnpy.tensor.tensor import BoolTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B

@@ -13,7 +13,7 @@ from burnpy.nn.layers.normalization import ChannelNorm, across, check_channels, 
 from burnpy.nn.module import rebound
 from burnpy.nn.param import Buffer, IntBuffer
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.operands import number, refuse_wider
+from burnpy.tensor.operand_checks import number, refuse_wider
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.typevars import B, I
 

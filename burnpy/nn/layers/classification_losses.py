@@ -20,7 +20,7 @@ from burnpy.tensor.losses import (
     same_shape,
     weighted,
 )
-from burnpy.tensor.operands import in_range, refuse_wider, together
+from burnpy.tensor.operand_checks import in_range, refuse_wider, together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe, made_of
 from burnpy.typevars import B

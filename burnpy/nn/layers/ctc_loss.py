@@ -13,7 +13,7 @@ from burnpy.nn.argument_checks import floats, whole
 from burnpy.nn.layers.losses import Loss
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.losses import Reduction, reduced
-from burnpy.tensor.operands import in_range, refuse_unless, together
+from burnpy.tensor.operand_checks import in_range, refuse_unless, together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe, made_of
 from burnpy.tensor.tensor_types import Ints

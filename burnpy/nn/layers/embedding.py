@@ -11,7 +11,7 @@ from burnpy.nn.init import Initializer, Normal, is_filled
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.operands import in_range, index_of, refuse_unless, refuse_wider, together
+from burnpy.tensor.operand_checks import in_range, index_of, refuse_unless, refuse_wider, together
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B, I

@@ -10,7 +10,7 @@ from burnpy.nn.layers.activation import _device
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.operands import number
+from burnpy.tensor.operand_checks import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, I

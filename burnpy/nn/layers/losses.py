@@ -13,7 +13,7 @@ from burnpy.nn.argument_checks import above_zero, check_choice
 from burnpy.nn.module import FunctionLayer
 from burnpy.tensor.call_errors import explained, inherit_methods
 from burnpy.tensor.losses import Reduction, by_weight, mse_loss, reduced, same_shape, weighted, weighted_mean
-from burnpy.tensor.operands import number, operands, refuse_wider, together
+from burnpy.tensor.operand_checks import number, operands, refuse_wider, together
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B

@@ -12,8 +12,8 @@ from burnpy.nn.argument_checks import alike, channels_first, dims_at_least, floa
 from burnpy.nn.module import FunctionLayer, Module, Stateless, rebound
 from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import ALL
-from burnpy.tensor.operands import number
+from burnpy.tensor.dim_checks import ALL
+from burnpy.tensor.operand_checks import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B, I

@@ -11,8 +11,8 @@ from burnpy.backend.primitives import Scalar, Shape, Value
 from burnpy.nn.argument_checks import check_choice, form_of, pair
 from burnpy.nn.module import Stateless
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import addressable, integers
-from burnpy.tensor.operands import number
+from burnpy.tensor.dim_checks import addressable, integers
+from burnpy.tensor.operand_checks import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B

@@ -11,7 +11,7 @@ from burnpy.nn.argument_checks import QuantizedDType, check_choice, exact_dims, 
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Buffer, IntBuffer
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.operands import broadcast_shape, index_of, refuse_unless, together
+from burnpy.tensor.operand_checks import broadcast_shape, index_of, refuse_unless, together
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, I

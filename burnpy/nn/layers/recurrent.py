@@ -14,7 +14,7 @@ from burnpy.nn.layers.linear import linear
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Param
 from burnpy.tensor.joining import cat, stack
-from burnpy.tensor.operands import refuse_wider, together
+from burnpy.tensor.operand_checks import refuse_wider, together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe, made_of
 from burnpy.typevars import B, I

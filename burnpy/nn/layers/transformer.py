@@ -13,7 +13,7 @@ from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
 from burnpy.nn.layers.normalization import LayerNorm
 from burnpy.nn.module import Module, rebound
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import need_flag
+from burnpy.tensor.dim_checks import need_flag
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from burnpy.nn.argument_checks import (
 )
 from burnpy.nn.module import FunctionLayer
 from burnpy.tensor.call_errors import explained, inherit_methods
-from burnpy.tensor.operands import in_range, index_of
+from burnpy.tensor.operand_checks import in_range, index_of
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 

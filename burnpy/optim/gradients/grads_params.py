@@ -21,7 +21,7 @@ from burnpy.backend.operations.complex_numbers import on_lists
 from burnpy.func.pytree import register_tree
 from burnpy.nn.param import Param
 from burnpy.nn.transform import meets, suggestion
-from burnpy.optim.gradients.layout import BUCKET_BYTES, Layout
+from burnpy.optim.gradients.flat_buckets import BUCKET_BYTES, Layout
 from burnpy.optim.gradients.matching import absent, added, device_in, gradient_device, matched, norm_of, taken_from
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients, is_one, primitive_of

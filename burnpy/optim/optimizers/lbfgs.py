@@ -13,12 +13,12 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.backend.operations.complex_numbers import unpaired
 from burnpy.nn.buffer_updates import stepped
 from burnpy.nn.module import Module
-from burnpy.optim.batch import Pending, joint_batch
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.memory import Memory, Use
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.optimizer_states import Memory, Use
 from burnpy.optim.optimizers.line_search import strong_wolfe
-from burnpy.optim.pure import in_tree, is_tree
+from burnpy.optim.parameter_batch import Pending, joint_batch
+from burnpy.optim.pure_functions import in_tree, is_tree
 from burnpy.optim.settings import Ranges, at_least_zero, count
 from burnpy.optim.step import by_param, pending_in, pending_of, refuse
 from burnpy.optim.update_step import Step

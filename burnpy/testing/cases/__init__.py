@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from burnpy.testing.cases import (
+    convolution_and_pooling,
     elementwise,
     fourier,
     indexing,
@@ -18,7 +19,6 @@ from burnpy.testing.cases import (
     resampling,
     shape,
     special,
-    windows,
 )
 from burnpy.testing.cases.shape import PROPERTIES
 from burnpy.testing.cases.table import ROWS, Row
@@ -27,6 +27,7 @@ __all__ = [
     "PROPERTIES",
     "ROWS",
     "Row",
+    "convolution_and_pooling",
     "elementwise",
     "fourier",
     "indexing",
@@ -42,5 +43,4 @@ __all__ = [
     "resampling",
     "shape",
     "special",
-    "windows",
 ]

@@ -12,8 +12,8 @@ import numpy as np
 
 from burnpy.backend.backend import operations
 from burnpy.backend.dtypes import float64, kind_of
-from burnpy.tensor.complex_functions import complex as complex_of
-from burnpy.tensor.complex_functions import view_as_real
+from burnpy.tensor.complex_numbers_lazy import complex as complex_of
+from burnpy.tensor.complex_numbers_lazy import view_as_real
 from burnpy.tensor.levels import common_device, raised
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, new_tensor

@@ -26,7 +26,7 @@ from burnpy.interop.onnx.operators.table import (
 )
 from burnpy.interop.onnx.tracing import merged_size
 from burnpy.tensor.joining import stack
-from burnpy.tensor.operands import refuse_unless
+from burnpy.tensor.operand_checks import refuse_unless
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,11 @@ from burnpy.backend.dtypes import complex128, complex_dtype, part_dtype
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.backend.operations.ordering import prefix
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dims import DimsLike, along, integer, shaped
+from burnpy.tensor.dim_checks import DimsLike, along, integer, shaped
 from burnpy.tensor.distances import renormed
 from burnpy.tensor.joining import stack
 from burnpy.tensor.linalg import alike, floating
-from burnpy.tensor.operands import combined, number
+from burnpy.tensor.operand_checks import combined, number
 from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B

@@ -14,8 +14,8 @@ from burnpy.backend.dtypes import DTYPES, float32, has_few_exponents, int32, int
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Float, Int
 from burnpy.tensor.comparison import _doubles
-from burnpy.tensor.dims import integer
-from burnpy.tensor.operands import check_broadcast, combined, number, operands, together
+from burnpy.tensor.dim_checks import integer
+from burnpy.tensor.operand_checks import check_broadcast, combined, number, operands, together
 from burnpy.tensor.template import S
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B, U, V

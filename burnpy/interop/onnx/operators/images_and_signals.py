@@ -26,7 +26,7 @@ from burnpy.interop.onnx.operators.table import (
     tensor,
 )
 from burnpy.nn import functional
-from burnpy.tensor.complex_functions import complex as join
+from burnpy.tensor.complex_numbers_lazy import complex as join
 from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor import Tensor
 

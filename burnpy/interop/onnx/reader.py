@@ -39,8 +39,8 @@ DEEPEST, MOST = 32, 10**6
 """The depth of nested graphs and the number of nodes up to which files are read."""
 
 MODULES = (
-    *("attention", "classical", "control_flow", "elementwise", "products", "quantization"),
-    *("recurrence", "reductions", "shapes", "signals"),
+    *("attention", "control_flow", "elementwise", "products", "quantization"),
+    *("images_and_signals", "recurrence", "reductions", "shapes", "trees_and_linear_models"),
 )
 """The modules of operators."""
 

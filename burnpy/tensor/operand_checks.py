@@ -22,7 +22,7 @@ from burnpy.backend.errors import (
     raised_by_other_code,
 )
 from burnpy.backend.primitives import INEXACT, Bool, DType, Int, KindName, Scalar, Shape, below, value_range
-from burnpy.tensor.dims import MOST
+from burnpy.tensor.dim_checks import MOST
 from burnpy.tensor.levels import OutsideError, common_device, raised, refuse_mixed
 from burnpy.tensor.tensor_base import TensorBase, X, class_name, describe, made_of
 

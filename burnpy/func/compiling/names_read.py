@@ -25,7 +25,7 @@ from uuid import UUID
 import numpy as np
 
 from burnpy.backend.plans.source import Source
-from burnpy.func.compiling.refused import is_users
+from burnpy.func.compiling.refused_captures import is_users
 
 _ANYTHING = frozenset((
     *("__dict__", "__getattribute__", "__slots__", "asdict", "astuple", "attrgetter", "copy", "deepcopy", "dir"),

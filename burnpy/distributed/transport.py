@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from burnpy.distributed.calls import Alone, Header
+from burnpy.distributed.timeouts import Alone, Header
+from burnpy.optim.gradients.flat_buckets import Entry, Layout, Place, wire_dtype
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.gradients.layout import Entry, Layout, Place, wire_dtype
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
 

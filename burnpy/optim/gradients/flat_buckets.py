@@ -15,7 +15,7 @@ from burnpy.backend.errors import DeviceError, ShapeError
 from burnpy.backend.primitives import DType, Shape
 from burnpy.optim.settings import count
 from burnpy.tensor.call_errors import Explaining
-from burnpy.tensor.complex_functions import view_as_complex, view_as_real
+from burnpy.tensor.complex_numbers_lazy import view_as_complex, view_as_real
 from burnpy.tensor.joining import cat
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor

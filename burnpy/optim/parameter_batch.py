@@ -12,7 +12,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ShapeError
-from burnpy.optim.memory import Memory, ParamState
+from burnpy.optim.optimizer_states import Memory, ParamState
 from burnpy.optim.update_step import Step, UpdateCounts
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor

@@ -12,10 +12,10 @@ from burnpy.func.pytree import register_tree
 from burnpy.nn.module import Module
 from burnpy.nn.module_tree import FrozenDict, joined, new_module, part_names, regrouped
 from burnpy.nn.param import ComplexParam, Param
-from burnpy.optim.batch import MASTER, placed
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import gradient_device
-from burnpy.optim.memory import Memory, OptimizerRecord, ParamState, checked_record, rekeyed
+from burnpy.optim.optimizer_states import Memory, OptimizerRecord, ParamState, checked_record, rekeyed
+from burnpy.optim.parameter_batch import MASTER, placed
 from burnpy.optim.settings import at_least_zero, number_or_tensor, options_of
 from burnpy.optim.step import stepped_model
 from burnpy.optim.update_step import UpdateCount

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
     from burnpy.nn.module_base import ModuleBase
     from burnpy.nn.param import Param
-    from burnpy.optim.batch import Pending
+    from burnpy.optim.parameter_batch import Pending
     from burnpy.optim.update_step import UpdateCount
 
 SlotShape: TypeAlias = "Callable[[str, Shape], Shape]"
@@ -168,7 +168,7 @@ class Memory:
         self.unseen: set[str] = set()
         """The ids whose states were not exposed, so that a step may write into their arrays."""
         self.rounded: Mapping[str, Any] = {}
-        """The primitives that the last steps rounded masters to, by id: see `burnpy.optim.batch.masters_of`."""
+        """The primitives that the last steps rounded masters to, by id: `burnpy.optim.parameter_batch.masters_of`."""
         self.replaced: dict[int, ref[Tensor[Any]]] = {}
         """The leaves that a step has replaced, by `id()`; weak, because ids are reused when leaves are freed."""
 
