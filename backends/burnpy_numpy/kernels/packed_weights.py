@@ -28,6 +28,7 @@ class PackedWeights:
         self._seen: dict[tuple[int, Hashable], ref[Any]] = {}
         self._packed: dict[tuple[int, Hashable], Any] = {}
         self._used = 0
+        self.changing: set[int] = set()  #: the ids of arrays that replays of plans are overwriting
 
     def find(self, weight: Any, how: Hashable) -> Any:
         """Return the packed form of a weight that is kept; None without one.
@@ -42,9 +43,10 @@ class PackedWeights:
         """Return whether to keep the packed form of a weight: if this was called for it before, nothing changes it, and
         there is room.
 
-        In training each array is packed once for its operation and once for the gradient, and is not kept.
+        In training each array is packed once for its operation and once for the gradient, and is not kept. A plan may
+        overwrite an array after its kernels have read it: making it read-only then would come too late.
         """
-        if self._used + weight.nbytes > self._most:
+        if self._used + weight.nbytes > self._most or id(weight) in self.changing:
             return False
         base = weight.base
         while isinstance(base, np.ndarray) and not base.flags.writeable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
 from burnpy_numpy.allocator import return_freed_memory
 from burnpy_numpy.kernels.kernel import family_kernels, program_kernel
+from burnpy_numpy.kernels.packed_weights import packed_weights
 from burnpy_numpy.matmul import MAX_SINGLE_THREADED, shares_products
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.plans.convolutions import CONVOLUTIONS, few_windows, finished_convolution, has_convolution
@@ -300,3 +301,12 @@ class NumPyExecutor(Executor):
     def may_overwrite(self, x: Any) -> bool:
         """Return whether an array is C-contiguous memory of its own that can be written to."""
         return type(x) is _ndarray and x.flags.num & _OWN == _OWN
+
+    def overwrite(self, replay: Callable[..., Any], inputs: Sequence[Any], own: Set[int]) -> Any:
+        """Return the outputs of a replay, in which no packed form is kept of an array that it overwrites."""
+        changing = {id(inputs[k]) for k in own}
+        packed_weights.changing.update(changing)
+        try:
+            return replay(*inputs, own)
+        finally:
+            packed_weights.changing.difference_update(changing)

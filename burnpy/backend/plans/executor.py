@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from burnpy.backend.operations.programs import div_each, mul_each
@@ -279,3 +279,7 @@ class Executor(Protocol):
     def may_overwrite(self, x: Any) -> bool:
         """Return whether an array is memory of its own that can be written to as a result."""
         ...
+
+    def overwrite(self, replay: Callable[..., Any], inputs: Sequence[Any], own: Set[int]) -> Any:
+        """Return the outputs of a replay that overwrites those of its inputs whose positions are given."""
+        return replay(*inputs, own)

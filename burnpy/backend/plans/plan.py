@@ -307,7 +307,7 @@ class Plan:
         executor = self._writer.executor
         if self._donates and executor is not None:
             own = {k for k in free if executor.may_overwrite(inputs[k])}
-            outputs: list[Value] = replay(*inputs, own)
+            outputs: list[Value] = executor.overwrite(replay, inputs, own)
         else:
             outputs = replay(*inputs)
         self._free.append(replay)

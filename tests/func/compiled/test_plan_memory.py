@@ -16,9 +16,10 @@ from burnpy.backend.decorators.recorded import Recorded
 from burnpy.backend.plans import memory
 from burnpy.backend.plans.memory import ALIGNMENT, Arena, Place
 from burnpy.backend.plans.plan import Plan
-from burnpy.nn import Linear, Module, Param
-from burnpy.optim import Adam, GradientsParams
+from burnpy.nn import Conv2d, Linear, Lstm, Module, Param
+from burnpy.optim import Adam, GradientsParams, Sgd
 from tests.kernels import needs_kernels
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 BYTES = np.dtype("uint8")
@@ -110,3 +111,33 @@ def test_plans_keep_no_copies_of_the_transpose_of_a_large_weight() -> None:
     finally:
         tracemalloc.stop()
     assert kept < 2 * 1024 * 600 * 4
+
+
+@needs_kernels
+@every_row(
+    ("layer", "shape"),
+    [
+        (lambda: Conv2d(40, 40, 3, padding=1, device=Train), (2, 40, 5, 5)),
+        (lambda: Linear(1024, 1024, bias=False, device=Train), (4, 1024)),
+        (lambda: Lstm(32, 32, device=Train), (2, 3, 32)),
+    ],
+    ids=["convolution", "product", "recurrence"],
+)
+def test_no_packed_form_is_kept_of_a_weight_that_is_overwritten(layer: Any, shape: tuple[int, ...]) -> None:
+    optim, x = Sgd(), Tensor[Train].uniform(shape)
+
+    def step(model: Any, state: Any) -> Any:
+        y = model(x)
+        loss = (y[0] if isinstance(y, tuple) else y).square().mean()
+        return *optim.pure_step(0.5, model, GradientsParams.from_grads(loss.backward(), model), state), loss.detach()
+
+    first = layer()
+    losses: list[list[float]] = []
+    for donate in ((), ("model",)):
+        model, run = first.map(lambda weight: weight * 1.0), burnpy.compiled(step, donate=donate)
+        state = optim.init(model)
+        losses.append([])
+        for _ in range(6):
+            model, state, loss = run(model, state)
+            losses[-1].append(loss.item())
+    assert losses[0] == losses[1]
