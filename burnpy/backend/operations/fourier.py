@@ -74,7 +74,7 @@ class Fourier(OperationsBase):
         flops=lambda z: flops_of(z),
         vjp=lambda i, g, dims, inverse, norm: i.fft(g, dims, inverse, norm),
         batch=SHIFTED,
-        onnx="signals.fft",
+        onnx="images_and_signals.fft",
     )
     def fft(self, z: Complex, dims: Dims, inverse: bool, norm: str) -> Complex:
         """Return the transform, or its ``inverse``; as matrices, both are symmetric."""
@@ -86,18 +86,20 @@ class Fourier(OperationsBase):
         flops=lambda x: flops_of(x),
         vjp=lambda i, g, dims, inverse, norm: i.real(i.fft(g, dims, inverse, norm)),
         batch=SHIFTED,
-        onnx="signals.fft_real",
+        onnx="images_and_signals.fft_real",
     )
     def fft_real(self, x: Float, dims: Dims, inverse: bool, norm: str) -> Complex:
         """Return the transform of a real array, with all frequencies, or its ``inverse``."""
         return by_host(self, fft_of_array, x, dims, inverse, norm)
 
-    @derived(LINEAR, flops=lambda x: flops_of(x) // 2, vjp=rfft_vjp, batch=SHIFTED, onnx="signals.rfft")
+    @derived(LINEAR, flops=lambda x: flops_of(x) // 2, vjp=rfft_vjp, batch=SHIFTED, onnx="images_and_signals.rfft")
     def rfft(self, x: Float, dims: Dims, norm: str) -> Complex:
         """Return half the spectrum of a real array."""
         return by_host(self, rfft_of_array, x, dims, norm)
 
-    @derived(LINEAR, flops=lambda out: flops_of(out) // 2, vjp=irfft_vjp, batch=SHIFTED, onnx="signals.irfft")
+    @derived(
+        LINEAR, flops=lambda out: flops_of(out) // 2, vjp=irfft_vjp, batch=SHIFTED, onnx="images_and_signals.irfft"
+    )
     def irfft(self, z: Complex, dims: Dims, size: int, norm: str) -> Float:
         """Compute the real array of ``size`` along the last of ``dims`` from half its spectrum, the inverse of `rfft`.
 
