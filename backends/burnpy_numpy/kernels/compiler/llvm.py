@@ -132,7 +132,9 @@ def compile_text(text: str) -> bytes:
 def load(code: bytes, *names: str) -> dict[str, int]:
     """Load an object file until the process ends, and return the addresses of its functions of some names."""
     binding = llvm()
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), generator(target()))
+    module = binding.parse_assembly("")
+    engine = binding.create_mcjit_compiler(module, generator(target()))
+    engine.remove_module(module)  # which `finalize_object` would generate code for, in seven times the time
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
     found: dict[str, int] = {name: engine.get_function_address(name) for name in names}
