@@ -43,7 +43,7 @@ _TINY = 1 << 13
 """The number of multiplications up to which there may be few columns, if a bias is added."""
 _SMALL = 1 << 18
 """The bytes of a matrix B up to which one row is multiplied by it, with a bias."""
-_MANY_ROWS = 96
+_MANY_ROWS = 256
 """The number of rows from which blocks of B are copied although they could be read in place."""
 _SOME_ROWS, _APART = 16, 1 << 13
 """The same where the rows of B are so many bytes apart that each is in a page of memory of its own."""

@@ -33,8 +33,10 @@ from burnpy_numpy.kernels.products.copies import (
 
 _AHEAD = 16
 """The number of rows of a panel by which it is fetched ahead."""
-_MOST_TURNS = 4
-"""The most turns in which a chunk is multiplied; each fetches a row of the next stripe of A ahead."""
+_UNROLLED = 4
+"""The rows of a panel that are multiplied in a turn."""
+_LINE = 64
+"""The bytes of a cache line."""
 _AHEAD_BY_AMX = 64
 """The number of lines of a panel by which it is fetched ahead for AMX."""
 _CONFIGURATION = "@configuration = internal constant [16 x i32] [i32 1, i32 0, i32 0, i32 0, {}, {}], align 64".format(
@@ -174,6 +176,23 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
             ended = w.assign(f"and i1 {ended}, {w.assign(f'icmp sge i64 {w.plus(p, chunk)}, {k}')}")
             last = w.assign(f"and i1 {ended}, {w.assign(f'icmp ne i64 {code}, 0')}")
 
+            # while a block of B is multiplied, the next one comes into the second cache
+            a_size, b_size = STORED[a_stored].bytes, STORED[b_stored].bytes
+            more = w.assign(f"icmp slt i64 {w.plus(p, units)}, {k}")
+            next_p, next_j = w.either(more, w.plus(p, units), "0", "i64"), w.either(more, j, w.plus(j, block), "i64")
+            next_block = w.unit(right, w.plus(w.times(next_p, b_row), w.times(next_j, b_column)), b_stored)
+            by_columns = w.assign(f"icmp eq i64 {how}, {COLUMNS}")
+            b_lines, b_line = (w.either(by_columns, *x, "i64") for x in ((some, units), (units, some)))
+            b_distance = w.times(w.either(by_columns, b_column, b_row, "i64"), b_size)
+            b_bytes, count = w.times(b_line, b_size), w.upper(some, lanes)
+            ends = w.assign(f"or i1 {w.assign(f'icmp sge i64 {next_j}, {columns}')}, {kept}")
+            ends = w.assign(f"or i1 {ends}, {w.assign(f'icmp eq i64 {count}, 1')}")
+            a_turn = _UNROLLED * (_LINE if transposed else heights[0] * a_size)  # the bytes of A for a turn of a panel
+            a_panels = w.either(ends, count, w.smaller(str(-(-a_turn // _LINE)), w.plus(count, -1)), "i64")
+            b_turns = w.times(w.either(ends, "1", w.minus(count, a_panels), "i64"), w.upper(depth, _UNROLLED))
+            b_speed = w.upper(w.times(b_bytes, b_lines), w.times(w.upper(rows, heights[0]), b_turns))
+            next_b = f"ptr {next_block}, i64 {b_distance}, i64 {b_bytes}, i64 {w.smaller(b_speed, str(_LINE))}"
+
             def stripe(number: str, i: str, count: str, height: int) -> None:
                 """Write the product of a stripe of rows, and the program that follows it."""
                 place = w.assign(f"and i64 {number}, {together - 1}")
@@ -187,14 +206,13 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
                         )
                 line, other = w.at(target, w.times(i, n)), w.at(before, w.times(i, before_row))
                 if transposed:  # the columns of the next stripes that are copied together, some by each of these
-                    ahead, turns = w.plus(w.plus(i, STRIPES * heights[0]), w.times(place, 4)), "1"
-                    ahead_row, ahead_step = "0", a_line
+                    ahead = w.plus(w.plus(i, STRIPES * heights[0]), w.times(place, 4))
                 else:
-                    ahead, ahead_row = w.times(w.plus(i, height), a_line), a_line
-                    turns = w.smaller(str(_MOST_TURNS), w.upper(str(height), w.upper(some, lanes)))
-                    ahead_step = turns
-                ahead_row, ahead_step = (w.times(x, STORED[a_stored].bytes) for x in (ahead_row, ahead_step))
-                fetched = f"ptr {w.unit(lines, ahead, a_stored)}, i64 {ahead_row}, i64 {ahead_step}, i64 {turns}"
+                    ahead = w.plus(i, height)
+                a_bytes = str(_LINE) if transposed else w.times(units, a_size)
+                fetched = f"ptr {w.unit(lines, w.times(ahead, a_row), a_stored)}, i64 {w.times(a_line, a_size)}, "
+                fetched += f"i64 {a_bytes}, i64 {w.upper(str(a_turn), a_panels)}, i64 {a_panels}, {next_b}, "
+                fetched += f"i64 {w.times(number, b_turns)}"
 
                 def call(kind: str, from_column: str, columns: str, in_place: str = whole) -> None:
                     """Write the call for some columns of the block."""
@@ -291,10 +309,12 @@ def _stripe(dtype: str, width: int, height: int, transposed: bool, stored: str =
 _STRIPE = (
     "ptr %a, ptr %b, i64 %b_row, i64 %whole, ptr %panels, i64 %tall, i64 %depth, ptr %c, i64 %c_row, ptr %before, "
     "i64 %before_row, i64 %before_column, i64 %rows, i64 %columns, "
-    "ptr %ahead, i64 %ahead_row, i64 %ahead_step, i64 %turns"
+    "ptr %a_next, i64 %a_distance, i64 %a_bytes, i64 %a_speed, i64 %a_panels, "
+    "ptr %b_next, i64 %b_distance, i64 %b_bytes, i64 %b_speed, i64 %b_turns"
 )
-"""The arguments of a function that multiplies a stripe. The last ones are what it fetches into the second cache: each
-panel is multiplied in some turns; each turn has a row, and each step within it comes so many bytes further."""
+"""The arguments of a function that multiplies a stripe. The last ones are what it fetches into the second cache
+meanwhile: with the first panels the next stripe of A, with the others a part of the next block of B. Of each: the
+address of its lines, their distance, their bytes, and the bytes by which a turn goes on; of B the turns before."""
 
 
 def _stripe_by_amx(dtype: str, width: int, height: int, a_stored: str, b_stored: str) -> ProductLines:
@@ -368,15 +388,26 @@ def _multiplied(
     zero, dtype, (number, b, b_row) = w.constant(0.0, w.dtype), w.dtype, panel
     row, column = (1, stripe_vectors(w.width) * w.width) if transposed else (ROW_BYTES // STORED[dtype].bytes, 1)
     totals = [[w.variable(zero) for _ in range(vectors)] for _ in range(height)]
-    length, first = w.upper("%depth", "%turns"), w.times(number, "%turns")
-    with w.loop("0", "%turns") as turn:
-        begin = w.times(turn, length)
-        end = w.smaller("%depth", w.plus(begin, length))
-        skipped = w.minus(w.times(w.plus(first, turn), "%ahead_row"), w.times(begin, "%ahead_step"))
-        with w.loop(begin, end) as p:
-            place = w.plus(skipped, w.times(p, "%ahead_step"))
-            w.prefetch(w.assign(f"getelementptr i8, ptr %ahead, i64 {place}"), 2)
-            _multiply_row(w, totals, (b, b_row), p, (row, column), stored)
+    turns, fetches_a = w.divided("%depth", str(_UNROLLED))[0], w.assign(f"icmp slt i64 {number}, %a_panels")
+    distance, size, speed = (w.either(fetches_a, f"%a_{x}", f"%b_{x}", "i64") for x in ("distance", "bytes", "speed"))
+    begin = w.times(w.minus(number, w.either(fetches_a, "0", "%a_panels", "i64")), turns)
+    begin = w.plus(begin, w.either(fetches_a, "0", "%b_turns", "i64"))
+    lines, first = w.divided(w.times(begin, speed), size)
+    source = w.assign(
+        f"getelementptr i8, ptr {w.either(fetches_a, '%a_next', '%b_next')}, i64 {w.times(lines, distance)}"
+    )
+    to_line, in_line = w.count("0"), w.count(first)
+    with w.loop("0", turns) as turn:
+        line, at = w.number(to_line, 0), w.number(in_line, 0)
+        w.prefetch(w.assign(f"getelementptr i8, ptr {source}, i64 {w.plus(line, at)}"), 2)
+        further = w.plus(at, speed)
+        ends = w.assign(f"icmp sge i64 {further}, {size}")
+        w.set_number(in_line, w.either(ends, "0", further, "i64"))
+        w.set_number(to_line, w.either(ends, w.plus(line, distance), line, "i64"))
+        for k in range(_UNROLLED):
+            _multiply_row(w, totals, (b, b_row), w.plus(w.times(turn, _UNROLLED), k), (row, column), stored)
+    with w.loop(w.times(turns, _UNROLLED), "%depth") as p:
+        _multiply_row(w, totals, (b, b_row), p, (row, column), stored)
     return [[w.get(total, dtype) for total in mine] for mine in totals]
 
 
