@@ -170,7 +170,8 @@ class Geometric(OfSuccesses[B]):
         return -(failures + log_success)
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
-        return -((value.floor() + 1.0) * self._log_probs()[1]).expm1()
+        count = value.floor().double() + 1.0
+        return (-(count * self._log_probs()[1].double()).expm1()).to_dtype(self._dtype)
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         return least_count(self, probability, math.inf)

@@ -6,9 +6,20 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, log_split
+from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, log_split, stirling_gap
 from burnpy.distributions.distribution import Reparametrized, doubled, in_double, register_kl
-from burnpy.distributions.formulas import EULER, at_end, computed, on_simplex, quantile, with_ends, within
+from burnpy.distributions.formulas import (
+    EULER,
+    at_end,
+    computed,
+    gamma_entropy,
+    log_factorial,
+    log_gamma_excess,
+    on_simplex,
+    quantile,
+    with_ends,
+    within,
+)
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.special import betainc, xlogy
@@ -63,8 +74,7 @@ class Beta(Reparametrized[B]):
         """Return the differential entropy."""
         a, c = self.concentration1, self.concentration0
         total = a + c
-        log_beta = a.lgamma() + c.lgamma() - total.lgamma()
-        return log_beta - (a - 1.0) * a.digamma() - (c - 1.0) * c.digamma() + (total - 2.0) * total.digamma()
+        return gamma_entropy(a) + gamma_entropy(c) - gamma_entropy(total) - total.digamma()
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         return betainc(self.concentration1, self.concentration0, value)
@@ -126,19 +136,24 @@ class Dirichlet(Reparametrized[B]):
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the density of probabilities (…, n); -inf for others."""
-        logs = xlogy(self.concentration - 1.0, value.clamp(0.0)).sum(dim=-1)
-        return logs.sub(self._log_beta()).where(on_simplex(value, closed=True), -math.inf)
+        return self._log_density(value).where(on_simplex(value, closed=True), -math.inf)
 
-    def _log_beta(self) -> Tensor[B]:
-        return self.concentration.lgamma().sum(dim=-1) - self.concentration.sum(dim=-1).lgamma()
+    @in_double
+    def _log_density(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density: that at the mean, whose terms do not cancel, and of the quotient."""
+        a = self.concentration
+        total = a.sum(dim=-1, keepdim=True)
+        quotients = xlogy(a - 1.0, value.clamp(0.0) * (total / a)).sum(dim=-1)
+        total = total.squeeze(-1)
+        at_mean = total.log() * (a.shape[-1] - 0.5) - 0.5 * a.log().sum(dim=-1) - (a.shape[-1] - 1.0) * HALF_LOG_TAU
+        return quotients + at_mean + _gap(total) - _gap(a).sum(dim=-1)
 
     @in_double
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
         a = self.concentration
         total = a.sum(dim=-1)
-        rest = (total - float(a.shape[-1])) * total.digamma()
-        return self._log_beta() + rest - ((a - 1.0) * a.digamma()).sum(dim=-1)
+        return gamma_entropy(a).sum(dim=-1) - gamma_entropy(total) - (a.shape[-1] - 1.0) * total.digamma()
 
     @property
     def mean(self) -> Tensor[B]:
@@ -220,15 +235,26 @@ class Kumaraswamy(Reparametrized[B]):
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         return self._quantile(-(-probability).log1p())
 
-    def _moment(self, order: float) -> Tensor[B]:
-        """Return the mean of a power."""
-        c, more = self.concentration0, 1.0 + order / self.concentration1
-        return (c.log() + more.lgamma() + c.lgamma() - (more + c).lgamma()).exp()
+    def _log_moment(self, order: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the mean of x to the power of order · concentration1."""
+        return computed("mean", _kumaraswamy_moment, order, self.concentration0)
+
+    def _log_spread(self) -> Tensor[B]:
+        """Return the logarithm of the mean of x², over the square of the mean; for large a by a series in 1 / a."""
+        order, c = self.concentration1.reciprocal(), self.concentration0
+        large = order <= 1e-3
+        u, v = order.where(large, 0.0), order.where(~large, 1.0)
+        series = u.zeros_like()
+        for n in (6, 5, 4, 3, 2):
+            slope = c.ones_like().polygamma(n - 1) - (c + 1.0).polygamma(n - 1)
+            series = series * u + slope * ((2.0**n - 2.0) / math.factorial(n))
+        return (series * u.square()).where(large, self._log_moment(2.0 * v) - 2.0 * self._log_moment(v))
 
     @property
+    @in_double
     def mean(self) -> Tensor[B]:
         """c · B(1 + 1 / a, c), with the beta function B."""
-        return self._moment(1.0)
+        return self._log_moment(self.concentration1.reciprocal()).exp()
 
     @property
     def mode(self) -> Tensor[B]:
@@ -238,9 +264,10 @@ class Kumaraswamy(Reparametrized[B]):
         return ((a - 1.0) / (a * c - 1.0)).where(inside, 0.5).pow(a.reciprocal()).where(inside, math.nan)
 
     @property
+    @in_double
     def variance(self) -> Tensor[B]:
         """c · B(1 + 2 / a, c) - mean²."""
-        return self._moment(2.0) - self.mean.square()
+        return self.mean.square() * self._log_spread().expm1()
 
     def valid(self: Kumaraswamy[Autodiff[I]]) -> Kumaraswamy[I]:
         """Return the same distribution on the inner backend."""
@@ -268,21 +295,19 @@ def _of_power_one(b: Any, log_other: Float, power: Float, zero: Float) -> Float:
 @register_kl(Beta, Beta)
 @doubled
 def _betas(p: Beta[B], q: Beta[B]) -> Tensor[B]:
-    terms = []
-    for d in (p, q):
-        a, c = d.concentration1, d.concentration0
-        terms.append((a, c, a + c, a.lgamma() + c.lgamma() - (a + c).lgamma()))
-    (a, c, total, log_beta), (other_a, other_c, other_total, other_log_beta) = terms
-    mean_logs = (a - other_a) * a.digamma() + (c - other_c) * c.digamma() - (total - other_total) * total.digamma()
-    return other_log_beta - log_beta + mean_logs
+    (a, c), (other_a, other_c) = ((d.concentration1, d.concentration0) for d in (p, q))
+    return log_gamma_excess(other_a, a) + log_gamma_excess(other_c, c) - log_gamma_excess(other_a + other_c, a + c)
+
+
+def _gap(x: Tensor[B]) -> Tensor[B]:
+    return computed("log_prob", lambda b, x: (stirling_gap(b, x),), x)
 
 
 @register_kl(Dirichlet, Dirichlet)
 @doubled
 def _dirichlets(p: Dirichlet[B], q: Dirichlet[B]) -> Tensor[B]:
-    a = p.concentration
-    logs = a.digamma() - a.sum(dim=-1, keepdim=True).digamma()
-    return q._log_beta() - p._log_beta() + ((a - q.concentration) * logs).sum(dim=-1)
+    a, other = p.concentration, q.concentration
+    return log_gamma_excess(other, a).sum(dim=-1) - log_gamma_excess(other.sum(dim=-1), a.sum(dim=-1))
 
 
 def _log_rest_of_power(b: Any, log_x: Float, a: Float) -> Float:
@@ -301,6 +326,15 @@ def _kumaraswamy(b: Any, x: Float, a: Float, c: Float) -> tuple[Float]:
     value = at_end(b, x, a, value, lambda zero: b.add(log_c, b.mul(b.add(c, -1.0), b.log1p(b.neg(zero)))))
     rest = b.add(b.neg(x), 1.0)
     return (at_end(b, rest, c, value, lambda zero: b.add(log_a, b.mul(b.add(a, -1.0), b.log1p(b.neg(zero))))),)
+
+
+def _kumaraswamy_moment(b: Any, order: Float, c: Float) -> tuple[Float]:
+    """Compute log(Γ(1 + u) · Γ(1 + c) / Γ(1 + u + c)), in which u and c may change places, without large terms."""
+    u, x = b.minimum(order, c), b.add(b.maximum(order, c), 1.0)
+    more = b.add(x, u)
+    growth = b.add(b.mul(b.add(x, -0.5), b.log1p(b.div(u, x))), b.mul(u, b.add(b.log(more), -1.0)))
+    gaps = b.sub(stirling_gap(b, more), stirling_gap(b, x))
+    return (b.sub(log_factorial(b, u), b.add(growth, gaps)),)
 
 
 def _kumaraswamy_cdf(b: Any, x: Float, a: Float, c: Float) -> tuple[Float]:

@@ -9,7 +9,7 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, deviance, stirling_gap
 from burnpy.distributions.bernoulli import OfSuccesses, bernoulli_divergence, success_of_logits, success_of_probs
 from burnpy.distributions.categorical import OfClasses
-from burnpy.distributions.distribution import Distribution, doubled, register_kl
+from burnpy.distributions.distribution import Distribution, doubled, in_double, register_kl
 from burnpy.distributions.formulas import computed, least_count, log_binomial, log_of, of_mass, relative_entropy, whole
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
@@ -86,6 +86,7 @@ class Binomial(OfTrials[B]):
             raise ArgumentError("Binomial.enumerate_support() expects an equal total_count for the whole batch")
         return self._enumerated(Tensor.arange(most + 1, dtype=self._dtype, device=self.device), expand)  # type: ignore[no-any-return]  # a Tensor
 
+    @in_double  # in 16 bits, not even the numbers are exact
     def entropy(self) -> Tensor[B]:
         """Return the entropy, by a sum over all numbers of successes, in as much memory; the largest count is read."""
         total = self.total_count.detach()
@@ -223,13 +224,15 @@ class Multinomial(OfClasses[B, Tensor[B]]):
             remaining = remaining - count
         return stack([*counts, remaining], dim=-1).to_dtype(self._dtype)
 
+    @in_double
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the probability; -inf unless the numbers are whole and add up to ``total_count``."""
         whole = ((value >= 0.0) & (value == value.floor())).all(dim=-1)
         fits = whole & (value.sum(dim=-1) == float(self.total_count))
-        none = value == 0.0
-        terms = value * self._log_probs().masked_fill(none, 0.0) - (value.clamp(0.0) + 1.0).lgamma()
-        total = terms.sum(dim=-1) + math.lgamma(self.total_count + 1.0)
+        count = Tensor.full((), float(self.total_count), dtype="float64", device=self.device)
+        rates, log_rates = self._shares() * count, self._log_probs() + count.clamp(1.0).log()
+        terms = computed("Multinomial.log_prob", _of_rate, value, rates, log_rates)  # as of Poisson distributions,
+        total = terms.sum(dim=-1) - Poisson(count, validate=False).log_prob(count)  # given the sum of their numbers
         return total.where(fits & (total > -math.inf), -math.inf)
 
     @property
@@ -243,6 +246,7 @@ class Multinomial(OfClasses[B, Tensor[B]]):
         p = self._shares()
         return p * (1.0 - p) * float(self.total_count)
 
+    @in_double
     def entropy(self) -> Tensor[B]:
         """Return the entropy, by a sum over the numbers of each class, from 0 to ``total_count``, in as much memory."""
         of_one_draw, p = super().entropy(), self._shares()
@@ -326,7 +330,7 @@ class Poisson(Distribution[B, Tensor[B]]):
         return computed("Poisson.log_prob", _log_prob, value, self.rate)
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
-        return gammaincc(value.floor() + 1.0, self.rate)
+        return gammaincc(value.floor().double() + 1.0, self.rate.double()).to_dtype(self._dtype)
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         return least_count(self, probability, math.inf)
@@ -352,12 +356,17 @@ class Poisson(Distribution[B, Tensor[B]]):
 
 
 def _log_prob(b: Any, x: Float, rate: Float) -> tuple[Float]:
-    d, none, some = b.discrete, b.eq(x, 0.0), b.ne(rate, 0.0)
+    return _of_rate(b, x, rate, log_of(b, rate))
+
+
+def _of_rate(b: Any, x: Float, rate: Float, log_rate: Float) -> tuple[Float]:
+    d, none, some = b.discrete, b.eq(x, 0.0), b.ne(log_rate, -math.inf)
     inside = d.bitwise_and(whole(b, x), d.bitwise_or(none, some))
     count = b.where(d.bitwise_and(inside, b.ne(x, 0.0)), x, 1.0)
     log_size = b.add(b.mul(b.log(count), 0.5), HALF_LOG_TAU)
-    log_rate = b.log(b.where(some, rate, 1.0))
-    value = b.neg(b.add(deviance(b, count, rate, log_rate), b.add(log_size, stirling_gap(b, count))))
+    value = b.neg(
+        b.add(deviance(b, count, rate, b.where(some, log_rate, 0.0)), b.add(log_size, stirling_gap(b, count)))
+    )
     return (of_mass(b, x, inside, b.where(none, b.neg(rate), value)),)
 
 

@@ -52,15 +52,22 @@ class OfClasses(Distribution[B, V]):
 
     def _log_probs(self) -> Tensor[B]:
         """Return the logarithms of the probabilities of all classes."""
-        given = vars(self)["probs"]
-        if given is None:
+        if vars(self)["probs"] is None:
             return self.logits.log_softmax(-1)
-        return computed("log_prob", _log_share, given.value, given.value.sum(dim=-1, keepdim=True))
+        wide = self._wide()
+        return computed("log_prob", _log_share, wide, wide.sum(dim=-1, keepdim=True)).to_dtype(self._dtype)
 
     def _shares(self) -> Tensor[B]:
         """Return the probabilities of all classes, whose sum is 1."""
-        given = vars(self)["probs"]
-        return self.logits.softmax(-1) if given is None else given.value / given.value.sum(dim=-1, keepdim=True)
+        if vars(self)["probs"] is None:
+            return self.logits.softmax(-1)
+        wide = self._wide()
+        return (wide / wide.sum(dim=-1, keepdim=True)).to_dtype(self._dtype)
+
+    def _wide(self) -> Tensor[B]:
+        """Return the probabilities that it holds in a dtype that has their sum."""
+        probs: Tensor[B] = self.probs
+        return probs.float() if probs.dtype.itemsize < 4 else probs
 
     def _draw(self, sample_shape: Size, generator: Generator | None) -> IntTensor[B]:
         """Draw classes."""

@@ -69,12 +69,15 @@ def doubled(formula: F) -> F:
     return computed  # type: ignore[return-value]  # of the same signature
 
 
-def in_double(entropy: F) -> F:
-    """Make an entropy compute in float64, as its terms cancel for large parameters."""
+def in_double(formula: F) -> F:
+    """Make a method of float tensors, or of none, compute in float64, as its terms cancel for large parameters."""
 
-    @wraps(entropy)
-    def computed(self: Any) -> Tensor[Any]:
-        return entropy(self._doubled()).to_dtype(self._dtype)
+    @wraps(formula)
+    def computed(self: Any, *values: Any) -> Tensor[Any]:
+        for x in values:
+            self._expect_numbers(formula.__name__, x)
+        found = formula(self._doubled(), *[x.double() for x in values])
+        return found.to_dtype(result_type(*[x._primitive for x in (*values, *self._values().values())]))
 
     return computed  # type: ignore[return-value]  # of the same signature
 

@@ -15,14 +15,14 @@ from burnpy.distributions.bernoulli import Bernoulli
 from burnpy.distributions.beta import Beta
 from burnpy.distributions.bijections import Bijection
 from burnpy.distributions.binomial_and_poisson import Binomial, Poisson
-from burnpy.distributions.distribution import DIVERGENCES, Distribution, Independent, register_kl
+from burnpy.distributions.distribution import DIVERGENCES, Distribution, Independent, doubled, register_kl
 from burnpy.distributions.exponential import Exponential, Pareto
 from burnpy.distributions.formulas import EULER, computed, log_of
 from burnpy.distributions.gamma import Gamma
 from burnpy.distributions.location_scale import Gumbel, Laplace
 from burnpy.distributions.normal import Normal
 from burnpy.distributions.transformed import Transformed
-from burnpy.distributions.uniform import ContinuousBernoulli, Uniform
+from burnpy.distributions.uniform import ContinuousBernoulli, Uniform, log_sinhc
 from burnpy.special import erf, xlogy
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operand_checks import broadcast_shape
@@ -106,21 +106,21 @@ def mean_log(p: Any) -> Tensor[Any]:
     return (xlogy(high, high) - xlogy(low, low)) / (high - low) - 1.0
 
 
-def mean_exp(p: Any, t: Tensor[Any]) -> Tensor[Any]:
-    """Return the mean of e^(-t · x) for t > 0."""
+def log_mean_exp(p: Any, t: Tensor[Any], shift: Tensor[Any]) -> Tensor[Any]:
+    """Return the logarithm of the mean of exp(-t · (x - shift)), for t > 0."""
     if isinstance(p, Normal):
-        return (0.5 * (t * p.scale).square() - t * p.loc).exp()
+        return 0.5 * (t * p.scale).square() - t * (p.loc - shift)
     if isinstance(p, Exponential):
-        return p.rate / (p.rate + t)
+        return t * shift - (t / p.rate).log1p()
     if isinstance(p, Gamma):
-        return (-p.concentration * (t / p.rate).log1p()).exp()
-    low: Tensor[Any] = p.low
-    high: Tensor[Any] = p.high
-    width = t * (high - low)
-    return (-t * low).exp() * -(-width).expm1() / width
+        return t * shift - p.concentration * (t / p.rate).log1p()
+    spread = computed("kl", lambda b, x: (log_sinhc(b, x),), t * (p.high - p.low) * 0.5)
+    middle: Tensor[Any] = (p.low + p.high) * 0.5
+    return spread - t * (middle - shift)
 
 
 @register_kl(Bernoulli, Poisson)
+@doubled
 def _bernoulli_poisson(p: Bernoulli[B], q: Poisson[B]) -> Tensor[B]:
     log_rate = computed("kl", lambda b, rate: (log_of(b, rate),), q.rate)
     return -p.entropy() - (p.probs * log_rate.masked_fill(p.probs == 0.0, 0.0) - q.rate)
@@ -134,6 +134,7 @@ def _bernoulli_poisson(p: Bernoulli[B], q: Poisson[B]) -> Tensor[B]:
 @register_kl(Laplace, Normal)
 @register_kl(Pareto, Normal)
 @register_kl(Uniform, Normal)
+@doubled
 def _normal(p: Real[B], q: Normal[B]) -> Tensor[B]:
     square = (p.variance + (p.mean - q.loc).square()) / q.scale.square()
     return -p.entropy() + 0.5 * (square + math.log(2.0 * math.pi)) + q.scale.log()
@@ -143,11 +144,13 @@ def _normal(p: Real[B], q: Normal[B]) -> Tensor[B]:
 @register_kl(ContinuousBernoulli, Exponential)
 @register_kl(Gamma, Exponential)
 @register_kl(Pareto, Exponential)
+@doubled
 def _exponential(p: Real[B], q: Exponential[B]) -> Tensor[B]:
     return -p.entropy() - q.rate.log() + q.rate * p.mean
 
 
 @register_kl(Uniform, Exponential)
+@doubled
 def _uniform_exponential(p: Uniform[B], q: Exponential[B]) -> Tensor[B]:
     return _exponential(p, q).where(p.low >= 0.0, math.inf)
 
@@ -155,12 +158,14 @@ def _uniform_exponential(p: Uniform[B], q: Exponential[B]) -> Tensor[B]:
 @register_kl(Beta, Gamma)
 @register_kl(Exponential, Gamma)
 @register_kl(Pareto, Gamma)
+@doubled
 def _gamma(p: Real[B], q: Gamma[B]) -> Tensor[B]:
     a, rate = q.concentration, q.rate
     return -p.entropy() - (a * rate.log() - a.lgamma() + (a - 1.0) * mean_log(p) - rate * p.mean)
 
 
 @register_kl(Uniform, Gamma)
+@doubled
 def _uniform_gamma(p: Uniform[B], q: Gamma[B]) -> Tensor[B]:
     inside = p.low >= 0.0
     return _gamma(p, q).where(inside, math.inf)
@@ -170,12 +175,14 @@ def _uniform_gamma(p: Uniform[B], q: Gamma[B]) -> Tensor[B]:
 @register_kl(Gamma, Gumbel)
 @register_kl(Normal, Gumbel)
 @register_kl(Uniform, Gumbel)
+@doubled
 def _gumbel(p: Real[B], q: Gumbel[B]) -> Tensor[B]:
     rate = q.scale.reciprocal()
-    return -p.entropy() + q.scale.log() + (p.mean - q.loc) * rate + mean_exp(p, rate) * (q.loc * rate).exp()
+    return -p.entropy() + q.scale.log() + (p.mean - q.loc) * rate + log_mean_exp(p, rate, q.loc).exp()
 
 
 @register_kl(Normal, Laplace)
+@doubled
 def _normal_laplace(p: Normal[B], q: Laplace[B]) -> Tensor[B]:
     shift = (p.loc - q.loc) / p.scale
     density = math.sqrt(2.0 / math.pi) * (-0.5 * shift.square()).exp()
@@ -185,12 +192,14 @@ def _normal_laplace(p: Normal[B], q: Laplace[B]) -> Tensor[B]:
 
 @register_kl(Beta, Uniform)
 @register_kl(ContinuousBernoulli, Uniform)
+@doubled
 def _unit_uniform(p: Real[B], q: Uniform[B]) -> Tensor[B]:
     inside = (q.low <= 0.0) & (q.high >= 1.0)
     return (-p.entropy() + (q.high - q.low).log()).where(inside, math.inf)
 
 
 @register_kl(Uniform, Beta)
+@doubled
 def _uniform_beta(p: Uniform[B], q: Beta[B]) -> Tensor[B]:
     a, c = q.concentration1, q.concentration0
     low, high, width = 1.0 - p.high, 1.0 - p.low, p.high - p.low
@@ -201,16 +210,19 @@ def _uniform_beta(p: Uniform[B], q: Beta[B]) -> Tensor[B]:
 
 
 @register_kl(Beta, ContinuousBernoulli)
+@doubled
 def _beta_continuous_bernoulli(p: Real[B], q: ContinuousBernoulli[B]) -> Tensor[B]:
     return -p.entropy() - q.log_prob(p.mean)  # which is linear
 
 
 @register_kl(Uniform, ContinuousBernoulli)
+@doubled
 def _uniform_continuous_bernoulli(p: Uniform[B], q: ContinuousBernoulli[B]) -> Tensor[B]:
     return _beta_continuous_bernoulli(p, q).where((p.low >= 0.0) & (p.high <= 1.0), math.inf)
 
 
 @register_kl(Uniform, Pareto)
+@doubled
 def _uniform_pareto(p: Uniform[B], q: Pareto[B]) -> Tensor[B]:
     mean = q.alpha.log() + q.alpha * q.scale.log() - (q.alpha + 1.0) * mean_log(p)
     return (-p.entropy() - mean).where(p.low >= q.scale, math.inf)

@@ -5,8 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
-from burnpy.distributions.formulas import EULER, at_end, computed, excess, within
+from burnpy.distributions.distribution import Reparametrized, doubled, in_double, register_kl
+from burnpy.distributions.formulas import (
+    EULER,
+    at_end,
+    computed,
+    excess,
+    log_factorial,
+    log_quotient,
+    log_ratio,
+    within,
+)
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.tensor.random_parameters import NOT_NEGATIVE, POSITIVE
@@ -118,14 +127,13 @@ class Weibull(Reparametrized[B]):
         k = self.concentration
         return EULER * (1.0 - k.reciprocal()) + (self.scale / k).log() + 1.0
 
-    def _exponent(self, value: Tensor[B]) -> Tensor[B]:
-        """Return (x / scale)ᵏ; at 0 as two powers, whose slopes are not 0 · inf."""
+    @in_double
+    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return 1 - exp(-(x / scale)ᵏ); at 0 by two powers, whose slopes are not 0 · inf."""
         k, zero = self.concentration, value == 0.0
         at_zero = value.where(zero, 0.0).pow(k) * self.scale.pow(-k)
-        return at_zero.where(zero, (value.where(~zero, 1.0) / self.scale).pow(k))
-
-    def _cdf(self, value: Tensor[B]) -> Tensor[B]:
-        return -(-self._exponent(value)).expm1()
+        exponent = at_zero.where(zero, (value.where(~zero, 1.0) / self.scale).pow(k))
+        return -(-exponent).expm1()
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         return self.scale * (-(-probability).log1p()).pow(self.concentration.reciprocal())
@@ -142,11 +150,12 @@ class Weibull(Reparametrized[B]):
         return self.scale * (1.0 - inverse).clamp(0.0).pow(inverse)
 
     @property
+    @in_double
     def variance(self) -> Tensor[B]:
         """scale² · (Γ(1 + 2 / concentration) - Γ(1 + 1 / concentration)²)."""
         inverse = self.concentration.reciprocal()
-        square = 2.0 * (1.0 + inverse).lgamma()
-        return self.scale.square() * square.exp() * ((1.0 + 2.0 * inverse).lgamma() - square).expm1()
+        first, second = (computed("variance", _log_moment, inverse * n) for n in (1.0, 2.0))
+        return self.scale.square() * (2.0 * first).exp() * (second - 2.0 * first).expm1()
 
     def valid(self: Weibull[Autodiff[I]]) -> Weibull[I]:
         """Return the same distribution on the inner backend."""
@@ -196,8 +205,9 @@ class Pareto(Reparametrized[B]):
         """Return log(scale / alpha) + 1 + 1 / alpha."""
         return (self.scale / self.alpha).log() + 1.0 + self.alpha.reciprocal()
 
+    @in_double
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
-        return -(-self.alpha * (value / self.scale).log()).expm1()
+        return -(-self.alpha * log_quotient(value, self.scale)).expm1()
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         return self.scale * (-(-probability).log1p() / self.alpha).exp()
@@ -230,9 +240,13 @@ def _exponential(b: Any, x: Float, rate: Float) -> tuple[Float]:
     return (within(b, x, inside, b.sub(b.log(rate), b.mul(rate, b.where(inside, x, 0.0)))),)
 
 
+def _log_moment(b: Any, order: Float) -> tuple[Float]:
+    return (log_factorial(b, order),)
+
+
 def _weibull(b: Any, x: Float, scale: Float, k: Float) -> tuple[Float]:
     inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
-    y = b.log(b.div(b.where(inside, x, 1.0), scale))
+    y = log_ratio(b, b.where(inside, x, 1.0), scale)
     head = b.sub(b.log(k), b.log(scale))
     value = b.sub(b.add(head, b.mul(b.add(k, -1.0), y)), b.exp(b.mul(k, y)))
     return (at_end(b, x, k, within(b, x, inside, value), lambda zero: b.sub(head, b.div(zero, scale))),)
@@ -240,20 +254,21 @@ def _weibull(b: Any, x: Float, scale: Float, k: Float) -> tuple[Float]:
 
 @register_kl(Exponential, Exponential)
 def _exponentials(p: Exponential[B], q: Exponential[B]) -> Tensor[B]:
-    return excess((q.rate - p.rate) / p.rate)
+    return excess(q.rate, p.rate)
 
 
 @register_kl(Weibull, Weibull)
 @doubled
 def _weibulls(p: Weibull[B], q: Weibull[B]) -> Tensor[B]:
     change = (q.concentration - p.concentration) / p.concentration
-    power = q.concentration * (p.scale / q.scale).log()
-    return (power + (change + 2.0).lgamma()).expm1() - change.log1p() - power + EULER * change
+    power = q.concentration * log_quotient(p.scale, q.scale)
+    shape = log_quotient(q.concentration, p.concentration)
+    return (power + (change + 2.0).lgamma()).expm1() - shape - power + EULER * change
 
 
 def _pareto(b: Any, x: Float, scale: Float, alpha: Float) -> tuple[Float]:
     inside = b.discrete.bitwise_and(b.ge(x, scale), b.lt(x, math.inf))
-    growth = b.log(b.div(b.where(inside, x, scale), scale))
+    growth = log_ratio(b, b.where(inside, x, scale), scale)
     return (within(b, x, inside, b.sub(b.log(b.div(alpha, scale)), b.mul(b.add(alpha, 1.0), growth))),)
 
 
@@ -261,4 +276,4 @@ def _pareto(b: Any, x: Float, scale: Float, alpha: Float) -> tuple[Float]:
 def _paretos(p: Pareto[B], q: Pareto[B]) -> Tensor[B]:
     inside = p.scale >= q.scale
     shift = (q.alpha * ((p.scale - q.scale) / q.scale).where(inside, 0.0).log1p()).where(inside, math.inf)
-    return excess((q.alpha - p.alpha) / p.alpha) + shift
+    return excess(q.alpha, p.alpha) + shift

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import KindError, ShapeError
-from burnpy.backend.numerics.incomplete import log_split
+from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, digamma_gap, log_split, stirling_gap
+from burnpy.backend.numerics.special import log_gamma_near_one
 from burnpy.backend.primitives import Bool, Float
 from burnpy.tensor.operand_checks import broadcast_shape, together
 from burnpy.tensor.tensor import BoolTensor, Tensor
@@ -138,9 +139,39 @@ def times_log(b: Any, x: Float, logarithm: Float) -> Float:
     return b.where(possible, b.mul(x, b.where(some, logarithm, 0.0)), -math.inf)
 
 
-def excess(x: Tensor[B]) -> Tensor[B]:
-    """Compute x - log(1 + x), which is not negative, without cancellation next to 0."""
-    return computed("kl", lambda b, x: (_excess(b, x),), x)
+def log_ratio(b: Any, x: Float, y: Float) -> Float:
+    """Compute log(x / y) for x, y > 0, without cancellation where they are close, and without overflow."""
+    gap = b.sub(x, y)
+    close = b.le(b.abs(gap), b.mul(y, 0.5))
+    near = b.log1p(b.div(b.where(close, gap, 0.0), y))
+    return b.where(close, near, b.mul(b.log(b.div(b.sqrt(x), b.sqrt(y))), 2.0))
+
+
+def log_quotient(x: Tensor[B], y: Tensor[B]) -> Tensor[B]:
+    """Compute `log_ratio` of tensors."""
+    return computed("kl", lambda b, x, y: (log_ratio(b, x, y),), x, y)
+
+
+def log_factorial(b: Any, x: Float) -> Float:
+    """Compute log Γ(1 + x) for x >= 0, without rounding 1 + x where x is small."""
+    small = b.le(x, 1.0)
+    near = log_gamma_near_one(b, b.where(small, x, 1.0))
+    return b.where(small, near, b.lgamma(b.add(b.where(small, b.full((), 1.0, x.dtype), x), 1.0)))
+
+
+def excess(x: Tensor[B], y: Tensor[B]) -> Tensor[B]:
+    """Compute x / y - 1 - log(x / y) for x, y > 0, which is not negative, without cancellation where they are close."""
+    return computed("kl", lambda b, x, y: (_excess(b, x, y),), x, y)
+
+
+def log_gamma_excess(x: Tensor[B], y: Tensor[B]) -> Tensor[B]:
+    """Compute log Γ(x) - log Γ(y) - (x - y) · ψ(y) for x, y > 0, which is not negative, without large terms."""
+    return computed("kl", _log_gamma_excess, x, y)
+
+
+def gamma_entropy(a: Tensor[B]) -> Tensor[B]:
+    """Compute the entropy log Γ(a) + a - (a - 1) · ψ(a) of a gamma distribution of rate 1, without large terms."""
+    return computed("entropy", _gamma_entropy, a)
 
 
 def relative_entropy(p: Tensor[B], q: Tensor[B], log_p: Tensor[B], log_q: Tensor[B]) -> Tensor[B]:
@@ -148,17 +179,33 @@ def relative_entropy(p: Tensor[B], q: Tensor[B], log_p: Tensor[B], log_q: Tensor
     return computed("kl", _relative_entropy, p, q, log_p, log_q)
 
 
-def _excess(b: Any, x: Float) -> Float:
-    """Compute `excess`, next to 0 by the series of x - 2 · artanh(x / (2 + x))."""
-    close = b.le(b.abs(x), 0.1)
-    small = b.where(close, x, 0.0)
-    s = b.div(small, b.add(small, 2.0))
+def _excess(b: Any, x: Float, y: Float) -> Float:
+    gap = b.sub(x, y)
+    close = b.le(b.abs(gap), b.mul(y, 0.1))
+    near = _near_excess(b, b.div(b.where(close, gap, 0.0), y))
+    return b.where(close, near, b.sub(b.div(gap, y), log_ratio(b, x, y)))
+
+
+def _near_excess(b: Any, x: Float) -> Float:
+    """Compute x - log(1 + x) for x next to 0, by the series of x - 2 · artanh(x / (2 + x))."""
+    s = b.div(x, b.add(x, 2.0))
     square, series = b.mul(s, s), b.mul(s, 0.0)
     for power in (13, 11, 9, 7, 5, 3):
         series = b.add(b.mul(series, square), 1.0 / power)
-    near = b.mul(s, b.sub(small, b.mul(b.mul(square, series), 2.0)))
-    far = b.where(close, b.full((), 1.0, x.dtype), x)
-    return b.where(close, near, b.sub(far, b.minimum(b.log1p(far), 1e4)))  # not inf - inf
+    return b.mul(s, b.sub(x, b.mul(b.mul(square, series), 2.0)))
+
+
+def _log_gamma_excess(b: Any, x: Float, y: Float) -> tuple[Float]:
+    """Compute `log_gamma_excess`, by Stirling's series: x · excess(y / x) + excess(x / y) / 2 and the gaps."""
+    (large,) = _relative_entropy(b, x, y, b.log(x), b.log(y))
+    gaps = b.add(b.sub(stirling_gap(b, x), stirling_gap(b, y)), b.mul(b.sub(x, y), digamma_gap(b, y)))
+    return (b.add(b.add(large, b.mul(_excess(b, x, y), 0.5)), gaps),)
+
+
+def _gamma_entropy(b: Any, a: Float) -> tuple[Float]:
+    size = b.add(b.mul(b.log(a), 0.5), 0.5 + HALF_LOG_TAU)
+    gaps = b.add(stirling_gap(b, a), b.mul(b.add(a, -1.0), digamma_gap(b, a)))
+    return (b.add(size, b.sub(gaps, b.mul(b.reciprocal(a), 0.5))),)
 
 
 def _relative_entropy(b: Any, p: Float, q: Float, log_p: Float, log_q: Float) -> tuple[Float]:
@@ -167,7 +214,7 @@ def _relative_entropy(b: Any, p: Float, q: Float, log_p: Float, log_q: Float) ->
     divisor = b.where(some, p, 1.0)
     change = b.div(b.sub(q, divisor), divisor)
     close = d.bitwise_and(some, b.le(b.abs(change), 0.1))
-    near = b.mul(p, _excess(b, b.where(close, change, 0.0)))
+    near = b.mul(p, _near_excess(b, b.where(close, change, 0.0)))
     ratio = b.where(some, b.sub(b.where(some, log_p, 0.0), log_q), 0.0)
     return (b.where(close, near, b.add(b.sub(q, p), b.mul(p, ratio))),)
 

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, deviance, stirling_gap
 from burnpy.distributions.distribution import Reparametrized, doubled, in_double, register_kl
-from burnpy.distributions.formulas import at_end, computed, excess, quantile, with_ends, within
+from burnpy.distributions.formulas import (
+    at_end,
+    computed,
+    excess,
+    gamma_entropy,
+    log_gamma_excess,
+    log_quotient,
+    quantile,
+    with_ends,
+    within,
+)
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.special import gammainc, gammaincc
@@ -62,7 +72,7 @@ class Gamma(Reparametrized[B]):
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
         a, rate = self.concentration, self.rate
-        return a - rate.log() + a.lgamma() + (1.0 - a) * a.digamma()
+        return gamma_entropy(a) - rate.log()
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         a, rate, zero = self.concentration, self.rate, value == 0.0
@@ -166,7 +176,7 @@ class InverseGamma(Reparametrized[B]):
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
         a, rate = self.concentration, self.rate
-        return a + rate.log() + a.lgamma() - (1.0 + a) * a.digamma()
+        return gamma_entropy(a) + rate.log() - 2.0 * a.digamma()
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         zero = value == 0.0
@@ -216,9 +226,8 @@ def _log_prob(b: Any, x: Float, a: Float, rate: Float) -> tuple[Float]:
 @register_kl(InverseGamma, InverseGamma)
 @doubled
 def _gammas(p: Gamma[B], q: Gamma[B]) -> Tensor[B]:
-    a, c, change = p.concentration, q.concentration, (q.rate - p.rate) / p.rate
-    shapes = c.lgamma() - a.lgamma() - (c - a) * a.digamma()
-    return shapes + a * excess(change) - (c - a) * change.log1p()
+    a, c = p.concentration, q.concentration
+    return log_gamma_excess(c, a) + a * excess(q.rate, p.rate) - (c - a) * log_quotient(q.rate, p.rate)
 
 
 def _inverse_gamma(b: Any, x: Float, a: Float, rate: Float) -> tuple[Float]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.primitives import Float
 from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
-from burnpy.distributions.formulas import EULER, computed, excess, finite, log1p_of_square, within
+from burnpy.distributions.formulas import EULER, computed, excess, finite, log1p_of_square, log_quotient, within
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.tensor.random_parameters import FINITE, POSITIVE
@@ -354,13 +354,13 @@ def change_of_scale(p: Tensor[B], q: Tensor[B]) -> Tensor[B]:
 @doubled
 def _laplaces(p: Laplace[B], q: Laplace[B]) -> Tensor[B]:
     distance = (p.loc - q.loc).abs() / p.scale
-    return p.scale / q.scale * ((-distance).expm1() + distance) + excess(change_of_scale(p.scale, q.scale))
+    return p.scale / q.scale * ((-distance).expm1() + distance) + excess(p.scale, q.scale)
 
 
 @register_kl(Cauchy, Cauchy)
 def _cauchys(p: Cauchy[B], q: Cauchy[B]) -> Tensor[B]:
-    shift, change = (p.loc - q.loc) / q.scale, change_of_scale(p.scale, q.scale)
-    return ((shift.square() + change.square()) / (4.0 * (change + 1.0))).log1p()
+    distance = (p.loc - q.loc).hypot(p.scale - q.scale)
+    return computed("kl", lambda b, *x: (log1p_of_square(b, *x),), distance, 2.0 * p.scale.sqrt() * q.scale.sqrt())
 
 
 @register_kl(Gumbel, Gumbel)
@@ -368,7 +368,7 @@ def _cauchys(p: Cauchy[B], q: Cauchy[B]) -> Tensor[B]:
 def _gumbels(p: Gumbel[B], q: Gumbel[B]) -> Tensor[B]:
     change, shift = change_of_scale(p.scale, q.scale), (p.loc - q.loc) / q.scale
     power = (2.0 + change).lgamma() - shift
-    return -change.log1p() + EULER * change + (power.expm1() + shift)
+    return EULER * change - log_quotient(p.scale, q.scale) + (power.expm1() + shift)
 
 
 def _standard_cauchy(device: B, shape: Shape, dtype: DType, **settings: Any) -> Tensor[B]:
@@ -385,5 +385,5 @@ def _half_cauchy(b: Any, x: Float, scale: Float) -> tuple[Float]:
 
 @register_kl(HalfCauchy, HalfCauchy)
 def _half_cauchys(p: HalfCauchy[B], q: HalfCauchy[B]) -> Tensor[B]:
-    change = change_of_scale(p.scale, q.scale)  # as of the Cauchy distributions, which are symmetric
-    return (change.square() / (4.0 * (change + 1.0))).log1p()
+    zero = p.scale.zeros_like()
+    return _cauchys(Cauchy(zero, p.scale, validate=False), Cauchy(zero, q.scale, validate=False))  # they are symmetric

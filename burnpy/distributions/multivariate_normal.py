@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.numerics.incomplete import HALF_LOG_TAU
-from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
+from burnpy.distributions.distribution import Reparametrized, doubled, in_double, register_kl
 from burnpy.distributions.formulas import excess
 from burnpy.distributions.parameters import CHOLESKY_FACTOR, Parameter, ParameterLike
 from burnpy.linalg.decompositions import cholesky
@@ -173,6 +173,11 @@ class LowRankMultivariateNormal(_Normals[B]):
         z = Tensor.normal(shape, **settings)
         return self.loc + (self.cov_factor @ y).squeeze(-1) + self.cov_diag.sqrt() * z
 
+    @in_double  # the squares are a difference of large numbers where cov_diag is small
+    def log_prob(self, value: Tensor[B]) -> Tensor[B]:
+        """Return the logarithm of the density at vectors (…, n)."""
+        return super().log_prob(value)
+
     def _weighted(self) -> Tensor[B]:
         """Return cov_factorᵀ / cov_diag."""
         return self.cov_factor.mT / self.cov_diag.unsqueeze(-2)
@@ -258,9 +263,8 @@ def _multivariate_normals(p: MultivariateNormal[B], q: MultivariateNormal[B]) ->
     change = (p.scale_tril - factor).expand((*shape[:-2], *factor.shape[-2:]))
     change = solve_triangular(factor, change, upper=False)  # the factor of p in units of q's, less 1
     shift = solve_triangular(factor, (p.loc - q.loc).unsqueeze(-1), upper=False)
-    diagonal = change.diagonal(dim1=-2, dim2=-1)
-    square = excess(diagonal * (diagonal + 2.0)).sum(dim=-1) + change.tril(-1).square().sum(dim=(-2, -1))
-    return 0.5 * (square + shift.square().sum(dim=(-2, -1)))
+    ratios = excess(*[d.scale_tril.diagonal(dim1=-2, dim2=-1) for d in (p, q)]).sum(dim=-1)
+    return ratios + 0.5 * (change.square().sum(dim=(-2, -1)) + shift.square().sum(dim=(-2, -1)))
 
 
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)

@@ -250,8 +250,7 @@ def _log_normal(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
 @register_kl(Normal, Normal)
 @register_kl(LogNormal, LogNormal)
 def _normals(p: Normal[B], q: Normal[B]) -> Tensor[B]:
-    change = change_of_scale(p.scale, q.scale)
-    return 0.5 * (excess(change * (change + 2.0)) + ((p.loc - q.loc) / q.scale).square())
+    return _half_normals(p, q) + 0.5 * ((p.loc - q.loc) / q.scale).square()
 
 
 def _half_normal(b: Any, x: Float, scale: Float) -> tuple[Float]:
@@ -262,13 +261,29 @@ def _half_normal(b: Any, x: Float, scale: Float) -> tuple[Float]:
 
 
 @register_kl(HalfNormal, HalfNormal)
-def _half_normals(p: HalfNormal[B], q: HalfNormal[B]) -> Tensor[B]:
-    change = change_of_scale(p.scale, q.scale)
-    return 0.5 * excess(change * (change + 2.0))
+def _half_normals(p: Any, q: Any) -> Tensor[Any]:
+    """Return (r² - 1) / 2 - log(r) for the ratio r of the scales, as r - 1 - log(r) and (r - 1)² / 2."""
+    return excess(p.scale, q.scale) + 0.5 * change_of_scale(p.scale, q.scale).square()
 
 
 _ROUNDS = 32
 """The proposals for each sample. Two of three are accepted, so that all fail with a probability below 1e-15."""
+
+
+_FAR = 64.0
+"""The concentration from where on the series of `VonMises` has all digits."""
+
+
+def _shortfall_series(count: int) -> list[float]:
+    """Return the coefficients of the series u of 1 - I₁(k) / I₀(k) in 1 / k, by 2u = u² + (1 - u) / k - u'."""
+    series = [0.5]
+    for n in range(2, count + 1):
+        products = sum(series[j - 1] * series[n - j - 1] for j in range(1, n))
+        series.append((products + (n - 2) * series[-1]) / 2.0)
+    return series
+
+
+_SHORTFALL = _shortfall_series(16)
 
 
 class VonMises(Distribution[B, Tensor[B]]):
@@ -330,11 +345,18 @@ class VonMises(Distribution[B, Tensor[B]]):
 
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
-        k = self.concentration
-        return ((2.0 * math.pi * i0e(k)).log() + k * self._shortfall()).expand(self.batch_shape)
+        k = self.concentration.double()
+        return ((2.0 * math.pi * i0e(k)).log() + k * self._shortfall()).expand(self.batch_shape).to_dtype(self._dtype)
 
     def _shortfall(self) -> Tensor[B]:
-        return 1.0 - i1e(self.concentration) / i0e(self.concentration)
+        """Return 1 - I₁(k) / I₀(k) of the concentration k in float64; for large k by the series of 1 / k."""
+        k = self.concentration.double()
+        far = k > _FAR
+        near = k.where(~far, _FAR)
+        inverse, total = k.where(far, _FAR).reciprocal(), k.zeros_like()
+        for c in reversed(_SHORTFALL):
+            total = (total + c) * inverse
+        return total.where(far, 1.0 - i1e(near) / i0e(near))
 
     @property
     def mean(self) -> Tensor[B]:
@@ -349,7 +371,7 @@ class VonMises(Distribution[B, Tensor[B]]):
     @property
     def variance(self) -> Tensor[B]:
         """The circular variance 1 - I₁(concentration) / I₀(concentration)."""
-        return self._shortfall().expand(self.batch_shape)
+        return self._shortfall().expand(self.batch_shape).to_dtype(self._dtype)
 
     def valid(self: VonMises[Autodiff[I]]) -> VonMises[I]:
         """Return the same distribution on the inner backend."""

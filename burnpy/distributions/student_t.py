@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.numerics.incomplete import HALF_LOG_TAU, log_split, stirling_gap
 from burnpy.distributions.distribution import Reparametrized, in_double
-from burnpy.distributions.formulas import at_end, computed, finite, log1p_of_square, quantile, with_ends, within
+from burnpy.distributions.formulas import (
+    at_end,
+    computed,
+    finite,
+    gamma_entropy,
+    log1p_of_square,
+    quantile,
+    with_ends,
+    within,
+)
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.special import betainc
@@ -63,9 +72,9 @@ class StudentT(Reparametrized[B]):
         """Return the differential entropy."""
         half = self.df * 0.5
         more = half + 0.5
-        log_beta = half.lgamma() - more.lgamma() + 0.5 * math.log(math.pi)
+        gaps = gamma_entropy(half) - gamma_entropy(more) + more.digamma() - 1.5 * half.digamma()
         spread = self.scale.log() + 0.5 * self.df.log()
-        return (more * (more.digamma() - half.digamma()) + log_beta + spread).expand(self.batch_shape)
+        return (gaps + spread + 0.5 * (1.0 + math.log(math.pi))).expand(self.batch_shape)
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return the probability of numbers up to a value; small ones keep all digits.
@@ -161,9 +170,9 @@ class FisherSnedecor(Reparametrized[B]):
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
         a, c = self.df1 * 0.5, self.df2 * 0.5
-        log_beta = a.lgamma() + c.lgamma() - (a + c).lgamma()
-        means = (a - 1.0) * a.digamma() + (c + 1.0) * c.digamma() - (a + c) * (a + c).digamma()
-        return log_beta + c.log() - a.log() - means
+        total = a + c
+        shapes = gamma_entropy(a) + gamma_entropy(c) - gamma_entropy(total)
+        return shapes + total.digamma() - 2.0 * c.digamma() + c.log() - a.log()
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         df1, df2, x = self.df1.double(), self.df2.double(), value.double()

@@ -233,8 +233,9 @@ class Transformed(Reparametrized[B]):
         sign: Any = 1.0
         for f in self.bijections:
             sign = f.sign() * sign
-        falls = isinstance(sign, Tensor) or sign < 0.0
-        return 0.5 + sign * (probability - 0.5) if falls else probability
+        if isinstance(sign, Tensor):
+            return probability.where(sign > 0.0, 1.0 - probability)
+        return probability if sign > 0.0 else 1.0 - probability
 
     def expand(self, batch_shape: Size) -> Self:
         """Return the distributions as a larger batch: see `Distribution.expand`."""

@@ -18,7 +18,7 @@ from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
-    from burnpy.backend.primitives import Float
+    from burnpy.backend.primitives import Bool, Float
     from burnpy.tensor.creation import Size
     from burnpy.tensor.generator import Generator
 
@@ -129,7 +129,7 @@ class ContinuousBernoulli(OfSuccesses[B], Reparametrized[B]):
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
         logits = self.logits.double()
-        norm = computed("entropy", lambda b, t: (_log_sinhc(b, t),), logits * 0.5)
+        norm = computed("entropy", lambda b, t: (log_sinhc(b, t),), logits * 0.5)
         return (norm - logits * self._tilt()[0]).to_dtype(self._dtype)
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
@@ -183,7 +183,7 @@ def _series(b: Any, square: Float, factors: list[float]) -> Float:
     return total
 
 
-def _log_sinhc(b: Any, t: Float) -> Float:
+def log_sinhc(b: Any, t: Float) -> Float:
     """Compute log(sinh(t) / t), which is 0 at 0, to all digits, its derivatives as well."""
     near = b.le(b.abs(t), 0.5)
     small, size = b.where(near, t, 0.0), b.where(near, b.full((), 1.0, t.dtype), b.abs(t))
@@ -193,7 +193,7 @@ def _log_sinhc(b: Any, t: Float) -> Float:
 
 
 def _langevin(b: Any, t: Float) -> tuple[Float]:
-    """Compute coth(t) - 1 / t, the derivative of `_log_sinhc`."""
+    """Compute coth(t) - 1 / t, the derivative of `log_sinhc`."""
     near = b.le(b.abs(t), 0.5)
     small, large = b.where(near, t, 0.0), b.where(near, b.full((), 1.0, t.dtype), t)
     factors = [2 * (k + 1) * factor for k, factor in enumerate(_SINHC)]
@@ -213,14 +213,33 @@ def _langevin_slope(b: Any, t: Float) -> tuple[Float]:
 
 def _continuous(b: Any, x: Float, logit: Float) -> tuple[Float]:
     inside = b.discrete.bitwise_and(b.ge(x, 0.0), b.le(x, 1.0))
-    y = b.add(b.where(inside, x, 0.5), -0.5)
-    return (within(b, x, inside, b.sub(b.mul(logit, y), _log_sinhc(b, b.mul(logit, 0.5)))),)
+    y = b.where(inside, x, 0.5)
+    far, size, small = _sizes(b, logit)
+    near = b.sub(b.mul(small, b.add(y, -0.5)), log_sinhc(b, b.mul(small, 0.5)))
+    above = b.sub(b.log(size), b.log1p(b.neg(b.exp(b.neg(size)))))  # the density at the end where it is largest
+    value = b.where(far, b.add(b.mul(logit, _from_mode(b, y, logit)), above), near)
+    return (within(b, x, inside, value),)
+
+
+def _sizes(b: Any, logit: Float) -> tuple[Bool, Float, Float]:
+    """Return where a logit is large; there its size, elsewhere 1; and elsewhere the logit, there 0."""
+    size = b.abs(logit)
+    far = b.gt(size, 1.0)
+    return far, b.where(far, size, 1.0), b.where(far, b.full((), 0.0, logit.dtype), logit)
+
+
+def _from_mode(b: Any, x: Float, logit: Float) -> Float:
+    """Return x less the end of [0, 1] where the density is largest."""
+    return b.where(b.gt(logit, 0.0), b.add(x, -1.0), x)
 
 
 def _continuous_cdf(b: Any, x: Float, logit: Float) -> tuple[Float]:
-    part, half = b.mul(b.mul(logit, x), 0.5), b.mul(logit, 0.5)
-    exponent = b.sub(b.add(part, _log_sinhc(b, part)), b.add(half, _log_sinhc(b, half)))
-    return (b.mul(x, b.exp(exponent)),)
+    far, size, small = _sizes(b, logit)
+    part, half = b.mul(b.mul(small, x), 0.5), b.mul(small, 0.5)
+    near = b.mul(x, b.exp(b.sub(b.add(part, log_sinhc(b, part)), b.add(half, log_sinhc(b, half)))))
+    share = b.div(b.expm1(b.neg(b.mul(size, x))), b.expm1(b.neg(size)))
+    tail = b.exp(b.where(b.gt(logit, 0.0), b.mul(logit, b.add(x, -1.0)), 0.0))
+    return (b.where(far, b.mul(share, tail), near),)
 
 
 def _continuous_icdf(b: Any, p: Float, logit: Float) -> tuple[Float]:
@@ -234,5 +253,5 @@ def _continuous_icdf(b: Any, p: Float, logit: Float) -> tuple[Float]:
 @register_kl(ContinuousBernoulli, ContinuousBernoulli)
 @doubled
 def _continuous_bernoullis(p: ContinuousBernoulli[B], q: ContinuousBernoulli[B]) -> Tensor[B]:
-    norms = [computed("kl", lambda b, t: (_log_sinhc(b, t),), d.logits * 0.5) for d in (p, q)]
+    norms = [computed("kl", lambda b, t: (log_sinhc(b, t),), d.logits * 0.5) for d in (p, q)]
     return (p.logits - q.logits) * p._tilt()[0] - norms[0] + norms[1]

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
+from burnpy.distributions.distribution import Reparametrized, doubled, in_double, register_kl
 from burnpy.distributions.multivariate_normal import factor_given
 from burnpy.distributions.parameters import CHOLESKY_FACTOR, Parameter, ParameterLike
 from burnpy.linalg.decompositions import cholesky_ex
@@ -82,6 +82,7 @@ class Wishart(Reparametrized[B]):
         root = self.scale_tril @ (below + squares.sqrt().diag_embed())
         return root @ root.mT
 
+    @in_double
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:
         """Return the logarithm of the density at matrices (…, n, n); -inf for one that is not positive definite."""
         factor, info = cholesky_ex(value)
@@ -95,6 +96,7 @@ class Wishart(Reparametrized[B]):
         norm = df * (0.5 * n * math.log(2.0)) + multigammaln(df * 0.5, int(n))
         return (powers - 0.5 * spread.square().sum(dim=(-2, -1)) - norm).where(fits, -math.inf)
 
+    @in_double
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
         n, df = self.event_shape[-1], self.df
@@ -199,13 +201,16 @@ class LKJCholesky(Reparametrized[B]):
         tolerance = {8: 1e-6, 4: 1e-4}.get(value.dtype.itemsize, 2e-2)
         unit = ((value.square().sum(dim=-1) - 1.0).abs() <= tolerance).all(dim=-1)
         fits = unit & (diagonal > 0.0).all(dim=-1) & (value.triu(1) == 0.0).all(dim=(-2, -1))
+        return self._log_density(diagonal.where(fits.unsqueeze(-1), 1.0)[..., 1:]).where(fits, -math.inf)
+
+    @in_double
+    def _log_density(self, diagonal: Tensor[B]) -> Tensor[B]:
         n, eta = self.dim, self.concentration
-        order = n - 1.0 - Tensor.arange(1, n, dtype=self._dtype, device=self.device)
-        logs = diagonal.where(fits.unsqueeze(-1), 1.0).log()[..., 1:]
-        powers = ((2.0 * (eta.unsqueeze(-1) - 1.0) + order) * logs).sum(dim=-1)
+        order = n - 1.0 - Tensor.arange(1, n, dtype="float64", device=self.device)
+        powers = ((2.0 * (eta.unsqueeze(-1) - 1.0) + order) * diagonal.log()).sum(dim=-1)
         alpha = eta + 0.5 * (n - 1.0)
         norm = 0.5 * (n - 1.0) * math.log(math.pi) + multigammaln(alpha - 0.5, n - 1) - alpha.lgamma() * (n - 1.0)
-        return (powers - norm).where(fits, -math.inf)
+        return powers - norm
 
     def valid(self: LKJCholesky[Autodiff[I]]) -> LKJCholesky[I]:
         """Return the same distribution on the inner backend."""

@@ -32,7 +32,7 @@ from burnpy.backend.numerics.arithmetic import (
 )
 from burnpy.backend.numerics.error_functions import scaled_erfc
 from burnpy.backend.numerics.quantile_slopes import slope_of
-from burnpy.backend.numerics.special import BERNOULLI, log_gamma_near_one, stirling_rest
+from burnpy.backend.numerics.special import BERNOULLI, digamma_rest, log_gamma_near_one, stirling_rest
 from burnpy.backend.primitives import Bool, Float
 
 HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
@@ -55,6 +55,14 @@ def stirling_gap(b: Any, x: Float) -> Float:
     ratio = b.mul(b.add(small, 0.5), b.log1p(b.div(b.full((), _SHIFT, x.dtype), small)))
     moved = b.add(b.sub(ratio, b.log(product)), -_SHIFT)
     return b.add(b.where(b.discrete.bitwise_not(large), moved, 0.0), stirling_rest(b, b.where(large, x, above)))
+
+
+def digamma_gap(b: Any, x: Float) -> Float:
+    """Compute log(x) - 1 / (2x) - ψ(x) for x > 0, minus the derivative of `stirling_gap`, without cancellation."""
+    large = b.ge(x, _SHIFT)
+    small = b.where(large, b.full((), _SHIFT, x.dtype), x)
+    near = b.sub(b.sub(b.log(small), b.mul(b.reciprocal(small), 0.5)), b.digamma(small))
+    return b.where(large, digamma_rest(b, b.where(large, x, _SHIFT)), near)
 
 
 def deviance(b: Any, a: Float, y: Float, log_y: Float) -> Float:

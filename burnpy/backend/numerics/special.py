@@ -127,10 +127,7 @@ def digamma(b: Any, x: Float) -> Float:
     ratio = b.div(polynomial(b, u, _DIGAMMA), polynomial(b, u, _DIGAMMA_UNDER))
     inner = b.mul(b.add(b.add(u, -_ROOT), -_ROOT_REST), ratio)
     large = b.clamp(size, _LARGE, None)
-    inverse = b.reciprocal(large)
-    squared = b.mul(inverse, inverse)
-    series = tuple(number / (2 * k) for k, number in enumerate(BERNOULLI, 1))[::-1]
-    rest = b.add(b.mul(polynomial(b, squared, series), squared), b.mul(inverse, 0.5))
+    rest = b.add(digamma_rest(b, large), b.mul(b.reciprocal(large), 0.5))
     value = b.where(b.lt(size, _LARGE), b.add(inner, total), b.sub(b.log(large), rest))
     next_value = b.where(below, inner, b.add(value, b.reciprocal(size)))  # ψ(1 + |x|)
     fraction = b.sub(size, b.round(size))
@@ -139,6 +136,14 @@ def digamma(b: Any, x: Float) -> Float:
     reflected = b.add(next_value, b.where(b.ne(fraction, 0.0), slope, math.nan))
     value = b.where(b.lt(x, 0.0), reflected, value)
     return b.where(b.eq(x, 0.0), b.neg(b.reciprocal(x)), value)
+
+
+def digamma_rest(b: Any, x: Float) -> Float:
+    """Compute log(x) - 1 / (2x) - ψ(x) for x >= 8. Source: Abramowitz and Stegun, 6.3.18."""
+    inverse = b.reciprocal(x)
+    squared = b.mul(inverse, inverse)
+    series = tuple(number / (2 * k) for k, number in enumerate(BERNOULLI, 1))[::-1]
+    return b.mul(polynomial(b, squared, series), squared)
 
 
 def polygamma(b: Any, x: Float, n: int) -> Float:
