@@ -87,12 +87,12 @@ def wide(dtype: DType) -> Any:
 
 @dataclass(frozen=True)
 class Regular(Array):
-    """Square matrices that are far from singular, with random elements and a diagonal of at least their sum."""
+    """Matrices that are far from singular, with random elements and a diagonal of at least their sum."""
 
     def array(self, dtype: DType, seed: int) -> NDArray[Any]:
         """Return random values, and ``n`` more on the diagonal, whose signs alternate."""
-        values, n = super().array(wide(dtype), seed), self.shape[-1]
-        return np.asarray(values + np.diag((n + 2.0) * (-1.0) ** np.arange(n))).astype(dtype)
+        values, (m, n) = super().array(wide(dtype), seed), self.shape[-2:]
+        return np.asarray(values + np.eye(m, n) * (n + 2.0) * (-1.0) ** np.arange(n)).astype(dtype)
 
 
 @dataclass(frozen=True)
@@ -188,6 +188,7 @@ row("matrix_exp", _matrix_exp, [(x(1, 3, 3),), (x(2, 1, 2, 2),), (x(1, 1),), (x(
 
 _POSITIVE: list[Example] = [(positive(1, 3, 3),), (positive(2, 2, 2),), (x(1, 1, low=0.5),), (x(0, 0),), (x(0, 2, 2),)]
 _ANY: list[Any] = [x(1, 3, 3), x(2, 4, 2), x(2, 1, 2, 3), x(1, 1, low=0.5), x(1, 0, 3), x(1, 2, 0), x(0, 2, 2)]
+_FULL_RANK = [regular(*a.shape) if min(a.shape) > 1 else a for a in _ANY]
 
 
 def _qr(x: Any, complete: bool) -> Any:
@@ -229,5 +230,5 @@ row(
     up_to_sign=True,
 )
 row("svdvals", lambda x: np.linalg.svd(x, compute_uv=False), [(a,) for a in _ANY], loose=16)
-row("qr", _qr, [*((a, False) for a in _ANY), (x(1, 2, 3), True), (x(1, 0, 2), True)], loose=64)
-row("lu_factor", _lu_factor, [(a,) for a in _ANY], loose=64)
+row("qr", _qr, [*((a, False) for a in _FULL_RANK), (regular(1, 2, 3), True), (x(1, 0, 2), True)], loose=64)
+row("lu_factor", _lu_factor, [(a,) for a in _FULL_RANK], loose=64)
