@@ -19,7 +19,7 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet --no-compile
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow test-heavy test-long test-long-forms test-interpreters rehearse-gpu test-parity test-cupy test-gpu packages check check-format check-lint check-mypy check-pyright format generated docs bench bench-check bench-gpu clean
+.PHONY: help demo test test-fast test-slow test-heavy test-long test-long-forms test-interpreters rehearse-gpu test-parity test-cupy test-gpu packages check check-format check-lint check-mypy check-pyright check-tests format generated docs bench bench-check bench-gpu clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -50,7 +50,7 @@ test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, py
 test-parity: $(INSTALLED)-parity ## install PyTorch (several GB if pip finds no CPU build) and compare with it
 	@$(PY) -m pytest $(PYTEST) -m parity
 
-test-long: test-long-forms test-interpreters packages rehearse-gpu ## run these four, in an hour or more
+test-long: test-long-forms test-interpreters packages rehearse-gpu check-tests ## run these five, in an hour or more
 
 test-long-forms: $(INSTALLED)-test-heavy ## run all tests in their long form (PYTEST="-n 3 tests/train" for a part)
 	@BURNPY_LONG_TESTS=$${BURNPY_LONG_TESTS:-200} $(PY) -m pytest $(PYTEST)
@@ -85,6 +85,9 @@ check-mypy:
 	$(PY) -m tests.typing.checkers mypy
 check-pyright:
 	$(PY) -m tests.typing.checkers pyright
+
+check-tests: $(INSTALLED)-test ## check the types of the tests, which takes mypy half a minute more than the package
+	$(PY) -m mypy tests
 
 format: $(INSTALLED)-test ## format the code
 	$(PY) -m ruff check --fix --select I .
