@@ -14,13 +14,15 @@ from burnpy import Autodiff, Tensor, func, linalg
 from burnpy.autodiff import checkpoint, memory_report
 from burnpy.backend import Backend, Checked, Mixed, NumPy, Profiled, operations
 from burnpy.errors import DeviceError, DTypeError
-from burnpy.nn import Conv2d, Flatten, Linear, MultiHeadAttention, Relu, Sequential
-from burnpy.optim import Adam
+from burnpy.nn import Conv2d, Flatten, Gru, Linear, Lstm, MultiHeadAttention, Relu, Rnn, Sequential
+from burnpy.optim import Adam, GradientsParams
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.table import Arguments
 from tests.rows import every_row
 
 HALVES = ("bfloat16", "float16")
+ROUNDING = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
+"""The largest relative error of a rounded number."""
 PRODUCTS = [op for op in operations().values() if op.product]
 
 
@@ -124,6 +126,27 @@ def test_a_model_trains_as_in_float32(dtype: str) -> None:
 )
 def test_decorators_around_and_inside_compute_the_same(device: Backend) -> None:
     assert trained(device, 3) == trained(Autodiff(Mixed(NumPy)), 3)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("kind", [Lstm, Gru, Rnn])
+def test_the_gradient_by_a_recurrent_weight_is_a_product_of_rounded_operands(kind: Any, dtype: str) -> None:
+    """It is left as the two factors of a product, of all elements of all sequences that share the weight."""
+    network, xs = kind(6, 8, device=NumPy), [drawn((3, length, 6), seed=length) for length in (20, 9)]
+
+    def gradients(device: Backend, width: str) -> dict[str, Any]:
+        model = network.to_device(device).astype(width)
+        loss = sum(model(Tensor.from_data(x.astype(width), device=device))[0].square().sum() for x in xs)
+        return {
+            path: np.asarray(g.to_numpy()) for path, g in GradientsParams.from_grads(loss.backward(), model).items()
+        }
+
+    found, exact = gradients(Autodiff(Mixed(NumPy, dtype)), "float32"), gradients(Autodiff(NumPy), "float64")
+    for path, wanted in exact.items():
+        assert found[path].dtype == np.float32
+        error = np.linalg.norm(found[path] - wanted) / np.linalg.norm(wanted)
+        assert error < ROUNDING[dtype] * 4, (path, error)
+        assert error > ROUNDING[dtype] / 100, (path, error)
 
 
 def test_gradients_are_float32_at_every_level() -> None:
