@@ -105,6 +105,14 @@ class Peer(ABC):
         """Return a tracked tensor."""
         raise NotImplementedError
 
+    def narrow(self, dtype: str, array: npt.NDArray[Any]) -> Any:
+        """Return an untracked tensor of bfloat16, given float32, or of int8."""
+        raise NotImplementedError
+
+    def integer_product(self, x: Any, y: Any) -> Any:
+        """Return the product of two matrices of int8, of int32."""
+        raise NotImplementedError
+
     def gradients(self, f: Callable[..., Any], leaves: Sequence[Any]) -> Any:
         """Return the gradients of a scalar function."""
         raise NotImplementedError

@@ -175,6 +175,13 @@ class Burnpy(Peer):
         x = _class(array)[Train].from_data(array)
         return x.require_grad() if isinstance(x, Tensor) else x
 
+    def narrow(self, dtype: str, array: npt.NDArray[Any]) -> Any:
+        made = _class(array)[NumPy].from_data(array)
+        return made.to_dtype(dtype) if dtype == "bfloat16" else made
+
+    def integer_product(self, x: Any, y: Any) -> Any:
+        return functional.integer_matmul(x, y)
+
     def gradients(self, f: Callable[..., Any], leaves: Sequence[Any]) -> Any:
         grads = f(*leaves).backward()
         return [grads[leaf] for leaf in leaves]

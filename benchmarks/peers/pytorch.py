@@ -216,6 +216,12 @@ class PyTorch(Peer):
     def leaf(self, array: Array) -> Any:
         return torch.from_numpy(array.copy()).requires_grad_(array.dtype.kind == "f")
 
+    def narrow(self, dtype: str, array: npt.NDArray[Any]) -> Any:
+        return torch.from_numpy(array).to(getattr(torch, dtype))
+
+    def integer_product(self, x: Any, y: Any) -> Any:
+        return torch._int_mm(x, y)
+
     def gradients(self, f: Callable[..., Any], leaves: Sequence[Any]) -> Any:
         return torch.autograd.grad(f(*leaves), leaves)
 

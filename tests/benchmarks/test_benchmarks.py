@@ -226,7 +226,8 @@ def test_products(peer: str) -> None:
     notebook = Notebook()
     products.work(load(peer), SMOKE, notebook, {"threads": 1})
     assert not notebook.errors
-    assert notebook.values.keys() == {*products.CASES, products.MEMORY}
+    narrow = [f"{dtype}: {name}" for dtype, cases in products.NARROW.items() for name in cases]
+    assert notebook.values.keys() == {*products.CASES, *narrow, products.MEMORY}
 
 
 @pytest.mark.heavy("mpi4py")
