@@ -240,7 +240,12 @@ class RelaxedBernoulli(OfSuccesses[B], Reparametrized[B]):
         return computed("RelaxedBernoulli.log_prob", _relaxed_bernoulli, value, self.temperature, self.logits)
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
-        return (self.temperature * value.logit() - self.logits).sigmoid()
+        """Return `cdf`; at the ends by powers, whose slopes are not 0 · inf."""
+        t, logits, zero, one = self.temperature, self.logits, value == 0.0, value == 1.0
+        low = value.where(zero, 0.0).pow(t) * (-logits).clamp(None, 80.0).exp()
+        high = 1.0 - (1.0 - value.where(one, 1.0)).pow(t) * logits.clamp(None, 80.0).exp()
+        inside = (t * value.masked_fill(zero | one, 0.5).logit() - logits).sigmoid()
+        return low.where(zero, high.where(one, inside))
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         return ((self.logits + probability.logit()) / self.temperature).sigmoid()
@@ -327,4 +332,5 @@ def _relaxed_bernoulli(b: Any, x: Float, temperature: Float, logit: Float) -> tu
 
 
 def _of_temperature_one(b: Any, shift: Float, zero: Float) -> Float:
-    return b.sub(shift, b.mul(b.log1p(b.mul(zero, b.expm1(shift))), 2.0))
+    limited = b.minimum(shift, 80.0 if shift.dtype.itemsize == 4 else 700.0)  # the exponential stays finite
+    return b.sub(shift, b.mul(b.log1p(b.mul(zero, b.expm1(limited))), 2.0))

@@ -165,7 +165,7 @@ class NegativeBinomial(OfTrials[B]):
     @property
     def mode(self) -> Tensor[B]:
         """⌊(total_count - 1) · probs / (1 - probs)⌋, at least 0."""
-        return ((self.total_count - 1.0) * self._odds).floor().clamp(0.0)
+        return ((self.total_count - 1.0) * self._odds).detach().floor().clamp(0.0)
 
     @property
     def variance(self) -> Tensor[B]:

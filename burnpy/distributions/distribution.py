@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeAlias, TypeV
 from burnpy.backend.dtypes import result_type
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.distributions.bijections import learned_onto
+from burnpy.distributions.formulas import computed, log_of
 from burnpy.distributions.parameters import Given, held, parameters_of
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.module_tree import children
@@ -61,25 +62,25 @@ def doubled(formula: F) -> F:
     """Make a formula of a divergence compute in float64, where its terms cancel for two that are nearly equal."""
 
     @wraps(formula)
-    def computed(p: Any, q: Any) -> Tensor[Any]:
+    def divergence(p: Any, q: Any) -> Tensor[Any]:
         value = formula(p._doubled(), q._doubled())
         rounding = value.detach().clamp(None, 0.0)  # no divergence is negative
         return (value - rounding).to_dtype(result_type(*[x._primitive for d in (p, q) for x in d._values().values()]))
 
-    return computed  # type: ignore[return-value]  # of the same signature
+    return divergence  # type: ignore[return-value]  # of the same signature
 
 
 def in_double(formula: F) -> F:
     """Make a method of float tensors, or of none, compute in float64, as its terms cancel for large parameters."""
 
     @wraps(formula)
-    def computed(self: Any, *values: Any) -> Tensor[Any]:
+    def method(self: Any, *values: Any) -> Tensor[Any]:
         for x in values:
             self._expect_numbers(formula.__name__, x)
         found = formula(self._doubled(), *[x.double() for x in values])
         return found.to_dtype(result_type(*[x._primitive for x in (*values, *self._values().values())]))
 
-    return computed  # type: ignore[return-value]  # of the same signature
+    return method  # type: ignore[return-value]  # of the same signature
 
 
 class Distribution(Module[B], Generic[B, V]):
@@ -175,9 +176,10 @@ class Distribution(Module[B], Generic[B, V]):
         """Return the logarithm of `cdf`, which many families have where `cdf` rounds to 0."""
         return self._with_ends("log_cdf", self._log_cdf, value, -math.inf, 0.0)
 
+    @in_double
     def _log_cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return `log_cdf` of finite numbers inside of the support."""
-        return self._cdf(value).log()
+        return computed("log_cdf", lambda b, p: (log_of(b, p),), self._cdf(value))
 
     def _with_ends(self, method: str, f: Callable[[Any], Any], value: Any, below: float, above: float) -> Tensor[B]:
         """Return a function of numbers, with what it is below and above the support."""

@@ -131,8 +131,9 @@ class Weibull(Reparametrized[B]):
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return 1 - exp(-(x / scale)ᵏ); at 0 by two powers, whose slopes are not 0 · inf."""
         k, zero = self.concentration, value == 0.0
-        at_zero = value.where(zero, 0.0).pow(k) * self.scale.pow(-k)
-        exponent = at_zero.where(zero, (value.where(~zero, 1.0) / self.scale).pow(k))
+        at_zero = value.where(zero, 0.0).pow(k) * self.scale.pow(-k.clamp(None, 1.0))  # for k > 1, 0 with a slope of 0
+        power = k * log_quotient(value.where(~zero, self.scale), self.scale)
+        exponent = at_zero.where(zero, power.clamp(None, 7.0).exp())  # beyond, exp(-e⁷) is 0, and so is its slope
         return -(-exponent).expm1()
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
@@ -216,7 +217,7 @@ class Pareto(Reparametrized[B]):
     def mean(self) -> Tensor[B]:
         """scale · alpha / (alpha - 1); inf for alpha up to 1."""
         finite = self.alpha > 1.0
-        return (self.scale * self.alpha / (self.alpha - 1.0).where(finite, 1.0)).where(finite, math.inf)
+        return (self.scale * (self.alpha / (self.alpha - 1.0).where(finite, 1.0))).where(finite, math.inf)
 
     @property
     def mode(self) -> Tensor[B]:
@@ -228,7 +229,7 @@ class Pareto(Reparametrized[B]):
         """scale² · alpha / ((alpha - 1)² · (alpha - 2)); inf for alpha up to 2."""
         finite = self.alpha > 2.0
         alpha = self.alpha.where(finite, 3.0)
-        return (self.scale.square() * alpha / ((alpha - 1.0).square() * (alpha - 2.0))).where(finite, math.inf)
+        return ((self.scale / (alpha - 1.0)).square() * (alpha / (alpha - 2.0))).where(finite, math.inf)
 
     def valid(self: Pareto[Autodiff[I]]) -> Pareto[I]:
         """Return the same distribution on the inner backend."""
@@ -246,7 +247,7 @@ def _log_moment(b: Any, order: Float) -> tuple[Float]:
 
 def _weibull(b: Any, x: Float, scale: Float, k: Float) -> tuple[Float]:
     inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
-    y = log_ratio(b, b.where(inside, x, 1.0), scale)
+    y = log_ratio(b, b.where(inside, x, scale), scale)
     head = b.sub(b.log(k), b.log(scale))
     value = b.sub(b.add(head, b.mul(b.add(k, -1.0), y)), b.exp(b.mul(k, y)))
     return (at_end(b, x, k, within(b, x, inside, value), lambda zero: b.sub(head, b.div(zero, scale))),)

@@ -281,6 +281,7 @@ def refined(of: Distribution[B, Tensor[B]], x: Tensor[B], p: Tensor[B]) -> Tenso
     usable = (density > 1e-290) & density.isfinite() & (error.abs() <= 1e-3 * p.detach())
     mean = of.mean.detach().double()  # elsewhere, derivatives at x may be NaN; 0.5 is in all supports
     near = x.where(usable, mean.where(mean.isfinite(), 0.5))
+    p = p.where(usable, of.cdf(near).detach())  # there, both steps are 0
     for _ in range(2):
         near = near - (of.cdf(near) - p) / of.log_prob(near).exp()
     return near.where(usable, x)

@@ -76,7 +76,10 @@ class Gamma(Reparametrized[B]):
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         a, rate, zero = self.concentration, self.rate, value == 0.0
-        at_zero = value.where(zero, 0.0).pow(a) * (a * rate.log() - (a + 1.0).lgamma()).exp()  # slopes are not 0 · inf
+        one = a.clamp(None, 1.0)  # for a > 1 it is 0 with a slope of 0
+        at_zero = (
+            value.where(zero, 0.0).pow(a) * (one * rate.log() - (one + 1.0).lgamma()).exp()
+        )  # slopes are not 0 · inf
         return at_zero.where(zero, gammainc(a, rate * value.where(~zero, 1.0)))
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
@@ -94,7 +97,7 @@ class Gamma(Reparametrized[B]):
     @property
     def variance(self) -> Tensor[B]:
         """concentration / rate²."""
-        return self.concentration / self.rate.square()
+        return self.concentration / self.rate / self.rate
 
     @property
     def mode(self) -> Tensor[B]:
@@ -205,7 +208,7 @@ class InverseGamma(Reparametrized[B]):
         """mean² / (concentration - 2); inf for a concentration up to 2."""
         finite = self.concentration > 2.0
         a = self.concentration.where(finite, 3.0)
-        return (self.rate.square() / ((a - 1.0).square() * (a - 2.0))).where(finite, math.inf)
+        return ((self.rate / (a - 1.0)).square() / (a - 2.0)).where(finite, math.inf)
 
     def valid(self: InverseGamma[Autodiff[I]]) -> InverseGamma[I]:
         """Return the same distribution on the inner backend."""

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.primitives import Float
 from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
-from burnpy.distributions.formulas import EULER, computed, excess, finite, log1p_of_square, log_quotient, within
+from burnpy.distributions.formulas import (
+    EULER,
+    computed,
+    excess,
+    finite,
+    impossible,
+    log1p_of_square,
+    log_quotient,
+    replaced,
+    within,
+)
 from burnpy.distributions.parameters import Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.tensor.random_parameters import FINITE, POSITIVE
@@ -175,8 +185,7 @@ class Cauchy(LocationScale[B]):
         return (self.scale.log() + math.log(4.0 * math.pi)).expand(self.batch_shape)
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
-        below = (self.loc - value) / self.scale
-        return below.ones_like().atan2(below) / math.pi
+        return self.scale.atan2(self.loc - value) / math.pi
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         upper = probability > 0.5
@@ -222,7 +231,8 @@ class Gumbel(LocationScale[B]):
         return (self.scale.log() + (1.0 + EULER)).expand(self.batch_shape)
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
-        return self._log_cdf(value).exp()
+        exponent = ((self.loc - value) / self.scale).clamp(None, 20.0)  # beyond, exp(-e²⁰) is 0, and so is its slope
+        return (-exponent.exp()).exp()
 
     def _log_cdf(self, value: Tensor[B]) -> Tensor[B]:
         return -((self.loc - value) / self.scale).exp()
@@ -341,8 +351,11 @@ def _cauchy(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
 
 def _gumbel(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
     inside = finite(b, x)
-    z = b.maximum(b.div(b.sub(b.where(inside, x, 0.0), loc), scale), -1e4)  # from where on the exponential is infinite
-    return (within(b, x, inside, b.neg(b.add(b.add(z, b.exp(b.neg(z))), b.log(scale)))),)
+    z = b.div(b.sub(b.where(inside, x, 0.0), loc), scale)
+    far = b.lt(z, -1e4)  # where the exponential is infinite
+    z = replaced(b, far, z, 0.0)
+    value = impossible(b, far, b.neg(b.add(b.add(z, b.exp(b.neg(z))), b.log(scale))))
+    return (within(b, x, inside, value),)
 
 
 def change_of_scale(p: Tensor[B], q: Tensor[B]) -> Tensor[B]:

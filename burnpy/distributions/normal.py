@@ -129,7 +129,7 @@ class LogNormal(LocationScale[B]):
     def variance(self) -> Tensor[B]:
         """(exp(scale²) - 1) · mean²."""
         square = self.scale.square()
-        return square.expm1() * (2.0 * self.loc + square).exp()
+        return -(-square).expm1() * (2.0 * (self.loc + square)).exp()  # whose factors are not 0 and inf
 
     def valid(self: LogNormal[Autodiff[I]]) -> LogNormal[I]:
         """Return the same distribution on the inner backend."""

@@ -204,7 +204,7 @@ class FisherSnedecor(Reparametrized[B]):
         """2 · df2² · (df1 + df2 - 2) / (df1 · (df2 - 2)² · (df2 - 4)); inf for df2 up to 4, NaN up to 2."""
         finite = self.df2 > 4.0
         df1, df2 = self.df1, self.df2.where(finite, 5.0)
-        variance = 2.0 * (df2 / (df2 - 2.0)).square() * (df1 + df2 - 2.0) / (df1 * (df2 - 4.0))
+        variance = 2.0 * (df2 / (df2 - 2.0)).square() * ((df1 + df2 - 2.0) / df1 / (df2 - 4.0))
         return variance.where(finite, math.inf).where(self.df2 > 2.0, math.nan)
 
     def valid(self: FisherSnedecor[Autodiff[I]]) -> FisherSnedecor[I]:

@@ -237,3 +237,74 @@ def test_densities_of_ratios_that_overflow() -> None:
     growth = (near - 3.0) / 3.0
     found = d.Pareto(T.from_data(3.0, dtype="float64"), 1.0).cdf(T.from_data(near))
     assert found.item() == pytest.approx(growth / (1.0 + growth), rel=1e-15)
+
+
+FAR: dict[str, tuple[Callable[..., Any], tuple[float, ...], float, float]] = {
+    "Gumbel": (d.Gumbel, (1.0, 0.01), -10.0, 0.0),
+    "Gumbel, far": (d.Gumbel, (1.0, 1e-9), -10.0, 0.0),
+    "Weibull, above": (d.Weibull, (1e-3, 100.0), 1.0, 1.0),
+    "Weibull, below": (d.Weibull, (0.5, 3e4), 0.1, 0.0),
+    "Weibull, outside": (d.Weibull, (1e-4, 100.0), -1.0, 0.0),
+    "Weibull, end": (d.Weibull, (1e-5, 80.0), 0.0, 0.0),
+    "Gamma": (d.Gamma, (190.0, 3000.0), 0.5, 1.0),
+    "Gamma, end": (d.Gamma, (190.0, 3000.0), 0.0, 0.0),
+    "Relaxed Bernoulli, ends": (lambda t, x: d.RelaxedBernoulli(t, logits=x), (2.0, 0.3), 1.0, 1.0),
+    "Relaxed Bernoulli, far": (lambda t, x: d.RelaxedBernoulli(t, logits=x), (2.0, 800.0), 0.5, 0.0),
+}
+
+
+@every_row("name", FAR)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_slopes_of_saturated_probabilities_are_0(name: str, dtype: str) -> None:
+    """In both modes, by all parameters and by the value, where an exponential inside is infinite."""
+    make, numbers, value, expected = FAR[name]
+    inputs = [T.from_data(number, dtype=dtype) for number in (*numbers, value)]
+
+    def below(*args: Any) -> Any:
+        return make(*args[:-1]).cdf(args[-1])
+
+    assert below(*inputs).item() == pytest.approx(expected, abs=1e-300)
+    every = tuple(range(len(inputs)))
+    assert [x.item() for x in func.grad(below, argnums=every)(*inputs)] == [0.0] * len(inputs)
+    densities = lambda *args: make(*args[:-1]).log_prob(args[-1])  # noqa: E731
+    for f in (below, densities):
+        for k in every:
+            alone = lambda x, f=f, k=k: f(*inputs[:k], x, *inputs[k + 1 :])  # noqa: E731
+            forward = func.jvp(alone, (inputs[k],), (inputs[k].ones_like(),))[1]
+            assert not forward.isnan().item(), k
+            assert not func.grad(alone)(inputs[k]).isnan().item(), k
+
+
+def test_logarithms_of_distribution_functions() -> None:
+    """Beyond float32's least numbers they are finite, and where the probability is 0 they have no slope."""
+    a, x = T.from_data(60.0), T.from_data(1e-2)
+    value, slope = func.value_and_grad(lambda a: d.Gamma(a, 1.0).log_cdf(x))(a)
+    exact = func.value_and_grad(lambda a: d.Gamma(a, 1.0).log_cdf(x.double()))(a.double())
+    assert [value.item(), slope.item()] == pytest.approx([y.item() for y in exact], rel=1e-6)
+    assert value.item() < -400.0
+    for make in (lambda s: d.HalfNormal(s), lambda s: d.Binomial(5e4, s * 0.5), lambda s: d.Exponential(s)):
+        zero, none = func.value_and_grad(lambda s, make=make: make(s).log_cdf(T.zeros(())))(T.ones(()))
+        assert (zero.item(), none.item()) == (-math.inf, 0.0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda a: d.Gamma(a, 1.0), d.Chi2, lambda a: d.InverseGamma(a, 1.0), d.StudentT],
+    ids=["gamma", "chi2", "inverse gamma", "student's t"],
+)
+def test_quantiles_that_no_number_is_near_have_no_slope_by_the_probability(make: Callable[[Any], Any]) -> None:
+    a = T.from_data(1e-6, dtype="float64")
+    assert func.grad(lambda p: make(a).icdf(p))(T.from_data(0.3, dtype="float64")).item() == 0.0
+
+
+def test_moments_whose_factors_overflow() -> None:
+    n = T.from_data(1e20)
+    assert d.Pareto(n, n).mean.item() == pytest.approx(1e20)
+    assert d.Pareto(n, n).variance.item() == pytest.approx(1.0)
+    assert d.InverseGamma(n, n).mode.item() == pytest.approx(1.0)
+    assert d.InverseGamma(1e13, T.from_data(1e13)).variance.item() == pytest.approx(1e-13)
+    assert d.Gamma(n, n).variance.item() == pytest.approx(1e-20)
+    assert d.FisherSnedecor(n, n).variance.item() == pytest.approx(4e-20)
+    assert d.LogNormal(T.from_data(-250.0), 15.0).variance.item() == pytest.approx(math.exp(-50.0), rel=1e-5)
+    cauchy = d.Cauchy(0.0, T.from_data(1e-20)).cdf(T.from_data(-1e10))
+    assert cauchy.item() == pytest.approx(1e-30 / math.pi)
