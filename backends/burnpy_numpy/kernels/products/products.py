@@ -132,18 +132,24 @@ class Product(NamedTuple):
         """Write the products into memory, or add them to it, on several threads if there is much to do; see `call`."""
         if self.keeps:
             self, b = _with_panels(self, b)  # the same product of other memory
-        kernel, _, places, sizes, parts, each, *_ = self
-        function, start, spread = kernel.function, _ZEROS if bias is None else bias, -1 if adds else bias is not None
-        code, length = following or (0, 0)
-        if parts == 1:
-            function(0, 1, 9, a, b, c, start, workspace(), *places, arrays, *sizes, spread, code, length)
+        start, spread = (_ZEROS, -1 if adds else 0) if bias is None else (bias, 1)
+        code, length = following or _ALONE
+        kernel = self.kernel
+        if self.parts == 1:
+            given = *self.places, arrays, *self.sizes, spread, code, length
+            kernel.function(0, 1, 9, a, b, c, start, workspace(), *given)
         else:
-
-            def work(begin: int, end: int) -> None:
-                function(begin, end, 9, a, b, c, start, workspace(), *places, arrays, *sizes, spread, code, length)
-
-            threads.shared(work, parts, each)
+            self._share((a, b, c, start), arrays, (spread, code, length))
         kernel.note()
+
+    def _share(self, matrices: tuple[Any, ...], arrays: Any, last: tuple[int, int, int]) -> None:
+        """Compute the parts on several threads."""
+        function, places, sizes = self.kernel.function, self.places, self.sizes
+
+        def work(begin: int, end: int) -> None:
+            function(begin, end, 9, *matrices, workspace(), *places, arrays, *sizes, *last)
+
+        threads.shared(work, self.parts, self.each)
 
 
 class Following(NamedTuple):
@@ -151,6 +157,10 @@ class Following(NamedTuple):
 
     code: int  #: its address
     length: int  #: the rows of all products; 0 if the program is elementwise
+
+
+_ALONE = Following(0, 0)
+"""No program."""
 
 
 def following(kernel: Kernel, rows: int) -> Following | None:
