@@ -18,6 +18,7 @@ from burnpy_numpy.openblas import gemm, openblas
 
 if TYPE_CHECKING:
     from burnpy.backend.entries import Operation
+    from burnpy.backend.primitives import Shape
 
 MAX_SINGLE_THREADED = 1 << 18
 """The number of multiplications up to which OpenBLAS uses one thread by itself."""
@@ -275,6 +276,15 @@ class NumPyQuantization(ArrayBackend):
         if out is None:
             return super().integer_matmul(x, y)
         return out if rows is x else out.reshape((*x.shape[:-1], y.shape[-1]))
+
+    def integer_conv(self, x: Any, weight: Any, value: Any, *windows: Shape) -> Any:
+        kernels = family_kernels("products.quantized")
+        found = None if kernels is None else kernels.integer_windows(x.shape, weight.shape[2:], *windows)
+        if found is None:
+            return super().integer_conv(x, weight, value, *windows)
+        columns = found.run(*map(np.ascontiguousarray, (x, value)))
+        out = self.integer_matmul(weight.reshape((len(weight), -1)), columns)
+        return out.reshape((*out.shape[:2], *found.counts))
 
     def quantized_matmul(self, x: Any, weight: Any, scale: Any) -> Any:
         if not (x.dtype is float32 or x.dtype is float64) or scale.dtype is not x.dtype or 0 in x.shape:

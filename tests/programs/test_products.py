@@ -16,7 +16,7 @@ import pytest
 
 import burnpy_numpy.cpu_threads as threads
 import burnpy_numpy.matmul as matmul
-from burnpy import Tensor, compiled
+from burnpy import IntTensor, Tensor, compiled
 from burnpy.backend import Mixed, NumPy, explain
 from burnpy.backend.dtypes import dtype_of, float32, int32
 from burnpy.nn import functional
@@ -482,3 +482,33 @@ def test_random_products() -> None:
         if m * k * n <= 4e6:
             x, y = drawn(rng, DTYPES[number % 2], m, k), drawn(rng, DTYPES[number % 2], k, n)
             check(x, y, kernel_product(layouts(x)[rng.integers(5)], layouts(y)[rng.integers(5)]))
+
+
+@needs_products
+@pytest.mark.parametrize("images", [1, 3])
+@pytest.mark.parametrize("kernel", [(1, 1), (3, 3), (3, 2)])
+@pytest.mark.parametrize("result", ["uint8", "float32"])
+def test_what_follows_a_convolution_of_ints_is_computed_with_it(
+    monkeypatch: pytest.MonkeyPatch, images: int, kernel: tuple[int, int], result: str
+) -> None:
+    """By rows of the product, also where its sums and the result have elements of other sizes, and on threads."""
+    r = np.random.default_rng(1)
+    x = IntTensor[NumPy].from_data(r.integers(0, 256, (images, 32, 11, 9)).astype(np.uint8))
+    w = IntTensor[NumPy].from_data(r.integers(-128, 128, (40, 32, *kernel)).astype(np.int8))
+    scale = Tensor[NumPy].from_data(r.uniform(1e-4, 2e-4, (40, 1, 1)).astype(np.float32))
+    where = ((2, 1), (1, 0), (1, 1), (1, 1)) if kernel == (3, 2) else ((1, 1), (0, 0), (0, 0), (1, 1))
+
+    def convolved(x: Any, w: Any) -> Any:
+        value = IntTensor[NumPy].full((), 7, dtype="uint8")._primitive
+        sums = x._like(x._backend.integer_conv(x._primitive, w._primitive, value, *where))
+        scaled = sums.float() * scale + 100.0
+        return scaled if result == "float32" else scaled.round().clamp(0, 255).int("uint8")
+
+    monkeypatch.setattr(threads, "LEAST", 1)
+    for count in (1, 3):
+        monkeypatch.setattr(threads, "COUNT", count)
+        step = compiled(convolved)
+        for _ in range(2):
+            assert (step(x, w) == convolved(x, w)).all().item()
+        programs = [part.operations for part in step.explain(x, w).programs]
+        assert [names[0] for names in programs] == ["integer_conv"]

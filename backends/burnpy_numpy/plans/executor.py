@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of, float32, float64
-from burnpy.backend.plans.executor import INDEXED, Executor, Joined, Launch, NodeLaunch, as_formula, lists_of
+from burnpy.backend.plans.executor import (
+    INDEXED,
+    INTEGER_PRODUCTS,
+    Executor,
+    Joined,
+    Launch,
+    NodeLaunch,
+    as_formula,
+    lists_of,
+)
 from burnpy.backend.plans.loops import Place
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.signature import Signature
@@ -35,6 +44,7 @@ from burnpy_numpy.programs import row_plan
 
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.products.products import Product
+    from burnpy_numpy.kernels.products.quantized import IntegerWindows
 
 _contiguous: Any = np.ascontiguousarray
 _array: Any = np.asarray
@@ -49,7 +59,11 @@ _PRODUCTS = ("matmul", "matmul_nt", "matmul_tn", "linear")
 
 
 def _product(node: Node) -> NodeLaunch | None:
-    """Return the launch of a product with a matrix; None for another one, or one that OpenBLAS would share."""
+    """Return the launch of a product with a matrix, or of ints; None for another one, or one that OpenBLAS would
+    share."""
+    if node.name in INTEGER_PRODUCTS:
+        ints = _integer_product(node)
+        return None if ints is None else ProductKernelLaunch(node, ints[0], windows=ints[1])
     x, y = node.args[:2]
     dtype, shapes = x.dtype, (x.shape, y.shape)
     usual = all(ref.dtype == dtype for ref in refs_in(node.args)) and dtype in (float32, float64)
@@ -84,21 +98,48 @@ def _kernel_product(node: Node, sizes: tuple[int, int, int], rows: bool = False)
     return found
 
 
+def _integer_product(node: Node, rows: bool = False) -> tuple[Product, IntegerWindows | None] | None:
+    """Return the description of a product or a convolution of ints of 8 bits, and the windows that it copies; None if
+    the kernel of products does not compute it. With ``rows``, the parts are whole rows."""
+    kernels, windows, ints = family_kernels("products.products"), None, {"int8", "uint8"}
+    x, y = node.args[:2]
+    if kernels is None or not {x.dtype.name, y.dtype.name} <= ints or 0 in (*x.shape, *y.shape):
+        return None
+    left, right = x.shape, y.shape
+    if node.name == "integer_conv":
+        quantized, where = family_kernels("products.quantized"), node.args[-4:]
+        windows = quantized.integer_windows(x.shape, y.shape[2:], *where)
+        if windows is None and not quantized.are_pixels(y.shape[2:], *where[:3]):
+            return None
+        x, y, left = y, x, (y.shape[0], math.prod(y.shape[1:]))
+        right = (y.shape[0], left[1], math.prod(y.shape[2:])) if windows is None else windows.columns
+    elif len(right) == 2 < len(left):
+        left = (math.prod(left[:-1]), left[-1])
+    arrays = (np.empty(shape, dtype_of(ref.dtype.name)) for shape, ref in ((left, x), (right, y)))
+    found = kernels.product_of(*arrays, rows=rows)
+    return (found, windows) if isinstance(found, kernels.Product) else None
+
+
 def _finished_product(node: Node, signature: Signature) -> NodeLaunch | None:
     """Return the launch of a product and the group that follows it; None without a kernel for both."""
-    if not isinstance(_product(node), ProductKernelLaunch) or signature.program is None or signature.repeated:
+    if not isinstance(_product(node), ProductKernelLaunch) or signature.program is None:
         return None
-    sizes, kernel = _sizes(node), program_kernel(signature.program)
-    product = _kernel_product(node, sizes, True)
+    ints = _integer_product(node, True) if node.name in INTEGER_PRODUCTS else None
+    columns = _sizes(node)[2] if ints is None else ints[0].shape[-1]
+    rows, kernel = math.prod(node.results.shape) // columns, program_kernel(signature.program)
+    product = _kernel_product(node, _sizes(node), True) if ints is None else ints[0]
     if kernel is None or product is None:
         return None
-    following = family_kernels("products.products").following(kernel, sizes[0])
-    by_rows = not kernel.layout.flat and signature.group.sizes != (sizes[0], sizes[2])
-    same = signature.outputs[0].dtype == node.results.dtype
-    if following is None or by_rows or not same:
+    following = family_kernels("products.products").following(kernel, rows)
+    by_rows = not kernel.layout.flat and signature.group.sizes != (rows, columns)
+    made, result = node.results.dtype, signature.outputs[0].dtype
+    if following is None or by_rows or (ints is None and made != result):
         return None
     others = [None if ref.number == node.results.number else ref for ref in signature.arrays]
-    return ProductKernelLaunch(node, product, following, others)
+    apart = ((rows, columns), made) if made.itemsize != result.itemsize else None
+    launch = ProductKernelLaunch(node, product, following, others, None if ints is None else ints[1], apart)
+    launch.repeated = dict.fromkeys(signature.repeated, rows)
+    return launch
 
 
 def _rows(node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
@@ -199,7 +240,7 @@ class NumPyExecutor(Executor):
 
     def launch(self, node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
         """Return the launch of a node for which there is a kernel that writes into given memory; None for others."""
-        if node.name in _PRODUCTS:
+        if node.name in _PRODUCTS or node.name in INTEGER_PRODUCTS:
             return _product(node)
         if node.name in INDEXED:
             return _rows(node, bounds)
@@ -227,7 +268,7 @@ class NumPyExecutor(Executor):
         self, node: Node, signature: Signature, values: Mapping[int, Any], bounds: Mapping[int, tuple[int, int]]
     ) -> NodeLaunch | None:
         """Return the launch of a convolution or a product and the group that follows it; None for others."""
-        if node.name in _PRODUCTS:
+        if node.name in _PRODUCTS or node.name in INTEGER_PRODUCTS:
             return _finished_product(node, signature)
         return finished_convolution(self._device, node, signature, values) if node.name in CONVOLUTIONS else None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
-from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.dtypes import float32, float64, uint8
 from burnpy.backend.plans.executor import Computation, ListsComputation, Number
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.source import Source
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from burnpy_numpy.kernels.plans import KernelCall
     from burnpy_numpy.kernels.pooling import Pool
     from burnpy_numpy.kernels.products.products import Following, Product
+    from burnpy_numpy.kernels.products.quantized import IntegerWindows
     from burnpy_numpy.kernels.programs import ForeachKernel
 
 _SHARED = 1 << 18
@@ -273,19 +274,31 @@ class ProductKernelLaunch(NumPyLaunch):
     """A product of C-contiguous matrices, with a bias if there is one, by the kernel of products.
 
     Args:
-        node: the product.
+        node: the product, or a convolution of ints, which is one of the weight and the windows.
         product: its description.
         following: the program that follows it, if one does.
         others: the arrays of that program, None in the place of the product.
+        windows: the windows of a convolution, if they are copied.
+        apart: the shape and dtype of memory for the product, if the program's result has elements of another size.
     """
 
     def __init__(
-        self, node: Node, product: Product, following: Following | None = None, others: Sequence[Ref | None] = ()
+        self,
+        node: Node,
+        product: Product,
+        following: Following | None = None,
+        others: Sequence[Ref | None] = (),
+        windows: IntegerWindows | None = None,
+        apart: tuple[Shape, DType] | None = None,
     ) -> None:
         given = refs_in(node.args)
         self.operands, self._count = [*given, *(ref for ref in others if ref is not None)], len(given)
-        self._product, self._following, self._others = product, following, others
-        self.scratch = [((-(-product.room // 8),), float64)]
+        self._convolves = node.name == "integer_conv"
+        self._product, self._following, self._others, self._windows = product, following, others, windows
+        self.scratch = [((-(-product.room // 8),), float64), *([apart] if apart else [])]
+        self._apart = apart is not None
+        if windows is not None:
+            self.scratch += [(windows.columns, uint8), ((windows.room,), uint8)]
 
     def _work(self) -> float:
         return math.inf if self._product.parts > 1 else 0.0
@@ -297,26 +310,46 @@ class ProductKernelLaunch(NumPyLaunch):
 
         if self._product.keeps:  # Python looks for the panels
             return None
-        x, y, *bias, out = *arrays[: self._count], arrays[-1]
-        table = self._table(arrays) or 0
+        x, y, *bias = self._matrices(arrays)
+        windows, out = self._windows, self._total(arrays, scratch)
+        calls: list[KernelCall] = []
+        if windows is not None:
+            y = scratch[-2]
+            table = windows.table(arrays[0], arrays[2], *scratch[-2:])
+            work = windows.planes * windows.each
+            calls.append(template_call(windows.kernel.function, table, windows.sizes, 0, windows.planes, work))
+        table = self._table(arrays, out) or 0
         described = self._product.call(x, y, out, bias[0] if bias else None, scratch[0], self._following, table)
-        return [template_call(self._product.kernel.function, *described, 0, 1, self._product.each)]
+        function, parts = self._product.kernel.function, self._product.parts
+        return [*calls, template_call(function, *described, 0, parts, parts * self._product.each)]
 
-    def _table(self, arrays: Sequence[str]) -> tuple[str, ...]:
-        """Return the arrays of the program that follows; the product has the memory of the result."""
+    def _matrices(self, arrays: Sequence[str]) -> Sequence[str]:
+        """Return the two matrices, and the bias if there is one; a convolution multiplies the weight by windows."""
+        return (arrays[1], arrays[0]) if self._convolves else arrays[: self._count]
+
+    def _total(self, arrays: Sequence[str], scratch: Sequence[str]) -> str:
+        """Return the memory of the product: that of the result if there is no other."""
+        return scratch[1] if self._apart else arrays[-1]
+
+    def _table(self, arrays: Sequence[str], total: str) -> tuple[str, ...]:
+        """Return the arrays of the program that follows."""
         if self._following is None:
             return ()
-        others, out = iter(arrays[self._count : -1]), arrays[-1]
-        return (*(out if ref is None else next(others) for ref in self._others), out)
+        others = iter(arrays[self._count : -1])
+        return (*(total if ref is None else next(others) for ref in self._others), arrays[-1])
 
     def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
         """Write the call of the threads that share it."""
-        x, y, *bias, out = *arrays[: self._count], arrays[-1]
-        given = [x, y, out, *(bias or ["None"])]
+        x, y, *bias = self._matrices(arrays)
+        total = self._total(arrays, scratch)
+        if self._windows is not None:
+            y = f"{source.bind(self._windows.run, 'f')}({arrays[0]}, {arrays[2]})"
+        given = [x, y, total, *(bias or ["None"])]
         if self._following is None:
             source.write(f"{source.bind(self._product.run, 'f')}({', '.join(given)})")
         else:
-            source.write(f"{source.bind(self._run, 'f')}(({', '.join(given)}), {', '.join(self._table(arrays))})")
+            table = ", ".join(self._table(arrays, total))
+            source.write(f"{source.bind(self._run, 'f')}(({', '.join(given)}), {table})")
 
     def _run(self, given: Sequence[Any], *arrays: Any) -> None:
         """Run the kernel with the program that follows it."""

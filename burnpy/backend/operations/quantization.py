@@ -1,4 +1,4 @@
-"""Products of 8-bit ints, and products with a matrix of 8-bit or 4-bit ints and their scales: quantized weights.
+"""Products and convolutions of 8-bit ints, and products with quantized weights: 8-bit or 4-bit ints and their scales.
 
 A row of such a matrix is divided into groups of equal size, each with a scale; element k of a group is ``scale · int``.
 With one group, a row has one scale. An int8 matrix has one int in an element. A uint8 matrix has two, each plus 8:
@@ -13,6 +13,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import float32, int8, int32, uint8
 from burnpy.backend.operations import OperationsBase
+from burnpy.backend.operations.convolution import window_keys
 from burnpy.backend.operations.matmul import batch_of_matrices
 from burnpy.backend.primitives import DType, Float, Int, Shape
 from burnpy.backend.rules import rows
@@ -50,8 +51,18 @@ def quantized_matmul_batch(b: Any, x: Any, weight: Any, scale: Any) -> Any:
     return b.batched(b.inner.quantized_matmul(x.value, weight.value, scale.value))
 
 
+def integer_conv_batch(b: Any, x: Any, weight: Any, value: Any, *windows: Shape) -> Any:
+    """Images of all examples, if these share the weight and the number around images."""
+    if weight.batched or value.batched:
+        return Quantization.integer_conv(b, x, weight, value, *windows)
+    shape = x.value.shape
+    images = b.inner.reshape(x.value, (shape[0] * shape[1], *shape[2:]))
+    out = b.inner.integer_conv(images, weight.value, value.value, *windows)
+    return b.batched(b.inner.reshape(out, (*shape[:2], *out.shape[1:])))
+
+
 class Quantization(OperationsBase):
-    """Products of 8-bit ints, and products with quantized matrices."""
+    """Products and convolutions of 8-bit ints, and products with quantized matrices."""
 
     @derived(
         BILINEAR,
@@ -88,3 +99,30 @@ class Quantization(OperationsBase):
             part = self.to_int(self.matmul(self.to_float(left, float32), self.to_float(right, float32)), int32)
             total = part if total is None else d.add(total, part)
         return total
+
+    @derived(
+        NONDIFFERENTIABLE,
+        flops=lambda weight, out: 2 * prod(out) * prod(weight[1:]),
+        batch=integer_conv_batch,
+    )
+    def integer_conv(
+        self, x: Int, weight: Int, value: Int, stride: Shape, low: Shape, high: Shape, dilation: Shape
+    ) -> Int:
+        """Convolution of x (N, C, …) with a weight (O, C, …) of int8 and uint8, in int32, as `integer_matmul`.
+
+        Around images is ``value``, one number of the dtype of x: ``low`` before each of the last dimensions, and
+        ``high`` behind.
+        """
+        d, kernel, (n, c) = self.discrete, weight.shape[2:], x.shape[:2]
+        sizes = tuple(a + size + b for a, size, b in zip(low, x.shape[2:], high, strict=True))
+        if sizes != x.shape[2:]:
+            around = d.expand(d.reshape(value, (1,) * len(x.shape)), (n, c, *sizes))
+            places = [slice(a, a + size, 1) for a, size in zip(low, x.shape[2:], strict=True)]
+            x = d.slice_scatter(around, (slice(None), slice(None), *places), x)
+        each = zip(sizes, kernel, stride, dilation, strict=True)
+        counts = tuple((size - (k - 1) * gap - 1) // step + 1 for size, k, step, gap in each)
+        keys, terms, count = window_keys(kernel, stride, dilation, counts), prod(weight.shape[1:]), prod(counts)
+        columns = d.cat([d.reshape(d.slice(x, key), (n, c, 1, count)) for key in keys], 2)
+        matrix = d.reshape(weight, (weight.shape[0], terms))
+        product = self.integer_matmul(matrix, d.reshape(columns, (n, terms, count)))
+        return d.reshape(product, (n, weight.shape[0], *counts))

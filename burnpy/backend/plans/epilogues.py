@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from burnpy.backend.plans.executor import INDEXED, Executor, Launch, NodeLaunch
+from burnpy.backend.plans.executor import INDEXED, INTEGER_PRODUCTS, Executor, Launch, NodeLaunch
 from burnpy.backend.plans.grouping import Group, Single
 from burnpy.backend.plans.recording import Node, Ref, operations, refs_in
 from burnpy.backend.plans.signature import Signature
@@ -65,13 +65,13 @@ def finished(
             bare = _unpadded(node, singles, values)
             makers[results.number] = [*([] if bare is None else [bare._replace(units=[*bare.units, unit])])]
             makers[results.number].append(_Maker(node, [unit]))
-        elif node.name in INDEXED:
+        elif node.name in (*INDEXED, *INTEGER_PRODUCTS):
             makers[results.number] = [_Maker(node, [unit])]
         elif node.name == "reshape":  # the same memory, see `multiplied`
             makers[results.number] = [
                 _Maker(Node(made.name, made.args, results, made.effect, made.line), [*replaced, unit])
                 for made, replaced in makers.get(node.args[0].number, ())
-                if made.name in INDEXED or (made.name == "matmul" and executor.multiplies_pixels)
+                if made.name in (*INDEXED, *INTEGER_PRODUCTS) or (made.name == "matmul" and executor.multiplies_pixels)
             ]
     gone: set[int] = set()
     kept: list[Any] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from burnpy.backend.operations.programs import div_each, mul_each
@@ -57,6 +58,11 @@ class NodeLaunch(Launch, Protocol):
         """The values of one element that it reads as numbers."""
         ...
 
+    @property
+    def repeated(self) -> Mapping[int, int]:
+        """The operands whose elements are repeated until there are so many, by number."""
+        ...
+
     def overwrites(self, number: int) -> Ref | None:
         """Return the operand whose memory a result may have; None if it must be new memory."""
         ...
@@ -69,6 +75,7 @@ class Computation:
     in_place = False
     operands: Sequence[Ref] = ()
     numbers: Sequence[Ref] = ()
+    repeated: Mapping[int, int] = MappingProxyType({})
 
     def overwrites(self, number: int) -> Ref | None:
         """Return None: a result needs new memory."""
@@ -89,6 +96,9 @@ class ListsComputation(Computation):
         old: Sequence[Ref] = self.lists[column + 1 if column else 0]
         return old[position] if column + 1 < len(self.lists) else None
 
+
+INTEGER_PRODUCTS = ("integer_matmul", "integer_conv")
+"""The products of ints of 8 bits."""
 
 INDEXED = {
     "cross_entropy": ("cross_entropy", ("full", "index"), (1,)),

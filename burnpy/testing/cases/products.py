@@ -176,6 +176,42 @@ row(
 )
 
 
+def _integer_conv(x: Any, weight: Any, value: Any, stride: Shape, low: Shape, high: Shape, dilation: Shape) -> Any:
+    pairs = [(0, 0), (0, 0), *zip(low, high, strict=True)]
+    spread = np.pad(x.astype(np.int64), pairs, constant_values=int(value))
+    spans = [(size - 1) * gap + 1 for size, gap in zip(weight.shape[2:], dilation, strict=True)]
+    dims = tuple(range(2, x.ndim))
+    windows = np.lib.stride_tricks.sliding_window_view(spread, spans, dims)
+    steps, gaps = ([slice(None, None, step) for step in sizes] for sizes in (stride, dilation))
+    windows = windows[(slice(None), slice(None), *steps, *gaps)]
+    inner = [1, *range(x.ndim, 2 * x.ndim - 2)]
+    out = np.tensordot(windows, weight.astype(np.int64), (inner, [1, *dims]))
+    return np.moveaxis(out, -1, 1).astype(np.int32)
+
+
+row(
+    "integer_conv",
+    _integer_conv,
+    [
+        (Quantized((2, 3, 6), 8), Quantized((4, 3, 2), 8), Quantized((), 8), (2,), (1,), (0,), (1,)),
+        (Quantized((1, 2, 5, 6), 4), Quantized((3, 2, 3, 2), 8), Quantized((), 4), (1, 1), (0, 0), (0, 0), (2, 3)),
+        (Quantized((2, 2, 4, 5), 4), Quantized((3, 2, 1, 1), 8), Quantized((), 4), (1, 1), (0, 0), (0, 0), (1, 1)),
+        (
+            Quantized((1, 1, 3, 4, 5), 4),
+            Quantized((2, 1, 2, 2, 3), 4),
+            Quantized((), 4),
+            *([(1, 2, 1)] + [(1, 0, 2)] * 2 + [(1,) * 3]),
+        ),
+        (Quantized((0, 2, 4, 5), 8), Quantized((3, 2, 2, 2), 8), Quantized((), 8), (1, 1), (0, 0), (0, 0), (1, 1)),
+        (Quantized((2, 24, 9, 21), 4), Quantized((33, 24, 3, 3), 8), Quantized((), 4), (2, 2), (1, 0), (1, 2), (1, 1)),
+        (Quantized((1, 24, 9, 21), 4), Quantized((33, 24, 3, 3), 8), Quantized((), 4), (1, 3), (2, 1), (1, 1), (1, 1)),
+        (Quantized((1, 130, 7, 7), 8), Quantized((70, 130, 3, 3), 8), Quantized((), 8), (1, 1), (1, 1), (1, 1), (1, 1)),
+    ],
+    int64_only=True,
+    widened=True,
+)
+
+
 def _weights(q: Any, k: Any, mask: Any, offset: int | None, scale: float) -> Any:
     """Return exp(scores), 0 for masked keys, and the sums of its rows, replaced by 1 where they are 0."""
     scores = np.exp(q @ k.swapaxes(-1, -2) * scale)

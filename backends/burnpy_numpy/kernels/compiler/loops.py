@@ -188,18 +188,18 @@ class Loops(Writer):
             for k in range(width):
                 if not k & distance:
                     x, y = rows[k], rows[k + distance]
-                    rows[k] = self._shuffled(x, y, places)
-                    rows[k + distance] = self._shuffled(x, y, [place + step for place in places])
+                    rows[k] = self.shuffled(x, y, places)
+                    rows[k + distance] = self.shuffled(x, y, [place + step for place in places])
         return rows
 
     def merged(self, x: Vector, y: Vector, start: int) -> Vector:
         """Return the elements of two vectors from ``start`` on, in turns."""
-        return self._shuffled(x, y, [start + k // 2 + k % 2 * self.width for k in range(self.width)])
+        return self.shuffled(x, y, [start + k // 2 + k % 2 * self.width for k in range(self.width)])
 
-    def _shuffled(self, x: Vector, y: Vector, places: Iterable[int]) -> Vector:
-        """Return elements of two vectors, one after the other, by their places."""
-        kind, chosen = self.type(x.dtype), ", ".join(f"i32 {place}" for place in places)
-        text = f"shufflevector {kind} {x.text}, {kind} {y.text}, <{self.width} x i32> <{chosen}>"
+    def shuffled(self, x: Vector, y: Vector, places: Iterable[int]) -> Vector:
+        """Return elements of two vectors, one after the other, by their places: as many as there are of these."""
+        kind, chosen = self.type(x.dtype), [f"i32 {place}" for place in places]
+        text = f"shufflevector {kind} {x.text}, {kind} {y.text}, <{len(chosen)} x i32> <{', '.join(chosen)}>"
         return Vector(self.assign(text), x.dtype)
 
     def neighbouring_words(self, lanes: list[str]) -> list[Vector]:

@@ -7,7 +7,7 @@ stored in floats of 16 bits. The copies have the dtype in which products are com
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -126,15 +126,6 @@ class ProductLines(Loops):
         low = self.assign(f"trunc {kind} {bits.text} to {half}")
         return self.from_half(low)
 
-    def in_place(self, how: str, source: str, row: str, rows: str, few: int) -> str:
-        """Return whether a part reads B in place: as ``how`` says, if its vectors are aligned or there are few rows."""
-        size = STORED[self.dtype].bytes
-        places = self.assign(f"or i64 {self.assign(f'ptrtoint ptr {source} to i64')}, {self.times(row, size)}")
-        rest = self.assign(f"and i64 {places}, {self.width * size - 1}")
-        aligned = self.assign(f"icmp eq i64 {rest}, 0")
-        either = self.assign(f"or i1 {aligned}, {self.assign(f'icmp slt i64 {rows}, {few}')}")
-        return self.assign(f"and i1 {either}, {self.assign(f'icmp eq i64 {how}, {IN_PLACE}')}")
-
     def _moved(self, how: str, x: Vector, bits: int) -> Vector:
         """Shift ints."""
         return self.binary(how, x, self.constant(bits, x.dtype)) if bits else x
@@ -154,6 +145,18 @@ class ProductLines(Loops):
             total = moved if total is None else self.binary("or", total, moved)
         assert total is not None
         return total
+
+    def words_of_bytes(self, source: str, row: str, words: Words) -> list[Vector]:
+        """Return words of four neighbouring rows of bytes, in `VECTORS` vectors, by one shuffle for each."""
+        half, size = VECTORS * self.width, 4 * self.width
+        lines = [self.unit(source, self.times(self.plus(row, k), "%distance"), words.stored) for k in range(4)]
+        rows = [Vector(self._in_word(line, words, half, None), "int8") for line in lines]
+        with self.of_width(half):
+            pairs = [self.shuffled(x, y, range(2 * half)) for x, y in (rows[:2], rows[2:])]
+        places = [[k * half + v * self.width + n for n in range(self.width) for k in range(4)] for v in range(VECTORS)]
+        with self.of_width(size):
+            mixed = [self.shuffled(*pairs, order) for order in places]
+        return [Vector(self.assign(f"bitcast <{size} x i8> {x.text} to {self.type('int32')}"), "int32") for x in mixed]
 
     def words_of_line(self, line: str, number: str, words: Words, left: str | None) -> Vector:
         """Load a vector of words of neighbours; zeros from ``left`` numbers on."""
@@ -198,19 +201,7 @@ class ProductLines(Loops):
         limit = self.splat(count, "int64")
         return self.assign(f"icmp slt <{self.width} x i64> <{lanes}>, {limit.text}")
 
-    def room(self, count: int) -> str:
-        """Return the address of memory on the stack for so many elements."""
-        name = self.name()
-        self._variables.append(f"  {name} = alloca [{count} x {self.scalar(self.dtype)}], align 64")
-        return name
-
-    def amx(self, instruction: str, arguments: str = "") -> None:
-        """Write an instruction of AMX; its registers are numbers."""
-        kinds = ", ".join([argument.split()[0] for argument in arguments.split(", ")]) if arguments else ""
-        self.declared.add(f"declare void @llvm.x86.{instruction}({kinds})")
-        self.write(f"call void @llvm.x86.{instruction}({arguments})")
-
-    def named(self, name: str, arguments: str) -> ProductLines:
+    def named(self, name: str, arguments: str) -> Self:
         """End the lines as a function of this name."""
         self.text = self.body(f"internal void @{name}({arguments}) noinline")
         return self
@@ -369,6 +360,10 @@ def copy_rows_of_words(dtype: str, width: int, words: Words) -> ProductLines:
             w.prefetch(w.unit("%source", w.plus(column, ahead), words.stored))
 
         def copy(masked: bool) -> None:
+            if words.bits == 8 and not masked:
+                for v, x in enumerate(w.words_of_bytes(w.unit("%source", column, words.stored), row, words)):
+                    w.store(x, w.at(to, v * width), None)
+                return
             for v in range(VECTORS):
                 first = w.plus(column, v * width)
                 mask = w.below(w.minus("%columns", first)) if masked else None
@@ -376,7 +371,11 @@ def copy_rows_of_words(dtype: str, width: int, words: Words) -> ProductLines:
                     w.word_of_rows(w.unit("%source", first, words.stored), row, words, mask), w.at(to, v * width), None
                 )
 
-        w.in_two_ways(copy, [(w.plus(column, lanes), "%columns"), (w.plus(row, words.each), "%depth")])
+        with w.when(f"slt i64 {row}, %depth"):
+            w.in_two_ways(copy, [(w.plus(column, lanes), "%columns"), (w.plus(row, words.each), "%depth")])
+        with w.when(f"sge i64 {row}, %depth"):
+            for v in range(VECTORS):
+                w.store(w.constant(0, "int32"), w.at(to, v * width), None)
     return w.named("copy_rows", "ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to")
 
 

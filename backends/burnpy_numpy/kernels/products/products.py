@@ -232,12 +232,12 @@ def _block_bytes() -> int:
     return min(size, most) // 8 * 7
 
 
-def product_of(a: Any, b: Any, biased: bool = False) -> Product | Literal["copy"] | None:
+def product_of(a: Any, b: Any, biased: bool = False, rows: bool = False) -> Product | Literal["copy"] | None:
     """Return the description of the product of arrays of one dtype, of floats of 16 bits, or of ints of 8 bits, whose
     product is of int32; None if none is computed.
 
     It is "copy" where neither rows nor columns of an array lie together, or where it must be rows: C-contiguous copies
-    are multiplied then.
+    are multiplied then. With ``rows``, the parts are whole rows.
     """
     (m, k), n = a.shape[-2:], b.shape[-1]
     if 0 in (*a.shape, *b.shape) or k != b.shape[-2]:
@@ -257,7 +257,7 @@ def product_of(a: Any, b: Any, biased: bool = False) -> Product | Literal["copy"
         return "copy"
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     places = _places(batch, a.shape, a_steps), _places(batch, b.shape, b_steps), np.arange(math.prod(batch)) * (m * n)
-    return _planned(dtype, (*batch, m, n), k, a_line, b_line, places, stored=(a.dtype.name, b.dtype.name))
+    return _planned(dtype, (*batch, m, n), k, a_line, b_line, places, rows, (a.dtype.name, b.dtype.name))
 
 
 def quantized_product_of(x: Any, weight: Any, scale: Any) -> Product | None:

@@ -1,4 +1,5 @@
-"""Products of few rows with a matrix of 8-bit or 4-bit ints, which a kernel converts in registers.
+"""Products of few rows with a matrix of 8-bit or 4-bit ints, which a kernel converts in registers; and the windows of
+images of 8-bit ints as the columns of a matrix, whose product with the weight is a convolution.
 
 A product with one row takes as long as reading the matrix, so that a quarter or an eighth of the bytes is a quarter or
 an eighth of the time where the matrix is not in the cache.
@@ -6,14 +7,17 @@ an eighth of the time where the matrix is not in the cache.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from burnpy.backend.dtypes import uint8
+from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
+from burnpy_numpy.kernels.launch import TemplateKernel, block_starts, block_width
 
 _BYTES = 64
 """The size of a vector of floats in bytes."""
@@ -123,3 +127,116 @@ def _converted(w: Loops, pointer: str, bits: int, dtype: str) -> list[Vector]:
     wide = w.convert("zext", packed, "int32")
     halves = w.binary("and", wide, w.constant(15, "int32")), w.binary("lshr", wide, w.constant(4, "int32"))
     return [w.convert("sitofp", w.binary("sub", half, w.constant(8, "int32")), dtype) for half in halves]
+
+
+class IntegerWindows(NamedTuple):
+    """The windows of images of 8-bit ints, copied by a kernel to the columns of a matrix for each image."""
+
+    kernel: TemplateKernel
+    columns: Shape  #: of the matrices, (N, elements of a window, windows)
+    counts: Shape  #: the numbers of windows
+    room: int  #: the bytes of memory for images with what is around them; 0 to read images where they are
+    starts: tuple[Any, Any]  #: the first columns of the vectors of a row of an image, and of a row of windows
+    sizes: tuple[int, ...]
+    planes: int
+
+    @property
+    def each(self) -> int:
+        """The number of elements that are copied of a plane, for `burnpy_numpy.cpu_threads.shared`."""
+        return math.prod(self.columns) // self.planes
+
+    def table(self, x: Any, value: Any, columns: Any, room: Any) -> tuple[Any, ...]:
+        """Return the table of the kernel, given images, the number around them, and memory."""
+        return x, value, columns, room, *self.starts
+
+    def run(self, x: Any, value: Any) -> Any:
+        """Return the columns of C-contiguous images."""
+        columns = np.empty(self.columns, x.dtype)
+        room = np.empty(self.room, np.uint8) if self.room else columns
+        self.kernel.run(self.table(x, value, columns, room), self.sizes, self.planes, self.each)
+        return columns
+
+
+def are_pixels(kernel: Shape, stride: Shape, low: Shape, high: Shape) -> bool:
+    """Return whether windows are the elements of images, which are a matrix then."""
+    return math.prod(kernel) == math.prod(stride) == 1 and not any((*low, *high))
+
+
+def integer_windows(
+    x: Shape, kernel: Shape, stride: Shape, low: Shape, high: Shape, dilation: Shape
+) -> IntegerWindows | None:
+    """Return the windows of one or two dimensions of images of shape (N, C, …); None without a kernel for them."""
+    if len(kernel) > 2 or 0 in x or are_pixels(kernel, stride, low, high):
+        return None
+    one, none = (1,) * (2 - len(kernel)), (0,) * (2 - len(kernel))
+    high_by_wide, taps, steps, gaps = ((*one, *sizes) for sizes in (x[2:], kernel, stride, dilation))
+    before, behind = ((*none, *sizes) for sizes in (low, high))
+    whole = [a + n + b for a, n, b in zip(before, high_by_wide, behind, strict=True)]
+    each = list(zip(whole, taps, steps, gaps, strict=True))
+    counts = tuple((n - (k - 1) * gap - 1) // step + 1 for n, k, step, gap in each)
+    width, row = block_width(counts[1], _BYTES), block_width(high_by_wide[1], _BYTES)
+    copier = template_kernel(window_columns, width, row, min(steps[1], 3)) if min(counts) > 0 else None
+    if copier is None:
+        return None
+    planes = x[0] * x[1]
+    padded = whole != [*high_by_wide] or steps[1] == 2  # whose last vector is one element longer than the row
+    room = planes * math.prod(whole) + 1 if padded else 0
+    starts = block_starts(high_by_wide[1], row), block_starts(counts[1], width)
+    sizes = (padded, *high_by_wide, *whole, *before, *taps, *steps, *gaps, *counts, *map(len, starts))
+    columns = x[0], x[1] * math.prod(taps), math.prod(counts)
+    return IntegerWindows(copier, columns, counts[2 - len(kernel) :], room, starts, sizes, planes)
+
+
+def window_columns(width: int, row: int, step: int) -> str:
+    """Return the text of the kernel that copies the elements of windows of images of 8-bit ints.
+
+    The table: images (planes, height, width), the number around them, the columns (planes, rows and columns of a
+    window, rows and columns of windows), memory for images with what is around them, and as int64 the first columns of
+    vectors of a row of an image, and of a row of windows. The sizes: 1 if something is around images, or 0; height and
+    width of images, and of those with what is around them; where they begin there; height and width of a window, of a
+    step, and between elements of a window; the rows and the columns of windows; and the vectors of each row.
+    ``begin`` and ``end`` are planes.
+
+    Args:
+        width: the number of elements of a vector of windows.
+        row: that of images.
+        step: the step between windows of a row; 3 stands for any.
+    """
+    w = Loops(width, 6, 17)
+    x, value, out, room, of_rows, of_windows = w.table
+    padded, high, wide, whole_high, whole_wide, top, left, *sizes, row_vectors, vectors = w.sizes
+    taps_high, taps_wide, step_high, step_wide, gap_high, gap_wide, down, across = sizes
+    area, whole_area = w.times(high, wide), w.times(whole_high, whole_wide)
+    taps, windows = w.times(taps_high, taps_wide), w.times(down, across)
+    w.declared.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+    around = w.first(w.load_one(value, "int8"))
+    images = w.either(w.assign(f"icmp eq i64 {padded}, 0"), x, room)
+    with w.loop("%begin", "%end") as plane:
+        image = w.element(images, w.times(plane, whole_area), "int8")
+        with w.when(f"ne i64 {padded}, 0"):
+            w.write(f"call void @llvm.memset.p0.i64(ptr {image}, i8 {around}, i64 {whole_area}, i1 false)")
+            given = w.element(x, w.times(plane, area), "int8")
+            first = w.element(image, w.plus(w.times(top, whole_wide), left), "int8")
+            with w.of_width(row), w.loop("0", high) as y, w.loop("0", row_vectors) as v:
+                start = w.number(of_rows, v)
+                copied = w.load(w.element(given, w.plus(w.times(y, wide), start), "int8"), "int8", None)
+                w.store(copied, w.element(first, w.plus(w.times(y, whole_wide), start), "int8"), None)
+        result = w.element(out, w.times(plane, w.times(taps, windows)), "int8")
+        with w.loop("0", taps_high) as i, w.loop("0", taps_wide) as j, w.loop("0", down) as y:
+            place = w.times(w.plus(w.times(y, step_high), w.times(i, gap_high)), whole_wide)
+            source = w.element(image, w.plus(place, w.times(j, gap_wide)), "int8")
+            line = w.plus(w.times(w.plus(w.times(i, taps_wide), j), down), y)
+            target = w.element(result, w.times(line, across), "int8")
+            with w.loop("0", vectors) as v:
+                start = w.number(of_windows, v)
+                at = w.element(source, w.times(start, step_wide), "int8")
+                if step == 1:
+                    found = w.load(at, "int8", None)
+                elif step == 2:
+                    pair = [w.load(w.element(at, str(k * width), "int8"), "int8", None) for k in range(2)]
+                    found = w.shuffled(pair[0], pair[1], range(0, 2 * width, 2))
+                else:
+                    lanes = [w.element(at, w.times(step_wide, k), "int8") for k in range(width)]
+                    found = w.load_lanes(lanes, "0", "int8")
+                w.store(found, w.element(target, start, "int8"), None)
+    return w.function()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.products.copies import (
     COLUMNS,
+    IN_PLACE,
     PACKED,
     ROW_BYTES,
     STORED,
@@ -45,6 +46,31 @@ _CONFIGURATION = "@configuration = internal constant [16 x i32] [i32 1, i32 0, i
 """AMX's table of eight registers: 1, the form; from byte 16 on their bytes in a row, each 16 bits; from 48 on rows."""
 _ALIGNED_ROWS = 3
 """The number of stripes from which B is copied if its vectors are not aligned, as each is two loads then."""
+
+
+class TileLines(ProductLines):
+    """The lines of a function that multiplies tiles."""
+
+    def in_place(self, how: str, source: str, row: str, rows: str, few: int) -> str:
+        """Return whether a part reads B in place: as ``how`` says, if its vectors are aligned or there are few rows."""
+        size = STORED[self.dtype].bytes
+        places = self.assign(f"or i64 {self.assign(f'ptrtoint ptr {source} to i64')}, {self.times(row, size)}")
+        rest = self.assign(f"and i64 {places}, {self.width * size - 1}")
+        aligned = self.assign(f"icmp eq i64 {rest}, 0")
+        either = self.assign(f"or i1 {aligned}, {self.assign(f'icmp slt i64 {rows}, {few}')}")
+        return self.assign(f"and i1 {either}, {self.assign(f'icmp eq i64 {how}, {IN_PLACE}')}")
+
+    def room(self, count: int) -> str:
+        """Return the address of memory on the stack for so many elements."""
+        name = self.name()
+        self._variables.append(f"  {name} = alloca [{count} x {self.scalar(self.dtype)}], align 64")
+        return name
+
+    def amx(self, instruction: str, arguments: str = "") -> None:
+        """Write an instruction of AMX; its registers are numbers."""
+        kinds = ", ".join([argument.split()[0] for argument in arguments.split(", ")]) if arguments else ""
+        self.declared.add(f"declare void @llvm.x86.{instruction}({kinds})")
+        self.write(f"call void @llvm.x86.{instruction}({arguments})")
 
 
 def stripe_heights(registers: int) -> tuple[int, ...]:
@@ -90,7 +116,7 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
     widens = b_stored != dtype and words is None
     lanes, size = VECTORS * width, STORED[dtype].bytes
     _, parts, grouped = STORED[b_stored] if words is None else STORED[dtype]
-    w = ProductLines(dtype, width, 9, 19 if grouped else 16)
+    w = TileLines(dtype, width, 9, 19 if grouped else 16)
     a, b, c, start, memory, a_places, b_places, c_places, arrays = w.table
     m, n, k, a_line, b_row, b_column, chunk, block, high, wide, down, across, how, *grouping, spread, code, length = (
         w.sizes
@@ -257,9 +283,9 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
     return w.function(*[helper.text for helper in helpers])
 
 
-def _finish(dtype: str, width: int) -> ProductLines:
+def _finish(dtype: str, width: int) -> TileLines:
     """Return the function that adds the sums of a tile to what was before, for some of its rows and columns."""
-    w = ProductLines(dtype, width)
+    w = TileLines(dtype, width)
     masks = [w.below(w.plus("%columns", -v * width)) for v in range(VECTORS)]
     with w.loop("0", "%rows") as i:
         line, before = w.at("%c", w.times(i, "%c_row")), w.at("%before", w.times(i, "%before_row"))
@@ -270,12 +296,12 @@ def _finish(dtype: str, width: int) -> ProductLines:
     return w.named("finish", "ptr %sums, ptr %c, i64 %c_row, ptr %before, i64 %before_row, i64 %rows, i64 %columns")
 
 
-def _stripe(dtype: str, width: int, height: int, transposed: bool, stored: str = "") -> ProductLines:
+def _stripe(dtype: str, width: int, height: int, transposed: bool, stored: str = "") -> TileLines:
     """Return the function that multiplies a stripe of up to ``height`` rows of A by a block of B.
 
     With ``stored``, a dtype of 16 bits, B is read in place in whole panels.
     """
-    w, lanes = ProductLines(dtype, width), VECTORS * width
+    w, lanes = TileLines(dtype, width), VECTORS * width
     room = w.room(height * lanes)
     all_rows = w.assign(f"icmp eq i64 %rows, {height}")
     with w.loop("0", w.upper("%columns", lanes)) as panel:
@@ -317,14 +343,14 @@ meanwhile: with the first panels the next stripe of A, with the others a part of
 address of its lines, their distance, their bytes, and the bytes by which a turn goes on; of B the turns before."""
 
 
-def _stripe_by_amx(dtype: str, width: int, height: int, a_stored: str, b_stored: str) -> ProductLines:
+def _stripe_by_amx(dtype: str, width: int, height: int, a_stored: str, b_stored: str) -> TileLines:
     """Return the function that multiplies a stripe of up to ``height`` rows of A by a block of B, both of words, by
     AMX.
 
     An instruction multiplies 16 rows by 16 columns. Of bfloat16, it adds the products of even places, and those of odd
     places, in order; then both, to what was before. Sums are in registers 0 to 3; A is in 4 and 5, and B in 6 and 7.
     """
-    w, lanes = ProductLines(dtype, width), VECTORS * width
+    w, lanes = TileLines(dtype, width), VECTORS * width
     room, size = w.room(height * lanes), STORED[dtype].bytes
     tiles = [(t, v) for t in range(height // TILE) for v in range(VECTORS)]
     signs = "".join("s" if stored == "int8" else "u" for stored in (a_stored, b_stored))
@@ -337,7 +363,12 @@ def _stripe_by_amx(dtype: str, width: int, height: int, a_stored: str, b_stored:
                 at = w.at(pointer, w.plus(w.times(row, t * TILE), v * width))
                 w.amx(how, f"i8 {t * VECTORS + v}, ptr {at}, i64 {w.times(row, size)}")
 
-        each("tileloadd64", before, before_row)
+        nothing = w.assign(f"icmp eq ptr {before}, null")
+        with w.when(f"eq i1 {nothing}, 0"):
+            each("tileloadd64", before, before_row)
+        with w.when(f"ne i1 {nothing}, 0"):
+            for t, v in tiles:
+                w.amx("tilezero", f"i8 {t * VECTORS + v}")
         with w.loop("0", w.upper("%depth", TILE)) as q:
             line = w.times(q, TILE)
             for v in range(VECTORS):
@@ -359,13 +390,14 @@ def _stripe_by_amx(dtype: str, width: int, height: int, a_stored: str, b_stored:
                 x = w.load(w.at(source, w.plus(w.times(i, row), v * width)), dtype, mask)
                 w.store(x, w.at(target, w.plus(w.times(i, target_row), v * width)), mask)
 
+    zeros = w.assign(f"icmp eq i64 {w.assign('or i64 %before_row, %before_column')}, 0")  # the first ones, of no row
     with w.loop("0", w.upper("%columns", lanes)) as panel:
         j = w.times(panel, lanes)
         b, left = w.at("%panels", w.times(j, "%tall")), w.minus("%columns", j)
         c, before = w.at("%c", j), w.at("%before", w.times(j, "%before_column"))
         full = w.assign(f"and i1 {all_rows}, {w.assign(f'icmp sge i64 {left}, {lanes}')}")
         with w.when(f"ne i1 {full}, 0"):
-            multiply(before, "%before_row", b, c, "%c_row")
+            multiply(w.either(zeros, "null", before), "%before_row", b, c, "%c_row")
         with w.when(f"eq i1 {full}, 0"):
             copy(before, "%before_row", room, str(lanes), left)
             multiply(room, str(lanes), b, room, str(lanes))
@@ -373,7 +405,7 @@ def _stripe_by_amx(dtype: str, width: int, height: int, a_stored: str, b_stored:
     return w.named(f"stripe_{height}", _STRIPE)
 
 
-def _finish_some(w: ProductLines, room: str, sums: list[list[Vector]], c: str, before: str, left: str) -> None:
+def _finish_some(w: TileLines, room: str, sums: list[list[Vector]], c: str, before: str, left: str) -> None:
     """Write the call of `_finish`."""
     for i, row in enumerate(sums):
         for v, x in enumerate(row):
@@ -382,7 +414,7 @@ def _finish_some(w: ProductLines, room: str, sums: list[list[Vector]], c: str, b
 
 
 def _multiplied(
-    w: ProductLines, height: int, panel: tuple[str, str, str], vectors: int, transposed: bool, stored: str
+    w: TileLines, height: int, panel: tuple[str, str, str], vectors: int, transposed: bool, stored: str
 ) -> list[list[Vector]]:
     """Write the loop over a chunk, and return the sums of each row. The panel: its number, address and row's length."""
     zero, dtype, (number, b, b_row) = w.constant(0.0, w.dtype), w.dtype, panel
@@ -412,7 +444,7 @@ def _multiplied(
 
 
 def _multiply_row(
-    w: ProductLines, totals: list[list[str]], panel: tuple[str, str], p: str, steps: tuple[int, int], stored: str
+    w: TileLines, totals: list[list[str]], panel: tuple[str, str], p: str, steps: tuple[int, int], stored: str
 ) -> None:
     """Add the products of a row of a panel to the sums. The steps: the distances of rows and of columns of A."""
     (b, b_row), (row, column), vectors, dtype = panel, steps, len(totals[0]), w.dtype

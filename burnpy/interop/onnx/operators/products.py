@@ -26,7 +26,7 @@ from burnpy.interop.onnx.operators.table import (
 )
 from burnpy.nn import functional
 from burnpy.tensor.einsum import einsum as sum_of_products
-from burnpy.tensor.joining import cat, stack
+from burnpy.tensor.joining import stack
 from burnpy.tensor.tensor import IntTensor, Tensor
 
 Sizes = tuple[int, ...] | None
@@ -170,21 +170,9 @@ class Windows:
         ones = like(x, (x.shape[1], 1, *self.kernel), 1.0)
         return self.call("conv", self.fitted(x, counts), ones, groups=x.shape[1])
 
-    def columns(self, x: Value, zero: Value = None) -> tuple[Value, tuple[int, ...]]:
-        """Return the elements of the windows of images, padded by a number, in dimensions before those of windows, and
-        the numbers of windows."""
-        n = x.ndim - 2
-        for d, sizes in enumerate(zip(self.low, self.high, strict=True), 2):
-            if any(sizes):
-                number = like(x, (1,) * x.ndim, 0) if zero is None else zero.reshape((1,) * x.ndim)
-                low, high = (number.expand(*x.shape[:d], int(size), *x.shape[d + 1 :]) for size in sizes)
-                x = cat([low, x, high], dim=d)
-        for d, (span, stride, step) in enumerate(zip(self.spans, self.stride, self.dilation, strict=True), 2):
-            if span > 1:
-                x = x.unfold(d, int(span), int(stride))[..., :: int(step)]
-            elif stride > 1:
-                x = x[(*(slice(None),) * d, slice(None, None, int(stride)))]
-        return x.permute(0, 1, *range(2 + n, x.ndim), *range(2, 2 + n)), x.shape[2 : 2 + n]
+    def around(self) -> tuple[Any, Any, Any, Any]:
+        """Return stride, the sizes of padding before and after, and dilation."""
+        return self.stride, self.low, self.high, self.dilation
 
     def one(self, sizes: Any) -> Any:
         """Return sizes as functions take them."""

@@ -143,36 +143,22 @@ def centred(x: Value, zero: Value, axis: int, dtype: str = "float32") -> Value:
     return moved if zero is None else moved - cast(aligned(x, zero, axis, 0), moved.dtype)
 
 
-def integer_product(a: Value, a_zero: Value, b: Value, b_zero: Value, counts: tuple[int, ...] | None = None) -> Value:
+def integer_product(a: Value, a_zero: Value, b: Value, b_zero: Value) -> Value:
     """Return the product of matrices of ints, less their zero points, as int32; of floats of 8 bits, as floats.
 
-    Those of a may be one for each row, those of b one for each column. With ``counts`` the columns have these sizes.
+    Those of a may be one for each row, those of b one for each column.
     """
     if not {a.dtype, b.dtype} <= {int8, uint8}:
         return centred(a, a_zero, -2) @ centred(b, b_zero, -1)
     left, right = a if a.ndim > 1 else a.unsqueeze(0), b if b.ndim > 1 else b.unsqueeze(1)
-
-    def spread(part: Value) -> Value:
-        sizes = counts or part.shape[-1:]
-        return part.reshape(*part.shape[:-1], *(sizes if part.shape[-1] > 1 else (1,) * len(sizes)))
-
-    terms, ones = a.shape[-1], like(right, (1, a.shape[-1]), 1)
+    terms, out = a.shape[-1], functional.integer_matmul(left, right)
     first, second = (None if zero is None else cast(zero, "int32") for zero in (a_zero, b_zero))
     first = None if first is None else aligned(left, first, -2, 0)
-    if first is not None and counts is not None:  # of windows, whose elements are added by the same product
-        stacked: Value = cat([left, ones.int(left.dtype)], dim=-2)
-        both = functional.integer_matmul(stacked, right)
-        out, columns = both[..., :-1, :], both[..., -1:, :]
-    else:
-        out, columns = functional.integer_matmul(left, right), None
-    out = spread(out)
     if first is not None:  # the sums of constants are computed once, if compiled
-        out = out - spread(first * (functional.integer_matmul(ones, right) if columns is None else columns))
+        out = out - first * functional.integer_matmul(like(right, (1, terms), 1), right)
     if second is not None:
         rows = functional.integer_matmul(left, like(left, (terms, 1), 1))
-        out = out - spread((rows if first is None else rows - first * terms) * aligned(right, second, -1, 0))
-    if counts is not None:
-        return out
+        out = out - (rows if first is None else rows - first * terms) * aligned(right, second, -1, 0)
     return out.reshape(*out.shape[:-2], *out.shape[-2:-1][: a.ndim - 1], *out.shape[-1:][: b.ndim - 1])
 
 
@@ -308,21 +294,30 @@ def quantized_attention(
 
 
 def integer_convolution(x: Value, x_zero: Value, w: Value, w_zero: Value, **settings: Unpack[ConvSettings]) -> Value:
-    """Return the convolution of ints, less their zero points, as int32: a product of w and the windows of x.
+    """Return the convolution of ints, less their zero points, as int32.
 
     Where a group has few channels, it is a convolution of floats, which hold the sums exactly.
     """
     given: dict[str, Any] = {**settings}
-    groups = given.pop("group", 1)
-    if groups > 1 and 255**2 * math.prod(w.shape[1:]) <= 2**24:
+    groups, terms = given.pop("group", 1), math.prod(w.shape[1:])
+    if groups > 1 and 255**2 * terms <= 2**24:
         return conv(centred(x, x_zero, 1), centred(w, w_zero, 0), **settings).int("int32")
     if groups > 1:
         zeros = [w_zero] * groups if w_zero is None or w_zero.numel() == 1 else w_zero.chunk(groups, 0)
         parts = zip(x.chunk(groups, 1), w.chunk(groups, 0), zeros, strict=True)
         return cat([integer_convolution(part, x_zero, some, zero, **given) for part, some, zero in parts], dim=1)
-    columns, counts = Windows(x, w.shape[2:], **given).columns(x, x_zero)
-    columns = columns.reshape(x.shape[0], math.prod(w.shape[1:]), math.prod(counts))
-    return integer_product(w.reshape(w.shape[0], -1), w_zero, columns, x_zero, counts)
+    value = like(x, (), 0) if x_zero is None else x_zero.reshape(())
+    windows = [tuple(sizes.tolist()) for sizes in Windows(x, w.shape[2:], **given).around()]
+    taps = w if w_zero is None else cat([w, like(w, (1, *w.shape[1:]), 1)], dim=0)  # the sums of windows, too
+    out = x._like(x._backend.integer_conv(x._primitive, taps._primitive, value._primitive, *windows))
+    zero = None if w_zero is None else aligned(w, cast(w_zero, "int32"), 0, 0)
+    if zero is not None:
+        out = out[:, :-1] - out[:, -1:] * (zero if zero.ndim == 0 else zero.reshape(-1, *(1,) * (x.ndim - 2)))
+    if x_zero is not None:  # the sums of constants are computed once, if compiled
+        sums = functional.integer_matmul(w.reshape(-1, terms), like(w, (terms, 1), 1))
+        moved = sums if zero is None else sums - zero.reshape(-1, 1) * terms
+        out = out - moved.reshape(-1, *(1,) * (x.ndim - 2)) * cast(value, "int32")
+    return out
 
 
 def _biased(out: Value, bias: Value) -> Value:
