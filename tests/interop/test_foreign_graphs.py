@@ -615,3 +615,37 @@ def test_names_that_have_one_path_and_text(tmp_path: Path) -> None:
     read = graph([node("Identity", ["labels"], ["y"])], [], [info("y", 8)], initializer=[text])
     with pytest.raises(LoadingError, match=r"Identity \(y\) reads 'labels', which is text"):
         onnx.load(written(tmp_path / "b.onnx", read, 20), NumPy)
+    given = graph([node("Abs", ["x"], ["y"])], [info("x", FLOAT, [2])], [info("y", FLOAT), info("labels", 8)])
+    given.initializer.append(text)
+    with pytest.raises(LoadingError, match="the output 'labels' is text"):
+        onnx.load(written(tmp_path / "c.onnx", given, 20), NumPy)
+
+
+@pytest.mark.parametrize(("name", "levels"), [("INT4", (-8, 8)), ("UINT4", (0, 16)), ("UINT2", (0, 4))])
+def test_small_ints_in_another_file(tmp_path: Path, name: str, levels: tuple[int, int]) -> None:
+    """Several lie in a byte, there as in the file itself."""
+    ints = np.arange(3 * 7).reshape(3, 7) % (levels[1] - levels[0]) + levels[0]
+    number = getattr(package().TensorProto, name)
+    held_ints = package().helper.make_tensor("w", number, ints.shape, ints.reshape(-1).tolist())
+    raw = bytes(held_ints.int32_data) if held_ints.int32_data else held_ints.raw_data
+    packed = package().TensorProto(name="w", data_type=number, dims=ints.shape, raw_data=raw)
+    nodes = [node("DequantizeLinear", ["w", "s"], ["d"]), node("MatMul", ["x", "d"], ["y"])]
+    whole = graph(
+        nodes, [info("x", FLOAT, ["n", 3])], [info("y", FLOAT)], initializer=[packed, held("s", np.float32(0.5))]
+    )
+    x = np.eye(3, dtype=np.float32)
+    path = written(tmp_path / "a.onnx", whole, 25 if name == "UINT2" else 21)
+    package().save(package().load(path), tmp_path / "b.onnx", save_as_external_data=True, size_threshold=0)
+    for found in (path, tmp_path / "b.onnx"):
+        np.testing.assert_array_equal(onnx.load(found, NumPy)(tensor(x)).to_numpy(), ints * 0.5)
+
+
+def test_results_of_a_normalization_that_are_named(tmp_path: Path) -> None:
+    """The source has as many names as the node, which may name the mean alone."""
+    for count in (1, 2, 3):
+        names = ["y", "mean", "inverse"][:count]
+        whole = graph(
+            [node("LayerNormalization", ["x", "s"], names)], [info("x", FLOAT, [3, 4])], [info(n, FLOAT) for n in names]
+        )
+        whole.initializer.append(held("s", np.arange(1, 5, dtype=np.float32)))
+        agree(written(tmp_path / "a.onnx", whole, 17), X)

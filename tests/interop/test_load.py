@@ -15,7 +15,7 @@ import burnpy
 from burnpy import IntTensor, Tensor
 from burnpy.autodiff import Autodiff
 from burnpy.backend import NumPy
-from burnpy.backend.errors import ArgumentError, LoadingError, ShapeError
+from burnpy.backend.errors import ArgumentError, KindError, LoadingError, ShapeError
 from burnpy.interop import onnx
 from burnpy.nn import BatchNorm, Conv2d, Linear, Module, Relu, Sequential
 from burnpy.optim import Adam, GradientsParams
@@ -170,6 +170,9 @@ def test_errors_name_the_node(tmp_path: Path) -> None:
     ]
     with pytest.raises(ArgumentError, match="takes 1 inputs, x, got 2"):
         model(floats(2, 3), floats(2, 3))
+    other: Any = np.ones((2, 3), np.float32)
+    with pytest.raises(KindError, match=r"a tensor as x, got an ndarray of shape \(2, 3\) .*: Tensor\.from_data"):
+        model(other)
     with pytest.raises(LoadingError, match=r"EyeLike \(y\) of the ONNX file .* inputs float32 \(2, 3, 1\): ValueError"):
         onnx.load(saved(path, [node("EyeLike", ["x"], ["y"])]), NumPy)(floats(2, 3, 1))
 

@@ -315,9 +315,8 @@ class ProductKernelLaunch(NumPyLaunch):
         calls: list[KernelCall] = []
         if windows is not None:
             y = scratch[-2]
-            table = windows.table(arrays[0], arrays[2], *scratch[-2:])
-            work = windows.planes * windows.each
-            calls.append(template_call(windows.kernel.function, table, windows.sizes, 0, windows.planes, work))
+            given, work = windows.table(arrays[0], arrays[2], *scratch[-2:]), windows.planes * windows.each
+            calls.append(template_call(windows.kernel.function, given, windows.sizes, 0, windows.planes, work))
         table = self._table(arrays, out) or 0
         described = self._product.call(x, y, out, bias[0] if bias else None, scratch[0], self._following, table)
         function, parts = self._product.kernel.function, self._product.parts

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.entries import Operation
-from burnpy.backend.errors import ArgumentError, ExportError, path_shown
+from burnpy.backend.errors import ArgumentError, ExportError, KindError, path_shown
 from burnpy.backend.lazy import needed
 from burnpy.backend.storage import path_of, refuse_url, replace
 from burnpy.func.pytree import flatten
@@ -28,7 +28,7 @@ from burnpy.nn.param import Buffer, Param
 from burnpy.record.safetensors_file import write_all
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase, describe, made_of
 from burnpy.typevars import B, I
 
 OLDEST = 18
@@ -152,6 +152,11 @@ def _symbols_of(inputs: Inputs, dynamic: Mapping[str, Mapping[int, str]]) -> dic
             near = get_close_matches(name, inputs.named, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ArgumentError(f"export(dynamic=...) names {name!r}, and the inputs are {list(inputs.named)}{hint}")
+        if not isinstance(dims, Mapping) or not all(isinstance(symbol, str) for symbol in dims.values()):
+            raise ArgumentError(
+                f"export(dynamic=...) got {describe(dims)} for {name!r}; expected the names of dimensions, as in "
+                "{0: 'batch'}"
+            )
         number = inputs.named[name]
         shape = inputs.call.leaves[number].shape
         for dim, symbol in dims.items():
@@ -348,6 +353,7 @@ class OnnxModel(Module[B]):
 
         Raises:
             ArgumentError: the number of inputs is another one than the graph's.
+            KindError: an input is no tensor.
             LoadingError: an operator cannot be computed; the message names the node.
         """
         graph = self.graph
@@ -355,6 +361,9 @@ class OnnxModel(Module[B]):
             raise ArgumentError(
                 f"the model takes {len(graph.inputs)} inputs, {', '.join(graph.inputs)}, got {len(inputs)}"
             )
+        for name, x in zip(graph.inputs, inputs, strict=True):
+            if not isinstance(x, TensorBase):
+                raise KindError(f"the model takes a tensor as {name}, got {describe(x)}{made_of(x, 'Tensor')}")
         values: dict[str, Any] = dict(graph.constants)
         for name, path in self.paths.items():
             place: Any = self.weights

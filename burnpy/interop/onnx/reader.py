@@ -23,7 +23,7 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import LoadingError, path_shown
 from burnpy.backend.lazy import needed
 from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode
-from burnpy.interop.onnx.operators.table import DTYPES, OPERATORS, Bound, is_float, snake, tensor
+from burnpy.interop.onnx.operators.table import DTYPES, NARROW_BITS, OPERATORS, Bound, is_float, snake, tensor
 from burnpy.interop.onnx.patterns import folded, in_order, joined, padded, read_as_numbers, with_ints
 from burnpy.tensor.tensor import Tensor
 
@@ -134,6 +134,7 @@ class _Reader:
         for node in graph.all_nodes():
             self.wrong += [f"{node.shown} reads {name!r}, which is text" for name in texts if name in node.inputs]
         for name in texts:
+            self.wrong += [f"the output {name!r} is text"] * (name in graph.outputs)
             del self.arrays[name]
         if self.wrong:
             listed = "; ".join(dict.fromkeys(self.wrong[:20])) + ("; …" if len(self.wrong) > 20 else "")
@@ -256,19 +257,14 @@ class _Reader:
 
     def _attribute(self, proto: Any, names: Mapping[str, str], depth: int) -> Any:
         """Return the value of an attribute."""
-        types = proto.AttributeType if hasattr(proto, "AttributeType") else None
-        value = self.onnx.helper.get_attribute_value(proto)
-        if types is not None and proto.type == types.Value("GRAPH"):
+        value, kinds = self.onnx.helper.get_attribute_value(proto), self.onnx.AttributeProto
+        if proto.type == kinds.GRAPH:
             return self._graph(proto.g, names, depth + 1)
-        if types is not None and proto.type == types.Value("TENSOR"):
+        if proto.type == kinds.TENSOR:
             return self._array(proto.t)
-        if isinstance(value, bytes):
-            return value.decode("utf-8", "replace")
-        if isinstance(value, (list, tuple)) or hasattr(value, "__iter__"):
-            return tuple(
-                [member.decode("utf-8", "replace") if isinstance(member, bytes) else member for member in value]
-            )
-        return value
+        several = hasattr(value, "__iter__") and not isinstance(value, bytes)
+        read = [x.decode("utf-8", "replace") if isinstance(x, bytes) else x for x in (value if several else (value,))]
+        return tuple(read) if several else read[0]
 
     def _array(self, proto: Any) -> Any:
         """Return a tensor of the file as an array, with data from other files in the same folder."""
@@ -313,12 +309,16 @@ class _Reader:
         """Return the data of a tensor that lies in a file."""
         dtype = np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(proto.data_type))
         shape, offset = tuple(proto.dims), int(entries.get("offset", 0))
-        count = math.prod(shape)
-        if offset < 0 or count < 0 or offset + count * dtype.itemsize > os.path.getsize(place):
+        size = -(-math.prod(shape) * NARROW_BITS.get(proto.data_type, 8 * dtype.itemsize) // 8)
+        if offset < 0 or size < 0 or offset + size > os.path.getsize(place):
             raise LoadingError(f"load() cannot read {proto.name}: {path_shown(place)} is shorter than it says")
         with open(place, "rb") as file:
             file.seek(offset)
-            return np.frombuffer(file.read(count * dtype.itemsize), dtype, count).reshape(shape)
+            data = file.read(size)
+        if proto.data_type in NARROW_BITS:
+            whole = self.onnx.TensorProto(dims=shape, data_type=proto.data_type, raw_data=data)
+            return self.onnx.numpy_helper.to_array(whole)
+        return np.frombuffer(data, dtype).reshape(shape)
 
 
 LARGE = 1 << 12
@@ -440,10 +440,9 @@ def _varint(data: Any, at: int) -> tuple[int, int]:
 
 def _bytes_field(number: int, value: bytes) -> bytes:
     """Return a field of bytes."""
-    parts = bytearray()
-    for n in (number << 3 | _BYTES, len(value)):
-        while n > 127:
-            parts.append(n & 127 | 128)
-            n >>= 7
-        parts.append(n)
-    return bytes(parts) + value
+    return _written(number << 3 | _BYTES) + _written(len(value)) + value
+
+
+def _written(n: int) -> bytes:
+    """Return the bytes of a number; see `_varint`."""
+    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + _written(n >> 7)

@@ -258,7 +258,7 @@ def layer_norm(
     mean = wide.mean(dim=dims, keepdim=True)
     inverse = (wide.var(dim=dims, correction=0, keepdim=True) + epsilon).rsqrt()
     out = cast((wide - mean) * inverse, x.dtype) * scale
-    return (out if bias is None else out + bias), mean, inverse
+    return (out if bias is None else out + bias, mean, inverse)[:outputs]
 
 
 @operator("RMSNormalization", "SimplifiedLayerNormalization")

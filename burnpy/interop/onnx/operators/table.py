@@ -210,6 +210,8 @@ NARROW = {
     26: Narrow("int2", "int8", (-2, 1)),
 }
 """The narrow dtypes by their numbers in ``TensorProto.DataType``."""
+NARROW_BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}
+"""The sizes of elements that are no whole bytes, and lie next to each other in a file."""
 _WIDE = {narrow.name: narrow.wide for narrow in NARROW.values()}
 
 POWERS = 24
