@@ -70,6 +70,11 @@ def agree(path: Path, *inputs: Any, loops: bool = True) -> onnx.OnnxModel[NumPy]
     return model
 
 
+def operations(plan: Any) -> list[str]:
+    """Return the names of all operations of a plan, also of those that are computed together."""
+    return [*[part.name for part in plan.operations], *[name for part in plan.programs for name in part.operations]]
+
+
 X = np.arange(12, dtype=np.float32).reshape(3, 4) / 5
 
 
@@ -418,7 +423,7 @@ def test_matrices_of_ints_stay_ints(
             expected = np.round(x / unit).clip(np.round(least / unit), np.round(most / unit)) @ wide
         for out in (model(tensor(x)), step(tensor(x))):
             np.testing.assert_allclose(out.to_numpy(), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
-        names = [part.name for part in step.explain(tensor(x)).operations]
+        names = operations(step.explain(tensor(x)))
         assert ("integer_matmul" if kind == "MatMulInteger" else "quantized_matmul") in names
         assert names.count("integer_matmul") <= 1 + (zero is not None)
         sizes = [value.numel() * value.dtype.itemsize for value in model.graph.constants.values()]
@@ -470,7 +475,7 @@ def test_products_of_quantized_numbers_are_exact_for_any_length(tmp_path: Path, 
         else:
             wanted = (np.round(exact * (np.float32(0.02) * scales) / np.float32(1.7)) + 7).clip(0, 255)
             assert abs(found.to_numpy() - wanted).max() <= 1
-    names = [part.name for part in step.explain(tensor(x)).operations]
+    names = operations(step.explain(tensor(x)))
     assert names.count("integer_matmul") == 1 + bool(
         np.any(zero if zero is not None else 0)
     )  # once for the zero points
@@ -517,7 +522,7 @@ def test_convolutions_of_quantized_numbers_are_products_of_ints(
     step = burnpy.compiled(model)
     step(tensor(x))
     plan, groups = step.explain(tensor(x)), settings.get("group", 1)
-    names = [part.name for part in plan.operations] + [name for part in plan.programs for name in part.operations]
+    names = operations(plan)
     exact = groups > 1 and np.prod(kernel[1:]) * 255**2 <= 2**24
     assert names.count("integer_conv") == (0 if exact else groups)  # with the sums for zeros of weights
     assert ("conv2d" in str(plan)) == exact, "floats hold sums of few products"
