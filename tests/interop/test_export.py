@@ -44,6 +44,7 @@ from burnpy.nn import (
     RotaryEncoding,
     Sequential,
     TransformerEncoderLayer,
+    functional,
 )
 from burnpy.typevars import B
 
@@ -135,6 +136,25 @@ MODELS: dict[str, tuple[Any, Make, Mapping[str, Mapping[int, str]]]] = {
         ),
         lambda n: (floats(n, n + 3),),
         {"x": {0: "rows", 1: "columns"}},
+    ),
+    "numbers of sizes less one": (
+        lambda x: x.std() * x.std(dim=0) + x.var(dim=1).mean(),
+        lambda n: (floats(n + 1, n + 2),),
+        {"x": {0: "rows", 1: "columns"}},
+    ),
+    "images of any size": (
+        lambda x: (
+            functional.interpolate(functional.max_pool2d(x, 2), size=x.shape[2:], mode="bilinear")
+            + functional.interpolate(x[:, :, ::2, ::2], scale_factor=2.0)
+            + functional.interpolate(x[:, :, ::2, ::2], scale_factor=2.0, mode="bicubic", align_corners=True)
+        ),
+        lambda n: (floats(2, 3, 2 * n + 2, 4 * n),),
+        {"x": {2: "height", 3: "width"}},
+    ),
+    "images of a given size": (
+        lambda x: functional.interpolate(functional.interpolate(x, scale_factor=1.7, mode="bilinear"), size=(5, 3)),
+        lambda n: (floats(n, 3, 2 * n + 2, 4),),
+        {"x": {0: "batch", 2: "height"}},
     ),
     "slices": (
         lambda x: burnpy.cat([x[1:].flip(0), x[:1], x.at[:, 0].set(2.0)], dim=0)[::2, -1],

@@ -327,7 +327,7 @@ class ProductKernelLaunch(NumPyLaunch):
         return (arrays[1], arrays[0]) if self._convolves else arrays[: self._count]
 
     def _total(self, arrays: Sequence[str], scratch: Sequence[str]) -> str:
-        """Return the memory of the product: that of the result if there is no other."""
+        """Return the memory of the product, which is the memory of the result if there is no other."""
         return scratch[1] if self._apart else arrays[-1]
 
     def _table(self, arrays: Sequence[str], total: str) -> tuple[str, ...]:

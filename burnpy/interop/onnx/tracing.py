@@ -210,10 +210,11 @@ def merged(values: Sequence[Any], operand: Callable[[Ref], Any]) -> Any:
         if any(value.number != first.number for value in values):
             raise DifferError
         return operand(first)
-    if kind is tuple or kind is list:
+    if isinstance(first, (tuple, list)):
         if any(len(value) != len(first) for value in values):
             raise DifferError
-        return kind([merged(column, operand) for column in zip(*values, strict=True)])
+        members = [merged(column, operand) for column in zip(*values, strict=True)]
+        return kind(*members) if hasattr(kind, "_fields") else kind(members)
     if kind is slice:
         ends = [merged([getattr(value, end) for value in values], operand) for end in ("start", "stop", "step")]
         return slice(*ends)

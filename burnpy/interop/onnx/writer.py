@@ -235,11 +235,12 @@ class Writer:
     def _number(self, values: tuple[float, ...], dtype: DType) -> str:
         """Return the name of a float that varies."""
         found = power_of(values, list(self._dims))
+        if found is None and all(map(float.is_integer, values)):
+            return self.constant(Size(tuple(map(int, values))), dtype)
         if found is None:
-            shown = " / ".join(map(repr, values))
             raise self.error(
-                f"a number is {shown} for inputs of sizes {self._tried()}, which export() cannot express by them; "
-                "compute it with tensors, or make that dimension static"
+                f"a number is {Varying(values)} for inputs of sizes {self._tried()}, which export() cannot express by "
+                "them; compute it with tensors, or make that dimension static"
             )
         size, power, factor = found
         out = self.node("Cast", self.constant(Size(size), np.dtype(np.int64)), to=np.dtype(np.float64))

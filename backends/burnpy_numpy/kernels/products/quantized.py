@@ -199,7 +199,7 @@ def window_columns(width: int, row: int, step: int) -> str:
 
     Args:
         width: the number of elements of a vector of windows.
-        row: that of images.
+        row: the number of elements of a vector of a row of an image.
         step: the step between windows of a row; 3 stands for any.
     """
     w = Loops(width, 6, 17)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from burnpy.backend.dtypes import int64, part_dtype
+from burnpy.backend.dtypes import float32, int64, part_dtype
 from burnpy.backend.errors import LoadingError
+from burnpy.backend.operations.resampling import taps
 from burnpy.fft import transforms
 from burnpy.interop.onnx.operators.table import (
     GraphWriter,
@@ -20,6 +21,7 @@ from burnpy.interop.onnx.operators.table import (
     Scalar,
     Value,
     cast,
+    only,
     onnx_dtype,
     operator,
     rule,
@@ -412,3 +414,21 @@ def _scaled(g: GraphWriter, pairs: Any, like: Operand, sizes: Sequence[int], inv
     power = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm]
     factor = float(math.prod(sizes) ** (power if inverse else -power))
     return pairs if factor == 1.0 else g.node("Mul", pairs, g.constant(factor, part_dtype(like.dtype)))
+
+
+@only(when=lambda x, dim, size, how: x.dtype == float32 and not how.antialias and 2 <= dim < len(x.shape) < 6)
+def write_resample(g: GraphWriter, x: Operand, dim: int, size: Any, how: Any) -> Any:
+    """Write a Resize of one dimension, or a Gather of the same elements where these are the nearest and no size
+    varies."""
+    source, nearest = x.shape[dim], how.mode.startswith("nearest")
+    if nearest and isinstance(source, int) and isinstance(size, int):
+        return g.node("Gather", x, g.sizes(taps(source, size, how).places[0].tolist()), axis=dim)
+    places = "align_corners" if how.align_corners else "asymmetric" if how.mode == "nearest" else "half_pixel"
+    settings: dict[str, Any] = {"coordinate_transformation_mode": places, "axes": [dim]}
+    if nearest:
+        settings["nearest_mode"] = "floor" if how.mode == "nearest" else "round_prefer_ceil"
+    settings["mode"] = "nearest" if nearest else how.mode
+    rounded = g.each(lambda source, size, step: abs(step * size - source) > 1e-9 * source, source, size, how.step)
+    if how.align_corners or not rounded:  # the step follows from the sizes
+        return g.node("Resize", x, None, None, g.sizes((size,)), **settings)
+    return g.node("Resize", x, None, g.constant([1.0 / how.step], float32), **settings)
