@@ -250,6 +250,7 @@ NONE = {
     "center": "a part of the variance",
     "detach": "nothing is computed",
     "integer_matmul": "a private function in PyTorch, torch._int_mm, of int8 alone",
+    "integer_conv": "PyTorch convolves ints of 8 bits in quantized modules alone, which round the sums",
     "quantized_matmul": "PyTorch's products with ints have ints as operands or other layouts",
     "resample": "functional.interpolate is compared in test_networks.py",
     "bessel_ratio": "the derivatives of i0 and i1, which are compared",
