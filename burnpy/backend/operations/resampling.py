@@ -48,7 +48,7 @@ class Resampling(OperationsBase):
         flops=lambda out: 4 * prod(out),
         vjp=lambda i, g, x_shape, dim, how: i.resample_backward(g, dim, x_shape[dim], how),
         batch=SHIFTED,
-        onnx="signals.resample",
+        onnx="images_and_signals.resample",
     )
     def resample(self, x: Float, dim: Dim, size: int, how: Sampling) -> Float:
         """Resample x along ``dim`` to ``size`` elements: the nearest, linear or cubic interpolation of its elements.

@@ -235,8 +235,9 @@ class Writer:
     def _number(self, values: tuple[float, ...], dtype: DType) -> str:
         """Return the name of a float that varies."""
         found = power_of(values, list(self._dims))
-        if found is None and all(map(float.is_integer, values)):
-            return self.constant(Size(tuple(map(int, values))), dtype)
+        whole = tuple([int(value) for value in values if value.is_integer()])
+        if found is None and whole == values and expression_of(whole, list(self._dims)) is not None:
+            return self.constant(Size(whole), dtype)
         if found is None:
             raise self.error(
                 f"a number is {Varying(values)} for inputs of sizes {self._tried()}, which export() cannot express by "
@@ -257,8 +258,7 @@ class Writer:
         """Return an attribute as `helper.make_node` takes it."""
         if isinstance(value, np.dtype):
             return self._onnx.helper.np_dtype_to_tensor_dtype(value)
-        members = value if isinstance(value, list) else [value]
-        if any(isinstance(member, Varying) for member in members):
+        if any(isinstance(member, Varying) for member in (value if isinstance(value, list) else [value])):
             raise self.error(f"{key} of {kind} would vary with the sizes of its inputs; make that dimension static")
         return value
 

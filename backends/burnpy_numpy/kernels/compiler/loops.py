@@ -53,6 +53,12 @@ class Loops(Writer):
         self.set(name, start)
         return name
 
+    def room(self, count: int, dtype: str) -> str:
+        """Return the address of memory on the stack for so many elements of a dtype."""
+        name = self.name()
+        self._variables.append(f"  {name} = alloca [{count} x {self.scalar(dtype)}], align 64")
+        return name
+
     def get(self, variable: str, dtype: str) -> Vector:
         """Return the value of a variable."""
         return Vector(self.assign(f"load {self.type(dtype)}, ptr {variable}"), dtype)

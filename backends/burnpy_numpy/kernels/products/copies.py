@@ -201,6 +201,12 @@ class ProductLines(Loops):
         limit = self.splat(count, "int64")
         return self.assign(f"icmp slt <{self.width} x i64> <{lanes}>, {limit.text}")
 
+    def amx(self, instruction: str, arguments: str = "") -> None:
+        """Write an instruction of AMX; its registers are numbers."""
+        kinds = ", ".join([argument.split()[0] for argument in arguments.split(", ")]) if arguments else ""
+        self.declared.add(f"declare void @llvm.x86.{instruction}({kinds})")
+        self.write(f"call void @llvm.x86.{instruction}({arguments})")
+
     def named(self, name: str, arguments: str) -> Self:
         """End the lines as a function of this name."""
         self.text = self.body(f"internal void @{name}({arguments}) noinline")

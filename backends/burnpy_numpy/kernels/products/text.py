@@ -60,18 +60,6 @@ class TileLines(ProductLines):
         either = self.assign(f"or i1 {aligned}, {self.assign(f'icmp slt i64 {rows}, {few}')}")
         return self.assign(f"and i1 {either}, {self.assign(f'icmp eq i64 {how}, {IN_PLACE}')}")
 
-    def room(self, count: int) -> str:
-        """Return the address of memory on the stack for so many elements."""
-        name = self.name()
-        self._variables.append(f"  {name} = alloca [{count} x {self.scalar(self.dtype)}], align 64")
-        return name
-
-    def amx(self, instruction: str, arguments: str = "") -> None:
-        """Write an instruction of AMX; its registers are numbers."""
-        kinds = ", ".join([argument.split()[0] for argument in arguments.split(", ")]) if arguments else ""
-        self.declared.add(f"declare void @llvm.x86.{instruction}({kinds})")
-        self.write(f"call void @llvm.x86.{instruction}({arguments})")
-
 
 def stripe_heights(registers: int) -> tuple[int, ...]:
     """Return the numbers of rows of tiles, the largest first, for a processor with so many vector registers; 0 is AMX,
@@ -302,7 +290,7 @@ def _stripe(dtype: str, width: int, height: int, transposed: bool, stored: str =
     With ``stored``, a dtype of 16 bits, B is read in place in whole panels.
     """
     w, lanes = TileLines(dtype, width), VECTORS * width
-    room = w.room(height * lanes)
+    room = w.room(height * lanes, dtype)
     all_rows = w.assign(f"icmp eq i64 %rows, {height}")
     with w.loop("0", w.upper("%columns", lanes)) as panel:
         in_place, j = w.assign(f"icmp slt i64 {panel}, %whole"), w.times(panel, lanes)
@@ -351,7 +339,7 @@ def _stripe_by_amx(dtype: str, width: int, height: int, a_stored: str, b_stored:
     places, in order; then both, to what was before. Sums are in registers 0 to 3; A is in 4 and 5, and B in 6 and 7.
     """
     w, lanes = TileLines(dtype, width), VECTORS * width
-    room, size = w.room(height * lanes), STORED[dtype].bytes
+    room, size = w.room(height * lanes, dtype), STORED[dtype].bytes
     tiles = [(t, v) for t in range(height // TILE) for v in range(VECTORS)]
     signs = "".join("s" if stored == "int8" else "u" for stored in (a_stored, b_stored))
     multiplies = f"tdpb{signs}d" if dtype == "int32" else "tdpbf16ps"
