@@ -356,8 +356,11 @@ def _interpolated(b: Any, values: Float, q: Float, interpolation: str, skip_nan:
     weight = b.sub(ranks, low) if interpolation == "linear" else 0.5
     below, above = at(low), at(b.ceil(ranks))
     distance = b.sub(above, below)
-    distance = b.where(b.ne(above, below), distance, b.where(b.isfinite(below), distance, 0.0))  # not inf - inf
-    return b.add(below, b.mul(distance, weight))
+    finite = b.isfinite(distance)
+    near = b.add(below, b.mul(b.where(finite, distance, 0.0), weight))  # which is exact between equal elements
+    weight = b.where(b.eq(above, below), b.full((), 0.5, values.dtype), weight)  # not inf · 0
+    weight, rest = (b.where(finite, b.full((), 0.5, values.dtype), w) for w in (weight, b.add(b.neg(weight), 1.0)))
+    return b.where(finite, near, b.add(b.mul(below, rest), b.mul(above, weight)))
 
 
 _ROUNDED = {"lower": "floor", "higher": "ceil", "nearest": "round"}

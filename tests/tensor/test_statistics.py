@@ -58,6 +58,26 @@ def test_derivatives(name: str) -> None:
     assert gradgradcheck(SMOOTH[name], x)
 
 
+@pytest.mark.parametrize("q", [0.25, 0.5, 0.6])
+def test_quantiles_between_infinite_and_distant_numbers(q: float) -> None:
+    """What is between a number and infinity is infinite, and the distance of two numbers may overflow."""
+    for values, expected in (
+        ([-math.inf, 1.0], -math.inf),
+        ([1.0, math.inf], math.inf),
+        ([-math.inf, math.inf], math.nan),
+        ([math.inf, math.inf], math.inf),
+        ([-1.5e308, 1.5e308], (2.0 * q - 1.0) * 1.5e308),
+    ):
+        x = floats(*values)
+        assert x.quantile(q).item() == pytest.approx(expected, rel=1e-15, nan_ok=True)
+        assert x.quantile(q, interpolation="midpoint").item() == pytest.approx(
+            0.0 if math.isfinite(expected) else expected, nan_ok=True
+        )
+        assert func.grad(lambda x: x.quantile(q))(x).sum().item() == pytest.approx(1.0)
+    ends = floats(-math.inf, 0.0, math.inf)
+    assert [ends.quantile(p).item() for p in (0.0, 0.5, 1.0)] == [-math.inf, 0.0, math.inf]
+
+
 def test_quantiles_are_differentiable_by_their_probabilities() -> None:
     values = np.array([3.0, 1.0, 2.0, 7.0])
     assert gradcheck(lambda q: floats(values, device=q.device).quantile(q), floats(0.2, 0.5))
