@@ -121,11 +121,23 @@ class ComplexFunctions(TensorBase[B]):
         return self * self.sigmoid()  # type: ignore[operator, no-any-return]  # Arithmetic's
 
     def sinc(self) -> Self:
-        """Return sin(πz) / (πz), and 1 at 0."""
+        """Return sin(πz) / (πz), and 1 at 0, with exact derivatives of all orders there."""
         z: Any = self
-        none = z == 0.0
-        turned = z.where(~none, z.ones_like()) * math.pi
-        return (turned.sin() / turned).where(~none, z.ones_like())  # type: ignore[no-any-return]  # of this class
+        near = z.abs() <= 0.5
+        square, series = (z.where(near, z.zeros_like()) * math.pi).square(), z.zeros_like()
+        for k in range(12, 0, -1):  # Taylor's
+            series = (series + 1.0) * square * (-1.0 / (2 * k * (2 * k + 1)))
+        turned = z.where(~near, z.ones_like()) * math.pi
+        return (series + 1.0).where(near, turned.sin() / turned)  # type: ignore[no-any-return]  # of this class
+
+    def log1p(self) -> Self:
+        """Return log(1 + z), accurate near 0."""
+        z: Any = self
+        near = z.abs() <= 0.5
+        small = z.where(near, z.zeros_like())
+        x, y = small.real, small.imag
+        part: Any = complex(0.5 * (x * (x + 2.0) + y.square()).log1p(), y.atan2(x + 1.0))
+        return part.where(near, (z.where(~near, z.ones_like()) + 1.0).log())  # type: ignore[no-any-return]  # of this class
 
     def lerp(self, end: Self, weight: Self | builtins.complex) -> Self:
         """Return the linear interpolation z + weight · (end - z), which is exactly ``end`` at weight 1.

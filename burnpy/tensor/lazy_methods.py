@@ -42,8 +42,8 @@ METHODS = {
     "at.SliceUpdates": "put select_scatter slice_scatter",
     "calculus.Differences": "diff",
     "complex_numbers_lazy.ComplexFunctions": (
-        "addcdiv addcmul corrcoef cov dist float_power ldexp lerp logaddexp logcumsumexp logsumexp renorm sigmoid silu "
-        "sinc"
+        "addcdiv addcmul corrcoef cov dist float_power ldexp lerp log1p logaddexp logcumsumexp logsumexp renorm "
+        "sigmoid silu sinc"
     ),
     "diagonals.Diagonals": "_diagonal diag diag_embed diagflat diagonal diagonal_scatter trace tril triu",
     "distances.Norms": "dist norm renorm",

@@ -67,6 +67,17 @@ def test_negative_numbers(name: str, order: int | None, x: Any) -> None:
     np.testing.assert_allclose(found, exact, rtol=1e-14, atol=1e-14)
 
 
+@pytest.mark.parametrize(("dtype", "rtol"), [("float32", 5e-7), ("float64", 1e-15)])
+def test_sinc_far_from_0(dtype: str, rtol: float) -> None:
+    """The sine of π times a large number does not depend on how π is rounded; at whole numbers it is 0."""
+    x = np.array([1.0625, -2.8125, 467.0, -35044.0625, 123456.75, 2.0**23, -1048575.9375], dtype)
+    for order in (0, 1, 2):
+        with mpmath.workdps(60):
+            exact = [float(mpmath.diff(mpmath.sincpi, mpmath.mpf(float(v)), order)) for v in x]
+        found = D.sinc_backward(np.ones_like(x), x, order) if order else D.sinc(x)
+        np.testing.assert_allclose(found, exact, rtol=4 * rtol, atol=0.0 if order == 0 else 1e-30)
+
+
 def test_derivatives_of_sinc() -> None:
     x = np.array([0.0, 1e-9, 0.3, -0.99, 1.0, 1.01, -2.5, 3.0])
     for order in (1, 2, 3, 4):

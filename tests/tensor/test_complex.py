@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -439,3 +440,24 @@ def test_custom_derivatives_are_in_the_convention_of_users() -> None:
     gradgradcheck(lambda z: turned(z) * z, z)
     batched = func.vmap(func.grad(lambda z, w: loss(times(z, w))))(numbers(2, 3), numbers(2, 3))
     assert batched.shape == (2, 3)
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [("complex64", 1e-6), ("complex128", 1e-14)])
+def test_sinc_and_log1p_next_to_0(dtype: str, rtol: float) -> None:
+    """Their values, and first and second derivatives, do not depend on 1 + z or on differences next to 1."""
+    for number in (1e-15 + 0j, 1e-9 - 2e-9j, 3e-5j, -1e-4 + 1e-4j, 0.3 - 0.2j, 0j, 0.6 + 0.1j):
+        z = ComplexTensor[NumPy].from_data(np.array(number, dtype))
+        at = mpmath.mpc(z.item())
+        with mpmath.workdps(60):
+            parts = [(-1) ** k * (mpmath.pi * at) ** (2 * k) / mpmath.factorial(2 * k + 1) for k in range(40)]
+            slopes = [2 * k * part / at for k, part in enumerate(parts)] if at else [mpmath.mpf(0)]
+            sinc, slope = complex(sum(parts)), complex(sum(slopes))
+            logarithm = complex(mpmath.log(1 + at))
+        assert abs(z.sinc().item() - sinc) <= rtol * abs(sinc)
+        found = func.grad(lambda z: z.sinc().real)(z)
+        assert abs(found.item() - slope.conjugate()) <= 8 * rtol * abs(slope)
+        assert abs(z.log1p().item() - logarithm) <= rtol * abs(logarithm)
+        inverse = 1 / (1 + z.item())
+        assert abs(func.grad(lambda z: z.log1p().real)(z).item() - inverse.conjugate()) <= rtol
+        tangent = func.jvp(lambda z: func.jvp(lambda z: z.log1p(), (z,), (z.ones_like(),))[1], (z,), (z.ones_like(),))
+        assert abs(tangent[1].item() + inverse**2) <= 4 * rtol

@@ -256,10 +256,18 @@ def _positive(b: Any, x: Float, q: Float, single: bool) -> Float:
 
 def sinc(b: Any, x: Float) -> Float:
     """Compute sin(πx) / (πx), and 1 at 0."""
-    angle = b.mul(x, math.pi)
     zero = b.eq(x, 0.0)
     one = b.full((), 1.0, x.dtype)
-    return b.where(zero, one, b.div(b.sin(angle), b.where(zero, one, angle)))
+    return b.where(zero, one, b.div(_waves(b, x)[0], b.where(zero, one, b.mul(x, math.pi))))
+
+
+def _waves(b: Any, x: Float) -> tuple[Float, Float]:
+    """Compute sin(πx) and cos(πx) by the distance of x to a whole number, which has no rounding error."""
+    whole = b.round(x)
+    angle, half = b.mul(b.sub(x, whole), math.pi), b.mul(whole, 0.5)
+    odd = b.ne(half, b.floor(half))
+    sine, cosine = b.sin(angle), b.cos(angle)
+    return b.where(odd, b.neg(sine), sine), b.where(odd, b.neg(cosine), cosine)
 
 
 def sinc_derivative(b: Any, x: Float, order: int) -> Float:
@@ -271,9 +279,8 @@ def sinc_derivative(b: Any, x: Float, order: int) -> Float:
     near = polynomial(b, b.mul(small, small), tuple(series[::-1]))
     near = b.mul(near, small) if order % 2 else near
     large = b.where(b.le(b.abs(x), 1.0), b.full((), 1.0, x.dtype), x)
-    angle = b.mul(large, math.pi)
-    waves = b.sin(angle), b.cos(angle)
-    far = b.div(waves[0], angle)
+    waves = _waves(b, large)
+    far = b.div(waves[0], b.mul(large, math.pi))
     for n in range(1, order + 1):
         wave = b.mul(waves[n % 2], math.pi ** (n - 1) * (-1.0 if n % 4 > 1 else 1.0))
         far = b.div(b.sub(wave, b.mul(far, float(n))), large)
