@@ -133,21 +133,19 @@ class Product(NamedTuple):
         if self.keeps:
             self, b = _with_panels(self, b)  # the same product of other memory
         start, spread = (_ZEROS, -1 if adds else 0) if bias is None else (bias, 1)
-        code, length = following or _ALONE
-        kernel = self.kernel
+        kernel, given = self.kernel, (*self.places, arrays, *self.sizes, spread, *(following or _ALONE))
         if self.parts == 1:
-            given = *self.places, arrays, *self.sizes, spread, code, length
             kernel.function(0, 1, 9, a, b, c, start, workspace(), *given)
         else:
-            self._share((a, b, c, start), arrays, (spread, code, length))
+            self._share((a, b, c, start), given)
         kernel.note()
 
-    def _share(self, matrices: tuple[Any, ...], arrays: Any, last: tuple[int, int, int]) -> None:
+    def _share(self, arrays: tuple[Any, ...], given: tuple[Any, ...]) -> None:
         """Compute the parts on several threads."""
-        function, places, sizes = self.kernel.function, self.places, self.sizes
+        function = self.kernel.function
 
         def work(begin: int, end: int) -> None:
-            function(begin, end, 9, *matrices, workspace(), *places, arrays, *sizes, *last)
+            function(begin, end, 9, *arrays, workspace(), *given)
 
         threads.shared(work, self.parts, self.each)
 
