@@ -209,10 +209,11 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
 
             def stripe(number: str, i: str, count: str, height: int) -> None:
                 """Write the product of a stripe of rows, and the program that follows it."""
-                place = w.assign(f"and i64 {number}, {together - 1}")
+                alone = height < heights[0]  # its columns are copied by themselves
+                place = w.assign(f"and i64 {number}, {0 if alone else together - 1}")
                 copied = w.at(memory, w.times(place, STRIPE_BYTES // size))
                 with w.when(f"eq i64 {place}, 0"):
-                    most = w.smaller(str(together * heights[0]), w.minus(rows, i))
+                    most = w.smaller(str(height if alone else together * heights[0]), w.minus(rows, i))
                     for piece, deep, to in pieces:
                         w.write(
                             f"call void @copy_stripes(ptr {w.unit(piece, w.times(i, a_row), a_stored)}, i64 {deep}, "
@@ -255,15 +256,25 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
                         f"i64 {every}, i64 {w.either(by_rows, n, w.times(w.times(m, n), unit), 'i64')})"
                     )
 
-            high_ones, rest = w.divided(rows, str(heights[0]))
-            with w.loop("0", high_ones) as s:
+            number, rest = w.divided(rows, str(heights[0]))
+            low = "false"  # two stripes of medium height take less time than a high and a low one
+            if not by_amx:
+                few = w.assign(f"icmp ult i64 {w.plus(rest, -1)}, {heights[2]}")
+                low = w.assign(f"and i1 {few}, {w.assign(f'icmp sgt i64 {number}, 0')}")
+            number = w.either(low, w.plus(number, -1), number, "i64")
+            done = w.times(number, heights[0])
+            with w.loop("0", number) as s:
                 stripe(s, w.times(s, heights[0]), str(heights[0]), heights[0])
-            done = w.times(high_ones, heights[0])
+            with w.when(f"ne i1 {low}, 0"):
+                stripe(number, done, str(heights[1]), heights[1])
+            number = w.either(low, w.plus(number, 1), number, "i64")
+            done = w.either(low, w.plus(done, heights[1]), done, "i64")
+            rest = w.minus(rows, done)
             for height, lower in zip(heights, [*heights[1:], 0], strict=True):
                 fits = w.assign(f"icmp sle i64 {rest}, {height}")
                 taller = w.assign(f"icmp sgt i64 {rest}, {lower}")
                 with w.when(f"ne i1 {w.assign(f'and i1 {fits}, {taller}')}, 0"):
-                    stripe(high_ones, done, rest, height)
+                    stripe(number, done, rest, height)
     if by_amx:
         w.amx("tilerelease")
     for helper in helpers:
