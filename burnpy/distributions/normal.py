@@ -321,18 +321,19 @@ class VonMises(Distribution[B, Tensor[B]]):
         shape, k = self._shape(sample_shape), self.concentration.detach().double()
         tau = 1.0 + (1.0 + 4.0 * k.square()).sqrt()
         rho = 2.0 * k / (tau + (2.0 * tau).sqrt())  # (tau - √(2 tau)) / (2 k), without cancellation
-        r = (1.0 + rho.square()) / (2.0 * rho)
+        gap = (1.0 - rho).square() / (2.0 * rho)
+        r = 1.0 + gap
         settings: Any = {"dtype": "float64", "generator": generator, "device": self.device}
-        angle = Tensor.zeros(shape, dtype="float64", device=self.device)
+        angle = Tensor.zeros(shape, dtype="float64", device=self.device)  # of cosine f = (1 + r z) / (r + z)
         pending = angle == 0.0
         for _ in range(_ROUNDS):
             z = (Tensor.uniform(shape, **settings) * math.pi).cos()
-            f = (1.0 + r * z) / (r + z)
-            c = k * (r - f)
+            c = k * (gap * (r + 1.0) / (r + z))  # k (r - f)
             level = Tensor.uniform(shape, **settings)
             accepted = pending & ((c * (2.0 - c) > level) | ((c / level).log() + 1.0 - c >= 0.0))
             side = (Tensor.uniform(shape, **settings) - 0.5).sign()
-            angle = (f.clamp(-1.0, 1.0).acos() * side).where(accepted, angle)
+            half = (gap * (1.0 - z) / (2.0 * (r + z))).clamp(0.0, 1.0)  # (1 - f) / 2, the square of sin(angle / 2)
+            angle = (2.0 * half.sqrt().asin() * side).where(accepted, angle)
             pending = pending & ~accepted
             if self.device.discrete.eager_checks and not pending.any().item():
                 break

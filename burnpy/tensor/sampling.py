@@ -293,7 +293,9 @@ class Random(TensorBase[B]):
             f"categorical() got logits of shape {shape} with a row that describes no distribution: "
             "the largest logit of each must be finite"
         )
-        refuse_unless(device, device.isfinite(device.amax(logits, (last,), False)), ArgumentError(message))
+        largest = device.amax(logits, (last,), True)
+        refuse_unless(device, device.isfinite(largest), ArgumentError(message))
+        logits = device.sub(logits, largest)  # beside large logits, the noise would be rounded away
         samples = device.random_uniform(drawn_from(generator, device, "categorical"), shape, float64)
         gumbel = device.neg(device.log(device.neg(device.log(samples))))
         return self._int(device.argmax(device.add(logits, gumbel), last, False))

@@ -403,20 +403,26 @@ def covariance(x: Any, correction: int, fweights: Any, aweights: Any) -> Any:
 
 
 def correlation(x: Any) -> Any:
-    """Return the correlation coefficients of the rows of x, floats or complex numbers."""
+    """Return the correlation coefficients of the rows of x, floats or complex numbers: products of unit vectors."""
     if x.ndim > 2:
         raise ShapeError(f"corrcoef() got shape {x.shape}; expected (variables, samples), or those of one")
-    out = covariance(x, 1, None, None)
-    b, matrix = out._backend, out._primitive
-    if not out.ndim:
-        return out._like(b.div(matrix, matrix))
-    count = matrix.shape[0]
-    variances = b.slice(b.reshape(matrix, (count * count,)), (slice(None, None, count + 1),))
-    deviation = b.sqrt(variances)
-    matrix = b.div(b.div(matrix, b.reshape(deviation, (count, 1))), deviation)
-    if out.kind == "complex":
-        return out._like(b.complex(b.clamp(b.real(matrix), -1.0, 1.0), b.clamp(b.imag(matrix), -1.0, 1.0)))
-    return out._like(b.clamp(matrix, -1.0, 1.0))
+    samples = x.shape[-1] if x.ndim else 1
+    if not samples:
+        return covariance(x, 1, None, None)  # NaN
+    wide = x.float() if x.dtype.itemsize == 2 else x
+    rows = wide.reshape(1, samples) if x.ndim < 2 else wide
+    centered = wide._like(wide._backend.center(rows._primitive, (1,)))
+    length = centered.norm(2.0, 1, keepdim=True)  # which neither overflows nor underflows
+    is_complex = x.kind == "complex"
+    unit = centered / (length.complex() if is_complex else length)
+    out = unit @ (unit.mH if is_complex else unit.mT)
+    b = out._backend
+    if is_complex:
+        parts = (b.clamp(part, -1.0, 1.0) for part in (b.real(out._primitive), b.imag(out._primitive)))
+        out = out._like(b.complex(*parts))
+    else:
+        out = out.clamp(-1.0, 1.0).to_dtype(x.dtype)
+    return out.reshape(()) if rows.shape[0] == 1 else out
 
 
 def _weights(x: Any, weights: Any, name: str, kind: str, samples: int) -> tuple[Any, Float | None]:

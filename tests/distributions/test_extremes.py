@@ -10,7 +10,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from burnpy import IntTensor, Tensor, func
+from burnpy import Generator, IntTensor, Tensor, func
 from burnpy import distributions as d
 from burnpy.backend import NumPy
 from tests.rows import every_row
@@ -308,3 +308,12 @@ def test_moments_whose_factors_overflow() -> None:
     assert d.LogNormal(T.from_data(-250.0), 15.0).variance.item() == pytest.approx(math.exp(-50.0), rel=1e-5)
     cauchy = d.Cauchy(0.0, T.from_data(1e-20)).cdf(T.from_data(-1e10))
     assert cauchy.item() == pytest.approx(1e-30 / math.pi)
+
+
+def test_angles_of_huge_concentrations_and_classes_of_huge_logits() -> None:
+    """The differences of numbers next to 1 are not rounded, nor is the noise beside the logits."""
+    for number in (1e6, 1e18, 1e24):
+        angles = d.VonMises(0.0, T.from_data(number, dtype="float64")).sample((4000,), generator=Generator(0))
+        assert angles.std().item() == pytest.approx(number**-0.5, rel=0.05)
+    logits = T.from_data([[1e30, 1e30], [3e7, 3e7]]).expand((4000, 2, 2))
+    assert logits.categorical(generator=Generator(0)).float().mean(dim=0).tolist() == pytest.approx([0.5] * 2, abs=0.04)

@@ -59,8 +59,8 @@ FAULTS = (
     Fault(
         "a probability of 0 has the slope of its logarithm",
         "burnpy/distributions/categorical.py",
-        'return computed("log_prob", _log_share, given.value, given.value.sum(dim=-1, keepdim=True))',
-        "return given.value.log() - given.value.sum(dim=-1, keepdim=True).log()",
+        'return computed("log_prob", _log_share, wide, wide.sum(dim=-1, keepdim=True)).to_dtype(self._dtype)',
+        "return (wide.log() - wide.sum(dim=-1, keepdim=True).log()).to_dtype(self._dtype)",
         "differences",
     ),
     Fault(

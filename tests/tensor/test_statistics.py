@@ -58,6 +58,19 @@ def test_derivatives(name: str) -> None:
     assert gradgradcheck(SMOOTH[name], x)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("float16", 1e3), ("float16", 1e-3), ("bfloat16", 1e30), ("float32", 1e-30), ("float64", 1e200)]
+)
+def test_correlations_do_not_depend_on_the_scale(dtype: str, size: float) -> None:
+    rows = np.random.default_rng(0).normal(size=(3, 40))
+    x = Tensor[NumPy].from_data(rows * size, dtype=dtype)
+    expected = np.corrcoef(x.to_numpy().astype(float) / size)
+    tolerance = {"float16": 1e-3, "bfloat16": 8e-3}.get(dtype, 1e-6)
+    np.testing.assert_allclose(x.corrcoef().to_numpy().astype(float), expected, atol=tolerance)
+    for shape in ((3, 0), (2, 1), ()):
+        assert Tensor[NumPy].zeros(shape, dtype=dtype).corrcoef().isnan().all()
+
+
 @pytest.mark.parametrize("q", [0.25, 0.5, 0.6])
 def test_quantiles_between_infinite_and_distant_numbers(q: float) -> None:
     """What is between a number and infinity is infinite, and the distance of two numbers may overflow."""
