@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -104,3 +105,19 @@ def test_scaled_bessel_functions_of_large_numbers_are_no_0() -> None:
     x = np.array([1e150, 1e200, 1e280, -1e300, 1.7e308, np.inf, -np.inf])
     first = special.i1e(Tensor[NumPy].from_data(x)).to_numpy()
     assert np.allclose(first, np.sign(x) / np.sqrt(2 * np.pi) / np.sqrt(np.abs(x)), rtol=1e-15, atol=0.0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_slopes_of_bessel_functions_that_overflow(dtype: str) -> None:
+    """They are infinite, of both orders and in both modes."""
+    x = Tensor[NumPy].from_data([-1e3, -800.0, 800.0, 1e4], dtype=dtype)
+    for f in (special.i0, special.i1):
+        first = lambda x, f=f: func.grad(lambda x: f(x).sum())(x)  # noqa: E731
+        second = func.grad(lambda x, g=first: g(x).sum())(x)
+        forward = func.jvp(f, (x,), (x.ones_like(),))[1]
+        for found in (first(x), second, forward):
+            assert found.isinf().all()
+    near = Tensor[NumPy].from_data([0.0, 1e-9, 0.5, 7.9, 8.1, 60.0], dtype="float64")
+    slopes = func.grad(lambda x: special.i1(x).sum())(near)
+    exact = [float((mpmath.besseli(0, value) + mpmath.besseli(2, value)) / 2) for value in near.tolist()]
+    np.testing.assert_allclose(slopes.to_numpy(), exact, rtol=1e-14)

@@ -148,6 +148,11 @@ def i0e_vjp(i: Any, g: Float, x: Float) -> Float:
     return i.mul(g, i.mul(i.sign(x), in_float64(i, scaled_difference, x)))
 
 
+def i1_vjp(i: Any, g: Float, x: Float) -> Float:
+    """g · (I₁ / x + I₂), which is infinite where I₀ - I₁ / x would be ∞ - ∞."""
+    return i.mul(g, i.add(i.bessel_ratio(x, 1, False), i.mul(i.square(x), i.bessel_ratio(x, 2, False))))
+
+
 def i1e_vjp(i: Any, g: Float, x: Float) -> Float:
     """g · (I₀ - |I₁| - I₁ / x) e^-|x|; ½ at 0."""
     from burnpy.backend.numerics.special import scaled_difference
@@ -179,7 +184,7 @@ class Bessel(OperationsBase):
         """Compute e^-|x| I₀(x), which is finite everywhere. The gradient at 0 is 0."""
         return self.bessel_ratio(x, 0, True)
 
-    @derived(POINTWISE, flops=150, vjp=lambda i, g, x: i.mul(g, i.sub(i.i0(x), i.bessel_ratio(x, 1, False))))
+    @derived(POINTWISE, flops=150, vjp=i1_vjp)
     def i1(self, x: Float) -> Float:
         """Compute I₁(x), the modified Bessel function of the first kind of order 1."""
         from burnpy.backend.numerics.special import bessel_one
