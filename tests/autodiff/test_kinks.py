@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from burnpy import Autodiff, IntTensor, Tensor, cdist, linalg, pdist, special
+from burnpy import Autodiff, IntTensor, Tensor, cdist, cross_entropy, func, linalg, nll_loss, pdist, special
 from burnpy.autodiff import Forward
 from burnpy.backend import NumPy
 from burnpy.backend.operations.pointwise import pow_x_vjp, pow_y_vjp
@@ -403,3 +403,12 @@ def test_losses_at_the_ends_of_their_domains() -> None:
     first, second = derivatives(near, 2, [0.0, 0.0])
     np.testing.assert_allclose(first[0], [0.5**0.5] * 2)  # of the negative alone
     assert np.isfinite(second[0]).all()
+
+
+def test_the_mean_of_no_losses() -> None:
+    x, ignored = Tensor[NumPy].from_data([[1.0, 2.0], [0.5, -1.0]]), IntTensor[NumPy].from_data([-100, -100])
+    for loss in (cross_entropy, nll_loss):
+        value, slope = func.value_and_grad(lambda x, loss=loss: loss(x, ignored))(x)
+        assert value.isnan().item()
+        assert slope.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+        assert func.jvp(lambda x, loss=loss: loss(x, ignored), (x,), (x,))[1].isnan().item()
