@@ -48,19 +48,6 @@ _ALIGNED_ROWS = 3
 """The number of stripes from which B is copied if its vectors are not aligned, as each is two loads then."""
 
 
-class TileLines(ProductLines):
-    """The lines of a function that multiplies tiles."""
-
-    def in_place(self, how: str, source: str, row: str, rows: str, few: int) -> str:
-        """Return whether a part reads B in place: as ``how`` says, if its vectors are aligned or there are few rows."""
-        size = STORED[self.dtype].bytes
-        places = self.assign(f"or i64 {self.assign(f'ptrtoint ptr {source} to i64')}, {self.times(row, size)}")
-        rest = self.assign(f"and i64 {places}, {self.width * size - 1}")
-        aligned = self.assign(f"icmp eq i64 {rest}, 0")
-        either = self.assign(f"or i1 {aligned}, {self.assign(f'icmp slt i64 {rows}, {few}')}")
-        return self.assign(f"and i1 {either}, {self.assign(f'icmp eq i64 {how}, {IN_PLACE}')}")
-
-
 def stripe_heights(registers: int) -> tuple[int, ...]:
     """Return the numbers of rows of tiles, the largest first, for a processor with so many vector registers; 0 is AMX,
     whose registers hold tiles."""
@@ -104,7 +91,7 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
     widens = b_stored != dtype and words is None
     lanes, size = VECTORS * width, STORED[dtype].bytes
     _, parts, grouped = STORED[b_stored] if words is None else STORED[dtype]
-    w = TileLines(dtype, width, 9, 19 if grouped else 16)
+    w = ProductLines(dtype, width, 9, 19 if grouped else 16)
     a, b, c, start, memory, a_places, b_places, c_places, arrays = w.table
     m, n, k, a_line, b_row, b_column, chunk, block, high, wide, down, across, how, *grouping, spread, code, length = (
         w.sizes
@@ -143,7 +130,7 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
         rows, columns = w.minus(w.smaller(w.plus(i0, high), m), i0), w.minus(w.smaller(w.plus(j0, wide), n), j0)
         left = w.unit(a, w.plus(w.number(a_places, member), w.times(i0, a_row)), a_stored)
         right = w.unit(b, w.plus(w.number(b_places, member), w.times(j0, b_column)), b_stored)
-        in_place = w.in_place(how, right, b_row, rows, _ALIGNED_ROWS * heights[0])
+        in_place = _in_place(w, how, right, b_row, rows, _ALIGNED_ROWS * heights[0])
         out = w.at(c, w.plus(w.number(c_places, member), w.plus(w.times(i0, n), j0)))
         chunks = w.upper(span, chunk)
         with w.loop("0", w.upper(columns, block)) as jb, w.loop("0", w.times(w.upper(k, span), chunks)) as pb:
@@ -199,7 +186,7 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
             b_lines, b_line = (w.either(by_columns, *x, "i64") for x in ((some, units), (units, some)))
             b_distance = w.times(w.either(by_columns, b_column, b_row, "i64"), b_size)
             b_bytes, count = w.times(b_line, b_size), w.upper(some, lanes)
-            ends = w.assign(f"or i1 {w.assign(f'icmp sge i64 {next_j}, {columns}')}, {kept}")
+            ends = w.assign(f"or i1 {kept}, {w.assign(f'icmp sge i64 {next_j}, {columns}')}")
             ends = w.assign(f"or i1 {ends}, {w.assign(f'icmp eq i64 {count}, 1')}")
             a_turn = _UNROLLED * (_LINE if transposed else heights[0] * a_size)  # the bytes of A for a turn of a panel
             a_panels = w.either(ends, count, w.smaller(str(-(-a_turn // _LINE)), w.plus(count, -1)), "i64")
@@ -257,34 +244,39 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
                     )
 
             number, rest = w.divided(rows, str(heights[0]))
-            low = "false"  # two stripes of medium height take less time than a high and a low one
+            pairs = "0"  # two stripes of medium height take less time than a high and a low one
             if not by_amx:
                 few = w.assign(f"icmp ult i64 {w.plus(rest, -1)}, {heights[2]}")
-                low = w.assign(f"and i1 {few}, {w.assign(f'icmp sgt i64 {number}, 0')}")
-            number = w.either(low, w.plus(number, -1), number, "i64")
-            done = w.times(number, heights[0])
+                pairs = w.smaller(w.assign(f"zext i1 {few} to i64"), number)
+            number = w.minus(number, pairs)
             with w.loop("0", number) as s:
                 stripe(s, w.times(s, heights[0]), str(heights[0]), heights[0])
-            with w.when(f"ne i1 {low}, 0"):
+            done = w.times(number, heights[0])
+            with w.loop("0", pairs):
                 stripe(number, done, str(heights[1]), heights[1])
-            number = w.either(low, w.plus(number, 1), number, "i64")
-            done = w.either(low, w.plus(done, heights[1]), done, "i64")
+            number, done = w.plus(number, pairs), w.plus(done, w.times(pairs, heights[1]))
             rest = w.minus(rows, done)
             for height, lower in zip(heights, [*heights[1:], 0], strict=True):
-                fits = w.assign(f"icmp sle i64 {rest}, {height}")
-                taller = w.assign(f"icmp sgt i64 {rest}, {lower}")
-                with w.when(f"ne i1 {w.assign(f'and i1 {fits}, {taller}')}, 0"):
+                with w.when(f"sle i64 {rest}, {height}"), w.when(f"sgt i64 {rest}, {lower}"):
                     stripe(number, done, rest, height)
     if by_amx:
         w.amx("tilerelease")
-    for helper in helpers:
-        w.declared |= helper.declared
+    w.declared.update(*(helper.declared for helper in helpers))
     return w.function(*[helper.text for helper in helpers])
 
 
-def _finish(dtype: str, width: int) -> TileLines:
+def _in_place(w: ProductLines, how: str, source: str, row: str, rows: str, few: int) -> str:
+    """Return whether a part reads B in place: as ``how`` says, if its vectors are aligned or there are few rows."""
+    size = STORED[w.dtype].bytes
+    places = w.assign(f"or i64 {w.assign(f'ptrtoint ptr {source} to i64')}, {w.times(row, size)}")
+    aligned = w.assign(f"icmp eq i64 {w.assign(f'and i64 {places}, {w.width * size - 1}')}, 0")
+    either = w.assign(f"or i1 {aligned}, {w.assign(f'icmp slt i64 {rows}, {few}')}")
+    return w.assign(f"and i1 {either}, {w.assign(f'icmp eq i64 {how}, {IN_PLACE}')}")
+
+
+def _finish(dtype: str, width: int) -> ProductLines:
     """Return the function that adds the sums of a tile to what was before, for some of its rows and columns."""
-    w = TileLines(dtype, width)
+    w = ProductLines(dtype, width)
     masks = [w.below(w.plus("%columns", -v * width)) for v in range(VECTORS)]
     with w.loop("0", "%rows") as i:
         line, before = w.at("%c", w.times(i, "%c_row")), w.at("%before", w.times(i, "%before_row"))
@@ -295,12 +287,12 @@ def _finish(dtype: str, width: int) -> TileLines:
     return w.named("finish", "ptr %sums, ptr %c, i64 %c_row, ptr %before, i64 %before_row, i64 %rows, i64 %columns")
 
 
-def _stripe(dtype: str, width: int, height: int, transposed: bool, stored: str = "") -> TileLines:
+def _stripe(dtype: str, width: int, height: int, transposed: bool, stored: str = "") -> ProductLines:
     """Return the function that multiplies a stripe of up to ``height`` rows of A by a block of B.
 
     With ``stored``, a dtype of 16 bits, B is read in place in whole panels.
     """
-    w, lanes = TileLines(dtype, width), VECTORS * width
+    w, lanes = ProductLines(dtype, width), VECTORS * width
     room = w.room(height * lanes, dtype)
     all_rows = w.assign(f"icmp eq i64 %rows, {height}")
     with w.loop("0", w.upper("%columns", lanes)) as panel:
@@ -342,14 +334,14 @@ meanwhile: with the first panels the next stripe of A, with the others a part of
 address of its lines, their distance, their bytes, and the bytes by which a turn goes on; of B the turns before."""
 
 
-def _stripe_by_amx(dtype: str, width: int, height: int, a_stored: str, b_stored: str) -> TileLines:
+def _stripe_by_amx(dtype: str, width: int, height: int, a_stored: str, b_stored: str) -> ProductLines:
     """Return the function that multiplies a stripe of up to ``height`` rows of A by a block of B, both of words, by
     AMX.
 
     An instruction multiplies 16 rows by 16 columns. Of bfloat16, it adds the products of even places, and those of odd
     places, in order; then both, to what was before. Sums are in registers 0 to 3; A is in 4 and 5, and B in 6 and 7.
     """
-    w, lanes = TileLines(dtype, width), VECTORS * width
+    w, lanes = ProductLines(dtype, width), VECTORS * width
     room, size = w.room(height * lanes, dtype), STORED[dtype].bytes
     tiles = [(t, v) for t in range(height // TILE) for v in range(VECTORS)]
     signs = "".join("s" if stored == "int8" else "u" for stored in (a_stored, b_stored))
@@ -404,7 +396,7 @@ def _stripe_by_amx(dtype: str, width: int, height: int, a_stored: str, b_stored:
     return w.named(f"stripe_{height}", _STRIPE)
 
 
-def _finish_some(w: TileLines, room: str, sums: list[list[Vector]], c: str, before: str, left: str) -> None:
+def _finish_some(w: ProductLines, room: str, sums: list[list[Vector]], c: str, before: str, left: str) -> None:
     """Write the call of `_finish`."""
     for i, row in enumerate(sums):
         for v, x in enumerate(row):
@@ -413,7 +405,7 @@ def _finish_some(w: TileLines, room: str, sums: list[list[Vector]], c: str, befo
 
 
 def _multiplied(
-    w: TileLines, height: int, panel: tuple[str, str, str], vectors: int, transposed: bool, stored: str
+    w: ProductLines, height: int, panel: tuple[str, str, str], vectors: int, transposed: bool, stored: str
 ) -> list[list[Vector]]:
     """Write the loop over a chunk, and return the sums of each row. The panel: its number, address and row's length."""
     zero, dtype, (number, b, b_row) = w.constant(0.0, w.dtype), w.dtype, panel
@@ -424,13 +416,11 @@ def _multiplied(
     begin = w.times(w.minus(number, w.either(fetches_a, "0", "%a_panels", "i64")), turns)
     begin = w.plus(begin, w.either(fetches_a, "0", "%b_turns", "i64"))
     lines, first = w.divided(w.times(begin, speed), size)
-    source = w.assign(
-        f"getelementptr i8, ptr {w.either(fetches_a, '%a_next', '%b_next')}, i64 {w.times(lines, distance)}"
-    )
+    source = w.unit(w.either(fetches_a, "%a_next", "%b_next"), w.times(lines, distance), "int8")
     to_line, in_line = w.count("0"), w.count(first)
     with w.loop("0", turns) as turn:
         line, at = w.number(to_line, 0), w.number(in_line, 0)
-        w.prefetch(w.assign(f"getelementptr i8, ptr {source}, i64 {w.plus(line, at)}"), 2)
+        w.prefetch(w.unit(source, w.plus(line, at), "int8"), 2)
         further = w.plus(at, speed)
         ends = w.assign(f"icmp sge i64 {further}, {size}")
         w.set_number(in_line, w.either(ends, "0", further, "i64"))
@@ -443,7 +433,7 @@ def _multiplied(
 
 
 def _multiply_row(
-    w: TileLines, totals: list[list[str]], panel: tuple[str, str], p: str, steps: tuple[int, int], stored: str
+    w: ProductLines, totals: list[list[str]], panel: tuple[str, str], p: str, steps: tuple[int, int], stored: str
 ) -> None:
     """Add the products of a row of a panel to the sums. The steps: the distances of rows and of columns of A."""
     (b, b_row), (row, column), vectors, dtype = panel, steps, len(totals[0]), w.dtype
