@@ -105,7 +105,7 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
     runs = {}
     for dtype, cases in NARROW.items():
         for name, (kind, *sizes) in cases.items():
-            x, w = map(partial(peer.narrow, dtype), _operands(kind, *(sizes if effort.seconds else TINY), dtype))
+            x, w = map(partial(peer.narrow, dtype), _operands(kind, *(sizes if effort.seconds else TINY), dtype=dtype))
             runs[f"{dtype}: {name}"] = _product(kind, x, w, peer.integer_product if dtype == "int8" else matmul)
     _measure(runs, effort, notebook, clock)
 

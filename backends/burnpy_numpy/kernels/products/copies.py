@@ -152,10 +152,10 @@ class ProductLines(Loops):
         lines = [self.unit(source, self.times(self.plus(row, k), "%distance"), words.stored) for k in range(4)]
         rows = [Vector(self._in_word(line, words, half, None), "int8") for line in lines]
         with self.of_width(half):
-            pairs = [self.shuffled(x, y, range(2 * half)) for x, y in (rows[:2], rows[2:])]
+            first, second = [self.shuffled(x, y, range(2 * half)) for x, y in (rows[:2], rows[2:])]
         places = [[k * half + v * self.width + n for n in range(self.width) for k in range(4)] for v in range(VECTORS)]
         with self.of_width(size):
-            mixed = [self.shuffled(*pairs, order) for order in places]
+            mixed = [self.shuffled(first, second, order) for order in places]
         return [Vector(self.assign(f"bitcast <{size} x i8> {x.text} to {self.type('int32')}"), "int32") for x in mixed]
 
     def words_of_line(self, line: str, number: str, words: Words, left: str | None) -> Vector:
