@@ -163,8 +163,7 @@ def i1e_vjp(i: Any, g: Float, x: Float) -> Float:
 def ratio_vjp(i: Any, g: Float, x: Float, out: Float, order: int, scaled: bool) -> Float:
     """g · Iₙ₊₁(x) / xⁿ, and if it is scaled, the derivative of the factor times out."""
     slope = i.mul(x, i.bessel_ratio(x, order + 1, scaled))
-    slope = i.sub(slope, i.mul(i.sign(x), out)) if scaled else slope
-    return i.mul(g, slope)
+    return i.mul(g, i.sub(slope, i.mul(i.sign(x), out)) if scaled else slope)
 
 
 class Bessel(OperationsBase):
@@ -228,14 +227,12 @@ def slope_y_vjp(i: Any, g: Float, x: Float, y: Float, order: int) -> Float:
         for k in range(1, n + 1):
             total = i.add(total, i.mul(i.mul(bell[n - k], rates[k]), float(math.comb(n, k))))
         bell.append(total)
-    slope = i.where(i.ne(density, 0.0), i.mul(density, bell[order]), 0.0)
-    return i.mul(g, slope)
+    return i.mul(g, i.where(i.ne(density, 0.0), i.mul(density, bell[order]), 0.0))
 
 
 def density_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
     """g · density · ((x - 1) / y - 1); at y = 0 the limit, a difference of densities."""
-    density, shape = i.igamma_density(x, y), i.add(x, -1.0)
-    origin = i.eq(y, 0.0)
+    density, shape, origin = i.igamma_density(x, y), i.add(x, -1.0), i.eq(y, 0.0)
     rate = i.add(i.div(shape, i.where(origin, i.full((), 1.0, y.dtype), y)), -1.0)
     inside = i.where(i.ne(density, 0.0), i.mul(density, rate), 0.0)
     limit = i.sub(i.igamma_density(i.clamp(shape, 0.0, None), y), density)
@@ -317,10 +314,9 @@ def betainc_b_vjp(i: Any, g: Float, x: Float, a: Float, b: Float) -> Float:
 def _moved(i: Any, x: Float, a: Float, b: Float, first: Float, second: Float, mirrored: bool) -> Float:
     inside = i.discrete.bitwise_and(i.gt(x, 0.0), i.lt(x, 1.0))
     y = i.where(inside, x, 0.5)
-    other = i.add(i.neg(y), 1.0)
     logit = i.sub(i.log(y), i.log1p(i.neg(y)))
     slope = i.beta_quantile_slope(i.neg(logit) if mirrored else logit, first, second)
-    density = i.mul(i.betainc_density(y, a, b), i.mul(y, other))
+    density = i.mul(i.betainc_density(y, a, b), i.mul(y, i.add(i.neg(y), 1.0)))
     return i.where(inside, i.mul(density, slope), 0.0)
 
 
@@ -345,8 +341,7 @@ def density_b_vjp(i: Any, g: Float, x: Float, a: Float, b: Float) -> Float:
 def _rated(i: Any, x: Float, a: Float, b: Float, parameter: Float, mirrored: bool) -> Float:
     inside = i.discrete.bitwise_and(i.gt(x, 0.0), i.lt(x, 1.0))
     y = i.where(inside, x, 0.5)
-    logarithm = i.log1p(i.neg(y)) if mirrored else i.log(y)
-    rate = i.add(i.sub(logarithm, i.digamma(parameter)), i.digamma(i.add(a, b)))
+    rate = i.add(i.sub(i.log1p(i.neg(y)) if mirrored else i.log(y), i.digamma(parameter)), i.digamma(i.add(a, b)))
     return i.where(inside, i.mul(i.betainc_density(y, a, b), rate), 0.0)
 
 
