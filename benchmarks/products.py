@@ -104,8 +104,9 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
     notebook.enter(MEMORY, lambda: max(resident("VmHWM") - before, PAGE))
     runs = {}
     for dtype, cases in NARROW.items():
-        for name, (kind, *sizes) in cases.items():
-            x, w = map(partial(peer.narrow, dtype), _operands(kind, *(sizes if effort.seconds else TINY), dtype=dtype))
+        for name, (kind, *case) in cases.items():
+            m, k, n = case if effort.seconds else TINY
+            x, w = (peer.narrow(dtype, array) for array in _operands(kind, m, k, n, dtype))
             runs[f"{dtype}: {name}"] = _product(kind, x, w, peer.integer_product if dtype == "int8" else matmul)
     _measure(runs, effort, notebook, clock)
 
