@@ -303,7 +303,7 @@ def tensors_in(tree: Any) -> list[TensorBase[Any]]:
 
 
 def paths(structure: Structure, name: str) -> list[str]:
-    """Return the Python expression of each leaf of a tree called ``name``.
+    """Return the Python expression of each leaf of a tree called ``name``; parts of registered classes by number.
 
     >>> paths(flatten({"h": 1, "rest": (2, [3])})[1], "carry")
     ["carry['h']", "carry['rest'][0]", "carry['rest'][1][0]"]
@@ -315,13 +315,10 @@ def paths(structure: Structure, name: str) -> list[str]:
     if module is not None:
         return [f"{name}.{path}" for path in module._variables()]
     fields = getattr(rest, "_fields", None)
+    keyed = any(structure.handler is _EXACT[cls] for cls in (dict, OrderedDict, defaultdict))
     found: list[str] = []
     for k, child in enumerate(structure.children):
-        if fields is not None:
-            own = f"{name}.{fields[k]}"
-        else:
-            own = f"{name}[{(rest[k] if isinstance(rest, tuple) else k)!r}]"
-        found += paths(child, own)
+        found += paths(child, f"{name}[{(rest[k] if keyed else k)!r}]" if fields is None else f"{name}.{fields[k]}")
     return found
 
 

@@ -38,7 +38,7 @@ class Save(metaclass=Explaining):
 
 @dataclass(frozen=True)
 class Replace(metaclass=Explaining):
-    """Continue with another model, of the same class and parameters, after the current optimizer step."""
+    """Continue with another model, of the same class, device and parameters, after the current optimizer step."""
 
     model: Module[Any]
 
@@ -124,7 +124,13 @@ def decided(
     """Return the states after an event, and all decisions in the order of the callbacks."""
     after, decisions = dict(states), list[Decision]()
     for name, callback in callbacks.items():
-        after[name], chosen = callback.on(event, states[name])
+        result: object = callback.on(event, states[name])
+        if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], (list, tuple)):
+            raise KindError(
+                f"{name}.on() returned {result!r:.80}; it returns the next state and a list of decisions: "
+                "return state, [Stop(...)]"
+            )
+        after[name], chosen = result
         for decision in chosen:
             if not isinstance(decision, (Stop, Save, Replace)):
                 raise KindError(f"{name} returned {a(type(decision).__name__)}; it returns Stop, Save or Replace")

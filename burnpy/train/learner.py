@@ -375,10 +375,10 @@ def find_lr(
         end: the last learning rate.
         steps: the number of optimizer steps.
         smoothing: the weight of earlier losses in the exponential average.
-        diverged: stop when the loss exceeds the smallest by this factor.
+        diverged: stop when the loss exceeds the smallest by ``diverged - 1`` times the magnitude of that.
 
     Raises:
-        ArgumentError: the range is empty, or the loss diverged at once.
+        ArgumentError: the range is empty, the loss diverged at once, or there are no batches.
 
     >>> from burnpy.nn import Linear
     >>> from burnpy.optim import Sgd
@@ -397,14 +397,15 @@ def find_lr(
     if not 0 < start < end < math.inf or steps < 3:
         raise ArgumentError(f"find_lr() got {steps} steps from {start} to {end}; give 3 or more, upwards from above 0")
     optim, scaler, factor = copy.copy(learner.optim), learner.scaler, (end / start) ** (1 / (steps - 1))
-    batches = itertools.chain.from_iterable(batches_of(train, epoch, 0) for epoch in itertools.count())
+    batches = itertools.chain.from_iterable(_some(train, epoch) for epoch in itertools.count())
     rates, losses = list[float](), list[float]()
     average = 0.0
     for number, batch in enumerate(itertools.islice(batches, steps)):
         step = checked_step(learner.train_step(model, batch), "train_step")
         average = smoothing * average + (1 - smoothing) * step.loss.item()
         smooth = average / (1 - smoothing ** (number + 1))
-        if not math.isfinite(smooth) or (losses and smooth > diverged * min(losses)):
+        lowest = min(losses, default=smooth)
+        if not math.isfinite(smooth) or smooth - lowest > (diverged - 1.0) * abs(lowest):
             break
         rate = start * factor**number
         rates.append(rate)
@@ -418,3 +419,15 @@ def find_lr(
         raise ArgumentError(f"find_lr() saw the loss diverge after {len(rates)} steps; begin below start={start}")
     slopes = [b - a for a, b in itertools.pairwise(losses)]
     return LrRange(tuple(rates), tuple(losses), rates[slopes.index(min(slopes))])
+
+
+def _some(train: Any, epoch: int) -> Iterator[Any]:
+    """Yield the batches of an epoch, of which there is one at least."""
+    batch = None
+    for batch in batches_of(train, epoch, 0):
+        yield batch
+    if batch is None:
+        raise ArgumentError(
+            f"find_lr() got batches that gave none in epoch {epoch}; an iterator gives each batch once: give a list, "
+            "a Loader, or an object whose __iter__ begins anew"
+        )

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from burnpy.backend.errors import ArgumentError, KindError, a
+from burnpy.backend.errors import ArgumentError, DeviceError, KindError, ModuleError, a
 from burnpy.metrics.metric import Metric
 from burnpy.metrics.regression import Mean
 from burnpy.optim.ema import Ema
@@ -21,7 +21,7 @@ from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.record.checkpoint_file import load
 from burnpy.record.record import Record
 from burnpy.tensor.tensor import Tensor
-from burnpy.train.callback import Checkpoints, Replace, Save, Stop, decided, names_of
+from burnpy.train.callback import Checkpoints, Save, Steps, Stop, decided, names_of
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd
 from burnpy.train.loggers import values_of
 from burnpy.train.run_file import Position, Writer, parts_of, restored
@@ -134,6 +134,7 @@ class Loop:
         self.compiled: CompiledOptimizer | None = None  # the optimizer, if steps are compiled
         self.writer = Writer()
         self.stopped: str | None = None
+        self.following: Any = None  # the model that replaces the present one after the optimizer step
         self.save: list[Save] = []
         self.saving = False  # whether any rank saves
 
@@ -230,8 +231,6 @@ class Loop:
                     last = each is micro.measured[-1]
                     at.running.add(each, {"grad_norm": Mean.of(norm)} if last and norm is not None else {})
             step, size, _ = micro.measured[-1]
-            if complete:
-                micro = MicroBatches(at.model, learner.accumulate > 1, at.scaler)
             event: BatchEnd[Any] = BatchEnd(
                 model=at.model,
                 epoch=at.epoch,
@@ -254,10 +253,11 @@ class Loop:
                     yield from self._saves()
                 if self.stopped is not None and more:
                     return
-        yield from self._end_of_epoch(began)
+                micro = MicroBatches(at.model, learner.accumulate > 1, at.scaler)
+        yield from self._end_of_epoch(interrupts, began)
 
-    def _end_of_epoch(self, began: float) -> Generator[Event[Any], None, None]:
-        at = self.position
+    def _end_of_epoch(self, interrupts: Interrupts, began: float) -> Generator[Event[Any], None, None]:
+        at, every = self.position, self.learner.valid_every
         own = at.running.metrics
         sums = summed(self.strategy.run(lambda group: group.gather(own)))
         metrics: dict[str, Metric] = {f"train/{name}": metric for name, metric in sums.items()}
@@ -265,7 +265,8 @@ class Loop:
         epoch: EpochEnd[Any] = EpochEnd(
             model=at.model, epoch=at.epoch, step=at.step, metrics={}, values={}, seconds=0.0
         )
-        if self.valid is not None and (last or self.learner.valid_every.due(epoch)):
+        due = every.due(epoch) or (isinstance(every, Steps) and at.step % every.n == 0)  # after the last step, too
+        if self.valid is not None and (last or due):
             validated = self._validated()
             yield self._noted(validated)
             metrics |= validated.metrics
@@ -281,7 +282,7 @@ class Loop:
         )
         at.epoch, at.batch, at.running = at.epoch + 1, 0, Running()
         yield self._noted(event)
-        self._agree()
+        self._agree(interrupts.requested and at.epoch < self.epochs)
         yield from self._saves()
 
     def _measure(self, feed: Feed, micro: MicroBatches) -> bool:
@@ -386,7 +387,10 @@ class Loop:
         self.saving = saving or bool(self.save)
 
     def _noted(self, event: Event[Any]) -> Event[Any]:
-        """Ask the callbacks what an event leads to, and carry out what can be: files are saved by `_saves`."""
+        """Ask the callbacks what an event leads to, and carry out what can be: files are saved by `_saves`.
+
+        The model stays while batches accumulate, whose gradients are of this one.
+        """
         if not self.callbacks:
             return event
         self.states, decisions = decided(self.callbacks, self.states, event)
@@ -396,14 +400,24 @@ class Loop:
             elif isinstance(decision, Save):
                 self.save.append(decision)
             else:
-                self._replace(decision)
+                self.following = self._replacement(decision.model)
+        if self.following is not None and not (isinstance(event, BatchEnd) and not event.updated):
+            self.position.model, self.following = self.following, None
         return event
 
-    def _replace(self, decision: Replace) -> None:
+    def _replacement(self, model: Any) -> Any:
+        """Return the model of a `Replace`, checked to be one that the optimizer and the average know."""
         mine: Any = self.position.model
-        if type(decision.model) is not type(mine):
-            raise KindError(f"Replace() got {a(type(decision.model).__name__)} for {a(type(mine).__name__)}")
-        self.position.model = decision.model
+        if type(model) is not type(mine):
+            raise KindError(f"Replace() got {a(type(model).__name__)} for {a(type(mine).__name__)}")
+        if model.device is not mine.device:
+            raise DeviceError(f"Replace() got a model on {model.device}; the run is on {mine.device}")
+        if {param.id for param in model.params()} != {param.id for param in mine.params()}:
+            raise ModuleError(
+                f"Replace() got {a(type(model).__name__)} whose parameters have other ids, by which the optimizer "
+                "knows its states; make it from event.model: event.model.map(...) or event.model.with_values(...)"
+            )
+        return model
 
     def _interrupt(self) -> None:
         """Stop, and save by the first `Checkpoints`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,16 @@ import burnpy
 from burnpy import IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.data import Batch
-from burnpy.errors import ArgumentError, CallError, DeviceError, KindError, NonFiniteError, NotTrackedError, ShapeError
+from burnpy.errors import (
+    ArgumentError,
+    CallError,
+    DeviceError,
+    KindError,
+    ModuleError,
+    NonFiniteError,
+    NotTrackedError,
+    ShapeError,
+)
 from burnpy.metrics import Accuracy, Mean
 from burnpy.nn import Linear
 from burnpy.optim import AdamW, CosineLr, GradientsAccumulator, GradientsParams, Sgd, clip_by_global_norm
@@ -40,6 +50,7 @@ from burnpy.train import (
     Steps,
     Stop,
     ValidEnd,
+    find_lr,
 )
 from burnpy.train.train_step import batch_size
 from tests.rows import every_row
@@ -176,12 +187,83 @@ def test_functions_are_callbacks() -> None:
 
     result = learner(callbacks=[good]).fit(net(), Batches(), valid_batches(), epochs=9)
     assert (result.step, result.stopped, result.epoch) == (2, "enough", 0)
-    other = net()
+    others = []
 
     def swap(event: Any) -> Any:
-        return [Replace(other)] if isinstance(event, EpochEnd) else ()
+        if isinstance(event, EpochEnd):
+            others.append(event.model.map(lambda w: w * 0.5))
+            return [Replace(others[-1])]
+        return ()
 
-    assert learner(callbacks=[swap]).fit(net(), Batches(), valid_batches(), epochs=1).model is other
+    assert learner(callbacks=[swap]).fit(net(), Batches(), valid_batches(), epochs=1).model is others[0]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_model_is_replaced_after_the_optimizer_step(accumulate: int, compiled: bool) -> None:
+    """Each weight is halved after an update of -1; a replacement in the midst of an accumulation waits for it."""
+
+    def halve(event: Any) -> Any:
+        return Replace(event.model.map(lambda w: w * 0.5)) if isinstance(event, BatchEnd) else None
+
+    x = Tensor[Train].ones((1, 1))
+    model = Linear(1, 1, bias=False, device=Train).map(lambda w: w * 0.0)
+    options: dict[str, Any] = {"accumulate": accumulate, "callbacks": [halve], "compiled": compiled}
+    run: Learner[Any, Any] = Learner(lambda model, x: Step(model(x).sum()), optim=Sgd(), lr=1.0, **options)
+    assert run.fit(model, [x] * (2 * accumulate), epochs=1).model.weight.value.item() == -0.75
+
+
+def test_a_replacement_is_a_model_that_the_optimizer_knows() -> None:
+    x = Tensor[Train].ones((1, 1))
+    others = [(Linear(1, 1, device=Train), ModuleError, "other ids.*event.model.map"), (net(), KindError, "a Net for")]
+    for other, error, message in [*others, (Linear(1, 1, device=NumPy), DeviceError, "on NumPy; the run is on Auto")]:
+        run: Learner[Any, Any] = Learner(
+            lambda m, x: Step(m(x).sum()), optim=Sgd(), lr=1.0, callbacks=[lambda _, o=other: Replace(o)]
+        )
+        with pytest.raises(error, match=message):
+            run.fit(Linear(1, 1, device=Train), [x], epochs=1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 8])
+def test_validation_every_so_many_steps_includes_the_last_step_of_an_epoch(n: int) -> None:
+    """An epoch has four batches."""
+    events = learner(valid_every=Steps(n), sanity=0).events(net(), Batches(), valid_batches(), epochs=4)
+    assert [event.step for event in events if isinstance(event, ValidEnd)] == [*range(n, 17, n)]
+
+
+def test_a_signal_during_validation_ends_the_run_with_the_epoch() -> None:
+    def interrupted(model: Any, batch: Any) -> Step[Any]:
+        signal.raise_signal(signal.SIGTERM)
+        return valid_step(model, batch)
+
+    run: Learner[Any, Any] = Learner(train_step, interrupted, optim=Sgd(), lr=0.1, sanity=0)
+    for epochs, stopped in ((1, None), (3, "interrupted")):
+        result = run.fit(net(), Batches(), valid_batches()[:1], epochs=epochs)
+        assert (result.epoch, result.step, result.stopped) == (1, 4, stopped)
+
+
+@pytest.mark.parametrize("result", [None, 3, (3, None), (3, Stop("enough")), (3, [], [])])
+def test_a_callback_returns_its_state_and_decisions(result: Any) -> None:
+    class Wrong(Callback):
+        def on(self, event: Any, state: Any) -> Any:
+            return result
+
+    with pytest.raises(KindError, match=r"Wrong.on\(\) returned .*the next state and a list of decisions"):
+        learner(callbacks=[Wrong()]).fit(net(), Batches(), valid_batches(), epochs=1)
+
+
+def test_find_lr_takes_losses_below_zero_and_refuses_batches_that_end() -> None:
+    x = Tensor[Train].ones((4, 1))
+
+    def of(offset: float) -> Any:
+        run: Learner[Any, Any] = Learner(lambda m, x: Step((m(x) - 3.0).square().mean() - offset), optim=Sgd(), lr=0.1)
+        return find_lr(run, Linear(1, 1, device=Train).map(lambda w: w * 0.0), [x], steps=20)
+
+    assert of(100.0).suggestion == of(0.0).suggestion
+    run: Learner[Any, Any] = Learner(lambda m, x: Step(m(x).square().mean()), optim=Sgd(), lr=0.1)
+    for batches, epoch in (([], 0), (iter([x]), 1)):
+        with pytest.raises(ArgumentError, match=f"gave none in epoch {epoch}; an iterator gives each batch once"):
+            find_lr(run, Linear(1, 1, device=Train), batches, steps=20)
 
 
 def test_a_callback_gets_its_state_back() -> None:

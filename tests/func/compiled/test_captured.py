@@ -21,6 +21,7 @@ from ml_dtypes import bfloat16
 from burnpy import Autodiff, Tensor, compiled, errors
 from burnpy.backend import NumPy
 from burnpy.func.compiling.captured import captured
+from burnpy.metrics import Mean
 from burnpy.nn import Linear, Module
 from tests.func.compiled.captured_kinds import KINDS, NEW, REFUSED, Kind, program
 from tests.func.compiled.random_state import RandomState
@@ -415,6 +416,12 @@ def test_the_plan_that_was_used_longest_ago_goes() -> None:
         _ = [f(Tensor[NumPy].ones((n,))) for n in (1, 2, 3, 1, 4, 1, 2, 4)]
     assert recorded == [1, 2, 3, 4, 2]
     assert len(f.plans) == 3
+
+
+def test_the_warning_of_many_plans_names_parts_of_registered_classes_by_number() -> None:
+    f = compiled(lambda mean: mean.sum / mean.weight, max_plans=3)
+    with pytest.warns(RuntimeWarning, match=r"because mean\[0\] is Tensor\(3,\).*after Tensor\(2,\)"):
+        _ = [f(Mean(sum=Tensor[NumPy].ones((n,)), weight=Tensor[NumPy].ones((1,)))) for n in (1, 2, 3)]
 
 
 @pytest.mark.slow
