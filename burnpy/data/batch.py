@@ -122,9 +122,12 @@ class Batch(Subscriptable, Generic[B], metaclass=Explaining):
 
         Raises:
             ShapeError: the columns have different numbers of rows.
-            KindError: the class declares other columns.
+            KindError: the class declares other columns, or ``columns`` is no mapping.
         """
         arrays: dict[str, Any] = {}
+        given: object = columns
+        if not isinstance(given, Mapping):
+            raise KindError(f"Batch.of() takes columns by name, got {describe(given)}")
         for name, x in columns.items():
             array = np.array(x) if isinstance(x, np.ndarray) else frame_array(x, f"Batch.of() got {name},")
             arrays[name] = x if array is None else array

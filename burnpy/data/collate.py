@@ -26,6 +26,8 @@ from burnpy.typevars import B, T_co
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from burnpy.backend.backend import Backend
+
 
 def stacked(samples: Sequence[Any], indices: Sequence[int]) -> dict[str, Any]:
     """Return the columns of samples that are mappings: arrays of shape (n, …), or tuples for values other than numbers.
@@ -223,7 +225,9 @@ class TensorCollator(Collator[Bt]):
 @overload
 def collate(*, device: B | type[B], transform: Transform | Sequence[Transform] = ...) -> Collator[Batch[B]]: ...
 @overload
-def collate(batch: type[Bt], *, transform: Transform | Sequence[Transform] = ...) -> Collator[Bt]: ...
+def collate(
+    batch: type[Bt], *, device: Backend | type[Backend] = ..., transform: Transform | Sequence[Transform] = ...
+) -> Collator[Bt]: ...
 @explained
 def collate(
     batch: type[Any] = Batch, *, device: Any = None, transform: Transform | Sequence[Transform] = ()
@@ -356,6 +360,7 @@ def pad_collate(
 def pad_collate(
     batch: type[Bt],
     *,
+    device: Backend | type[Backend] = ...,
     pad: Mapping[str, float],
     multiple: int = ...,
     transform: Transform | Sequence[Transform] = ...,

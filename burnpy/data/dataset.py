@@ -166,7 +166,7 @@ class NamedDataset(Dataset[Sample]):
         if len(parts) != len(self._names):
             raise ArgumentError(
                 f"sample {index} has {len(parts)} parts, but there are {len(self._names)} names: "
-                f"{', '.join(self._names)}"
+                f"{', '.join(map(str, self._names))}"
             )
         return dict(zip(self._names, parts, strict=True))
 
@@ -273,8 +273,8 @@ class ArrayDataset(Dataset[Sample]):
 
 
 def as_slice(indices: NDArray[np.int64]) -> slice | None:
-    """Return indices that count up by one as a slice, which is copied faster; None if they do not."""
+    """Return indices from 0 that count up by one as a slice, which is copied faster; None for others."""
     n = len(indices)
-    if n > 1 and indices[-1] - indices[0] == n - 1 and bool((np.diff(indices) == 1).all()):
+    if n > 1 and indices[0] >= 0 and indices[-1] - indices[0] == n - 1 and bool((np.diff(indices) == 1).all()):
         return slice(int(indices[0]), int(indices[-1]) + 1)
     return None

@@ -16,7 +16,17 @@ from burnpy.data.collate import Collator, FunctionCollator
 from burnpy.data.dataset import Dataset, SequenceDataset, refuse_unindexable
 from burnpy.data.engines import BatchEngine, ProcessEngine, SerialEngine, ThreadEngine, Work
 from burnpy.data.epochs import BatchTask, Epoch, MakeBatch, Share
-from burnpy.data.order_and_randomness import ORDER, InOrder, Plan, Sampler, Shuffled, batches_of, checked_seed, philox
+from burnpy.data.order_and_randomness import (
+    ORDER,
+    InOrder,
+    Plan,
+    Sampler,
+    Shuffled,
+    batches_of,
+    checked_count,
+    checked_seed,
+    philox,
+)
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import T
@@ -298,10 +308,3 @@ def checked_collator(collate: Any, owner: str) -> Collator[Any]:
             "function of a list of samples"
         )
     return FunctionCollator(collate)
-
-
-def checked_count(number: Any, name: str, least: int, owner: str) -> int:
-    """Return an int that is at least ``least``."""
-    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
-        raise ArgumentError(f"{owner} got {name}={describe(number)}; expected an int of at least {least}")
-    return int(number)

@@ -40,8 +40,17 @@ def checked_seed(seed: int, owner: str) -> int:
     return number
 
 
+def checked_count(number: Any, name: str, least: int, owner: str) -> int:
+    """Return an int that is at least ``least``."""
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
+        raise ArgumentError(f"{owner} got {name}={describe(number)}; expected an int of at least {least}")
+    return int(number)
+
+
 def philox(seed: int, epoch: int, purpose: int) -> np.random.Generator:
     """Return the generator of a purpose in an epoch, at its beginning."""
+    if epoch >= 2**56:  # the key has 64 bits, eight of them for the purpose
+        raise ArgumentError(f"an epoch is a number below 2**56, got {epoch}")
     key = np.array([seed, epoch << 8 | purpose], np.uint64)
     return np.random.Generator(np.random.Philox(key=key))
 
@@ -59,6 +68,9 @@ class BatchRandom(metaclass=Explaining):
         samples: the samples' indices, shape (n,).
         repeats: for each sample, how often it occurred before in the epoch; None where no sample is drawn twice.
         mixing: the batch that these samples are rows of, if they are not all of it.
+
+    Raises:
+        ArgumentError: a number is negative, or there are not as many repeats as samples.
 
     >>> first = BatchRandom(0, 0, [7, 3, 5]).uniform()
     >>> second = BatchRandom(0, 0, [5, 7]).uniform()
@@ -78,11 +90,15 @@ class BatchRandom(metaclass=Explaining):
         purpose: int = BATCHES,
         mixing: Mixing | None = None,
     ) -> None:
+        self._samples = _counters(samples, "samples")
+        self._repeats = None if repeats is None else _counters(repeats, "repeats")
+        if self._repeats is not None and len(self._repeats) != len(self._samples):
+            raise ArgumentError(f"BatchRandom() got {len(self._repeats)} repeats for {len(self._samples)} samples")
+        self._generator = philox(
+            checked_seed(seed, "BatchRandom()"), checked_count(epoch, "epoch", 0, "BatchRandom()"), purpose
+        )
         self._mixing = mixing or Mixing(seed, epoch, samples, repeats)
         self._mixed = 0  # calls of partners()
-        self._samples = np.asarray(samples, np.int64).tolist()
-        self._repeats = None if repeats is None else np.asarray(repeats).tolist()
-        self._generator = philox(seed, epoch, purpose)
         self._bits = self._generator.bit_generator
         self._state: Any = self._bits.state
         self._calls = 0
@@ -160,6 +176,14 @@ class BatchRandom(metaclass=Explaining):
         """
         self._mixed += 1
         return self._mixing.rows(self._mixed - 1)
+
+
+def _counters(numbers: Any, name: str) -> list[int]:
+    """Return the numbers of samples as ints, checked."""
+    given = np.asarray(numbers)
+    if given.ndim != 1 or (given.size and (given.dtype.kind not in "iu" or given.min() < 0)):
+        raise ArgumentError(f"BatchRandom() got {name}={describe(numbers)}; expected an int of at least 0 for each")
+    return given.tolist()  # type: ignore[no-any-return]  # of ints
 
 
 class Mixing:
@@ -294,18 +318,21 @@ class Weighted(Sampler):
     """
 
     def __init__(self, weights: ArrayLike, *, n: int | None = None, replacement: bool = True) -> None:
-        w = np.asarray(weights, np.float64)
-        if w.ndim != 1 or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
+        given = np.asarray(weights)
+        w = given.astype(np.float64) if given.dtype.kind in "biuf" else np.full((), np.nan)
+        if w.ndim != 1 or not np.isfinite(w).all() or (w < 0).any() or not w.any():
             raise ArgumentError(
-                f"Weighted() got weights of shape {w.shape}; expected one for each sample, finite, at least 0, and not "
-                "all 0"
+                f"Weighted() got weights of shape {given.shape} and dtype {given.dtype}; expected a number for each "
+                "sample, finite, at least 0, and not all 0"
             )
-        count = len(w) if n is None else n
+        count = len(w) if n is None else checked_count(n, "n", 0, f"{type(self).__name__}()")
         if not replacement and count > np.count_nonzero(w):
             raise ArgumentError(
                 f"Weighted() cannot draw {count} samples without replacement: {np.count_nonzero(w)} have a "
                 "weight above 0; pass n=, or replacement=True"
             )
+        if w.max() > np.finfo(np.float64).max / len(w):  # the sum may overflow
+            w = w / w.max()
         self.probabilities = w / w.sum()
         self.count, self.draws_twice = count, replacement
 
@@ -358,12 +385,11 @@ class BucketByLength(Sampler):
 
     def __init__(self, lengths: ArrayLike, *, pool: int = 100) -> None:
         self.lengths = np.asarray(lengths)
-        if self.lengths.ndim != 1 or pool < 1:
+        if self.lengths.ndim != 1:
             raise ArgumentError(
-                f"BucketByLength() got lengths of shape {self.lengths.shape} and pool={pool}; expected one "
-                "length for each sample, and a pool of at least 1"
+                f"BucketByLength() got lengths of shape {self.lengths.shape}; expected one length for each sample"
             )
-        self.pool = pool
+        self.pool = checked_count(pool, "pool", 1, "BucketByLength()")
 
     def order(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return a permutation, before it is sorted within pools."""

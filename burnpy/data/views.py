@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, IndexRangeError
+from burnpy.backend.errors import ArgumentError, CallError, IndexRangeError
 from burnpy.data.batch import Arrays, SampleSource, checked_index
 from burnpy.data.collate import stacked
 from burnpy.data.order_and_randomness import SAMPLES, SPLITS, BatchRandom, checked_seed, philox
 from burnpy.tensor.tensor_base import describe
-from burnpy.typevars import T_co, U
+from burnpy.typevars import T, T_co, U
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -100,12 +100,19 @@ class View(SampleSource[T_co]):
         """Return the sample at an index, from those of the datasets that this one is made of."""
 
 
+def _checked_function(function: T, owner: str) -> T:
+    """Return a function of samples, checked to be one."""
+    if not callable(function):
+        raise CallError(f"{owner} takes a function of a sample, got {describe(function)}")
+    return function
+
+
 class Mapped(View[T_co]):
     """The samples ``f(sample)``."""
 
     def __init__(self, inner: SampleSource[U], function: Callable[[U], T_co]) -> None:
         self.inner: SampleSource[Any] = inner
-        self.function = function
+        self.function = _checked_function(function, "map()")
         self.is_random = inner.is_random
 
     def __len__(self) -> int:
@@ -123,7 +130,7 @@ class RandomMapped(View[T_co]):
 
     def __init__(self, inner: SampleSource[U], function: Callable[[U, np.random.Generator], T_co]) -> None:
         self.inner: SampleSource[Any] = inner
-        self.function = function
+        self.function = _checked_function(function, "map_random()")
 
     def __len__(self) -> int:
         return len(self.inner)

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, KindError, WorkerError, a
-from burnpy.data.loader import checked_count
+from burnpy.data.order_and_randomness import checked_count
 from burnpy.distributed.worker_engine import Failure, FlatLayouts, Lost, WorkerEngine, WorkerHandle, WorkerTask
 from burnpy.optim.gradients.accumulator import GradientsAccumulator
 from burnpy.optim.gradients.grads_params import GradientsParams

@@ -10,6 +10,7 @@ from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
 from burnpy.func.pytree import register_tree
 from burnpy.nn.module_base import ModuleBase
+from burnpy.optim.settings import count
 from burnpy.tensor.call_errors import Explaining, explained, missing_attribute
 from burnpy.tensor.levels import plain_device, transfer
 from burnpy.tensor.tensor import BoolTensor, IntTensor
@@ -58,8 +59,8 @@ class Ema(Generic[M], metaclass=Explaining):
         if not isinstance(argument, ModuleBase):
             raise KindError(f"Ema() averages a burnpy.nn.Module, got {a(type(argument).__name__)}")
         check_decay("Ema", self.decay)
-        if isinstance(self.updates, int) and self.updates < 0:
-            raise ArgumentError(f"Ema() got updates={self.updates!r:.80}; expected a number of at least 0")
+        if not isinstance(self.updates, IntTensor):
+            count(self.updates, "Ema(updates=)", least=0)
         if isinstance(self.updates, int) and not self.updates:  # a compiled step has plans by which leaves are the same
             model: Any = self.model
             first = model.with_values({param.id: param.value.detach() for param in model.params()})
@@ -96,19 +97,19 @@ class Ema(Generic[M], metaclass=Explaining):
                 return self
             skipped = None
         flag = None if skipped is None else transfer(skipped, device)
-        count: Any = self.updates + (1 if flag is None else (~flag).int())
+        updates: Any = self.updates + (1 if flag is None else (~flag).int())
         decay: Any = self.decay
-        if self.warm_up and isinstance(count, IntTensor):
-            (decay,) = device.on_host(_warmed_up, (decay, transfer(count, device)._primitive))
+        if self.warm_up and isinstance(updates, IntTensor):
+            (decay,) = device.on_host(_warmed_up, (decay, transfer(updates, device)._primitive))
         elif self.warm_up:
-            (decay,) = _warmed_up(decay, count)
+            (decay,) = _warmed_up(decay, updates)
         before = [transfer(known[ident].detach(), device)._primitive for ident in added]
         after = [transfer(value.detach(), device)._primitive for value in added.values()]
         averages = device.foreach_lerp(after, before, decay)
         if flag is not None:
             averages = device.foreach_where(flag._primitive, before, averages)
         values = {ident: tensor_of(device, x) for ident, x in zip(added, averages, strict=True)}
-        return replace(self, model=model.with_values(values), updates=count)
+        return replace(self, model=model.with_values(values), updates=updates)
 
 
 def check_decay(name: str, decay: float) -> None:
@@ -117,8 +118,8 @@ def check_decay(name: str, decay: float) -> None:
         raise ArgumentError(f"{name}() got decay={decay!r:.80}; expected a number from 0 to 1")
 
 
-def _warmed_up(decay: float, count: int) -> tuple[float]:
-    return (min(decay, (1 + count) / (10 + count)),)
+def _warmed_up(decay: float, updates: int) -> tuple[float]:
+    return (min(decay, (1 + updates) / (10 + updates)),)
 
 
 def _flatten(ema: Ema[Any]) -> tuple[list[Any], tuple[Any, ...]]:

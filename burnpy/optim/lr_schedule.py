@@ -13,8 +13,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, SupportsFloat
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.optim.settings import Ranges, at_least_zero, check_ranges, count, fraction
+from burnpy.optim.settings import Ranges, at_least_zero, check_ranges, count, fraction, number
 from burnpy.tensor.call_errors import Explaining, explained, missing_attribute
+from burnpy.tensor.tensor_base import describe
 
 
 class LrSchedule(metaclass=Explaining):
@@ -254,6 +255,8 @@ class ReduceOnPlateau(metaclass=Explaining):
         for name in ("lr", "threshold", "min_lr", "eps"):
             at_least_zero(getattr(self, name), f"ReduceOnPlateau({name}=)")
         fraction(self.factor, "ReduceOnPlateau(factor=)")
+        if self.best is not None:
+            number(self.best, "ReduceOnPlateau(best=)")
         for name in ("patience", "cooldown", "bad", "cooling"):
             count(getattr(self, name), f"ReduceOnPlateau({name}=)", least=0)
         for name, known in (("mode", ("min", "max")), ("threshold_mode", ("rel", "abs"))):
@@ -273,8 +276,16 @@ class ReduceOnPlateau(metaclass=Explaining):
         """Return the next value, after one more observation of the metric: a number or a tensor of one element.
 
         NaN is no improvement.
+
+        Raises:
+            ArgumentError: the metric is something else.
         """
-        current = float(metric)
+        try:
+            current = float(metric)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(
+                f"ReduceOnPlateau.observe() takes a number or a tensor of one element, got {describe(metric)}"
+            ) from error
         best, bad, cooling, lr = self.best, self.bad, self.cooling, self.lr
         if self._improves(current):
             best, bad = current, 0

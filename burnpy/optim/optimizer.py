@@ -318,6 +318,8 @@ class Optimizer(metaclass=Explaining):
     def state(self) -> dict[str, ParamState]:
         """Return the states by parameter id: tensors, which later steps do not modify.
 
+        From `load_record` to the next step they are the record's NumPy arrays, which belong to no device.
+
         Raises:
             StateError: a step is in progress.
         """

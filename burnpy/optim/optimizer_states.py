@@ -9,9 +9,10 @@ from weakref import ref
 import numpy as np
 
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.errors import BurnpyError, StateError, a, counted
+from burnpy.backend.errors import BurnpyError, KindError, StateError, a, counted
 from burnpy.backend.try_lock import TryLock
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import describe
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
@@ -74,6 +75,8 @@ def checked_record(record: Any, name: str, slots: Sequence[str], optional: Seque
 
 def rekeyed(states: Mapping[str, ParamState], model: ModuleBase[Any], slot_shape: SlotShape) -> dict[str, ParamState]:
     """Return the states keyed by the ids of a model's parameters, matched by id, otherwise by path."""
+    if not hasattr(model, "named_params"):
+        raise KindError(f"load_record() takes the model to continue with, got {describe(model)}")
     params = model.named_params()
     by_id: dict[str, tuple[str, Param[Any]]] = {param.id: (path, param) for path, param in params.items()}
     matched: dict[str, ParamState] = {}

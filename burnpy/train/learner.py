@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError, a
 from burnpy.backend.plans.plan import PlanExplanation
-from burnpy.data.loader import checked_count
+from burnpy.data.order_and_randomness import checked_count
 from burnpy.nn.module import Module
 from burnpy.optim.ema import check_decay
 from burnpy.optim.gradients.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
@@ -20,6 +20,7 @@ from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.lr_schedule import ConstantLr, LrSchedule, ReduceOnPlateau
 from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.settings import fraction
 from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.train.callback import EACH_EPOCH, Callback, Every, callbacks_of, check_every
 from burnpy.train.events import Event, FitEnd, Result
@@ -394,8 +395,10 @@ def find_lr(
     given: object = learner
     if not isinstance(given, Learner):
         raise KindError(f"find_lr() takes a Learner, got {a(type(given).__name__)}; make one: Learner(train_step, ...)")
-    if not 0 < start < end < math.inf or steps < 3:
-        raise ArgumentError(f"find_lr() got {steps} steps from {start} to {end}; give 3 or more, upwards from above 0")
+    checked_count(steps, "steps", 3, "find_lr()")
+    fraction(smoothing, "find_lr(smoothing=)")
+    if not 0 < start < end < math.inf:
+        raise ArgumentError(f"find_lr() got rates from {start} to {end}; give them upwards, from above 0")
     optim, scaler, factor = copy.copy(learner.optim), learner.scaler, (end / start) ** (1 / (steps - 1))
     batches = itertools.chain.from_iterable(_some(train, epoch) for epoch in itertools.count())
     rates, losses = list[float](), list[float]()

@@ -47,6 +47,10 @@ def test_columns_are_new_memory_in_any_order() -> None:
         assert not np.shares_memory(columns["x"], x)
 
 
+def test_rows_from_the_end_of_an_array_dataset() -> None:
+    assert ArrayDataset(y=np.arange(5)).columns(np.array([-1, 0, 1]))["y"].tolist() == [4, 0, 1]
+
+
 def test_a_tensor_is_a_column() -> None:
     assert values(ArrayDataset(x=Tensor[NumPy].from_data([1.0, 2.0]))) == [1.0, 2.0]
 
@@ -138,6 +142,12 @@ def test_map() -> None:
     doubled = numbers().map(lambda sample: {"x": sample["x"] * 2})
     assert values(doubled) == [0, 2, 4, 6, 8, 10]
     assert doubled[-1]["x"] == 10
+
+
+@pytest.mark.parametrize("name", ["map", "map_random"])
+def test_map_refuses_what_is_no_function(name: str) -> None:
+    with pytest.raises(CallError, match=rf"{name}\(\) takes a function of a sample, got 3"):
+        getattr(from_sequence([1, 2]), name)(3)
 
 
 def test_concat() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import tempfile
 from collections.abc import Callable
@@ -169,6 +170,14 @@ def test_mistakes() -> None:
         scaler.unscale(grads)
     with pytest.raises(StateError, match="into_record"):
         scaler.load_record({"step": 3})
+    for record, message in (
+        ({"scale": math.nan, "steps": 0}, "the scale is NaN"),
+        ({"scale": -1.0, "steps": 0}, "the scale is -1.0; expected one from"),
+        ({"scale": "2", "steps": 0}, "the scale is a number"),
+        ({"scale": 2.0, "steps": -1}, "its age is -1; expected an int"),
+    ):
+        with pytest.raises(StateError, match=message):
+            scaler.load_record(record)
 
 
 OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {

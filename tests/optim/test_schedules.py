@@ -118,6 +118,8 @@ def test_after_the_last_step_the_rate_stays() -> None:
         (lambda: ReduceOnPlateau(lr=-1.0), "ReduceOnPlateau(lr=) is -1.0; expected"),
         (lambda: ReduceOnPlateau(lr=1.0, factor=1.0), "(factor=) is 1.0; expected a number of at least 0 and less"),
         (lambda: ReduceOnPlateau(lr=1.0, patience=-1), "(patience=) is -1; expected an int of 0 or more"),
+        (lambda: ReduceOnPlateau(lr=1.0, best="low"), "(best=) is a number, got 'low'"),  # type: ignore[arg-type]
+        (lambda: ReduceOnPlateau(lr=1.0).observe("low"), "takes a number or a tensor of one element, got 'low'"),  # type: ignore[arg-type]
         (lambda: ReduceOnPlateau(lr=1.0, mode="least"), 'expected "min" or "max"'),  # type: ignore[arg-type]
         (lambda: ReduceOnPlateau(lr=1.0, threshold_mode="none"), 'expected "rel" or "abs"'),  # type: ignore[arg-type]
         (lambda: OneCycleLr(1.0, 10, rising=1.5), "OneCycleLr(rising=) is 1.5; expected a part of the steps"),

@@ -27,6 +27,7 @@ from burnpy.optim import (
     Group,
     LBfgs,
     Lion,
+    Muon,
     NAdam,
     Optimizer,
     RAdam,
@@ -252,13 +253,20 @@ def test_an_operation_that_fails_half_way_changes_nothing() -> None:
         lambda: AdaGrad(lr_decay=-0.1),
         lambda: AdaGrad(initial_sum=math.nan),
         lambda: Adam(maximize=1),  # type: ignore[arg-type]
+        lambda: Adam(amsgrad="yes"),  # type: ignore[arg-type]
+        lambda: AdamW(amsgrad=1),  # type: ignore[arg-type]
+        lambda: Sgd(momentum=0.9, nesterov=1),  # type: ignore[arg-type]
+        lambda: RmsProp(centered=[]),  # type: ignore[arg-type]
+        lambda: NAdam(decoupled_weight_decay=[]),  # type: ignore[arg-type]
+        lambda: RAdam(decoupled_weight_decay=0.1),  # type: ignore[arg-type]
+        lambda: Muon(nesterov=1),  # type: ignore[arg-type]
         lambda: Adam(groups="bias"),  # type: ignore[arg-type]
         lambda: Adam(groups=["bias"]),  # type: ignore[list-item]
     ],
 )
 def test_settings_out_of_range(make: Any) -> None:
     with pytest.raises(
-        errors.ArgumentError, match=r"(Sgd|[NR]?Adam|AdamW|Adamax|RmsProp|AdaGrad|AdaDelta|Lion|LBfgs)\("
+        errors.ArgumentError, match=r"(Sgd|[NR]?Adam|AdamW|Adamax|RmsProp|AdaGrad|AdaDelta|Lion|LBfgs|Muon)\("
     ):
         make()
 

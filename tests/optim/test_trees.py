@@ -114,7 +114,8 @@ def test_buffers_of_an_average_are_the_latest_and_it_may_begin_with_less() -> No
         ema.update(BatchNorm(2, device=Train))
     for settings, message in (
         ({"decay": 1.5}, "decay=1.5; expected a number from 0 to 1"),
-        ({"updates": -1}, "updates=-1; expected a number of at least 0"),
+        ({"updates": -1}, r"Ema\(updates=\) is -1; expected an int of 0 or more"),
+        ({"updates": "3"}, r"Ema\(updates=\) is '3'; expected an int"),
     ):
         with pytest.raises(ArgumentError, match=message):
             Ema(norm, **settings)

@@ -7,6 +7,7 @@ import math
 import re
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -215,13 +216,23 @@ def test_a_model_is_replaced_after_the_optimizer_step(accumulate: int, compiled:
 
 def test_a_replacement_is_a_model_that_the_optimizer_knows() -> None:
     x = Tensor[Train].ones((1, 1))
-    others = [(Linear(1, 1, device=Train), ModuleError, "other ids.*event.model.map"), (net(), KindError, "a Net for")]
-    for other, error, message in [*others, (Linear(1, 1, device=NumPy), DeviceError, "on NumPy; the run is on Auto")]:
-        run: Learner[Any, Any] = Learner(
-            lambda m, x: Step(m(x).sum()), optim=Sgd(), lr=1.0, callbacks=[lambda _, o=other: Replace(o)]
-        )
+    cases: list[tuple[Any, type[Exception], str]] = [
+        (Linear(1, 1, device=Train), ModuleError, "other ids.*event.model.map"),
+        (Linear(1, 1, device=NumPy), DeviceError, "on NumPy; the run is on Auto"),
+        (net(), KindError, "a Net for a Linear"),
+    ]
+
+    def step(model: Any, x: Any) -> Step[Any]:
+        return Step(model(x).sum())
+
+    for other, error, message in cases:
+        run: Learner[Any, Any] = Learner(step, optim=Sgd(), lr=1.0, callbacks=[partial(returned, Replace(other))])
         with pytest.raises(error, match=message):
             run.fit(Linear(1, 1, device=Train), [x], epochs=1)
+
+
+def returned(decision: Any, event: Any) -> Any:
+    return decision
 
 
 @pytest.mark.parametrize("n", [1, 2, 4, 8])

@@ -13,6 +13,7 @@ from burnpy.data import (
     ArrayDataset,
     Batch,
     BatchRandom,
+    Collator,
     Dataset,
     Loader,
     Stream,
@@ -74,6 +75,7 @@ for digits in typed.shard(0, 1).epoch(0, start=1):
 
 mixed = Loader(data, collate(device=NumPy, transform=Mixup(0.2, classes=2)), batch_size=3)
 assert_type(next(iter(mixed)), Batch[NumPy])
+assert_type(collate(Digits[NumPy], device=NumPy()), Collator[Digits[NumPy]])
 padded = Loader(held, pad_collate(Digits[NumPy], pad={"x": 0}), batch_size=3)
 assert_type(next(iter(padded)), Digits[NumPy])
 

@@ -85,12 +85,10 @@ class GradScaler(Subscriptable, Generic[B], metaclass=Explaining):
             raise DeviceError(
                 f"GradScaler() got {device}; gradients are on the device beneath, so give it {device.inner}"
             )
-        number(self.init_scale, "GradScaler(init_scale=)")
-        if not _SMALLEST <= self.init_scale <= _LARGEST:
-            raise ArgumentError(f"GradScaler(init_scale=) is {self.init_scale!r}; expected one from 2⁻¹⁴⁹ to 2¹²⁷")
-        if not self.growth_factor >= 1.0:
+        _checked_scale(self.init_scale, "GradScaler(init_scale=)")
+        if not number(self.growth_factor, "GradScaler(growth_factor=)") >= 1.0:
             raise ArgumentError(f"GradScaler() got growth_factor={self.growth_factor!r:.80}; expected at least 1")
-        if not 0.0 < self.backoff_factor <= 1.0:
+        if not 0.0 < number(self.backoff_factor, "GradScaler(backoff_factor=)") <= 1.0:
             raise ArgumentError(f"GradScaler() got backoff_factor={self.backoff_factor!r:.80}; expected 0 to 1")
         count(self.growth_interval, "GradScaler(growth_interval=)")
         object.__setattr__(self, "device", device)
@@ -174,8 +172,18 @@ class GradScaler(Subscriptable, Generic[B], metaclass=Explaining):
         if not isinstance(given, Mapping) or set(given) != {"scale", "steps"}:
             raise StateError(f"GradScaler.load_record() takes the result of into_record(), not {given!r:.80}")
         device: Any = self.device
-        scale = Tensor.full((), float(record["scale"]), device=device)
-        return replace(self, _current=(scale, IntTensor.full((), int(record["steps"]), device=device)))
+        try:
+            scale, steps = _checked_scale(record["scale"], "the scale"), count(record["steps"], "its age", least=0)
+        except ArgumentError as error:
+            raise StateError(f"GradScaler.load_record() got a record that no scaler made: {error}") from error
+        return replace(self, _current=(Tensor.full((), scale, device=device), IntTensor.full((), steps, device=device)))
+
+
+def _checked_scale(scale: Any, what: str) -> float:
+    """Return a scale, checked to be a float32 that is a normal or subnormal number above 0."""
+    if not _SMALLEST <= number(scale, what) <= _LARGEST:
+        raise ArgumentError(f"{what} is {scale!r}; expected one from 2⁻¹⁴⁹ to 2¹²⁷")
+    return float(scale)
 
 
 def _flatten_scaler(scaler: GradScaler[Any]) -> tuple[list[Any], tuple[Any, ...]]:

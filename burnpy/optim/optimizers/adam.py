@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.settings import Ranges, at_least_zero, decay_rates
+from burnpy.optim.settings import Ranges, at_least_zero, decay_rates, flag
 from burnpy.optim.update_step import Update, decayed, length, lerp, mean_square, root
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Adam(Optimizer):
     decoupled: ClassVar[bool] = False
     """True if weight decay is decoupled from the averages, as in `AdamW`."""
 
-    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero}
+    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero, "amsgrad": flag}
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -232,7 +232,12 @@ class NAdam(Optimizer):
     momentum_decay: float = 4e-3
     decoupled_weight_decay: bool = False
 
-    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero, "momentum_decay": at_least_zero}
+    ranges: ClassVar[Ranges] = {
+        "betas": decay_rates,
+        "eps": at_least_zero,
+        "momentum_decay": at_least_zero,
+        "decoupled_weight_decay": flag,
+    }
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -326,7 +331,7 @@ class RAdam(Optimizer):
     eps: float = 1e-8
     decoupled_weight_decay: bool = False
 
-    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero}
+    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero, "decoupled_weight_decay": flag}
 
     @property
     def slots(self) -> tuple[str, ...]:
