@@ -70,6 +70,7 @@ class ConfusionMatrix(Metric):
         if normalize is None:
             return counts
         axes = {"true": (1,), "pred": (0,), "all": (0, 1)}
-        if not isinstance(normalize, str) or normalize not in axes:
+        given: object = normalize
+        if not isinstance(given, str) or given not in axes:
             raise ArgumentError(f'value() got normalize={normalize!r:.80}; expected "true", "pred", "all" or None')
         return ratio(counts, np.broadcast_to(counts.sum(axes[normalize], keepdims=True), counts.shape))

@@ -312,6 +312,8 @@ class Checkpoints(Callback):
 class EarlyStopping(Callback):
     """End the run when a value has not improved for ``patience`` evaluations: validations or epochs.
 
+    A run that has ended so, and is resumed, ends at once; with more patience it goes on.
+
     Args:
         monitor: the name of the value: "valid/loss", "valid/accuracy".
         patience: the number of evaluations without improvement after which the run ends; 1 or more.
@@ -352,13 +354,16 @@ class EarlyStopping(Callback):
         """Compare the value with the best so far."""
         value = monitored("EarlyStopping", self.monitor, event)
         if value is None:
-            return state, ()
+            return state, self._decisions(state) if isinstance(event, FitStart) else ()
         if improved(value, state["best"], mode_of(self.monitor, self.mode, event), self.min_delta):
             return {"best": value, "waited": 0}, ()
-        waited = state["waited"] + 1
+        state = {**state, "waited": state["waited"] + 1}
+        return state, self._decisions(state)
+
+    def _decisions(self, state: State) -> Sequence[Decision]:
+        """Return the decision to stop if the patience has ended."""
+        waited = state["waited"]
         if waited < self.patience:
-            return {**state, "waited": waited}, ()
+            return ()
         best = "a number" if state["best"] is None else f"{state['best']:.6g}"
-        return {**state, "waited": waited}, (
-            Stop(f"{self.monitor} has not improved on {best} for {waited} evaluations"),
-        )
+        return (Stop(f"{self.monitor} has not improved on {best} for {waited} evaluations"),)

@@ -222,16 +222,16 @@ def test_buckets_by_length(drop_last: bool) -> None:
         (lambda: Weighted([0.0, 1.0], n=2, replacement=False), "1 have a weight above 0"),
         (lambda: Balanced([[1]]), "one for each sample"),
         (lambda: BucketByLength([1], pool=0), "pool=0"),
-        (lambda: BucketByLength([1], pool=2.5), "pool=2.5; expected an int"),
+        (lambda: BucketByLength([1], pool=2.5), "pool=2.5; expected an int"),  # type: ignore[arg-type]
         (lambda: Weighted([1.0], n=-1), r"Weighted\(\) got n=-1; expected an int of at least 0"),
         (lambda: Weighted(["a"]), "a number for each sample"),
-        (lambda: Balanced([1], n=2.5), r"Balanced\(\) got n=2.5"),
+        (lambda: Balanced([1], n=2.5), r"Balanced\(\) got n=2.5"),  # type: ignore[arg-type]
         (lambda: loader().epoch(2**56), r"a number below 2\*\*56"),
         (lambda: BatchRandom(-1, 0, [1]), r"BatchRandom\(\) got seed=-1; a seed is an int"),
         (lambda: BatchRandom(0, -1, [1]), r"BatchRandom\(\) got epoch=-1"),
         (lambda: BatchRandom(0, 0, [1, -1]), r"samples=\[1, -1\]; expected an int of at least 0 for each"),
-        (lambda: BatchRandom(0, 0, [1.5]), r"samples=\[1.5\]"),
-        (lambda: BatchRandom(0, 0, [1], [2, 3]), "2 repeats for 1 samples"),
+        (lambda: BatchRandom(0, 0, [1.5]), r"samples=\[1.5\]"),  # type: ignore[list-item]
+        (lambda: BatchRandom(0, 0, [1], [2, 3]), "2 repeats for 1 samples"),  # type: ignore[arg-type]
     ],
 )
 def test_refused_arguments(call: Callable[[], Any], said: str) -> None:

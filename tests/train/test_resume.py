@@ -128,6 +128,18 @@ def handled() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("handled")
+def test_a_run_that_has_stopped_early_does_not_go_on_when_it_is_resumed(tmp_path: Path) -> None:
+    def run(patience: int) -> Any:
+        stopping = EarlyStopping("valid/loss", patience=patience, min_delta=1e9)
+        run = learner(valid_every=Steps(1), callbacks=[stopping, Checkpoints(tmp_path, every=Steps(1))])
+        return run.fit(net(), Batches(), valid_batches(), epochs=2, resume="auto")
+
+    first, again, longer = run(2), run(2), run(4)
+    assert (first.step, again.step, longer.step) == (3, 3, 5)
+    assert first.stopped == again.stopped
+    assert weights(first.model) == weights(again.model)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_completes_the_step_and_saves(tmp_path: Path, number: int) -> None:
     whole = run(tmp_path / "whole")
