@@ -26,7 +26,7 @@ from burnpy.backend.errors import (
     counted,
 )
 from burnpy.tensor.call_errors import Explaining
-from burnpy.tensor.host_data import frame_array, readonly
+from burnpy.tensor.host_data import frame_array, readonly, refuse_masked
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B2, B, I, T_co
 
@@ -87,13 +87,20 @@ def checked_index(index: Any, size: int) -> int:
     return i + size if i < 0 else i
 
 
-_KINDS: dict[str, KindName] = {"Tensor": "float", "IntTensor": "int", "BoolTensor": "bool"}
+_KINDS: dict[str, tuple[KindName, str]] = {
+    "Tensor": ("float", "np.float32"),
+    "IntTensor": ("int", "np.int64"),
+    "BoolTensor": ("bool", "bool"),
+    "ComplexTensor": ("complex", "np.complex64"),
+}
+"""The kinds of the classes that a subclass of `Batch` declares, and a dtype of each as code."""
 
 
 class Batch(Subscriptable, Generic[B], metaclass=Explaining):
     """The samples of a batch as tensors on backend ``B``, each of shape (n, …), as attributes and by name.
 
-    Floats are a `Tensor`, ints an `IntTensor`, bools a `BoolTensor`; other values are a tuple of n values. To
+    Floats are a `Tensor`, ints an `IntTensor`, bools a `BoolTensor`, complex numbers a `ComplexTensor`; other values
+    are a tuple of n values. To
     type checkers an attribute is Any; a subclass declares the columns that there are, and a batch is checked
     against it when it is made::
 
@@ -129,6 +136,7 @@ class Batch(Subscriptable, Generic[B], metaclass=Explaining):
         if not isinstance(given, Mapping):
             raise KindError(f"Batch.of() takes columns by name, got {describe(given)}")
         for name, x in columns.items():
+            refuse_masked(x, f"Batch.of() got {name},")
             array = np.array(x) if isinstance(x, np.ndarray) else frame_array(x, f"Batch.of() got {name},")
             arrays[name] = x if array is None else array
         out: Batch[B2] = made(getattr(cls, "__origin__", cls), arrays, device_of(device))
@@ -277,7 +285,7 @@ def made(cls: type[Any], columns: Mapping[str, Any], device: Any) -> Any:
     if len(set(sizes.values())) > 1:
         shown = ", ".join(f"{counted(size, 'row')} of {name}" for name, size in sizes.items())
         raise ShapeError(f"a batch was made of {shown}; every column has one row for each sample")
-    tensors = {name: _tensor(x, device) if isinstance(x, np.ndarray) else x for name, x in columns.items()}
+    tensors = {name: _column(x, device) if isinstance(x, np.ndarray) else x for name, x in columns.items()}
     return _new(cls, tensors, device, next(iter(sizes.values()), 0))
 
 
@@ -285,7 +293,10 @@ def _is_tensor(x: Any) -> bool:
     return isinstance(x, TensorBase)
 
 
-def _tensor(array: NDArray[Any], device: Any) -> Any:
+def _column(array: NDArray[Any], device: Any) -> Any:
+    """Return an array as a tensor; one of text or times as a tuple, as samples of these are."""
+    if array.dtype.kind in "USMm":
+        return tuple(array)
     owner: Any = TensorBase.kinds[kind_of(array.dtype)]
     return owner.from_data(readonly(np.ascontiguousarray(array)), copy=False, device=device)
 
@@ -299,11 +310,12 @@ def refuse_undeclared(cls: type[Any], columns: Mapping[str, Any]) -> None:
         if declared not in _KINDS:
             continue
         kind = kind_of(column.dtype) if hasattr(column, "dtype") else None
-        if kind != _KINDS[declared]:
+        wanted, dtype = _KINDS[declared]
+        if kind != wanted:
             what = f"dtype {column.dtype}" if kind else a(type(column).__name__)
             raise KindError(
                 f"{cls.__name__} declares {name}: {declared}, and the samples have {what}; declare another kind, or "
-                f"convert it in a transform, as with x.astype({'np.float32' if declared == 'Tensor' else 'np.int64'!s})"
+                f"convert it in a transform, as with x.astype({dtype})"
             )
 
 

@@ -21,6 +21,7 @@ from burnpy.backend.errors import ArgumentError, CallError, DeviceError, DTypeEr
 from burnpy.data.batch import Arrays, Batch, declarations, made
 from burnpy.data.order_and_randomness import BatchRandom
 from burnpy.tensor.call_errors import Explaining, explained
+from burnpy.tensor.host_data import refuse_masked
 from burnpy.typevars import B, T_co
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 def stacked(samples: Sequence[Any], indices: Sequence[int]) -> dict[str, Any]:
     """Return the columns of samples that are mappings: arrays of shape (n, …), or tuples for values other than numbers.
 
-    Python floats become float32, as in `Tensor.from_data`; arrays keep their dtype.
+    Python floats become float32 and complex numbers complex64, as in `Tensor.from_data`; arrays keep their dtype.
     """
     return {name: stacked_column(name, values, indices) for name, values in by_name(samples, indices).items()}
 
@@ -77,37 +78,50 @@ def stacked_column(name: str, values: Sequence[Any], indices: Sequence[int]) -> 
 
 
 def refuse_mixed(name: str, arrays: Sequence[NDArray[Any]], indices: Sequence[int]) -> None:
-    """Check that arrays are of one kind: all floats, all ints or all bools."""
+    """Check that arrays are of one kind, all floats for one, and have a common dtype of that kind."""
     for x, i in zip(arrays, indices, strict=True):
-        if x.dtype != arrays[0].dtype and _kind(x) != _kind(arrays[0]):
+        if x.dtype != arrays[0].dtype and not _joinable(x.dtype, arrays[0].dtype):
             raise DTypeError(
                 f"{name} is {arrays[0].dtype} in sample {indices[0]} and {x.dtype} in sample {i}; convert it in "
                 "data.map(...)"
             )
 
 
+def _joinable(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    """Return whether two dtypes have a common one of their kind; int64 and uint64 have float64 only."""
+    try:
+        return _kind(one) == _kind(other) == _kind(np.result_type(one, other))
+    except TypeError:  # bfloat16 and float16
+        return False
+
+
 def as_array(value: Any) -> NDArray[Any] | None:
     """Return a number, a list of numbers, an array or a tensor as an array; None for anything else, such as text."""
     if isinstance(value, (np.ndarray, np.generic)):
+        refuse_masked(value, "a sample has")
         array = np.asarray(value)
-        return array if array.dtype.kind in "biuf" or array.dtype.kind == "V" else None
+        return array if array.dtype.kind in "biufcV" else None
     if isinstance(value, bool | int):
         return np.asarray(value)
-    if isinstance(value, float):
-        return np.asarray(value, np.float32)
+    if isinstance(value, (float, complex)):
+        return np.asarray(value, _SINGLE["f" if isinstance(value, float) else "c"])
     if isinstance(value, (list, tuple)):
         try:
             array = np.array(value)
         except ValueError:
             return None
-        if array.dtype.kind not in "biuf":
+        if array.dtype.kind not in "biufc":
             return None
         typed = hasattr(_first(value), "dtype")
-        return array.astype(np.float32) if array.dtype.kind == "f" and not typed else array
+        return array if typed else array.astype(_SINGLE.get(array.dtype.kind, array.dtype))
     if hasattr(value, "__array__"):
         array = np.asarray(value)
-        return array if array.dtype.kind in "biufV" else None
+        return array if array.dtype.kind in "biufcV" else None
     return None
+
+
+_SINGLE = {"f": np.dtype(np.float32), "c": np.dtype(np.complex64)}
+"""The dtypes of Python's numbers by kind, as in `Tensor.from_data`."""
 
 
 def _first(value: Any) -> Any:
@@ -116,8 +130,8 @@ def _first(value: Any) -> Any:
     return value
 
 
-def _kind(x: NDArray[Any]) -> str:
-    return {"i": "int", "u": "int", "b": "bool"}.get(x.dtype.kind, "float")
+def _kind(dtype: np.dtype[Any]) -> str:
+    return {"i": "int", "u": "int", "b": "bool", "c": "complex"}.get(dtype.kind, "float")
 
 
 Bt = TypeVar("Bt", bound=Batch[Any])

@@ -11,7 +11,7 @@ from burnpy.backend.errors import ArgumentError, CallError, KindError, ShapeErro
 from burnpy.data.batch import Arrays, Indexable, Sample, SampleSource, checked_index
 from burnpy.data.views import Concatenated, Mapped, RandomMapped, Subset, Windows, Zipped, drawn, halves
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.host_data import columns_of, frame_array, is_frame
+from burnpy.tensor.host_data import columns_of, frame_array, is_frame, refuse_masked
 from burnpy.typevars import T, T_co, U
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class ArrayDataset(Dataset[Sample]):
 
     Raises:
         ShapeError: the columns have different numbers of rows, or one is 0-d.
-        ArgumentError: there is no column, or there are two of one name.
+        ArgumentError: there is no column, there are two of one name, or one is a masked array.
         KindError: a column holds Python objects; or one of a frame, strings or dates.
         DTypeError: a frame or a series has missing values.
         CallError: ``frame`` is not a frame, or a lazy one.
@@ -234,6 +234,7 @@ class ArrayDataset(Dataset[Sample]):
         for name, column in columns.items():
             if name in arrays:
                 raise ArgumentError(f"{owner} got {name}, which is also a column of the frame; rename one of them")
+            refuse_masked(column, f"{owner} got {name},")
             array = frame_array(column, f"{owner} got {name},")
             arrays[name] = np.asanyarray(column) if array is None else array
         if not arrays:

@@ -30,6 +30,7 @@ from burnpy.record.record import Record
 from burnpy.record.safetensors_file import DIGEST, METADATA, brief, damaged, read, write
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.generator import Generator
+from burnpy.tensor.host_data import refuse_masked
 from burnpy.tensor.tensor_base import TensorBase
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Encoder:
         if isinstance(value, TensorBase):
             return self._array(value.to_numpy(), path)  # type: ignore[attr-defined]  # every tensor has it
         if isinstance(value, np.ndarray):
+            refuse_masked(value, f"save() got {path},")
             return self._array(value, path)
         if isinstance(value, Generator):
             value = value.get_state()

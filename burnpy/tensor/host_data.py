@@ -51,6 +51,15 @@ _ACCEPTED: dict[KindName, tuple[type, ...]] = {
 _DEEPEST = 64  # NumPy's limit of dimensions
 
 
+def refuse_masked(data: Any, described: str) -> None:
+    """Check that data are no masked array of NumPy; ``described`` is the begin of the message."""
+    if hasattr(data, "mask") and hasattr(data, "filled"):
+        raise ArgumentError(
+            f"{described} {describe(data)}, and tensors have no missing elements; fill them first, as with "
+            "array.filled(0)"
+        )
+
+
 def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     """Return the data as a NumPy array with a dtype of ``kind``; without a copy if it is such an array already."""
     target_dtype = None if dtype is None else dtype_of(dtype, kind)
@@ -58,11 +67,7 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     if isinstance(first, TensorBase):
         for leaf in _leaves(data):
             refuse_tracked(leaf, kind)
-    if hasattr(data, "mask") and hasattr(data, "filled"):
-        raise ArgumentError(
-            f"{OWNERS[kind]}.from_data() got {describe(data)}, and tensors have no missing elements; "
-            "fill them first, as with array.filled(0)"
-        )
+    refuse_masked(data, f"{OWNERS[kind]}.from_data() got")
     if not isinstance(data, (np.ndarray, list, tuple, int, float, TensorBase)):
         table = frame_array(data, f"{OWNERS[kind]}.from_data() got")
         if table is not None:

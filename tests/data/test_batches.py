@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
-from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy import Autodiff, BoolTensor, ComplexTensor, IntTensor, Tensor
 from burnpy.backend import Backend, NumPy
 from burnpy.data import ArrayDataset, Batch, BucketByLength, Collator, Loader, Samples, collate, pad_collate
 from burnpy.errors import (
@@ -24,6 +25,7 @@ from burnpy.errors import (
     MissingNameError,
     ShapeError,
 )
+from burnpy.record import save
 from tests.rows import every_row
 
 B = TypeVar("B", bound=Backend)
@@ -75,6 +77,50 @@ def test_kinds_and_dtypes() -> None:
     assert found == expected
     assert batch.text == ("a", "a", "a")
     assert batch.none == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.array([1.0 + 2.0j, 3.0j]),
+        np.array([[1.0 + 2.0j], [3.0j]], np.complex64),
+        np.array(["a", "b"]),
+        np.array(["2020-01-01", "2020-01-02"], "M8[D]"),
+        np.array([1, 2]).astype(">u2"),
+        np.array([1.0, 2.0], bfloat16),
+        np.array([True, False]),
+    ],
+)
+def test_rows_of_arrays_and_single_samples_make_the_same_batch(column: Any) -> None:
+    """Whether the dataset gives whole columns, as that of arrays does, or samples one by one, as a mapped one does."""
+    rows = ArrayDataset(x=column)
+    (whole,), (single,) = (Loader(data, collate(device=NumPy), batch_size=2) for data in (rows, rows.map(dict)))
+    assert type(whole.x) is type(single.x)
+    if isinstance(whole.x, tuple):
+        assert whole.x == single.x == tuple(column)
+    else:
+        assert (whole.x.dtype, whole.x.tolist()) == (single.x.dtype, single.x.tolist())
+
+
+def test_python_complex_numbers_are_complex64() -> None:
+    batch = batch_of([{"x": 1j, "y": [1j, 2.0]}] * 2)
+    assert [(type(x), str(x.dtype), x.shape) for x in (batch.x, batch.y)] == [
+        (ComplexTensor, "complex64", (2,)),
+        (ComplexTensor, "complex64", (2, 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda x: ArrayDataset(x=x), lambda x: Batch.of({"x": x}, device=NumPy), lambda x: save("nowhere", x=x)]
+)
+def test_masked_arrays_are_refused(make: Callable[[Any], Any]) -> None:
+    with pytest.raises(ArgumentError, match=r"got x, a MaskedArray of shape \(2,\) .*no missing elements"):
+        make(np.ma.masked_array([1.0, 2.0], [True, False]))
+
+
+def test_columns_of_a_batch_are_given_by_name() -> None:
+    with pytest.raises(KindError, match=r"takes columns by name, got \[1\]"):
+        Batch.of([1], device=NumPy)  # type: ignore[arg-type]  # the mistake
 
 
 def test_a_batch_is_a_mapping_that_does_not_change() -> None:
@@ -140,6 +186,7 @@ def test_a_declared_batch() -> None:
         ({"x": 0.5}, "Digits declares y, and the samples have x"),
         ({"x": 1, "y": 1}, r"Digits declares x: Tensor, and the samples have dtype int64; .*np\.float32"),
         ({"x": 0.5, "y": "b"}, "Digits declares y: IntTensor, and the samples have a tuple"),
+        ({"x": 0.5, "y": 1j}, r"Digits declares y: IntTensor, and the samples have dtype complex64; .*np\.int64"),
     ],
 )
 def test_a_declared_batch_is_checked(sample: Any, said: str) -> None:
@@ -153,6 +200,10 @@ def test_a_declared_batch_is_checked(sample: Any, said: str) -> None:
         ([{"x": [1]}, {"x": [1]}, {"x": [1, 2]}], ShapeError, r"shape \(1,\) in sample 0 and \(2,\) in sample 2"),
         ([{"x": 1}, {"y": 1}], ArgumentError, "sample 0 has x, and sample 1 has y"),
         ([{"x": 1}, {"x": 1.5}], DTypeError, "x is int64 in sample 0 and float32 in sample 1"),
+        ([{"x": 1.5}, {"x": 1j}], DTypeError, "x is float32 in sample 0 and complex64 in sample 1"),
+        ([{"x": np.uint64(2**63)}, {"x": -1}], DTypeError, "x is uint64 in sample 0 and int64 in sample 1"),
+        ([{"x": np.zeros(1, bfloat16)}, {"x": np.zeros(1, "f2")}], DTypeError, "bfloat16 in sample 0 and float16 in"),
+        ([{"x": np.ma.masked_array([1.0], [True])}], ArgumentError, "no missing elements; fill them first"),
         ([{"x": 1}, {"x": "a"}], KindError, "x is an int in sample 0 and a str in sample 1"),
         ([(1, 2)], KindError, r"sample 0 is a tuple, .*names=\(\"x\", \"y\"\)"),
     ],
