@@ -425,7 +425,7 @@ def find_lr(
 
 
 def _some(train: Any, epoch: int) -> Iterator[Any]:
-    """Yield the batches of an epoch, of which there is one at least."""
+    """Yield the batches of an epoch; there is one at least."""
     batch = None
     for batch in batches_of(train, epoch, 0):
         yield batch

@@ -92,7 +92,7 @@ def test_kinds_and_dtypes() -> None:
     ],
 )
 def test_rows_of_arrays_and_single_samples_make_the_same_batch(column: Any) -> None:
-    """Whether the dataset gives whole columns, as that of arrays does, or samples one by one, as a mapped one does."""
+    """Whether the dataset gives whole columns, as ArrayDataset does, or samples one by one, as a mapped one does."""
     rows = ArrayDataset(x=column)
     (whole,), (single,) = (Loader(data, collate(device=NumPy), batch_size=2) for data in (rows, rows.map(dict)))
     assert type(whole.x) is type(single.x)

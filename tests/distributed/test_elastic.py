@@ -26,8 +26,8 @@ RANKS = 4
 LIMIT = 120.0
 
 
-def attempt(folder: Path, moments: list[float], victims: list[int]) -> dict[str, Any]:
-    """Start the run, kill some ranks after some seconds, and return what it came to."""
+def attempt(folder: Path, moments: list[float], victims: list[int]) -> list[dict[str, Any]]:
+    """Start the run, kill some ranks after some seconds, and return what it came to, by those that are left."""
     folder.mkdir()
     options = ("--with-ft", "ulfm")
     with subprocess.Popen(
@@ -54,8 +54,8 @@ def attempt(folder: Path, moments: list[float], victims: list[int]) -> dict[str,
         except BaseException:
             process.kill()  # the ranks end with their launcher
             raise
-    assert out.strip(), f"killed {victims} at {moments}:\n{err}"
-    return json.loads(out)  # type: ignore[no-any-return]  # what main() printed
+    assert len(out.splitlines()) >= RANKS - len(victims), f"killed {victims} at {moments}:\n{out}\n{err}"
+    return [json.loads(line) for line in out.splitlines()]
 
 
 @pytest.mark.slowest
@@ -67,14 +67,14 @@ def test_ranks_killed_at_random_moments(tmp_path: Path) -> None:
         count = min(int(rng.integers(2, RANKS)), wanted - kills)
         victims = [int(victim) for victim in rng.permutation(RANKS)[:count]]
         moments = [float(moment) for moment in rng.uniform(0.0, 0.8, count)]
-        result = attempt(tmp_path / str(runs), moments, victims)
-        told = f"run {runs}, ranks {victims} killed at {moments}: {result}"
-        assert result["same"], told
-        assert result["apart"] < 1e-13, told  # sums of other shares, in 40 steps of AdamW
-        assert result["size"] + len(result["lost"]) == RANKS, told
+        for result in attempt(tmp_path / str(runs), moments, victims):
+            told = f"run {runs}, ranks {victims} killed at {moments}: {result}"
+            assert result["same"], told
+            assert result["apart"] < 1e-13, told  # sums of other shares, in 40 steps of AdamW
+            assert result["size"] + len(result["lost"]) == RANKS, told
+            slowest = max(slowest, result["slowest"])
         kills += count
         runs += 1
-        slowest = max(slowest, result["slowest"])
     print(f"{kills} kills in {runs} runs; the slowest step with a loss took {slowest:.3f} s")
 
 

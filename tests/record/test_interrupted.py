@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,13 @@ def everywhere(function: Callable[[], Any], most: int, part: float = 0.0) -> ran
     return range(1 + int(part * distance), count + 1, distance)
 
 
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+def open_files() -> dict[str, str]:
+    """Return what each descriptor of this process is."""
+    folder, found = Path("/proc/self/fd"), dict[str, str]()
+    for descriptor in os.listdir(folder) if folder.is_dir() else ():
+        with suppress(FileNotFoundError):  # the listing itself
+            found[descriptor] = os.readlink(folder / descriptor)
+    return found
 
 
 @pytest.mark.slow
@@ -87,8 +93,9 @@ def test_saving_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         if left:
             seen.add(path.read_bytes())
         del raised
-        assert open_files() <= files + 1  # the folder's, between opening and closing
-        files = open_files()
+        now = open_files()
+        assert len(now) <= len(files) + 1, (at, files, now)
+        files = now
     assert seen == (set(versions) if existing else {versions[1]})
 
 
