@@ -398,7 +398,7 @@ def find_lr(
     checked_count(steps, "steps", 3, "find_lr()")
     fraction(smoothing, "find_lr(smoothing=)")
     if not 0 < start < end < math.inf:
-        raise ArgumentError(f"find_lr() got rates from {start} to {end}; give them upwards, from above 0")
+        raise ArgumentError(f"find_lr() got rates from {start} to {end}; give them upwards from above 0")
     optim, scaler, factor = copy.copy(learner.optim), learner.scaler, (end / start) ** (1 / (steps - 1))
     batches = itertools.chain.from_iterable(_some(train, epoch) for epoch in itertools.count())
     rates, losses = list[float](), list[float]()
