@@ -98,14 +98,18 @@ class Ema(Generic[M], metaclass=Explaining):
             skipped = None
         flag = None if skipped is None else transfer(skipped, device)
         updates: Any = self.updates + (1 if flag is None else (~flag).int())
-        decay: Any = self.decay
+        share: Any = 1.0 - self.decay  # of the model
         if self.warm_up and isinstance(updates, IntTensor):
-            (decay,) = device.on_host(_warmed_up, (decay, transfer(updates, device)._primitive))
+            (share,) = device.on_host(_warmed_up, (self.decay, transfer(updates, device)._primitive))
         elif self.warm_up:
-            (decay,) = _warmed_up(decay, updates)
+            (share,) = _warmed_up(self.decay, updates)
         before = [transfer(known[ident].detach(), device)._primitive for ident in added]
         after = [transfer(value.detach(), device)._primitive for value in added.values()]
-        averages = device.foreach_lerp(after, before, decay)
+        # From the one that has the larger share, so that an average of a decay of 0 or 1 is exact.
+        if self.warm_up or self.decay >= 0.5:
+            averages = device.foreach_lerp(before, after, share)
+        else:
+            averages = device.foreach_lerp(after, before, self.decay)
         if flag is not None:
             averages = device.foreach_where(flag._primitive, before, averages)
         values = {ident: tensor_of(device, x) for ident, x in zip(added, averages, strict=True)}
@@ -119,7 +123,8 @@ def check_decay(name: str, decay: float) -> None:
 
 
 def _warmed_up(decay: float, updates: int) -> tuple[float]:
-    return (min(decay, (1 + updates) / (10 + updates)),)
+    """Return the share of the model in an update that may begin with a smaller decay."""
+    return (1.0 - min(decay, (1 + updates) / (10 + updates)),)
 
 
 def _flatten(ema: Ema[Any]) -> tuple[list[Any], tuple[Any, ...]]:

@@ -103,6 +103,15 @@ def test_an_average_is_that_of_all_models() -> None:
     assert ema.model.valid()(Tensor[NumPy].from_data(X)).shape == (2, 1)
 
 
+@pytest.mark.parametrize("decay", [0.0, 1.0])
+def test_an_average_that_is_one_of_two_models_has_its_very_weights(decay: float) -> None:
+    first = Linear(3, 4, device=Train)
+    second = first.map(lambda w: w * 1e3 + 7.0)
+    average, expected = Ema(first, decay=decay).update(second).model, second if decay == 0.0 else first
+    for p, q in zip(average.params(), expected.params(), strict=True):
+        assert p.value.to_numpy().tobytes() == q.value.to_numpy().tobytes()
+
+
 def test_buffers_of_an_average_are_the_latest_and_it_may_begin_with_less() -> None:
     norm: Any = BatchNorm(2, device=Train)
     ema = Ema(norm, warm_up=True)
