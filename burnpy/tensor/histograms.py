@@ -102,11 +102,12 @@ class Histograms(FloatReductions[B]):
         if not (math.isfinite(high - low) and low <= high):
             raise ArgumentError(f"histc() got bins from {low} to {high}; the bounds are finite, and ascend")
         b, d = self._backend, self._device.discrete
-        flat = b.reshape(b.detach(self._primitive), (math.prod(self.shape),))
+        # In float64, so that a sample next to an edge, and of 16 bits all, are not rounded into another interval.
+        flat = b.cast(b.reshape(b.detach(self._primitive), (math.prod(self.shape),)), float64)
         if low == high and flat.shape[0]:
             least, most = b.amin(flat, (0,), False), b.amax(flat, (0,), False)
         else:
-            least, most = (b.full((), bound, self.dtype) for bound in (low, high))
+            least, most = (b.cast(b.full((), bound, self.dtype), float64) for bound in (low, high))
         equal = b.eq(least, most)
         least, most = b.where(equal, b.sub(least, 1.0), least), b.where(equal, b.add(most, 1.0), most)
         refuse_unless(

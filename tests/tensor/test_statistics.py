@@ -71,6 +71,16 @@ def test_correlations_do_not_depend_on_the_scale(dtype: str, size: float) -> Non
         assert Tensor[NumPy].zeros(shape, dtype=dtype).corrcoef().isnan().all()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_places_in_histograms_are_not_rounded(dtype: str) -> None:
+    x = Tensor[NumPy].from_data(np.random.default_rng(0).random(2000), dtype=dtype)
+    counts = np.histogram(x.to_numpy().astype(float), 300, (0.0, 1.0))[0]
+    assert x.histc(300, 0.0, 1.0).tolist() == counts.tolist()
+    assert Tensor[NumPy].full((3,), 4096.0, dtype=dtype).histc(2).tolist() == [0.0, 3.0]
+    top = Tensor[NumPy].from_data([0.1, 0.3], dtype=dtype)
+    assert top.histc(2, 0.1, 0.3).tolist() == [1.0, 1.0]
+
+
 @pytest.mark.parametrize("q", [0.25, 0.5, 0.6])
 def test_quantiles_between_infinite_and_distant_numbers(q: float) -> None:
     """What is between a number and infinity is infinite, and the distance of two numbers may overflow."""
