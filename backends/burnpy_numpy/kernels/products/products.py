@@ -232,10 +232,9 @@ def _block_bytes() -> int:
 
 def product_of(a: Any, b: Any, biased: bool = False, rows: bool = False) -> Product | Literal["copy"] | None:
     """Return the description of the product of arrays of one dtype, of floats of 16 bits, or of ints of 8 bits, whose
-    product is of int32; None if none is computed.
+    product is of int32; None if none is computed. With ``rows``, the parts are whole rows.
 
-    It is "copy" where neither rows nor columns of an array lie together, or where it must be rows: C-contiguous copies
-    are multiplied then. With ``rows``, the parts are whole rows.
+    It is "copy", to multiply C-contiguous copies, where no lines of an array lie together, or where they must be rows.
     """
     (m, k), n = a.shape[-2:], b.shape[-1]
     if 0 in (*a.shape, *b.shape) or k != b.shape[-2]:
