@@ -572,6 +572,29 @@ def test_resizing_by_scales_that_are_no_whole_numbers(tmp_path: Path, mode: str,
             agree(written(tmp_path / "a.onnx", whole, 18), x, loops=False)
 
 
+@pytest.mark.parametrize("settings", [{}, {"coordinate_transformation_mode": "align_corners"}, {"mode": "cubic"}])
+def test_images_are_resized_to_the_size_of_others_when_written_again(tmp_path: Path, settings: dict[str, Any]) -> None:
+    """Interpolation as PyTorch's is an operation of its own, for which no size is fixed."""
+    import onnxruntime
+
+    parts = [held("two", np.array([2])), held("four", np.array([4])), held("zero", np.array([0]))]
+    nodes = [node("Shape", ["x"], ["s"]), node("Shape", ["z"], ["t"]), node("Slice", ["s", "zero", "two"], ["a"])]
+    nodes += [node("Slice", ["t", "two", "four"], ["b"]), node("Concat", ["a", "b"], ["sizes"], axis=0)]
+    nodes += [node("Resize", ["x", "", "", "sizes"], ["y"], **{"mode": "linear", **settings})]
+    inputs = [info("x", FLOAT, [1, 2, "h", "w"]), info("z", FLOAT, [1, 2, "H", "W"])]
+    path = written(tmp_path / "a.onnx", graph(nodes, inputs, [info("y", FLOAT)], initializer=parts), 18)
+    random = np.random.default_rng(0)
+    first, second = (
+        [random.uniform(1, 2, (1, 2, *size)).astype(np.float32) for size in sizes]
+        for sizes in (((5, 6), (9, 7)), ((8, 3), (4, 11)))
+    )
+    model = agree(path, *first)
+    again, dynamic = tmp_path / "dynamic.onnx", {"x": {2: "h", 3: "w"}, "z": {2: "H", 3: "W"}}
+    onnx.export(model, tuple(map(tensor, first)), again, dynamic=dynamic)
+    (found,) = onnxruntime.InferenceSession(again).run(None, dict(zip(("x", "z"), second, strict=True)))
+    np.testing.assert_allclose(found, agree(path, *second)(*map(tensor, second)).to_numpy(), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("kind", ["AveragePool", "MaxPool", "LpPool"])
 def test_windows_larger_than_the_image(tmp_path: Path, kind: str) -> None:
     """With ceil_mode, as EfficientNet of transformers pools: by a window of 1,280, without memory for one."""

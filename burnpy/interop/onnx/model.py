@@ -143,7 +143,7 @@ def export(
     _save(onnx, proto, target)
 
 
-def _symbols_of(inputs: Inputs, dynamic: Mapping[str, Mapping[int, str]]) -> dict[tuple[int, int], str]:
+def _symbols_of(inputs: Inputs, dynamic: Mapping[str, Any]) -> dict[tuple[int, int], str]:
     """Return the symbol of each dynamic dimension, by the number of the leaf and the dimension."""
     symbols: dict[tuple[int, int], str] = {}
     sizes: dict[str, int] = {}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from burnpy.backend.dtypes import float32, int64, part_dtype
 from burnpy.backend.errors import LoadingError
-from burnpy.backend.operations.resampling import taps
+from burnpy.backend.operations.resampling import Sampling, taps
 from burnpy.fft import transforms
 from burnpy.interop.onnx.operators.table import (
     GraphWriter,
@@ -149,6 +149,10 @@ def resize(
             index = np.clip(NEAREST[nearest_mode](places), 0, size - 1).astype(np.int64)
             x = _taken(x, dim, index)
             continue
+        how = _sampling(coordinate_transformation_mode, mode, cubic_coeff_a, size, target, scale)
+        if how is not None and isinstance(x, Tensor) and not antialias and not exclude_outside:
+            x = x._like(x._backend.resample(x._primitive, dim, target, how))
+            continue
         kernel, reach = (_linear, 1) if mode == "linear" else (_cubic(cubic_coeff_a), 2)
         matrix = weights(places, size, kernel, reach, min(scale, 1.0) if antialias else 1.0, bool(exclude_outside))
         wide = x if isinstance(x, Tensor) else cast(x, "float64")
@@ -158,6 +162,16 @@ def resize(
     if outside is None:
         return x
     return x.masked_fill(outside.expand(*x.shape), extrapolation_value)
+
+
+def _sampling(places: str, mode: str, cubic: float, size: int, target: int, scale: float) -> Sampling | None:
+    """Return how PyTorch interpolates at these places; None if it does not."""
+    if mode == "cubic" and cubic != -0.75:
+        return None
+    if places == "align_corners" and target > 1:
+        return Sampling(mode, True, (size - 1) / (target - 1))
+    usual = places == "half_pixel" or (places == "pytorch_half_pixel" and target > 1)
+    return Sampling(mode, False, 1.0 / scale) if usual else None
 
 
 def _taken(x: Value, dim: int, index: NDArray[np.int64]) -> Value:
