@@ -277,11 +277,13 @@ class NumPyQuantization(ArrayBackend):
             return super().integer_matmul(x, y)
         return out if rows is x else out.reshape((*x.shape[:-1], y.shape[-1]))
 
-    def integer_conv(self, x: Any, weight: Any, value: Any, *windows: Shape) -> Any:
-        kernels = family_kernels("products.quantized")
-        found = None if kernels is None else kernels.integer_windows(x.shape, weight.shape[2:], *windows)
+    def integer_conv(
+        self, x: Any, weight: Any, value: Any, stride: Shape, low: Shape, high: Shape, dilation: Shape
+    ) -> Any:
+        kernels, where = family_kernels("products.quantized"), (stride, low, high, dilation)
+        found = None if kernels is None else kernels.integer_windows(x.shape, weight.shape[2:], *where)
         if found is None:
-            return super().integer_conv(x, weight, value, *windows)
+            return super().integer_conv(x, weight, value, *where)
         columns = found.run(*map(np.ascontiguousarray, (x, value)))
         out = self.integer_matmul(weight.reshape((len(weight), -1)), columns)
         return out.reshape((*out.shape[:2], *found.counts))
