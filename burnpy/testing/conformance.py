@@ -296,8 +296,6 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
             row = ROWS[name]
             with every_case() as case:
                 for dtype in (float64, complex128):
-                    if dtype == complex128 and row.up_to_sign:
-                        continue  # the derivatives of complex vectors depend on their phase
                     if not fits(row, dtype) or (is_complex(row, dtype) and not self.device.complex_arrays):
                         continue
                     for example, layout, order in extent.derivatives(self.device, row):

@@ -87,6 +87,10 @@ class Row:
         columns = results if isinstance(results, tuple) else (results,)
         return [(k, x) for k, column in enumerate(columns) for x in (column if self.operation.lists else (column,))]
 
+    def without_phase(self, x: Any) -> Any:
+        """Return a result; of complex vectors, whose factors of magnitude 1 are arbitrary, the magnitudes."""
+        return x.abs() if self.up_to_sign and x.kind == "complex" else x
+
     def smooth(self, example: Example) -> bool:
         """Return whether derivatives are checked on an example."""
         # Differences in float32 would be mostly rounding error.

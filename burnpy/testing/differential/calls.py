@@ -70,8 +70,7 @@ def call(name: str, *args: Any) -> Any:
     primitives = [primitive(a, d.name in op.consumes) for a, d in zip(given, op.arguments, strict=False)]
     results = called(name, on, primitives)
     wrapped = [new_tensor(TensorBase.kinds[kind_of(r.dtype)], top, r) for r in _members(results)]
-    # What LAPACK chooses, the factors of magnitude 1 of complex eigenvectors, has no derivative.
-    found = [rounded(x.abs() if ROWS[name].up_to_sign and x.kind == "complex" else _real(x)) for x in wrapped]
+    found = [rounded(_real(ROWS[name].without_phase(x))) for x in wrapped]
     return tuple(found) if isinstance(results, (tuple, list)) else found[0]
 
 
