@@ -36,6 +36,7 @@ from burnpy_numpy.kernels.compiler import llvm, target
 from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, ENTRIES, SYMBOLS, Call
 from burnpy_numpy.kernels.convolution import images
 from burnpy_numpy.kernels.products import products
+from burnpy_numpy.kernels.products.quantized import integer_windows
 from tests.conformance.suites import LARGE
 from tests.interrupting import LONG
 from tests.programs.object_files import undefined
@@ -195,6 +196,18 @@ def check_products() -> None:
                 assert quantized is not None
                 quantized.run(x, weight, out, arrays=scale)
                 np.testing.assert_array_equal(out, columns * parts)
+    for size, taps, steps, pad in [
+        ((5, 6), (3, 3), (1, 1), 1),
+        ((9, 21), (3, 2), (2, 2), 0),
+        ((4, 33), (1, 3), (1, 3), 2),
+    ]:
+        pixels, around = rng.integers(0, 256, (2, 3, *size)).astype(np.uint8), np.full((), 7, np.uint8)
+        windows = integer_windows(pixels.shape, taps, steps, (pad, pad), (pad, pad), (1, 1))
+        assert windows is not None
+        spread = np.pad(pixels, ((0, 0), (0, 0), (pad, pad), (pad, pad)), constant_values=7)
+        every = np.lib.stride_tricks.sliding_window_view(spread, taps, (2, 3))[:, :, :: steps[0], :: steps[1]]
+        found = windows.run(pixels, around)
+        np.testing.assert_array_equal(found, every.transpose(0, 1, 4, 5, 2, 3).reshape(found.shape))
 
 
 def run(only: str = "") -> None:
