@@ -9,7 +9,7 @@ from burnpy.array_api.data_types import array, standard
 from burnpy.array_api.data_types import arrays as promoted
 from burnpy.backend.errors import ArgumentError, DimError, ShapeError
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.dim_checks import dim_of
+from burnpy.tensor.dim_checks import dim_of, integers
 from burnpy.tensor.joining import cat
 from burnpy.tensor.joining import stack as joined
 from burnpy.tensor.operand_checks import broadcast_shape
@@ -62,7 +62,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 def expand_dims(x: Any, /, axis: Axes = 0) -> Any:
     """Insert axes of size 1 at the positions that they have in the result."""
     x = array(x)
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = integers((axis,), "axis", "expand_dims")
     ndim = x.ndim + len(axes)
     places = {at + ndim if at < 0 else at for at in axes}
     if len(places) < len(axes) or not places <= {*range(ndim)}:
@@ -82,7 +82,7 @@ def squeeze(x: Any, /, axis: Axes) -> Any:
     x = array(x)
     shape = x.shape
     out = x.squeeze(axis)
-    axes = (axis,) if isinstance(axis, int) else axis
+    axes = integers((axis,), "axis", "squeeze")
     if any(shape[at] != 1 for at in axes):
         raise ShapeError(f"array() got axis={axis} for shape {shape}; only axes of size 1 can be removed")
     return out

@@ -13,6 +13,7 @@ import os
 import sys
 from contextvars import ContextVar
 from dataclasses import dataclass
+from opcode import opmap
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -29,6 +30,8 @@ _OWN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<
 
 _OWN_BACKENDS = frozenset(("burnpy_array", "burnpy_numpy", "burnpy_cupy"))
 """The folders of the backends that ship with burnpy."""
+
+_CACHE, _POP_TOP = opmap["CACHE"], opmap["POP_TOP"]
 
 _known: dict[str, bool] = {}  # a cache: for each file name, whether it is burnpy's own
 
@@ -62,16 +65,48 @@ def user_stack(limit: int | None = None) -> Stack:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and len(frames) != limit:
         code = frame.f_code
-        own = _known.get(code.co_filename)
-        if own is None:
-            folders = code.co_filename.split(os.sep)[-3:-1]  # a backend has files, and folders of files
-            own = code.co_filename.startswith(_OWN) or not _OWN_BACKENDS.isdisjoint(folders)
-            _known[code.co_filename] = own
-        if not own:
+        if not _is_own(code):
             frames.append((code, frame.f_lineno or code.co_firstlineno))
         frame = frame.f_back
     frames.reverse()
     return tuple(frames)
+
+
+def _is_own(code: CodeType) -> bool:
+    own = _known.get(code.co_filename)
+    if own is None:
+        folders = code.co_filename.split(os.sep)[-3:-1]  # a backend has files, and folders of files
+        own = code.co_filename.startswith(_OWN) or not _OWN_BACKENDS.isdisjoint(folders)
+        _known[code.co_filename] = own
+    return own
+
+
+def warn_if_dropped(caller: FrameType, message: Callable[[], str]) -> None:
+    """Warn if a statement of the user's calls a function and drops its result.
+
+    Args:
+        caller: the frame that called the function. burnpy's own code is not meant.
+        message: makes the text of the warning.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     exec("kept = warn_if_dropped(sys._getframe(), lambda: 'lost')")
+    ...     exec("warn_if_dropped(sys._getframe(), lambda: 'lost')")
+    >>> [str(warning.message) for warning in caught]
+    ['lost']
+    """
+    code, following = caller.f_code, caller.f_lasti + 2
+    if _is_own(code):
+        return
+    while code.co_code[following] == _CACHE:
+        following += 2
+    if code.co_code[following] == _POP_TOP:
+        import warnings
+
+        module = caller.f_globals.get("__name__", "<unknown>")  # Python shows no warning of None
+        seen = caller.f_globals.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(message(), RuntimeWarning, code.co_filename, caller.f_lineno or 0, module, seen)
 
 
 def lines_of(stack: Stack) -> tuple[Line, ...]:

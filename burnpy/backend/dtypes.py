@@ -122,7 +122,9 @@ def _parsed(dtype: Any) -> DType:
             if isinstance(dtype, (int, list, tuple)) or hasattr(dtype, "shape")
             else f"{dtype!r:.80}"
         )
-        raise DTypeError(f"{what} is not a known dtype; use one of {', '.join(DTYPES)}")
+        name = what.rpartition(".")[2]  # of PyTorch's dtypes too
+        way = f'write "{name}"' if name in DTYPES else f"use one of {', '.join(DTYPES)}"
+        raise DTypeError(f"{what} is not a known dtype; {way}")
     kind_of(result)  # refuses object and string dtypes
     native: DType = np.dtype(result.type)  # native byte order, and the one object that `is` can compare
     return native

@@ -67,6 +67,16 @@ def a(name: str) -> str:
     return f"{'an' if spelled or name[:1] in 'AEIOaeio' or name == 'ndarray' else 'a'} {name}"
 
 
+def class_name(value: object) -> str:
+    """Return the name of a value's class, with its package if another one has a class of a name that is burnpy's.
+
+    >>> class_name(1.0), class_name(type("Tensor", (), {"__module__": "torch"})())
+    ('float', 'torch.Tensor')
+    """
+    name, package = type(value).__name__, type(value).__module__.partition(".")[0]
+    return f"{package}.{name}" if name.endswith("Tensor") and package != "burnpy" else name
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun in the singular or plural, for messages.
 

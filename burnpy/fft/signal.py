@@ -16,7 +16,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.fft.sizes import float_or_complex
 from burnpy.fft.transforms import fftn, ifftn, irfftn, rfftn, transforming
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import distinct, integer
+from burnpy.tensor.dim_checks import distinct, integer, integers
 from burnpy.tensor.operand_checks import broadcast_shape, together
 from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -360,8 +360,8 @@ def fftconvolve(x: Any, y: Any, mode: Any = "full", dim: Any = None) -> Any:
         raise ShapeError(
             f"fftconvolve() got shapes {x.shape} and {y.shape}; give two tensors of as many dimensions, 1 or more"
         )
-    named = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
-    dims = distinct(tuple(named), x.ndim, "fftconvolve")
+    named = tuple(range(x.ndim)) if dim is None else integers((dim,), "dim", "fftconvolve")
+    dims = distinct(named, x.ndim, "fftconvolve")
     if not dims or any(not z.shape[d] for z in (x, y) for d in dims):
         raise ShapeError(f"fftconvolve() got shapes {x.shape} and {y.shape}, which are empty along dims {dims}")
     others = [tuple([size for d, size in enumerate(z.shape) if d not in dims]) for z in (x, y)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.dim_checks import addressable, dim_of, distinct, integer
+from burnpy.tensor.dim_checks import addressable, dim_of, distinct, integer, integers
 from burnpy.tensor.linalg import floating
 from burnpy.tensor.tensor import ComplexTensor
 from burnpy.tensor.tensor_base import describe
@@ -35,7 +35,7 @@ def transform_dims(operation: str, shape: Shape, n: Any, dim: Any, *, halved: bo
     """
     if not shape:
         raise ShapeError(f"{operation}() got a 0-d tensor; it transforms tensors of one dimension or more")
-    if dim is not None and len(dim := (dim,) if isinstance(dim, int) else tuple(dim)) == 1:
+    if dim is not None and len(dim := integers((dim,), "dim", operation)) == 1:
         dims: Shape = (dim_of(dim[0], len(shape), operation),)
     else:
         dims = _several(operation, len(shape), n, dim)

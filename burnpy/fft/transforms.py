@@ -336,7 +336,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: B
     """
     n = _checked("fftfreq", n, d)
     values = (np.arange(n) + n // 2) % n - n // 2
-    return from_data(Tensor, values / (n * d), dtype or "float32", device, True)  # type: ignore[no-any-return]  # a Tensor
+    return from_data(Tensor, values / (n * d), "float32" if dtype is None else dtype, device, True)  # type: ignore[no-any-return]  # a Tensor
 
 
 @explained
@@ -348,7 +348,7 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: 
     """
     n = _checked("rfftfreq", n, d)
     values = np.arange(n // 2 + 1)
-    return from_data(Tensor, values / (n * d), dtype or "float32", device, True)  # type: ignore[no-any-return]  # a Tensor
+    return from_data(Tensor, values / (n * d), "float32" if dtype is None else dtype, device, True)  # type: ignore[no-any-return]  # a Tensor
 
 
 @explained

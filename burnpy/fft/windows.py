@@ -195,4 +195,4 @@ def _number(operation: str, name: str, value: Any) -> float:
 
 
 def _made(values: Any, dtype: Any, device: Any) -> Tensor[Any]:
-    return from_data(Tensor, values, dtype or "float32", device, True)  # type: ignore[no-any-return]  # a Tensor
+    return from_data(Tensor, values, "float32" if dtype is None else dtype, device, True)  # type: ignore[no-any-return]  # a Tensor

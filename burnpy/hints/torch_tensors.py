@@ -331,7 +331,7 @@ is_pinned | – | the backend chooses the memory layout
 is_shared | – | threads share tensors as they are
 record_stream | – | the backend chooses the memory layout
 as_subclass | – | the three kinds of tensors are final classes
-module_load | model.load_record(model.into_record())
+module_load | model = model.load_record(model.into_record())
 is_meta | – | there are no tensors without values
 is_nested | – | there are no nested tensors
 to_padded_tensor | – | there are no nested tensors

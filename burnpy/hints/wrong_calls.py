@@ -29,6 +29,7 @@ from burnpy.backend.errors import (
     ScalarError,
     ShapeError,
     a,
+    class_name,
     counted,
     raised_by_other_code,
 )
@@ -334,7 +335,7 @@ def type_error(
     for parameter, value in at_fault or given:
         words = _expected(_parsed(parameter.annotation), value, module, bool(at_fault))
         if words:
-            kind, numbers = words.rpartition(" ")[2], isinstance(value, (Real, list, tuple, np.ndarray))
+            kind, numbers = words.rpartition(" ")[2], isinstance(value, (Real, list, tuple)) or _is_foreign_array(value)
             made = f"; make one of it first: {kind}.from_data(values, device=device)"
             hint = made if kind.endswith("Tensor") and numbers else ""
             return ArgumentError(f"{name}() got {parameter.name}={_shown(value)}; expected {words}{hint}")
@@ -343,7 +344,7 @@ def type_error(
 
 def _shown(value: Any) -> str:
     if _is_tensor(value) or getattr(value, "shape", None):
-        return f"{a(type(value).__name__)} of shape {tuple(value.shape)}"
+        return f"{a(class_name(value))} of shape {tuple(value.shape)}"
     return f"{' '.join(repr(value).split()):.80}"
 
 
@@ -388,9 +389,11 @@ def _expected(annotation: ast.expr, value: object, module: str, surely: bool) ->
         item = _ITEMS.get(ast.unparse(items[0]), "") if kind in ("a list", "a tuple") and items else ""
         elements = value if isinstance(value, (list, tuple)) and item else ()
         spelled = isinstance(value, str) and "list" in kind and item != " of strings"  # a list of its letters
+        several = name == "SupportsFloat" and bool(getattr(value, "shape", None))  # an array has a __float__ too
         fits = isinstance(value, types) and not any(_expected(items[0], each, module, surely) for each in elements)
-        return "" if fits and not spelled else kind + item
-    if name in ("Any", "object") or name in [cls.__name__ for cls in type(value).__mro__]:
+        return "" if fits and not spelled and not several else kind + item
+    of_class = name in [cls.__name__ for cls in type(value).__mro__] and (name[-6:] != "Tensor" or _is_tensor(value))
+    if name in ("Any", "object") or of_class:
         return ""
     means, home = meaning(name, module)
     if isinstance(means, ast.expr):
@@ -410,6 +413,10 @@ def _tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[
 
 def _is_tensor(value: object) -> bool:
     return hasattr(value, "_primitive") and hasattr(value, "device")
+
+
+def _is_foreign_array(value: object) -> bool:
+    return hasattr(value, "__dlpack__") and not _is_tensor(value)
 
 
 def arguments_of(cls: type) -> dict[str, str]:

@@ -10,7 +10,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.linalg.decompositions import I, first_zero, lu_factor, svdvals, where_regular
 from burnpy.linalg.equations import mirrored, tolerances
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import DimsLike, dims_of, distinct, need_bool, need_flag
+from burnpy.tensor.dim_checks import DimsLike, dims_of, distinct, integers, need_bool, need_flag
 from burnpy.tensor.einsum import product_of
 from burnpy.tensor.grids import ascending_powers
 from burnpy.tensor.joining import where
@@ -279,7 +279,7 @@ def norm(
             raise ShapeError(f"norm() got ord={describe(ord)} of shape {x.shape}; name the dims, dim=(-2, -1)")
         dims: Any = tuple(range(x.ndim))
     else:
-        dims = (dim,) if isinstance(dim, int) else tuple(dim)
+        dims = integers((dim,), "dim", "norm")
     if len(dims) == 2:
         return matrix_norm(x, ord, dims, keepdim)
     return vector_norm(x, ord, dims, keepdim)  # type: ignore[arg-type]  # a name is refused there

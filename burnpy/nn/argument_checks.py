@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from burnpy.backend.dtypes import promote_types
-from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
+from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a, class_name
 from burnpy.backend.operations.convolution import window_counts
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.operand_checks import MOST_FLOAT, refuse_wider, to_float, together
 from burnpy.tensor.tensor import ComplexTensor, Tensor
-from burnpy.tensor.tensor_base import TensorBase, class_name, describe
+from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def output_sizes(operation: str, value: OutputSize, dims: int) -> tuple[int | No
     ((2, 2), (None, 2))
     """
     each: tuple[int | None, ...] = tuple(value) if isinstance(value, Sequence) else (value,) * dims
-    if len(each) == dims and None in each:
+    if len(each) == dims and any(n is None for n in each):
         return tuple(None if n is None else single(operation, "output_size", n) for n in each)
     size: Any = value
     if dims == 1:

@@ -18,6 +18,7 @@ from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.errors import ArgumentError, ShapeError, StateError
 from burnpy.backend.lazy import missing
 from burnpy.tensor.call_errors import Explaining, explained
+from burnpy.tensor.dim_checks import shape_of
 from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.host_data import float_of
 from burnpy.tensor.levels import beneath_levels
@@ -62,6 +63,7 @@ FanMode: TypeAlias = Literal["fan_in", "fan_out"]
 Nonlinearity: TypeAlias = Literal["linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"]
 
 
+@explained
 def fans(shape: Sequence[int]) -> Fans:
     """Return (fan_in, fan_out) of a weight's shape.
 
@@ -83,6 +85,7 @@ def fans(shape: Sequence[int]) -> Fans:
     return shape[1] * window, shape[0] * window
 
 
+@explained
 def gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
     """Return the recommended gain of a weight before a nonlinearity, so that variance is preserved; PyTorch's values.
 
@@ -130,10 +133,11 @@ class Initializer(metaclass=Explaining):
             ShapeError: the shape does not suit the initializer.
         """
         place: Any = device_of(device)
+        sizes = shape if shape.__class__ is tuple else shape_of(shape, type(self).__name__)
         if without_values.get():
-            return new_tensor(Tensor, place, unfilled(tuple(shape), dtype_of(dtype, "float"), place))  # type: ignore[no-any-return]  # a Tensor
+            return new_tensor(Tensor, place, unfilled(sizes, dtype_of(dtype, "float"), place))  # type: ignore[no-any-return]  # a Tensor
         settings = {"device": place, "dtype": dtype_of(dtype, "float"), "generator": generator}
-        values: Tensor[B] = self._sample(tuple(shape), fans, **settings)
+        values: Tensor[B] = self._sample(sizes, fans, **settings)
         return values
 
     @abstractmethod

@@ -9,7 +9,7 @@ from burnpy.nn.buffer_updates import Updatable
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_state import Stateful
 from burnpy.nn.summary import Displayed
-from burnpy.tensor.call_errors import explained, inherit_methods
+from burnpy.tensor.call_errors import explained, inherit_methods, next_value
 from burnpy.typevars import B2, B, F, I, R
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Module(ModuleMethods[B]):
     def to_device(self, device: B | type[B]) -> Self: ...
     @overload
     def to_device(self, device: B2 | type[B2]) -> Module[B2]: ...
-    @explained
+    @next_value
     def to_device(self, device: Any) -> Any:
         """Return the same model on another device; on the module's own device, the module itself.
 

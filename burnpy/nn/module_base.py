@@ -28,7 +28,14 @@ from burnpy.nn.module_tree import (
     walk,
 )
 from burnpy.nn.param import Param, Variable, holder_of
-from burnpy.tensor.call_errors import explained, missing_attribute, refuse_call, refuse_construction, signature_of
+from burnpy.tensor.call_errors import (
+    UNEXPLAINED,
+    explained,
+    missing_attribute,
+    refuse_call,
+    refuse_construction,
+    signature_of,
+)
 from burnpy.tensor.levels import in_training_mode
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
@@ -219,7 +226,7 @@ class ModuleMeta(type):
             _set(module, "_override", None)
             try:
                 module.__init__(*args, **kwargs)
-            except (TypeError, AttributeError) as error:
+            except UNEXPLAINED as error:
                 refuse_construction(cls, args, kwargs, error)
                 raise
             _set(module, "_parts", read_only_fields(module))
@@ -265,7 +272,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
         """Return the result of `forward`."""
         try:
             return self.forward(*args, **kwargs)
-        except (TypeError, AttributeError) as error:
+        except UNEXPLAINED as error:
             refuse_call(self, args, kwargs, error)
             raise
 

@@ -19,6 +19,7 @@ from burnpy.func.pytree import Handler, register_tree, register_whole
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_tree import Rebuild, Recipe, walk
 from burnpy.nn.param import Variable, level_above
+from burnpy.tensor.call_errors import next_value
 from burnpy.tensor.host_data import readonly, writer
 from burnpy.tensor.levels import transfer
 from burnpy.tensor.tensor_base import TensorBase
@@ -141,6 +142,7 @@ class Stateful(ModuleBase[B]):
         """
         return {path: Entry(variable.id, variable._value.to_numpy()) for path, variable in self._variables().items()}
 
+    @next_value
     def load_record(self, record: State, *, strict: bool = True) -> Self:
         """Return the module with the values of a record: the same as `with_state`.
 

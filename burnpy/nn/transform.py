@@ -28,6 +28,7 @@ from burnpy.nn.module_tree import (
     walk,
 )
 from burnpy.nn.param import Param, Variable, in_dtype, level_above, new_id
+from burnpy.tensor.call_errors import next_value
 from burnpy.tensor.levels import constant, open_levels, transfer
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import B
@@ -148,6 +149,7 @@ class Transforms(ModuleBase[B]):
 
     __slots__ = ()
 
+    @next_value
     def train(self, mode: bool | None = True) -> Self:
         """Return the module in training mode on any device: dropout is active, and batch norm uses batch statistics.
 
@@ -167,6 +169,7 @@ class Transforms(ModuleBase[B]):
             raise ArgumentError(f"train() got {argument!r:.60}; expected True, False, or None to follow the device")
         return self._rebuilt(override=lambda module: mode)
 
+    @next_value
     def eval(self) -> Self:
         """Return the module in eval mode on any device.
 
@@ -174,6 +177,7 @@ class Transforms(ModuleBase[B]):
         """
         return self.train(False)
 
+    @next_value
     def no_grad(self, where: Where | None = None) -> Self:
         """Return the module with parameters frozen: they get no gradient, and training leaves them unchanged.
 
@@ -192,6 +196,7 @@ class Transforms(ModuleBase[B]):
         """
         return self._frozen(where, True, "no_grad()")
 
+    @next_value
     def require_grad(self, where: Where | None = None) -> Self:
         """Return the module with parameters unfrozen: the reverse of `no_grad`, for all or those selected by ``where``.
 

@@ -11,7 +11,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
 from burnpy.func.pytree import register_tree
 from burnpy.nn.module_base import ModuleBase
 from burnpy.optim.settings import count
-from burnpy.tensor.call_errors import Explaining, explained, missing_attribute
+from burnpy.tensor.call_errors import Explaining, missing_attribute, next_value
 from burnpy.tensor.levels import plain_device, transfer
 from burnpy.tensor.tensor import BoolTensor, IntTensor
 from burnpy.tensor.tensor_base import new_tensor, tensor_of
@@ -72,7 +72,7 @@ class Ema(Generic[M], metaclass=Explaining):
             """Raise an error for an unknown attribute, with a hint if it is PyTorch's."""
             raise missing_attribute(self, "Ema", name)
 
-    @explained
+    @next_value
     def update(self, model: M, *, skipped: BoolTensor[Any] | None = None) -> Self:
         """Return the average with a model after a step added.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self, SupportsFloat
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.settings import Ranges, at_least_zero, check_ranges, count, fraction, number
-from burnpy.tensor.call_errors import Explaining, explained, missing_attribute
+from burnpy.tensor.call_errors import Explaining, missing_attribute, next_value
 from burnpy.tensor.tensor_base import describe
 
 
@@ -271,7 +271,7 @@ class ReduceOnPlateau(metaclass=Explaining):
             """Raise an error for an unknown attribute, with a hint if it is one of PyTorch's methods."""
             raise missing_attribute(self, "Plateau", name)
 
-    @explained
+    @next_value
     def observe(self, metric: SupportsFloat) -> Self:
         """Return the next value, after one more observation of the metric: a number or a tensor of one element.
 

@@ -14,7 +14,7 @@ from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.optimizer_states import Memory, OptimizerRecord, ParamState, Use, checked_record, rekeyed
 from burnpy.optim.parameter_batch import MASTER
 from burnpy.optim.pure_functions import OptimizerState, as_model, initial_state, is_tree, pure_step
-from burnpy.optim.settings import Group, Options, Ranges, at_least_zero, check_ranges, flag, options_of
+from burnpy.optim.settings import Group, Options, Ranges, at_least_zero, check_ranges, flag
 from burnpy.optim.step import stepped_model
 from burnpy.optim.update_step import Step, Update
 from burnpy.tensor.call_errors import Explaining, explained, missing_attribute
@@ -228,8 +228,7 @@ class Optimizer(metaclass=Explaining):
         memory, use = self._memory, Use("step()", "go on")
         try:
             memory.begin(use)
-            options = options_of(self, model)
-            new, replaced = stepped_model(self, memory, rate, model, grads, options)
+            new, replaced = stepped_model(self, memory, rate, model, grads)
         finally:
             memory.end(use)
         memory.replaced = replaced  # last, so that an interrupt cannot mark leaves as replaced and lose the model

@@ -16,7 +16,7 @@ from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import gradient_device
 from burnpy.optim.optimizer_states import Memory, OptimizerRecord, ParamState, checked_record, rekeyed
 from burnpy.optim.parameter_batch import MASTER, placed
-from burnpy.optim.settings import at_least_zero, number_or_tensor, options_of
+from burnpy.optim.settings import at_least_zero, number_or_tensor
 from burnpy.optim.step import stepped_model
 from burnpy.optim.update_step import UpdateCount
 from burnpy.tensor.call_errors import Explaining
@@ -307,7 +307,7 @@ def pure_step(optimizer: Optimizer, lr: Any, model: Any, grads: Any, state: Any)
     memory = _memory_of(state, device)
     if held is not model:
         grads = tree_grads(f"{name}.pure_step()", held, model, grads)
-    new, _ = stepped_model(optimizer, memory, rate, held, grads, options_of(optimizer, held))
+    new, _ = stepped_model(optimizer, memory, rate, held, grads)
     return restored(new), _state_of(state, memory, device)
 
 

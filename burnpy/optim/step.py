@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from burnpy.backend.errors import KindError, ModuleError, RecordingError, ShapeError, StateError, a
+from burnpy.backend.errors import KindError, ModuleError, RecordingError, ShapeError, StateError, a, class_name
 from burnpy.backend.operations.complex_numbers import paired, unpaired
 from burnpy.nn.buffer_updates import buffer_values
 from burnpy.nn.module import Module
@@ -16,6 +16,7 @@ from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import refuse_derivative, refuse_device
 from burnpy.optim.optimizer_states import Memory, ParamState, SlotShape, refuse_shape
 from burnpy.optim.parameter_batch import Draft, Pending
+from burnpy.optim.settings import options_of
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_of, plain_device
 from burnpy.tensor.tensor import Tensor
@@ -26,11 +27,10 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import Bool, Float
     from burnpy.nn.param import Param
     from burnpy.optim.optimizer import Optimizer
-    from burnpy.optim.settings import Options
 
 
 def stepped_model(
-    optimizer: Optimizer, memory: Memory, rate: Any, model: Any, grads: Any, options: Mapping[str, Options]
+    optimizer: Optimizer, memory: Memory, rate: Any, model: Any, grads: Any
 ) -> tuple[Any, dict[int, ref[Tensor[Any]]]]:
     """Return the next model, and the record of replaced leaves including this step's.
 
@@ -40,9 +40,9 @@ def stepped_model(
         rate: the learning rate: a float; in a recording also a 0-d primitive.
         model: the model.
         grads: `Gradients` or `GradientsParams`.
-        options: the settings of the parameters in groups, by id.
     """
     param_grads = by_param(optimizer, grads, model)
+    options = options_of(optimizer, model)
     levels, device, pending = pending_of(optimizer, memory, model, param_grads)
     if device.stands_for is not None:
         _check_recorded(optimizer, memory)
@@ -72,7 +72,7 @@ def by_param(optimizer: Optimizer, grads: object, model: Module[Any]) -> Gradien
                 hint = f"; write model, loss = {type(optimizer).__name__}().minimize(rate, model, loss_and_grads)"
         raise KindError(
             f"{type(optimizer).__name__}.step() takes the gradients that backward() returned, or GradientsParams, got "
-            f"{a(type(grads).__name__)}{hint}"
+            f"{a(class_name(grads))}{hint}"
         )
     refuse_device(model, grads._device)
     known = {variable._id for variable in model._variables().values() if variable._learned}

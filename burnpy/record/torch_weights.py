@@ -33,7 +33,7 @@ from burnpy.nn.param import Variable
 from burnpy.record.record import DTypePolicy, Remap, fitted, refuse_no_model, remapped
 from burnpy.record.safetensors_file import write
 from burnpy.record.torch_file import TorchSource, state_of
-from burnpy.tensor.call_errors import explained
+from burnpy.tensor.call_errors import explained, next_value
 from burnpy.tensor.host_data import readonly
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import M
@@ -171,7 +171,7 @@ def disassembled(values: Iterable[tuple[tuple[TorchPart, ...], NDArray[Any]]]) -
     return state
 
 
-@explained
+@next_value
 def from_torch(
     model: M,
     source: TorchSource,

@@ -430,7 +430,8 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: s
         return inner.seed(shape, dtype)
     if type(gradient) is not type(root):
         raise KindError(
-            f"{operation}() starts from {a(type(root).__name__)} on {inner} as {argument}, not from {gradient!r:.80}"
+            f"{operation}() starts from {a(type(root).__name__)} on {inner} as {argument}, not from "
+            f"{describe(gradient)}"
         )
     if gradient.device is not inner and gradient.device is not inner.stands_for:
         raise DeviceError(

@@ -10,7 +10,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.ordering import part
 from burnpy.backend.primitives import Dims
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import ALL, DimsLike, dim_of, distinct, integer
+from burnpy.tensor.dim_checks import ALL, DimsLike, dim_of, distinct, integer, integers
 from burnpy.tensor.joining import cat
 from burnpy.tensor.operand_checks import broadcast_shape, need_floats, number, operands, together
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
@@ -103,7 +103,7 @@ def gradient(x: Any, *, spacing: Any = 1.0, dim: DimsLike = None, edge_order: in
     order = integer(edge_order, "edge_order", "gradient")
     if order not in (1, 2):
         raise ArgumentError(f"gradient() got edge_order={order}; expected 1 or 2")
-    dims: Dims = ALL[x.ndim] if dim is None else distinct((dim,) if isinstance(dim, int) else dim, x.ndim, "gradient")
+    dims: Dims = ALL[x.ndim] if dim is None else distinct(integers((dim,), "dim", "gradient"), x.ndim, "gradient")
     for d in dims:
         if x.shape[d] <= order:
             raise ShapeError(

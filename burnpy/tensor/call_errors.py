@@ -5,12 +5,14 @@ Arguments are examined only after a call has failed.
 
 from __future__ import annotations
 
+import sys
 from abc import ABCMeta
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
+from burnpy.backend.call_origin import warn_if_dropped
 from burnpy.backend.errors import BurnpyError, CallError, DeviceError
 from burnpy.backend.functions import copy_function
 from burnpy.typevars import F
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=type)
 
+UNEXPLAINED = (TypeError, AttributeError, ValueError, RuntimeError, IndexError, KeyError, OverflowError)
+"""The errors of Python, NumPy and other libraries that a wrong argument may cause; subclasses of them say more."""
 CO_VARARGS: Final = 4  # constants of `inspect`, which is slow to import
 CO_VARKEYWORDS: Final = 8
 
@@ -58,12 +62,37 @@ def explained(function: F, owner: type | None = None) -> F:
         except BurnpyError as error:
             _name_call(error, function)
             raise
-        except (AttributeError, ValueError) as error:
+        except UNEXPLAINED as error:
             _refuse_types(function.__name__, function, args, kwargs, error)
             raise
 
     wrapper.__wrapped__ = function  # type: ignore[attr-defined]  # for its signature
     return _renamed(wrapper, function, owner)  # type: ignore[no-any-return]  # it has the function's signature
+
+
+def next_value(function: F) -> F:
+    """Wrap a method that returns the next value of its object, as `explained` does it.
+
+    A statement that drops the result has no effect, and warns.
+    """
+    checked = explained(function)
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        result = checked(*args, **kwargs)
+        caller: Any = sys._getframe(1)
+        while caller.f_globals is globals():  # another wrapper
+            caller = caller.f_back
+        warn_if_dropped(
+            caller,
+            lambda: (
+                f"{function.__name__}() changes nothing but returns the next {type(result).__name__}, which this "
+                "statement drops; assign the result to a name"
+            ),
+        )
+        return result
+
+    wrapper.__wrapped__ = function  # type: ignore[attr-defined]  # for its signature
+    return _renamed(wrapper, function, None)  # type: ignore[no-any-return]  # it has the function's signature
 
 
 class Explaining(ABCMeta):
@@ -75,7 +104,7 @@ class Explaining(ABCMeta):
             """Create an instance."""
             try:
                 return super().__call__(*args, **kwargs)
-            except (TypeError, AttributeError, ValueError) as error:
+            except UNEXPLAINED as error:
                 refuse_construction(cls, args, kwargs, error)
                 raise
 
@@ -210,7 +239,7 @@ def _refuse(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], err
 
 
 def _refuse_types(name: str, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception) -> None:
-    if type(error) in (TypeError, AttributeError, ValueError):  # no explanation yet
+    if type(error) in UNEXPLAINED:
         from burnpy.backend.functions import signature
         from burnpy.hints.wrong_calls import type_error
 

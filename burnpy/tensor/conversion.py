@@ -20,12 +20,13 @@ from burnpy.backend.errors import (
     RecordingError,
     ShapeError,
     a,
+    class_name,
 )
 from burnpy.backend.primitives import INEXACT
 from burnpy.tensor.host_data import DTypeLike, notify, readonly, watches
 from burnpy.tensor.levels import lifted_to, plain_device
 from burnpy.tensor.operand_checks import explain_memory
-from burnpy.tensor.tensor_base import TensorBase, class_name, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ Where two vectors are equal, the gradient of their distance is 0, at every order
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any, Self
 
 from burnpy.backend.dtypes import dtype_of, int64
@@ -217,7 +218,7 @@ class Norms(FloatReductions[B]):
         """
         need_bool(keepdim, "norm")
         order = 2.0 if p is None or p == "fro" else p
-        if not isinstance(order, (int, float)) or isinstance(order, bool) or order != order:
+        if not isinstance(order, (int, float, Real)) or isinstance(order, bool) or order != order:
             raise ArgumentError(f"norm() got p={describe(p)}; expected a number or 'fro', of one vector")
         x: Self = self if dtype is None else self.to_dtype(dtype_of(dtype, "float"))  # type: ignore[attr-defined]  # FloatConversion's
         dims = dims_of(dim, self.ndim, "norm")

@@ -98,7 +98,7 @@ class Generator:
             )
             bits = np.random.PCG64(seeds)
             bits.state = state["bits"]
-        except (KeyError, TypeError, ValueError) as error:
+        except (IndexError, KeyError, TypeError, ValueError) as error:
             raise ArgumentError(f"set_state() got {describe(state)}, which no get_state() gave") from error
         self._numpy = np.random.Generator(bits)
 

@@ -26,11 +26,12 @@ from burnpy.backend.errors import (
     NotTrackedError,
     ShapeError,
     a,
+    class_name,
     counted,
     raised_by_other_code,
 )
 from burnpy.backend.primitives import INEXACT, DType, KindName
-from burnpy.tensor.tensor_base import TensorBase, class_name, describe
+from burnpy.tensor.tensor_base import TensorBase, describe
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -15,7 +15,7 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dim_checks import dim_of, new_dim_of
 from burnpy.tensor.levels import raised
 from burnpy.tensor.operand_checks import broadcast_shape, check_beside, is_number, number, operands, together
-from burnpy.tensor.tensor_base import TensorBase, TensorMeta, describe, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, TensorMeta, describe, made_of, new_tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def _tensors_beside(condition: Any, *numbers: Any) -> tuple[TensorBase[Any], ...
             f"where() cannot choose between {' and '.join(map(describe, numbers))}; give tensors or numbers"
         )
     if not isinstance(condition, TensorBase) or condition.kind != "bool":
-        raise KindError(f"where() takes its condition as a BoolTensor, got {describe(condition)}; write x != 0")
+        raise _no_condition("where", condition)
     kind = max(kinds, key=[*_KINDS.values()].index)
     owner: Any = TensorBase.kinds[kind]
     made: list[Any] = [x if is_number(x) else owner.full((), x, device=condition._device) for x in plain]
@@ -273,10 +273,14 @@ def _tensors_beside(condition: Any, *numbers: Any) -> tuple[TensorBase[Any], ...
 def condition_of(x: TensorBase[Any], condition: Any, operation: str) -> Bool:
     """Return the primitive of a mask for ``x``."""
     if not isinstance(condition, TensorBase) or condition.kind != "bool":
-        what = describe(condition)
-        raise KindError(f"{operation}() takes its condition as a BoolTensor, got {what}; write x != 0")
+        raise _no_condition(operation, condition)
     check_beside(operation, x, condition)
     return condition._primitive
+
+
+def _no_condition(operation: str, condition: object) -> KindError:
+    way = "; write x != 0" if isinstance(condition, TensorBase) else made_of(condition, "BoolTensor")
+    return KindError(f"{operation}() takes its condition as a BoolTensor, got {describe(condition)}{way}")
 
 
 def _promoted(backend: Any, x: Value, y: Value) -> tuple[Value, Value]:

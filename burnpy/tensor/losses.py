@@ -301,7 +301,8 @@ def same_shape(operation: str, x: Any, y: Any) -> None:
     if not isinstance(x, (Tensor, ComplexTensor) if operation in ("l1_loss", "triplet_margin_loss") else Tensor):
         raise KindError(f"{operation}() takes float tensors, got {describe(x)}")
     if not isinstance(y, TensorBase):
-        raise KindError(f"{operation}() takes tensors of one shape, got {describe(y)}; write x.full_like(y)")
+        way = "; write x.full_like(y)" if isinstance(y, (int, float)) else made_of(y, "Tensor")
+        raise KindError(f"{operation}() takes tensors of one shape, got {describe(y)}{way}")
     operands(x, y, operation)  # raises an error if they cannot be combined
     if x._primitive.dtype is not y._primitive.dtype:
         refuse_wider(operation, "a prediction", x.dtype, target=y)

@@ -19,12 +19,13 @@ from burnpy.backend.errors import (
     OutOfMemoryError,
     ShapeError,
     a,
+    class_name,
     raised_by_other_code,
 )
 from burnpy.backend.primitives import INEXACT, Bool, DType, Int, KindName, Scalar, Shape, below, value_range
 from burnpy.tensor.dim_checks import MOST
 from burnpy.tensor.levels import OutsideError, common_device, raised, refuse_mixed
-from burnpy.tensor.tensor_base import TensorBase, X, class_name, describe, made_of
+from burnpy.tensor.tensor_base import TensorBase, X, describe, made_of
 
 _MOST_INT = (1 << 63) - 1
 """The largest int64."""
@@ -87,6 +88,8 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
     hint = f"the other operand must be {a(name)} or a number"
     if isinstance(getattr(other, "value", None), TensorBase):
         hint = "write its .value, which is the tensor"
+    if other is None and operation in ("eq", "ne"):
+        hint = "write x is None, or x is not None"
     raise KindError(f"{operation}() got {a(name)} and {describe(other)}; {hint}")
 
 

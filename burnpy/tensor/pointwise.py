@@ -162,7 +162,7 @@ class Pointwise(Analytic[B, float]):
         >>> x.round().tolist(), x.round(decimals=2).tolist(), x.round(decimals=-2).tolist()
         ([0.0, 2.0, 2.0, 1235.0], [0.5, 1.5, 2.5, 1234.57], [0.0, 0.0, 0.0, 1200.0])
         """
-        if decimals:
+        if decimals.__class__ is not int or decimals:
             return self._rounded(integer(decimals, "number of decimals", "round"))
         out: Self = blank()
         out._device = self._device

@@ -133,8 +133,8 @@ class Combining(TensorBase[B], Generic[B, S]):
         [11, 42]
         """
         x, first, second = combined("addcmul", self, tensor1, tensor2)
-        product: Any = first * second
-        return x + (product if value == 1 else product * number(self, value, "addcmul"))  # type: ignore[no-any-return]  # as above
+        product, factor = first * second, number(self, value, "addcmul")
+        return x + (product if factor == 1 else product * factor)  # type: ignore[no-any-return]  # as above
 
     def float_power(self, exponent: Tensor[B] | Ints[B] | float) -> Tensor[B]:
         """Return the power in float64, a `Tensor`, of floats and of ints; the exponent may be of either kind too.

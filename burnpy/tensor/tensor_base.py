@@ -22,7 +22,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 from burnpy.backend.devices import Subscriptable
-from burnpy.backend.errors import KindError, MissingNameError, a
+from burnpy.backend.errors import KindError, MissingNameError, a, class_name
 from burnpy.backend.primitives import DType, KindName, Shape, Value
 from burnpy.hints import other_names, torch_names
 from burnpy.tensor.call_errors import copy_method, inherit_method
@@ -219,16 +219,6 @@ def _own_globals(cls: type[Any], module_globals: dict[str, Any]) -> dict[str, An
     return _globals[key]
 
 
-def class_name(value: object) -> str:
-    """Return the name of a value's class, with its package if another one has a class of a name that is burnpy's.
-
-    >>> class_name(1.0), class_name(type("Tensor", (), {"__module__": "torch"})())
-    ('float', 'torch.Tensor')
-    """
-    name, package = type(value).__name__, type(value).__module__.partition(".")[0]
-    return f"{package}.{name}" if name.endswith("Tensor") and package != "burnpy" else name
-
-
 def describe(value: object) -> str:
     """Describe a value for an error message: short, on one line, a tensor without its elements.
 
@@ -254,10 +244,12 @@ def made_of(value: object, wanted: str = "IntTensor") -> str:
     >>> made_of([0, 2]), made_of(None)
     ('; make one of it first: IntTensor.from_data(values, device=device)', '')
     """
-    if isinstance(value, (list, tuple, range, int, float)) or hasattr(value, "__array_interface__"):
+    if isinstance(value, TensorBase):
+        return f"; convert it with .{wanted.removesuffix('Tensor').lower() or 'float'}()"
+    is_array = hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__")
+    if is_array or isinstance(value, (list, tuple, range, int, float)):
         return f"; make one of it first: {wanted}.from_data(values, device=device)"
-    kind = wanted.removesuffix("Tensor").lower() or "float"
-    return f"; convert it with .{kind}()" if isinstance(value, TensorBase) else ""
+    return ""
 
 
 class LazyMethod:

@@ -253,7 +253,7 @@ def refused_by_sentences(name: str, call: Callable[..., Any], value: object) -> 
     needed = [p for p in inspect.signature(call).parameters.values() if p.default is p.empty]
     by_name = {p.name: value for p in needed if p.kind is p.KEYWORD_ONLY}
     try:
-        call(*[value for p in needed if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)], **by_name)
+        _ = call(*[value for p in needed if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)], **by_name)
     except BurnpyError:
         pass
     except Exception as error:
@@ -359,7 +359,7 @@ GPT = models.Gpt2(models.Gpt2Config(vocab_size=9, n_embd=4, n_layer=1, n_head=2)
             "beam_search() got tokens='ab'; expected a list of",
         ),
         (lambda: sources.TableDataset([1]), "TableDataset() got table=[1]; expected a Table"),
-        (lambda: burnpy.data.Weighted("ab"), "Weighted() got weights='ab'; expected an array or a list"),
+        (lambda: burnpy.data.Weighted("ab"), "Weighted() got weights of shape () and dtype <U2"),
         (lambda: layers.Relu()(np.ones((2, 2))), "Relu.forward() got x=an ndarray of shape (2, 2); expected a Tensor"),
         (lambda: layers.Relu()("text"), "Relu.forward() got x='text'; expected a Tensor"),
         (
@@ -463,3 +463,102 @@ def test_signatures_are_those_of_the_declarations() -> None:
     assert list(inspect.signature(Tensor.softmax).parameters) == ["self", "dim"]
     assert list(inspect.signature(burnpy.cat).parameters) == ["tensors", "dim"]
     assert list(inspect.signature(Tensor[NumPy].zeros).parameters) == ["shape", "dtype", "device"]
+
+
+MODEL: Any = nn.Linear(2, 2, device=TRAINED)
+STATEMENTS = {
+    "MODEL.eval()": "eval() changes nothing but returns the next Linear",
+    "MODEL.train()": "train() changes nothing but returns the next Linear",
+    "MODEL.no_grad('bias')": "no_grad() changes nothing but returns the next Linear",
+    "MODEL.require_grad()": "require_grad() changes nothing but returns the next Linear",
+    "MODEL.to_device(NumPy)": "to_device() changes nothing but returns the next Linear",
+    "MODEL.load_record(MODEL.into_record())": "load_record() changes nothing but returns the next Linear",
+    "record.from_torch(MODEL, record.to_torch(MODEL))": "from_torch() changes nothing but returns the next Linear",
+    "optim.Ema(MODEL).update(MODEL)": "update() changes nothing but returns the next Ema",
+    "optim.ReduceOnPlateau(lr=0.1).observe(1.0)": "observe() changes nothing but returns the next ReduceOnPlateau",
+}
+
+
+@every_row(("statement", "said"), STATEMENTS.items(), ids=STATEMENTS)
+def test_a_statement_that_drops_the_next_value_warns(statement: str, said: str) -> None:
+    names = {"MODEL": MODEL, "NumPy": NumPy, "record": burnpy.record, "optim": optim}
+    with pytest.warns(RuntimeWarning) as caught:
+        exec(statement, names)
+    assert [str(warning.message) for warning in caught] == [
+        f"{said}, which this statement drops; assign the result to a name"
+    ]
+    exec(f"kept = {statement}; both = [{statement}, (lambda: {statement})()]", names)
+
+
+def test_the_next_value_is_not_dropped_inside_of_burnpy() -> None:
+    learner = train.Learner(lambda model, batch: train.Step(model(Y).sum(), weight=1), optim=optim.Sgd(), lr=0.1)
+    learner.fit(MODEL, [1.0], epochs=1, fast_dev_run=True)
+
+
+class Foreign:
+    """An array of another library, such as PyTorch's."""
+
+    shape, dtype = (2,), "float32"
+
+    def __dlpack__(self) -> None: ...
+
+
+Foreign.__name__, Foreign.__module__ = "Tensor", "torch"
+WAY = "; make one of it first: {}.from_data(values, device=device)"
+
+
+@every_row(
+    ("call", "said"),
+    [
+        (
+            lambda a: X.masked_fill(a, 0.0),
+            f"got a torch.Tensor of shape (2,) and dtype float32{WAY.format('BoolTensor')}",
+        ),
+        (lambda a: functions.where(a, X, X), WAY.format("BoolTensor")),
+        (lambda a: X.gather(0, a), WAY.format("IntTensor")),
+        (lambda a: functions.mse_loss(X, a), WAY.format("Tensor")),
+        (lambda a: layers.Relu()(a), f"got x=a torch.Tensor of shape (2,); expected a Tensor{WAY.format('Tensor')}"),
+        (lambda a: optim.Sgd().step(0.1, MODEL, a), "or GradientsParams, got a torch.Tensor"),
+        (lambda a: X.require_grad().sum().backward(a), "not from a torch.Tensor of shape (2,) and dtype float32"),
+        (lambda a: X.to_dtype("torch.float64"), "'torch.float64' is not a known dtype; use"),
+        (lambda a: X == None, "got a Tensor and None; write x is None, or x is not None"),  # noqa: E711
+    ],
+    ids=range(9),
+)
+def test_arrays_of_other_libraries_are_named_with_the_way(call: Callable[[Any], Any], said: str) -> None:
+    with pytest.raises(BurnpyError) as caught:
+        call(Foreign())
+    assert said in str(caught.value)
+
+
+@every_row(
+    ("call", "said"),
+    [
+        (lambda a: Y.round(decimals=a), "round() got the number of decimals an ndarray of shape (2,)"),
+        (lambda a: Y.addcmul(Y, Y, value=a), "addcmul() got"),
+        (lambda a: Y.isclose(Y, equal_nan=a), "equal_nan"),
+        (lambda a: layers.AdaptiveAvgPool1d(a), "AdaptiveAvgPool1d() got output_size=an ndarray of shape (2,)"),
+        (
+            lambda a: layers.MultiHeadAttention(2, 1, device=TRAINED)(Y[None], causal=a),
+            "got causal=an ndarray of shape",
+        ),
+        (lambda a: burnpy.nn.init.fans(7), "fans() got shape=7; expected a list of ints"),
+        (lambda a: layers.Gru(2, 2, device=TRAINED)(Y[None], lengths=[1.7]), "got the length 1.7, which is no int"),
+        (
+            lambda a: optim.Adam(groups=[optim.Group("weight", lr_scale=2.0)]).step(0.1, None, a),
+            "step() takes the gradients",
+        ),
+    ],
+    ids=range(8),
+)
+def test_one_wrong_kind_among_right_arguments(call: Callable[[Any], Any], said: str) -> None:
+    with pytest.raises(BurnpyError) as caught:
+        call(np.ones(2))
+    assert said in str(caught.value)
+
+
+def test_ints_of_numpy_are_ints() -> None:
+    one = np.int64(1)
+    assert functional.layer_norm(Y, np.int64(2)).shape == (2, 2)
+    assert burnpy.linalg.norm(Y, 2, dim=one).shape == Y.norm(one, dim=0).shape == (2,)
+    assert burnpy.fft.rfftn(Y, dim=one).shape == burnpy.gradient(Y, dim=one)[0].shape == (2, 2)

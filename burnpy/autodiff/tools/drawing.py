@@ -191,7 +191,7 @@ def picture(tensors: Any, names: Names | None, limit: int, function: str) -> lis
     if limit < 1:
         raise ArgumentError(f"{function}() got limit={limit}; expected an int of at least 1")
     ends = {x._primitive.node.target: (x.shape, x.dtype) for x in roots if x._primitive.node is not None}
-    boxes = boxes_of(roots[0].device, ends, _called(names or {}, function), limit)
+    boxes = boxes_of(roots[0].device, ends, _called({} if names is None else names, function), limit)
     if not boxes:
         shape = f"{roots[0].shape} {roots[0].dtype}"
         boxes.append(Box("note", ["no graph: the tensor is not tracked", shape], True))

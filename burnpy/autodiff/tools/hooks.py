@@ -28,7 +28,7 @@ from burnpy.tensor.backward import inner_of
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operand_checks import same_device
 from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
-from burnpy.tensor.tensor_base import TensorBase, describe, tensor_of
+from burnpy.tensor.tensor_base import describe, tensor_of
 from burnpy.typevars import I, T
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ def register_multi_grad_hook(
     name = "register_multi_grad_hook"
     if mode not in ("all", "any"):
         raise ArgumentError(f'{name}() takes mode="all" or mode="any", not {mode!r}')
-    if isinstance(tensors, TensorBase) or not tensors or not all(isinstance(x, DIFFERENTIABLE) for x in tensors):
+    if not isinstance(tensors, Sequence) or not tensors or not all(isinstance(x, DIFFERENTIABLE) for x in tensors):
         raise KindError(f"{name}() takes a sequence of float tensors, at least one, not {tensors!r:.80}")
     nodes = [tracked(x, name) for x in tensors]
     same_device(name, *tensors)

@@ -109,7 +109,7 @@ class Compiled(Generic[P, T]):
         )
 
     def __repr__(self) -> str:
-        return f"compiled({getattr(self._f, '__qualname__', self._f)})"
+        return f"compiled({getattr(self._f, '__qualname__', type(self._f).__name__)})"
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Return the call with these arguments; a call of a module gets the module itself as its first one."""
@@ -187,7 +187,8 @@ class Compiled(Generic[P, T]):
             differ = [k for k, (new, old) in enumerate(zip(key[0], other[0], strict=False)) if new != old]
             if other is key or len(other[0]) != len(key[0]) or not differ or not plans:
                 continue
-            path = _argument_paths(call.structure, _positional_names(self._f))[differ[0]]
+            function = self._f if self._module is None else getattr(type(self._f), "forward", type(self._f).__call__)
+            path = _argument_paths(call.structure, _positional_names(function))[differ[0]]
             return (
                 f"the last one was made because {path} is {_said(key[0][differ[0]])}, after "
                 f"{_said(other[0][differ[0]])}: pad to few shapes, and pass numbers that change as floats or tensors"

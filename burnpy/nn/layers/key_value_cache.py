@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from burnpy.backend.devices import innermost
 from burnpy.backend.errors import KindError, ShapeError, a
-from burnpy.tensor.call_errors import Explaining
+from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.tensor.joining import cat
+from burnpy.tensor.operand_checks import need_floats
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.typevars import B
 
@@ -61,6 +62,7 @@ class KeyValueCache(Generic[B], metaclass=Explaining):
     _free: list[int] = field(default_factory=list[int])
 
     @classmethod
+    @explained
     def empty(
         cls,
         shape: Shape,
@@ -77,8 +79,11 @@ class KeyValueCache(Generic[B], metaclass=Explaining):
         return cls(keys, values, 0, padding, [0])
 
     @classmethod
+    @explained
     def of(cls, key: Tensor[B], value: Tensor[B]) -> KeyValueCache[B]:
         """Return a cache that is full with these keys and values."""
+        need_floats("KeyValueCache.of", key)
+        need_floats("KeyValueCache.of", value)
         return cls(key, value, key.shape[2])
 
     @property
@@ -106,6 +111,7 @@ class KeyValueCache(Generic[B], metaclass=Explaining):
         """The shape of keys and values with the whole capacity: (N, heads of keys, capacity, head size)."""
         return self._keys.shape
 
+    @explained
     def extended(self, key: Tensor[B], value: Tensor[B]) -> KeyValueCache[B]:
         """Return the cache with more positions, (N, heads of keys, T, head size), which are cast to its dtype.
 
@@ -131,6 +137,7 @@ class KeyValueCache(Generic[B], metaclass=Explaining):
         free.append(end)
         return KeyValueCache(keys, values, end, self.padding, free)
 
+    @explained
     def reordered(self, rows: IntTensor[B]) -> KeyValueCache[B]:
         """Return the cache of other examples, ``rows`` of this one's, as a beam search continues its best beams.
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from burnpy.backend.dtypes import epsilon, float32
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import alike, channels_first, dims_at_least, floats, last_dims, positive, positive_int
@@ -209,6 +211,8 @@ def _last_dims(
     argument: object = normalized_shape
     sizes: Any = normalized_shape
     if sizes.__class__ is not tuple and not isinstance(argument, TensorBase):
+        if isinstance(sizes, (np.integer, np.ndarray)):
+            sizes = sizes.reshape(-1).tolist()
         sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     if sizes.__class__ is not tuple or not sizes or shape[-len(sizes) :] != sizes:
         raise ShapeError(

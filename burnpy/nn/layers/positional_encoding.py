@@ -34,6 +34,7 @@ class RotaryScaling(metaclass=Explaining):
         """The factor of cosines and sines."""
         return 1.0
 
+    @explained
     def frequencies(self, size: int, base: float, length: int) -> NDArray[Any]:
         """Return the angles per position of each pair of elements, (size / 2,) in float64.
 

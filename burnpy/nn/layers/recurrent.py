@@ -13,6 +13,7 @@ from burnpy.nn.layers.dropout import dropout as dropped
 from burnpy.nn.layers.linear import linear
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Param
+from burnpy.tensor.dim_checks import integers
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.operand_checks import refuse_wider, together
 from burnpy.tensor.tensor import IntTensor, Tensor
@@ -237,7 +238,7 @@ def _checked_lengths(operation: str, x: Tensor[B], lengths: Ints[B] | Sequence[i
             raise KindError(
                 f"{operation}() takes lengths as an IntTensor or a list of ints, not {a(type(lengths).__name__)}"
             )
-        lengths = IntTensor.from_data([int(each) for each in lengths], device=x.device)
+        lengths = IntTensor.from_data(integers((lengths,), "length", operation), device=x.device)
     if lengths.shape != (batch,):
         raise ShapeError(f"{operation}() takes lengths of shape ({batch},) here, got shape {lengths.shape}")
     device: Any = lengths.device.discrete

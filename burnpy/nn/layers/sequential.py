@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from burnpy.backend.errors import CallError, IndexRangeError, ModuleError, a
 from burnpy.nn.module import Module, Stateless, rebound
 from burnpy.nn.module_base import ModuleBase
-from burnpy.tensor.call_errors import refuse_call
+from burnpy.tensor.call_errors import UNEXPLAINED, refuse_call
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Sequential(Module[B]):
         for layer in vars(self).values():
             try:
                 x = layer.forward(x)
-            except (TypeError, AttributeError) as error:
+            except UNEXPLAINED as error:
                 refuse_call(layer, (x,), {}, error)
                 raise
         return x

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, ShapeError, a
+from burnpy.backend.errors import ArgumentError, KindError, NonFiniteError, ShapeError, a, class_name
 from burnpy.backend.primitives import INEXACT
 from burnpy.func.pytree import map_tree
 from burnpy.optim.gradients.grads_params import GradientsParams
@@ -150,7 +150,7 @@ def factor_each(b: Any, norm: Float, bound: Any) -> tuple[Float]:
 def _limit(grads: object, limit: Any, operation: str) -> Any:
     """Return the limit of a clipping as a float; in a recording a tensor as a primitive."""
     if not isinstance(grads, (Gradients, GradientsParams)):
-        raise KindError(f"{operation}() takes Gradients or GradientsParams, got {a(type(grads).__name__)}")
+        raise KindError(f"{operation}() takes Gradients or GradientsParams, got {a(class_name(grads))}")
     return number_or_tensor(limit, grads.device, f"the limit of {operation}()", _LIMITS[operation])
 
 

@@ -110,6 +110,13 @@ class TestPlans:
             f(*arguments(8))
         f(*arguments(9))  # which warns no more
 
+    def test_the_warning_names_the_argument_of_a_model(self) -> None:
+        model: Any = compiled(Linear(2, 2, device=NumPy))
+        for n in range(1, 9):
+            model(Tensor[NumPy].ones((n, 2)))
+        with pytest.warns(RuntimeWarning, match=r"^compiled\(Linear\) has 9 plans, .* because x is Tensor\(9, 2\) of"):
+            model(Tensor[NumPy].ones((9, 2)))
+
     def test_the_warning_names_a_variable(self) -> None:
         factor = [0.0]
         f = compiled(lambda x: x * factor[0])
