@@ -542,7 +542,7 @@ def test_arrays_of_other_libraries_are_named_with_the_way(call: Callable[[Any], 
             lambda a: layers.MultiHeadAttention(2, 1, device=TRAINED)(Y[None], causal=a),
             "got causal=an ndarray of shape",
         ),
-        (lambda a: burnpy.nn.init.fans(7), "fans() got shape=7; expected a list of ints"),
+        (lambda a: layers.init.fans(7), "fans() got shape=7; expected a list of ints"),
         (lambda a: layers.Gru(2, 2, device=TRAINED)(Y[None], lengths=[1.7]), "got the length 1.7, which is no int"),
         (
             lambda a: optim.Adam(groups=[optim.Group("weight", lr_scale=2.0)]).step(0.1, None, a),
@@ -558,7 +558,7 @@ def test_one_wrong_kind_among_right_arguments(call: Callable[[Any], Any], said: 
 
 
 def test_ints_of_numpy_are_ints() -> None:
-    one = np.int64(1)
-    assert functional.layer_norm(Y, np.int64(2)).shape == (2, 2)
+    one: Any = np.int64(1)
+    assert F.layer_norm(Y, np.int64(2)).shape == (2, 2)
     assert burnpy.linalg.norm(Y, 2, dim=one).shape == Y.norm(one, dim=0).shape == (2,)
     assert burnpy.fft.rfftn(Y, dim=one).shape == burnpy.gradient(Y, dim=one)[0].shape == (2, 2)

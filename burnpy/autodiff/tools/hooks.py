@@ -281,7 +281,8 @@ def register_multi_grad_hook(
     name = "register_multi_grad_hook"
     if mode not in ("all", "any"):
         raise ArgumentError(f'{name}() takes mode="all" or mode="any", not {mode!r}')
-    if not isinstance(tensors, Sequence) or not tensors or not all(isinstance(x, DIFFERENTIABLE) for x in tensors):
+    given: object = tensors
+    if not isinstance(given, Sequence) or not tensors or not all(isinstance(x, DIFFERENTIABLE) for x in tensors):
         raise KindError(f"{name}() takes a sequence of float tensors, at least one, not {tensors!r:.80}")
     nodes = [tracked(x, name) for x in tensors]
     same_device(name, *tensors)
