@@ -133,7 +133,7 @@ class Initializer(metaclass=Explaining):
             ShapeError: the shape does not suit the initializer.
         """
         place: Any = device_of(device)
-        sizes = shape if shape.__class__ is tuple else shape_of(shape, type(self).__name__)
+        sizes = shape if isinstance(shape, tuple) else shape_of(shape, type(self).__name__)
         if without_values.get():
             return new_tensor(Tensor, place, unfilled(sizes, dtype_of(dtype, "float"), place))  # type: ignore[no-any-return]  # a Tensor
         settings = {"device": place, "dtype": dtype_of(dtype, "float"), "generator": generator}
