@@ -12,7 +12,6 @@ from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from burnpy.backend.call_origin import warn_if_dropped
 from burnpy.backend.errors import BurnpyError, CallError, DeviceError
 from burnpy.backend.functions import copy_function
 from burnpy.typevars import F
@@ -78,6 +77,8 @@ def next_value(function: F) -> F:
     checked = explained(function)
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        from burnpy.backend.call_origin import warn_if_dropped
+
         result = checked(*args, **kwargs)
         caller: Any = sys._getframe(1)
         while caller.f_globals is globals():  # another wrapper

@@ -241,11 +241,6 @@ class AnalyticFunctions(TensorBase[B]):
         """Compute exp(x) - 1, accurate near 0."""
         ...
 
-    @unary
-    def log1p(self) -> Self:
-        """Compute log(1 + x), accurate near 0; -inf at -1, NaN below."""
-        ...
-
 
 class NumberFunctions(TensorBase[B], Generic[B, S]):
     """Elementwise functions of floats or ints, of one tensor or two, which broadcast and promote."""

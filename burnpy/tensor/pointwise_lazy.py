@@ -16,7 +16,7 @@ from burnpy.backend.primitives import Float, Int
 from burnpy.tensor.comparison import _doubles
 from burnpy.tensor.dim_checks import integer
 from burnpy.tensor.operand_checks import check_broadcast, combined, number, operands, together
-from burnpy.tensor.template import S
+from burnpy.tensor.template import S, unary
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B, U, V
 
@@ -218,6 +218,11 @@ class Elementary(TensorBase[B]):
     def rad2deg(self) -> Self:
         """Return the angle x, in radians, in degrees."""
         return self._like(self._backend.mul(self._primitive, 180 / math.pi))
+
+    @unary
+    def log1p(self) -> Self:
+        """Compute log(1 + x), accurate near 0; -inf at -1, NaN below."""
+        ...
 
     def logit(self, eps: float | None = None) -> Self:
         """Return the inverse of the sigmoid, log(x / (1 - x)); ±inf at 0 and 1, NaN outside of them.

@@ -88,7 +88,7 @@ MISTAKES: list[Mistake] = [
     ("their number", lambda: grad(X, X, [V, V]), errors.ArgumentError, "1 tensor, but 2 in grad_outputs"),
     ("their shape", lambda: grad(X, X, plain([1.0])), errors.ShapeError, r"\(1,\).*the tensor's shape \(2,\)"),
     ("a number", lambda: backward(X, 1.0), errors.KindError, r"a Tensor on NumPy as gradients, not from 1\.0"),
-    ("an array", lambda: backward(X, np.ones(2)), errors.KindError, "as gradients, not from array"),
+    ("an array", lambda: backward(X, np.ones(2)), errors.KindError, "as gradients, not from an ndarray"),
     ("a tracked one", lambda: grad(X, X, X), errors.DeviceError, r"gradients live one level below"),
     ("of a dual", lambda: backward(make_dual(V, V)), errors.NotTrackedError, "carries tangents along.*unpack_dual"),
     ("create_graph", lambda: grad(X, X, create_graph=True), TypeError, r"grad\(\) takes .* create_graph; burnpy"),

@@ -126,6 +126,7 @@ INTERNAL = {
     "topk_index": "the indices of topk",
     "erfcx_slope": "the gradient of erfcx",
     "foreach_where": "an optimizer's step, of gradients that may have overflowed",
+    "integer_conv": "the convolutions of quantized ONNX files",
     "gathered_products": "the gradient of weighted_gather by its weights",
     "masked_mean": "the mean of losses with ignored elements; a check for them would wait for the device",
     "average_update": "the running statistics of batch norm",

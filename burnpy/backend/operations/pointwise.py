@@ -307,7 +307,7 @@ class Unary(OperationsBase):
         """Natural logarithm; -inf at 0, NaN below 0."""
         ...
 
-    @required(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.add(x, 1.0)), onnx="elementwise.log1p")
+    @required(POINTWISE, flops=3, vjp=lambda i, g, x: i.div(g, i.add(x, 1.0)), onnx="elementwise.log1p")
     def log1p(self, x: Inexact) -> Inexact:
         """Compute log(1 + x), accurate near 0; -inf at -1, NaN below."""
         ...
