@@ -173,7 +173,7 @@ def _batch_totals(mean: Any, var: Any, size: int, factor: float, out: Any) -> An
 
 
 KERNELS: dict[str, Any] = {
-    **{f"burnpy_cat_{count}": _cat for count in range(2, 9)},
+    **{f"burnpy_cat_{count}": _cat for count in range(1, 9)},
     **{f"burnpy_reduce_prod_{size}": _reduce(np.multiply) for size in (4, 8)},
     **{f"burnpy_reduce_amin_{size}": _reduce(np.minimum) for size in (4, 8)},
     **{f"burnpy_reduce_amax_{size}": _reduce(np.maximum) for size in (4, 8)},
