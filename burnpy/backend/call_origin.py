@@ -96,12 +96,13 @@ def warn_if_dropped(caller: FrameType, message: Callable[[], str]) -> None:
     >>> [str(warning.message) for warning in caught]
     ['lost']
     """
-    code, following = caller.f_code, caller.f_lasti + 2
+    code = caller.f_code
     if _is_own(code):
         return
-    while code.co_code[following] == _CACHE:
+    instructions, following = code.co_code, caller.f_lasti + 2
+    while instructions[following] == _CACHE:
         following += 2
-    if code.co_code[following] == _POP_TOP:
+    if instructions[following] == _POP_TOP:
         import warnings
 
         module = caller.f_globals.get("__name__", "<unknown>")  # Python shows no warning of None

@@ -92,7 +92,7 @@ def test_kinds_and_dtypes() -> None:
     ],
 )
 def test_rows_of_arrays_and_single_samples_make_the_same_batch(column: Any) -> None:
-    """Whether the dataset gives whole columns, as ArrayDataset does, or samples one by one, as a mapped one does."""
+    """Batches are alike from datasets of whole columns, as ArrayDataset, and of single samples, as a mapped one."""
     rows = ArrayDataset(x=column)
     (whole,), (single,) = (Loader(data, collate(device=NumPy), batch_size=2) for data in (rows, rows.map(dict)))
     assert type(whole.x) is type(single.x)

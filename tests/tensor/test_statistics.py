@@ -83,7 +83,7 @@ def test_places_in_histograms_are_not_rounded(dtype: str) -> None:
 
 @pytest.mark.parametrize("q", [0.25, 0.5, 0.6])
 def test_quantiles_between_infinite_and_distant_numbers(q: float) -> None:
-    """What is between a number and infinity is infinite, and the distance of two numbers may overflow."""
+    """A quantile between a number and infinity is infinite; the distance of two numbers may overflow."""
     for values, expected in (
         ([-math.inf, 1.0], -math.inf),
         ([1.0, math.inf], math.inf),
