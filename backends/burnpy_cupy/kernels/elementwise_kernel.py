@@ -232,62 +232,69 @@ class ElementwiseKernel:
 
     def _laid_out(self, args: tuple[Any, ...], size: int | None) -> _Layout:
         """Return the launch for the layouts of arguments."""
-        xp, parameters, flat, fixed = self._xp, self._parameters, list[Any](), list[_Parameter]()
-        for x in args:
-            several = x if type(x) is tuple else (x,)
-            if several is x:
-                fixed += parameters[len(flat) : len(flat) + len(x)]
-            flat += several
-        given = dict(zip(parameters, flat, strict=False))
-        arrays = {p: x for p, x in given.items() if isinstance(x, xp.ndarray)}
+        given, tuples = self._given(args)
+        arrays = {p: x for p, x in given.items() if isinstance(x, self._array)}
         types = {p.kind: x.dtype for p, x in reversed(arrays.items()) if p.kind.isupper()}
-        dtypes = {p: types[p.kind] if p.kind.isupper() else dtype_of(p.kind) for p in parameters}
+        dtypes = {p: types[p.kind] if p.kind.isupper() else dtype_of(p.kind) for p in self._parameters}
         assert all(x.dtype is dtypes[p] for p, x in arrays.items()), f"{self._name}() got other dtypes"
-        shape: Shape = (
-            np.broadcast_shapes(*[x.shape for p, x in arrays.items() if not p.raw]) if size is None else (size,)
-        )
-        count = math.prod(shape)
-        missing = tuple([(shape, dtypes[p]) for p in parameters[len(flat) :]])
-        declared, operands = self._declared, {p: x for p, x in arrays.items() if not p.raw}
-        order = None if declared.is_placed or declared.is_counted else _order(operands, shape)
-        before = len(args) - self._results + len(missing)
-        if not count:
-            return _Layout(None, missing, order, before)
-        many = max([count, *[_reach(x) for x in arrays.values()]]) >= _MANY
-        lattice = Lattice.of(
-            {p.name: x for p, x in operands.items()},
-            [p.name for p in parameters[len(flat) :]],
-            shape,
-            order,
-            merges=not declared.is_placed,
-        )
+        operands = {p: x for p, x in arrays.items() if not p.raw}
+        shape: Shape = np.broadcast_shapes(*[x.shape for x in operands.values()]) if size is None else (size,)
+        allocated = self._parameters[len(given) :]
+        placed, launch = self._declared.is_placed, None
+        order = None if placed or self._declared.is_counted else _order(operands, shape)
+        if math.prod(shape):
+            named = {p.name: x for p, x in operands.items()}
+            lattice = Lattice.of(named, [p.name for p in allocated], shape, order, merges=not placed)
+            launch = self._launch(given, tuples, arrays, dtypes, lattice)
+        missing = tuple([(shape, dtypes[p]) for p in allocated])
+        return _Layout(launch, missing, order, len(args) - self._results + len(missing))
+
+    def _given(self, args: tuple[Any, ...]) -> tuple[dict[_Parameter, Any], set[_Parameter]]:
+        """Return the arguments by their parameters, and the parameters that are given in tuples."""
+        flat, tuples = list[Any](), set[_Parameter]()
+        for x in args:
+            if type(x) is tuple:
+                tuples.update(self._parameters[len(flat) : len(flat) + len(x)])
+            flat += x if type(x) is tuple else (x,)
+        return dict(zip(self._parameters, flat, strict=False)), tuples
+
+    def _launch(
+        self,
+        given: Mapping[_Parameter, Any],
+        tuples: set[_Parameter],
+        arrays: Mapping[_Parameter, Any],
+        dtypes: Mapping[_Parameter, DType],
+        lattice: Lattice,
+    ) -> Launch:
+        """Return the launch over a lattice: it takes the addresses, and the numbers that are in no tuple."""
+        xp, name, declared, count = self._xp, self._name, self._declared, math.prod(lattice.sizes)
         raw = {p: x for p, x in arrays.items() if p.raw}
-        constants = {p: given[p] for p in fixed if p.mark == "const"}
-        fixed = [p for p in fixed if p not in constants]
-        changing = [p for p in given if p not in arrays and p not in fixed and p not in constants]
-        name, numbers = self._name, {p: dtypes[p] for p in (*changing, *fixed)}
+        constants = {p: x for p, x in given.items() if p in tuples and p.mark == "const"}
+        fixed = [p for p in given if p in tuples and p not in constants]
+        changing = [p for p in given if p not in arrays and p not in tuples]
+        numbers = {p: dtypes[p] for p in (*changing, *fixed)}
+        many = max([count, *[_reach(x) for x in arrays.values()]]) >= _MANY
         if many:
             name += "_many"
             declared = declared._replace(preamble=declared.preamble.replace(INDEX, _LONG_INDEX))
             numbers = {p: int64 if dtype is int32 else dtype for p, dtype in numbers.items()}
-        dense = [p for p in parameters if p.name in lattice.steps]
-        pointers = [p for p in parameters if p in arrays or p in dense]
+        dense = [p for p in self._parameters if p.name in lattice.steps]
+        pointers = [p for p in self._parameters if p in arrays or p in dense]
         each = _EACH // (2 if any(dtypes[p].itemsize == 8 for p in dense) else 1) if declared.is_several else 1
         views = {p: (x.ndim, bool(x._c_contiguous)) for p, x in raw.items()}
-        source = _Source(name, declared, pointers, dtypes, numbers, types, constants, views, lattice, each, many)
-        text = source.text()
+        text = _Source(name, declared, pointers, dtypes, numbers, constants, views, lattice, each, many).text()
         kernel = self._kernels.get(text)
         if kernel is None:
             kernel = self._kernels[text] = xp.RawKernel(text, name, ("--fmad=false",) if declared.exact else ())
-        kinds = {p: {"f": "d", "u": "Q"}.get(dtype.kind, "q") for p, dtype in numbers.items()}
+        formats = {p: {"f": "d", "u": "Q"}.get(dtype.kind, "q") for p, dtype in numbers.items()}
         layout = [count, *lattice.numbers()]
         for x in raw.values():
             layout += [*x.shape, *[step // x.itemsize for step in x.strides]]
-        format_of_rest = "".join([kinds[p] for p in fixed]) + f"{len(layout)}q"
+        format_of_rest = "".join([formats[p] for p in fixed]) + f"{len(layout)}q"
         rest = struct.pack(f"={format_of_rest}", *[given[p] for p in fixed], *layout)
-        format_of_given = f"{len(pointers)}Q" + "".join([kinds[p] for p in changing])
+        format_of_given = f"{len(pointers)}Q" + "".join([formats[p] for p in changing])
         grid = min(-(-count // (_THREADS * each)), (1 << 31) - 1), 1
-        return _Layout(launcher(xp, kernel, grid, (_THREADS, 1), format_of_given, rest), missing, order, before)
+        return launcher(xp, kernel, grid, (_THREADS, 1), format_of_given, rest)
 
 
 def _reach(x: Any) -> int:
@@ -320,7 +327,6 @@ class _Source(NamedTuple):
     pointers: Sequence[_Parameter]  #: the arrays
     dtypes: Mapping[_Parameter, DType]
     numbers: Mapping[_Parameter, DType]
-    types: Mapping[str, DType]
     constants: Mapping[_Parameter, Any]
     views: Mapping[_Parameter, tuple[int, bool]]  #: of raw arrays the number of dimensions, and whether contiguous
     lattice: Lattice
@@ -330,6 +336,7 @@ class _Source(NamedTuple):
     def text(self) -> str:
         """Return the source."""
         c = {p: C_NAMES[t.name] for p, t in (*self.dtypes.items(), *self.numbers.items())}
+        letters = {p.kind: C_NAMES[t.name] for p, t in self.dtypes.items() if p.kind.isupper()}
         const = {p: "" if p.result else "const " for p in self.pointers}
         parameters = [f"{const[p]}{c[p]}* _data_{p.name}" for p in self.pointers]
         parameters += [f"const {c[p]} {p.name}" for p in self.numbers] + ["const burnpy_layout _layout"]
@@ -359,7 +366,7 @@ class _Source(NamedTuple):
         index = "long long" if self.many else "int"
         constants = [f"  const {c[p]} {p.name} = {int(value)};" for p, value in self.constants.items()]
         text = [
-            *[f"typedef {C_NAMES[t.name]} {letter};" for letter, t in sorted(self.types.items())],
+            *[f"typedef {name} {letter};" for letter, name in sorted(letters.items())],
             self.declared.preamble,
             f"typedef unsigned {index} burnpy_index;\ntypedef {index} burnpy_step;",
             _VIEW,

@@ -231,51 +231,38 @@ def _text(
     program: Program, name: str, arrays: int, numbers: Sequence[str | None], gated: bool, dtype: DType | None
 ) -> str:
     """Return the source of an elementwise program for all arrays of lists."""
-    steps = program.instructions
-    columns = arrays + len(program.outputs)
-    parameters = ["const bool* const skipped"] if gated else []
-    before: list[str] = []
+    steps, outputs = program.instructions, program.outputs
+    parameters, before = _numbers(arrays, numbers)
+    if gated:
+        parameters.insert(0, "const bool* const skipped")
     inside: list[str] = []
-    for k, held in enumerate(numbers):
-        if held:
-            parameters.append(f"const {C_NAMES[held]}* const numbers{k}, const long long step{k}")
-            before.append(
-                f"const double number{arrays + k} = ({REGISTER[held]})numbers{k}[table.positions[row] * step{k}];"
-            )
-        else:
-            parameters.append(f"const double number{arrays + k}")
-    parameters.append("const burnpy_table table")
     for k, step in enumerate(steps):
-        kind = REGISTER[step.dtype]
+        kind, scalar = REGISTER[step.dtype], step.extent is Extent.SCALAR
         if step.op == "input":
-            scalar = step.extent is Extent.SCALAR
             text = f"({kind})number{step.value}" if scalar else f"({kind})x{step.value}[k]"
         else:
             text = expression(step, [f"v{a}" for a in step.args], [steps[a].dtype for a in step.args])
-        (before if step.extent is Extent.SCALAR else inside).append(f"const {kind} v{k} = {text};")
-    pointers = [f"in{k}" for k in range(arrays)] + [f"out{k}" for k in range(len(program.outputs))]
-    dtypes = [steps[k].dtype for k in program.outputs]
-    kinds = [f"const {C_NAMES[given.dtype]}" for given in program.inputs[:arrays]] + [
-        C_NAMES[dtype] for dtype in dtypes
-    ]
-    for k, (pointer, kind) in enumerate(zip(pointers, kinds, strict=True)):
-        before.append(f"{kind}* const {pointer} = ({kind}*)arrays[{k}];")
-    inside += [f"out{number}[at] = v{k};" for number, k in enumerate(program.outputs)]
+        (before if scalar else inside).append(f"const {kind} v{k} = {text};")
+    types = [C_NAMES[given.dtype] for given in program.inputs[:arrays]]
+    pointers = [f"const {type_}* const in{k} = (const {type_}*)" for k, type_ in enumerate(types)]
+    results = [C_NAMES[steps[k].dtype] for k in outputs]
+    pointers += [f"{type_}* const out{k} = ({type_}*)" for k, type_ in enumerate(results)]
+    before += [f"{pointer}arrays[{k}];" for k, pointer in enumerate(pointers)]
+    inside += [f"out{number}[at] = v{k};" for number, k in enumerate(outputs)]
     if dtype is not None:
-        inside[-1] = f"if (out{len(program.outputs) - 1}) {inside[-1]}"
+        inside[-1] = f"if (out{len(outputs) - 1}) {inside[-1]}"
     if gated:
         before.append("const bool copies = *skipped;")
-        copied = [f"out{k}[at] = x{k + (k > 0)}[k];" for k in range(len(program.outputs))]
+        copied = [f"out{k}[at] = x{k + (k > 0)}[k];" for k in range(len(outputs))]
         inside = [f"if (copies) {{ {' '.join(copied)} continue; }}", *inside]
-    used = {step.dtype for step in steps}
     source = [
-        f"{headers_of(used)}{FUNCTIONS}",
-        table_source(columns),
+        f"{headers_of({step.dtype for step in steps})}{FUNCTIONS}",
+        table_source(len(pointers)),
         f'extern "C" __global__ __launch_bounds__({THREADS}) void {name}({", ".join(parameters)}) {{',
         "  BURNPY_FIND",
         *[f"  {line}" for line in before],
         f"  for (long long first = start + threadIdx.x; first < end; first += {_AHEAD * THREADS}) {{",
-        *[f"    {C_NAMES[given.dtype]} x{k}[{_AHEAD}];" for k, given in enumerate(program.inputs[:arrays])],
+        *[f"    {type_} x{k}[{_AHEAD}];" for k, type_ in enumerate(types)],
         *_each_ahead([f"x{k}[k] = in{k}[at];" for k in range(arrays)]),
         *_each_ahead(inside),
         "  }",
@@ -283,6 +270,19 @@ def _text(
         "",
     ]
     return "\n".join(source)
+
+
+def _numbers(arrays: int, numbers: Sequence[str | None]) -> tuple[list[str], list[str]]:
+    """Return the parameters of a kernel after its arrays, and the lines that read the numbers that arrays hold."""
+    parameters, lines = list[str](), list[str]()
+    for k, held in enumerate(numbers):
+        if held:
+            parameters.append(f"const {C_NAMES[held]}* const numbers{k}, const long long step{k}")
+            value = f"({REGISTER[held]})numbers{k}[table.positions[row] * step{k}]"
+            lines.append(f"const double number{arrays + k} = {value};")
+        else:
+            parameters.append(f"const double number{arrays + k}")
+    return [*parameters, "const burnpy_table table"], lines
 
 
 def _each_ahead(lines: list[str]) -> list[str]:
