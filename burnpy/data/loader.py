@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 from zlib import crc32
 
@@ -107,7 +108,27 @@ S = TypeVar("S")
 EngineName: TypeAlias = Literal["threads", "processes"]
 
 
-class Loader(Generic[T]):
+class SharedLoader:
+    """The base class of loaders: batches that ranks share, made by processes that may wait for the next epoch."""
+
+    batch_size: int
+    share: Share
+    _kept: Kept
+
+    def _part(self, rank: int, size: int, empty: bool) -> Any:
+        """Return a loader of one rank's part of every batch."""
+        part = object.__new__(type(self))
+        part.__dict__.update(self.__dict__)
+        part.share = self.share.shared(rank, size, self.batch_size, empty)
+        part._kept = Kept()
+        return part
+
+    def close(self) -> None:
+        """End the processes that wait for the next epoch, which dropping the loader does too."""
+        self._kept.close()
+
+
+class Loader(SharedLoader, Generic[T]):
     """Batches of a dataset.
 
     The order of an epoch is a function of the seed and the epoch, and the random numbers of a sample of the seed, the
@@ -173,7 +194,6 @@ class Loader(Generic[T]):
         self._engine = EngineChoice.checked(workers, engine, prefetch, "Loader()")
         self.share = Share()
         self._kept = Kept()
-        self._checksum: tuple[str | None] | None = None  # computed when a run is saved
 
     def __len__(self) -> int:
         """Return the number of batches of an epoch."""
@@ -202,17 +222,20 @@ class Loader(Generic[T]):
         engine = self._engine.opened(make, _tasks(plan, epoch, range(start, count)), count - start, self._kept)
         return Epoch(engine, self.collator, epoch, start, count)
 
+    @cached_property
+    def _checksum(self) -> str | None:
+        """The checksum of the dataset, which is read when a run is saved."""
+        return checksum(self.dataset)
+
     def settings(self) -> dict[str, Any]:
         """Return the settings that determine the batches, as plain values; a resumed run must have the same ones.
 
         The content of the dataset is among them as a checksum of some samples, where they are rows of arrays: see
         `burnpy.data.loader.checksum`.
         """
-        if self._checksum is None:
-            self._checksum = (checksum(self.dataset),)
         return {
             "samples": len(self.dataset),
-            "checksum of samples": self._checksum[0],
+            "checksum of samples": self._checksum,
             "batch_size": self.batch_size,
             "sampler": type(self.sampler).__name__,
             "seed": self.seed,
@@ -259,15 +282,7 @@ class Loader(Generic[T]):
         >>> [[batch.y.tolist() for batch in loader.shard(rank, 2)] for rank in range(2)]
         [[[0, 1]], [[2, 3]]]
         """
-        part = object.__new__(type(self))
-        part.__dict__.update(self.__dict__)
-        part.share = self.share.shared(rank, size, self.batch_size, empty)
-        part._kept = Kept()
-        return part
-
-    def close(self) -> None:
-        """End the processes that wait for the next epoch, which dropping the loader does too."""
-        self._kept.close()
+        return self._part(rank, size, empty)  # type: ignore[no-any-return]  # a Loader
 
     def __iter__(self) -> Iterator[T]:
         """Return the batches of epoch 0, for loaders whose epochs are all alike.

@@ -14,7 +14,7 @@ from burnpy.backend.errors import ArgumentError, CallError, a
 from burnpy.data.child_processes import Kept
 from burnpy.data.collate import Collator, Samples
 from burnpy.data.epochs import Share, StreamEpoch, chosen, collated, loading_error
-from burnpy.data.loader import EngineChoice, EngineName, checked_collator
+from burnpy.data.loader import EngineChoice, EngineName, SharedLoader, checked_collator
 from burnpy.data.order_and_randomness import ORDER, BatchRandom, checked_count, checked_seed, philox
 from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.typevars import T, T_co, U
@@ -112,7 +112,7 @@ class _Task(NamedTuple):
         """No sample is read twice."""
 
 
-class StreamLoader(Generic[T]):
+class StreamLoader(SharedLoader, Generic[T]):
     """Batches of a stream. One thread at a time reads; all of them map, collate and transform.
 
     The random numbers of a sample are a function of the seed, the epoch, and the number of samples before it.
@@ -239,15 +239,7 @@ class StreamLoader(Generic[T]):
             ArgumentError: the rank is not from 0 to size - 1, there are more ranks than samples in a batch, or the
                 loader is such a part already.
         """
-        part = object.__new__(type(self))
-        part.__dict__.update(self.__dict__)
-        part.share = self.share.shared(rank, size, self.batch_size, empty)
-        part._kept = Kept()
-        return part
-
-    def close(self) -> None:
-        """End the processes that wait for the next epoch, which dropping the loader does too."""
-        self._kept.close()
+        return self._part(rank, size, empty)  # type: ignore[no-any-return]  # a StreamLoader
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError, a
@@ -151,11 +152,10 @@ def _loggers_of(given: Any) -> tuple[Logger, ...]:
     return tuple(given)
 
 
-def _flag(compiled: object) -> bool:
-    """Return whether the steps of a learner are compiled."""
-    if not isinstance(compiled, bool):
-        raise KindError(f"Learner(compiled=) takes True or False, got {compiled!r:.60}")
-    return compiled
+def _check_class(name: str, value: object, classes: type | tuple[type, ...], words: str) -> None:
+    """Check that a setting of a learner is an object of a class."""
+    if not isinstance(value, classes):
+        raise KindError(f"Learner({name}=) takes {words}, got {value!r:.80}")
 
 
 def _trainable(model: object) -> Module[Any]:
@@ -239,15 +239,10 @@ class Learner(Generic[M, T, V, W]):
             if function is not None and not callable(function):
                 hint = "; ByGlobalNorm(1.0) is one" if name == "clip" else ""
                 raise KindError(f"Learner({name}=) takes a function, got {a(type(function).__name__)}{hint}")
-        given: object = optim
-        if not isinstance(given, Optimizer):
-            raise KindError(f"Learner(optim=) takes an optimizer, as AdamW(), got {given!r:.80}")
-        scaling: object = scaler
-        if scaling is not None and not isinstance(scaling, GradScaler):
-            raise KindError(f"Learner(scaler=) takes GradScaler(device), got {scaling!r:.80}")
-        averaging: object = ema
-        if averaging is not None and not isinstance(averaging, Averaging):
-            raise KindError(f"Learner(ema=) takes Averaging(decay=0.999), got {averaging!r:.80}")
+        _check_class("optim", optim, Optimizer, "an optimizer, as AdamW()")
+        _check_class("scaler", scaler, (GradScaler, NoneType), "GradScaler(device)")
+        _check_class("ema", ema, (Averaging, NoneType), "Averaging(decay=0.999)")
+        _check_class("compiled", compiled, bool, "True or False")
         checked_count(accumulate, "accumulate", 1, "Learner()")
         checked_count(sanity, "sanity", 0, "Learner()")
         check_every("Learner", "valid_every", valid_every)
@@ -272,7 +267,7 @@ class Learner(Generic[M, T, V, W]):
         self.scaler = scaler
         self.ema = ema
         self.strategy: Strategy = checked_strategy(OneDevice() if strategy is None else strategy, optim)
-        self._steps: CompiledSteps | None = CompiledSteps(self) if _flag(compiled) else None
+        self._steps: CompiledSteps | None = CompiledSteps(self) if compiled else None
 
     @property
     def plans(self) -> tuple[PlanExplanation, ...]:

@@ -204,7 +204,41 @@ def _factors(weight: Tensor[B], index: Int, factors: Tensor[B] | None, mode: str
     return lifted.to_dtype(weight.dtype)
 
 
-class Embedding(Module[B]):
+class VectorTable(Module[B]):
+    """The base class of the layers that look up vectors in a learned table."""
+
+    def __init__(
+        self,
+        count: int,
+        size: int,
+        *,
+        padding_idx: int | None = None,
+        device: B | type[B],
+        initializer: Initializer | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        positive(type(self).__name__, count=count, size=size)
+        self.padding_idx = padding_row(count, padding_idx)
+        weight = (initializer or Normal())((count, size), device=device, generator=generator)
+        self.weight = Param(with_zero_row(weight, self.padding_idx))
+
+    @property
+    def count(self) -> int:
+        """The number of vectors."""
+        return self.weight.shape[0]
+
+    @property
+    def size(self) -> int:
+        """The size of each vector."""
+        return self.weight.shape[1]
+
+
+def with_zero_row(weight: Tensor[B], row: int | None) -> Tensor[B]:
+    """Return initial vectors with zeros in the row of padding, if there is one and they have values."""
+    return weight if row is None or not is_filled(weight) else weight.at[row].set(0.0)
+
+
+class Embedding(VectorTable[B]):
     """A learned table of vectors, looked up by int indices: from any shape to (*shape, size).
 
     Args:
@@ -222,46 +256,16 @@ class Embedding(Module[B]):
     (1, 3, 4)
     """
 
-    def __init__(
-        self,
-        count: int,
-        size: int,
-        *,
-        padding_idx: int | None = None,
-        device: B | type[B],
-        initializer: Initializer | None = None,
-        generator: Generator | None = None,
-    ) -> None:
-        positive("Embedding", count=count, size=size)
-        self.padding_idx = padding_row(count, padding_idx)
-        weight = (initializer or Normal())((count, size), device=device, generator=generator)
-        self.weight = Param(with_zero_row(weight, self.padding_idx))
-
     def forward(self, index: Ints[B]) -> Tensor[B]:
         """Look up ints of any shape; the output has shape (*shape, size)."""
         return embedding(index, self.weight.value, padding_idx=self.padding_idx)
-
-    @property
-    def count(self) -> int:
-        """The number of vectors."""
-        return self.weight.shape[0]
-
-    @property
-    def size(self) -> int:
-        """The size of each vector."""
-        return self.weight.shape[1]
 
     def valid(self: Embedding[Autodiff[I]]) -> Embedding[I]:
         """Return the same layer on the inner backend."""
         return rebound(self)
 
 
-def with_zero_row(weight: Tensor[B], row: int | None) -> Tensor[B]:
-    """Return initial vectors with zeros in the row of padding, if there is one and they have values."""
-    return weight if row is None or not is_filled(weight) else weight.at[row].set(0.0)
-
-
-class EmbeddingBag(Module[B]):
+class EmbeddingBag(VectorTable[B]):
     """The sum, mean or maximum of learned vectors for each bag of indices: see `burnpy.nn.functional.embedding_bag`.
 
     Args:
@@ -293,13 +297,12 @@ class EmbeddingBag(Module[B]):
         initializer: Initializer | None = None,
         generator: Generator | None = None,
     ) -> None:
-        positive("EmbeddingBag", count=count, size=size)
         check_choice("EmbeddingBag", "mode", mode, get_args(BagMode))
         self.mode: BagMode = mode
         self.include_last_offset = include_last_offset
-        self.padding_idx = padding_row(count, padding_idx)
-        weight = (initializer or Normal())((count, size), device=device, generator=generator)
-        self.weight = Param(with_zero_row(weight, self.padding_idx))
+        super().__init__(
+            count, size, padding_idx=padding_idx, device=device, initializer=initializer, generator=generator
+        )
 
     def forward(
         self, index: Ints[B], offsets: Ints[B] | None = None, *, per_sample_weights: Tensor[B] | None = None
@@ -314,16 +317,6 @@ class EmbeddingBag(Module[B]):
             include_last_offset=self.include_last_offset,
             padding_idx=self.padding_idx,
         )
-
-    @property
-    def count(self) -> int:
-        """The number of vectors."""
-        return self.weight.shape[0]
-
-    @property
-    def size(self) -> int:
-        """The size of each vector."""
-        return self.weight.shape[1]
 
     def valid(self: EmbeddingBag[Autodiff[I]]) -> EmbeddingBag[I]:
         """Return the same layer on the inner backend."""
