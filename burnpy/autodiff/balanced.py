@@ -151,37 +151,48 @@ def planned(op: Operation) -> Callable[..., Any]:
         if lists:  # of an optimizer's update, from which nothing is computed again
             columns = [[Computed(x, None, 0) for x in column] for column in (out if len(floats) > 1 else (out,))]
             return tuple(columns) if len(floats) > 1 else columns[0]
-        own_cost = 0 if cost is None else cost(values, (out if len(floats) == 1 else out[0]).shape)
+        own_cost = None if cost is None else cost(values, (out if len(floats) == 1 else out[0]).shape)
         if len(floats) == 1:
-            return result(out, apply, args, computed, own_cost) if floats[0] else out
+            return _computed(out, apply, args, computed, own_cost, view) if floats[0] else out
         return tuple(
             [
-                result(x, partial(_select, apply, k), args, computed, own_cost) if is_float else x
+                _computed(x, partial(_select, apply, k), args, computed, own_cost, view) if is_float else x
                 for k, (x, is_float) in enumerate(zip(out, floats, strict=True))
             ]
         )
 
-    def result(
-        out: Any, apply: Callable[..., Any], args: Sequence[Any], computed: Sequence[Computed], own_cost: int
-    ) -> Computed:
-        work = 0
-        for a in computed:
-            if a.work > work:
-                work = a.work
-        if cost is None:
-            return Computed(out, None, work)
-        work += own_cost
-        nbytes = prod(out.shape) * out.dtype.itemsize
-        if nbytes < Balanced.smallest:
-            return Computed(out, None, work)
-        parts = [a.source or _origin(a) for a in computed]
-        sources = tuple([_origin(a) if a.__class__ is Computed or a.__class__ is list else a for a in args])
-        recipe = ArraySource(out, nbytes, work, apply, sources, parts, own_cost, view)
-        return Computed(out, recipe if recipe.small() else None, work)
-
     planning.__name__, planning.__doc__ = name, op.function.__doc__
     planning.__qualname__ = f"Planner.{name}"
     return planning
+
+
+def _computed(
+    out: Any, apply: Callable[..., Any], args: Sequence[Any], computed: Sequence[Computed], cost: int | None, view: bool
+) -> Computed:
+    """Return a float result of ``apply``, with its recipe if it may be computed again.
+
+    Args:
+        out: the array.
+        apply: the operation of the inner device.
+        args: its arguments.
+        computed: the primitives of this device among them.
+        cost: the work of the operation; None if it is never done again.
+        view: whether the result may share the memory of an argument.
+    """
+    work = 0
+    for a in computed:  # `max` with a default takes longer
+        if a.work > work:
+            work = a.work
+    if cost is None:
+        return Computed(out, None, work)
+    work += cost
+    nbytes = prod(out.shape) * out.dtype.itemsize
+    if nbytes < Balanced.smallest:
+        return Computed(out, None, work)
+    parts = [a.source or _origin(a) for a in computed]
+    sources = tuple([_origin(a) if a.__class__ is Computed or a.__class__ is list else a for a in args])
+    recipe = ArraySource(out, nbytes, work, apply, sources, parts, cost, view)
+    return Computed(out, recipe if recipe.small() else None, work)
 
 
 def _select(apply: Callable[..., Any], k: int, *args: Any) -> Any:

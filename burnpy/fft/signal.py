@@ -172,46 +172,47 @@ def istft(
         raise KindError(f"istft() takes a ComplexTensor, got {describe(z)}; burnpy.complex(real, imag) makes one")
     z = _beside(z, window, "istft")
     frames = _checked("istft", z, n_fft, hop_length, win_length, window)
-    half = frames.size // 2 + 1
+    one_side = _has_one_side(z, frames, window, onesided, return_complex)
+    samples = None if length is None else _positive("istft", "length", length)
+    b, count = z._backend, z.shape[-1]
+    values = _frames_of(b, z._primitive, frames, one_side, return_complex, "ortho" if normalized else "backward")
+    whole = (count - 1) * frames.hop + frames.size
+    start = frames.size // 2 if center else 0
+    kept = slice(start, whole - start if samples is None else min(start + samples, whole), 1)
+    envelope = _envelope(b, frames, count, whole, values.dtype, kept)
+    total = b.overlap_add(values, whole, frames.hop)
+    out = b.div(b.slice(total, (*(slice(None),) * (z.ndim - 2), kept)), envelope)
+    if samples is not None and samples > out.shape[-1]:
+        out = _among_zeros(b, out, 0, samples)
+    return z._complex(out) if return_complex else z._float(out)
+
+
+def _has_one_side(z: Any, frames: Frames, window: Any, onesided: bool | None, return_complex: bool) -> bool:
+    """Return whether spectra have the frequencies 0 to n_fft // 2 alone; check that they have those or all."""
     one = (z.ndim < 2 or z.shape[-2] != frames.size) and not return_complex if onesided is None else bool(onesided)
     if return_complex and one:
         raise ArgumentError("istft() got return_complex=True and onesided=True; a complex signal has two sides")
     if isinstance(window, ComplexTensor) and not return_complex:
         raise ArgumentError("istft() got a complex window, whose signals are complex; set return_complex=True")
-    frequencies = half if one else frames.size
+    frequencies = frames.size // 2 + 1 if one else frames.size
     if z.ndim < 2 or z.shape[-2] != frequencies or not z.shape[-1]:
         raise ShapeError(
             f"istft() got spectra of shape {z.shape}; for n_fft={frames.size} and onesided={one} it takes "
             f"(…, {frequencies}, frames), with 1 frame or more"
         )
-    samples = None if length is None else integer(length, "length", "istft")
-    if samples is not None and samples < 1:
-        raise ArgumentError(f"istft() got length={samples}; give 1 or more samples")
-    b, last = z._backend, z.ndim - 1
-    norm = "ortho" if normalized else "backward"
-    spectra = b.mT(z._primitive)
+    return one
+
+
+def _frames_of(b: Any, z: Any, frames: Frames, one_side: bool, return_complex: bool, norm: str) -> Any:
+    """Return the frames of the signal of spectra z, (…, count, n_fft), times the window."""
+    spectra, last = b.mT(z), len(z.shape) - 1
     if return_complex:
         values = b.fft(spectra, (last,), True, norm)
     else:
-        if not one:
-            spectra = b.slice(spectra, (*(slice(None),) * last, slice(0, half, 1)))
+        if not one_side:
+            spectra = b.slice(spectra, (*(slice(None),) * last, slice(0, frames.size // 2 + 1, 1)))
         values = b.irfft(spectra, (last,), frames.size, norm)
-    if frames.window is not None:
-        values = b.mul(values, _in_dtype(b, frames.window, values.dtype))
-    count = z.shape[-1]
-    whole = (count - 1) * frames.hop + frames.size
-    total = b.overlap_add(values, whole, frames.hop)
-    start = frames.size // 2 if center else 0
-    stop = min(whole if samples is None else start + samples, whole)
-    if samples is None and center:
-        stop = whole - frames.size // 2
-    envelope = _envelope(b, frames, count, whole, values.dtype, slice(start, stop, 1))
-    out = b.div(b.slice(total, (*(slice(None),) * (last - 1), slice(start, stop, 1))), envelope)
-    if samples is not None and samples > stop - start:
-        shape = (*out.shape[:-1], samples)
-        key = (*(slice(None),) * (last - 1), slice(0, stop - start, 1))
-        out = b.slice_scatter(b.expand(b.full((), 0.0, out.dtype), shape), key, out)
-    return z._complex(out) if return_complex else z._float(out)
+    return values if frames.window is None else b.mul(values, _in_dtype(b, frames.window, values.dtype))
 
 
 def _beside(x: Any, window: Any, operation: str) -> Any:
@@ -243,8 +244,7 @@ def _checked(operation: str, x: Any, n_fft: Any, hop_length: Any, win_length: An
         _, placed = together(operation, x, window)
         weights = placed._primitive if placed.dtype == dtype else b.cast(placed._primitive, dtype)
     if width < size:
-        start = (size - width) // 2
-        weights = b.slice_scatter(b.full((size,), 0.0, dtype), (slice(start, start + width, 1),), weights)
+        weights = _among_zeros(b, weights, (size - width) // 2, size)
     return Frames(size, hop, weights)
 
 
@@ -277,9 +277,14 @@ def _extended(b: Any, x: Any, size: int, center: bool, pad_mode: str) -> Any:
         return x
     if pad_mode != "constant":
         return b.pad_ends(x, (*((0, 0),) * lead, (ends, ends)), pad_mode)
-    full = (*x.shape[:-1], x.shape[-1] + 2 * ends)
-    place = (*(slice(None),) * lead, slice(ends, ends + x.shape[-1], 1))
-    return b.slice_scatter(b.expand(b.full((), 0.0, x.dtype), full), place, x)
+    return _among_zeros(b, x, ends, x.shape[-1] + 2 * ends)
+
+
+def _among_zeros(b: Any, x: Any, start: int, count: int) -> Any:
+    """Return ``count`` zeros in the last dimension, with the elements of x from ``start`` on."""
+    *lead, size = x.shape
+    zeros = b.expand(b.full((), 0.0, x.dtype), (*lead, count))
+    return b.slice_scatter(zeros, (*(slice(None),) * len(lead), slice(start, start + size, 1)), x)
 
 
 def _weighted(b: Any, x: Any, frames: Frames) -> Any:

@@ -151,8 +151,7 @@ def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
 def contraction_path(equation: str, shapes: tuple[Shape, ...]) -> ContractionPath:
     """Return the order in which an equation is computed for shapes."""
     asked = f"einsum() got {equation!r}"
-    text = equation.replace(" ", "")
-    before, arrow, after = text.partition("->")
+    before, arrow, after = equation.replace(" ", "").partition("->")
     terms = before.split(",")
     if len(terms) != len(shapes):
         raise ArgumentError(f"{asked}, which names {len(terms)} operands, with {len(shapes)}")
@@ -160,25 +159,16 @@ def contraction_path(equation: str, shapes: tuple[Shape, ...]) -> ContractionPat
         letters = term.replace("...", "", 1)
         if letters and not (letters.isascii() and letters.isalpha()):
             raise ArgumentError(f"{asked}; an operand is written as letters, with at most one ellipsis, as in ...ij")
-    depth = 0
-    for term, shape in zip(terms, shapes, strict=True):
-        count, named = len(shape), len(term.replace("...", ""))
-        if count < named or (count > named and "..." not in term):
-            raise ShapeError(f"{asked} of an operand of shape {shape}, for {term!r} names {named} dimensions")
-        depth = max(depth, count - named)
+    unnamed = [len(shape) - len(term.replace("...", "")) for term, shape in zip(terms, shapes, strict=True)]
+    for term, shape, count in zip(terms, shapes, unnamed, strict=True):
+        if count < 0 or (count and "..." not in term):
+            raise ShapeError(
+                f"{asked} of an operand of shape {shape}, for {term!r} names {len(shape) - count} dimensions"
+            )
+    depth = max(unnamed)
     free = "".join(_letter(1000 + k) for k in range(depth))
-    inputs: list[str] = []
-    sizes: dict[str, int] = {}
-    for term, shape in zip(terms, shapes, strict=True):
-        own = depth - (len(shape) - len(term.replace("...", "")))
-        letters = term.replace("...", free[own:])
-        inputs.append(letters)
-        for letter, size in zip(letters, shape, strict=True):
-            known = sizes.setdefault(letter, size)
-            if size != known and 1 not in (size, known):
-                given = ", ".join(map(str, shapes))
-                raise ShapeError(f"{asked} of shapes {given}; {_named(letter)} is {known} and {size}")
-            sizes[letter] = size if known == 1 else known
+    inputs = [term.replace("...", free[depth - count :]) for term, count in zip(terms, unnamed, strict=True)]
+    sizes = _sizes(asked, inputs, shapes)
     if arrow:
         output = after.replace("...", free)
     else:
@@ -187,6 +177,19 @@ def contraction_path(equation: str, shapes: tuple[Shape, ...]) -> ContractionPat
     if len(set(output)) < len(output) or set(output) - set(sizes):
         raise ArgumentError(f"{asked}; each letter of the result must occur once, and in an operand")
     return ContractionPath(tuple(inputs), output, _steps(inputs, output, sizes))
+
+
+def _sizes(asked: str, inputs: list[str], shapes: tuple[Shape, ...]) -> dict[str, int]:
+    """Return the size of each letter, for which 1 broadcasts."""
+    sizes: dict[str, int] = {}
+    for letters, shape in zip(inputs, shapes, strict=True):
+        for letter, size in zip(letters, shape, strict=True):
+            known = sizes.setdefault(letter, size)
+            if size != known and 1 not in (size, known):
+                given = ", ".join(map(str, shapes))
+                raise ShapeError(f"{asked} of shapes {given}; {_named(letter)} is {known} and {size}")
+            sizes[letter] = size if known == 1 else known
+    return sizes
 
 
 def _letter(k: int) -> str:

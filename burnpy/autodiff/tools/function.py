@@ -192,19 +192,16 @@ def applied(function: type[FunctionBase], args: Sequence[Any], above: int = 0) -
         ctx._close()
     if not levels:
         return ran.returned
-    outs, saved, sources = ran.outs, ran.saved, ran.sources
+    hidden: list[int] = []  # the inputs by which the derivative is refused, which are saved as well
+    if ran.lost is not None or ((above > 1 or beneath) and hasattr(function.backward, ONCE)):
+        hidden = [k for k, need in enumerate(needed) if need]
     call = FunctionCall()
     call.function, call.attributes, call.materialize = function, ctx.__dict__, ctx._materialize
-    call.arguments, call.saved = specs, tuple([spec_of(s) for s in saved])
-    call.outputs = tuple([spec_of_tensor(out) for out in outs])
-    call.hidden, call.lost, call.differentiable = 0, ran.lost, ran.differentiable
-    if call.lost is not None or ((above > 1 or beneath) and hasattr(function.backward, ONCE)):
-        hidden = [k for k, need in enumerate(needed) if need]  # the inputs by which the derivative is refused
-        sources += [(0, k) for k in hidden]
-        call.saved += tuple([specs[k] for k in hidden])
-        call.hidden = len(hidden)
-        saved += tuple([on_plain[k] for k in hidden])
-    constants, results = primitives(saved), primitives(outs)
+    call.arguments, call.outputs = specs, tuple([spec_of_tensor(out) for out in ran.outs])
+    call.saved, call.hidden = (*map(spec_of, ran.saved), *[specs[k] for k in hidden]), len(hidden)
+    call.lost, call.differentiable = ran.lost, ran.differentiable
+    constants, results = primitives((*ran.saved, *[on_plain[k] for k in hidden])), primitives(ran.outs)
+    sources = [*ran.sources, *[(0, k) for k in hidden]]
     for k in range(len(levels) - 1, -1, -1):
         pools = (values[k + 1], results, constants)
         own = [pools[pool][place] for pool, place in sources]
