@@ -242,7 +242,7 @@ class ZeroRedundancy(Optimizer):
     def __copy__(self) -> Self:
         """Return an independent optimizer of the same group with the same settings and states."""
         other = type(self)(self.optim, self.group)
-        _set(other, "_owners", self._owners)
+        _set(other, "_owners", copy(self._owners))
         return other
 
     def __repr__(self) -> str:
@@ -252,25 +252,27 @@ class ZeroRedundancy(Optimizer):
 class _Owners:
     """The rank that each parameter belongs to, by id: largest first, each to the rank that has the least so far.
 
-    It depends on the parameters of a model alone, frozen ones included, and so does not change while it is trained.
+    A parameter stays with its rank, which has its state, when others join or leave the model.
     """
 
     def __init__(self, size: int) -> None:
         self.last: dict[str, int] = {}
         self._size = size
+        self._ranks: dict[str, int] = {}
+        """The ranks of the parameters of all models so far."""
         self._known: dict[str, int] = {}
 
     def of(self, model: Module[Any]) -> Mapping[str, int]:
-        """Return the owners of a model's parameters."""
+        """Return the owners of a model's parameters, frozen ones included."""
         gradient_device(model)  # refuses anything but a model
         sizes = {param.id: _nbytes(param) for param in model.params()}
         if sizes != self._known:
-            loads, owners = [0] * self._size, dict.fromkeys(sizes, 0)
-            for ident in sorted(sizes, key=lambda ident: -sizes[ident]):
-                rank = loads.index(min(loads))
-                owners[ident] = rank
+            loads, ranks = [0] * self._size, dict(self._ranks)
+            for ident in sorted(sizes, key=lambda ident: (ident not in ranks, -sizes[ident])):
+                rank = ranks.setdefault(ident, loads.index(min(loads)))
                 loads[rank] += sizes[ident]
-            self._known, self.last = sizes, owners
+            self._ranks, self._known = ranks, sizes
+            self.last = {ident: ranks[ident] for ident in sizes}
         return self.last
 
 

@@ -145,6 +145,28 @@ def test_frozen_and_unused_parameters_keep_their_values() -> None:
         assert model[0].weight.frozen
 
 
+@pytest.mark.parametrize("size", [2, 3])
+def test_states_stay_with_their_parameters_when_layers_join_and_leave(size: int) -> None:
+    """A new parameter larger than all others would change the ranks of these if they were divided again."""
+    layers = [Linear(4, 4, device=Train) for _ in range(3)]
+    small, large = Linear(4, 4, device=Train), Linear(4, 40, device=Train)
+    models = [Sequential(*rows) for rows in (layers, [*layers, small], [*layers, small, large], layers)]
+
+    def train(group: Group, optim: Any) -> Any:
+        values: dict[str, Any] = {}
+        for number, model in enumerate(models):
+            trained_so_far = model.with_values({p.id: values[p.id] for p in model.params() if p.id in values})
+            for step in range(2):
+                trained_so_far = optim.step(0.05, trained_so_far, grads_of(trained_so_far, 0, 2 * number + step))
+            values |= {p.id: p.value.inner() for p in trained_so_far.params()}
+        return trained_so_far, set(optim.into_record().states)
+
+    expected, idents = train(Group.world(), AdamW())
+    for model, recorded in on_threads(size, lambda group: train(group, ZeroRedundancy(AdamW(), group))):
+        same(model, expected)
+        assert recorded == idents
+
+
 def test_copies_trees_and_wide_dtypes() -> None:
     first = network().astype("float64")
 
