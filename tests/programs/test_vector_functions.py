@@ -10,6 +10,7 @@ import pytest
 
 from burnpy.backend import NumPy
 from burnpy.backend.programs import Extent, Input, trace
+from burnpy.backend.programs.program import FUNCTIONS
 from tests.interrupting import LONG
 from tests.rows import every_row
 
@@ -17,7 +18,10 @@ pytest.importorskip("llvmlite")
 mpmath: Any = pytest.importorskip("mpmath")
 
 INF, NAN = math.inf, math.nan
-NAMES = ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "erfc", "erfinv", "sin", "cos")
+NAMES = sorted(FUNCTIONS)
+TURNING = ("sin", "cos", "tan")
+ODD = ("expm1", "log1p", "sinh", "tanh", "erf", "sin", "tan", "asin", "atan")
+"""Functions that are about x near 0; erf is about 2x/√π."""
 EXACT: dict[str, Any] = {
     **{name: getattr(mpmath, name) for name in NAMES if name != "sigmoid"},
     "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)),
@@ -61,17 +65,17 @@ def samples(name: str, dtype: Any) -> Any:
         [0.34657, -0.34657, -17.33, -37.4, 20.0, 4.0, 6.0, 10.0, 2.0**28, 2.0**27 + 0.5],
     ]
     x = np.concatenate(parts).astype(dtype)
-    edges = (quarters if name in ("sin", "cos") else near_log2).astype(dtype)
+    edges = (quarters if name in TURNING else near_log2).astype(dtype)
     x = np.concatenate([x, edges, np.nextafter(edges, dtype(0)), np.nextafter(edges, dtype(np.inf))])
     tiny = np.finfo(dtype).smallest_subnormal
     x = np.concatenate(
         [x, np.array([tiny, -tiny, np.finfo(dtype).tiny, np.finfo(dtype).max, -np.finfo(dtype).max], dtype)]
     )
-    if name in ("sin", "cos"):
+    if name in TURNING:
         x = x[np.abs(x) <= 2.0**28]  # beyond, the C library computes
     if name == "log":
         x = x[x > 0]
-    if name == "erfinv":
+    if name in ("erfinv", "asin", "acos"):
         x = x[np.abs(x) < 1]
     return x[x > -1] if name == "log1p" else x
 
@@ -101,7 +105,7 @@ def test_functions_are_within_few_units_in_the_last_place(name: str, dtype: str)
 
 def reference(name: str, x: float) -> Any:
     """The exact value, where it is simple without the many digits that the formula would need."""
-    if abs(x) < 1e-60 and name in ("expm1", "log1p", "tanh", "erf", "sin"):
+    if abs(x) < 1e-60 and name in ODD:
         return mpmath.mpf(x) * (2 / mpmath.sqrt(mpmath.pi) if name == "erf" else 1)
     if name in ("exp", "expm1", "sigmoid") and abs(x) > 2000:
         low, high = {"exp": (0, mpmath.inf), "expm1": (-1, mpmath.inf), "sigmoid": (0, 1)}[name]
@@ -110,6 +114,8 @@ def reference(name: str, x: float) -> Any:
         return mpmath.mpf(0 if x > 0 else 2)
     if name == "erfinv" and abs(x) < 1e-60:
         return mpmath.mpf(x) * mpmath.sqrt(mpmath.pi) / 2
+    if name in ("sinh", "cosh") and abs(x) > 2000:
+        return mpmath.mpf("inf") * (math.copysign(1, x) if name == "sinh" else 1)
     if name in ("tanh", "erf") and abs(x) > 50:
         return mpmath.mpf(math.copysign(1, x))
     return EXACT[name](mpmath.mpf(x))
@@ -128,6 +134,12 @@ def reference(name: str, x: float) -> Any:
         ("erfc", [0.0, -0.0, math.inf, -math.inf, math.nan], [1.0, 1.0, 0.0, 2.0, math.nan]),
         ("erfinv", [0.0, -0.0, 1.0, -1.0, 1.5, math.nan], [0.0, -0.0, math.inf, -math.inf, math.nan, math.nan]),
         ("erf", [0.0, -0.0, math.inf, -math.inf, math.nan], [0.0, -0.0, 1.0, -1.0, math.nan]),
+        ("sinh", [0.0, -0.0, INF, -INF, NAN], [0.0, -0.0, INF, -INF, NAN]),
+        ("cosh", [0.0, -0.0, INF, -INF, NAN], [1.0, 1.0, INF, INF, NAN]),
+        ("tan", [0.0, -0.0, INF, -INF, NAN], [0.0, -0.0, NAN, NAN, NAN]),
+        ("asin", [0.0, -0.0, 2.0, -INF, NAN], [0.0, -0.0, NAN, NAN, NAN]),
+        ("acos", [1.0, 2.0, -INF, NAN], [0.0, NAN, NAN, NAN]),
+        ("atan", [0.0, -0.0, NAN], [0.0, -0.0, NAN]),
         ("sin", [0.0, -0.0, math.inf, -math.inf, math.nan], [0.0, -0.0, math.nan, math.nan, math.nan]),
         ("cos", [0.0, -0.0, math.inf, -math.inf, math.nan], [1.0, 1.0, math.nan, math.nan, math.nan]),
     ],
@@ -139,8 +151,17 @@ def test_functions_at_the_edges(name: str, x: list[float], wanted: list[float], 
     np.testing.assert_array_equal(np.signbit(y[finite]), np.signbit(np.array(wanted))[finite])
 
 
-@pytest.mark.parametrize("name", ["sin", "cos"])
-def test_sine_and_cosine_of_large_numbers_are_those_of_the_c_library(name: str) -> None:
+@every_row("dtype", DTYPES)
+def test_inverse_functions_at_their_ends_are_parts_of_pi(dtype: str) -> None:
+    ends = np.array([1.0, -1.0], dtype)
+    pi = DTYPES[dtype](np.pi)
+    np.testing.assert_array_equal(computed("asin", ends), [pi / 2, -pi / 2])
+    np.testing.assert_array_equal(computed("acos", ends), [0.0, pi])
+    np.testing.assert_array_equal(computed("atan", ends * np.inf), [pi / 2, -pi / 2])
+
+
+@pytest.mark.parametrize("name", TURNING)
+def test_trigonometric_functions_of_large_numbers_are_those_of_the_c_library(name: str) -> None:
     x = np.array([2.0**28 + 1, 1e10, -1e22, 1e300, 0.5, math.nan] * 3)
     wanted = [getattr(math, name)(v) for v in x]
     np.testing.assert_allclose(computed(name, x), wanted, rtol=2e-16)

@@ -47,8 +47,8 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/",
           "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
           "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}  # fmt: skip
 _CALLS = {
-    **{name: name for name in ("floor", "ceil", "exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh")},
-    **{name: name for name in ("erf", "erfc", "erfinv")},
+    **{name: name for name in ("floor", "ceil", "exp", "expm1", "log", "log1p", "sqrt", "sinh", "cosh", "tanh")},
+    **{name: name for name in ("sin", "cos", "tan", "asin", "acos", "atan", "erf", "erfc", "erfinv")},
     **{name: f"{name}_of" for name in ("maximum", "minimum", "sign", "sigmoid")},
     "abs": "fabs",
     "round": "rint",

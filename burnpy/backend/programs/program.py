@@ -89,16 +89,22 @@ class Instruction(NamedTuple):
     value: int | str | None = None
 
 
-ELEMENTWISE = frozenset(
+FUNCTIONS = frozenset(
+    (
+        *("exp", "expm1", "log", "log1p", "sinh", "cosh", "tanh", "sigmoid", "erf", "erfc", "erfinv"),
+        *("sin", "cos", "tan", "asin", "acos", "atan"),
+    )
+)
+"""The elementwise operations of one argument that take many instructions of a machine."""
+UNARY = FUNCTIONS | {"neg", "abs", "sign", "floor", "ceil", "round", "sqrt", "bitwise_not"}
+"""Those of one argument, whose result has its dtype."""
+ELEMENTWISE = UNARY | frozenset(
     (
         *("add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "where"),
-        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "neg", "abs", "sign", "floor", "ceil", "round"),
-        *("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh", "sigmoid", "erf", "erfc", "erfinv"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor"),
     )
 )
 """The elementwise operations of programs: those of `Backend` with the same name."""
-FUNCTIONS = frozenset(("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "erfc", "erfinv", "sin", "cos"))
-"""Those of them that take many instructions of a machine."""
 REDUCTIONS = frozenset(("sum", "amax"))
 
 

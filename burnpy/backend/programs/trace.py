@@ -13,7 +13,7 @@ from burnpy.backend.dtypes import bool_, dtype_of, int64, kind_of
 from burnpy.backend.entries import operation
 from burnpy.backend.operations.programs import Formula
 from burnpy.backend.primitives import Dims, DType, Float, Scalar, Shape
-from burnpy.backend.programs.program import Extent, Input, Instruction, Program, ProgramError
+from burnpy.backend.programs.program import UNARY, Extent, Input, Instruction, Program, ProgramError
 from burnpy.backend.schema import declarations
 
 
@@ -171,22 +171,6 @@ class Tracer(Backend):
         """Select elementwise."""
         return self.elementwise("where", (condition, x, self.symbol(y, x.dtype)), x.dtype)
 
-    def erf(self, x: Any) -> Any:
-        """Return the error function, an instruction of its own."""
-        return self.elementwise("erf", (x,), x.dtype)
-
-    def erfc(self, x: Any) -> Any:
-        """1 - erf, an instruction of its own."""
-        return self.elementwise("erfc", (x,), x.dtype)
-
-    def erfinv(self, x: Any) -> Any:
-        """Return the inverse of erf, an instruction of its own."""
-        return self.elementwise("erfinv", (x,), x.dtype)
-
-    def sigmoid(self, x: Any) -> Any:
-        """Return the logistic sigmoid, an instruction of its own."""
-        return self.elementwise("sigmoid", (x,), x.dtype)
-
     def pow(self, x: Any, y: Any) -> Any:
         """Raise to a few constant powers, as products, quotients and roots."""
         power = _POWERS.get(y) if type(y) in (int, float) else None
@@ -290,12 +274,11 @@ def _refused(name: str) -> Callable[..., Any]:
     return method
 
 
-_UNARY = ("neg", "abs", "sign", "floor", "ceil", "round", "exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tanh")
 _BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor")
 _LONG = ("gamma_quantile_slope", "beta_quantile_slope")
 """Operations whose defaults are hundreds of instructions, which would take seconds to compile in each program."""
 for _name, _function in declarations(Backend).items():
-    if _name in (*_UNARY, "bitwise_not"):
+    if _name in UNARY:
         setattr(Tracer, _name, _unary(_name))
     elif _name in _BINARY:
         setattr(Tracer, _name, _binary(_name))

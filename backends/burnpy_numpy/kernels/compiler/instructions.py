@@ -1,11 +1,11 @@
-"""The elementwise instructions of programs on vectors. Their results are those of NumPy's functions, bit for bit."""
+"""The elementwise instructions of programs on vectors: arithmetic and roots rounded as IEEE 754 says, and functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from burnpy.backend.programs import ProgramError
-from burnpy_numpy.kernels.compiler import vector_functions
+from burnpy_numpy.kernels.compiler import vector_functions, vector_trigonometry
 from burnpy_numpy.kernels.compiler.vectors import Vector, Writer
 
 FUNCTIONS: dict[str, Callable[[Writer, Vector], Vector]] = {
@@ -13,13 +13,19 @@ FUNCTIONS: dict[str, Callable[[Writer, Vector], Vector]] = {
     "expm1": vector_functions.expm1,
     "log": vector_functions.log,
     "log1p": vector_functions.log1p,
+    "sinh": vector_functions.sinh,
+    "cosh": vector_functions.cosh,
     "tanh": vector_functions.tanh,
     "sigmoid": vector_functions.sigmoid,
     "erf": vector_functions.erf,
     "erfc": vector_functions.erfc,
     "erfinv": vector_functions.erfinv,
-    "sin": vector_functions.sin,
-    "cos": vector_functions.cos,
+    "sin": vector_trigonometry.sin,
+    "cos": vector_trigonometry.cos,
+    "tan": vector_trigonometry.tan,
+    "asin": vector_trigonometry.asin,
+    "acos": vector_trigonometry.acos,
+    "atan": vector_trigonometry.atan,
 }
 """The functions by the name of their operation."""
 

@@ -24,8 +24,7 @@ OLDEST = (0, 50)
 """The oldest version of llvmlite whose LLVM reads the text of kernels."""
 
 _OF_C = {
-    "burnpy_sin": "sin",
-    "burnpy_cos": "cos",
+    **{f"burnpy_{name}": name for name in ("sin", "cos", "tan")},
     **{name: name for name in ("memcpy", "memset", "memmove")},  # which LLVM may write in place of a loop
     **{name: name for name in ("fma", "fmaf", "floor", "floorf", "ceil", "ceilf")},
     "roundeven": "rint",  # the same while nobody changes how the processor rounds, and in every C library
