@@ -101,23 +101,26 @@ class AdamW(Adam):
 
 
 def adam_rates(number: int, lr: float, beta1: float, beta2: float) -> tuple[float, float]:
-    """Return the bias corrections of an update: the learning rate lr / (1 - β₁ᵗ), and √(1 - β₂ᵗ), the divisor of √v."""
-    return lr / (1.0 - beta1**number), root(1.0 - beta2**number)
+    """Return the bias corrections of an update: the rate lr / (1 - β₁ᵗ), and 1 / √(1 - β₂ᵗ), a factor of √v.
+
+    Divisions and roots take most of a kernel's time, so a factor is better than a divisor.
+    """
+    return lr / (1.0 - beta1**number), 1.0 / root(1.0 - beta2**number)
 
 
 def adam_step(
-    b: Any, param: Float, grad: Float, mean: Float, square: Float, rate: Any, root: Any, share1: Any, beta2: Any,
+    b: Any, param: Float, grad: Float, mean: Float, square: Float, rate: Any, scale: Any, share1: Any, beta2: Any,
     share2: Any, eps: Any, decay: Any, *how: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
     """Update one parameter, with the `adam_rates` and the shares 1 - β of the gradient in the averages."""
     param, grad = decayed(b, param, grad, decay, *how)
     square = mean_square(b, square, grad, beta2, share2)
     mean = lerp(b, mean, grad, share1)
-    return b.sub(param, _change(b, mean, square, rate, root, eps)), mean, square
+    return b.sub(param, _change(b, mean, square, rate, scale, eps)), mean, square
 
 
 def amsgrad_step(
-    b: Any, param: Float, grad: Float, mean: Float, square: Float, largest: Float, rate: Any, root: Any, share1: Any,
+    b: Any, param: Float, grad: Float, mean: Float, square: Float, largest: Float, rate: Any, scale: Any, share1: Any,
     beta2: Any, share2: Any, eps: Any, decay: Any, *how: bool,
 ) -> tuple[Float, Float, Float, Float]:  # fmt: skip
     """Update one parameter as `adam_step` does, with the maximum of the averages of the square so far."""
@@ -125,12 +128,12 @@ def amsgrad_step(
     square = mean_square(b, square, grad, beta2, share2)
     mean = lerp(b, mean, grad, share1)
     largest = b.maximum(largest, square)
-    return b.sub(param, _change(b, mean, largest, rate, root, eps)), mean, square, largest
+    return b.sub(param, _change(b, mean, largest, rate, scale, eps)), mean, square, largest
 
 
-def _change(b: Any, mean: Float, square: Float, rate: Any, root: Any, eps: Any) -> Float:
+def _change(b: Any, mean: Float, square: Float, rate: Any, scale: Any, eps: Any) -> Float:
     """Return the change that is subtracted from the parameter."""
-    return b.div(b.mul(mean, rate), b.add(b.div(b.sqrt(square), root), eps))
+    return b.div(b.mul(mean, rate), b.add(b.mul(b.sqrt(square), scale), eps))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -253,15 +256,15 @@ class NAdam(Optimizer):
 
 
 def nadam_rates(number: int, lr: float, beta1: float, beta2: float, decay: float) -> tuple[float, float, float]:
-    """Return the rates of the gradient and of its average in an update, and √(1 - β₂ᵗ)."""
+    """Return the rates of the gradient and of its average in an update, and 1 / √(1 - β₂ᵗ), a factor of √v."""
     product = _momentum_product(beta1, decay, number)
     momentum, following = _momentum(beta1, decay, number), _momentum(beta1, decay, number + 1)
     grad_rate = lr * (1.0 - momentum) / (1.0 - product)
-    return grad_rate, lr * following / (1.0 - product * following), math.sqrt(1.0 - beta2**number)
+    return grad_rate, lr * following / (1.0 - product * following), 1.0 / math.sqrt(1.0 - beta2**number)
 
 
 def nadam_step(
-    b: Any, param: Float, grad: Float, mean: Float, square: Float, grad_rate: Any, mean_rate: Any, root: Any,
+    b: Any, param: Float, grad: Float, mean: Float, square: Float, grad_rate: Any, mean_rate: Any, scale: Any,
     share1: Any, beta2: Any, share2: Any, eps: Any, decay: Any, *how: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
     """Update one parameter, with the `nadam_rates` and the shares 1 - β of the gradient in the averages."""
@@ -269,7 +272,7 @@ def nadam_step(
     mean = lerp(b, mean, grad, share1)
     square = mean_square(b, square, grad, beta2, share2)
     change = b.add(b.mul(grad, grad_rate), b.mul(mean, mean_rate))
-    return b.sub(param, b.div(change, b.add(b.div(b.sqrt(square), root), eps))), mean, square
+    return b.sub(param, b.div(change, b.add(b.mul(b.sqrt(square), scale), eps))), mean, square
 
 
 _products: dict[tuple[float, float], tuple[int, float]] = {}
@@ -425,19 +428,19 @@ class Lamb(Optimizer):
 
 
 def lamb_corrections(number: int, lr: float, beta1: float, beta2: float) -> tuple[float, float]:
-    """Return the bias corrections of an update: 1 / (1 - β₁ᵗ), and √(1 - β₂ᵗ), the divisor of √v."""
-    return 1.0 / (1.0 - beta1**number), root(1.0 - beta2**number)
+    """Return the bias corrections of an update: 1 / (1 - β₁ᵗ), and 1 / √(1 - β₂ᵗ), a factor of √v."""
+    return 1.0 / (1.0 - beta1**number), 1.0 / root(1.0 - beta2**number)
 
 
 def lamb_step(
-    b: Any, param: Float, grad: Float, mean: Float, square: Float, lr: Any, correction: Any, root: Any, share1: Any,
+    b: Any, param: Float, grad: Float, mean: Float, square: Float, lr: Any, correction: Any, scale: Any, share1: Any,
     beta2: Any, share2: Any, eps: Any, decay: Any, decays: bool, maximize: bool, decoupled: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
     """Update one parameter, with the `lamb_corrections` and the shares 1 - β of the gradient in the averages."""
     _, grad = decayed(b, param, grad, decay, False, maximize, decoupled)
     mean = lerp(b, mean, grad, share1)
     square = mean_square(b, square, grad, beta2, share2)
-    change = b.div(b.mul(mean, correction), b.add(b.div(b.sqrt(square), root), eps))
+    change = b.div(b.mul(mean, correction), b.add(b.mul(b.sqrt(square), scale), eps))
     if decays:
         change = b.add(change, b.mul(param, decay))
     of_param, of_change = length(b, param), length(b, change)
