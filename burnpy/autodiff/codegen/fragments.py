@@ -47,9 +47,14 @@ def untracked_results(op: Operation) -> str:
     return f"return {', '.join(wraps)}"
 
 
-def tracked_output(meta: str, indent: str) -> list[str]:
+def nested(lines: Iterable[str]) -> list[str]:
+    """Indent lines, which are the body of the statement before them."""
+    return ["    " + line for line in lines]
+
+
+def tracked_output(meta: str) -> list[str]:
     """Generate the wrapping of ``value`` as a `Tracked` without a node yet."""
-    return [indent + line for line in ("out = Tracked()", "out.value = value", f"out.meta = {meta}")]
+    return ["out = Tracked()", "out.value = value", f"out.meta = {meta}"]
 
 
 def saved_by(op: Operation, vjp: Callable[..., Any], fit: str | None = None) -> str:
@@ -127,9 +132,9 @@ def edges_of(op: Operation, rule: Rule | Matrices, prefix: str = "") -> tuple[Ed
     return first, second
 
 
-def one_edge(argument: str, edge: EdgeSource, indent: str) -> list[str]:
+def one_edge(argument: str, edge: EdgeSource) -> list[str]:
     """Generate the recording of a node where only one float argument can be tracked."""
-    lines = [
+    return [
         f"parent = {argument}.node",
         f"if parent is None or {SILENT}:",
         "    out.node = None",
@@ -139,12 +144,11 @@ def one_edge(argument: str, edge: EdgeSource, indent: str) -> list[str]:
         "node.parent1 = None",
         *CLOSE,
     ]
-    return [indent + line for line in lines]
 
 
-def two_edges(left: str, right: str, edges: tuple[EdgeSource, EdgeSource], indent: str) -> list[str]:
+def two_edges(left: str, right: str, edges: tuple[EdgeSource, EdgeSource]) -> list[str]:
     """Generate the recording of a node with two arguments: edges for tracked parents only."""
-    lines = [
+    return [
         f"parent = {left}.node",
         f"other = {right}.node",
         f"if parent is None and other is None or {SILENT}:",
@@ -152,17 +156,16 @@ def two_edges(left: str, right: str, edges: tuple[EdgeSource, EdgeSource], inden
         "    return out",
         "node = Kind()",
         "if parent is None:",
-        *("    " + line for line in edges[1](0, "other")),
+        *nested(edges[1](0, "other")),
         "    node.parent1 = None",
         "else:",
-        *("    " + line for line in edges[0](0, "parent")),
+        *nested(edges[0](0, "parent")),
         "    if other is None:",
         "        node.parent1 = None",
         "    else:",
-        *("        " + line for line in edges[1](1, "other")),
+        *nested(nested(edges[1](1, "other"))),
         *CLOSE,
     ]
-    return [indent + line for line in lines]
 
 
 def edge_list() -> list[str]:

@@ -82,9 +82,9 @@ class Recorded(Decorator[I], Generic[I]):
         self.recorder: Recorded[I] | None = None
         """The branch that records the operations on this device at present; None if it does so itself."""
         self.captures: list[Traced] = []
-        """The primitives of the outer recording that this one uses, which are inputs of it,"""
+        """The primitives of the outer recording that this one uses, which are inputs of it."""
         self.captured: list[Traced] = []
-        """and the same as primitives of this one."""
+        """The primitives of this recording that stand for those of `captures`, in their order."""
         self._known: dict[int, Ref] = {}
         self.numbers: Any = None
         """The device of 0-d tensors that take the place of Python numbers, which combine with tensors of all devices of
