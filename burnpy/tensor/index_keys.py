@@ -70,22 +70,17 @@ def parsed_key(x: TensorBase[Any], key: Any) -> ParsedKey:
     basic: list[Any] = []
     indexed: list[tuple[int, int, Int]] = []  # (dimension of the slice, its size, indices)
     dim = place = 0  # of x, and of the slice
-    whole = True
     for item in _complete(x, key):
         kind = item.__class__
         if kind is slice:
-            entry = _bounded(item, shape[dim])
-            whole = whole and entry is WHOLE
-            basic.append(entry)
+            basic.append(_bounded(item, shape[dim]))
             dim += 1
             place += 1
         elif kind is int:
             basic.append(_nonnegative(item, dim, shape))
-            whole = False
             dim += 1
         elif item is None:
             basic.append(None)
-            whole = False
             place += 1
         elif item.kind == "int":
             basic.append(WHOLE)
@@ -100,7 +95,6 @@ def parsed_key(x: TensorBase[Any], key: Any) -> ParsedKey:
             place += item.ndim
         else:  # a single bool: a new dimension of size 1, or 0 if it is False
             basic.append(None)
-            whole = False
             count = x.device.discrete.nonzero(item._primitive).shape[0]
             indexed.append((place, 1, x.device.discrete.full((count,), 0, int64)))
             place += 1
@@ -108,7 +102,7 @@ def parsed_key(x: TensorBase[Any], key: Any) -> ParsedKey:
         addressable((1,) * place, "x[...]")
     while basic and basic[-1] is WHOLE:
         basic.pop()
-    return ParsedKey(None if whole else tuple(basic), _together(x, indexed, place) if indexed else None)
+    return ParsedKey(tuple(basic) or None, _together(x, indexed, place) if indexed else None)
 
 
 def row_index(x: TensorBase[Any], key: Any) -> Int | None:

@@ -75,38 +75,39 @@ def check_batches(device: Any, row: Row, example: str, dtype: DType, derivatives
     varied = [_variants(samples[k], a, k, sorts and k == 0) for k, a in enumerate(arguments.given)]
     places = [k for k, variants in enumerate(varied) if variants is not None]
     for along in _arrangements(places, nested):
-        given = {
-            at: [
-                varied[k][sum([n for n, level in zip(at, range(len(at)), strict=True) if level in along[k]])]  # type: ignore[index]  # not None
-                if k in along
-                else a
-                for k, a in enumerate(arguments.given)
-            ]
+        given = [
+            [_variant(varied[k], at, along[k]) if k in along else a for k, a in enumerate(arguments.given)]
             for at in np.ndindex(*sizes)
-        }
+        ]
         try:
-            each = [
-                _outcome(device, row, [_primitives(device, a) for a in args], derivatives) for args in given.values()
-            ]
+            each = [_outcome(device, row, [_primitives(device, a) for a in args], derivatives) for args in given]
         except (BurnpyError, ValueError):
             continue  # not valid arguments of the operation, such as a matrix that is not positive definite
         if any(x.shape != y.shape for other in each[1:] for x, y in zip(each[0], other, strict=True)):
             continue  # shapes that depend on values
         names = ", ".join([f"{row.operation.arguments[k].name} {along[k]}" for k in along])
         where = f"{row.operation.name} ({example}), {dtype}, batched by {names}"
-        together = partial(_together, row=row, along=along, given=list(given.values()), derivatives=derivatives)
+        together = partial(_together, row=row, along=along, given=given, derivatives=derivatives)
         found = together(levels_on(device, sizes))
         for k, values in enumerate(together(levels_on(device, empty)) if nested else ()):
             shape = (*empty, *each[0][k].shape)
             assert values.shape == shape, f"{where}: result {k} of no examples has shape {values.shape}, not {shape}"
         for k, (values, column) in enumerate(zip(found, zip(*each, strict=True), strict=True)):
             expected = np.stack([np.asarray(_on(device, x).to_numpy(x)) for x in column])
-            expected = expected.reshape((*sizes, *expected.shape[1:]))
-            assert values.shape == expected.shape, f"{where}: result {k} has shape {values.shape}, not {expected.shape}"
-            assert values.dtype == expected.dtype, f"{where}: result {k} has {values.dtype}, not {expected.dtype}"
-            actual, wanted = (abs(values), abs(expected)) if row.up_to_sign else (values, expected)
-            wrong = difference(actual, wanted, LOOSE * row.loose)
-            assert wrong is None, f"{where}: result {k}: {wrong}"
+            _compare(f"{where}: result {k}", values, expected.reshape((*sizes, *expected.shape[1:])), row)
+
+
+def _variant(variants: Any, at: Sequence[int], along: Sequence[int]) -> Any:
+    """Return an argument of the example at a place in the batch, along some of whose dimensions it differs."""
+    return variants[sum([at[level] for level in along])]
+
+
+def _compare(result: str, values: Any, expected: Any, row: Row) -> None:
+    assert values.shape == expected.shape, f"{result} has shape {values.shape}, not {expected.shape}"
+    assert values.dtype == expected.dtype, f"{result} has {values.dtype}, not {expected.dtype}"
+    actual, wanted = (abs(values), abs(expected)) if row.up_to_sign else (values, expected)
+    wrong = difference(actual, wanted, LOOSE * row.loose)
+    assert wrong is None, f"{result}: {wrong}"
 
 
 def _arrangements(places: Sequence[int], nested: bool) -> list[dict[int, tuple[int, ...]]]:

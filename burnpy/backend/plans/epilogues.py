@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from burnpy.backend.plans.executor import INDEXED, INTEGER_PRODUCTS, Executor, Launch, NodeLaunch
@@ -47,32 +47,14 @@ def finished(
         bounds: the least and the largest possible element of ints that were checked, by number.
         executor: what computes them.
     """
+    makers = _makers(units, values, executor)
     uses = Counter(ref.number for ref in outputs)
-    singles: dict[int, Single] = {}  # by the values that they make
-    makers: dict[int, list[_Maker]] = {}  # of values that a product or an operation with indices makes, the best first
     for unit in units:
         if isinstance(unit, Group):
             signature = launches[id(unit)][1]
             uses.update(ref.number for ref in (*signature.arrays, *signature.numbers))
-            continue
-        node, results = unit.node, unit.node.results
-        uses.update(ref.number for ref in refs_in(node.args))
-        op = operations().get(node.name)
-        if op is None or results.__class__ is not Ref:
-            continue
-        singles[results.number] = unit
-        if op.product:
-            bare = _unpadded(node, singles, values)
-            makers[results.number] = [*([] if bare is None else [bare._replace(units=[*bare.units, unit])])]
-            makers[results.number].append(_Maker(node, [unit]))
-        elif node.name in (*INDEXED, *INTEGER_PRODUCTS):
-            makers[results.number] = [_Maker(node, [unit])]
-        elif node.name == "reshape":  # the same memory, see `multiplied`
-            makers[results.number] = [
-                _Maker(Node(made.name, made.args, results, made.effect, made.line), [*replaced, unit])
-                for made, replaced in makers.get(node.args[0].number, ())
-                if made.name in (*INDEXED, *INTEGER_PRODUCTS) or (made.name == "matmul" and executor.multiplies_pixels)
-            ]
+        else:
+            uses.update(ref.number for ref in refs_in(unit.node.args))
     gone: set[int] = set()
     kept: list[Any] = []
     for unit in units:
@@ -80,18 +62,48 @@ def finished(
         if not isinstance(unit, Group):
             continue
         signature = launches[id(unit)][1]
-        for ref in sorted(signature.arrays, key=lambda ref: -ref.number):  # the last one needs no other order
-            made = makers.get(ref.number, ()) if _fits(signature, ref) else ()
-            for maker, replaced in made:
-                read_once = all(uses[each.node.results.number] == 1 for each in replaced)
-                launch = executor.finished(maker, signature, values, bounds) if read_once else None
-                if launch is not None:
-                    gone.update(map(id, replaced))
-                    kept[-1] = Finished(maker, unit, signature, launch)
-                    break
-            if isinstance(kept[-1], Finished):
+        for maker, replaced in _makers_read_by(signature, makers):
+            read_once = all(uses[each.node.results.number] == 1 for each in replaced)
+            launch = executor.finished(maker, signature, values, bounds) if read_once else None
+            if launch is not None:
+                gone.update(map(id, replaced))
+                kept[-1] = Finished(maker, unit, signature, launch)
                 break
     return [unit for unit in kept if id(unit) not in gone]
+
+
+def _makers(units: Sequence[Any], values: Mapping[int, Any], executor: Executor) -> dict[int, list[_Maker]]:
+    """Return the operations that may be computed with what follows, by the numbers of their results, the best first."""
+    singles: dict[int, Single] = {}  # by the values that they make
+    makers: dict[int, list[_Maker]] = {}
+    for unit in units:
+        if isinstance(unit, Group) or unit.node.results.__class__ is not Ref:
+            continue
+        node, result = unit.node, unit.node.results
+        op = operations().get(node.name)
+        if op is None:
+            continue
+        singles[result.number] = unit
+        if op.product:
+            bare = _unpadded(node, singles, values)
+            makers[result.number] = [] if bare is None else [bare._replace(units=[*bare.units, unit])]
+            makers[result.number].append(_Maker(node, [unit]))
+        elif node.name in (*INDEXED, *INTEGER_PRODUCTS):
+            makers[result.number] = [_Maker(node, [unit])]
+        elif node.name == "reshape":  # the same memory, see `multiplied`
+            makers[result.number] = [
+                _Maker(Node(made.name, made.args, result, made.effect, made.line), [*replaced, unit])
+                for made, replaced in makers.get(node.args[0].number, ())
+                if made.name in (*INDEXED, *INTEGER_PRODUCTS) or (made.name == "matmul" and executor.multiplies_pixels)
+            ]
+    return makers
+
+
+def _makers_read_by(signature: Signature, makers: Mapping[int, list[_Maker]]) -> Iterator[_Maker]:
+    """Yield the makers of the values that a group reads, the last value first, as that needs no other order."""
+    for ref in sorted(signature.arrays, key=lambda ref: -ref.number):
+        if _fits(signature, ref):
+            yield from makers.get(ref.number, ())
 
 
 def _fits(signature: Signature, ref: Ref) -> bool:

@@ -181,37 +181,20 @@ class Grouping:
             unit = self.producer.get(unit.node.args[0].number)
         return isinstance(unit, Single) and unit.node.name in INDEXED
 
-    def _fit(
-        self, group: Group, node: Node, step: Step, refs: list[Ref]
-    ) -> tuple[frozenset[int], dict[int, Role]] | None:
+    def _fit(self, group: Group, node: Node, step: Step, refs: list[Ref]) -> _Fit | None:
         """Return the splits that are left if a node joins a group, and the roles of its arguments and results."""
         if len(group.nodes) >= MOST_NODES or len(group.inputs | {r.number for r in refs}) > MOST_ARRAYS:
             return None
         result, *others = refs_in(node.results)
-        splits = group.splits
         if step.kind == "elementwise" and result.shape != group.domain:
-            splits &= column_splits(result.shape, group.domain)
-            roles = _roles_of_column(node, refs)
+            found = _in_columns(group, node, step, refs)
         elif step.shape != group.domain:
-            roles = _roles_of_sum(group, node, step, refs)
+            found = _sum_of_columns(group, node, step, refs)
         else:
-            splits &= step.splits
-            roles = {}
-            for ref in refs:
-                place = placement(ref.shape, group.domain)
-                if place is None or (ref.dtype.kind != "f" and place.extent is Extent.SCALAR):
-                    return None
-                if place.repeated and ref.dtype.kind == "b":
-                    return None
-                splits &= place.splits
-                roles[ref.number] = role_of(ref.shape, place.extent, place.repeated)
-            if step.kind == "reduction":
-                in_rows = frozenset(k for k in splits if not over_rows(node, k))
-                if node.name == "mean" and not in_rows:  # programs have sums over rows, not means
-                    return None
-                splits = in_rows or splits
-        if roles is None or not splits or not group.takes(roles):
+            found = _in_domain(group, node, step, refs)
+        if found is None or not found[0] or not group.takes(found[1]):
             return None
+        splits, roles = found
         if step.kind == "elementwise" and not traceable(node, [roles[ref.number].extent for ref in refs]):
             return None
         column = step.kind == "reduction" or result.shape != group.domain
@@ -343,25 +326,49 @@ class Grouping:
         return order
 
 
-def _roles_of_column(node: Node, refs: Sequence[Ref]) -> dict[int, Role] | None:
-    """Return the roles of the arguments of a node that computes a value for each row of such values."""
-    shape = node.results.shape
-    if math.prod(shape) == 1 or any(
-        ref.dtype.kind == "b" if math.prod(ref.shape) == 1 else ref.shape != shape for ref in refs
+_Fit: TypeAlias = tuple[frozenset[int], dict[int, Role]]
+"""The splits that a group has once a node is in it, and the roles of the node's arguments."""
+
+
+def _in_domain(group: Group, node: Node, step: Step, refs: Sequence[Ref]) -> _Fit | None:
+    """Return how a node fits that computes with the full values of a group, or by row."""
+    splits = group.splits & step.splits
+    roles = {}
+    for ref in refs:
+        place = placement(ref.shape, group.domain)
+        if place is None or (ref.dtype.kind != "f" and place.extent is Extent.SCALAR):
+            return None
+        if place.repeated and ref.dtype.kind == "b":
+            return None
+        splits &= place.splits
+        roles[ref.number] = role_of(ref.shape, place.extent, place.repeated)
+    if step.kind == "reduction":
+        in_rows = frozenset(k for k in splits if not over_rows(node, k))
+        if node.name == "mean" and not in_rows:  # programs have sums over rows, not means
+            return None
+        splits = in_rows or splits
+    return splits, roles
+
+
+def _in_columns(group: Group, node: Node, step: Step, refs: Sequence[Ref]) -> _Fit | None:
+    """Return how a node fits that computes a value for each row of such values."""
+    if math.prod(step.shape) == 1 or any(
+        ref.dtype.kind == "b" if math.prod(ref.shape) == 1 else ref.shape != step.shape for ref in refs
     ):
         return None
-    return {ref.number: role_of(ref.shape, Extent.COLUMN) for ref in refs}
+    roles = {ref.number: role_of(ref.shape, Extent.COLUMN) for ref in refs}
+    return group.splits & column_splits(step.shape, group.domain), roles
 
 
-def _roles_of_sum(group: Group, node: Node, step: Step, refs: Sequence[Ref]) -> dict[int, Role] | None:
-    """Return the role of the argument of a sum of all values that a group computes for each row."""
+def _sum_of_columns(group: Group, node: Node, step: Step, refs: Sequence[Ref]) -> _Fit | None:
+    """Return how the sum of all values fits that a group computes for each row."""
     if step.kind != "reduction" or node.name not in ("sum", "mean") or refs[0].number not in group.made:
         return None
     if refs[0].shape != step.shape:  # it sums an expanded value, whose elements count several times
         return None
     if any(n != 1 and k not in step.dims for k, n in enumerate(refs[0].shape)):
         return None
-    return {refs[0].number: role_of(refs[0].shape, Extent.COLUMN)}
+    return group.splits, {refs[0].number: role_of(refs[0].shape, Extent.COLUMN)}
 
 
 def _counts(node: Node) -> bool:

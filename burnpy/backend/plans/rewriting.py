@@ -179,26 +179,28 @@ def rounded(nodes: Sequence[Node], recording: Recording, executor: Executor) -> 
     steps = {ref.number for node in nodes if step_of(node) is not None for ref in refs_in(node.results)}
     new: list[Node] = []
     of_inputs: list[Node] = []
-    others: list[Node] = []  # the last nodes that round one value each, if they are no steps, such as parts of one
+    alike: list[Node] = []  # the last nodes that round one value each, if they are no steps, such as parts of one
+
+    def round_together() -> None:
+        new.extend([_together(alike)] if alike else [])
+        alike.clear()
+
     for node in nodes:
         each = _roundings(node)
         for one in each:
-            number, kind = one.args[0].number, (one.results.shape, one.results.dtype)
-            if number in inputs:
-                of_inputs.append(one)
-            elif number not in steps:
-                last = others[-1].results if others else None
-                if last is not None and (len(others) == MOST_ROUNDED or (last.shape, last.dtype) != kind):
-                    new.append(_together(others))
-                    others = []
-                others.append(one)
+            number, out = one.args[0].number, one.results
+            if number in inputs or number in steps:
+                of_inputs += [one] * (number in inputs)
+                new.append(one)
                 continue
-            new.append(one)
+            last = alike[-1].results if alike else out
+            if len(alike) == MOST_ROUNDED or (last.shape, last.dtype) != (out.shape, out.dtype):
+                round_together()
+            alike.append(one)
         if not each:
-            new += [_together(others)] if others else []
-            others = []
+            round_together()
             new.append(node)
-    new += [_together(others)] if others else []
+    round_together()
     if len(of_inputs) < 2 or len({node.results.dtype for node in of_inputs}) > 1:
         return new
     gone = set(map(id, of_inputs[1:]))
@@ -378,16 +380,15 @@ def _combine(chain: list[Node], recording: Recording, replaced: dict[int, list[N
     parts = [*sums.values()]
     placed = start.number in zeros and all(grad.dtype == end.dtype for _, grad in parts)
     together = len(parts) if placed and beside([key for key, _ in parts], end.shape) is not None else int(placed)
-    whole: list[Node] = added
     if together:
         start = end if together == len(parts) else recording.new(end.shape, end.dtype)
         keys, grads = [key for key, _ in parts[:together]], [grad for _, grad in parts[:together]]
-        whole.append(Node(PLACED, (keys, grads), start, False, line))
+        added.append(Node(PLACED, (keys, grads), start, False, line))
     for position, (key, grad) in enumerate(parts[together:], together + 1):
         result = end if position == len(parts) else recording.new(end.shape, end.dtype)
-        whole.append(Node("accumulate_slice", (start, key, grad), result, False, line))
+        added.append(Node("accumulate_slice", (start, key, grad), result, False, line))
         start = result
-    replaced[id(chain[-1])] = whole
+    replaced[id(chain[-1])] = added
 
 
 def beside(keys: Sequence[Key], shape: Shape) -> list[Key] | None:

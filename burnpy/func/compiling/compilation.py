@@ -99,14 +99,9 @@ class Compiled(Generic[P, T]):
         name: str = getattr(self, "__qualname__", "")
         for part in name.split("."):
             named = getattr(named, part, None)
-        return (
-            name
-            if named is self
-            else (
-                Compiled,
-                (self._f, tuple(self._donated), self._check, self._captured, self._max_plans),
-            )
-        )
+        if named is self:
+            return name
+        return Compiled, (self._f, tuple(self._donated), self._check, self._captured, self._max_plans)
 
     def __repr__(self) -> str:
         return f"compiled({getattr(self._f, '__qualname__', type(self._f).__name__)})"
@@ -136,10 +131,10 @@ class Compiled(Generic[P, T]):
             self._order[found] = key
             while len(self._order) > self._max_plans:
                 oldest = next(iter(self._order))
-                key = self._order.pop(oldest)
-                plans = [other for other in self._known.pop(key, ()) if other is not oldest]
+                its_key = self._order.pop(oldest)
+                plans = [other for other in self._known.pop(its_key, ()) if other is not oldest]
                 if plans:
-                    self._known[key] = plans
+                    self._known[its_key] = plans
         self._warn(call)
         return found
 

@@ -225,11 +225,10 @@ def compare(f: Callable[..., Any], call: Call, plan: RecordedCall) -> None:
     second = record_call(f, call, disturbed, RecordedDevices())[0].recording
     for one, two in zip(first.nodes, second.nodes, strict=False):
         if not alike(one, two, first, second):
-            lines = format_lines(lines_of(two.line))
             raise RecordingError(
                 f"compiled(check=True) recorded {two.name}() with other arguments than before, although only values of "
                 "the function's arguments changed: it depends on something else, such as a counter, random numbers of "
-                f"Python or the time; pass that as an argument\n{lines}"
+                f"Python or the time; pass that as an argument\n{format_lines(lines_of(two.line))}"
             )
     if len(first.nodes) != len(second.nodes):
         raise RecordingError(
@@ -262,34 +261,8 @@ def record_call(
     Returns:
         The recorder, the numbers of the leaves that are inputs, the leaves of the result and its structure.
     """
-    tensors = [leaf for leaf in leaves if isinstance(leaf, TensorBase)]
-    if not tensors:
-        held = [
-            leaf for leaf in leaves if any(isinstance(x, TensorBase) for x in getattr(leaf, "__dict__", {}).values())
-        ]
-        raise KindError(
-            "a compiled function takes at least one tensor as an argument, which says where it computes"
-            + "".join(
-                f"; func.register_tree({type(leaf).__name__}, ...) shows it the tensors of one" for leaf in held[:1]
-            )
-        )
-    for leaf in tensors:
-        devices.of(leaf._device)
+    inputs, traced = _traced(call, leaves, devices)
     recorder = devices.recorder
-    recorder.defaults = [DefaultGenerator(partial(_default_of, device)) for device in devices]
-    inputs: list[int] = []
-    traced: list[Any] = []
-    for number, leaf in enumerate(leaves):
-        if isinstance(leaf, TensorBase) and call.key[number][-1] not in (None, number):
-            traced.append(traced[call.key[number][-1]])
-        elif isinstance(leaf, TensorBase) or leaf.__class__ is float:
-            inputs.append(number)
-            traced.append(_input(devices, leaf))
-        else:
-            traced.append(leaf)
-            if leaf.__class__ is Generator:
-                inputs.append(number)
-                recorder.generators[id(leaf._numpy)] = recorder.recording.generator()
     args, kwargs = call.structure.unflatten(traced)
     token = recorders.set((*recorders.get(), recorder))
     try:
@@ -302,14 +275,41 @@ def record_call(
     by_id = {id(tensor): number for number, tensor in enumerate(traced)}
     results = [_result(recorder, leaf, by_id) for leaf in out]
     for leaf in results:
-        known = isinstance(leaf, (*_RETURNED, OutputLeaf, TensorBase)) or any(leaf is x for x in leaves)
-        if not known:
+        if not (isinstance(leaf, (*_RETURNED, OutputLeaf, TensorBase)) or any(leaf is x for x in leaves)):
             raise KindError(
                 f"a compiled function returned {a(type(leaf).__name__)}, which its replays cannot make; return "
                 "tensors, numbers and text in tuples, lists, dicts and modules, or register its class with "
                 "func.register_tree"
             )
     return recorder, inputs, results, structure
+
+
+def _traced(call: Call, leaves: Sequence[Any], devices: RecordedDevices) -> tuple[list[int], list[Any]]:
+    """Return the numbers of the leaves that are inputs, and the leaves as a recorded function gets them."""
+    tensors = [leaf for leaf in leaves if isinstance(leaf, TensorBase)]
+    if not tensors:
+        held = [x for x in leaves if any(isinstance(y, TensorBase) for y in getattr(x, "__dict__", {}).values())]
+        hint = f"; func.register_tree({type(held[0]).__name__}, ...) shows it the tensors of one" if held else ""
+        raise KindError(
+            f"a compiled function takes at least one tensor as an argument, which says where it computes{hint}"
+        )
+    for leaf in tensors:
+        devices.of(leaf._device)
+    recorder = devices.recorder
+    recorder.defaults = [DefaultGenerator(partial(_default_of, device)) for device in devices]
+    inputs, traced = list[int](), list[Any]()
+    for number, leaf in enumerate(leaves):
+        if isinstance(leaf, TensorBase) and call.key[number][-1] not in (None, number):
+            traced.append(traced[call.key[number][-1]])
+        elif isinstance(leaf, TensorBase) or leaf.__class__ is float:
+            inputs.append(number)
+            traced.append(_input(devices, leaf))
+        else:
+            traced.append(leaf)
+            if leaf.__class__ is Generator:
+                inputs.append(number)
+                recorder.generators[id(leaf._numpy)] = recorder.recording.generator()
+    return inputs, traced
 
 
 def _default_of(device: Any) -> np.random.Generator:

@@ -213,7 +213,7 @@ def recorded_while(condition: Callable[..., Any], step: Callable[..., list[Any]]
 
 
 class _Repeated:
-    """The condition and one step of a `while_loop`, recorded; the arguments are as of `scan`'s steps."""
+    """The condition and one step of a `while_loop`, recorded; the arguments are those of `scan`'s steps."""
 
     def __init__(self, device: Any, condition: Any, step: Any, state: list[Any], forced: set[int], level: Any) -> None:
         self.device = device

@@ -115,31 +115,30 @@ class _Step:
 
     def _pushed(self, level: Any, length: int, reverse: bool) -> list[Any]:
         """Record the loop with the tangents of everything, and return its results."""
-        call, carried = self.call, self.carried
-        recorder, inner = call.recorder, level.inner
-        moved = [[e for e in group if e.tangent is not None] for group in self._groups()]
-        carry_in = [e.inside.ref for e in self.entered[:carried]] + [tangent_of(e).ref for e in moved[0]]
-        x_in = [e.inside.ref for e in self.entered[carried:]] + [tangent_of(e).ref for e in moved[1]]
-        new: list[Ref] = []
-        for entered, out in zip(self.entered[:carried], self.left[:carried], strict=True):
-            if entered.tangent is not None:
-                new.append(out.tangent or call.zeros(out.ref))
-        pushed = [out for out in self.left[carried:] if out.tangent is not None]
-        outputs = [out.ref for out in self.left[:carried]] + new
-        outputs += [out.ref for out in self.left[carried:]] + [out.tangent for out in pushed if out.tangent is not None]
-        nodes = list(recorder.recording.nodes)
+        call, recorder = self.call, self.call.recorder
+        before, slices = self._groups()
+        new, ys = self.left[: self.carried], self.left[self.carried :]
+        moved, moved_slices = ([e for e in group if e.tangent is not None] for group in (before, slices))
+        carry_in = [*[e.inside.ref for e in before], *[tangent_of(e).ref for e in moved]]
+        x_in = [*[e.inside.ref for e in slices], *[tangent_of(e).ref for e in moved_slices]]
+        outputs = [
+            *[out.ref for out in new],
+            *[out.tangent or call.zeros(out.ref) for e, out in zip(before, new, strict=True) if e.tangent is not None],
+            *[out.ref for out in ys],
+            *[out.tangent for out in ys if out.tangent is not None],
+        ]
         captured = [own.ref for own in recorder.captured]
+        nodes = list(recorder.recording.nodes)  # with those of `zeros`
         body = part(recorder.recording, nodes, [*captured, *carry_in, *x_in], outputs)
+        values = [*recorder.captures, *[e.outside for e in before], *[e.tangent_outside for e in moved]]
+        values += [*[e.outside for e in slices], *[e.tangent_outside for e in moved_slices]]
         loop = Loop(body, len(carry_in), len(x_in), length, reverse)
-        values = [*recorder.captures, *[e.outside for e in self.entered[:carried]]]
-        values += [e.tangent_outside for e in moved[0]] + [e.outside for e in self.entered[carried:]]
-        values += [e.tangent_outside for e in moved[1]]
         results = iter(call.outer.nested(loop, tuple(values)))
-        primals = [next(results) for _ in range(carried)]
-        tangents = {k: next(results) for k, e in enumerate(self.entered[:carried]) if e.tangent is not None}
-        primals += [next(results) for _ in self.left[carried:]]
-        tangents |= {k: next(results) for k, out in enumerate(self.left) if k >= carried and out.tangent is not None}
-        on_level = {k: lifted_to(inner, t) for k, t in tangents.items()}
+        primals, tangents = list[Any](), dict[int, Any]()
+        for first, group in ((0, before), (self.carried, ys)):
+            primals += [next(results) for _ in group]
+            tangents |= {k: next(results) for k, x in enumerate(group, first) if x.tangent is not None}
+        on_level = {k: lifted_to(level.inner, t) for k, t in tangents.items()}
         return outputs_on(self.device, primals, self.left, level, on_level)
 
     def _groups(self) -> tuple[list[Entered], list[Entered]]:
