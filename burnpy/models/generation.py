@@ -247,7 +247,7 @@ def generate(
         raise ArgumentError("generate() got a compiled step and cache=False; a step is for a cache")
     refuse_non_functions("generate", sampler, *processors)
     found = _steps(model, prompts, max_new, sampler, processors, stop_tokens(stop), cache, step)
-    return (tokens[0] for tokens in found) if single else found
+    return (chosen for (chosen,) in found) if single else found
 
 
 @explained

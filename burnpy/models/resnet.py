@@ -95,15 +95,10 @@ class Block(Module[B]):
         self.activation: Activation = config.hidden_act
         self.convs = [convolution(*sizes, device=device, generator=generator) for sizes in plan]
         self.norms = [BatchNorm(sizes[1], device=device) for sizes in plan]
-        matched = inputs == size and stride == 1
-        self.shortcut: tuple[Conv2d[B], BatchNorm[B]] | None = (
-            None
-            if matched
-            else (
-                convolution(inputs, size, 1, stride, device=device, generator=generator),
-                BatchNorm(size, device=device),
-            )
-        )
+        self.shortcut: tuple[Conv2d[B], BatchNorm[B]] | None = None
+        if inputs != size or stride != 1:
+            matching = convolution(inputs, size, 1, stride, device=device, generator=generator)
+            self.shortcut = matching, BatchNorm(size, device=device)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Map images to images with the channels and stride of the block."""

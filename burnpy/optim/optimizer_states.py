@@ -66,7 +66,7 @@ def checked_record(record: Any, name: str, slots: Sequence[str], optional: Seque
         if not isinstance(item, tuple) or len(item) != 3 or not isinstance(item[2], Mapping):
             raise StateError(f"this record of {name} has no state for {ident}, but {a(type(item).__name__)}")
         state = ParamState(*item)
-        mismatch = _mismatch(state, (*slots, *[name for name in optional if name in state.values]))
+        mismatch = _mismatch(state, (*slots, *[slot for slot in optional if slot in state.values]))
         if mismatch:
             raise StateError(f"the state of {state.path} in this record {mismatch}; nothing was loaded")
         checked[str(ident)] = ParamState(str(state.path), int(state.step), dict(state.values))

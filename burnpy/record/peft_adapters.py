@@ -95,16 +95,11 @@ def from_peft(model: M, folder: str | os.PathLike[str]) -> M:
                 f"{source} has {', '.join(found)} of {name}, and the linear layers of this {type(model).__name__} "
                 f"are {', '.join([*layers][:8])}{', …' if layers.keys() - [*layers][:8] else ''}; nothing was loaded"
             )
-        a, b, columns = found[_A], found[_B], layers[name]
-        sizes = columns[0].module.in_features, sum(layer.module.out_features for layer in columns)
-        if a.ndim != 2 or b.ndim != 2 or (a.shape[1], b.shape[0]) != sizes or a.shape[0] != b.shape[1]:
-            raise StateError(
-                f"{source} has matrices of the shapes {a.shape} and {b.shape} for {name}, which maps {sizes[0]} to "
-                f"{sizes[1]}; nothing was loaded"
-            )
-        rank, alpha = a.shape[0], _chosen(name, config["alpha_pattern"], config["lora_alpha"])
-        alpha = alpha * sqrt(rank) if config["use_rslora"] else alpha
-        for layer in columns:
+        a, b = found[_A], found[_B]
+        _check_matrices(name, a, b, layers[name], source)
+        alpha = _chosen(name, config["alpha_pattern"], config["lora_alpha"])
+        alpha = alpha * sqrt(a.shape[0]) if config["use_rslora"] else alpha
+        for layer in layers[name]:
             matrices[layer.path] = a, b[layer.start : layer.start + layer.module.out_features], alpha
     base = divided(model, [*matrices], "from_peft()")[0] if matrices else model
     base, trained = _with_others(base, others, source)
@@ -119,6 +114,15 @@ def from_peft(model: M, folder: str | os.PathLike[str]) -> M:
         trained |= {adapters[path].lora_a.id, adapter.lora_b.id}
     adapted: M = Rebuild(module=lambda path, module: adapters.get(path))(base)
     return adapted.no_grad().require_grad(lambda path, variable: variable.id in trained)
+
+
+def _check_matrices(name: str, a: NDArray[Any], b: NDArray[Any], columns: Sequence[_Layer], source: str) -> None:
+    sizes = columns[0].module.in_features, sum(layer.module.out_features for layer in columns)
+    if a.ndim != 2 or b.ndim != 2 or (a.shape[1], b.shape[0]) != sizes or a.shape[0] != b.shape[1]:
+        raise StateError(
+            f"{source} has matrices of the shapes {a.shape} and {b.shape} for {name}, which maps {sizes[0]} to "
+            f"{sizes[1]}; nothing was loaded"
+        )
 
 
 def _with_others(model: M, others: Mapping[str, Any], source: str) -> tuple[M, set[str]]:
@@ -174,15 +178,12 @@ def to_peft(model: Module[Any], folder: str | os.PathLike[str], *, base_model: s
         a, b, alpha = _joined(columns, layers[name])
         arrays[f"{_PREFIX}{name}.{_A}"], arrays[f"{_PREFIX}{name}.{_B}"] = a, b
         ranks[name], alphas[name] = a.shape[0], alpha
-    rank, alpha = (Counter(values.values()).most_common(1)[0][0] for values in (ranks, alphas))
     of_adapted = {f"{name}.bias": f"{name}.base_layer.bias" for name in adapters}
     config = {
         "peft_type": "LORA",
         "base_model_name_or_path": base_model,
-        "r": rank,
-        "rank_pattern": {f"^{re.escape(name)}": own for name, own in ranks.items() if own != rank},
-        "lora_alpha": alpha,
-        "alpha_pattern": {f"^{re.escape(name)}": own for name, own in alphas.items() if own != alpha},
+        **_with_pattern("r", "rank_pattern", ranks),
+        **_with_pattern("lora_alpha", "alpha_pattern", alphas),
         "lora_dropout": max(layer.module.dropout for columns in adapters.values() for layer in columns),
         "target_modules": "|".join(map(re.escape, adapters)) if _is_ambiguous(layers, adapters) else [*adapters],
         "fan_in_fan_out": not all(layer.transposed for columns in adapters.values() for layer in columns),
@@ -201,6 +202,12 @@ def to_peft(model: Module[Any], folder: str | os.PathLike[str], *, base_model: s
         file.write(text)
 
     replace(inside(place, CONFIG), fill_in)
+
+
+def _with_pattern(key: str, pattern: str, values: Mapping[str, float]) -> dict[str, Any]:
+    """Return the option that most layers have, and the patterns of the names of those that have another value."""
+    usual = Counter(values.values()).most_common(1)[0][0]
+    return {key: usual, pattern: {f"^{re.escape(name)}": own for name, own in values.items() if own != usual}}
 
 
 def _named(later: Mapping[str, str], by_name: Mapping[str, T]) -> dict[str, T]:

@@ -241,9 +241,8 @@ def write(
         RecordFileError: the file cannot be written; the old file is unchanged.
         RecordError: names and metadata exceed the maximum length of a header.
     """
-    ordered = sorted(
-        tensors.items(), key=lambda item: -item[1].dtype.itemsize
-    )  # by descending item size, so that each tensor is aligned
+    # By descending item size, so that each tensor is aligned.
+    ordered = sorted(tensors.items(), key=lambda item: -item[1].dtype.itemsize)
     own = {DIGEST: _ZEROS.decode()} if digest else {}
     header = written([(name, x.dtype, x.shape) for name, x in ordered], {**own, **metadata})
 

@@ -224,7 +224,7 @@ def from_torch(
     if tied is not None:
         path, part, name = tied
         state[path] = part.of(arrays[name])
-        text = f"{shown} has no {part.name}, and the model gets the values of {name} there, as of tied weights"
+        text = f"{shown} has no {part.name}, and the model gets the values of {name} there, as for tied weights"
         warnings.warn(text, UserWarning, stacklevel=2)
     try:
         return fitted(model, {**unexpected, **state}, strict=strict, dtype=dtype, source=shown, refused=refused)

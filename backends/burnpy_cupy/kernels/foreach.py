@@ -209,7 +209,7 @@ def foreach_kernel(
         dtype: a dtype to which it converts the first result, too.
     """
     first, arrays = dtypes[0], len(dtypes)
-    inputs = [Input(Extent.FULL, dtype.name) for dtype in dtypes] + [Input(Extent.SCALAR, first.name)] * len(numbers)
+    inputs = [Input(Extent.FULL, each.name) for each in dtypes] + [Input(Extent.SCALAR, first.name)] * len(numbers)
 
     def converted(b: Any, *args: Any) -> tuple[Any, ...]:
         results = formula(b, *[b.cast(x, first) for x in args[:arrays]], *args[arrays:])

@@ -105,10 +105,8 @@ class Kernel:
         self._xp, self.program = xp, program
         self.passes = divide(program)
         for each in (self.passes.by_rows, self.passes.by_columns):
-            if each is not None:
-                emit(
-                    each, "burnpy_program", "plain", "block", 256
-                )  # which raises an error now rather than when it runs
+            if each is not None:  # so that an error is raised now rather than when it runs
+                emit(each, "burnpy_program", "plain", "block", 256)
         self._sources: dict[tuple[Any, ...], Source] = {}
         self._layouts: dict[tuple[Any, ...], Layout] = {}
 

@@ -44,7 +44,7 @@ def ctc_loss(
     ``log_softmax``, with which both are equal.
 
     Args:
-        log_probs: log probabilities, as of `log_softmax`, of shape (T, N, C), or (T, C) for one sequence.
+        log_probs: log probabilities, such as `log_softmax` returns, of shape (T, N, C), or (T, C) for one sequence.
         targets: the labels, of shape (N, S), or those of all sequences in a row, (sum of the target lengths,).
         input_lengths: the number of time steps of each sequence, at most T.
         target_lengths: the number of labels of each sequence, at most S.

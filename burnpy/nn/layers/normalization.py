@@ -176,7 +176,7 @@ def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps:
 
     Args:
         x: of any shape.
-        p: the exponent of the norm, as of `burnpy.linalg.vector_norm`; ``math.inf`` is the largest magnitude, 0 the
+        p: the exponent of the norm, as in `burnpy.linalg.vector_norm`; ``math.inf`` is the largest magnitude, 0 the
             number of elements that are not 0.
         dim: the dimension, or dimensions, of the vectors.
         eps: the smallest divisor.

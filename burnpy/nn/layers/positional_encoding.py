@@ -183,7 +183,7 @@ def rotary_encoding(
         x: shape (…, T, E), E even: queries or keys of each head.
         offset: the position of the first of the T vectors: with a cache of keys, the number of keys in it. An
             `IntTensor` has one for all, (), or is of shape (N,), one for each example of x, (N, …, T, E); then negative
-            positions, as of padding before a prompt, count as 0.
+            positions, such as those of padding before a prompt, count as 0.
         base: the base of the angles.
         interleaved: whether pairs are neighbours, (0, 1), (2, 3), …, as in the paper; otherwise the k-th element of the
             first half pairs with the k-th of the second, as in GPT-NeoX and Llama.

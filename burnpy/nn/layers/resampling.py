@@ -282,15 +282,14 @@ def affine_grid(theta: Tensor[B], size: Sequence[int], *, align_corners: bool = 
     sizes = wholes("affine_grid", "size", size)
     if len(sizes) not in (4, 5) or min(sizes[1:]) < 1:
         raise ArgumentError(f"affine_grid() got size={describe(tuple(size))}; it is {_FORMS[2]} or {_FORMS[3]}")
-    n, places, dims = sizes[0], sizes[2:], len(sizes) - 2
-    if theta.shape != (n, dims, dims + 1):
-        raise ShapeError(
-            f"affine_grid() got theta of shape {theta.shape}; for size={describe(sizes)} it is {(n, dims, dims + 1)}"
-        )
-    lines = [_axis(size, align_corners, theta).reshape((-1, *(1,) * (dims - k))) for k, size in enumerate(places, 1)]
+    members, places, dims = sizes[0], sizes[2:], len(sizes) - 2
+    expected = members, dims, dims + 1
+    if theta.shape != expected:
+        raise ShapeError(f"affine_grid() got theta of shape {theta.shape}; for size={describe(sizes)} it is {expected}")
+    lines = [_axis(n, align_corners, theta).reshape((-1, *(1,) * (dims - k))) for k, n in enumerate(places, 1)]
     axes = [line.expand(places) for line in reversed(lines)]  # x comes first
     base = stack([*axes, axes[0].ones_like()], -1).reshape((1, math.prod(places), dims + 1))
-    return (base.expand((n, *base.shape[1:])) @ theta.mT).reshape((n, *places, dims))
+    return (base.expand((members, *base.shape[1:])) @ theta.mT).reshape((members, *places, dims))
 
 
 _CUBIC = -0.75

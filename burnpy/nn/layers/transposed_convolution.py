@@ -158,31 +158,28 @@ def _transposed(
                 "number below one of them"
             )
     shape, (channels, *kernel) = x.shape, weight.shape[1:]
-    places = shape[-len(kernel) :]
-    reach = [
-        (count - 1) * step + gap * (k - 1) + 1
-        for count, step, gap, k in zip(places, strides, gaps, kernel, strict=True)
-    ]
+    spatial, channels = len(kernel), channels * groups
+    windows = zip(shape[-spatial:], strides, gaps, kernel, strict=True)
+    reach = [(count - 1) * step + gap * (k - 1) + 1 for count, step, gap, k in windows]
     sizes = [full - 2 * pad + more for full, pad, more in zip(reach, pads, extra, strict=True)]
-    if min(sizes) < 1 or min(places) < 1:
+    if min(sizes) < 1 or 0 in shape[-spatial:]:
         given, shown = ((*shape[:-2], shape[-1]), sizes[1:]) if dims == 1 else (shape, sizes)
         raise ShapeError(
             f"{operation}() got x with shape {given}; its output would be empty, of size {by(tuple(shown))}; "
             "use less padding"
         )
-    batch = batch_of(x, len(kernel))
+    batch = batch_of(x, spatial)
     device: Any = x.device
-    channels = channels * groups
     exact = all(more < step for more, step in zip(extra, strides, strict=True))
-    cut, whole_sizes = (pads, sizes) if exact else ((0,) * len(kernel), reach)
+    cut, whole_sizes = (pads, sizes) if exact else ((0,) * spatial, reach)
     settings = ((batch.shape[0], channels, *whole_sizes), strides, cut, gaps, groups)
     transposed = device.conv3d_input if dims == 3 else device.conv2d_input
     out = x._like(transposed(batch._primitive, weight._primitive, *settings))
     if not exact:
         out = _cut(out, pads, sizes)
     if bias is not None:
-        out = out + bias.reshape((channels, *(1,) * len(kernel)))
-    out = out if len(shape) == len(kernel) + 2 else out.squeeze(0)
+        out = out + bias.reshape((channels, *(1,) * spatial))
+    out = out if len(shape) == spatial + 2 else out.squeeze(0)
     return out.squeeze(-2) if dims == 1 else out
 
 
