@@ -26,7 +26,7 @@ def every_opcode(
     call: Callable[[], Any], modules: tuple[ModuleType, ...], handler: Callable[[], object], *, every: int = 1
 ) -> Iterator[Any]:
     """Make a call anew for each of the opcodes that it executes in functions of some modules, before which ``handler``
-    is called: as of a signal, but more often than signals are looked for.
+    is called: as for a signal, but more often than signals are looked for.
 
     Args:
         call: made so often.

@@ -134,7 +134,7 @@ def remainder_in_float64(b: Any, x: Any, y: Any) -> Any:
     """Return the remainder of floor division of float32 numbers, NaN where float64 does not give it exactly.
 
     A quotient below 2²⁷ is right, and its product with a float32 number is exact. So the difference is rounded
-    twice, from float64 to float32, which as of any sum of two float32 numbers is as if it was rounded once.
+    twice, from float64 to float32, which for any sum of two float32 numbers is as if it was rounded once.
     """
     x, y = b.cast(x, float64), b.cast(y, float64)
     quotient = b.floor(b.div(x, y))

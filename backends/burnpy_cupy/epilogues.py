@@ -237,7 +237,7 @@ def product_and_sum(xp: Any, x: Any, y: Any, dtype: DType) -> tuple[Any, Any] | 
         xp: the module cupy.
         x: an array (m, n) of a float dtype.
         y: an array (n, k) of the same dtype.
-        dtype: the dtype of both results: the same as of the operands or, if that has 16 bits, float32.
+        dtype: the dtype of both results: the operands' or, if that has 16 bits, float32.
     """
     if x.dtype is not y.dtype:
         return None

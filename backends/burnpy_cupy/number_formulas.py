@@ -93,7 +93,7 @@ class TracedNumber:
     def __bool__(self) -> bool:
         raise TypeError("a traced number has no value")
 
-    __hash__ = None  # type: ignore[assignment]  # as of all classes with __eq__ alone
+    __hash__ = None  # type: ignore[assignment]  # as in all classes with __eq__ alone
 
 
 def _infix(x: Any, sign: str, y: Any) -> TracedNumber:

@@ -160,7 +160,7 @@ _FUNCTIONS = {
     name: getattr(np, {**BINARY, **UNARY}[name])
     for name in ("add", "sub", "mul", "div", "maximum", "minimum", "neg", "abs", "sign", "sqrt")
 }
-"""NumPy's functions whose results are exact or rounded once, and so the same in blocks as of whole arrays."""
+"""NumPy's functions whose results are exact or rounded once, and so the same in blocks as in whole arrays."""
 
 
 class NumPyForeachBlocks(ArrayBackend):

@@ -167,7 +167,7 @@ class Backend(
     with a graph or a tangent. True for `Autodiff` and `Forward`, False for the backends that go inside of them."""
 
     lifts_discrete: ClassVar[bool] = False
-    """True if the int and bool primitives of the device are its own, too, as of `burnpy.batching.batched.Batched`.
+    """True if the int and bool primitives of the device are its own, too, as in `burnpy.batching.batched.Batched`.
 
     A level then lifts and lowers tensors of all kinds.
     """
@@ -200,7 +200,7 @@ class Backend(
 
     @property
     def complex_arrays(self) -> bool:
-        """True if the device has arrays of complex64 and complex128; of one that wraps another, as of that one."""
+        """True if the device, or the one that it wraps, has arrays of complex64 and complex128."""
         return self.inner is not None and self.inner.complex_arrays
 
     @classmethod

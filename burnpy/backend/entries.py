@@ -70,7 +70,7 @@ class Operation(NamedTuple):
 
     @property
     def lists(self) -> bool:
-        """True if each result is a list of primitives, as of `Backend.foreach`."""
+        """True if each result is a list of primitives, as in `Backend.foreach`."""
         return "list[" in str(self.function.__annotations__["return"])
 
     @property

@@ -140,7 +140,7 @@ class ConvergenceError(BurnpyError, ArithmeticError):
 
 
 class LinAlgError(BurnpyError, ValueError):
-    """A matrix that is singular, not positive definite, or without a decomposition, as of NaN; named by its place."""
+    """A matrix that is singular, not positive definite, or has no decomposition, as with NaN; named by its place."""
 
 
 class MissingNameError(BurnpyError, AttributeError):

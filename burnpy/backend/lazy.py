@@ -73,7 +73,7 @@ def attached(
     """Return the ``__getattr__``, ``__dir__`` and ``__all__`` of a package that imports its names on first use.
 
     Type checkers read them in a stub, which ``make generated`` makes from ``table``. Other arguments are
-    as of `lazy_attributes`, and ``now`` has the modules whose names are imported at once: functions with the name of
+    those of `lazy_attributes`, and ``now`` has the modules whose names are imported at once: functions with the name of
     their module, which would hide them, and what everybody needs.
     """
     for module in now:

@@ -174,7 +174,7 @@ class Batched(Subscriptable, Backend, Generic[I_co]):
                 yield tuple([inner.slice(x.value, (k,)) if x.batched else x.value for x in xs])
 
     def fuses(self, xs: Sequence[Float]) -> bool:
-        """As of the inner device, for arguments of one shape."""
+        """Ask the inner device, for arguments of one shape."""
         owned = [self.own(x) for x in xs]
         return len({x.shape for x in owned}) == 1 and self.inner.fuses([self.spread(x) for x in owned])
 

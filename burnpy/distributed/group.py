@@ -209,7 +209,7 @@ class Group(metaclass=Explaining):
         """Return the mean of the gradients of all ranks, the same bits on each.
 
         With the number of examples as ``weight``, the mean of gradients of mean losses is the gradient of the mean loss
-        over all examples, as of one large batch. Updates of buffers are added, since they contain weights of their own,
+        over all examples, as for one large batch. Updates of buffers are added, since they contain their own weights,
         so that running statistics are those of all ranks. A parameter that has a gradient on some ranks only counts as
         zeros on the others; one without any stays missing. `GradientsParams.found_inf` is true where it is on a rank.
 

@@ -143,7 +143,7 @@ def _models_differ(first: int, mine: Mapping[str, str], rank: int, theirs: Mappi
     here, there = list(mine.values()), list(theirs.values())
     if here == there:
         return (
-            f"mean() got gradients of parameters with other ids on rank {rank} than on rank {first}, as of "
+            f"mean() got gradients of parameters with other ids on rank {rank} than on rank {first}, such as "
             f"{here[0]}: each has made a model of its own{end}"
         )
     only = [path for path in here if path not in there], [path for path in there if path not in here]

@@ -129,7 +129,7 @@ class Workers(metaclass=Explaining):
         Raises:
             ArgumentError: there are no shares, the weights do not fit, or the size of a share is not known.
             KindError: ``f`` returned something else.
-            CallError, WorkerError, Exception: as of `map`.
+            CallError, WorkerError, Exception: see `map`.
         """
         given = list(shares)
         numbers = _weights(given, weights)

@@ -231,7 +231,7 @@ class Multinomial(OfClasses[B, Tensor[B]]):
         fits = whole & (value.sum(dim=-1) == float(self.total_count))
         count = Tensor.full((), float(self.total_count), dtype="float64", device=self.device)
         rates, log_rates = self._shares() * count, self._log_probs() + count.clamp(1.0).log()
-        terms = computed("Multinomial.log_prob", _of_rate, value, rates, log_rates)  # as of Poisson distributions,
+        terms = computed("Multinomial.log_prob", _of_rate, value, rates, log_rates)  # as for Poisson distributions,
         total = terms.sum(dim=-1) - Poisson(count, validate=False).log_prob(count)  # given the sum of their numbers
         return total.where(fits & (total > -math.inf), -math.inf)
 

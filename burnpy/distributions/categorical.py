@@ -153,7 +153,7 @@ class Categorical(OfClasses[B, IntTensor[B]]):
 
 
 class OneHotCategorical(OfClasses[B, Tensor[B]]):
-    """The distribution of one-hot vectors with given probabilities; the arguments are as of `Categorical`."""
+    """The distribution of one-hot vectors with given probabilities; the arguments are those of `Categorical`."""
 
     @property
     def event_shape(self) -> Shape:

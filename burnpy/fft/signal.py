@@ -52,8 +52,8 @@ def stft(
         n_fft: the samples of a frame.
         hop_length: the samples from one frame to the next, by default ``n_fft // 4``.
         win_length: the samples of a frame that the window weights, in its middle; the others count 0. By default all.
-        window: a window of ``win_length`` elements, as of `hann_window`; by default ones. With a complex one the signal
-            is complex, too.
+        window: a window of ``win_length`` elements, such as `hann_window` makes; by default ones. With a complex one
+            the signal is complex, too.
         center: whether ``n_fft // 2`` elements are added at both ends, so that frame t has its middle at sample
             ``t * hop_length``. Else the first frame begins at sample 0.
         pad_mode: the elements that are added: see ``nn.functional.pad``.
@@ -146,19 +146,19 @@ def istft(
 
     Args:
         z: spectra, of shape (…, frequencies, frames); with ``onesided``, n_fft // 2 + 1 frequencies, else n_fft.
-        n_fft: as of `stft`, and so are all others up to ``onesided``.
-        hop_length: as of `stft`.
-        win_length: as of `stft`.
-        window: as of `stft`.
-        center: as of `stft`; the elements that it added are cut off.
-        normalized: as of `stft`.
-        onesided: as of `stft`; by default unless there are n_fft frequencies. Of two sides, the second one, of the
+        n_fft: see `stft`, as for all others up to ``onesided``.
+        hop_length: see `stft`.
+        win_length: see `stft`.
+        window: see `stft`.
+        center: see `stft`; the elements that it added are cut off.
+        normalized: see `stft`.
+        onesided: see `stft`; by default unless there are n_fft frequencies. Of two sides, the second one, of the
             conjugates, is not read if the signal is real.
         length: the samples of the result; missing ones are 0.
         return_complex: whether the signal is complex, and all of two sides is read. A complex window needs it.
 
     Raises:
-        ArgumentError: as of `stft`; or ``return_complex`` with one side, or a complex window without it; or the sum of
+        ArgumentError: see `stft`; or ``return_complex`` with one side, or a complex window without it; or the sum of
             the squares of the windows is 0 at a sample, which could then be anything: overlap frames more, or leave out
             ``center=False``.
         ShapeError: the spectra do not have the frequencies of ``n_fft``, or no frame.
@@ -237,7 +237,7 @@ def _checked(operation: str, x: Any, n_fft: Any, hop_length: Any, win_length: An
     else:
         if not isinstance(window, (Tensor, ComplexTensor)):
             raise KindError(
-                f"{operation}() got window={describe(window)}; expected a float Tensor, as of hann_window()"
+                f"{operation}() got window={describe(window)}; expected a float Tensor, such as hann_window() makes"
             )
         if window.shape != (width,):
             raise ShapeError(f"{operation}() got a window of shape {window.shape}; expected ({width},), win_length")

@@ -81,7 +81,7 @@ def irfft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None =
             real signal does not have, of frequency 0 and of n / 2, are ignored.
         n: the size of the result, by default 2 (x.shape[dim] - 1). Pass it for an odd size.
         dim: the dimension.
-        norm: as of `fft`.
+        norm: see `fft`.
 
     >>> irfft(rfft(Tensor[NumPy].from_data([1.0, 2.0, 3.0])), 3).tolist()
     [1.0, 2.0, 3.0]
@@ -97,7 +97,7 @@ def hfft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None = 
         x: the signal at the times 0 to n // 2.
         n: the size of the result, by default 2 (x.shape[dim] - 1).
         dim: the dimension.
-        norm: as of `fft`.
+        norm: see `fft`.
 
     >>> hfft(Tensor[NumPy].from_data([1.0, 2.0, 3.0])).tolist()
     [8.0, -2.0, 0.0, -2.0]
@@ -123,7 +123,7 @@ def fftn(x: Signal[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: 
         x: a float or complex tensor.
         s: the size along each dimension, -1 for all elements; by default all.
         dim: the dimensions, by default all, or the last ones if ``s`` is given.
-        norm: as of `fft`, with n the number of elements of all these dimensions.
+        norm: see `fft`, with n the number of elements of all these dimensions.
 
     Raises:
         ArgumentError: ``s`` and ``dim`` are of different lengths, or a dimension is named twice.

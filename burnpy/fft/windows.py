@@ -147,9 +147,9 @@ def kaiser_window(
 
     Args:
         window_length: the number of samples.
-        periodic: as of `hann_window`.
+        periodic: see `hann_window`.
         beta: the compromise between a narrow main lobe, near 0, and low side lobes.
-        dtype: as of `hann_window`.
+        dtype: see `hann_window`.
         device: where to make it.
 
     >>> kaiser_window(4, beta=0.0, device=NumPy).tolist()

@@ -131,7 +131,7 @@ def eigh(x: Any, UPLO: Literal["L", "U"] = "L") -> Eigh[Any, Any]:  # noqa: N803
 
 
 @explained
-def eigvalsh(x: Tensor[B] | ComplexTensor[B], UPLO: Literal["L", "U"] = "L") -> Tensor[B]:  # noqa: N803  # as of eigh
+def eigvalsh(x: Tensor[B] | ComplexTensor[B], UPLO: Literal["L", "U"] = "L") -> Tensor[B]:  # noqa: N803  # as in eigh
     """Eigenvalues of symmetric or Hermitian matrices, ascending, of shape (…, n); see `eigh`.
 
     >>> eigvalsh(Tensor[NumPy].from_data([[3.0, 0.0], [0.0, -1.0]])).tolist()

@@ -361,7 +361,7 @@ class SolveEx(NamedTuple, Generic[V, I]):
     result: V
     """The solutions, NaN of singular matrices."""
     info: I
-    """As of `inv_ex`."""
+    """See `inv_ex`."""
 
 
 @explained

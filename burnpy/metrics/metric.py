@@ -179,7 +179,7 @@ class Metric(metaclass=Explaining):
                 if mine.shape != theirs.shape:
                     raise ShapeError(
                         f"{name} was added to {name} of other sums: {field} has the shapes {mine.shape} and "
-                        f"{theirs.shape}, as of different numbers of classes or outputs"
+                        f"{theirs.shape}, as for different numbers of classes or outputs"
                     )
             elif not isinstance(mine, tuple) and mine != theirs:
                 raise ArgumentError(f"{name} with {field}={mine!r} was added to {name} with {field}={theirs!r}")

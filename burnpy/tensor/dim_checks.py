@@ -72,7 +72,7 @@ def scalar_dim(dim: Any, operation: str) -> None:
     """Check a ``dim`` of a 0-d tensor: 0 and -1 are accepted, and treat it as a vector of one element."""
     number = integer(dim, "dim", operation)
     if number not in (0, -1):
-        raise DimError(f"{operation}() got dim {number} of a 0-d tensor; it can be 0 or -1, as of a vector")
+        raise DimError(f"{operation}() got dim {number} of a 0-d tensor; it can be 0 or -1, as for a vector")
 
 
 def _none_of(dim: Any, operation: str) -> Dims:

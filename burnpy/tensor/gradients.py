@@ -144,7 +144,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
     if not TYPE_CHECKING:  # type checkers read the signatures of Mapping.get
 
         def get(self, leaf, default=None):
-            """Return the gradient of a leaf, or ``default`` if there is none, as of a tensor that is no leaf."""
+            """Return the gradient of a leaf, or ``default`` if there is none, as for a tensor that is no leaf."""
             return self._found(leaf, default) if leaf in self else default
 
     def _found(self, leaf: Any, default: Any = None) -> Any:

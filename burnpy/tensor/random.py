@@ -187,7 +187,7 @@ class RandomFactories(TensorBase[B]):
     ) -> Any:
         """Random numbers from the Gumbel distribution, with the density e^(-z - e^-z) of z = (x - loc) / scale.
 
-        The arguments and errors are as of `gamma`. Tensors as parameters have gradients.
+        The arguments and errors are those of `gamma`. Tensors as parameters have gradients.
 
         >>> x = Tensor[NumPy].gumbel((10000,), generator=Generator(0))
         >>> round(x.mean().item(), 1)  # Euler's constant, 0.577

@@ -117,7 +117,7 @@ class DistributionFactories(TensorBase[B]):
     ) -> Any:
         """Random numbers from the beta distribution, with a density proportional to x^(a-1) · (1-x)^(b-1) on (0, 1).
 
-        The arguments, errors and gradients are as of `gamma`.
+        The arguments, errors and gradients are those of `gamma`.
 
         >>> x = Tensor[NumPy].beta((1000,), 8.0, 2.0, generator=Generator(0))
         >>> round(x.mean().item(), 1)
@@ -143,7 +143,7 @@ class DistributionFactories(TensorBase[B]):
     ) -> Any:
         """Random probabilities from the Dirichlet distribution: rows over the last dimension, whose sums are 1.
 
-        The arguments, errors and gradients are as of `gamma`. ``shape`` includes the last dimension, and a number as
+        The arguments, errors and gradients are those of `gamma`. ``shape`` includes the last dimension, and a number as
         concentration stands for each component.
 
         >>> x = Tensor[NumPy].dirichlet((5, 3), 0.5, generator=Generator(0))
@@ -173,7 +173,7 @@ class DistributionFactories(TensorBase[B]):
     ) -> Any:
         """Random numbers from Student's t distribution with ``df`` degrees of freedom.
 
-        The arguments, errors and gradients are as of `gamma`. A normal number is divided by the
+        The arguments, errors and gradients are those of `gamma`. A normal number is divided by the
         root of one of the gamma distribution, through which the gradient by ``df`` passes.
 
         >>> x = Tensor[NumPy].student_t((1000,), 3.0, loc=5.0, generator=Generator(0))
@@ -204,7 +204,7 @@ class DistributionFactories(TensorBase[B]):
         """Random whole numbers from the Poisson distribution with mean ``rate``, which is at most 9e18.
 
         They are floats, as in PyTorch; float32 rounds those above 2²⁴. They have no gradient. The arguments and errors
-        are as of `gamma`.
+        are those of `gamma`.
 
         >>> rates = Tensor[NumPy].from_data([0.0, 1e8], dtype="float64")
         >>> x = Tensor.poisson((2,), rates, generator=Generator(0))
@@ -229,7 +229,7 @@ class DistributionFactories(TensorBase[B]):
         """Random numbers of successes in ``count`` trials, at most 2⁵³, with probability ``prob`` each.
 
         They are floats, as in PyTorch; float32 rounds those above 2²⁴. They have no gradient. The arguments and errors
-        are as of `gamma`, and ``count`` may be an `IntTensor` as well.
+        are those of `gamma`, and ``count`` may be an `IntTensor` as well.
 
         >>> x = Tensor[NumPy].binomial((1000,), 10, 0.3, generator=Generator(0))
         >>> round(x.mean().item())

@@ -248,7 +248,7 @@ class ComplexTensor(
     """
 
     __slots__ = ()
-    _backend = vars(TensorBase)["_device"]  # as of `Tensor`
+    _backend = vars(TensorBase)["_device"]  # as in `Tensor`
     kind = "complex"
     numbers = frozenset({complex, float, int})
     if not TYPE_CHECKING:  # type checkers reject them

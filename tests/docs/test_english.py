@@ -20,6 +20,7 @@ PHRASES = {
     r"\bof which\b": "make two sentences, or write whose",
     r"\bthat of\b": "repeat the noun",
     r"\bof those of\b": "repeat the noun",
+    r"\bas of\b": "write see, as in, as for, such as, or those of",
 }
 """Patterns, and what to write instead."""
 RIDDLES = re.compile(r"(What|Where|Whether|Of|That|By) ")

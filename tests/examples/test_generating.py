@@ -80,7 +80,7 @@ def test_the_network_forecasts_sunspots_better_than_persistence(run: Callable[..
     output = run("sunspots", "--epochs", "20")
     network, linear, persistence = numbers(r"  [a-z].*: ([\d.]+)", output)
     assert network < 0.75 * persistence
-    assert linear < 0.6 * persistence, "16.4 of 33.2, as of any program that fits this regression"
+    assert linear < 0.6 * persistence, "16.4 of 33.2, as for any program that fits this regression"
 
 
 @pytest.mark.slowest

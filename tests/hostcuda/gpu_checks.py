@@ -377,7 +377,7 @@ def large_arrays(steps: int) -> None:
         (burnpy.where(x > 8.0, x, x)[last, -1], (columns - 1) % 7, 9.0),
     ):
         found = result.to_dtype("float32").to_numpy()
-        np.testing.assert_allclose(found, [of_row, of_row, of_last], rtol=1e-2)  # as of sums of bfloat16
+        np.testing.assert_allclose(found, [of_row, of_row, of_last], rtol=1e-2)  # as for sums of bfloat16
     np.testing.assert_allclose(x.sum(dtype="float32").item(), total * (rows - 1) + 9.0 * columns, rtol=1e-5)
 
 

@@ -40,7 +40,7 @@ def arguments(mask: str = "none", offset: int | None = None) -> tuple[list[Any],
 
 
 def computed(device: Any, floats: list[Any], rest: tuple[Any, ...]) -> tuple[list[Any], list[list[str]]]:
-    """The results of attention and its gradient, as of NumPy; and the launches of each."""
+    """The results of attention and its gradient are NumPy's; and the launches of each."""
     inner = device.inner or device
     given = [inner.from_numpy(x) for x in floats]
     how = [x if not isinstance(x, np.ndarray) else inner.from_numpy(x) for x in rest]

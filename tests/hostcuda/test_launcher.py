@@ -61,7 +61,7 @@ def test_threads_do_not_share_arguments(xp: Any) -> None:
 
 
 def test_a_launch_within_a_launch_has_arguments_of_its_own(xp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of a signal's handler, between the packing of arguments and the call of the driver."""
+    """As in a signal's handler, between the packing of arguments and the call of the driver."""
     inner, outs = noting(xp), xp.zeros((2, 4))
     driver = module.driver()
 
@@ -94,7 +94,7 @@ def test_a_thread_begins_with_the_context_of_its_gpu(xp: Any, monkeypatch: pytes
 
 
 def test_a_later_launch_has_more_shared_memory(xp: Any) -> None:
-    """As of a recurrent layer with a larger weight: the limit is of the kernel, whichever launch came first."""
+    """As for a recurrent layer with a larger weight: the limit is of the kernel, whichever launch came first."""
     text = (
         'extern "C" __global__ void filled(float* out) { extern __shared__ float all[]; all[0] = 7; out[0] = all[0]; }'
     )

@@ -103,7 +103,7 @@ def test_results(part: int, tmp_path: Path) -> None:
         package.save(case.model, path)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # as of NumPy on a log of zero
+                warnings.simplefilter("ignore")  # such as NumPy's at a log of zero
                 differences(case, onnx.load(path, NumPy))
         except Exception as error:
             wrong.append(f"{case.name}: {type(error).__name__}: {error}")

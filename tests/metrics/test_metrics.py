@@ -94,7 +94,7 @@ def test_only_equal_metrics_are_added() -> None:
     with pytest.raises(ArgumentError, match="k=1 was added to Accuracy with k=2"):
         Accuracy.of(logits, y) + Accuracy.of(logits, y, k=2)
     three = Precision.of(ints(0, 1), y, classes=3)
-    with pytest.raises(ShapeError, match=r"\(2,\) and \(3,\), as of different numbers of classes"):
+    with pytest.raises(ShapeError, match=r"\(2,\) and \(3,\), as for different numbers of classes"):
         Precision.of(logits, y) + three
     with pytest.raises(ArgumentError, match="of 2 classes was added to one of 1"):
         AUROC.of(logits, y) + AUROC.of(floats(1.0), bools(True))

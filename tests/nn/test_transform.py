@@ -155,7 +155,9 @@ def test_train_and_eval_override_the_device_everywhere(model: Any) -> None:
     with pytest.raises(KindError, match="Relu takes a tensor as its input, got Autodiff"):
         Relu().trains_on(device)
     pair: Any = (x, [x])
-    with pytest.raises(KindError, match="got a tuple of Tensor, list"):  # as of a recurrent layer, also in a recording
+    with pytest.raises(
+        KindError, match="got a tuple of Tensor, list"
+    ):  # as from a recurrent layer, also in a recording
         compiled(Relu().trains_on)(pair)
 
 

@@ -100,7 +100,7 @@ def test_bits_depend_neither_on_layout_nor_on_threads(monkeypatch: pytest.Monkey
     for x, y in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(x, y)
     with np.errstate(all="raise"):
-        shared = np.broadcast_to(inputs[1][:, :1], inputs[1].shape)  # as of grouped queries
+        shared = np.broadcast_to(inputs[1][:, :1], inputs[1].shape)  # as for grouped queries
         expanded = both(D, (inputs[0], shared, inputs[2], None, None, 0.3), grad)
     copied = both(D, (inputs[0], shared.copy(), inputs[2], None, None, 0.3), grad)
     for x, y in zip(expanded, copied, strict=True):

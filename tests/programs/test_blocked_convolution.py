@@ -251,7 +251,7 @@ class TestPackedWeights:
         owner *= 2
         np.testing.assert_allclose(self.convolved(weight), wanted)
         assert not kept._packed
-        fixed = np.frombuffer(owner.tobytes(), owner.dtype).reshape(owner.shape)[:40]  # as of a file
+        fixed = np.frombuffer(owner.tobytes(), owner.dtype).reshape(owner.shape)[:40]  # as from a file
         for _ in range(3):
             np.testing.assert_allclose(self.convolved(fixed), wanted)
         assert len(kept._packed) == 1

@@ -110,7 +110,7 @@ def test_a_product_with_zero_keeps_the_gradients_of_the_others() -> None:
 
 @every_row("seed", range(max(LONG, 12)))
 def test_random_repetitions(seed: int) -> None:
-    """Values, and both gradients by differences, of small and large shapes, and of the default as of NumPy's own."""
+    """Values, and both gradients by differences, of small and large shapes, of the default and of NumPy's own."""
     rng = np.random.default_rng(seed)
     shape = tuple(int(n) for n in rng.integers(1, 5, rng.integers(1, 4)))
     dim, count = int(rng.integers(len(shape))), int(rng.choice([0, 1, 2, 7, 40]))

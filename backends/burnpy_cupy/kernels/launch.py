@@ -361,7 +361,7 @@ def launcher(
         kernel: a `cupy.RawKernel`, which is compiled by the first launch.
         grid: the number of blocks of threads, in two dimensions.
         block: the number of threads of each.
-        given: the format, as of the module ``struct``, of the arguments that change.
+        given: the format of the arguments that change, as in the module ``struct``.
         rest: the bytes of those that stay.
         shared: the bytes of shared memory of a block.
         cooperative: whether all blocks run at the same time, so that they may wait for each other.

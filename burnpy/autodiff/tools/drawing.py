@@ -71,7 +71,7 @@ def _quoted(text: str) -> str:
 
 @explained
 def to_mermaid(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
-    """Draw the graph as a Mermaid flowchart, which GitHub and many editors show; arguments and errors as of `to_dot`.
+    """Draw the graph as a Mermaid flowchart, which GitHub and many editors show; arguments and errors are `to_dot`'s.
 
     >>> x = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
     >>> print(to_mermaid(x.exp(), names={"x": x}))
@@ -110,7 +110,7 @@ _HEAD = (
 def to_svg(tensors: Tensor[Any] | Sequence[Tensor[Any]], *, names: Names | None = None, limit: int = 200) -> str:
     """Draw the graph as an SVG picture, without any further dependency.
 
-    Arguments and errors as of `to_dot`. ``pathlib.Path("graph.svg").write_text(to_svg(loss))`` writes a file.
+    Arguments and errors are those of `to_dot`. ``pathlib.Path("graph.svg").write_text(to_svg(loss))`` writes a file.
 
     >>> x = Tensor[Autodiff[NumPy]].ones((2,)).require_grad()
     >>> to_svg(x.exp()).startswith("<svg")
@@ -205,7 +205,7 @@ def boxes_of(device: Any, ends: Mapping[Any, Meta | None], called: Mapping[Any, 
         device: the `Autodiff` that recorded the graph.
         ends: the nodes.
         called: the names of nodes that have one.
-        limit: as of `picture`.
+        limit: see `picture`.
     """
     nodes, leaves = walk(ends)
     known = metas(device, ends.items(), nodes)

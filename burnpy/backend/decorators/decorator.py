@@ -155,7 +155,7 @@ class Decorator(Subscriptable, Backend, Generic[I_co]):
         return run_formula(self, formula, xs, numbers)
 
     def fuses(self, xs: Sequence[Float]) -> bool:
-        """As of the inner backend."""
+        """Ask the inner backend."""
         return self.inner.fuses(xs)
 
     def foreach(

@@ -90,13 +90,13 @@ class Mixed(Decorator[I], Generic[I]):
         return self.inner.full_precision
 
     def seed(self, shape: Shape, dtype: DType) -> Float:
-        """As of the inner backend, which may keep it."""
+        """Ask the inner backend, which may keep it."""
         return self.inner.seed(shape, dtype)
 
     def replayed(
         self, make: Callable[[], Callable[..., list[Any]]], defaults: Sequence[Callable[[], Any]]
     ) -> Callable[..., list[Any]]:
-        """As of the inner backend, which may launch it as a whole."""
+        """Ask the inner backend, which may launch it as a whole."""
         return self.inner.replayed(make, defaults)
 
     def bounded_and_counted(

@@ -196,7 +196,7 @@ class Profiled(Decorator[I], Generic[I]):
     def replayed(
         self, make: Callable[[], Callable[..., list[Any]]], defaults: Sequence[Callable[[], Any]]
     ) -> Callable[..., list[Any]]:
-        """As of the inner backend, which knows whether a profile is recorded."""
+        """Ask the inner backend, which knows whether a profile is recorded."""
         return self.inner.replayed(make, defaults)
 
     def wants_rule_context(self) -> bool:

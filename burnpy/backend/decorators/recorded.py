@@ -42,8 +42,8 @@ class Recorded(Decorator[I], Generic[I]):
 
     It goes inside `Autodiff`, so that a recording has the operations of backward passes like any others. Reading a
     value raises an error, as a step that depends on it would be wrong for other values. So are checks of values,
-    such as of indices, operations of the recording that are repeated with it. Each recording has a device of its own,
-    which `close` ends.
+    such as those of indices, operations of the recording that are repeated with it. Each recording has a device of its
+    own, which `close` ends.
 
     >>> from burnpy.tensor.tensor_base import new_tensor
     >>> device = Recorded.unregistered(NumPy())
@@ -219,7 +219,7 @@ class Recorded(Decorator[I], Generic[I]):
         return self._noted("foreach", partial(not_updated, self.inner), args)  # type: ignore[no-any-return]  # of the operation
 
     def fuses(self, xs: Sequence[Float]) -> bool:
-        """As of the inner backend for an array of one element beside others, which the kernels of plans do not take.
+        """Ask the inner backend for an array of one element beside others, which the kernels of plans do not take.
 
         Otherwise the operations of the formula are recorded, and a plan fuses them with those around.
         """

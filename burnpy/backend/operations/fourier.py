@@ -28,7 +28,7 @@ _WHOLE = slice(None, None, 1)
 
 
 def flops_of(shape: Shape) -> int:
-    """Five for each element and binary digit of the number of elements, as of one transform of them all."""
+    """Count five for each element and binary digit of the number of elements, as for one transform of them all."""
     return int(5 * prod(shape) * log2(max(prod(shape), 2)))
 
 

@@ -145,7 +145,7 @@ index_put_batch, index_add_batch = indexed_update_batch("index_put"), indexed_up
 def nonzero_batch(b: Any, x: Any) -> Any:
     """Refuse: each example would have a result of another shape."""
     raise BatchedError(
-        "vmap() got a function whose result has a shape that depends on values, as of x[mask] or nonzero(), so that it "
+        "vmap() got a function whose result has a shape that depends on values, as in x[mask] or nonzero(), so that it "
         "may differ between examples; use burnpy.where(mask, x, ...) or x.masked_fill(...)"
     )
 

@@ -135,7 +135,7 @@ class Losses(OperationsBase):
     def mean_cross_entropy_backward(
         self, grad: Float, x: Float, logsumexp: Float, index: Int, counted: Bool | None, dim: Dim
     ) -> Float:
-        """Gradient of the mean of `mean_cross_entropy`, as of `cross_entropy`."""
+        """Gradient of the mean of `mean_cross_entropy`, computed as in `cross_entropy`."""
         if counted is None:
             each = mean_vjp(self, grad, index.shape, tuple(range(len(index.shape))), False)
         else:

@@ -54,8 +54,8 @@ class Lists(OperationsBase):
             lists: lists of one length, at least one.
             numbers: Python numbers or float primitives: of one value, or a vector with a value for each position.
             flags: further arguments, part of the program.
-            owned: whether the results after the first may be in the memory of the lists after the second, as of an
-                optimizer's states.
+            owned: whether the results after the first may be in the memory of the lists after the second, such as
+                an optimizer's states.
             skipped: a bool, 0-d. Where it is true, the first result is the first list, and the others are the lists
                 after the second.
         """

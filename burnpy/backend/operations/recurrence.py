@@ -309,7 +309,7 @@ def lstm_gradients(
     lengths: Int | None,
     reverse: bool,
 ) -> tuple[Float, Float, Float]:
-    """Gradients of `lstm` as of `lstm_backward`, through the gates as well."""
+    """Compute the gradients of `lstm` as `lstm_backward` does, through the gates as well."""
     cells_before = states_before(b, cell, cells, reverse)
     carried: Float | None = None
     carried_cell: Float | None = None
@@ -339,7 +339,7 @@ def gru_gradients(
     lengths: Int | None,
     reverse: bool,
 ) -> tuple[Float, Float, Float]:
-    """Gradients of `gru` as of `gru_backward`, through the gates as well."""
+    """Compute the gradients of `gru` as `gru_backward` does, through the gates as well."""
     before = states_before(b, hidden, states, reverse)
     carried: Float | None = None
     elements: list[tuple[Float, ...]] = []

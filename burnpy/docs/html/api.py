@@ -3,7 +3,7 @@
 A package has a page, or several if it is large. The methods of tensors are divided into families.
 
 In docstrings names become links, and operations get examples, other libraries' names, and gradients at kinks.
-Docstrings are plain text with sections as of Google's style, which napoleon reads afterwards. An example that a
+Docstrings are plain text with sections in Google's style, which napoleon reads afterwards. An example that a
 method's docstring lacks is a call from the table of PyTorch's names, computed for the book.
 """
 

@@ -82,7 +82,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, dict[str, Any], set[str]]
         return graph, arrays, arrays.keys() & {*marked, *statistics, *reader.results}
     except LoadingError:
         raise
-    except Exception as error:  # as of a damaged tensor
+    except Exception as error:  # such as one about a damaged tensor
         raise LoadingError(f"load() cannot read {shown}, which is damaged: {_first_line(error)}") from None
 
 

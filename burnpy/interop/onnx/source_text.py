@@ -89,7 +89,7 @@ def source(path: str | os.PathLike[str], name: str = "Model", *, out: str | os.P
         out: where to write the module; the weights are written beside it, in a file that ends in ``.safetensors``.
 
     Raises:
-        LoadingError: as of `load`.
+        LoadingError: see `load`.
 
     >>> from burnpy import interop
     >>> from burnpy.nn import Linear, Relu, Sequential
@@ -304,7 +304,7 @@ def weights(path: str | os.PathLike[str], device: B | type[B]) -> dict[str, Any]
     """Return the initializers of an ONNX file, or of the file beside a module, as tensors: for what `source` wrote.
 
     Raises:
-        LoadingError: as of `load`.
+        LoadingError: see `load`.
     """
     if os.fspath(path).endswith(".safetensors"):
         return {name: tensor(array, device) for name, array in safetensors_file.read(path).tensors.items()}

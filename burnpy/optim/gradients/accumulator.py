@@ -99,7 +99,7 @@ class GradientsAccumulator(Subscriptable, Generic[B], metaclass=Explaining):
             StateError: an earlier pass took the memory of this accumulator.
             ArgumentError: ``weight`` is not positive and finite, or the loss depends on no parameter of the model.
             DeviceError: loss, model and earlier gradients are not of one device.
-            NotTrackedError, ShapeError, GraphError: as of `Tensor.backward`.
+            NotTrackedError, ShapeError, GraphError: see `Tensor.backward`.
         """
         counts, total = _checked(weight), self._so_far()
         root: Any = loss

@@ -72,7 +72,7 @@ class Row:
     gradients: bool  #: whether first and second derivatives are compared with differences
     fresh: bool  #: whether the result is newly allocated, unlike a view or an argument
     loose: float  #: the factor by which rounding errors may exceed those of one operation
-    up_to_sign: bool = False  #: whether only the magnitudes of results are compared, as of eigenvectors
+    up_to_sign: bool = False  #: whether only the magnitudes of results are compared, as for eigenvectors
     widened: bool = False  #: whether results of 16-bit floats are float32, and those of 8-bit ints are int32
     completed: Completed | None = None  #: replaces the arguments that must be results for the others
 

@@ -141,7 +141,7 @@ def _beyond(
 ) -> str | None:
     """Return which elements differ by more than trials with rounding errors do; None if none does.
 
-    Ints and bools differ if no trial changes any. A result without any digit, as of singular matrices, agrees.
+    Ints and bools differ if no trial changes any. A result without any digit, as for singular matrices, agrees.
     """
     narrow = t.dtype != "float64"
     few = 8 * eps * case.traits.loose * {"values": 1, "hvp": 16}.get(t.quantity, 4)

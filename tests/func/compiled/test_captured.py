@@ -345,7 +345,7 @@ def test_recursive_code_and_strange_objects() -> None:
         return 0 if n == 0 else fall(n - 1)
 
     class OfPyTorch:
-        def named_modules(self) -> Any:  # as of torch.nn.Module, which yields pairs
+        def named_modules(self) -> Any:  # as in torch.nn.Module, which yields pairs
             yield "", self
 
     other: Any = OfPyTorch()

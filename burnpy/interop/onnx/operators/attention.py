@@ -40,7 +40,7 @@ def heads_last(x: Value) -> Value:
 
 
 def _for_queries(q: Value, *parts: Value) -> list[Value]:
-    """Return keys and values (N, heads, T, E) repeated, so that there are as many heads as of queries."""
+    """Return keys and values (N, heads, T, E) repeated, so that they have as many heads as the queries."""
     groups = q.shape[1] // parts[0].shape[1]
     return [part.repeat_interleave(groups, dim=1) if groups > 1 else part for part in parts]
 
