@@ -136,11 +136,21 @@ def remainder_in_float64(b: Any, x: Any, y: Any) -> Any:
     A quotient below 2²⁷ is right, and its product with a float32 number is exact. So the difference is rounded
     twice, from float64 to float32, which for any sum of two float32 numbers is as if it was rounded once.
     """
-    x, y = b.cast(x, float64), b.cast(y, float64)
+    y = b.cast(y, float64)
+    return b.cast(_remainder(b, b.cast(x, float64), y, y), float32)
+
+
+def fmod_in_float64(b: Any, x: Any, y: Any) -> Any:
+    """Return the remainder of division rounded toward 0, as `remainder_in_float64`."""
+    x = b.cast(x, float64)
+    return b.cast(b.copysign(_remainder(b, b.abs(x), b.abs(b.cast(y, float64)), x), x), float32)
+
+
+def _remainder(b: Any, x: Any, y: Any, sign_of_zero: Any) -> Any:
     quotient = b.floor(b.div(x, y))
     rest = b.sub(x, b.mul(quotient, y))
-    rest = b.where(b.eq(rest, 0.0), b.copysign(b.full((), 0.0, float64), y), rest)
-    return b.cast(b.where(b.lt(b.abs(quotient), 2.0**27), rest, math.nan), float32)
+    rest = b.where(b.eq(rest, 0.0), b.copysign(b.full((), 0.0, float64), sign_of_zero), rest)
+    return b.where(b.lt(b.abs(quotient), 2.0**27), rest, math.nan)
 
 
 def slope_of_gamma_quantile(b: Any, x: Any, concentration: Any, log: bool) -> Any:

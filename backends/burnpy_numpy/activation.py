@@ -9,10 +9,12 @@ from numpy import divide, exp, log, subtract
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.errors import raised_by_other_code
+from burnpy.backend.primitives import Dims
 from burnpy_array import ArrayBackend
 from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel, kernel_of_numbers
 from burnpy_numpy.numpy_calls import constant, quietly, run
+from burnpy_numpy.programs import row_plan
 from burnpy_numpy.reduction import row
 
 if TYPE_CHECKING:
@@ -154,6 +156,15 @@ class NumPySoftmax(ArrayBackend):
             return run(_log_softmax, x)
         except RuntimeError:
             return quietly(_log_softmax, x)
+
+    def logsumexp(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        shape = x.shape
+        plan = row_plan(("logsumexp", ("full",), ((1,), True), dims, shape, x.dtype)) if x.size >= MANY else None
+        if plan is None:
+            return super().logsumexp(x, dims, keepdim)
+        kernel, rows, columns, kept = plan
+        (out,) = kernel.outputs((x,), (kept if keepdim else shape[: dims[0]],), rows, columns)
+        return out
 
     def log_softmax_backward(self, grad: Any, out: Any, dim: int) -> Any:
         kernel = _row_kernel("log_softmax_backward", dim, grad, out)

@@ -41,6 +41,8 @@ _KEPT = 4096
 """The number of plans that are kept."""
 LARGE = 1 << 10
 """The number of elements of the result from which a kernel takes less time than NumPy."""
+_OUTER = 1 << 7
+"""The number of elements of each operand from which shapes are compared, as a column and a row may have one size."""
 
 
 class Layout(NamedTuple):
@@ -102,9 +104,7 @@ def broadcast(name: str, x: Any, y: Any) -> Any:
     """
     key = name, x.shape, y.shape, x.dtype
     plan = _plans[key] if key in _plans else _planned(key, (x.shape, y.shape), x.dtype)
-    if plan is None or not (x.flags.c_contiguous and y.flags.c_contiguous):
-        return None
-    return plan.run((x, y), ())
+    return None if plan is None else plan.run((x, y), ())
 
 
 def broadcast_where(condition: Any, x: Any, y: Any) -> Any:
@@ -120,7 +120,7 @@ def broadcast_where(condition: Any, x: Any, y: Any) -> Any:
     shapes = tuple(array.shape for array in arrays)
     key = "where", shapes, x.dtype
     plan = _plans[key] if key in _plans else _planned(key, shapes, x.dtype)
-    if plan is None or not all(type(array) is ndarray and array.flags.c_contiguous for array in arrays):
+    if plan is None or not all(type(array) is ndarray for array in arrays):
         return None
     return plan.run(arrays, numbers)
 
@@ -133,8 +133,12 @@ class _Plan(NamedTuple):
     layout: Layout
 
     def run(self, arrays: tuple[Any, ...], numbers: tuple[float, ...]) -> Any:
-        """Compute the result of C-contiguous arrays."""
+        """Compute the result; None if a large array is not C-contiguous. Small ones are copied."""
         shape, rows, columns, _, spread = self.layout
+        if not all(array.flags.c_contiguous for array in arrays):
+            if any(array.size * 8 > rows * columns and not array.flags.c_contiguous for array in arrays):
+                return None
+            arrays = tuple(map(np.ascontiguousarray, arrays))
         if spread is not None:
             arrays = tuple(
                 array if to is None else np.ascontiguousarray(np.broadcast_to(array, to))
@@ -199,24 +203,13 @@ EXTREMES = {"amax": "maximum", "amin": "minimum"}
 """Reductions that run as kernels over the last dimensions of large arrays, where NumPy takes twice as long."""
 REDUCTION = {"any": "logical_or", "all": "logical_and"}
 """Reductions that are the ``reduce`` method of one NumPy function for all dtypes: burnpy's name to NumPy's."""
+_TWO_STEPS = frozenset((3, 4, -2, -0.5))
+"""Powers of two or three operations, which a kernel computes in one pass."""
 BITS: dict[int, Any] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 """The int dtypes by size in bytes."""
 BLENDED = 8192
 """The number of conditions from which this takes less time."""
 _where, _putmask = direct(np.where), direct(np.putmask)
-
-_PHI = (
-    *(1.567257510322256e-09, -1.2525670029454741e-07, 3.873058151769855e-06, -5.478173633260026e-05),
-    *(-3.3911227109113235e-05, 0.03633434813295285, 0.7978846366104373),
-)
-"""A polynomial p, highest power first, with erf(x / √2) = tanh(x · p(x²)), to a relative error of 1e-7.
-
-Fitted by weighted least squares, with weights that were increased where the error was largest until it was uniform. As
-the first coefficient is positive, the formula is correct for the largest x too, without clamping.
-"""
-_ERF = tuple(np.array(c * math.sqrt(2) * 2 ** (len(_PHI) - 1 - k), float32) for k, c in enumerate(_PHI))
-"""The same polynomial scaled so that erf(x) = tanh(x · p(x²)). With 0-d arrays operations take half the time of NumPy's
-scalars."""
 
 
 class NumPyPointwise(ArrayBackend):
@@ -229,28 +222,23 @@ class NumPyPointwise(ArrayBackend):
         bounds = (-math.inf if low is None else float(low), math.inf if high is None else float(high))
         return kernel.alike((x,), bounds)
 
+    def pow(self, x: Any, y: Any) -> Any:
+        kernel = (
+            elementwise_kernel("pow", (y,), x) if x.size >= MANY and type(y) in NUMBERS and y in _TWO_STEPS else None
+        )
+        return super().pow(x, y) if kernel is None else kernel.alike((x,))
+
     def remainder(self, x: Any, y: Any) -> Any:
-        kernel, number = None, type(y) in NUMBERS
-        if x.size >= LEAST and x.dtype is float32 and (number or (y.dtype is float32 and y.shape == x.shape)):
-            extents = ("full", "scalar" if number else "full")
-            kernel = operation_kernel("remainder_in_float64", extents, float32, ())
-        if kernel is not None:
-            out = kernel.alike((x,), (float(y),)) if number else kernel.alike((x, y))
-            if not np.isnan(out).any():
-                return out
-        return super().remainder(x, y)
+        out = _in_float64("remainder_in_float64", x, y)
+        return super().remainder(x, y) if out is None else out
+
+    def fmod(self, x: Any, y: Any) -> Any:
+        out = _in_float64("fmod_in_float64", x, y)
+        return super().fmod(x, y) if out is None else out
 
     def squared_difference(self, x: Any, y: Any) -> Any:
         kernel = elementwise_kernel("squared_difference", (), x, y) if x.size >= MANY and type(y) is ndarray else None
         return super().squared_difference(x, y) if kernel is None else kernel.alike((x, y))
-
-    def erf(self, x: Any) -> Any:
-        kernel = elementwise_kernel("erf", (), x)
-        return super().erf(x) if kernel is None else kernel.alike((x,))
-
-    def _erf(self, x: Any) -> Any:
-        """Return the error function of float32 with a relative error below 4e-7, or of float64 to full precision."""
-        return _tanh_of_product(np.asarray(x)) if x.dtype is float32 else _exact(x)
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
         if type(x) is ndarray:
@@ -303,27 +291,15 @@ class NumPyPointwise(ArrayBackend):
             raise division_by_zero(operation, x)
 
 
-def _tanh_of_product(x: Any) -> Any:
-    """Return tanh(x · p(x²)), p being `_ERF`."""
-    squared, out = np.empty_like(x), np.empty_like(x)
-    np.multiply(x, x, squared)
-    np.multiply(squared, _ERF[0], out)
-    for c in _ERF[1:-1]:
-        np.add(out, c, out)
-        np.multiply(out, squared, out)
-    np.add(out, _ERF[-1], out)
-    np.multiply(out, x, out)
-    return np.tanh(out, out)
-
-
-def _exact(x: Any) -> Any:
-    """Return the error function in double precision: SciPy's if it is installed, else Python's, element by element."""
-    try:
-        from scipy.special import erf as precise  # pyright: ignore[reportMissingTypeStubs]
-    except ImportError:
-        x = np.asarray(x)
-        return np.fromiter(map(math.erf, x.ravel().tolist()), float64, x.size).reshape(x.shape)
-    return precise(x)
+def _in_float64(name: str, x: Any, y: Any) -> Any:
+    """Return the remainder of float32 numbers by a kernel; None without one, or if a result is NaN."""
+    kernel, number = None, type(y) in NUMBERS
+    if x.size >= LEAST and x.dtype is float32 and (number or (y.dtype is float32 and y.shape == x.shape)):
+        kernel = operation_kernel(name, ("full", "scalar" if number else "full"), float32, ())
+    if kernel is None:
+        return None
+    out = kernel.alike((x,), (float(y),)) if number else kernel.alike((x, y))
+    return None if np.isnan(out).any() else out
 
 
 def blendable(x: Any) -> bool:
@@ -368,7 +344,8 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
     try:
         if kind is ndarray:
             if x.dtype is y.dtype:
-                if x.size != y.size and x.size * y.size >= LARGE:
+                size = x.size
+                if size * y.size >= LARGE if size != y.size else size >= _OUTER and x.shape != y.shape:
                     out = run(broadcast, OPERATION, x, y)
                     if out is not None:
                         return out

@@ -4,6 +4,7 @@ and of derivatives of random numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
@@ -20,6 +21,18 @@ from burnpy_numpy.kernels.kernel import LEAST, MANY, elementwise_kernel, operati
 
 BLOCK = 8192
 """The elements of a block. The defaults keep some ten arrays of them, which fit into the cache."""
+_PHI = (
+    *(1.567257510322256e-09, -1.2525670029454741e-07, 3.873058151769855e-06, -5.478173633260026e-05),
+    *(-3.3911227109113235e-05, 0.03633434813295285, 0.7978846366104373),
+)
+"""A polynomial p, highest power first, with erf(x / √2) = tanh(x · p(x²)), to a relative error of 1e-7.
+
+Fitted by weighted least squares, with weights that were increased where the error was largest until it was uniform. As
+the first coefficient is positive, the formula is correct for the largest x too, without clamping.
+"""
+_ERF = tuple(np.array(c * math.sqrt(2) * 2 ** (len(_PHI) - 1 - k), float32) for k, c in enumerate(_PHI))
+"""The same polynomial scaled so that erf(x) = tanh(x · p(x²)). With 0-d arrays operations take half the time of NumPy's
+scalars."""
 
 
 def _unary(name: str) -> Callable[..., Any]:
@@ -80,6 +93,14 @@ class NumPySpecial(ArrayBackend):
     betainc, betainc_density = map(_ternary, ("betainc", "betainc_density"))
     zeta, xlog1py = map(_binary, ("zeta", "xlog1py"))
 
+    def erf(self, x: Any) -> Any:
+        kernel = elementwise_kernel("erf", (), x)
+        return super().erf(x) if kernel is None else kernel.alike((x,))
+
+    def _erf(self, x: Any) -> Any:
+        """Return the error function of float32 with a relative error below 4e-7, or of float64 to full precision."""
+        return _tanh_of_product(np.asarray(x)) if x.dtype is float32 else _exact(x)
+
     def igamma_slope(self, x: Any, y: Any, order: int) -> Any:
         x, y = self._of_one_shape(x, y)
         kernel = elementwise_kernel("igamma_slope", (1,), x, y) if order == 1 and x.size >= MANY_STEPS else None
@@ -96,6 +117,29 @@ class NumPySpecial(ArrayBackend):
             part = slice(start, start + BLOCK)
             out[part] = default(self, *[y[part] for y in flat], *options)
         return out.reshape(x.shape)
+
+
+def _tanh_of_product(x: Any) -> Any:
+    """Return tanh(x · p(x²)), p being `_ERF`."""
+    squared, out = np.empty_like(x), np.empty_like(x)
+    np.multiply(x, x, squared)
+    np.multiply(squared, _ERF[0], out)
+    for c in _ERF[1:-1]:
+        np.add(out, c, out)
+        np.multiply(out, squared, out)
+    np.add(out, _ERF[-1], out)
+    np.multiply(out, x, out)
+    return np.tanh(out, out)
+
+
+def _exact(x: Any) -> Any:
+    """Return the error function in double precision: SciPy's if it is installed, else Python's, element by element."""
+    try:
+        from scipy.special import erf as precise  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError:
+        x = np.asarray(x)
+        return np.fromiter(map(math.erf, x.ravel().tolist()), float64, x.size).reshape(x.shape)
+    return precise(x)
 
 
 LEAST_OF_SLOPES = 8 * MANY

@@ -132,9 +132,13 @@ class Combining(TensorBase[B], Generic[B, S]):
         >>> x.addcmul(x, x, value=10).tolist()
         [11, 42]
         """
-        x, first, second = combined("addcmul", self, tensor1, tensor2)
-        product, factor = first * second, number(self, value, "addcmul")
-        return x + (product if factor == 1 else product * factor)  # type: ignore[no-any-return]  # as above
+        xs = combined("addcmul", self, tensor1, tensor2)
+        factor = number(self, value, "addcmul")
+        if self.kind == "float" and all(isinstance(x, TensorBase) for x in xs):
+            (out,) = xs[0]._backend.fused(_sum_with_product, [x._primitive for x in xs], (factor,))
+            return xs[0]._like(out)  # type: ignore[no-any-return]  # of this class
+        x, first, second = xs
+        return x + first * second * factor  # type: ignore[no-any-return]  # as above
 
     def float_power(self, exponent: Tensor[B] | Ints[B] | float) -> Tensor[B]:
         """Return the power in float64, a `Tensor`, of floats and of ints; the exponent may be of either kind too.
@@ -171,14 +175,24 @@ class Combining(TensorBase[B], Generic[B, S]):
         if self.kind != "float":
             return self
         most = largest(self.dtype)
-        b, x = self._backend, self._primitive
-        for found, value in (
-            (b.isnan(x), nan),
-            (b.eq(x, math.inf), most if posinf is None else posinf),
-            (b.eq(x, -math.inf), -most if neginf is None else neginf),
-        ):
-            x = b.where(b.discrete.bitwise_not(found), x, number(self, value, "nan_to_num"))
-        return self._like(x)
+        values = nan, most if posinf is None else posinf, -most if neginf is None else neginf
+        numbers = tuple([number(self, value, "nan_to_num") for value in values])
+        (out,) = self._backend.fused(_numbers_for_nan, (self._primitive,), numbers)
+        return self._like(out)
+
+
+def _sum_with_product(b: Any, x: Float, first: Float, second: Float, factor: float) -> tuple[Float]:
+    return (b.add(x, b.mul(b.mul(first, second), factor)),)
+
+
+def _numbers_for_nan(b: Any, x: Float, nan: float, most: float, least: float) -> tuple[Float]:
+    for found, value in ((b.isnan(x), nan), (b.eq(x, math.inf), most), (b.eq(x, -math.inf), least)):
+        x = b.where(b.discrete.bitwise_not(found), x, value)
+    return (x,)
+
+
+def _shrunk(b: Any, x: Float, limit: float) -> tuple[Float]:
+    return (b.where(b.discrete.bitwise_not(b.le(b.abs(x), limit)), x, 0.0),)
 
 
 _FAR = 1 << 20
@@ -283,8 +297,8 @@ class Elementary(TensorBase[B]):
         >>> Tensor[NumPy].from_data([-2.0, 0.25, 2.0]).hardshrink().tolist()
         [-2.0, 0.0, 2.0]
         """
-        b, x, limit = self._backend, self._primitive, number(self, lambd, "hardshrink")
-        return self._like(b.where(b.discrete.bitwise_not(b.le(b.abs(x), limit)), x, 0.0))
+        (out,) = self._backend.fused(_shrunk, (self._primitive,), (number(self, lambd, "hardshrink"),))
+        return self._like(out)
 
     def prelu(self, weight: Self) -> Self:
         """x where it is positive, and weight · x elsewhere. The gradient at 0 is the weight.

@@ -25,6 +25,7 @@ KERNELS: dict[tuple[Any, Any], tuple[str, str]] = {  # the extents of the operan
     ((50, 37), (37,)): ("full", "row"),
     ((50, 37), (50, 1)): ("full", "column"),
     ((50, 1), (1, 37)): ("column", "row"),
+    ((150, 1), (1, 150)): ("column", "row"),
     ((2, 3, 400), (3, 1)): ("full", "column"),
     ((2, 3, 400), (400,)): ("full", "row"),
     ((2, 3, 4, 50), (1, 1, 4, 50)): ("full", "row"),
@@ -64,6 +65,15 @@ def test_values_are_those_of_numpy(dtype: str, noted: list[Any]) -> None:
         assert bool(noted) == (shapes in KERNELS), (name, shapes)
         with np.errstate(all="ignore"):  # which of two zeros of different signs is larger, NumPy leaves open
             equal(found, FUNCTIONS[name](x, y), name not in ("maximum", "minimum"))
+
+
+def test_small_operands_that_are_not_contiguous_are_copied(noted: list[Any]) -> None:
+    x, y = (np.random.default_rng(0).normal(size=(60, columns)).astype("float32") for columns in (80, 160))
+    equal(D.add(x, y[:, 3:4]), x + y[:, 3:4])
+    equal(D.add(x, y[0, ::2]), x + y[0, ::2])
+    assert len(noted) == 2
+    equal(D.add(y[:, ::2], x[:, :1]), y[:, ::2] + x[:, :1])  # a large one is not
+    assert len(noted) == 2
 
 
 @pytest.mark.slow

@@ -35,7 +35,9 @@ def x(*shape: int, low: float = -2.0, high: float = 2.0) -> Any:
 
 INDEX = RNG.integers(0, 60, (100,))
 CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
-    **{name: (name, (x(70, 90, low=0.1),), (name,)) for name in ("expm1", "log1p", "tanh")},
+    **{name: (name, (x(70, 90, low=0.1),), (name,)) for name in ("expm1", "log1p", "tanh", "sin", "cos", "sign")},
+    **{f"pow {power}": ("pow", (x(70, 90, low=0.1), power), ("pow",)) for power in (3, 4, -2, -0.5)},
+    "logsumexp": ("logsumexp", (x(7, 10, 90), (1, 2), False), ("logsumexp",)),
     **{
         name: (name, (x(70, 90, low=-0.9, high=0.9),), (name,))
         for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "atanh")

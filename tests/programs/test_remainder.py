@@ -15,14 +15,15 @@ D: Any = NumPy()
 
 
 def same_bits(x: Any, y: Any, noted: list[Any]) -> None:
-    noted.clear()
-    result = D.remainder(x, y)
-    assert [k.program.name for k in noted] == ["remainder_in_float64"]
-    with np.errstate(all="ignore"):
-        wanted = np.remainder(x, np.asarray(y, np.float32))
-    np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted))
-    known = ~np.isnan(wanted)
-    assert result[known].tobytes() == wanted[known].tobytes()
+    for name in ("remainder", "fmod"):
+        noted.clear()
+        result = getattr(D, name)(x, y)
+        assert [k.program.name for k in noted] == [f"{name}_in_float64"]
+        with np.errstate(all="ignore"):
+            wanted = getattr(np, name)(x, np.asarray(y, np.float32))
+        np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted))
+        known = ~np.isnan(wanted)
+        assert result[known].tobytes() == wanted[known].tobytes()
 
 
 @pytest.mark.parametrize("y", [0.3, -0.3, 1.0, -7.5, 3e-5, 1e30, float("inf"), 0.0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.nn.argument_checks import floats, positive
@@ -119,7 +119,8 @@ def hardsigmoid(x: Tensor[B]) -> Tensor[B]:
     [0.333 0.5   0.833]
     """
     (x,) = floats("hardsigmoid", 1, x=x)
-    return (_hardtanh("hardsigmoid", x, -3.0, 3.0) + 3.0) / 6.0
+    (out,) = _device(x).fused(_hardsigmoid, (x._primitive,))
+    return x._like(out)
 
 
 @explained
@@ -157,7 +158,8 @@ def softshrink(x: Tensor[B], lambd: float = 0.5) -> Tensor[B]:
     (x,) = floats("softshrink", 1, x=x)
     if not number(x, lambd, "softshrink") >= 0:
         raise ArgumentError(f"softshrink() got lambd={describe(lambd)}; give a number that is not negative")
-    return x - x.clamp(-lambd, lambd)
+    (out,) = _device(x).fused(_moved_toward_zero, (x._primitive,), (-lambd, lambd))
+    return x._like(out)
 
 
 @explained
@@ -169,6 +171,14 @@ def threshold(x: Tensor[B], threshold: float, value: float) -> Tensor[B]:
     """
     (x,) = floats("threshold", 1, x=x)
     return x.masked_fill(x <= number(x, threshold, "threshold"), value)
+
+
+def _hardsigmoid(b: Any, x: Any) -> tuple[Any]:
+    return (b.div(b.add(b.hardtanh(x, -3.0, 3.0), 3.0), 6.0),)
+
+
+def _moved_toward_zero(b: Any, x: Any, low: float, high: float) -> tuple[Any]:
+    return (b.sub(x, b.clamp(x, low, high)),)
 
 
 def _hardtanh(operation: str, x: Tensor[B], low: float, high: float) -> Tensor[B]:

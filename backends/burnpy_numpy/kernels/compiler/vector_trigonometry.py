@@ -194,7 +194,7 @@ def _asin_near(w: Writer, x: Vector) -> tuple[Vector, Vector]:
 
 
 def atan(w: Writer, x: Vector) -> Vector:
-    """Return the inverse tangent: beyond 1, π/2 less that of the reciprocal."""
+    """Return the inverse tangent; beyond 1 π/2 less the inverse tangent of the reciprocal."""
     dtype = x.dtype
     size, one = w.call("fabs", x), w.constant(1.0, dtype)
     steep = w.compare("ogt", size, one)
