@@ -67,9 +67,9 @@ class NumPyMatmul(ArrayBackend):
             if out is not None:
                 return out
         elif x.itemsize == 2 and y.dtype is dtype and is_half(dtype):
-            out = _narrow_product("matmul", x, y)
+            out = _narrow_product("matmul", x, y, dtype=dtype)
             if out is not None:
-                return self.cast(out, dtype)
+                return out if out.dtype is dtype else self.cast(out, dtype)
         return super().matmul(x, y)
 
     def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
@@ -131,9 +131,9 @@ _NARROW = ("matmul", "matmul_nt", "matmul_tn", "linear")
 """The products that the kernel computes of floats of 16 bits."""
 
 
-def _narrow_product(name: str, x: Any, y: Any, bias: Any = None) -> Any:
-    """Return a product of floats of 16 bits in float32, whose operands the kernel widens; None if it does not compute
-    it."""
+def _narrow_product(name: str, x: Any, y: Any, bias: Any = None, dtype: Any = float32) -> Any:
+    """Return a product of floats of 16 bits in float32, or in ``dtype`` if the kernel rounds its sums to that; None if
+    it does not compute it."""
     if x.ndim < 2 or y.ndim < 2 or x.itemsize != 2 or y.itemsize != 2:
         return None
     if name == "matmul_tn":
@@ -145,7 +145,7 @@ def _narrow_product(name: str, x: Any, y: Any, bias: Any = None) -> Any:
         if bias.dtype is not float32:
             return None
         bias = np.ascontiguousarray(bias)
-    out = kernel_product(rows, y, bias, dtype=float32)
+    out = kernel_product(rows, y, bias, dtype=dtype)
     return out if out is None or rows is x else out.reshape((*x.shape[:-1], y.shape[-1]))
 
 
@@ -156,13 +156,14 @@ def kernel_product(x: Any, y: Any, bias: Any = None, dtype: Any = None, total: A
         x: the first array, of float32 or float64.
         y: the second one.
         bias: a row to add, of the dtype of the product.
-        dtype: the dtype of the product, if it is another one: float32 of floats of 16 bits, int32 of ints of 8 bits.
+        dtype: the dtype of the product, if it is another one: int32 of ints of 8 bits; of floats of 16 bits float32, or
+            their own, which is replaced by float32 if the kernel does not round to it.
         total: C-contiguous memory of the product's shape and dtype to which it is added, if each of its elements is one
             sum in order; so the bits are those of a product and a sum.
     """
     kind: Any = x.itemsize  # hashing a dtype takes longer
     if dtype is not None:
-        kind = x.dtype.num, y.dtype.num
+        kind = x.dtype.num, y.dtype.num, dtype.num
     elif y.dtype is x.dtype:
         dtype = x.dtype
     else:
@@ -174,7 +175,7 @@ def kernel_product(x: Any, y: Any, bias: Any = None, dtype: Any = None, total: A
         if len(_products) >= _MOST_KNOWN:
             _products.clear()
         kernels = family_kernels("products.products")
-        found = _products[key] = None if kernels is None else kernels.product_of(x, y, bias is not None)
+        found = _products[key] = None if kernels is None else kernels.product_of(x, y, bias is not None, result=dtype)
     if found is None:
         return None
     if found.__class__ is str:
@@ -184,7 +185,7 @@ def kernel_product(x: Any, y: Any, bias: Any = None, dtype: Any = None, total: A
             return None
         found.run(x, y, total, adds=True)
         return total
-    out = np.empty(found.shape, dtype)
+    out = np.empty(found.shape, found.result)
     found.run(x, y, out, bias)
     return out
 

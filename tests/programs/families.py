@@ -178,6 +178,11 @@ def check_products() -> None:
                     assert isinstance(found, products.Product)
                     found.run(a, b, out, bias.astype(wide))
                     np.testing.assert_array_equal(out, x @ y + bias, err_msg=f"{name} {m} {k} {n}")
+                    rounded = products.product_of(a, b, result=stored)
+                    assert isinstance(rounded, products.Product)
+                    out = np.empty((m, n), rounded.result)
+                    rounded.run(a, b, out)
+                    np.testing.assert_array_equal(out, (x @ y).astype(out.dtype), err_msg=f"{name} {m} {k} {n}")
     for amx, (m, k, n) in itertools.product((False, True)[: 2 * fuses], [(1, 1, 1), (5, 3, 33), (100, 1030, 49)]):
         products.by_amx = by_amx if amx else lambda stored: False
         left, right = (rng.integers(0, 256, shape).astype(np.uint8) for shape in ((m, k), (k, n)))

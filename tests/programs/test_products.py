@@ -29,6 +29,7 @@ from burnpy_numpy.kernels.compiler.target import has_amx, target
 from burnpy_numpy.kernels.packed_weights import PackedWeights
 from burnpy_numpy.kernels.products import products
 from burnpy_numpy.kernels.products.copies import CHUNK_BYTES
+from burnpy_numpy.kernels.products.words import MOST_BYTES
 
 D = NumPy()
 ROOT = Path(__file__).resolve().parents[2]
@@ -272,9 +273,9 @@ def check_blocks_of_threads(monkeypatch: pytest.MonkeyPatch, multiply: Callable[
 
 
 def test_amx_multiplies_bfloat16_with_sums_in_one_order(bfloat16: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bits of a row depend on the inner dimension alone."""
+    """The bits of a row depend on the inner dimension alone, also where the sums are rounded to bfloat16."""
     rng = np.random.default_rng(9)
-    for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (16, 32, 16), (29, 401, 47), (130, 1100, 100)]:
+    for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (16, 32, 16), (29, 401, 47), (130, 1100, 100), (70, 2100, 40)]:
         x, y = (drawn(rng, np.float32, *s).astype(bfloat16) for s in ((m, k), (k, n)))
         bias = drawn(rng, np.float32, n)
         wanted, added = by_amx(x, y), by_amx(x, y, bias)
@@ -282,6 +283,9 @@ def test_amx_multiplies_bfloat16_with_sums_in_one_order(bfloat16: Any, monkeypat
         for a, b in [*((a, y) for a in layouts(x)), *((x, b) for b in layouts(y)), (layouts(x)[2], layouts(y)[2])]:
             np.testing.assert_array_equal(kernel_product(a, b, dtype=float32), wanted)
             np.testing.assert_array_equal(kernel_product(a, b, bias, dtype=float32), added)
+            rounded = kernel_product(a, b, dtype=bfloat16)
+            assert rounded.dtype is (bfloat16 if 2 * k <= MOST_BYTES else float32)
+            np.testing.assert_array_equal(rounded, wanted.astype(rounded.dtype))
         np.testing.assert_array_equal(
             kernel_product(x[:1], y[:, : n // 2 + 1], dtype=float32), wanted[:1, : n // 2 + 1]
         )
@@ -370,8 +374,13 @@ def test_amx_keeps_infinities_and_nan_and_has_no_subnormal_numbers(bfloat16: Any
         found, wanted = kernel_product(x, y, dtype=float32), x.astype(np.float32) @ y.astype(np.float32)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
     np.testing.assert_array_equal(np.where(np.isinf(found), found, 0.0), np.where(np.isinf(wanted), wanted, 0.0))
+    rounded = [each.astype(np.float32) for each in (kernel_product(x, y, dtype=bfloat16), found.astype(bfloat16))]
+    np.testing.assert_array_equal(*rounded)
     small, one = np.full((2, 2), 1e-39, bfloat16), np.eye(2, dtype=bfloat16)
     np.testing.assert_array_equal(kernel_product(small, one, dtype=float32), 0.0)
+    np.testing.assert_array_equal(kernel_product(small, one, dtype=bfloat16), bfloat16.type(0.0))
+    most = np.full((2, 2), 3.3e38, bfloat16)  # the sums round to infinity
+    np.testing.assert_array_equal(kernel_product(most, one + one, dtype=bfloat16), bfloat16.type(np.inf))
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float16"])

@@ -191,7 +191,7 @@ def test_products_of_bfloat16_compile_for_amx(transposed: bool) -> None:
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     to = target.Target("x86_64-unknown-linux-gnu", "sapphirerapids", target._WIDE, 64, 32)
-    text = product("float32", 16, 0, transposed, "bfloat16", "bfloat16")
+    text = product("float32", 16, 0, transposed, "bfloat16", "bfloat16", "bfloat16")
     assembly = llvm.generator(to).emit_assembly(llvm.optimized(text, to))
     assert {"ldtilecfg", "tdpbf16ps", "tilerelease"} <= set(assembly.split())
     assert set(re.findall(r"%tmm\d", assembly)) == {f"%tmm{k}" for k in range(8)}

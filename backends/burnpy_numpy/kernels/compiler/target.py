@@ -92,6 +92,8 @@ def target_of(name: str, host: Target, features: Mapping[str, bool]) -> Target:
     return Target(host.triple, level.cpu, _WIDE if level.vector == 64 else "", level.vector, level.registers)
 
 
+_AMX = {"+amx-bf16", "+amx-int8", "+avx512bf16"}
+"""The features by which AMX's sums are computed and rounded."""
 _REQUEST = 158, 0x1023, 18
 """The number of Linux's system call ``arch_prctl``, and its request for the registers of AMX."""
 
@@ -102,7 +104,7 @@ def has_amx() -> bool:
     process use it."""
     chosen = target()
     features = chosen.features.split(",")
-    if sys.platform != "linux" or chosen.vector != 64 or not {"+amx-bf16", "+amx-int8"}.issubset(features):
+    if sys.platform != "linux" or chosen.vector != 64 or not _AMX.issubset(features):
         return False
     try:
         refused: int = ctypes.CDLL(None).syscall(*map(ctypes.c_long, _REQUEST))

@@ -7,9 +7,7 @@ stored in floats of 16 bits. The copies have the dtype in which products are com
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
-
-import numpy as np
+from typing import NamedTuple, Self
 
 from burnpy.backend.dtypes import DTYPES, FLOATS, is_upper_half
 from burnpy_numpy.kernels.compiler.loops import WORDS, Loops
@@ -28,11 +26,11 @@ STRIPES = 4
 IN_PLACE, ROWS, COLUMNS, PACKED = range(4)
 """How a block of B is read: in place; in panels, copied from rows or from columns that lie together; or in panels that
 B consists of, each of whole columns."""
-TILE, STRIPE_ROWS = 16, 32
-"""The rows of a register of AMX, each of as many words, and the rows of a stripe for it."""
-_ROWS_AHEAD = 4
+LINE = 64
+"""The bytes of a cache line."""
+ROWS_AHEAD = 4
 """The number of rows of B by which it is fetched ahead when it is copied."""
-_BYTES_AHEAD = 256
+BYTES_AHEAD = 256
 """The bytes by which a column is fetched ahead when it is widened."""
 _WORD_BYTES = 4
 """The bytes of a word; some neighbouring ones are transposed together."""
@@ -53,40 +51,6 @@ STORED = {
     "int32": Stored(4),
 }
 """By the name of a dtype; uint8 are two ints of 4 bits, each plus 8, unless products are sums of int32."""
-
-
-class Words(NamedTuple):
-    """How neighbours of a row of A or of a column of B lie in words of 32 bits, which one instruction multiplies and
-    adds: bfloat16 and ints of 8 bits for AMX, and ints of 8 bits as ints of 16 bits for all others.
-
-    A panel has a line for each word of a column; numbers that are missing are zeros.
-    """
-
-    stored: str  #: the dtype of the operand
-    bits: int  #: of a number in a word
-    step: int  #: the numbers that are multiplied together, to which their count is rounded up
-
-    @property
-    def each(self) -> int:
-        """Return how many numbers a word has."""
-        return 32 // self.bits
-
-    def lines(self, numbers: int) -> int:
-        """Return the words of so many numbers, rounded up."""
-        return -(-numbers // self.step) * self.step // self.each
-
-    def kept(self, dtype: Any) -> Any:
-        """Return the dtype of the numbers in words, which have another one in an array."""
-        return dtype if 8 * dtype.itemsize == self.bits else np.dtype(np.int16)
-
-
-def words_of(dtype: str, registers: int, stored: str) -> Words | None:
-    """Return the words of an operand; None if it is multiplied number by number. See
-    `burnpy_numpy.kernels.products.text.product`."""
-    if registers:
-        return Words(stored, 16, 2) if dtype == "int32" else None
-    bits = 8 * STORED[stored].bytes
-    return Words(stored, bits, TILE * 32 // bits)
 
 
 class ProductLines(Loops):
@@ -130,59 +94,6 @@ class ProductLines(Loops):
         """Shift ints."""
         return self.binary(how, x, self.constant(bits, x.dtype)) if bits else x
 
-    def word_of_rows(self, source: str, row: str, words: Words, mask: str | None) -> Vector:
-        """Return words of neighbouring rows, the first one in the lowest bits; zeros from row ``%depth`` on."""
-        total, kind = None, self.type("int32")
-        for k in range(words.each):
-            number, some = self.plus(row, k), mask
-            if mask is not None:
-                within = self.assign(f"icmp slt i64 {number}, %depth")
-                some = self.either(within, mask, "zeroinitializer", self.type("bool"))
-            line = self.unit(source, self.times(number, "%distance"), words.stored)
-            narrow = self._in_word(line, words, self.width, some)
-            wide = Vector(self.assign(f"zext <{self.width} x i{words.bits}> {narrow} to {kind}"), "int32")
-            moved = self._moved("shl", wide, words.bits * k)
-            total = moved if total is None else self.binary("or", total, moved)
-        assert total is not None
-        return total
-
-    def words_of_bytes(self, source: str, row: str, words: Words) -> list[Vector]:
-        """Return words of four neighbouring rows of bytes, in `VECTORS` vectors, by one shuffle for each."""
-        half, size = VECTORS * self.width, 4 * self.width
-        lines = [self.unit(source, self.times(self.plus(row, k), "%distance"), words.stored) for k in range(4)]
-        rows = [Vector(self._in_word(line, words, half, None), "int8") for line in lines]
-        with self.of_width(half):
-            first, second = [self.shuffled(x, y, range(2 * half)) for x, y in (rows[:2], rows[2:])]
-        places = [[k * half + v * self.width + n for n in range(self.width) for k in range(4)] for v in range(VECTORS)]
-        with self.of_width(size):
-            mixed = [self.shuffled(first, second, order) for order in places]
-        return [Vector(self.assign(f"bitcast <{size} x i8> {x.text} to {self.type('int32')}"), "int32") for x in mixed]
-
-    def words_of_line(self, line: str, number: str, words: Words, left: str | None) -> Vector:
-        """Load a vector of words of neighbours; zeros from ``left`` numbers on."""
-        length, mask = words.each * self.width, None
-        if left is not None:
-            with self.of_width(length):
-                mask = self.below(left)
-        loaded = self._in_word(self.unit(line, number, words.stored), words, length, mask)
-        text = self.assign(f"bitcast <{length} x i{words.bits}> {loaded} to {self.type('int32')}")
-        return Vector(text, "int32")
-
-    def _in_word(self, pointer: str, words: Words, count: int, mask: str | None) -> str:
-        """Load numbers as ints of the size that they have in words."""
-        size = STORED[words.stored].bytes
-        kind, masks, full = f"<{count} x i{8 * size}>", f"<{count} x i1>", f"@llvm.masked.load.v{count}i{8 * size}.p0"
-        if mask is None:
-            loaded = self.assign(f"load {kind}, ptr {pointer}, align {size}")
-        else:
-            self.declared.add(f"declare {kind} {full}(ptr, i32, {masks}, {kind})")
-            given = f"ptr {pointer}, i32 {size}, {masks} {mask}, {kind} zeroinitializer"
-            loaded = self.assign(f"call {kind} {full}({given})")
-        if 8 * size == words.bits:
-            return loaded
-        extends = "sext" if words.stored == "int8" else "zext"
-        return self.assign(f"{extends} {kind} {loaded} to <{count} x i{words.bits}>")
-
     def add(self, x: Vector, y: Vector) -> Vector:
         """x + y, of floats or of ints."""
         return self.binary("add", x, y) if x.dtype == "int32" else super().add(x, y)
@@ -191,21 +102,11 @@ class ProductLines(Loops):
         """x · y + z, rounded once; of words, the products of both numbers plus z."""
         return self.add(self.pair_products(x, y), z) if x.dtype == "int32" else super().fma(x, y, z)
 
-    def lines_of(self, words: Words, count: str) -> str:
-        """Return `Words.lines` of a count."""
-        return self.times(self.upper(count, words.step), words.step // words.each)
-
     def below(self, count: str) -> str:
         """Return the mask of the elements before a count."""
         lanes = ", ".join(f"i64 {k}" for k in range(self.width))
         limit = self.splat(count, "int64")
         return self.assign(f"icmp slt <{self.width} x i64> <{lanes}>, {limit.text}")
-
-    def amx(self, instruction: str, arguments: str = "") -> None:
-        """Write an instruction of AMX; its registers are numbers."""
-        kinds = ", ".join([argument.split()[0] for argument in arguments.split(", ")]) if arguments else ""
-        self.declared.add(f"declare void @llvm.x86.{instruction}({kinds})")
-        self.write(f"call void @llvm.x86.{instruction}({arguments})")
 
     def named(self, name: str, arguments: str) -> Self:
         """End the lines as a function of this name."""
@@ -223,7 +124,7 @@ def copy_rows(dtype: str, width: int, stored: str) -> ProductLines:
     some = w.smaller(rest, "1")
     with w.loop("0", "%depth") as p:
         source, to = w.unit("%source", w.times(p, "%distance"), stored), w.times(p, lanes)
-        ahead = w.unit(source, w.times("%distance", _ROWS_AHEAD), stored)
+        ahead = w.unit(source, w.times("%distance", ROWS_AHEAD), stored)
         with w.loop("0", whole) as q:
             column, place = w.times(q, lanes), w.at("%to", w.plus(w.times(q, panel), to))
             for v in range(VECTORS):
@@ -295,7 +196,7 @@ def copy_widened_columns(dtype: str, width: int, stored: str) -> ProductLines:
                 unit = w.times(q, square)
                 at = [w.unit(column, w.plus(begin, unit), stored) for column in columns]
                 for lane in at:
-                    w.prefetch(w.assign(f"getelementptr i8, ptr {lane}, i64 {_BYTES_AHEAD}"))
+                    w.prefetch(w.assign(f"getelementptr i8, ptr {lane}, i64 {BYTES_AHEAD}"))
                 for t, words in enumerate(w.neighbouring_words(at)):
                     for k in range(per_word):
                         keep(words, w.plus(unit, t * per_word + k), k)
@@ -350,99 +251,12 @@ def copy_columns_of_stripes(dtype: str, width: int, high: int, stored: str) -> P
     return w.named("copy_stripes", COPY)
 
 
+STRIPE = (
+    "ptr %a, ptr %b, i64 %b_row, i64 %whole, ptr %panels, i64 %tall, i64 %depth, ptr %c, i64 %c_row, ptr %before, "
+    "i64 %before_row, i64 %before_column, i64 %rows, i64 %columns"
+)
+"""The first arguments of a function that multiplies a stripe."""
 COPY = "ptr %source, i64 %depth, i64 %rows, i64 %height, i64 %distance, ptr %to"
-
-
-def copy_rows_of_words(dtype: str, width: int, words: Words) -> ProductLines:
-    """Return the function that copies rows to panels of words, one after the other; columns beyond the last are
-    zeros."""
-    w, lanes = ProductLines(dtype, width), VECTORS * width
-    lines = w.lines_of(words, "%depth")
-    with w.loop("0", lines) as p, w.loop("0", w.upper("%columns", lanes)) as q:
-        column, row = w.times(q, lanes), w.times(p, words.each)
-        to = w.at(w.at("%to", w.times(column, lines)), w.times(p, lanes))
-        for k in range(words.each):
-            ahead = w.times(w.plus(row, _ROWS_AHEAD + k), "%distance")
-            w.prefetch(w.unit("%source", w.plus(column, ahead), words.stored))
-
-        def copy(masked: bool) -> None:
-            if words.bits == 8 and not masked:
-                for v, x in enumerate(w.words_of_bytes(w.unit("%source", column, words.stored), row, words)):
-                    w.store(x, w.at(to, v * width), None)
-                return
-            for v in range(VECTORS):
-                first = w.plus(column, v * width)
-                mask = w.below(w.minus("%columns", first)) if masked else None
-                w.store(
-                    w.word_of_rows(w.unit("%source", first, words.stored), row, words, mask), w.at(to, v * width), None
-                )
-
-        with w.when(f"slt i64 {row}, %depth"):
-            w.in_two_ways(copy, [(w.plus(column, lanes), "%columns"), (w.plus(row, words.each), "%depth")])
-        with w.when(f"sge i64 {row}, %depth"):
-            for v in range(VECTORS):
-                w.store(w.constant(0, "int32"), w.at(to, v * width), None)
-    return w.named("copy_rows", "ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to")
-
-
-def copy_columns_of_words(dtype: str, width: int, words: Words) -> ProductLines:
-    """Return the function that copies a panel of words whose columns lie together; columns beyond the last repeat the
-    last."""
-    w = ProductLines(dtype, width)
-    last, numbers = w.plus("%columns", -1), width * words.each
-    lines = w.lines_of(words, "%depth")
-    with w.loop("0", w.smaller(str(VECTORS), w.upper("%columns", width))) as v:
-        places = [w.smaller(w.plus(w.times(v, width), t), last) for t in range(width)]
-        lanes = [w.unit("%source", w.times(place, "%distance"), words.stored) for place in places]
-        with w.loop("0", w.upper("%depth", numbers)) as q:
-            first = w.times(q, numbers)
-            to = w.at("%to", w.plus(w.times(q, width * VECTORS * width), w.times(v, width)))
-            for lane in lanes:
-                w.prefetch(w.assign(f"getelementptr i8, ptr {w.unit(lane, first, words.stored)}, i64 {_BYTES_AHEAD}"))
-
-            def copy(masked: bool) -> None:
-                left = w.minus("%depth", first) if masked else None
-                here = w.minus(lines, w.times(q, width)) if masked else None
-                for t, line in enumerate(w.transposed([w.words_of_line(lane, first, words, left) for lane in lanes])):
-                    with w.inside(t, here):
-                        w.store(line, w.at(to, t * VECTORS * width), None)
-
-            w.in_two_ways(copy, [(w.plus(first, numbers), "%depth")])
-    return w.named("copy_columns", "ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to")
-
-
-def copy_stripe_of_words(dtype: str, width: int, words: Words, in_tiles: bool, transposed: bool) -> ProductLines:
-    """Return the function that copies rows of A as words: one row after the other, or in tiles, which have some words
-    of each row.
-
-    Words beyond the last are zeros, and so are rows beyond the last if the columns of A lie together, which is only
-    copied to tiles; else they repeat the last.
-    """
-    w = ProductLines(dtype, width)
-    unit, numbers = STRIPE_ROWS * TILE, width * words.each
-    if transposed:
-        masks = [w.below(w.plus("%rows", -v * width)) for v in range(STRIPE_ROWS // width)]
-        with w.loop("0", w.upper("%depth", numbers)) as q:
-            for v, mask in enumerate(masks):
-                source = w.unit("%source", v * width, words.stored)
-                starts = [w.plus(w.times(q, numbers), words.each * t) for t in range(width)]
-                found = w.transposed([w.word_of_rows(source, start, words, mask) for start in starts])
-                for t, row in enumerate(found):
-                    w.store(row, w.at("%to", w.plus(w.times(q, unit), (v * width + t) * TILE)), None)
-        return w.named("copy_stripes", COPY)
-    last = w.plus("%rows", -1)
-    with w.loop("0", "%height") as i:
-        line = w.unit("%source", w.times(w.smaller(i, last), "%distance"), words.stored)
-        to = w.at("%to", w.times(i, TILE if in_tiles else ROW_BYTES // STORED[dtype].bytes))
-        with w.loop("0", w.upper("%depth", numbers)) as q:
-            first, place = w.times(q, numbers), w.at(to, w.times(q, unit if in_tiles else width))
-
-            def copy(masked: bool) -> None:
-                left = w.minus("%depth", first) if masked else None
-                w.store(w.words_of_line(line, first, words, left), place, None)
-
-            w.in_two_ways(copy, [(w.plus(first, numbers), "%depth")])
-    return w.named("copy_stripes", COPY)
 
 
 def stripe_vectors(width: int) -> int:

@@ -31,10 +31,9 @@ from burnpy_numpy.kernels.products.copies import (
     ROWS,
     STORED,
     VECTORS,
-    Words,
-    words_of,
 )
 from burnpy_numpy.kernels.products.text import copied_bytes, product, stripe_heights
+from burnpy_numpy.kernels.products.words import MOST_BYTES, Words, words_of
 from burnpy_numpy.matmul import LEAST, MULTIPLICATIONS_PER_ELEMENT
 
 _MOST_DOUBLE = 1 << 21
@@ -57,8 +56,6 @@ _WORTH_KEEPING = 1 << 12
 """The number of elements of a matrix B of ints from which its panels are kept, however many rows there are."""
 _INTS, _SQUARE = 192, 16
 """The most ints in a chunk, so that a widened panel stays in the first cache; and those that are widened together."""
-_TILES = 1024
-"""The most bytes of a row in a chunk for AMX, so that a stripe has 32 KiB. The sums' bits do not depend on it."""
 _RATE = {None: 1, False: 2, True: 8}
 """How many times as many multiplications of words are computed in the same time, by AMX or without it."""
 _SECOND_CACHE = 1 << 20, 1 << 19
@@ -96,6 +93,7 @@ class Product(NamedTuple):
     room: int  #: the bytes of memory for copies that a thread needs
     keeps: bool  #: whether the panels of B may be kept
     words: Words | None  #: of B, if words are multiplied
+    result: Any  #: the dtype of the result
 
     @property
     def is_one_sum(self) -> bool:
@@ -215,7 +213,7 @@ def workspace() -> Any:
 
 def workspace_size() -> int:
     """Return the bytes of memory for copies that one thread needs."""
-    return copied_bytes(True) + max(_block_bytes(), 1 << 16)
+    return max(copied_bytes(True, amx) for amx in (False, True)) + max(_block_bytes(), 1 << 16)
 
 
 @cache
@@ -230,9 +228,11 @@ def _block_bytes() -> int:
     return min(size, most) // 8 * 7
 
 
-def product_of(a: Any, b: Any, biased: bool = False, rows: bool = False) -> Product | Literal["copy"] | None:
+def product_of(
+    a: Any, b: Any, biased: bool = False, rows: bool = False, result: Any = None
+) -> Product | Literal["copy"] | None:
     """Return the description of the product of arrays of one dtype, of floats of 16 bits, or of ints of 8 bits, whose
-    product is of int32; None if none is computed. With ``rows``, the parts are whole rows.
+    product is of int32; None if none is computed. With ``rows``, the parts are whole rows. ``result``: see `_planned`.
 
     It is "copy", to multiply C-contiguous copies, where no lines of an array lie together, or where they must be rows.
     """
@@ -254,7 +254,7 @@ def product_of(a: Any, b: Any, biased: bool = False, rows: bool = False) -> Prod
         return "copy"
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     places = _places(batch, a.shape, a_steps), _places(batch, b.shape, b_steps), np.arange(math.prod(batch)) * (m * n)
-    return _planned(dtype, (*batch, m, n), k, a_line, b_line, places, rows, (a.dtype.name, b.dtype.name))
+    return _planned(dtype, (*batch, m, n), k, a_line, b_line, places, rows, (a.dtype.name, b.dtype.name), 0, result)
 
 
 def quantized_product_of(x: Any, weight: Any, scale: Any) -> Product | None:
@@ -316,6 +316,7 @@ def _planned(
     rows: bool = False,
     stored: tuple[str, str] | None = None,
     groups: int = 0,
+    result: Any = None,
 ) -> Product | None:
     """Return the description of products whose lines have these distances; see `_line`.
 
@@ -329,20 +330,21 @@ def _planned(
         rows: whether the parts are whole rows.
         stored: the names of the dtypes of A and B, if they are others.
         groups: the groups of a column of B, if it consists of ints.
+        result: the dtype of the products; ``dtype`` replaces any but bfloat16 of sums of a single chunk by AMX.
     """
     (m, n), size, chosen = shape[-2:], dtype.itemsize, target()
     width, count, stored = chosen.vector // size, len(places[2]), stored or (dtype.name, dtype.name)
     amx = by_amx(stored)
-    registers = 0 if amx else chosen.registers
-    kernel = template_kernel(product, dtype, width, registers, a_line[1], *stored)
-    if kernel is None:
-        return None
-    words = words_of(dtype.name, registers, stored[1])
+    words = words_of(dtype.name, registers := 0 if amx else chosen.registers, stored[1])
     lanes, height, parts = VECTORS * width, stripe_heights(registers)[0], STORED[stored[1]].parts if groups else 1
     chunk, span = _chunk_of_groups(k // groups, k, parts) if groups else (chunk_of(k, size), k)
     if words is not None:
         size = words.bits // 8
-        chunk = min(words.lines(k) * words.each, (_TILES if amx else CHUNK_BYTES) // size)
+        chunk = words.lines(-(-k // -(-k * size // (MOST_BYTES if amx else CHUNK_BYTES)))) * words.each
+    result = dtype if result is None or not amx or chunk < k else result
+    kernel = template_kernel(product, dtype, width, registers, a_line[1], *stored, result)
+    if kernel is None:
+        return None
     most = max(1, _block_bytes() // (chunk * parts * size * lanes)) * lanes
     block = -(-n // (-(-n // most) * lanes)) * lanes  # all of about one size
     copies = m >= (_SOME_ROWS if b_line[0] * size >= _APART else _MANY_ROWS) and k * n * size > _IN_FIRST_CACHE
@@ -360,10 +362,10 @@ def _planned(
     grouping = (k // groups, groups, span) if groups else ()
     sizes = (m, n, k, a_line[0], b_row, b_column, chunk, block, high, wide, down, across, how, *grouping)
     pieces = count * down * across
-    room = copied_bytes(a_line[1]) + block * chunk * parts * size
+    room = copied_bytes(a_line[1], amx) + block * chunk * parts * size
     keeps = k * n >= _WORTH_KEEPING if dtype is int32 else m <= _FEW_ROWS and k * n * size >= _FAR
     keeps = keeps and len(shape) == 2 and (words is not None or not widens)
-    return Product(kernel, shape, places, sizes, pieces, count * work / pieces, room, keeps, words)
+    return Product(kernel, shape, places, sizes, pieces, count * work / pieces, room, keeps, words, result)
 
 
 def by_amx(stored: tuple[str, str]) -> bool:

@@ -11,24 +11,33 @@ from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.products.copies import (
     COLUMNS,
     IN_PLACE,
+    LINE,
     PACKED,
     ROW_BYTES,
     STORED,
+    STRIPE,
     STRIPE_BYTES,
-    STRIPE_ROWS,
     STRIPES,
-    TILE,
     VECTORS,
     ProductLines,
     copy_columns,
     copy_columns_of_stripes,
-    copy_columns_of_words,
     copy_rows,
     copy_rows_of_stripe,
-    copy_rows_of_words,
-    copy_stripe_of_words,
     copy_widened_columns,
     stripe_vectors,
+)
+from burnpy_numpy.kernels.products.words import (
+    CONFIGURATION,
+    MOST_BYTES,
+    STRIPE_ROWS,
+    TILE,
+    WordLines,
+    copy_columns_of_words,
+    copy_rows_of_words,
+    copy_stripe_of_words,
+    finish_by_amx,
+    stripe_by_amx,
     words_of,
 )
 
@@ -36,14 +45,6 @@ _AHEAD = 16
 """The number of rows of a panel by which it is fetched ahead."""
 _UNROLLED = 4
 """The rows of a panel that are multiplied in a turn."""
-_LINE = 64
-"""The bytes of a cache line."""
-_AHEAD_BY_AMX = 64
-"""The number of lines of a panel by which it is fetched ahead for AMX."""
-_CONFIGURATION = "@configuration = internal constant [16 x i32] [i32 1, i32 0, i32 0, i32 0, {}, {}], align 64".format(
-    ", ".join(["i32 4194368"] * 4 + ["i32 0"] * 4), ", ".join(["i32 269488144"] * 2 + ["i32 0"] * 2)
-)
-"""AMX's table of eight registers: 1, the form; from byte 16 on their bytes in a row, each 16 bits; from 48 on rows."""
 _ALIGNED_ROWS = 3
 """The number of stripes from which B is copied if its vectors are not aligned, as each is two loads then."""
 
@@ -56,12 +57,16 @@ def stripe_heights(registers: int) -> tuple[int, ...]:
     return (12, 8, 4) if registers >= 32 else (6, 4, 2)
 
 
-def copied_bytes(transposed: bool) -> int:
+def copied_bytes(transposed: bool, by_amx: bool) -> int:
     """Return the memory of the stripes that are copied together, if the columns of A lie together or its rows do."""
+    if by_amx:
+        return STRIPE_ROWS * MOST_BYTES
     return STRIPE_BYTES * (STRIPES if transposed else 1)
 
 
-def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: str, b_stored: str) -> str:
+def product(
+    dtype: str, width: int, registers: int, transposed: bool, a_stored: str, b_stored: str, c_stored: str
+) -> str:
     """Return the text of the kernel of matrix products.
 
     The table: A, B, C, the row of numbers to which sums are added first, memory for copies, int64: the places of A, B
@@ -85,19 +90,21 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
         a_stored: the dtype of A: ``dtype``, or a float of 16 bits; int8 or uint8 for int32.
         b_stored: the same for B, which may consist of the ints of a quantized matrix: int8 or uint8. Its columns lie
             together then.
+        c_stored: the dtype of C: ``dtype``, or bfloat16 for sums of a single chunk by AMX.
     """
     heights, by_amx = stripe_heights(registers), not registers
     words = words_of(dtype, registers, b_stored)
     widens = b_stored != dtype and words is None
     lanes, size = VECTORS * width, STORED[dtype].bytes
     _, parts, grouped = STORED[b_stored] if words is None else STORED[dtype]
-    w = ProductLines(dtype, width, 9, 19 if grouped else 16)
+    w = WordLines(dtype, width, 9, 19 if grouped else 16)
     a, b, c, start, memory, a_places, b_places, c_places, arrays = w.table
     m, n, k, a_line, b_row, b_column, chunk, block, high, wide, down, across, how, *grouping, spread, code, length = (
         w.sizes
     )
     group, groups, span = grouping if grouped else (k, "0", k)
     follows = w.assign(f"inttoptr i64 {code} to ptr")
+    tile = TILE * (1 if words is None else words.each)
     a_row, a_column = ("1", a_line) if transposed else (a_line, "1")
     narrow = widens and not grouped
     if words is not None:
@@ -113,8 +120,10 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
             else copy_rows_of_stripe(dtype, width, a_stored)
         )
     if by_amx:
-        helpers = [*copies, *[_stripe_by_amx(dtype, width, height, a_stored, b_stored) for height in heights]]
-        w.declared.add(_CONFIGURATION)
+        helpers = [*copies, finish_by_amx(dtype, width, c_stored)]
+        stored = a_stored, b_stored, c_stored
+        helpers += [stripe_by_amx(dtype, width, height, transposed, stored) for height in heights]
+        w.declared.add(CONFIGURATION)
         w.amx("ldtilecfg", "ptr @configuration")
     else:
         helpers = [*copies, _finish(dtype, width)]
@@ -122,7 +131,7 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
         if narrow:
             helpers += [_stripe(dtype, width, height, transposed, b_stored) for height in heights]
     together = STRIPES if transposed and not by_amx else 1
-    panels = w.at(memory, str(copied_bytes(together > 1) // size))
+    panels = w.at(memory, str(copied_bytes(transposed, by_amx) // size))
     with w.loop("%begin", "%end") as part:
         member, rest = w.divided(part, w.times(down, across))
         row_part, column_part = w.divided(rest, across)
@@ -131,7 +140,7 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
         left = w.unit(a, w.plus(w.number(a_places, member), w.times(i0, a_row)), a_stored)
         right = w.unit(b, w.plus(w.number(b_places, member), w.times(j0, b_column)), b_stored)
         in_place = _in_place(w, how, right, b_row, rows, _ALIGNED_ROWS * heights[0])
-        out = w.at(c, w.plus(w.number(c_places, member), w.plus(w.times(i0, n), j0)))
+        out = w.unit(c, w.plus(w.number(c_places, member), w.plus(w.times(i0, n), j0)), c_stored)
         chunks = w.upper(span, chunk)
         with w.loop("0", w.upper(columns, block)) as jb, w.loop("0", w.times(w.upper(k, span), chunks)) as pb:
             spans, at = w.divided(pb, chunks)
@@ -160,7 +169,7 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
                 w.write(f"call void @copy_columns({given})")
             kept = w.assign(f"icmp eq i64 {how}, {PACKED}")
             read, tall = w.either(kept, source, panels), w.either(kept, whole_depth, depth, "i64")
-            target = w.at(out, j)
+            target = w.unit(out, j, c_stored)
             begins = w.assign(f"and i1 {w.assign(f'icmp eq i64 {p}, 0')}, {w.assign(f'icmp sge i64 {spread}, 0')}")
             before = w.either(begins, w.at(start, w.times(spread, w.plus(j0, j))), target)
             before_row, before_column = w.either(begins, "0", n, "i64"), w.either(begins, spread, "1", "i64")
@@ -188,42 +197,56 @@ def product(dtype: str, width: int, registers: int, transposed: bool, a_stored: 
             b_bytes, count = w.times(b_line, b_size), w.upper(some, lanes)
             ends = w.assign(f"or i1 {kept}, {w.assign(f'icmp sge i64 {next_j}, {columns}')}")
             ends = w.assign(f"or i1 {ends}, {w.assign(f'icmp eq i64 {count}, 1')}")
-            a_turn = _UNROLLED * (_LINE if transposed else heights[0] * a_size)  # the bytes of A for a turn of a panel
-            a_panels = w.either(ends, count, w.smaller(str(-(-a_turn // _LINE)), w.plus(count, -1)), "i64")
+            a_turn = _UNROLLED * (LINE if transposed else heights[0] * a_size)  # the bytes of A for a turn of a panel
+            a_panels = w.either(ends, count, w.smaller(str(-(-a_turn // LINE)), w.plus(count, -1)), "i64")
             b_turns = w.times(w.either(ends, "1", w.minus(count, a_panels), "i64"), w.upper(depth, _UNROLLED))
             b_speed = w.upper(w.times(b_bytes, b_lines), w.times(w.upper(rows, heights[0]), b_turns))
-            next_b = f"ptr {next_block}, i64 {b_distance}, i64 {b_bytes}, i64 {w.smaller(b_speed, str(_LINE))}"
+            next_b = f"ptr {next_block}, i64 {b_distance}, i64 {b_bytes}, i64 {w.smaller(b_speed, str(LINE))}"
 
             def stripe(number: str, i: str, count: str, height: int) -> None:
                 """Write the product of a stripe of rows, and the program that follows it."""
                 alone = height < heights[0]  # its columns are copied by themselves
                 place = w.assign(f"and i64 {number}, {0 if alone else together - 1}")
+                tiles = "0"  # of A in place: whole ones
+                if by_amx and not transposed:
+                    whole_rows = w.assign(f"icmp eq i64 {count}, {height}")
+                    tiles = w.either(whole_rows, w.assign(f"udiv i64 {units}, {tile}"), "0", "i64")
                 copied = w.at(memory, w.times(place, STRIPE_BYTES // size))
                 with w.when(f"eq i64 {place}, 0"):
                     most = w.smaller(str(height if alone else together * heights[0]), w.minus(rows, i))
                     for piece, deep, to in pieces:
+                        rows_of_a, beside = w.unit(piece, w.times(i, a_row), a_stored), (deep, to)
+                        if by_amx:
+                            rows_of_a = w.unit(rows_of_a, w.times(tiles, tile), a_stored)
+                            beside = w.minus(deep, w.times(tiles, tile)), w.at(to, w.times(tiles, TILE * STRIPE_ROWS))
                         w.write(
-                            f"call void @copy_stripes(ptr {w.unit(piece, w.times(i, a_row), a_stored)}, i64 {deep}, "
-                            f"i64 {most}, i64 {height}, i64 {a_line}, ptr {to})"
+                            f"call void @copy_stripes(ptr {rows_of_a}, i64 {beside[0]}, i64 {most}, i64 {height}, "
+                            f"i64 {a_line}, ptr {beside[1]})"
                         )
-                line, other = w.at(target, w.times(i, n)), w.at(before, w.times(i, before_row))
-                if transposed:  # the columns of the next stripes that are copied together, some by each of these
-                    ahead = w.plus(w.plus(i, STRIPES * heights[0]), w.times(place, 4))
+                line, other = w.unit(target, w.times(i, n), c_stored), w.at(before, w.times(i, before_row))
+                a_distance = w.times(a_line, a_size)
+                if by_amx:
+                    ahead, step = w.plus(i, height), w.times(a_distance, tile) if transposed else str(LINE)
+                    others = f"ptr {w.unit(lines, w.times(i, a_row), a_stored)}, i64 {a_distance}, i64 {tiles}, "
+                    others += f"ptr {w.unit(lines, w.times(ahead, a_row), a_stored)}, i64 {step}"
                 else:
-                    ahead = w.plus(i, height)
-                a_bytes = str(_LINE) if transposed else w.times(units, a_size)
-                fetched = f"ptr {w.unit(lines, w.times(ahead, a_row), a_stored)}, i64 {w.times(a_line, a_size)}, "
-                fetched += f"i64 {a_bytes}, i64 {w.upper(str(a_turn), a_panels)}, i64 {a_panels}, {next_b}, "
-                fetched += f"i64 {w.times(number, b_turns)}"
+                    if transposed:  # the columns of the next stripes that are copied together, some by each of these
+                        ahead = w.plus(w.plus(i, STRIPES * heights[0]), w.times(place, 4))
+                    else:
+                        ahead = w.plus(i, height)
+                    a_bytes = str(LINE) if transposed else w.times(units, a_size)
+                    others = f"ptr {w.unit(lines, w.times(ahead, a_row), a_stored)}, i64 {a_distance}, i64 {a_bytes}, "
+                    others += f"i64 {w.upper(str(a_turn), a_panels)}, i64 {a_panels}, {next_b}, "
+                    others += f"i64 {w.times(number, b_turns)}"
 
                 def call(kind: str, from_column: str, columns: str, in_place: str = whole) -> None:
                     """Write the call for some columns of the block."""
-                    panel, place = w.at(read, w.times(from_column, depth)), w.at(line, from_column)
+                    panel, place = w.at(read, w.times(from_column, depth)), w.unit(line, from_column, c_stored)
                     added = w.at(other, w.times(from_column, before_column))
                     w.write(
                         f"call void @{kind}_{height}(ptr {copied}, ptr {source}, i64 {b_row}, i64 {in_place}, "
                         f"ptr {panel}, i64 {tall}, i64 {depth}, ptr {place}, i64 {n}, ptr {added}, i64 {before_row}, "
-                        f"i64 {before_column}, i64 {count}, i64 {columns}, {fetched})"
+                        f"i64 {before_column}, i64 {count}, i64 {columns}, {others})"
                     )
 
                 if narrow:  # what is read in place is widened in registers, the panel beside it was when it was copied
@@ -320,80 +343,16 @@ def _stripe(dtype: str, width: int, height: int, transposed: bool, stored: str =
         with w.when(f"sle i64 {left}, {width}"):
             sums = _multiplied(w, height, (panel, b, b_row), 1, transposed, stored or dtype)
             _finish_some(w, room, sums, c, before, left)
-    return w.named(f"{'widened' if stored else 'stripe'}_{height}", _STRIPE)
+    return w.named(f"{'widened' if stored else 'stripe'}_{height}", STRIPE + _FETCHED)
 
 
-_STRIPE = (
-    "ptr %a, ptr %b, i64 %b_row, i64 %whole, ptr %panels, i64 %tall, i64 %depth, ptr %c, i64 %c_row, ptr %before, "
-    "i64 %before_row, i64 %before_column, i64 %rows, i64 %columns, "
-    "ptr %a_next, i64 %a_distance, i64 %a_bytes, i64 %a_speed, i64 %a_panels, "
+_FETCHED = (
+    ", ptr %a_next, i64 %a_distance, i64 %a_bytes, i64 %a_speed, i64 %a_panels, "
     "ptr %b_next, i64 %b_distance, i64 %b_bytes, i64 %b_speed, i64 %b_turns"
 )
-"""The arguments of a function that multiplies a stripe. The last ones are what it fetches into the second cache
-meanwhile: with the first panels the next stripe of A, with the others a part of the next block of B. Of each: the
-address of its lines, their distance, their bytes, and the bytes by which a turn goes on; of B the turns before."""
-
-
-def _stripe_by_amx(dtype: str, width: int, height: int, a_stored: str, b_stored: str) -> ProductLines:
-    """Return the function that multiplies a stripe of up to ``height`` rows of A by a block of B, both of words, by
-    AMX.
-
-    An instruction multiplies 16 rows by 16 columns. Of bfloat16, it adds the products of even places, and those of odd
-    places, in order; then both, to what was before. Sums are in registers 0 to 3; A is in 4 and 5, and B in 6 and 7.
-    """
-    w, lanes = ProductLines(dtype, width), VECTORS * width
-    room, size = w.room(height * lanes, dtype), STORED[dtype].bytes
-    tiles = [(t, v) for t in range(height // TILE) for v in range(VECTORS)]
-    signs = "".join("s" if stored == "int8" else "u" for stored in (a_stored, b_stored))
-    multiplies = f"tdpb{signs}d" if dtype == "int32" else "tdpbf16ps"
-    all_rows = w.assign(f"icmp eq i64 %rows, {height}")
-
-    def multiply(before: str, before_row: str, b: str, c: str, c_row: str) -> None:
-        def each(how: str, pointer: str, row: str) -> None:
-            for t, v in tiles:
-                at = w.at(pointer, w.plus(w.times(row, t * TILE), v * width))
-                w.amx(how, f"i8 {t * VECTORS + v}, ptr {at}, i64 {w.times(row, size)}")
-
-        nothing = w.assign(f"icmp eq ptr {before}, null")
-        with w.when(f"eq i1 {nothing}, 0"):
-            each("tileloadd64", before, before_row)
-        with w.when(f"ne i1 {nothing}, 0"):
-            for t, v in tiles:
-                w.amx("tilezero", f"i8 {t * VECTORS + v}")
-        with w.loop("0", w.upper("%depth", TILE)) as q:
-            line = w.times(q, TILE)
-            for v in range(VECTORS):
-                at = w.at(b, w.plus(w.times(line, lanes), v * width))
-                w.amx("tileloadd64", f"i8 {6 + v}, ptr {at}, i64 {lanes * size}")
-                for row in range(TILE if height == TILE else 0):  # few rows: B comes from memory, and is read once
-                    w.prefetch(w.at(b, w.plus(w.times(w.plus(line, _AHEAD_BY_AMX + row), lanes), v * width)))
-            for t in range(height // TILE):
-                at = w.at("%a", w.plus(w.times(line, STRIPE_ROWS), t * TILE * TILE))
-                w.amx("tileloadd64", f"i8 {4 + t}, ptr {at}, i64 {TILE * size}")
-            for t, v in tiles:
-                w.amx(multiplies, f"i8 {t * VECTORS + v}, i8 {4 + t}, i8 {6 + v}")
-        each("tilestored64", c, c_row)
-
-    def copy(source: str, row: str, target: str, target_row: str, left: str) -> None:
-        for v in range(VECTORS):
-            mask = w.below(w.plus(left, -v * width))
-            with w.loop("0", "%rows") as i:
-                x = w.load(w.at(source, w.plus(w.times(i, row), v * width)), dtype, mask)
-                w.store(x, w.at(target, w.plus(w.times(i, target_row), v * width)), mask)
-
-    zeros = w.assign(f"icmp eq i64 {w.assign('or i64 %before_row, %before_column')}, 0")  # the first ones, of no row
-    with w.loop("0", w.upper("%columns", lanes)) as panel:
-        j = w.times(panel, lanes)
-        b, left = w.at("%panels", w.times(j, "%tall")), w.minus("%columns", j)
-        c, before = w.at("%c", j), w.at("%before", w.times(j, "%before_column"))
-        full = w.assign(f"and i1 {all_rows}, {w.assign(f'icmp sge i64 {left}, {lanes}')}")
-        with w.when(f"ne i1 {full}, 0"):
-            multiply(w.either(zeros, "null", before), "%before_row", b, c, "%c_row")
-        with w.when(f"eq i1 {full}, 0"):
-            copy(before, "%before_row", room, str(lanes), left)
-            multiply(room, str(lanes), b, room, str(lanes))
-            copy(room, str(lanes), c, "%c_row", left)
-    return w.named(f"stripe_{height}", _STRIPE)
+"""What a function that multiplies a stripe fetches into the second cache meanwhile: with the first panels the next
+stripe of A, with the others a part of the next block of B. Of each: the address of its lines, their distance, their
+bytes, and the bytes by which a turn goes on; of B the turns before."""
 
 
 def _finish_some(w: ProductLines, room: str, sums: list[list[Vector]], c: str, before: str, left: str) -> None:
