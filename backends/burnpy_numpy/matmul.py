@@ -12,7 +12,7 @@ from burnpy.backend.dtypes import float32, float64, int32, uint8
 from burnpy.backend.operations.matmul import linear_bias_vjp
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
-from burnpy_numpy.kernels.kernel import family_kernels, lookup
+from burnpy_numpy.kernels.kernel import family_kernels, kernels_enabled, lookup
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.openblas import gemm, openblas
 
@@ -52,8 +52,11 @@ class NumPyMatmul(ArrayBackend):
         dtype = x.dtype
         if (dtype is float32 or dtype is float64) and y.ndim == 2:  # whatever y's dtype, NumPy promotes as we do
             if x.ndim == 2:
+                small = x.size < 1024 > y.size
+                if not small:
+                    kernels_enabled()  # so that it is not `run`'s context alone whose arrays start at cache lines
                 try:
-                    return run(_dot if x.size < 1024 > y.size else product, x, y)  # a third of ``@``'s time when small
+                    return run(_dot if small else product, x, y)  # a third of ``@``'s time when small
                 except RuntimeError:
                     return quietly(product, x, y)
             if x.size and x.ndim > 2:  # one large product instead of many small ones, though it may copy x

@@ -24,7 +24,7 @@ from numpy._core.multiarray import get_handler_name as handler
 from burnpy.backend import NumPy
 before, D = np.ones(3000), NumPy()
 assert handler(before) == handler(D.add(before, before)) != "burnpy"
-D.gelu(before, "none")
+D.{first}
 after = D.add(before, before)
 assert handler(np.ones(3)) == handler(after) == {name!r}, handler(after)
 class Late:
@@ -39,8 +39,11 @@ sys.kept = [Late(), after, np.zeros(3000)]  # freed with the interpreter
 @pytest.mark.parametrize(
     ("setting", "name"), [({}, "burnpy"), ({"BURNPY_MALLOPT": "0"}, "default_allocator")], ids=["usual", "left alone"]
 )
-def test_arrays_have_the_handler_until_the_process_ends(setting: dict[str, str], name: str) -> None:
-    program = IN_ANOTHER_PROCESS.format(name=name)
+@pytest.mark.parametrize(
+    "first", ['gelu(before, "none")', "matmul(*[np.ones((200, 200))] * 2)"], ids=["gelu", "matmul"]
+)
+def test_arrays_have_the_handler_until_the_process_ends(setting: dict[str, str], name: str, first: str) -> None:
+    program = IN_ANOTHER_PROCESS.format(name=name, first=first)
     environment = {k: v for k, v in os.environ.items() if k != "BURNPY_MALLOPT"} | setting
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
