@@ -153,13 +153,13 @@ def test_states_stay_with_their_parameters_when_layers_join_and_leave(size: int)
     models = [Sequential(*rows) for rows in (layers, [*layers, small], [*layers, small, large], layers)]
 
     def train(group: Group, optim: Any) -> Any:
-        values: dict[str, Any] = {}
-        for number, model in enumerate(models):
-            trained_so_far = model.with_values({p.id: values[p.id] for p in model.params() if p.id in values})
-            for step in range(2):
-                trained_so_far = optim.step(0.05, trained_so_far, grads_of(trained_so_far, 0, 2 * number + step))
-            values |= {p.id: p.value.inner() for p in trained_so_far.params()}
-        return trained_so_far, set(optim.into_record().states)
+        model, values = models[0], dict[str, Any]()
+        for step in range(8):
+            shape = models[step // 2]
+            model = shape.with_values({p.id: values[p.id] for p in shape.params() if p.id in values})
+            model = optim.step(0.05, model, grads_of(model, 0, step))
+            values |= {p.id: p.value.inner() for p in model.params()}
+        return model, set(optim.into_record().states)
 
     expected, idents = train(Group.world(), AdamW())
     for model, recorded in on_threads(size, lambda group: train(group, ZeroRedundancy(AdamW(), group))):
