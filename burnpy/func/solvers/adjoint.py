@@ -129,6 +129,10 @@ class _Levels:
         """Return a primitive of the level that differentiates as a tensor without its node."""
         return self.raised(untracked(primitive.value))
 
+    def result(self, primitive: Any) -> Any:
+        """Return a primitive of the level that differentiates as a tensor of the device beneath it."""
+        return tensor_of(self.base, self.level.lower(primitive))
+
 
 class _Call:
     """A call of f, and the graph that it recorded, which ends at nodes that are older than the call."""
@@ -215,7 +219,7 @@ class _AdjointEquation:
         a, moments = grad[..., -1, :], []
         for k in range(t.shape[-1] - 1, -1, -1):
             if self.by_times:
-                slope = tensor_of(base, self._call(t[..., k], y[..., k, :]).root.value)
+                slope = self.levels.result(self._call(t[..., k], y[..., k, :]).root)
                 share = grad[..., k, :] if k else grad[..., 0, :] - a
                 moments.append((share * slope).sum(-1))
             if k:
@@ -229,9 +233,10 @@ class _AdjointEquation:
 
     def _call(self, t: Any, y: Any, leaf: Leaf | None = None) -> _Call:
         """Call f with tensors of the device beneath the level that differentiates."""
-        state = untracked(y._primitive)
+        level = self.levels.level
+        state = level.lift(y._primitive)
         state.node = leaf
-        return _Call(self.levels, self.f, self.levels.raised(untracked(t._primitive)), self.levels.raised(state))
+        return _Call(self.levels, self.f, self.levels.raised(level.lift(t._primitive)), self.levels.raised(state))
 
     def _interval(self, end: Any, begin: Any, y: Any, a: Any, sums: list[Any], units: Any) -> tuple[Any, list[Any]]:
         """Return the adjoint and the gradients at the beginning of an interval from those at its end.
@@ -254,7 +259,7 @@ class _AdjointEquation:
             if not self.ends.keys() >= gradients.keys():
                 raise _not_seen()
             return {
-                "y": tensor_of(base, call.root.value) * width.unsqueeze(-1),
+                "y": self.levels.result(call.root) * width.unsqueeze(-1),
                 "a": state["a"] * 0.0 if by_y is None else -by_y,
                 "sums": [
                     x * 0.0 if node not in gradients else -gradients[node].to_dtype(x.dtype)

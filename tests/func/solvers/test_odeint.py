@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from burnpy import Autodiff, ComplexTensor, Tensor, compiled, stack
-from burnpy.autodiff import checkpoint
+from burnpy.autodiff import Balanced, checkpoint
 from burnpy.autodiff.tools.graph_views import walk
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, ConvergenceError, DTypeError, KindError, NotTrackedError, ShapeError
@@ -343,6 +343,20 @@ def test_the_adjoint_of_a_model_and_of_complex_states() -> None:
     np.testing.assert_allclose(found.to_numpy(), want.to_numpy(), atol=1e-6)
     fast = compiled(grad(lambda x: driven_by(x, adjoint=True)))(ADJOINT_AT)
     np.testing.assert_allclose(fast.to_numpy(), grad(driven_by)(ADJOINT_AT).to_numpy(), rtol=1e-5)
+
+
+@every_row("smallest", [0, 4096])
+def test_the_adjoint_of_a_balanced_device(smallest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There results of f are arrays with their recipes, and gradients are arrays of the device beneath."""
+    monkeypatch.setattr(Balanced, "smallest", smallest)
+
+    def gradients(device: Any) -> list[Any]:
+        x = Tensor[device].from_data(ADJOINT_AT.to_numpy(), dtype="float64").require_grad()
+        grads = driven_by(x, adjoint=True).backward()
+        assert grads[x].device is NumPy.device()
+        return grads[x].tolist()
+
+    assert gradients(Autodiff[Balanced[NumPy]]) == gradients(Autodiff[NumPy])
 
 
 def test_the_graph_of_an_adjoint_does_not_grow_with_the_steps() -> None:
