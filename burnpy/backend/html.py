@@ -32,7 +32,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1, 
     """Return a table of texts, with the first ``most`` rows; a line tells the number of the others.
 
     The first ``left`` columns are left-aligned, the others right-aligned, as in the table of
-    `burnpy.backend.runtime`.
+    `burnpy.backend.device_memory`.
     """
     body = [list(row) for row in rows]
     lines = [_row("th", headers, left), *(_row("td", row, left) for row in body[:most])]

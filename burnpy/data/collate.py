@@ -97,8 +97,9 @@ def _joinable(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
 
 def as_array(value: Any) -> NDArray[Any] | None:
     """Return a number, a list of numbers, an array or a tensor as an array; None for anything else, such as text."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        refuse_masked(value, "a sample has")
+    if hasattr(value, "__array__"):
+        if isinstance(value, np.ndarray):
+            refuse_masked(value, "a sample has")
         array = np.asarray(value)
         return array if array.dtype.kind in "biufcV" else None
     if isinstance(value, bool | int):
@@ -114,9 +115,6 @@ def as_array(value: Any) -> NDArray[Any] | None:
             return None
         typed = hasattr(_first(value), "dtype")
         return array if typed else array.astype(_SINGLE.get(array.dtype.kind, array.dtype))
-    if hasattr(value, "__array__"):
-        array = np.asarray(value)
-        return array if array.dtype.kind in "biufcV" else None
     return None
 
 

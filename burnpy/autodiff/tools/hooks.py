@@ -43,7 +43,7 @@ class Hook:
     function: Callable[..., Any] | None
     name: str
 
-    def __init__(self, operation: str, function: Callable[..., Any] | None) -> None:
+    def __init__(self, operation: str, function: Callable[..., Any]) -> None:
         if not callable(function):
             raise KindError(f"{operation}() takes a function, not {describe(function)}")
         self.function = function
@@ -357,12 +357,7 @@ def hook_node(
         )
     if before is None and after is None:
         raise ArgumentError(f"{name}() takes before=f or after=f, or both, got neither")
-    hooks = []
-    for function in (before, after):
-        hook = Hook(name, _nothing if function is None else function)
-        if function is None:
-            hook.function = None
-        hooks.append(hook)
+    hooks = [None if function is None else Hook(name, function) for function in (before, after)]
     parents: list[Node | Leaf] = []
     kept: list[Any] = []
     edges = _copied(beneath, parents, kept)
@@ -374,11 +369,7 @@ def hook_node(
     )
     if isinstance(node, Hooked) and isinstance(primitive.node, Node):
         primitive.node = node.over(primitive.node)
-    return x._like(primitive), HookHandle(*hooks)
-
-
-def _nothing(*grads: object) -> None:
-    """Do nothing: a hook in place of a missing one."""
+    return x._like(primitive), HookHandle(*filter(None, hooks))
 
 
 def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_HookedEdge, ...]:
@@ -403,15 +394,20 @@ def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_H
 
 
 def _vjp_with_hooks(
-    inner: Any, grads: Sequence[Float], before: Hook, after: Hook, edges: tuple[_HookedEdge, ...], *kept: Any
+    inner: Any,
+    grads: Sequence[Float],
+    before: Hook | None,
+    after: Hook | None,
+    edges: tuple[_HookedEdge, ...],
+    *kept: Any,
 ) -> tuple[Float, ...]:
     """Call the node's own vjps, between the hooks: the vjp of a hooked node."""
     (grad,) = grads
-    if before.function is not None:
+    if before is not None and before.function is not None:
         (grad,) = _replaced(before, before.call(inner, _tensors(inner, (grad,))), (grad,), inner)
     parts: list[Float] = []
     _append_parts(inner, grad, edges, list(reversed(kept)), parts)
-    if after.function is not None:
+    if after is not None and after.function is not None:
         result = after.call(inner, _tensors(inner, parts), _tensors(inner, (grad,)))
         parts = _replaced(after, result, parts, inner)
     return tuple(parts)

@@ -259,15 +259,15 @@ class _Packed(Stored):
         if type(result) is not self.kind or result.device is not self.device:
             error = DeviceError if type(result) is self.kind else KindError
             shown = f"one on {result.device}" if type(result) is self.kind else repr(result)
-            raise error(f"{self._asked()} must give back {a(self.kind.__name__)} on {self.device}, not {shown}")
+            raise error(f"{self._caller()} must give back {a(self.kind.__name__)} on {self.device}, not {shown}")
         if (result.shape, result.dtype) != (self.shape_, self.dtype_):
             raise ShapeError(
-                f"{self._asked()} must give back shape {self.shape_} and dtype {self.dtype_}, "
+                f"{self._caller()} must give back shape {self.shape_} and dtype {self.dtype_}, "
                 f"not shape {result.shape} and dtype {result.dtype}"
             )
         return result._primitive if self.holding is None else self.holding(result._primitive)
 
-    def _asked(self) -> str:
+    def _caller(self) -> str:
         return f"saved_tensors_hooks(): unpack(), for a tensor saved by {self.operation},"
 
 
@@ -320,11 +320,7 @@ def save_to_disk(folder: str | os.PathLike[str]) -> AbstractContextManager[None]
         raise KindError(f"save_to_disk(folder) takes the path of a folder, not {folder!r:.80}") from None
     if not path.is_dir():
         raise ArgumentError(f"save_to_disk() got {str(folder)!r}, which is not a folder; create it first")
-
-    def on_disk(array: np.ndarray[Any, Any]) -> _OnDisk:
-        return _OnDisk(path, array)
-
-    return saving(_Elsewhere(on_disk), "save_to_disk()")
+    return saving(_Elsewhere(partial(_OnDisk, path)), "save_to_disk()")
 
 
 class _OnHost:
