@@ -90,7 +90,7 @@ def masked_mean_of_rows_backward(b: Any, grad: Any, mask: Any) -> Any:
 
 
 def _number_of(b: Any, mask: Any, dtype: Any) -> Any:
-    """How many elements of each row of a mask are true."""
+    """Count the elements of each row of a mask that are true."""
     return b.sum(b.cast(mask, dtype), (1,), True)
 
 

@@ -33,7 +33,7 @@ class CaptureError(RuntimeError):
 
 @contextmanager
 def graphs(enabled: bool = True) -> Generator[None, None, None]:
-    """Within the context, launch plans as CUDA graphs."""
+    """Return a context manager in whose block plans are launched as CUDA graphs."""
     token = _uses_graphs.set(enabled)
     try:
         yield
@@ -355,7 +355,7 @@ def _address(position: int, inputs: Inputs) -> int:
 
 @contextmanager
 def _context(device: Any, stream: Any, library: Library, state: Capture) -> Generator[None, None, None]:
-    """Within the context, the device's work is captured."""
+    """Return a context manager in whose block the device's work is captured."""
     values: list[tuple[ContextVar[Any], Any]]
     values = [(device._streams.entered, Entered(stream, None)), (captured_by, library), (capture, state)]
     tokens = [(variable, variable.set(value)) for variable, value in values]

@@ -72,7 +72,7 @@ _libraries = _Libraries()
 
 @contextmanager
 def tf32(enabled: bool = True) -> Generator[None, None, None]:
-    """Within the context, round float32 operands of products to TF32 (10 bits of precision) on GPUs that support it."""
+    """Return a context manager in whose block products of float32 are computed in TF32 on GPUs that have it."""
     token = _uses_tf32.set(enabled)
     try:
         yield

@@ -86,7 +86,7 @@ def _order(x: Any, dim: int, descending: bool) -> Any:
 
 
 def _keys(x: Any) -> Any:
-    """Unsigned integers in the order of the elements: zeros of both signs are equal, and NaNs are and the largest."""
+    """Return unsigned ints in the order of the elements: zeros of both signs are equal, and NaNs, the largest."""
     if x.dtype is uint32:
         return x.copy()
     if x.dtype is int32:

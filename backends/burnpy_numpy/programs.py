@@ -88,7 +88,7 @@ class NumPyPrograms(ArrayBackend):
         return list(self._call(_run, super().run, program, xs, numbers))
 
     def fuses(self, xs: Sequence[Any]) -> bool:
-        """Also of arrays with one element beside others of one shape, which a kernel reads once."""
+        """Fuse arrays with one element beside others of one shape, too, which a kernel reads once."""
         large = [x for x in xs if x.size > 1]
         return bool(large) and large[0].size >= LEAST and alike(large) and _one_dtype(xs) and kernels_enabled()
 

@@ -66,7 +66,7 @@ class Dataset(SampleSource[T_co]):
 
     @explained
     def sample(self, n: int, *, seed: int) -> Dataset[T_co]:
-        """``n`` samples drawn without replacement, in random order.
+        """Return ``n`` samples drawn without replacement, in random order.
 
         Raises:
             ArgumentError: there are fewer than ``n`` samples.
@@ -75,7 +75,7 @@ class Dataset(SampleSource[T_co]):
 
     @explained
     def window(self, size: int, *, step: int = 1) -> Dataset[Any]:
-        """Windows of ``size`` consecutive samples, which begin ``step`` apart; the rest at the end is left out.
+        """Return windows of ``size`` consecutive samples, which begin ``step`` apart; the rest at the end is left out.
 
         A window of mappings is one mapping, with each column stacked to the shape (size, …); of others, a tuple.
 

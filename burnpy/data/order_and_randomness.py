@@ -108,7 +108,7 @@ class BatchRandom(metaclass=Explaining):
         return len(self._samples)
 
     def generators(self) -> Iterator[np.random.Generator]:
-        """NumPy generators, one for each sample in turn; each is valid until the next is taken."""
+        """Yield NumPy generators, one for each sample in turn; each is valid until the next is taken."""
         counter = self._state["state"]["counter"]
         counter[0], counter[2] = 0, self._calls
         self._calls += 1
@@ -121,7 +121,7 @@ class BatchRandom(metaclass=Explaining):
     def uniform(
         self, low: float = 0.0, high: float = 1.0, shape: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> NDArray[Any]:
-        """Uniform numbers in [low, high), shape (n, *shape)."""
+        """Return uniform numbers in [low, high), shape (n, *shape)."""
         out = self._filled("random", shape, dtype)
         out *= high - low
         out += low
@@ -144,7 +144,7 @@ class BatchRandom(metaclass=Explaining):
         return out
 
     def integers(self, low: int, high: int, shape: tuple[int, ...] = ()) -> NDArray[np.int64]:
-        """Ints from low to high - 1, shape (n, *shape), int64.
+        """Return ints from low to high - 1, shape (n, *shape), int64.
 
         Raises:
             ArgumentError: ``high`` is not above ``low``.
@@ -155,15 +155,15 @@ class BatchRandom(metaclass=Explaining):
         return np.array(drawn, np.int64).reshape(len(self), *shape)
 
     def bernoulli(self, p: float, shape: tuple[int, ...] = ()) -> NDArray[np.bool_]:
-        """Truth values, each True with probability p, shape (n, *shape)."""
+        """Return truth values, each True with probability p, shape (n, *shape)."""
         return self.uniform(0.0, 1.0, shape, np.float64) < p
 
     def beta(self, a: float, b: float) -> NDArray[np.float64]:
-        """Beta distributed numbers, shape (n,)."""
+        """Return beta distributed numbers, shape (n,)."""
         return np.array([generator.beta(a, b) for generator in self.generators()], np.float64)
 
     def partners(self) -> NDArray[np.int64]:
-        """For each row the row of another sample of its batch, to mix the two, shape (n,).
+        """Return for each row the row of another sample of its batch, to mix the two, shape (n,).
 
         Who is mixed with whom is a permutation of the whole batch. A rank gets its part of the batch, and the samples
         that are mixed with it: a transform that calls this says so, by an attribute ``mixes = True``.
@@ -396,7 +396,7 @@ class BucketByLength(Sampler):
         return rng.permutation(size)
 
     def plan(self, size: int, batch_size: int, drop_last: bool, rng: np.random.Generator) -> Plan:
-        """Batches of similar lengths."""
+        """Return batches of similar lengths."""
         if size != len(self.lengths):
             raise ArgumentError(f"BucketByLength() has {len(self.lengths)} lengths, and the dataset has {size} samples")
         order = self.order(size, rng)

@@ -386,7 +386,7 @@ class Integers(Arithmetic[B, "IntOperand[B]"], Comparison[B, "IntOperand[B]"], L
         return other / _floats(self)
 
     def one_hot(self, num_classes: int = -1) -> Self:
-        """One-hot vectors in a new last dimension of size ``num_classes``: 1 at the index, 0 elsewhere; int64.
+        """Return one-hot vectors in a new last dimension of size ``num_classes``: 1 at the index, 0 elsewhere; int64.
 
         Args:
             num_classes: the number of classes; -1 means one more than the largest element.

@@ -280,7 +280,7 @@ def weighted(x: Tensor[B], weight: Tensor[B]) -> Tensor[B]:
 
 
 def times_weight(b: Any, x: Any, weight: Any, least: Any, most: Any) -> Any:
-    """As `weighted`, of primitives; the numbers take the place of infinities."""
+    """Multiply primitives as `weighted` does; the numbers take the place of infinities."""
     d, infinite = b.discrete, b.isinf(x)
     if d.eager_checks and not d.to_numpy(infinite).any():
         return b.mul(x, weight)

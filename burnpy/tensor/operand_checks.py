@@ -343,7 +343,7 @@ def in_range(device: Any, index: Int, size: int, negative: bool, operation: str,
 def in_range_unless(
     device: Any, index: Int, ignored: int, size: int, operation: str, dim: int, shape: Shape
 ) -> tuple[Int, Bool]:
-    """As `in_range` for non-negative indices, but an index that is ``ignored`` becomes 0, unchecked.
+    """Check non-negative indices as `in_range` does, except those that are ``ignored``, which become 0.
 
     The second result is a mask of those that are not ignored.
     """

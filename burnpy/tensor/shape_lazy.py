@@ -361,7 +361,7 @@ class Repeating(TensorBase[B]):
     def repeat_interleave(
         self, repeats: int | Ints[B], dim: int | None = None, *, output_size: int | None = None
     ) -> Self:
-        """Each slice along ``dim`` repeated; for ``dim`` None, each element, in a vector.
+        """Return each slice along ``dim`` repeated; for ``dim`` None, each element, in a vector.
 
         Args:
             repeats: how often; an int, or an `IntTensor`: 0-d, or 1-d with a number for each slice.

@@ -151,7 +151,7 @@ class Kernel:
         shared(work, -(-count // unit), unit * each)
 
     def _memory(self, rows: int, columns: int) -> list[Any]:
-        """Memory for the outputs; zeros for sums over rows, one for each chunk of rows if there are several."""
+        """Allocate the outputs; zeros for sums over rows, one for each chunk of rows if there are several."""
         results = []
         for over_rows, over_columns, dtype, partial in self._outputs:
             width = columns if over_columns else 1
