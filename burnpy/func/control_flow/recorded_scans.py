@@ -135,7 +135,8 @@ class _Step:
         loop = Loop(body, len(carry_in), len(x_in), length, reverse)
         results = iter(call.outer.nested(loop, tuple(values)))
         primals, tangents = list[Any](), dict[int, Any]()
-        for first, group in ((0, before), (self.carried, ys)):
+        groups: list[tuple[int, Sequence[Entered | Left]]] = [(0, before), (self.carried, ys)]
+        for first, group in groups:
             primals += [next(results) for _ in group]
             tangents |= {k: next(results) for k, x in enumerate(group, first) if x.tangent is not None}
         on_level = {k: lifted_to(level.inner, t) for k, t in tangents.items()}
