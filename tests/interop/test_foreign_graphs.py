@@ -197,6 +197,65 @@ def test_numbers_of_shapes_stay_on_the_host(tmp_path: Path) -> None:
     assert "tf_half_pixel_for_nn" not in onnx.source(path)
 
 
+def test_what_depends_on_sizes_is_written_again_for_all_sizes(tmp_path: Path) -> None:
+    """Positions, masks and parts of tables, as PyTorch computes them, are operations; numbers stay on the host."""
+    import onnxruntime
+
+    table, half = np.arange(40).reshape(1, 40) % 7, np.float32(0.5)
+    kept = {"zero": [0], "one": [1], "axes": [1], "start": 0, "step": 1, "table": table, "half": half, "dims": [-1]}
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Shape", ["x"], ["batch"], end=1),
+        node("Shape", ["x"], ["length"], start=1),
+        node("Squeeze", ["length"], ["n"]),
+        node("Range", ["start", "n", "step"], ["order"]),
+        node("Unsqueeze", ["order", "one"], ["column"]),
+        node("LessOrEqual", ["order", "column"], ["causal"]),
+        node("Slice", ["table", "zero", "length", "axes"], ["part"]),
+        node("Expand", ["part", "shape"], ["ids"]),
+        node("Gather", ["weight", "ids"], ["picked"]),
+        node("ConstantOfShape", ["shape"], ["zeros"]),
+        node("Equal", ["zeros", "half"], ["none"]),
+        node("Not", ["none"], ["all"]),
+        node("Cast", ["all"], ["ones"], to=FLOAT),
+        node("Cast", ["shape"], ["sizes"], to=FLOAT),
+        node("ReduceProd", ["sizes"], ["count"], keepdims=0),
+        node("Unsqueeze", ["x", "one"], ["rows"]),
+        node("Where", ["causal", "rows", "half"], ["masked"]),
+        node("ReduceSum", ["masked", "dims"], ["sums"], keepdims=0),
+        node("Add", ["sums", "picked"], ["a"]),
+        node("Add", ["a", "ones"], ["b"]),
+        node("Div", ["b", "count"], ["c"]),
+        node("Mul", ["sizes", "half"], ["d"]),
+        node("Concat", ["batch", "length"], ["same"], axis=0),
+        node("Reshape", ["c", "same"], ["y"]),
+    ]
+    arrays = [held(name, np.asarray(array)) for name, array in kept.items()]
+    arrays.append(held("weight", np.linspace(1, 2, 7, dtype=np.float32)))
+    outputs = [info("y", FLOAT), info("d", FLOAT)]
+    whole = graph(nodes, [info("x", FLOAT, ["b", "l"])], outputs, initializer=arrays)
+    path, again = written(tmp_path / "a.onnx", whole, 18), tmp_path / "dynamic.onnx"
+    model = agree(path, X)
+    assert "arange" not in operations(burnpy.compiled(model).explain(tensor(X))), "positions are computed once"
+    onnx.export(model, (tensor(X),), again, dynamic={"x": {0: "b", 1: "l"}})
+    for x in (X, X[:1, :1], np.tile(X, (1, 5))):
+        results = [onnxruntime.InferenceSession(file).run(None, {"x": x}) for file in (path, again)]
+        for one, two in zip(*results, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
+            assert one.dtype == two.dtype
+
+
+def test_places_of_ones_are_counted_on_the_host(tmp_path: Path) -> None:
+    """As PyTorch counted before ONNX had Range: where a shape depends on values, these are not computed on a device."""
+    nodes = [
+        node("Shape", ["x"], ["length"], start=1),
+        node("ConstantOfShape", ["length"], ["ones"], value=held("", np.array([1]))),
+        node("NonZero", ["ones"], ["places"]),
+        node("Gather", ["x", "places"], ["y"], axis=1),
+    ]
+    agree(written(tmp_path / "a.onnx", graph(nodes, [info("x", FLOAT, ["b", "l"])], [info("y", FLOAT)]), 18), X)
+
+
 def test_weights_are_parameters_wherever_the_file_has_them(tmp_path: Path) -> None:
     """In nodes and as sparse initializers; not what is an int, a mask or one number."""
     helper = package().helper

@@ -329,10 +329,10 @@ def prepared(
 def _once(node: Node, ref: Ref, known: Container[int], filled: Container[int]) -> bool:
     """Return whether a node may be computed once from known values, and arrays that are filled with a number."""
     op, given = operations().get(node.name), refs_in(node.args)
-    if op is None or node.effect or node.draws or op.consumes or node.name in REPEATED or not given:
+    if op is None or node.effect or node.draws or op.consumes or node.name in REPEATED:
         return False
     if not any(x.number in known for x in given):
-        return False
+        return node.name == "arange" and _size(ref) <= _SMALL
     if not all(x.number in known or x.number in filled for x in given):
         return False
     memory = sum(_size(x) * x.dtype.itemsize for x in given)

@@ -410,8 +410,8 @@ def load(path: str | os.PathLike[str], device: B | type[B]) -> OnnxModel[B]:
         device: where the parameters are placed; on a device that differentiates the model can be trained.
 
     Returns:
-        A module whose inputs are those of the file, in order. What the file computes from shapes is computed on the
-        host, so that a compiled function may call the model.
+        A module whose inputs are those of the file, in order. Numbers that the file computes from shapes are computed
+        on the host, so that a compiled function may call the model.
 
     Raises:
         LoadingError: the file is damaged, or has operators, attributes or data types without a counterpart; all of

@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from burnpy.backend.errors import BurnpyError
 from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode, run
-from burnpy.interop.onnx.operators.table import OPERATORS, READ, tensor, unpacked
-
-
-def in_order(protos: Sequence[Any]) -> Sequence[Any]:
-    """Return the nodes of a file so that each follows those whose results it reads, as tools of onnxruntime may not."""
-
-    def read(node: Any) -> set[str]:
-        inner = [one for entry in node.attribute for graph in (entry.g, *entry.graphs) for one in graph.node]
-        return {*node.input}.union(*map(read, inner))
-
-    made = {name: k for k, node in enumerate(protos) for name in node.output if name}
-    before = {k: {made[name] for name in read(node) if made.get(name, k) != k} for k, node in enumerate(protos)}
-    if all(k > max(others, default=-1) for k, others in before.items()):
-        return protos
-    try:
-        return [protos[k] for k in TopologicalSorter(before).static_order()]
-    except CycleError:
-        return protos
+from burnpy.interop.onnx.operators.table import INTS, OPERATORS, READ, SHAPED, Bound, by_rows, tensor, unpacked
 
 
 def joined(graph: Graph, arrays: Mapping[str, Any], constants: Mapping[str, Any]) -> tuple[GraphNode, ...]:
@@ -82,10 +64,11 @@ WITHOUT_VALUES = ("Shape", "Size")
 """The operators that read no values of their input."""
 
 
-def read_as_numbers(graph: Graph, arrays: Iterable[str]) -> set[str]:
-    """Return the arrays on which numbers depend that operators read, such as shapes, together with sizes of tensors.
+def read_as_numbers(graph: Graph, arrays: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Return the values that depend on sizes of tensors and on arrays alone: those on which numbers depend that
+    operators read, such as shapes, and the others.
 
-    They stay on the host, where these numbers are computed; no gradient reaches them.
+    The first are computed on the host, where the arrays among them stay; no gradient reaches these.
     """
     fixed, needed = set(arrays), set[str]()  # values that depend on no input, and those of them that are read
 
@@ -105,13 +88,45 @@ def read_as_numbers(graph: Graph, arrays: Iterable[str]) -> set[str]:
                 needed.update(fixed.intersection(inner.outputs) if wanted else ())
                 backward(inner)
             for k, name in enumerate(node.inputs):
-                read = OPERATORS[node.kind].inputs[k : k + 1]
-                if name in fixed and (wanted or any(annotation.startswith(READ) for _, annotation in read)):
+                read = any(annotation.startswith(READ) for _, annotation in OPERATORS[node.kind].inputs[k : k + 1])
+                read = read or node.kind in SHAPED or (node.kind in ("If", "Loop") and k < 2)
+                if name in fixed and (wanted or read):
                     needed.add(name)
 
     forward(graph)
     backward(graph)
-    return needed.intersection(arrays)
+    return needed, fixed - needed
+
+
+def placed(
+    nodes: Sequence[GraphNode], unread: Container[str], held: Iterable[str], constants: Container[str], like: str
+) -> tuple[GraphNode, ...]:
+    """Return nodes that compute on a tensor's device what depends on sizes, but is not read as numbers.
+
+    So a recording has these computations, which hold for all sizes, in place of their results.
+
+    Args:
+        nodes: the nodes of a graph.
+        unread: the values that depend on sizes and arrays alone, and that are not read as numbers.
+        held: the parameters, which are on the device.
+        constants: the constants, which are on the host.
+        like: the tensor.
+    """
+    made, there = list[GraphNode](), {like, *held}
+    for node in nodes:
+        if node.call is not None and all(name in unread for name in node.outputs) and node.kind not in WITHOUT_VALUES:
+            values = [*node.inputs, *[like] * (node.kind in ("ConstantOfShape", "Range"))]
+            fixed = [k for k, name in enumerate(values) if name in constants and k not in node.call.read]
+            for k in fixed[:1] if there.isdisjoint(values) else ():
+                name, values[k] = values[k], f"{values[k]}:placed"
+                if values[k] not in there:
+                    made.append(GraphNode("Placed", name, (name, like), (values[k],), {}, Bound("Placed", {})))
+                    there.add(values[k])
+            if not there.isdisjoint(values):
+                there.update(node.outputs)
+                node = node.replaced(node.kind, values, node.attributes)
+        made.append(node)
+    return tuple(made)
 
 
 UNFOLDED = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
@@ -233,7 +248,7 @@ class _Matrices:
         bits, size, rows = settings["bits"], settings["block_size"], settings["n"]
         blocks = -(-settings["k"] // size)
         packed, width = known[name].to_numpy().reshape(rows, -1), blocks * size
-        ints = _by_rows(lambda part: unpacked(tensor(part), bits, width).to_numpy(), packed, width, np.uint8)
+        ints = by_rows(lambda part: unpacked(tensor(part), bits, width).to_numpy(), packed, width, np.uint8)
         centre = np.array([[2 ** (bits - 1)]], np.uint8)
         zeros = unpacked(known[zero].reshape(rows, -1), bits, blocks).to_numpy() if zero else centre
         scales = known[scale].to_numpy().reshape(rows, blocks)
@@ -271,7 +286,7 @@ class _Matrices:
 
         if key not in self.constants:
             width, dtype = (groups * size // 2, np.uint8) if limit == 8 else (groups * size, np.int8)
-            self.constants[key] = tensor(_by_rows(converted, rows, width, dtype))
+            self.constants[key] = tensor(by_rows(converted, rows, width, dtype))
             self.constants[f"{key}:scale"] = tensor(np.broadcast_to(scale, (len(rows), groups)))
             offset = (zero.astype(np.int16) - shift) * scale
             self.constants[f"{key}:offset"] = tensor(np.broadcast_to(offset, (len(rows), groups)))
@@ -301,19 +316,6 @@ class _Matrices:
         return new if new and self.constants[new].to_numpy().any() else ""
 
 
-BLOCK = 1 << 17
-"""The number of elements that are converted at once, for which little memory is needed beside the result."""
-
-
-def _by_rows(convert: Callable[[Any], Any], rows: Any, width: int, dtype: Any) -> Any:
-    """Return a matrix that is converted a few rows at a time, with rows of another width."""
-    out = np.empty((len(rows), width), dtype)
-    step = max(1, BLOCK // max(1, width))
-    for k in range(0, len(rows), step):
-        out[k : k + step] = convert(rows[k : k + step])
-    return out
-
-
 def with_ints(graph: Graph, constants: dict[str, Any]) -> tuple[GraphNode, ...]:
     """Return the nodes of a graph with products of `_Matrices`, and dequantized weights right before they are read."""
     matrices, kept, weights = _Matrices(graph, constants), list[GraphNode](), dict[str, GraphNode]()
@@ -339,8 +341,6 @@ def with_ints(graph: Graph, constants: dict[str, Any]) -> tuple[GraphNode, ...]:
     return tuple(kept)
 
 
-INTS = frozenset(("int8", "uint8"))
-"""The dtypes of quantized numbers in products."""
 DEQUANTIZED = {"Conv": "ConvDequantized", "MatMul": "com.microsoft.MatMulIntegerToFloat"}
 """The products of two DequantizeLinear as products of their ints."""
 

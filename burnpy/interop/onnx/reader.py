@@ -22,9 +22,9 @@ import numpy as np
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import LoadingError, path_shown
 from burnpy.backend.lazy import needed
-from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode
+from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode, in_order
 from burnpy.interop.onnx.operators.table import DTYPES, NARROW_BITS, OPERATORS, Bound, is_float, snake, tensor
-from burnpy.interop.onnx.patterns import folded, in_order, joined, padded, read_as_numbers, with_ints
+from burnpy.interop.onnx.patterns import folded, joined, padded, placed, read_as_numbers, with_ints
 from burnpy.tensor.tensor import Tensor
 
 UNREAD = {"Sequence": "sequences", "Optional": "optional values", "String": "strings", "SVM": "support vectors"}
@@ -140,7 +140,8 @@ class _Reader:
             listed = "; ".join(dict.fromkeys(self.wrong[:20])) + ("; …" if len(self.wrong) > 20 else "")
             raise LoadingError(f"load() cannot read {self.shown}: {listed}")
         scales = {name for node in graph.all_nodes() for name in _scales_of(node)}
-        numbers = read_as_numbers(graph, self.arrays) | self.computed | scales
+        read, unread = read_as_numbers(graph, self.arrays)
+        numbers = read | self.computed | scales
         floats = {name: a for name, a in self.arrays.items() if is_float(a.dtype) and name not in numbers}
         constants = {name: tensor(a, copy=a.flags.writeable) for name, a in self.arrays.items() if name not in floats}
         inputs = tuple([name for name in graph.inputs if name not in self.arrays])
@@ -149,8 +150,9 @@ class _Reader:
         self.results = {name: x.to_numpy() for name, x in results.items() if isinstance(x, Tensor) and x.numel() > 1}
         floats |= self.results
         constants |= {name: x for name, x in results.items() if name not in floats}
-        nodes = with_ints(Graph("", nodes, inputs, graph.outputs), constants)
-        made = Graph(graph.name, padded(nodes, constants, graph.outputs), inputs, graph.outputs)
+        nodes = padded(with_ints(Graph("", nodes, inputs, graph.outputs), constants), constants, graph.outputs)
+        nodes = placed(nodes, unread, floats, constants, inputs[0]) if inputs else nodes
+        made = Graph(graph.name, nodes, inputs, graph.outputs)
         used = {*graph.outputs, *[name for node in made.nodes for name in node.names_read]}
         return replace(made, constants={name: x for name, x in constants.items() if name in used}), floats
 

@@ -171,7 +171,8 @@ class _Source:
     def _nodes(self, graph: Graph) -> Iterator[str]:
         """Yield the lines of a graph's nodes."""
         for node in graph.nodes:
-            on_host = node.kind in HOST or (bool(node.inputs) and all(not i or i in self._host for i in node.inputs))
+            on_host = all(not i or i in self._host for i in node.inputs) if node.inputs else node.kind in HOST
+            on_host = on_host or (node.kind in HOST and not self._is_placed(node))
             bodies = {}
             for key, inner in node.attributes.items():
                 if isinstance(inner, Graph):
@@ -188,6 +189,11 @@ class _Source:
                 names.append("*_")
             target = f"({names[0]},)" if node.kind in BLOCKS and len(names) == 1 else ", ".join(names)
             yield f"{target} = {expression}"
+
+    def _is_placed(self, node: GraphNode) -> bool:
+        """Return whether the device of a node's result is given by its last input."""
+        inputs = OPERATORS[node.kind].inputs
+        return len(node.inputs) == len(inputs) and inputs[-1][0] == "device_like"
 
     def _function(self, graph: Graph, key: str, on_host: bool) -> Generator[str, None, tuple[str, bool]]:
         """Yield a nested graph as a function; return the expression of it, and whether its results are on the host.

@@ -26,6 +26,7 @@ from burnpy.interop.onnx.tracing import (
     expression_of,
     fixed_results,
     merged,
+    merged_numbers,
     merged_size,
     power_of,
 )
@@ -136,13 +137,8 @@ class Writer:
     def sizes(self, sizes: Sequence[Any]) -> str:
         """Return the name of a vector of int64 with these sizes."""
         if any(isinstance(size, Size) for size in sizes):
-            return str(
-                self.node(
-                    "Concat",
-                    *[self._size(s.values) if isinstance(s, Size) else self.sizes((s,)) for s in sizes],
-                    axis=0,
-                )
-            )
+            parts = [self._size(s.values) if isinstance(s, Size) else self.sizes((s,)) for s in sizes]
+            return str(self.node("Concat", *parts, axis=0))
         key = ("sizes", tuple(sizes))
         if key not in self._known:
             self._known[key] = self._initializer(self._name("sizes"), np.array(sizes, np.int64).reshape(-1))
@@ -177,8 +173,11 @@ class Writer:
         )
 
     def _same_array(self, arrays: Sequence[Any]) -> str:
-        """Return the name of a constant, given the one of each recording."""
+        """Return the name of a constant, given the one of each recording; a few numbers may vary with sizes."""
         first = arrays[0]
+        if (numbers := merged_numbers(arrays)) is not None:
+            parts = [self.node("Unsqueeze", self.constant(x, first.dtype), self.sizes((0,))) for x in numbers]
+            return str(self.node("Reshape", self.node("Concat", *parts, axis=0), self.sizes(first.shape)))
         if any(a.shape != first.shape or a.tobytes() != first.tobytes() for a in arrays[1:]):
             raise self.error(
                 "it computes with an array of NumPy that differs with the sizes of its inputs; compute it from "

@@ -247,6 +247,22 @@ class TestPlans:
         line.slope = line.slope * 2.0
         assert run(x)[0, 0].item() == pytest.approx(np.e**2)
 
+    @needs_kernels
+    def test_what_depends_on_a_short_range_alone_is_computed_once(self) -> None:
+        """As positions and masks do; a large mask would keep memory that nothing else takes."""
+
+        def f(x: Any) -> Any:
+            order = IntTensor[Any].arange(x.shape[1], device=x.device)
+            return x * (order <= order.unsqueeze(1)).float().sum(0)
+
+        for size, names in ((5, {"mul"}), (300, {"le", "to_float", "sum", "mul"})):
+            x: Any = Tensor.ones((2, size), device=NumPy)
+            run: Any = compiled(f)
+            np.testing.assert_array_equal(run(x).to_numpy(), f(x).to_numpy())
+            plan = run.explain(x)
+            found = {name for part in plan.programs for name in part.operations}
+            assert found | {part.name for part in plan.operations} == names
+
     def test_branches_compute_once_what_depends_on_weights_alone(self) -> None:
         class Chosen(Module[Any]):
             def __init__(self) -> None:

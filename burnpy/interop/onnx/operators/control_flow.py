@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -418,3 +419,15 @@ def rename(node: Any, old: str, new: str) -> None:
     for graph in _graphs(node):
         for each in graph.node:
             rename(each, old, new)
+
+
+def in_order(protos: Sequence[Any]) -> Sequence[Any]:
+    """Return the nodes of a file so that each follows those whose results it reads, as tools of onnxruntime may not."""
+    made = {name: k for k, node in enumerate(protos) for name in node.output if name}
+    before = {k: {made[name] for name in names_read(node) if made.get(name, k) != k} for k, node in enumerate(protos)}
+    if all(k > max(others, default=-1) for k, others in before.items()):
+        return protos
+    try:
+        return [protos[k] for k in TopologicalSorter(before).static_order()]
+    except CycleError:
+        return protos

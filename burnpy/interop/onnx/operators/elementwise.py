@@ -78,6 +78,12 @@ BINARY: dict[str, Callable[[Value, Value], Value]] = {
 }
 
 
+@operator("Placed")
+def placed(x: Value, device_like: Value) -> Value:
+    """Return x, which is moved to the device of another tensor: no operator of ONNX."""
+    return x
+
+
 @operator(*UNARY)
 def unary(x: Value, *, kind: str) -> Value:
     """Compute a function of one tensor."""

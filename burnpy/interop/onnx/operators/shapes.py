@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import int64
+from burnpy.backend.dtypes import int64, kind_of
 from burnpy.backend.primitives import DType
 from burnpy.interop.onnx.operators.table import (
+    CLASSES,
+    HOST,
     Conditional,
     GraphWriter,
     Ints,
@@ -46,17 +48,18 @@ def size(x: Value) -> Value:
 
 
 @operator("ConstantOfShape")
-def constant_of_shape(shape: Ints, *, value: Any = None) -> Value:
-    """Return a tensor filled with one value, on the host."""
-    return tensor(np.full(shape, np.float32(0) if value is None else value.reshape(-1)[0]))
+def constant_of_shape(shape: Ints, device_like: Value = None, *, value: Any = None) -> Value:
+    """Return a tensor filled with one value, on the host, or on the device of another tensor."""
+    number = np.float32(0) if value is None else value.reshape(-1)[0]
+    return like(tensor(number, getattr(device_like, "device", HOST)), shape, number.item())
 
 
 @operator("Range")
-def range_(start: Numbers, limit: Numbers, delta: Numbers) -> Value:
-    """Return start, start + delta, … below the limit, on the host."""
-    first, end, step = (x.item() for x in (start, limit, delta))
-    count = max(math.ceil((end - first) / step), 0)
-    return tensor((first + np.arange(count) * step).astype(start.dtype))
+def range_(start: Numbers, limit: Numbers, delta: Numbers, device_like: Value = None) -> Value:
+    """Return start, start + delta, … below the limit, on the host, or on the device of another tensor."""
+    (first, end, step), device = [x.item() for x in (start, limit, delta)], getattr(device_like, "device", HOST)
+    stop = end if (end - first) * step > 0 else first
+    return CLASSES[kind_of(start.dtype)].arange(first, stop, step, dtype=start.dtype, device=device)
 
 
 @operator("EyeLike")
@@ -182,8 +185,7 @@ def _between(x: Value, dim: int, sizes: Sequence[int], value: Any) -> Value:
 @operator("Trilu")
 def trilu(x: Value, k: Ints = (0,), *, upper: int = 1) -> Value:
     """Return a triangle of matrices."""
-    diagonal = k[0] if k else 0
-    return x.triu(diagonal) if upper else x.tril(diagonal)
+    return x.triu(*k) if upper else x.tril(*k)
 
 
 @operator("CenterCropPad")

@@ -42,6 +42,9 @@ Maybe: TypeAlias = Any
 READ = ("Ints", "Scalar", "Numbers")
 """The annotations of inputs whose values are read."""
 
+SHAPED = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
+"""The operators whose results have shapes that depend on values."""
+
 CLASSES: dict[str, Any] = {"float": Tensor, "int": IntTensor, "bool": BoolTensor}
 
 
@@ -302,10 +305,27 @@ def arange(stop: int, device: Any) -> Value:
     return IntTensor.arange(0, stop, device=device)
 
 
+INTS = frozenset(("int8", "uint8"))
+"""The dtypes of quantized numbers in products."""
+
+
 def unpacked(rows: Value, bits: int, count: int) -> Value:
     """Return ``count`` ints of some bits from each row of bytes, the lowest bits first."""
     levels = [rows >> bits * place & 2**bits - 1 for place in range(8 // bits)]
     return stack(levels, dim=-1).reshape(rows.shape[0], -1)[:, :count]
+
+
+BLOCK = 1 << 17
+"""The number of elements that are converted at once, for which little memory is needed beside the result."""
+
+
+def by_rows(convert: Callable[[Any], Any], rows: Any, width: int, dtype: Any) -> Any:
+    """Return a matrix that is converted a few rows at a time, with rows of another width."""
+    out = np.empty((len(rows), width), dtype)
+    step = max(1, BLOCK // max(1, width))
+    for k in range(0, len(rows), step):
+        out[k : k + step] = convert(rows[k : k + step])
+    return out
 
 
 class Operand(NamedTuple):
