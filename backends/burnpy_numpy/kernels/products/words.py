@@ -332,9 +332,9 @@ def stripe_by_amx(dtype: str, width: int, height: int, transposed: bool, stored:
                         w.store(x, w.at(sums_of, w.plus(w.times(i, lanes), v * width)), None)
                 sums("tileloadd64", sums_of, row)
         with w.when(f"sge i64 %depth, {_DEEP}"):  # what is written comes while the sums are computed
-            for i in range(height):
+            for k in range(height):
                 for line in range(0, STORED[c_stored].bytes * lanes, LINE):
-                    w.prefetch(w.unit(w.unit(c, w.times("%c_row", i), c_stored), line, "int8"))
+                    w.prefetch(w.unit(w.unit(c, w.times("%c_row", k), c_stored), line, "int8"))
         lines = w.times("%a_distance", w.times(w.assign(f"and i64 {panel}, {STRIPE_ROWS // _A_AHEAD - 1}"), _A_AHEAD))
         ahead = w.unit("%a_next", lines, "int8")
         begin = "0"
