@@ -15,6 +15,8 @@ from collections.abc import Callable, Generator
 from contextvars import ContextVar, Token
 from typing import Any, Self, cast, overload
 
+import numpy as np
+
 from burnpy.autodiff.recording import DEFAULT_MODE, Mode, current_mode, next_level, set_mode
 from burnpy.backend.errors import KindError
 from burnpy.typevars import F
@@ -239,10 +241,10 @@ def inference_mode(mode: Any = True) -> Any:
 
 
 def flag(call: str, value: Any) -> bool:
-    """Return ``value`` after checking that it is a bool; ``call`` names the argument in the error message."""
-    if not isinstance(value, bool):
+    """Return ``value`` as a bool after checking that it is one; ``call`` names the argument in the error message."""
+    if not isinstance(value, (bool, np.bool_)):
         raise KindError(f"{call} takes True or False, not {value!r:.80}")
-    return value
+    return bool(value)
 
 
 def _around(switch: RecordingSwitch, function: Any) -> Any:

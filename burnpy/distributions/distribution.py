@@ -99,7 +99,7 @@ class Distribution(Module[B], Generic[B, V]):
     ((3,), (), (5, 3))
     """
 
-    _explained = frozenset(("log_prob",))
+    _explained = frozenset(("enumerate_support", "log_prob"))
 
     def _hold(self, device: Any, validate: bool, /, **given: Any) -> None:
         """Store the parameters as fields, on one device."""

@@ -338,11 +338,12 @@ def type_error(
             kind, numbers = words.rpartition(" ")[2], isinstance(value, (Real, list, tuple)) or _is_foreign_array(value)
             made = f"; make one of it first: {kind}.from_data(values, device=device)"
             hint = made if kind.endswith("Tensor") and numbers else ""
-            return ArgumentError(f"{name}() got {parameter.name}={_shown(value)}; expected {words}{hint}")
+            return ArgumentError(f"{name}() got {parameter.name}={shown(value)}; expected {words}{hint}")
     return None
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a wrong argument for an error message: an array without its elements."""
     if _is_tensor(value) or getattr(value, "shape", None):
         return f"{a(class_name(value))} of shape {tuple(value.shape)}"
     return f"{' '.join(repr(value).split()):.80}"

@@ -8,7 +8,6 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 from burnpy.backend.errors import ArgumentError, LinAlgError
 from burnpy.backend.operations.complex_numbers import conjugated
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import need_flag
 from burnpy.tensor.joining import where
 from burnpy.tensor.levels import has_values
 from burnpy.tensor.linalg import matrices
@@ -337,7 +336,6 @@ def cholesky_ex(x: X, *, upper: bool = False, check_errors: bool = False) -> Cho
     ([[[2.0]], [[nan]]], [0, 1])
     """
     x = matrices("cholesky_ex", x, square=True)
-    need_flag(check_errors, "check_errors", "cholesky_ex")
     if check_errors or has_values(x):
         try:
             factors = cholesky(x, upper=upper)
@@ -364,7 +362,6 @@ def lu_factor_ex(x: X, *, check_errors: bool = False) -> LuFactorEx[X, IntTensor
     >>> lu_factor_ex(Tensor[NumPy].from_data([[1.0, 2.0], [2.0, 4.0]])).info.item()
     2
     """
-    need_flag(check_errors, "check_errors", "lu_factor_ex")
     factors, pivots = lu_factor(x)
     info = first_zero(factors.detach())
     if check_errors and bool((info != 0).any()):

@@ -11,7 +11,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.operations.complex_numbers import imaginary_diagonal
 from burnpy.linalg.decompositions import I, conjugate_transposed, first_zero, lu_factor, regularized
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import distinct, integer, need_flag
+from burnpy.tensor.dim_checks import distinct, integer
 from burnpy.tensor.joining import where
 from burnpy.tensor.linalg import alike, expanded, inexact, matrices
 from burnpy.tensor.operand_checks import number, together
@@ -382,7 +382,6 @@ def solve_ex(a: X, b: X, *, left: bool = True, check_errors: bool = False) -> So
     ([nan], 1)
     """
     matrices("solve_ex", a, square=True)
-    need_flag(check_errors, "check_errors", "solve_ex")
     info = first_zero(lu_factor(a.detach()).LU)
     if check_errors:
         return SolveEx(solve(a, b, left=left), info)

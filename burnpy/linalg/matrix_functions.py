@@ -10,7 +10,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.linalg.decompositions import I, first_zero, lu_factor, svdvals, where_regular
 from burnpy.linalg.equations import mirrored, tolerances
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import DimsLike, dims_of, distinct, integers, need_bool, need_flag
+from burnpy.tensor.dim_checks import DimsLike, dims_of, distinct, integers
 from burnpy.tensor.einsum import product_of
 from burnpy.tensor.grids import ascending_powers
 from burnpy.tensor.joining import where
@@ -201,7 +201,6 @@ def vector_norm(
     is_complex = x.kind == "complex"
     size: Any = x.abs() if is_complex else x
     p, dims = _number("vector_norm", size, ord), dims_of(dim, x.ndim, "vector_norm")
-    need_bool(keepdim, "vector_norm")
     if (p < 0 or p == math.inf) and any(x.shape[d] == 0 for d in dims):
         raise ShapeError(f"vector_norm() got ord={ord!r:.80} over no elements, of shape {x.shape}; it has none")
     if is_complex and p == 2.0:
@@ -232,7 +231,6 @@ def matrix_norm(
     [5.0, 7.0, 4.0, 3.0]
     """
     x = matrices("matrix_norm", x)
-    need_bool(keepdim, "matrix_norm")
     given: Any = dim
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise ArgumentError(f"matrix_norm() got dim={describe(dim)}; expected a pair, of rows and columns")
@@ -354,6 +352,5 @@ def inv_ex(x: X, *, check_errors: bool = False) -> InvEx[X, IntTensor[Any]]:
     ([[[0.5]], [[nan]]], [0, 1])
     """
     x = matrices("inv_ex", x, square=True)
-    need_flag(check_errors, "check_errors", "inv_ex")
     info = first_zero(lu_factor(x.detach()).LU)
     return InvEx(inv(x) if check_errors else where_regular(info, x, inv), info)

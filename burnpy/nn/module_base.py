@@ -30,6 +30,7 @@ from burnpy.nn.module_tree import (
 from burnpy.nn.param import Param, Variable, holder_of
 from burnpy.tensor.call_errors import (
     UNEXPLAINED,
+    construction,
     explained,
     missing_attribute,
     refuse_call,
@@ -221,6 +222,7 @@ class ModuleMeta(type):
 
         def __call__(cls, *args, **kwargs):
             """Create a module and make it immutable."""
+            args = construction(cls, args, kwargs)
             module = cls.__new__(cls)
             _set(module, "_sealed", False)
             _set(module, "_override", None)

@@ -164,9 +164,6 @@ class Transforms(ModuleBase[B]):
         >>> model.is_training, model.train().is_training, model.train().train(None).is_training
         (False, True, False)
         """
-        argument: object = mode
-        if argument is not None and not isinstance(argument, bool):
-            raise ArgumentError(f"train() got {argument!r:.60}; expected True, False, or None to follow the device")
         return self._rebuilt(override=lambda module: mode)
 
     @next_value

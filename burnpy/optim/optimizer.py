@@ -14,7 +14,7 @@ from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.optimizer_states import Memory, OptimizerRecord, ParamState, Use, checked_record, rekeyed
 from burnpy.optim.parameter_batch import MASTER
 from burnpy.optim.pure_functions import OptimizerState, as_model, initial_state, is_tree, pure_step
-from burnpy.optim.settings import Group, Options, Ranges, at_least_zero, check_ranges, flag
+from burnpy.optim.settings import Group, Options, Ranges, at_least_zero, check_ranges
 from burnpy.optim.step import stepped_model
 from burnpy.optim.update_step import Step, Update
 from burnpy.tensor.call_errors import Explaining, explained, missing_attribute
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Tensor[Any] | ComplexTensor[Any] | dict[str, Any] | list[Any] | tuple[Any, ...])
 
 _set = object.__setattr__
-_RANGES: Ranges = {"weight_decay": at_least_zero, "maximize": flag, "master_weights": flag}
+_RANGES: Ranges = {"weight_decay": at_least_zero}
 """The checks of the settings that all optimizers have."""
 
 

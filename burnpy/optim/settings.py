@@ -99,12 +99,6 @@ def fraction(value: Any, what: str) -> float:
     return checked
 
 
-def flag(value: object, what: str) -> None:
-    """Check that a value is True or False."""
-    if not isinstance(value, bool):
-        raise ArgumentError(f"{what} is {value!r:.80}; expected True or False")
-
-
 def decay_rates(value: object, what: str) -> None:
     """Check a pair of decay rates of averages, each in [0, 1)."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:

@@ -274,6 +274,7 @@ class Record(metaclass=Explaining):
             )
         return part
 
+    @explained
     def apply_to(
         self,
         model: M,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from burnpy.backend.errors import ArgumentError, ImmutableError, KindError, MissingNameError, ShapeError
 from burnpy.backend.primitives import Key, Shape, Value
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import WHOLE, dim_of, integer, need_flag
+from burnpy.tensor.dim_checks import WHOLE, dim_of, integer
 from burnpy.tensor.index_keys import Indexed, flattened, parsed_key
 from burnpy.tensor.levels import OutsideError
 from burnpy.tensor.operand_checks import broadcast_shape, in_range, index_of, number, operands, out_of_range, together
@@ -287,7 +287,6 @@ class SliceUpdates(TensorBase[B]):
         >>> x.put(index, Tensor[NumPy].from_data([1.0, 2.0])).tolist()
         [[2.0, 0.0], [0.0, 1.0]]
         """
-        need_flag(accumulate, "accumulate", "put")
         if accumulate and self.kind == "bool":
             raise KindError("put() got accumulate=True for a BoolTensor; it adds numbers: convert with x.int()")
         places = index_of(self, index, "put")

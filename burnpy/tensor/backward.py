@@ -22,7 +22,7 @@ from burnpy.backend.errors import (
     a,
 )
 from burnpy.backend.functions import signature
-from burnpy.tensor.call_errors import inherit_method
+from burnpy.tensor.call_errors import inherit_method, need_flag
 from burnpy.tensor.host_data import notify, watches
 from burnpy.tensor.levels import raised
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
@@ -322,14 +322,15 @@ class Differentiation(Tracking[B]):
         if removed:
             refuse_arguments("backward", removed)
         root: Any = self
+        keep = need_flag(retain_graph, "retain_graph", "backward")
         seed, device = seed_of(root, gradient, "backward"), root._device
         if on_ready is None:
-            found = device.gradients([(root._primitive, seed)], retain_graph=retain_graph)
+            found = device.gradients([(root._primitive, seed)], retain_graph=keep)
             return _gradients_class().found(device, found)  # type: ignore[no-any-return]  # of that class
         from burnpy.autodiff.tools.backward import reporting
 
         ready = reporting(device, on_ready)
-        values = device.gradients([(root._primitive, seed)], retain_graph=retain_graph, ready=ready)
+        values = device.gradients([(root._primitive, seed)], retain_graph=keep, ready=ready)
         return _gradients_class().found(device, values)  # type: ignore[no-any-return]  # of that class
 
     if TYPE_CHECKING:  # the types of `Tracking`'s methods

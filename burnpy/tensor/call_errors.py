@@ -1,6 +1,6 @@
 """Decorators for functions and methods, and a metaclass, whose errors explain a wrong argument.
 
-Arguments are examined only after a call has failed.
+Arguments are examined only after a call has failed, except flags, since any object is true or false.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from burnpy.backend.errors import BurnpyError, CallError, DeviceError
+import numpy as np
+
+from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, DeviceError
 from burnpy.backend.functions import copy_function
 from burnpy.typevars import F
 
@@ -27,20 +29,85 @@ CO_VARARGS: Final = 4  # constants of `inspect`, which is slow to import
 CO_VARKEYWORDS: Final = 8
 
 
-def explained(function: F, owner: type | None = None) -> F:
+FLAGS: Final = ("bool", "bool | None")
+"""The annotations of flags. burnpy's modules evaluate no annotations, so that they are strings."""
+FLAG: Final = (bool, np.bool_)
+"""The types of a flag."""
+
+
+def flags_of(function: Any, skipped: int = 0) -> dict[str, int]:
+    """Return the names and positions of burnpy's parameters that are True or False; none of another's function.
+
+    Args:
+        function: a function or a method.
+        skipped: the number of its first parameters that a caller does not pass.
+    """
+    kinds, code = getattr(function, "__annotations__", None), getattr(function, "__code__", None)
+    if not kinds or code is None or not str(function.__module__).startswith("burnpy"):
+        return {}
+    names, positions = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], code.co_argcount
+    return {
+        name: place - skipped if place < positions else sys.maxsize
+        for place, name in enumerate(names)
+        if kinds.get(name) in FLAGS
+    }
+
+
+def with_flags(
+    name: str, function: Any, flags: Mapping[str, int], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Return the positional arguments of a call, with its flags as Python's; those in ``kwargs`` are replaced there.
+
+    Args:
+        name: the name of the call; for ``__init__`` the errors name the class of the first argument.
+        function: the function or ``__init__``.
+        flags: its `flags_of`.
+        args: the positional arguments.
+        kwargs: the keyword arguments.
+
+    Raises:
+        ArgumentError: a flag is neither True nor False. Every string would be true, and even an array has a truth.
+    """
+    for flag, place in flags.items():
+        value = kwargs[flag] if flag in kwargs else args[place] if place < len(args) else True
+        if value is True or value is False or (value is None and function.__annotations__[flag] != "bool"):
+            continue
+        checked = need_flag(value, flag, type(args[0]).__name__ if name == "__init__" else name)
+        if flag in kwargs:
+            kwargs[flag] = checked
+        else:
+            args = (*args[:place], checked, *args[place + 1 :])
+    return args
+
+
+def need_flag(value: object, name: str, operation: str) -> bool:
+    """Return an option that is True or False."""
+    if isinstance(value, FLAG):
+        return bool(value)
+    from burnpy.hints.wrong_calls import shown
+
+    hint = "; several dims are one argument, as in dim=(0, 1)" if name == "keepdim" else ""
+    raise ArgumentError(f"{operation}() got {name}={shown(value)}; expected True or False{hint}")
+
+
+def explained(function: F, owner: type | None = None, *, flags: bool = True) -> F:
     """Wrap a function so that a call with wrong arguments raises a `CallError` that explains them, and one for which
     NumPy finds no memory an `OutOfMemoryError`. The errors of operations that it calls name the function.
 
-    The wrapper adds a tenth of a microsecond. Functions that take little longer themselves collect unknown arguments
-    instead, and call `refuse`.
+    Flags are checked before the call. The wrapper adds a tenth of a microsecond. Functions that take little longer
+    themselves collect unknown arguments instead, and call `refuse`.
 
     Args:
         function: a function or a method.
         owner: the class whose method the result is.
+        flags: whether to check them.
     """
+    places = flags_of(function) if flags else {}
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
+            if places:
+                args = with_flags(function.__name__, function, places, args, kwargs)
             return function(*args, **kwargs)
         except TypeError as error:
             trace = error.__traceback__
@@ -103,6 +170,7 @@ class Explaining(ABCMeta):
 
         def __call__(cls, *args, **kwargs):
             """Create an instance."""
+            args = construction(cls, args, kwargs)
             try:
                 return super().__call__(*args, **kwargs)
             except UNEXPLAINED as error:
@@ -113,6 +181,12 @@ class Explaining(ABCMeta):
         def __signature__(cls):
             """The signature of ``__init__``, for `inspect.signature`."""
             return signature_of(cls)
+
+
+def construction(cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the positional arguments of ``cls(*args, **kwargs)``, as `with_flags` does it."""
+    flags = flags_of(cls.__init__, 1)
+    return with_flags(cls.__name__, cls.__init__, flags, args, kwargs) if flags else args
 
 
 def signature_of(cls: type[Any]) -> Signature:

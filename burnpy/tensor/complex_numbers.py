@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import KindError
 from burnpy.tensor.conversion import Conversion, cast
-from burnpy.tensor.dim_checks import DimsLike, dims_of, need_bool
+from burnpy.tensor.dim_checks import DimsLike, dims_of
 from burnpy.tensor.pointwise import Analytic
 from burnpy.tensor.template import binary
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -78,7 +78,6 @@ class ComplexNumbers(Analytic[B, complex], Conversion[B]):
         """Return the p-norm of the magnitudes over ``dim``: see `Tensor.norm`."""
         if p not in (None, "fro", 2):
             return self.abs().norm(p, dim, keepdim)
-        need_bool(keepdim, "norm")
         b, z = self._backend, self._primitive  # of the parts, as magnitudes of 0 have no second derivatives
         parts = b.cat([b.reshape(part, (*self.shape, 1)) for part in (b.real(z), b.imag(z))], self.ndim)
         size = b.vector_norm(parts, 2.0, (*dims_of(dim, self.ndim, "norm"), self.ndim), keepdim)
@@ -87,7 +86,6 @@ class ComplexNumbers(Analytic[B, complex], Conversion[B]):
     def var(self, dim: DimsLike = None, keepdim: bool = False, *, correction: float = 1) -> Tensor[B]:
         """Return the variance over ``dim``, of |z - mean|²: see `Tensor.var`."""
         dims = dims_of(dim, self.ndim, "var")
-        need_bool(keepdim, "var")
         b = self._backend
         centered = b.center(self._primitive, dims)
         parts = [b.var(part, dims, keepdim, correction) for part in (b.real(centered), b.imag(centered))]
@@ -96,7 +94,6 @@ class ComplexNumbers(Analytic[B, complex], Conversion[B]):
     def std(self, dim: DimsLike = None, keepdim: bool = False, *, correction: float = 1) -> Tensor[B]:
         """Return the standard deviation over ``dim``, the root of `var`: see `Tensor.std`."""
         dims = dims_of(dim, self.ndim, "std")
-        need_bool(keepdim, "std")
         count = math.prod([self.shape[d] for d in dims]) - correction
         centered = self._like(self._backend.center(self._primitive, dims))
         return centered.norm(2.0, dims, keepdim) * (1.0 / math.sqrt(count) if count > 0 else math.inf)

@@ -136,15 +136,6 @@ def shape_of(shape: int | Sequence[int], operation: str) -> Shape:
     return sizes
 
 
-def need_bool(keepdim: object, operation: str) -> None:
-    """Check that ``keepdim`` is a bool, and not the second of several dims."""
-    if keepdim is not False and keepdim is not True:
-        raise ArgumentError(
-            f"{operation}() got keepdim={describe(keepdim)}, expected True or False; several dims are one "
-            "argument, as in dim=(0, 1)"
-        )
-
-
 def addressable(shape: Shape, operation: str) -> Shape:
     """Return ``shape`` after checking that a tensor can have so many elements."""
     if len(shape) > MOST_DIMS:
@@ -221,9 +212,3 @@ def along(x: TensorBase[Any], dim: int, operation: str) -> Along:
 def shaped(backend: Any, primitive: Value, shape: Shape) -> Value:
     """Return a primitive in a shape: itself, if it has it."""
     return primitive if primitive.shape == shape else backend.reshape(primitive, shape)
-
-
-def need_flag(value: object, name: str, operation: str) -> None:
-    """Check an option that is True or False."""
-    if value is not True and value is not False:
-        raise ArgumentError(f"{operation}() got {name}={describe(value)}; expected True or False")

@@ -13,7 +13,7 @@ from burnpy.backend.dtypes import dtype_of, int64
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Int
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import DimsLike, dim_of, dims_of, need_bool, scalar_dim
+from burnpy.tensor.dim_checks import DimsLike, dim_of, dims_of, scalar_dim
 from burnpy.tensor.linalg import alike, expanded, floating
 from burnpy.tensor.operand_checks import broadcast_shape, number
 from burnpy.tensor.reduction import FloatReductions
@@ -216,7 +216,6 @@ class Norms(FloatReductions[B]):
         >>> x.norm(dim=1).tolist(), x.norm(float("inf")).item()
         ([5.0, 1.0], 4.0)
         """
-        need_bool(keepdim, "norm")
         order = 2.0 if p is None or p == "fro" else p
         if not isinstance(order, (int, float, Real)) or isinstance(order, bool) or order != order:
             raise ArgumentError(f"norm() got p={describe(p)}; expected a number or 'fro', of one vector")

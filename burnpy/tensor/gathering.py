@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from burnpy.backend.errors import ShapeError
 from burnpy.backend.primitives import Bool, Int, Shape, Value
-from burnpy.tensor.dim_checks import dim_of, need_flag, scalar_dim, shaped
+from burnpy.tensor.dim_checks import dim_of, scalar_dim, shaped
 from burnpy.tensor.joining import chosen, condition_of
 from burnpy.tensor.operand_checks import broadcast_shape, in_range, index_of
 from burnpy.tensor.tensor_base import TensorBase
@@ -155,7 +155,6 @@ class Gathering(TensorBase[B]):
         >>> x.nonzero().tolist(), x[x.nonzero(as_tuple=True)].tolist()
         ([[0, 1], [1, 0]], [7, 8])
         """
-        need_flag(as_tuple, "as_tuple", "nonzero")
         d = self._device.discrete
         truth = self._primitive if self.kind == "bool" else self._backend.to_bool(self._primitive)
         if not as_tuple:

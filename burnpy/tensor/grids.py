@@ -10,7 +10,7 @@ import numpy as np
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import addressable, integer, need_flag
+from burnpy.tensor.dim_checks import addressable, integer
 from burnpy.tensor.joining import with_common_dtype
 from burnpy.tensor.tensor_base import TensorBase, X, describe
 from burnpy.typevars import B
@@ -106,7 +106,6 @@ def combinations(x: X, r: int = 2, with_replacement: bool = False) -> X:
     if not isinstance(given, TensorBase) or given.ndim != 1:
         raise ShapeError(f"combinations() takes a vector, got {describe(given)}")
     count = integer(r, "number of elements", "combinations")
-    need_flag(with_replacement, "with_replacement", "combinations")
     if count < 0:
         raise ArgumentError(f"combinations() got r={count}; give 0 or more")
     every = itertools.combinations_with_replacement if with_replacement else itertools.combinations
@@ -136,7 +135,6 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
     >>> vander(Tensor[NumPy].from_data([2.0, 3.0]), 3).tolist()
     [[4.0, 2.0, 1.0], [9.0, 3.0, 1.0]]
     """
-    need_flag(increasing, "increasing", "vander")
     if not isinstance(x, TensorBase) or x.kind == "bool":
         raise KindError(f"vander() takes a vector of floats or ints, got {describe(x)}")
     if x.ndim != 1:

@@ -10,7 +10,7 @@ from burnpy.backend.dtypes import bool_, float64, int64
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.backend.primitives import INEXACT
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import integer, need_flag
+from burnpy.tensor.dim_checks import integer
 from burnpy.tensor.levels import has_values
 from burnpy.tensor.operand_checks import need_floats, number, refuse_unless, together
 from burnpy.tensor.ordering import searchsorted
@@ -233,7 +233,6 @@ def counted(
         weight: the weights of the samples, or None.
         density: whether to divide by the sum, and by the volumes of the bins.
     """
-    need_flag(density, "density", operation)
     vectors = [each for each in bins if isinstance(each, TensorBase)]
     for each in vectors:
         _check_dtype(operation, x, each, "edges")

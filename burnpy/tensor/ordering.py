@@ -10,7 +10,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.operations.ordering import part
 from burnpy.backend.primitives import Int, Number, Value
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import ALL, along, dim_of, integer, need_bool, need_flag, scalar_dim, shaped
+from burnpy.tensor.dim_checks import ALL, along, dim_of, integer, scalar_dim, shaped
 from burnpy.tensor.operand_checks import number, operands
 from burnpy.tensor.reduction import Selection
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -40,8 +40,6 @@ class Ordering(TensorBase[B]):
         >>> values.tolist(), indices.tolist()
         ([[1.0, 2.0, 3.0]], [[1, 2, 0]])
         """
-        need_flag(descending, "descending", "sort")
-        need_flag(stable, "stable", "sort")
         x = as_numbers(self)
         a = along(x, dim, "sort")
         values, index = x._backend.sort(a.primitive, a.dim, descending)
@@ -54,8 +52,6 @@ class Ordering(TensorBase[B]):
         >>> IntTensor[NumPy].from_data([3, 1, 3, 2]).argsort(descending=True).tolist()
         [0, 2, 3, 1]
         """
-        need_flag(descending, "descending", "argsort")
-        need_flag(stable, "stable", "argsort")
         a = along(as_numbers(self), dim, "argsort")
         index = self._backend.argsort(a.primitive, a.dim, descending)
         return self._int(shaped(self._device.discrete, index, self.shape))
@@ -75,7 +71,6 @@ class Ordering(TensorBase[B]):
         >>> values.item(), indices.item()
         (3, 3)
         """
-        need_bool(keepdim, "mode")
         x = as_numbers(self)
         a = along(x, dim, "mode")
         if x.ndim:
@@ -116,7 +111,6 @@ class Ordering(TensorBase[B]):
         >>> low.item(), high.item()
         (1.0, 3.0)
         """
-        need_bool(keepdim, "aminmax")
         if dim is None or not self.ndim:
             if dim is not None:
                 scalar_dim(dim, "aminmax")
@@ -156,8 +150,6 @@ class Ranking(TensorBase[B]):
         >>> values.tolist(), indices.tolist()
         ([5.0, 3.0], [1, 2])
         """
-        need_flag(largest, "largest", "topk")
-        need_flag(sorted, "sorted", "topk")
         a = along(self, dim, "topk")
         count = rank(k, 0, a.size, "topk")
         values, index = self._backend.topk(a.primitive, a.dim, count, largest)
@@ -175,7 +167,6 @@ class Ranking(TensorBase[B]):
         >>> Tensor[NumPy].from_data([4.0, 2.0, 9.0]).kthvalue(2).values.item()
         4.0
         """
-        need_bool(keepdim, "kthvalue")
         a = along(self, dim, "kthvalue")
         values, index = self._backend.kthvalue(a.primitive, a.dim, rank(k, 1, a.size, "kthvalue"), keepdim)
         return selection_of(self, values, index)
@@ -253,14 +244,12 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     >>> bucketize(x, edges).tolist(), bucketize(x, edges, right=True).tolist()
     ([0, 0, 2], [0, 1, 2])
     """
-    need_flag(right, "right", "bucketize")
     if isinstance(boundaries, TensorBase) and boundaries.ndim != 1:
         raise ShapeError(f"bucketize() got boundaries of shape {boundaries.shape}; expected 1-d")
     return _search("bucketize", boundaries, input, out_int32, right, None)
 
 
 def _side(right: bool, side: object) -> bool:
-    need_flag(right, "right", "searchsorted")
     if side not in (None, "left", "right"):
         raise ArgumentError(f"searchsorted() got side={describe(side)}; expected 'left' or 'right'")
     if side == "left" and right:
@@ -269,7 +258,6 @@ def _side(right: bool, side: object) -> bool:
 
 
 def _search(operation: str, sequence: Any, values: Any, narrow: bool, right: bool, sorter: Any) -> Any:
-    need_flag(narrow, "out_int32", operation)
     if not isinstance(sequence, TensorBase) or sequence.kind in ("bool", "complex"):
         raise KindError(f"{operation}() searches in a Tensor or an IntTensor, got {describe(sequence)}")
     if not sequence.ndim:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Self, overloa
 
 from burnpy.backend.dtypes import dtype_of, int64
 from burnpy.backend.errors import ShapeError
-from burnpy.tensor.dim_checks import ALL, DimsLike, dim_of, dims_of, need_bool, scalar_dim
+from burnpy.tensor.dim_checks import ALL, DimsLike, dim_of, dims_of, scalar_dim
 from burnpy.tensor.template import accumulation, along_dim, reduction
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B, U, V
@@ -122,7 +122,6 @@ class NumberReductions(Sums[B]):
         """
         dims = dims_of(dim, self.ndim, "amax")
         self._need_elements(dims, "amax")
-        need_bool(keepdim, "amax")
         return self._like(self._backend.amax(self._primitive, dims, keepdim))
 
     def amin(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
@@ -133,7 +132,6 @@ class NumberReductions(Sums[B]):
         """
         dims = dims_of(dim, self.ndim, "amin")
         self._need_elements(dims, "amin")
-        need_bool(keepdim, "amin")
         return self._like(self._backend.amin(self._primitive, dims, keepdim))
 
     @overload
@@ -152,7 +150,6 @@ class NumberReductions(Sums[B]):
         >>> values.tolist(), indices.tolist()
         ([5.0, 4.0], [1, 0])
         """
-        need_bool(keepdim, "max")
         primitive = self._primitive
         ndim = len(primitive.shape)
         if dim is None:
@@ -177,7 +174,6 @@ class NumberReductions(Sums[B]):
         Raises:
             ShapeError: there are no elements.
         """
-        need_bool(keepdim, "min")
         primitive = self._primitive
         ndim = len(primitive.shape)
         if dim is None:
@@ -213,7 +209,6 @@ class NumberReductions(Sums[B]):
     def _position(self, operation: str, dim: int | None, keepdim: bool) -> Any:
         shape = self.shape
         backend = self._backend
-        need_bool(keepdim, operation)
         if dim is not None and not shape:
             scalar_dim(dim, operation)
         elif dim is not None:
@@ -262,7 +257,6 @@ class BoolReductions(TensorBase[B]):
         >>> (Tensor[NumPy].from_data([1.0, -2.0, 3.0]) > 0).sum().item()
         2
         """
-        need_bool(keepdim, "sum")
         wide = int64 if dtype is None else dtype_of(dtype, "int")
         total = self._backend.sum(self._primitive, dims_of(dim, self.ndim, "sum"), keepdim)
         return self._int(total if wide == int64 else self._backend.cast(total, wide))
@@ -283,7 +277,6 @@ class FloatReductions(Means[B], NumberReductions[B]):
             correction: 1 for the unbiased estimate from a sample (Bessel's correction), 0 for the population variance.
         """
         dims = dims_of(dim, self.ndim, "var")
-        need_bool(keepdim, "var")
         return self._like(self._backend.var(self._primitive, dims, keepdim, correction))
 
     def std(self, dim: DimsLike = None, keepdim: bool = False, *, correction: float = 1) -> Self:
@@ -294,7 +287,6 @@ class FloatReductions(Means[B], NumberReductions[B]):
         (1.0, 0.8165)
         """
         dims = dims_of(dim, self.ndim, "std")
-        need_bool(keepdim, "std")
         return self._like(self._backend.std(self._primitive, dims, keepdim, correction))
 
     def logsumexp(self, dim: DimsLike = None, keepdim: bool = False) -> Self:
@@ -304,7 +296,6 @@ class FloatReductions(Means[B], NumberReductions[B]):
         [1000.6931762695312, 0.0]
         """
         dims = dims_of(dim, self.ndim, "logsumexp")
-        need_bool(keepdim, "logsumexp")
         return self._like(self._backend.logsumexp(self._primitive, dims, keepdim))
 
     @along_dim

@@ -28,7 +28,7 @@ from burnpy.tensor.random_parameters import (
     RATE,
     Draw,
 )
-from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -328,8 +328,6 @@ class Random(TensorBase[B]):
         device: Any = self._device
         d, shape = device.discrete, self.shape
         count = integer(num_samples, "number of samples", "multinomial")
-        if not isinstance(replacement, bool):
-            raise ArgumentError(f"multinomial() got replacement={describe(replacement)}; expected True or False")
         if len(shape) not in (1, 2) or not shape[-1]:
             raise ShapeError(
                 f"multinomial() takes weights of shape (classes) or (rows, classes), at least one class, not {shape}"

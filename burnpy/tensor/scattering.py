@@ -11,7 +11,7 @@ from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.operations.indexing import flat_index
 from burnpy.backend.primitives import DType, Int, Scalar, Shape, Value
-from burnpy.tensor.dim_checks import dim_of, need_flag, scalar_dim, shaped
+from burnpy.tensor.dim_checks import dim_of, scalar_dim, shaped
 from burnpy.tensor.gathering import elementwise_index, mask_of, vector_of
 from burnpy.tensor.operand_checks import in_range, index_of, is_number, number, operands, refuse_unless, times
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -103,7 +103,6 @@ class Scattering(TensorBase[B]):
         [1.0, 24.0]
         """
         self._need_numbers("scatter_reduce")
-        need_flag(include_self, "include_self", "scatter_reduce")
         _known("scatter_reduce", reduce, ("sum", "prod", "mean", "amax", "amin"))
         resolved, value = elementwise_index(self, "scatter_reduce", dim, index)
         self, source = _source(self, "scatter_reduce", src, value.shape)
@@ -191,7 +190,6 @@ class Scattering(TensorBase[B]):
         [5.0, 1.0]
         """
         self._need_numbers("index_reduce")
-        need_flag(include_self, "include_self", "index_reduce")
         _known("index_reduce", reduce, ("prod", "mean", "amax", "amin"))
         self, resolved, value, src = self._slices("index_reduce", dim, index, source)
         return self._back(_combined(self, vector_of(self), resolved, value, src, reduce, include_self))

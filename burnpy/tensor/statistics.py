@@ -10,7 +10,7 @@ from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeErr
 from burnpy.backend.operations.complex_numbers import zeros_like
 from burnpy.backend.primitives import Float, Int, Number, Shape
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import ALL, DimsLike, along, dims_of, integer, need_bool, shaped
+from burnpy.tensor.dim_checks import ALL, DimsLike, along, dims_of, integer, shaped
 from burnpy.tensor.operand_checks import need_floats, refuse_unless, together
 from burnpy.tensor.ordering import element_at
 from burnpy.tensor.reduction import FloatReductions, NumberReductions, Selection
@@ -73,7 +73,6 @@ class NumberStatistics(NumberReductions[B]):
             return self.sum(dim, keepdim, dtype=dtype)
         x: Any = self if dtype is None else self.to_dtype(dtype)  # type: ignore[attr-defined]  # Conversion's
         dims = dims_of(dim, x.ndim, "nansum")
-        need_bool(keepdim, "nansum")
         return x._like(x._backend.nansum(x._primitive, dims, keepdim))  # type: ignore[no-any-return]  # of this class
 
     def cov(
@@ -141,7 +140,6 @@ class NumberStatistics(NumberReductions[B]):
 
     def _middle(self, operation: str, dim: int | None, keepdim: bool) -> Any:
         """Return the median, with or without NaN."""
-        need_bool(keepdim, operation)
         b, x = self._backend, self._primitive
         if dim is None:
             if 0 in x.shape and self.kind == "float":
@@ -169,7 +167,6 @@ class FloatStatistics(FloatReductions[B]):
         >>> Tensor[NumPy].from_data([1.0, float("nan"), 2.0]).nanmean().item()
         1.5
         """
-        need_bool(keepdim, "nanmean")
         b, x = self._backend, self._primitive
         dims = dims_of(dim, self.ndim, "nanmean")
         wide = float32 if dtype is None and x.dtype.itemsize == 2 else dtype  # sums may exceed the range of 16 bits
@@ -290,7 +287,6 @@ def median_index(b: Any, x: Number, dim: int, skip_nan: bool) -> Int:
 def quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, *, skip_nan: bool) -> Any:
     """Return the quantiles of a float tensor: see `FloatStatistics.quantile`."""
     operation = "nanquantile" if skip_nan else "quantile"
-    need_bool(keepdim, operation)
     if interpolation not in get_args(Interpolation):
         words = ", ".join(get_args(Interpolation))
         raise ArgumentError(f"{operation}() got interpolation={describe(interpolation)}; expected one of {words}")

@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.functions import copy_function
-from burnpy.tensor.call_errors import refuse, refuse_option
-from burnpy.tensor.dim_checks import ALL, dim_of, dims_of, need_bool, scalar_dim
+from burnpy.tensor.call_errors import need_flag, refuse, refuse_option
+from burnpy.tensor.dim_checks import ALL, dim_of, dims_of, scalar_dim
 from burnpy.tensor.operand_checks import explain, explain_memory, operands
 from burnpy.tensor.tensor_base import blank, owned
 from burnpy.typevars import F
@@ -143,7 +143,7 @@ def _reduction(self: Any, dim: Any = None, keepdim: Any = False, **unknown: Any)
     primitive = self._primitive
     ndim = len(primitive.shape)
     if keepdim is not False:
-        need_bool(keepdim, "OPERATION")
+        keepdim = need_flag(keepdim, "keepdim", "OPERATION")
     result = blank()
     result._device = self._device
     dims = ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION")
@@ -165,7 +165,7 @@ def _accumulation(self: Any, dim: Any = None, keepdim: Any = False, dtype: Any =
         return self._like(self._backend.cast(total._primitive, wide))
     ndim = len(primitive.shape)
     if keepdim is not False:
-        need_bool(keepdim, "OPERATION")
+        keepdim = need_flag(keepdim, "keepdim", "OPERATION")
     result = blank()
     result._device = self._device
     dims = ALL[ndim] if dim is None else dims_of(dim, ndim, "OPERATION")

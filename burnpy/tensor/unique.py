@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, overload
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.primitives import Bool, Int, Number, Value
-from burnpy.tensor.dim_checks import dim_of, need_flag
+from burnpy.tensor.dim_checks import dim_of
 from burnpy.tensor.ordering import (
     as_numbers,
 )
@@ -59,8 +59,6 @@ class Unique(TensorBase[B]):
         >>> values.tolist(), counts.tolist()
         ([1, 3], [1, 2])
         """
-        for name, flag in (("sorted", sorted), ("return_inverse", return_inverse), ("return_counts", return_counts)):
-            need_flag(flag, name, "unique")
         b, x, numbers = self._backend, self._primitive, as_numbers(self)._primitive
         if dim is None:
             found = unique_elements(b, numbers, x, return_inverse, return_counts)
@@ -96,8 +94,6 @@ class Unique(TensorBase[B]):
         >>> values.tolist(), counts.tolist()
         ([3, 1, 3], [2, 1, 1])
         """
-        for name, flag in (("return_inverse", return_inverse), ("return_counts", return_counts)):
-            need_flag(flag, name, "unique_consecutive")
         axis = None if dim is None else dim_of(dim, self.ndim, "unique_consecutive")
         found = unique_runs(self._backend, self._primitive, axis, return_inverse, return_counts)
         first = self._like(found[0])

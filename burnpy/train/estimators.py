@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -30,7 +31,7 @@ from burnpy.nn.module import Module
 from burnpy.optim.lr_schedule import ConstantLr, LrSchedule
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.optimizers.adam import AdamW
-from burnpy.tensor.call_errors import explained
+from burnpy.tensor.call_errors import explained, need_flag
 from burnpy.tensor.generator import Generator, default_generator
 from burnpy.tensor.losses import cross_entropy
 from burnpy.tensor.tensor import Tensor
@@ -108,8 +109,7 @@ class MeanLoss:
             raise ShapeError(f"loss= returned {got}; expected a loss for each of {len(batch)} samples, not their mean")
         if len(losses.shape) > 1:
             losses = losses.flatten(1).mean(dim=1)
-        if "weight" in batch:
-            losses = losses * batch.weight
+        losses = losses * batch.weight if "weight" in batch else losses
         metrics: Any = {"accuracy": Accuracy.of(outputs, batch.y)} if self.is_classifier else {}
         return Step(losses.mean(), **metrics)
 
@@ -136,7 +136,7 @@ class Estimator(BaseEstimator):
 
     _check_of_targets: ClassVar[Mapping[str, bool]] = {}  # for scikit-learn's validate_data
 
-    @explained
+    @partial(explained, flags=False)  # scikit-learn's convention: `fit` checks the arguments
     def __init__(
         self,
         model: Callable[..., Module[Any]] = mlp,
@@ -193,7 +193,8 @@ class Estimator(BaseEstimator):
             TypeError: X is sparse.
             KeyboardInterrupt: Ctrl-C was pressed, and the optimizer step is complete.
         """
-        return self._fitted(X, y, sample_weight, self.epochs, not (self.warm_start and hasattr(self, "model_")))
+        further = need_flag(self.warm_start, "warm_start", "fit") and hasattr(self, "model_")
+        return self._fitted(X, y, sample_weight, self.epochs, not further)
 
     def _fitted(self, X: Any, y: Any, sample_weight: Any, epochs: int, is_first: bool, classes: Any = None) -> Self:
         """Train for some epochs; with ``is_first`` a new model, of ``classes`` if y has not all of them."""
@@ -242,8 +243,7 @@ class Estimator(BaseEstimator):
         )
         result = learner.fit(self.model_, train, held, epochs=epochs)
         self.model_, self._optim = result.model, result.optim
-        self._steps += result.step
-        self.history_ = (*self.history_, *result.history)
+        self._steps, self.history_ = self._steps + result.step, (*self.history_, *result.history)
         if result.stopped == "interrupted":  # a search would begin the next fit
             raise KeyboardInterrupt
 

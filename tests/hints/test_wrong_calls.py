@@ -384,7 +384,7 @@ def test_an_error_of_the_callers_function_stays_what_it_is() -> None:
 
     model, learner = nn.Linear(1, 1, device=Autodiff[NumPy]), train.Learner(step, optim=optim.Sgd(), lr=0.1)
     with pytest.raises(TypeError, match=r"object of type 'int' has no len\(\)"):
-        learner.fit(model, [1.0], epochs=1, fast_dev_run="yes")
+        learner.fit(model, [1.0], epochs=1)
 
 
 def test_arguments_of_torchvision() -> None:

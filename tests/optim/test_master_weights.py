@@ -171,7 +171,7 @@ def test_zero_redundancy_has_masters_too() -> None:
 
 def test_mistakes_are_said() -> None:
     wrong: Any = "yes"
-    with pytest.raises(ArgumentError, match=r"Adam\(master_weights=\) is 'yes'; expected True or False"):
+    with pytest.raises(ArgumentError, match=r"Adam\(\) got master_weights='yes'; expected True or False"):
         Adam(master_weights=wrong)
     with pytest.raises(ArgumentError, match=r"LBfgs\(\) got master_weights=True"):
         LBfgs(master_weights=True)

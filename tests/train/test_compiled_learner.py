@@ -196,7 +196,7 @@ def test_refused() -> None:
             learner.fit(model_on(Train), given, epochs=1)
     with pytest.raises(errors.ArgumentError, match=r"compiled=True\) got an? LBfgs, which has no pure step"):
         Learner(step, optim=LBfgs(), lr=0.1, compiled=True)
-    with pytest.raises(errors.KindError, match="True or False, got 1"):
+    with pytest.raises(errors.ArgumentError, match=r"Learner\(\) got compiled=1; expected True or False"):
         Learner(step, optim=Sgd(), lr=0.1, compiled=1)  # type: ignore[arg-type]  # the mistake
 
 

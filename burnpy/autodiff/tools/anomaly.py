@@ -50,7 +50,7 @@ class detect_anomaly(ModeSwitch):  # noqa: N801  # PyTorch's name; it is used li
 
     def __init__(self, check_nan: bool = True, check_inf: bool = False) -> None:
         super().__init__("detect_anomaly")
-        self._detector = Detector(check_nan, check_inf)
+        self._detector = Detector("detect_anomaly", check_nan, check_inf)
 
     def _copy(self) -> Self:
         return type(self)(self._detector.check_nan, self._detector.check_inf)
@@ -70,7 +70,8 @@ class set_detect_anomaly(ModeSetting):  # noqa: N801  # as above
     """
 
     def __init__(self, mode: bool, check_nan: bool = True, check_inf: bool = False) -> None:
-        self._detector = Detector(check_nan, check_inf) if flag("set_detect_anomaly(mode)", mode) else None
+        detector = Detector("set_detect_anomaly", check_nan, check_inf)
+        self._detector = detector if flag("set_detect_anomaly(mode)", mode) else None
         super().__init__("set_detect_anomaly")
 
     def _copy(self) -> Self:
@@ -123,9 +124,9 @@ class Detector:
 
     __slots__ = ("check_inf", "check_nan")
 
-    def __init__(self, check_nan: bool, check_inf: bool) -> None:
-        self.check_nan = check_nan
-        self.check_inf = check_inf
+    def __init__(self, call: str, check_nan: bool, check_inf: bool) -> None:
+        self.check_nan = flag(f"{call}(check_nan)", check_nan)
+        self.check_inf = flag(f"{call}(check_inf)", check_inf)
 
     def __call__(self, inner: Backend, node: Node, vjp: Any, grad: Float, kept: tuple[Any, ...]) -> Any:
         """Call the vjp and check its result."""

@@ -25,7 +25,6 @@ from burnpy.func.solvers.problems import (
     refuse_failure,
 )
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import need_flag
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.tensor import Tensor
 
@@ -69,7 +68,6 @@ def root(
     (3.0, 0.16666666666666666)
     """
     loop_function("root", f, "of the unknowns")
-    need_flag(check_errors, "check_errors", "root")
     flat = FlatTree("root", "x0", x0)
     g = flat.function(f, "a result of f")
     tol = positive("root", "tol", _TOLERANCES[flat.dtype.name] if tol is None else tol)
@@ -184,7 +182,6 @@ def fixed_point(
     0.7390851332
     """
     loop_function("fixed_point", g, "of the unknowns")
-    need_flag(check_errors, "check_errors", "fixed_point")
     flat = FlatTree("fixed_point", "x0", x0)
     step = flat.function(g, "a result of g")
     tol = positive("fixed_point", "tol", _ITERATION_TOLERANCES[flat.dtype.name] if tol is None else tol)
@@ -303,7 +300,6 @@ def cg(
     >>> [round(x, 9) for x in cg(lambda x: 3.0 * x + x.flip(0), b).x.tolist()]
     [0.125, 0.625]
     """
-    need_flag(check_errors, "check_errors", "cg")
     flat = FlatTree("cg", "b", b)
     size = flat.vector.shape[0]
     product = _matrix(a, b, size) if isinstance(a, Tensor) else flat.function(_checked(a, "a"), "a result of a")

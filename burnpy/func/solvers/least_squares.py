@@ -25,7 +25,6 @@ from burnpy.func.solvers.problems import (
 from burnpy.linalg.decompositions import qr
 from burnpy.linalg.equations import solve_triangular
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import need_flag
 from burnpy.tensor.joining import cat, where
 
 X = TypeVar("X")
@@ -68,7 +67,6 @@ def least_squares(
     ([3.0, 0.5], True)
     """
     loop_function("least_squares", f, "that returns residuals")
-    need_flag(check_errors, "check_errors", "least_squares")
     flat = FlatTree("least_squares", "x0", x0)
 
     def residuals(x: Any) -> Any:

@@ -24,7 +24,6 @@ from burnpy.func.solvers.problems import (
 )
 from burnpy.linalg.equations import solve_triangular
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import need_flag
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
@@ -92,7 +91,6 @@ def minimize(
     [1.0, 1.0]
     """
     loop_function("minimize", f, "to minimize")
-    need_flag(check_errors, "check_errors", "minimize")
     if method not in _METHODS:
         raise ArgumentError(f'minimize() got method={method!r:.60}; expected "lbfgs" or "newton-cg"')
     flat = FlatTree("minimize", "x0", x0)

@@ -22,7 +22,6 @@ from burnpy.func.solvers.adaptive_steps import (
 from burnpy.func.solvers.adjoint import Solve, Solved, solved_with_adjoint
 from burnpy.func.solvers.problems import FlatTree, count, derivative_order, positive, refuse_failure
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import need_flag
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.levels import differs_between_examples
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
@@ -109,8 +108,6 @@ def odeint(
     ([-1.0, 0.0], True)
     """
     loop_function("odeint", f, "of the time and the state")
-    need_flag(check_errors, "check_errors", "odeint")
-    need_flag(adjoint, "adjoint", "odeint")
     flat = FlatTree("odeint", "y0", y0)
     times = _times(t, flat)
     slope = flat.function(f, "a result of f")

@@ -9,7 +9,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import floats
 from burnpy.nn.module import Stateless
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import dim_of, need_flag
+from burnpy.tensor.dim_checks import dim_of
 from burnpy.tensor.operand_checks import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
@@ -342,7 +342,6 @@ def gumbel_softmax(
     drawn = x.uniform_like(dtype=float32, generator=generator)  # from [0, 1), so that log(1 - u) is finite
     noise = -(-(-drawn).log1p()).clamp_min(tiny(float32)).log()
     soft: Tensor[B] = ((x + noise.to_dtype(x.dtype)) / tau).softmax(dim)
-    need_flag(hard, "hard", "gumbel_softmax")
     if not hard:
         return soft
     chosen = soft.zeros_like().scatter(dim, soft.argmax(dim, keepdim=True), 1.0)

@@ -13,8 +13,7 @@ from burnpy.nn.layers.linear import linear, linear_of
 from burnpy.nn.module import Module
 from burnpy.nn.module_tree import new_module
 from burnpy.nn.param import Param
-from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import need_flag
+from burnpy.tensor.call_errors import explained, need_flag
 from burnpy.tensor.joining import cat
 from burnpy.tensor.operand_checks import broadcast_shape, number, refuse_wider, together
 from burnpy.tensor.tensor import BoolTensor, Tensor
@@ -209,8 +208,7 @@ def _weights(
 
 def _first_query(name: str, queries: int, keys: int, causal: bool, offset: int | None) -> int | None:
     """Return the position of the first query among the keys, or None without causal masking."""
-    need_flag(causal, "causal", name)
-    if not causal:
+    if not need_flag(causal, "causal", name):
         if offset is not None:
             raise ArgumentError(
                 f"{name}() got offset={offset!r:.80} without causal=True; it is the position of "

@@ -13,7 +13,6 @@ from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
 from burnpy.nn.layers.normalization import LayerNorm
 from burnpy.nn.module import Module, rebound
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import need_flag
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
@@ -137,8 +136,6 @@ class TransformerStack(Module[B]):
             )
             for _ in range(count)
         )
-        if norm is not None:
-            need_flag(norm, "norm", type(self).__name__)  # a layer, as PyTorch takes one, would be ignored
         last = norm_first if norm is None else norm
         self.norm = LayerNorm(size, eps=eps, device=device) if last else None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from burnpy.backend.dtypes import epsilon, largest
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.settings import Ranges, at_least_zero, flag, fraction, number
+from burnpy.optim.settings import Ranges, at_least_zero, fraction, number
 from burnpy.optim.update_step import Update, decayed, length, lerp, mean_square, root
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class RmsProp(Optimizer):
     momentum: float = 0.0
     centered: bool = False
 
-    ranges: ClassVar[Ranges] = {"alpha": fraction, "eps": at_least_zero, "momentum": fraction, "centered": flag}
+    ranges: ClassVar[Ranges] = {"alpha": fraction, "eps": at_least_zero, "momentum": fraction}
 
     @property
     def slots(self) -> tuple[str, ...]:

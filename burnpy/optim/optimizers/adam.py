@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.settings import Ranges, at_least_zero, decay_rates, flag
+from burnpy.optim.settings import Ranges, at_least_zero, decay_rates
 from burnpy.optim.update_step import Update, decayed, length, lerp, mean_square, root
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Adam(Optimizer):
     decoupled: ClassVar[bool] = False
     """True if weight decay is decoupled from the averages, as in `AdamW`."""
 
-    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero, "amsgrad": flag}
+    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero}
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -239,7 +239,6 @@ class NAdam(Optimizer):
         "betas": decay_rates,
         "eps": at_least_zero,
         "momentum_decay": at_least_zero,
-        "decoupled_weight_decay": flag,
     }
 
     @property
@@ -334,7 +333,7 @@ class RAdam(Optimizer):
     eps: float = 1e-8
     decoupled_weight_decay: bool = False
 
-    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero, "decoupled_weight_decay": flag}
+    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero}
 
     @property
     def slots(self) -> tuple[str, ...]:

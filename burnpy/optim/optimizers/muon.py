@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.settings import Ranges, at_least_zero, count, flag, fraction, number
+from burnpy.optim.settings import Ranges, at_least_zero, count, fraction, number
 from burnpy.optim.update_step import Update, decayed, length, lerp
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Muon(Optimizer):
     adjust_lr_fn: Literal["original", "match_rms_adamw"] | None = "original"
     weight_decay: float = 0.1
 
-    ranges: ClassVar[Ranges] = {"momentum": fraction, "eps": at_least_zero, "ns_steps": count, "nesterov": flag}
+    ranges: ClassVar[Ranges] = {"momentum": fraction, "eps": at_least_zero, "ns_steps": count}
     gated: ClassVar[bool] = True
     takes_complex: ClassVar[bool] = False
 

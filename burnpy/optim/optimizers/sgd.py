@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.settings import Ranges, at_least_zero, decay_rates, flag, fraction
+from burnpy.optim.settings import Ranges, at_least_zero, decay_rates, fraction
 from burnpy.optim.update_step import Update, decayed, lerp
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Sgd(Optimizer):
     dampening: float = 0.0
     nesterov: bool = False
 
-    ranges: ClassVar[Ranges] = {"momentum": fraction, "dampening": at_least_zero, "nesterov": flag}
+    ranges: ClassVar[Ranges] = {"momentum": fraction, "dampening": at_least_zero}
 
     def check(self) -> None:
         """Check that the settings are in range.
