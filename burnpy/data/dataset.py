@@ -11,7 +11,7 @@ from burnpy.backend.errors import ArgumentError, CallError, KindError, ShapeErro
 from burnpy.data.batch import Arrays, Indexable, Sample, SampleSource, checked_index
 from burnpy.data.views import Concatenated, Mapped, RandomMapped, Subset, Windows, Zipped, drawn, halves
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.host_data import columns_of, frame_array, is_frame, refuse_masked
+from burnpy.tensor.host_data import columns_of, frame_array, is_frame, refuse_masked, rows_of
 from burnpy.typevars import T, T_co, U
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class ArrayDataset(Dataset[Sample]):
                 raise ArgumentError(f"{owner} got {name}, which is also a column of the frame; rename one of them")
             refuse_masked(column, f"{owner} got {name},")
             array = frame_array(column, f"{owner} got {name},")
-            arrays[name] = np.asanyarray(column) if array is None else array
+            arrays[name] = rows_of(column, f"{owner} got {name} as") if array is None else array
         if not arrays:
             raise ArgumentError(f"{owner} got no column; write ArrayDataset(x=images, y=labels)")
         for name, array in arrays.items():

@@ -16,6 +16,7 @@ from burnpy.data.dataset import Dataset
 from burnpy.data.engines import BatchEngine
 from burnpy.data.order_and_randomness import SAMPLES, BatchRandom, Mixing
 from burnpy.tensor.call_errors import Explaining
+from burnpy.tensor.dim_checks import checked_count
 from burnpy.typevars import T
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Share:
         """Return one rank's part of several of the whole."""
         if self.size > 1:
             raise ArgumentError(f"shard() was called on rank {self.rank} of {self.size}; call it on the whole loader")
-        if not 0 <= rank < size:
+        if checked_count(rank, "rank", 0, "shard()") >= checked_count(size, "size", 1, "shard()"):
             raise ArgumentError(f"shard() got rank {rank} of {size}; ranks go from 0 to size - 1")
         if size > batch_size and not empty:
             raise ArgumentError(f"shard() cannot share batches of {batch_size} among {size} ranks")

@@ -24,11 +24,11 @@ from burnpy.data.order_and_randomness import (
     Sampler,
     Shuffled,
     batches_of,
-    checked_count,
     checked_seed,
     philox,
 )
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dim_checks import checked_count
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import T
 

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
+from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import ArgumentError
 from burnpy.tensor.call_errors import Explaining
+from burnpy.tensor.dim_checks import ABOVE_0, addressable, checked_count, checked_number, shape_of
+from burnpy.tensor.host_data import rows_of
 from burnpy.tensor.tensor_base import describe
 
 if TYPE_CHECKING:
@@ -32,19 +35,12 @@ which samples are mixed.
 def checked_seed(seed: int, owner: str) -> int:
     """Return a seed as an int."""
     try:
-        number = index(seed)
+        number = -1 if isinstance(seed, bool) else index(seed)
     except TypeError:
         number = -1
     if not 0 <= number < 2**64:
         raise ArgumentError(f"{owner} got seed={describe(seed)}; a seed is an int from 0 to 2**64 - 1")
     return number
-
-
-def checked_count(number: Any, name: str, least: int, owner: str) -> int:
-    """Return an int that is at least ``least``."""
-    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
-        raise ArgumentError(f"{owner} got {name}={describe(number)}; expected an int of at least {least}")
-    return int(number)
 
 
 def philox(seed: int, epoch: int, purpose: int) -> np.random.Generator:
@@ -121,8 +117,9 @@ class BatchRandom(metaclass=Explaining):
     def uniform(
         self, low: float = 0.0, high: float = 1.0, shape: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> NDArray[Any]:
-        """Return uniform numbers in [low, high), shape (n, *shape)."""
-        out = self._filled("random", shape, dtype)
+        """Return uniform numbers in [low, high), shape (n, *shape), in a float dtype."""
+        low, high = (checked_number(end, name, "uniform()") for end, name in ((low, "low"), (high, "high")))
+        out = self._filled("uniform", "random", shape, dtype)
         out *= high - low
         out += low
         return out.astype(dtype, copy=False)
@@ -130,15 +127,17 @@ class BatchRandom(metaclass=Explaining):
     def normal(
         self, mean: float = 0.0, std: float = 1.0, shape: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> NDArray[Any]:
-        """Return normally distributed numbers, shape (n, *shape)."""
-        out = self._filled("standard_normal", shape, dtype)
+        """Return normally distributed numbers, shape (n, *shape), in a float dtype."""
+        mean, std = checked_number(mean, "mean", "normal()"), checked_number(std, "std", "normal()", 0)
+        out = self._filled("normal", "standard_normal", shape, dtype)
         out *= std
         out += mean
         return out.astype(dtype, copy=False)
 
-    def _filled(self, method: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    def _filled(self, operation: str, method: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Return a row for each sample, filled by a method of its generator, in float32 or float64."""
-        out: NDArray[Any] = np.empty((len(self), *shape), "float32" if np.dtype(dtype) == np.float32 else "float64")
+        sizes = addressable((len(self), *shape_of(shape, operation)), operation)
+        out: NDArray[Any] = np.empty(sizes, "float32" if dtype_of(dtype, "float") == np.float32 else "float64")
         for row, generator in zip(out.reshape(len(self), math.prod(shape)), self.generators(), strict=True):
             getattr(generator, method)(out=row, dtype=out.dtype)
         return out
@@ -149,17 +148,21 @@ class BatchRandom(metaclass=Explaining):
         Raises:
             ArgumentError: ``high`` is not above ``low``.
         """
+        low, high = (checked_count(end, name, -(2**63), "integers()") for end, name in ((low, "low"), (high, "high")))
+        sizes = addressable((len(self), *shape_of(shape, "integers")), "integers")
         if high <= low:
             raise ArgumentError(f"integers() got low={low} and high={high}; expected low < high")
-        drawn = [generator.integers(low, high, shape) for generator in self.generators()]
-        return np.array(drawn, np.int64).reshape(len(self), *shape)
+        drawn = [generator.integers(low, high, sizes[1:]) for generator in self.generators()]
+        return np.array(drawn, np.int64).reshape(sizes)
 
     def bernoulli(self, p: float, shape: tuple[int, ...] = ()) -> NDArray[np.bool_]:
         """Return truth values, each True with probability p, shape (n, *shape)."""
+        p = checked_number(p, "p", "bernoulli()", 0, 1)
         return self.uniform(0.0, 1.0, shape, np.float64) < p
 
     def beta(self, a: float, b: float) -> NDArray[np.float64]:
         """Return beta distributed numbers, shape (n,)."""
+        a, b = checked_number(a, "a", "beta()", ABOVE_0), checked_number(b, "b", "beta()", ABOVE_0)
         return np.array([generator.beta(a, b) for generator in self.generators()], np.float64)
 
     def partners(self) -> NDArray[np.int64]:
@@ -180,7 +183,7 @@ class BatchRandom(metaclass=Explaining):
 
 def _counters(numbers: Any, name: str) -> list[int]:
     """Return the numbers of samples as ints, checked."""
-    given = np.asarray(numbers)
+    given = rows_of(numbers, f"BatchRandom() got {name} as")
     if given.ndim != 1 or (given.size and (given.dtype.kind not in "iu" or given.min() < 0)):
         raise ArgumentError(f"BatchRandom() got {name}={describe(numbers)}; expected an int of at least 0 for each")
     return given.tolist()  # type: ignore[no-any-return]  # of ints
@@ -318,7 +321,7 @@ class Weighted(Sampler):
     """
 
     def __init__(self, weights: ArrayLike, *, n: int | None = None, replacement: bool = True) -> None:
-        given = np.asarray(weights)
+        given = rows_of(weights, "Weighted() got weights as")
         w = given.astype(np.float64) if given.dtype.kind in "biuf" else np.full((), np.nan)
         if w.ndim != 1 or not np.isfinite(w).all() or (w < 0).any() or not w.any():
             raise ArgumentError(
@@ -360,7 +363,7 @@ class Balanced(Weighted):
     """
 
     def __init__(self, labels: ArrayLike, *, n: int | None = None) -> None:
-        given = np.asarray(labels)
+        given = rows_of(labels, "Balanced() got labels as")
         if given.ndim != 1 or not len(given):
             raise ArgumentError(f"Balanced() got labels of shape {given.shape}; expected one for each sample")
         _, classes, counts = np.unique(given, return_inverse=True, return_counts=True)
@@ -384,11 +387,9 @@ class BucketByLength(Sampler):
     """
 
     def __init__(self, lengths: ArrayLike, *, pool: int = 100) -> None:
-        self.lengths = np.asarray(lengths)
-        if self.lengths.ndim != 1:
-            raise ArgumentError(
-                f"BucketByLength() got lengths of shape {self.lengths.shape}; expected one length for each sample"
-            )
+        self.lengths = rows_of(lengths, "BucketByLength() got lengths as")
+        if self.lengths.ndim != 1 or (len(self.lengths) and self.lengths.dtype.kind not in "iuf"):
+            raise ArgumentError(f"BucketByLength() got lengths={describe(lengths)}; expected a number for each sample")
         self.pool = checked_count(pool, "pool", 1, "BucketByLength()")
 
     def order(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:

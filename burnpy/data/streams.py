@@ -15,8 +15,9 @@ from burnpy.data.child_processes import Kept
 from burnpy.data.collate import Collator, Samples
 from burnpy.data.epochs import Share, StreamEpoch, chosen, collated, loading_error
 from burnpy.data.loader import EngineChoice, EngineName, SharedLoader, checked_collator
-from burnpy.data.order_and_randomness import ORDER, BatchRandom, checked_count, checked_seed, philox
+from burnpy.data.order_and_randomness import ORDER, BatchRandom, checked_seed, philox
 from burnpy.tensor.call_errors import Explaining, explained
+from burnpy.tensor.dim_checks import checked_count
 from burnpy.typevars import T, T_co, U
 
 if TYPE_CHECKING:

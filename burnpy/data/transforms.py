@@ -8,16 +8,20 @@ or in a list::
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, DTypeError, ShapeError
+from burnpy.backend.dtypes import DTYPES, kind_of
+from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.data.order_and_randomness import BatchRandom
 from burnpy.tensor.call_errors import Explaining
+from burnpy.tensor.dim_checks import ABOVE_0, checked_count, checked_number
+from burnpy.tensor.tensor_base import describe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,32 +29,91 @@ if TYPE_CHECKING:
 __all__ = ["ColourJitter", "Crop", "Cutout", "Flip", "Mixup", "Normalize", "Rotate", "Shift"]
 
 
+Limits: TypeAlias = Mapping[str, tuple[float, float]]
+"""The least and the greatest value of settings, by name."""
+
+FINITE = (-sys.float_info.max, sys.float_info.max)
+POSITIVE = (ABOVE_0, sys.float_info.max)
+MOST_PIXELS = 2**31 - 1
+
+
 @dataclass(frozen=True)
 class ImageTransform(metaclass=Explaining):
-    """An augmentation of a column of images, shape (n, channels, height, width), of any dtype."""
+    """An augmentation of a column of images, shape (n, channels, height, width), of any dtype that is not complex."""
+
+    numbers: ClassVar[Limits] = {}
+    """The settings that are numbers, with their limits."""
+    counts: ClassVar[Mapping[str, int]] = {}
+    """The settings that are ints, with the least of each."""
+
+    def __post_init__(self) -> None:
+        check_settings(self, "column", self.numbers, self.counts)
 
     def __call__(self, columns: Mapping[str, Any], rng: BatchRandom) -> dict[str, Any]:
         """Return the columns, with augmented images."""
         name: str = getattr(self, "column")  # noqa: B009  # a field of each subclass, after its own ones
-        return {**columns, name: self.images(images_of(columns, name, type(self).__name__), rng)}
+        return {**columns, name: self.images(images_of(columns, name, f"{type(self).__name__}()", rng), rng)}
 
     @abstractmethod
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """Return the augmented images, in new memory, of the dtype of ``x``."""
 
 
-def images_of(columns: Mapping[str, Any], name: str, owner: str) -> NDArray[Any]:
-    """Return a column of images."""
+def check_settings(transform: Any, column: str, numbers: Limits, counts: Mapping[str, int]) -> None:
+    """Check the settings of a transform: the field with the name of a column, numbers by their limits, and ints."""
+    owner = f"{type(transform).__name__}()"
+    for name, (least, most) in numbers.items():
+        checked_number(getattr(transform, name), name, owner, least, most)
+    for name, least in counts.items():
+        if checked_count(getattr(transform, name), name, least, owner) > MOST_PIXELS:
+            raise ArgumentError(f"{owner} got {name}={describe(getattr(transform, name))}; no image is that large")
+    if not isinstance(getattr(transform, column), str):
+        raise ArgumentError(
+            f"{owner} got {column}={describe(getattr(transform, column))}; expected the name of a column"
+        )
+
+
+def column_of(
+    columns: Mapping[str, Any], name: str, owner: str, rng: BatchRandom, setting: str = "column"
+) -> NDArray[Any]:
+    """Return a column as an array of numbers, with as many rows as there are random numbers."""
     if name not in columns:
-        raise ArgumentError(f"{owner}() augments {name}, and the samples have {', '.join(columns)}; give column=...")
-    x: NDArray[Any] = columns[name]
-    if getattr(x, "ndim", 0) != 4:
-        shape = getattr(x, "shape", "no shape")
+        raise ArgumentError(f"{owner} augments {name}, and the samples have {', '.join(columns)}; give {setting}=...")
+    x: Any = columns[name]
+    if not isinstance(x, np.ndarray):
+        raise KindError(f"{owner} augments an ndarray, and {name} is {describe(x)}")
+    if x.dtype.name not in DTYPES or kind_of(x.dtype) == "complex":
+        raise DTypeError(f"{owner} augments floats, ints and bools, and {name} has dtype {x.dtype}")
+    if x.shape[:1] != (len(rng),):
+        raise ShapeError(f"{owner} got {name} of shape {x.shape}, and random numbers for {len(rng)} samples")
+    return x
+
+
+def images_of(columns: Mapping[str, Any], name: str, owner: str, rng: BatchRandom) -> NDArray[Any]:
+    """Return a column of images."""
+    x = column_of(columns, name, owner, rng)
+    if x.ndim != 4:
         raise ShapeError(
-            f"{owner}() augments images (n, channels, height, width), and {name} has {shape}; reshape it in a "
+            f"{owner} augments images (n, channels, height, width), and {name} has {x.shape}; reshape it in a "
             "transform before"
         )
     return x
+
+
+def fill_for(x: NDArray[Any], fill: float, owner: str) -> float:
+    """Return the number for new pixels, which the dtype of the images must have."""
+    number = checked_number(fill, "fill", owner)
+    if x.dtype.kind in "iub" and not (number.is_integer() and _least(x.dtype) <= number <= _most(x.dtype)):
+        raise ArgumentError(f"{owner} got fill={describe(fill)} for images of {x.dtype}, which do not have this value")
+    return number
+
+
+def _least(dtype: Any) -> int:
+    return 0 if dtype.kind == "b" else int(np.iinfo(dtype).min)
+
+
+def _most(dtype: Any) -> int:
+    return 1 if dtype.kind == "b" else int(np.iinfo(dtype).max)
 
 
 _LUMA = np.array([0.299, 0.587, 0.114])
@@ -80,10 +143,7 @@ class ColourJitter(ImageTransform):
     high: float = 1.0
     column: str = "x"
 
-    def __post_init__(self) -> None:
-        for name in ("brightness", "contrast", "saturation"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ArgumentError(f"ColourJitter() got {name}={getattr(self, name)}; expected a number from 0 to 1")
+    numbers: ClassVar[Limits] = {**dict.fromkeys(("brightness", "contrast", "saturation"), (0, 1)), "high": POSITIVE}
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """Return the images in other colours."""
@@ -124,9 +184,16 @@ class Normalize(ImageTransform):
     scale: float = 1.0
     column: str = "x"
 
+    numbers: ClassVar[Limits] = {"scale": POSITIVE}
+
     def __post_init__(self) -> None:
-        if min(*self.std, self.scale) <= 0:
-            raise ArgumentError(f"Normalize() got std={self.std} and scale={self.scale}; expected a positive number")
+        super().__post_init__()
+        for name, least in (("mean", FINITE[0]), ("std", ABOVE_0)):
+            values: Any = getattr(self, name)
+            if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)):
+                raise ArgumentError(f"Normalize() got {name}={describe(values)}; expected a number for each channel")
+            for number in values:
+                checked_number(number, f"a number of {name}", "Normalize()", least)
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """Return the normalized images."""
@@ -158,14 +225,13 @@ class Shift(ImageTransform):
     fill: float = 0.0
     column: str = "x"
 
-    def __post_init__(self) -> None:
-        if self.pixels < 0:
-            raise ArgumentError(f"Shift() got pixels={self.pixels}; expected a number of at least 0")
+    counts: ClassVar[Mapping[str, int]] = {"pixels": 0}
+    numbers: ClassVar[Limits] = {"fill": FINITE}
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """Return the shifted images."""
-        p = self.pixels
-        padded = np.pad(x, ((0, 0), (0, 0), (p, p), (p, p)), constant_values=self.fill)
+        p, fill = self.pixels, fill_for(x, self.fill, "Shift()")
+        padded = np.pad(x, ((0, 0), (0, 0), (p, p), (p, p)), constant_values=fill)
         return _cut(padded, rng.integers(0, 2 * p + 1, (2,)), x.shape[2], x.shape[3])
 
 
@@ -186,9 +252,7 @@ class Crop(ImageTransform):
     center: bool = False
     column: str = "x"
 
-    def __post_init__(self) -> None:
-        if self.height < 1 or self.width < 1:
-            raise ArgumentError(f"Crop() got the size {self.height} × {self.width}; expected at least 1 × 1")
+    counts: ClassVar[Mapping[str, int]] = {"height": 1, "width": 1}
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """Return the parts."""
@@ -218,9 +282,7 @@ class Flip(ImageTransform):
     vertical: bool = False
     column: str = "x"
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.p <= 1:
-            raise ArgumentError(f"Flip() got p={self.p}; a probability is between 0 and 1")
+    numbers: ClassVar[Limits] = {"p": (0, 1)}
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """Return the images, some of them mirrored."""
@@ -248,13 +310,12 @@ class Rotate(ImageTransform):
     fill: float = 0.0
     column: str = "x"
 
-    def __post_init__(self) -> None:
-        if self.degrees < 0:
-            raise ArgumentError(f"Rotate() got degrees={self.degrees}; expected a number of at least 0")
+    numbers: ClassVar[Limits] = {"degrees": (0, FINITE[1]), "fill": FINITE}
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """Return the turned images."""
-        return turned(x, np.deg2rad(rng.uniform(-self.degrees, self.degrees, dtype=np.float64)), self.fill)
+        angles = np.deg2rad(rng.uniform(-self.degrees, self.degrees, dtype=np.float64))
+        return turned(x, angles, fill_for(x, self.fill, "Rotate()"))
 
 
 def turned(x: NDArray[Any], angles: NDArray[np.float64], fill: float) -> NDArray[Any]:
@@ -306,17 +367,16 @@ class Cutout(ImageTransform):
     fill: float = 0.0
     column: str = "x"
 
-    def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ArgumentError(f"Cutout() got size={self.size}; expected a number of at least 1")
+    counts: ClassVar[Mapping[str, int]] = {"size": 1}
+    numbers: ClassVar[Limits] = {"fill": FINITE}
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """Return the images with squares in them."""
-        out = x.copy()
+        out, fill = x.copy(), fill_for(x, self.fill, "Cutout()")
         middles = (rng.uniform(shape=(2,), dtype=np.float64) * np.array(x.shape[2:])).astype(np.int64)
         starts = middles - self.size // 2
         for image, (top, left) in zip(out, starts.tolist(), strict=True):
-            image[:, max(top, 0) : max(top + self.size, 0), max(left, 0) : max(left + self.size, 0)] = self.fill
+            image[:, max(top, 0) : max(top + self.size, 0), max(left, 0) : max(left + self.size, 0)] = fill
         return out
 
 
@@ -348,15 +408,13 @@ class Mixup(metaclass=Explaining):
     labels: str = "y"
 
     def __post_init__(self) -> None:
-        if self.alpha <= 0 or (self.classes is not None and self.classes < 1):
-            raise ArgumentError(f"Mixup() got alpha={self.alpha} and classes={self.classes}; both are positive")
+        check_settings(self, "column", {"alpha": POSITIVE}, {} if self.classes is None else {"classes": 1})
+        check_settings(self, "labels", {}, {})
 
     def __call__(self, columns: Mapping[str, Any], rng: BatchRandom) -> dict[str, Any]:
         """Return the columns with mixed samples."""
-        for name in (self.column, self.labels):
-            if name not in columns:
-                raise ArgumentError(f"Mixup() mixes {name}, and the samples have {', '.join(columns)}")
-        x, y = columns[self.column], columns[self.labels]
+        x = column_of(columns, self.column, "Mixup()", rng)
+        y = column_of(columns, self.labels, "Mixup()", rng, "labels")
         if x.dtype.kind != "f":
             raise DTypeError(f"Mixup() got {self.column} of {x.dtype}; it mixes floats, so normalize before")
         if y.dtype.kind != "f":

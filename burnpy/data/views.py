@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from itertools import accumulate
-from operator import index as as_int
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,8 @@ from burnpy.backend.errors import ArgumentError, CallError, IndexRangeError
 from burnpy.data.batch import Arrays, SampleSource, checked_index
 from burnpy.data.collate import stacked
 from burnpy.data.order_and_randomness import SAMPLES, SPLITS, BatchRandom, checked_seed, philox
+from burnpy.tensor.dim_checks import checked_count, checked_number
+from burnpy.tensor.host_data import rows_of
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import T, T_co, U
 
@@ -33,10 +34,7 @@ def halves(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the indices of both parts of a split, each ascending; see `Dataset.split`."""
     size = len(data)
-    given: object = fraction
-    if not isinstance(given, (int, float)) or not 0 <= fraction <= 1:
-        raise ArgumentError(f"split() got fraction={fraction}; expected a number from 0 to 1, as in split(0.8, seed=0)")
-    count = round(fraction * size)
+    count = round(checked_number(fraction, "fraction", "split()", 0, 1) * size)
     if seed is None:
         if stratify is not None:
             raise ArgumentError("split() got stratify without a seed, which draws from each class; pass seed=0")
@@ -66,7 +64,7 @@ def _labels(data: SampleSource[Any], stratify: str | ArrayLike) -> NDArray[Any]:
     if isinstance(stratify, str):
         labels = column(data, stratify)
     else:
-        labels = np.asarray(stratify)
+        labels = rows_of(stratify, "split() got stratify as")
     if labels.shape != (size,):
         raise ArgumentError(
             f"split() got labels of shape {labels.shape} to stratify by; {size} samples need the shape ({size},)"
@@ -233,9 +231,8 @@ class Windows(View[Any]):
     """Windows of consecutive samples."""
 
     def __init__(self, inner: SampleSource[Any], size: int, step: int) -> None:
-        if size < 1 or step < 1:
-            raise ArgumentError(f"window() got size={size} and step={step}; both are at least 1")
-        self.inner, self.size, self.step = inner, as_int(size), as_int(step)
+        self.inner = inner
+        self.size, self.step = checked_count(size, "size", 1, "window()"), checked_count(step, "step", 1, "window()")
         self.is_random = inner.is_random
 
     def __len__(self) -> int:
@@ -293,7 +290,7 @@ def _merged(parts: list[Any]) -> dict[str, Any]:
 
 def _rows(indices: ArrayLike | range, size: int) -> NDArray[np.int64]:
     """Return indices, or a mask, as checked indices from 0 to size - 1."""
-    rows = np.asarray(indices)
+    rows = rows_of(indices, "subset() got")
     if rows.size == 0 and rows.dtype.kind == "f":
         rows = rows.astype(np.int64)
     if rows.ndim != 1 or rows.dtype.kind not in "iub":

@@ -12,11 +12,11 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, KindError, WorkerError, a
-from burnpy.data.order_and_randomness import checked_count
 from burnpy.distributed.worker_engine import Failure, FlatLayouts, Lost, WorkerEngine, WorkerHandle, WorkerTask
 from burnpy.optim.gradients.accumulator import GradientsAccumulator
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.tensor.call_errors import Explaining
+from burnpy.tensor.dim_checks import checked_count
 from burnpy.tensor.tensor_base import describe
 from burnpy.train.train_step import batch_size
 from burnpy.typevars import R

@@ -120,9 +120,15 @@ class Metric(metaclass=Explaining):
             raise RecordError(f"the record of a metric names the class {name!r}, which is not defined here")
         if set(values) != set(known._names):
             raise RecordError(
-                f"the record of {a(known.__name__)} has the fields {', '.join(values)}, which it does not have"
+                f"the record of {a(known.__name__)} has the fields {', '.join(map(str, values)) or '(none)'}; expected "
+                f"{', '.join(known._names)}"
             )
-        return known(**{name: _on_device(value, device) for name, value in values.items()})
+        made = {name: _on_device(value, device) for name, value in values.items()}
+        for field in fields(known):  # type: ignore[arg-type]  # a dataclass
+            if str(field.type).startswith("Tensor") and not isinstance(made[field.name], TensorBase):
+                shown = f"{field.name}={describe(made[field.name])}"
+                raise RecordError(f"the record of {a(known.__name__)} has {shown}; expected a tensor")
+        return known(**made)
 
     def __add__(self, other: Self) -> Self:
         """Return the metric of both together.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeAlias, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, ShapeError, a
 from burnpy.func.compiling.compilation import Compiled, compiled
@@ -243,8 +243,8 @@ def generate(
     """
     prompts, single = _prompts(tokens)
     check_prompts("generate", model, prompts, positive_int("generate", "max_new", max_new))
-    if step is not None and not cache:
-        raise ArgumentError("generate() got a compiled step and cache=False; a step is for a cache")
+    if step is not None and not (cache and callable(step)):
+        raise ArgumentError(f"generate() got step={describe(step)}, cache={cache}; pass compiled_step(), for a cache")
     refuse_non_functions("generate", sampler, *processors)
     found = _steps(model, prompts, max_new, sampler, processors, stop_tokens(stop), cache, step)
     return (chosen for (chosen,) in found) if single else found
@@ -270,7 +270,7 @@ def _next_logits(model: Decoder[B], tokens: Ints[B], cache: Caches[B]) -> tuple[
 
 def stop_tokens(stop: Stop) -> frozenset[int]:
     """Return the tokens that end a text."""
-    return frozenset() if stop is None else frozenset({stop} if isinstance(stop, int) else stop)
+    return frozenset() if stop is None else frozenset({int(stop)} if isinstance(stop, SupportsIndex) else stop)
 
 
 def check_prompts(name: str, model: Decoder[Any], prompts: Sequence[Prompt], max_new: int) -> None:

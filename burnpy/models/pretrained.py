@@ -34,7 +34,9 @@ from burnpy.nn.module import Module
 from burnpy.record.safetensors_file import write
 from burnpy.record.torch_weights import from_torch, to_torch, torch_names
 from burnpy.tensor.call_errors import Explaining, explained
+from burnpy.tensor.dim_checks import integer
 from burnpy.tensor.tensor import Tensor
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -360,6 +362,8 @@ class Tokenizer(metaclass=Explaining):
     """
 
     def __init__(self, engine: Any) -> None:
+        if not hasattr(engine, "get_vocab_size") or isinstance(engine, type):
+            raise ArgumentError(f"Tokenizer() got {describe(engine)}; expected a tokenizers.Tokenizer")
         self.engine = engine
 
     @classmethod
@@ -401,6 +405,7 @@ class Tokenizer(metaclass=Explaining):
         """The number of tokens."""
         return int(self.engine.get_vocab_size())
 
+    @explained
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """Return the tokens of a text.
 
@@ -410,6 +415,7 @@ class Tokenizer(metaclass=Explaining):
         """
         return list(self.engine.encode(text, add_special_tokens=special).ids)
 
+    @explained
     def decode(self, tokens: Sequence[int], *, special: bool = False) -> str:
         """Return the text of tokens.
 
@@ -417,7 +423,10 @@ class Tokenizer(metaclass=Explaining):
             tokens: the tokens.
             special: whether to include special tokens.
         """
-        return str(self.engine.decode(list(tokens), skip_special_tokens=not special))
+        given = [integer(token, "token", "decode") for token in tokens]
+        if given and not 0 <= min(given) <= max(given) < 2**32:
+            raise ArgumentError(f"decode() got tokens={describe(tokens)}; the vocabulary has {self.vocabulary}")
+        return str(self.engine.decode(given, skip_special_tokens=not special))
 
     def stream(self, tokens: Iterable[int]) -> Iterator[str]:
         """Yield the text of tokens piece by piece, each as soon as its characters are complete.
@@ -429,9 +438,8 @@ class Tokenizer(metaclass=Explaining):
         for token in tokens:
             so_far.append(token)
             text = self.decode(so_far)
-            if not text.endswith("\N{REPLACEMENT CHARACTER}") and len(text) > len(
-                shown
-            ):  # bytes of a character may follow
+            whole = not text.endswith("\N{REPLACEMENT CHARACTER}")  # else bytes of a character follow
+            if whole and len(text) > len(shown):
                 yield text[len(shown) :]
                 shown = text
         rest = self.decode(so_far)[len(shown) :]

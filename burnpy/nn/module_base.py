@@ -30,15 +30,16 @@ from burnpy.nn.module_tree import (
 from burnpy.nn.param import Param, Variable, holder_of
 from burnpy.tensor.call_errors import (
     UNEXPLAINED,
-    construction,
     explained,
+    flags_of,
     missing_attribute,
     refuse_call,
     refuse_construction,
     signature_of,
+    with_flags,
 )
 from burnpy.tensor.levels import in_training_mode
-from burnpy.tensor.tensor_base import TensorBase, describe
+from burnpy.tensor.tensor_base import TensorBase, describe, made_of
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
@@ -222,7 +223,9 @@ class ModuleMeta(type):
 
         def __call__(cls, *args, **kwargs):
             """Create a module and make it immutable."""
-            args = construction(cls, args, kwargs)
+            flags = flags_of(cls.__init__, 1)
+            if flags:
+                args = with_flags(cls.__name__, cls.__init__, flags, args, kwargs)
             module = cls.__new__(cls)
             _set(module, "_sealed", False)
             _set(module, "_override", None)
@@ -369,9 +372,14 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
         Raises:
             KindError: ``x`` is no tensor.
         """
-        if not isinstance(x, TensorBase):
-            raise KindError(f"{type(self).__name__} takes a tensor as its input, got {describe(x)}")
+        self._need_tensor(x)
         return in_training_mode(x.device) if self._override is None else self._override
+
+    def _need_tensor(self, x: object) -> None:
+        """Check that an input is a tensor, and not another library's array, which has methods of the same names."""
+        if not isinstance(x, TensorBase):
+            name = type(self).__name__
+            raise KindError(f"{name} takes a tensor as its input, got {describe(x)}{made_of(x, 'Tensor')}")
 
     def __setattr__(self, name: str, value: object) -> None:
         if self._sealed:

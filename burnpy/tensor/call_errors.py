@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from abc import ABCMeta
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -35,6 +35,7 @@ FLAG: Final = (bool, np.bool_)
 """The types of a flag."""
 
 
+@lru_cache(maxsize=1024)
 def flags_of(function: Any, skipped: int = 0) -> dict[str, int]:
     """Return the names and positions of burnpy's parameters that are True or False; none of another's function.
 
@@ -70,9 +71,12 @@ def with_flags(
     """
     for flag, place in flags.items():
         value = kwargs[flag] if flag in kwargs else args[place] if place < len(args) else True
-        if value is True or value is False or (value is None and function.__annotations__[flag] != "bool"):
+        may_be_none = function.__annotations__[flag] != "bool"
+        if value is True or value is False or (value is None and may_be_none):
             continue
-        checked = need_flag(value, flag, type(args[0]).__name__ if name == "__init__" else name)
+        if not isinstance(value, FLAG) and function.__name__ != "__init__":
+            _refuse(function, args, kwargs, None)  # a call that passes something else in its place
+        checked = need_flag(value, flag, type(args[0]).__name__ if name == "__init__" else name, may_be_none)
         if flag in kwargs:
             kwargs[flag] = checked
         else:
@@ -80,14 +84,15 @@ def with_flags(
     return args
 
 
-def need_flag(value: object, name: str, operation: str) -> bool:
-    """Return an option that is True or False."""
+def need_flag(value: object, name: str, operation: str, may_be_none: bool = False) -> bool:
+    """Return an option that is True or False; the error says whether it may be None."""
     if isinstance(value, FLAG):
         return bool(value)
     from burnpy.hints.wrong_calls import shown
 
     hint = "; several dims are one argument, as in dim=(0, 1)" if name == "keepdim" else ""
-    raise ArgumentError(f"{operation}() got {name}={shown(value)}; expected True or False{hint}")
+    words = "True, False or None" if may_be_none else "True or False"
+    raise ArgumentError(f"{operation}() got {name}={shown(value)}; expected {words}{hint}")
 
 
 def explained(function: F, owner: type | None = None, *, flags: bool = True) -> F:
@@ -170,7 +175,9 @@ class Explaining(ABCMeta):
 
         def __call__(cls, *args, **kwargs):
             """Create an instance."""
-            args = construction(cls, args, kwargs)
+            flags = flags_of(cls.__init__, 1)
+            if flags:
+                args = with_flags(cls.__name__, cls.__init__, flags, args, kwargs)
             try:
                 return super().__call__(*args, **kwargs)
             except UNEXPLAINED as error:
@@ -181,12 +188,6 @@ class Explaining(ABCMeta):
         def __signature__(cls):
             """The signature of ``__init__``, for `inspect.signature`."""
             return signature_of(cls)
-
-
-def construction(cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the positional arguments of ``cls(*args, **kwargs)``, as `with_flags` does it."""
-    flags = flags_of(cls.__init__, 1)
-    return with_flags(cls.__name__, cls.__init__, flags, args, kwargs) if flags else args
 
 
 def signature_of(cls: type[Any]) -> Signature:

@@ -1,4 +1,4 @@
-"""Checks of the dims and shapes that users pass, and their conversion to complete, non-negative ones.
+"""Checks of the numbers, dims and shapes that users pass, and the conversion of dims to complete, non-negative ones.
 
 Operations along one dimension treat a 0-d tensor as a vector of one element: see `along`.
 """
@@ -22,6 +22,9 @@ DimsLike: TypeAlias = int | Sequence[int] | None
 
 MOST_DIMS = 64
 """The dimensions that a tensor can have. NumPy and CuPy support no more."""
+
+ABOVE_0 = math.ulp(0.0)
+"""The least number above 0."""
 
 ALL: tuple[Dims, ...] = tuple(tuple(range(n)) for n in range(MOST_DIMS + 1))
 """``ALL[ndim]`` is the tuple of all dimensions."""
@@ -162,6 +165,29 @@ def integer(number: object, name: str, operation: str) -> int:
         raise ArgumentError(f"{operation}(): dim must be an int, got {describe(number)}")
     hint = "; the shape comes first" if name == "size" and operation.partition(".")[2] in ("normal", "uniform") else ""
     raise ArgumentError(f"{operation}() got the {name} {describe(number)}, which is no int{hint}")
+
+
+def checked_count(number: Any, name: str, least: int, owner: str) -> int:
+    """Return an int of 64 bits that is at least ``least``."""
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
+        raise ArgumentError(f"{owner} got {name}={describe(number)}; expected an int of at least {least}")
+    if number >= 2**63:
+        raise ArgumentError(f"{owner} got {name}={describe(number)}; expected an int of 64 bits")
+    return int(number)
+
+
+def checked_number(
+    number: Any, name: str, owner: str, least: float = -sys.float_info.max, most: float = sys.float_info.max
+) -> float:
+    """Return a finite number from ``least`` to ``most`` as a float."""
+    value = number.item() if isinstance(number, np.generic) else number
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most:
+        return float(value)
+    words = f"a number from {least} to {most}"
+    if most == sys.float_info.max:
+        bound = " above 0" if least == ABOVE_0 else f" of at least {least}"
+        words = f"a finite number{bound if least > -most else ''}"
+    raise ArgumentError(f"{owner} got {name}={describe(number)}; expected {words}")
 
 
 def _no_dim(value: Any, operation: str) -> KindError:

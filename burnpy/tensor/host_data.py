@@ -99,6 +99,22 @@ def _raised_by_data(error: BaseException) -> bool:
     return name.startswith("__") and name != "__call__"
 
 
+def rows_of(data: Any, described: str) -> NDArray[Any]:
+    """Return the array of any dtype that NumPy makes of a list or of another library's array.
+
+    Args:
+        data: the data.
+        described: who got what, the beginning of an error message.
+
+    Raises:
+        ShapeError: the list is ragged.
+    """
+    try:
+        return np.asanyarray(data)
+    except ValueError as error:
+        raise ShapeError(f"{described} {describe(data)}, whose parts differ in length; give all the same") from error
+
+
 def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     """Return ``data`` itself, for ``copy=False``, after checking that it is an immutable NumPy array of that dtype.
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from burnpy.backend.errors import ArgumentError, KindError, NotTrackedError, a
 from burnpy.backend.plans.plan import PlanExplanation
-from burnpy.data.order_and_randomness import checked_count
 from burnpy.nn.module import Module
 from burnpy.optim.ema import check_decay
 from burnpy.optim.gradients.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
@@ -23,6 +22,7 @@ from burnpy.optim.lr_schedule import ConstantLr, LrSchedule, ReduceOnPlateau
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import fraction
 from burnpy.tensor.call_errors import Explaining, explained
+from burnpy.tensor.dim_checks import checked_count
 from burnpy.train.callback import EACH_EPOCH, Callback, Every, callbacks_of, check_every
 from burnpy.train.events import Event, FitEnd, Result
 from burnpy.train.loop import run
@@ -242,7 +242,6 @@ class Learner(Generic[M, T, V, W]):
         _check_class("optim", optim, Optimizer, "an optimizer, as AdamW()")
         _check_class("scaler", scaler, (GradScaler, NoneType), "GradScaler(device)")
         _check_class("ema", ema, (Averaging, NoneType), "Averaging(decay=0.999)")
-        _check_class("compiled", compiled, bool, "True or False")
         checked_count(accumulate, "accumulate", 1, "Learner()")
         checked_count(sanity, "sanity", 0, "Learner()")
         check_every("Learner", "valid_every", valid_every)

@@ -30,7 +30,7 @@ from burnpy.data import (
 from burnpy.data.collate import Collator
 from burnpy.data.loader import checksum
 from burnpy.data.transforms import Mixup
-from burnpy.errors import ArgumentError, CallError, LoadingError
+from burnpy.errors import ArgumentError, CallError, LoadingError, ShapeError
 from tests.rows import every_row
 
 N = 23
@@ -232,6 +232,15 @@ def test_buckets_by_length(drop_last: bool) -> None:
         (lambda: BatchRandom(0, 0, [1, -1]), r"samples=\[1, -1\]; expected an int of at least 0 for each"),
         (lambda: BatchRandom(0, 0, [1.5]), r"samples=\[1.5\]"),  # type: ignore[list-item]
         (lambda: BatchRandom(0, 0, [1], [2, 3]), "2 repeats for 1 samples"),  # type: ignore[arg-type]
+        (lambda: BatchRandom(True, 0, [1]), r"BatchRandom\(\) got seed=True; a seed is an int"),
+        (lambda: BucketByLength(["10", "9"]), r"lengths=\['10', '9'\]; expected a number for each sample"),
+        (lambda: loader().shard(0.5, 2), r"shard\(\) got rank=0.5; expected an int"),  # type: ignore[call-overload]
+        (lambda: loader().shard(False, 2), r"shard\(\) got rank=False; expected an int"),
+        (lambda: ArrayDataset(x=np.ones(3)).window(True), r"window\(\) got size=True; expected an int of at least 1"),
+        (
+            lambda: ArrayDataset(x=np.ones(3)).split(True, seed=0),
+            r"split\(\) got fraction=True; expected a number from 0 to 1",
+        ),
     ],
 )
 def test_refused_arguments(call: Callable[[], Any], said: str) -> None:
@@ -473,3 +482,20 @@ def test_wrong_arguments_are_explained(call: Callable[[], object], said: str) ->
     assert said in str(caught.value)
     with pytest.raises(ArgumentError, match=r"fraction=\[1, 0\]; expected a number from 0 to 1"):
         COLUMNS(x=[1.0]).split([1, 0], seed=0)
+
+
+@every_row(
+    ("call", "said"),
+    [
+        (lambda ragged: ArrayDataset(x=ragged), r"ArrayDataset\(\) got x as \[1, \[2, 3\]\]"),
+        (lambda ragged: Weighted(ragged), r"Weighted\(\) got weights as \[1, \[2, 3\]\]"),
+        (lambda ragged: Balanced(ragged), r"Balanced\(\) got labels as \[1, \[2, 3\]\]"),
+        (lambda ragged: BucketByLength(ragged), r"BucketByLength\(\) got lengths as \[1, \[2, 3\]\]"),
+        (lambda ragged: BatchRandom(0, 0, ragged), r"BatchRandom\(\) got samples as \[1, \[2, 3\]\]"),
+        (lambda ragged: ArrayDataset(x=np.ones(2)).subset(ragged), r"subset\(\) got \[1, \[2, 3\]\]"),
+        (lambda ragged: ArrayDataset(x=np.ones(2)).split(0.5, seed=0, stratify=ragged), r"split\(\) got stratify as"),
+    ],
+)
+def test_ragged_lists_are_refused(call: Callable[[Any], Any], said: str) -> None:
+    with pytest.raises(ShapeError, match=f"{said}.*parts differ in length"):
+        call([1, [2, 3]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,13 @@ import pytest
 from burnpy.backend import NumPy
 from burnpy.data import ArrayDataset, BatchRandom, Loader, Transform, collate
 from burnpy.data.transforms import ColourJitter, Crop, Cutout, Flip, Mixup, Normalize, Rotate, Shift, turned
-from burnpy.errors import ArgumentError, DTypeError, ShapeError
+from burnpy.errors import ArgumentError, BurnpyError, DTypeError, KindError, ShapeError
 from tests.rows import every_row
 
 IMAGES = np.random.default_rng(0).uniform(0.1, 1.0, (40, 3, 7, 6))
 EACH = [
     Shift(2),
-    Shift(2, fill=0.5),
+    Shift(2, fill=1.0),
     Crop(3, 4),
     Crop(3, 4, center=True),
     Flip(),
@@ -157,28 +158,89 @@ def test_mixup() -> None:
     "call, error, said",
     [
         (lambda: Shift(-1), ArgumentError, "pixels=-1"),
-        (lambda: Crop(0, 1), ArgumentError, "0 × 1"),
+        (lambda: Crop(0, 1), ArgumentError, r"height=0; expected an int of at least 1"),
         (lambda: Flip(2.0), ArgumentError, "p=2.0"),
         (lambda: Rotate(-1.0), ArgumentError, "degrees=-1.0"),
         (lambda: ColourJitter(contrast=2.0), ArgumentError, "contrast=2.0"),
         (lambda: Cutout(0), ArgumentError, "size=0"),
         (lambda: Mixup(0.0), ArgumentError, "alpha=0.0"),
-        (lambda: Normalize([0.0], [0.0]), ArgumentError, "positive"),
+        (lambda: Normalize([0.0], [0.0]), ArgumentError, r"std=0.0; expected a finite number above 0"),
         (lambda: Crop(8, 1)({"x": IMAGES}, rng(range(40))), ShapeError, "8 × 1 from 7 × 6 images"),
         (lambda: Flip()({"z": IMAGES}, rng(range(40))), ArgumentError, "augments x, and the samples have z"),
         (lambda: Flip()({"x": IMAGES[0]}, rng(range(3))), ShapeError, r"\(3, 7, 6\)"),
         (lambda: ColourJitter(saturation=0.1)({"x": IMAGES[:, :1]}, rng(range(40))), ShapeError, "1 channels"),
         (lambda: ColourJitter(0.1)({"x": IMAGES.astype(int)}, rng(range(40))), DTypeError, "int64"),
         (lambda: Normalize([0.0], [1.0])({"x": IMAGES}, rng(range(40))), ShapeError, "1 means"),
-        (lambda: Mixup(1.0)({"x": IMAGES}, rng(range(40))), ArgumentError, "mixes y"),
+        (
+            lambda: Mixup(1.0)({"x": IMAGES}, rng(range(40))),
+            ArgumentError,
+            "augments y, and the samples have x; give labels=",
+        ),
         (lambda: Mixup(1.0)({"x": IMAGES, "y": np.zeros(40, int)}, rng(range(40))), DTypeError, "pass classes="),
         (lambda: Mixup(1.0, 2)({"x": IMAGES, "y": np.full(40, 2)}, rng(range(40))), ArgumentError, "from 2 to 2"),
-        (lambda: Mixup(1.0)({"x": images(np.uint8), "y": 1}, rng(range(40))), DTypeError, "uint8"),
+        (lambda: Mixup(1.0)({"x": images(np.uint8), "y": np.zeros(40)}, rng(range(40))), DTypeError, "uint8"),
+        (lambda: Mixup(1.0)({"x": IMAGES, "y": [1]}, rng(range(40))), KindError, r"y is \[1\]"),
+        (lambda: Shift(1)({"x": IMAGES.astype("U3")}, rng(range(40))), DTypeError, "x has dtype <U3"),
+        (lambda: Flip()({"x": IMAGES[:3]}, rng(range(40))), ShapeError, "random numbers for 40 samples"),
+        (
+            lambda: Cutout(2, fill=0.5)({"x": images(np.uint8)}, rng(range(40))),
+            ArgumentError,
+            "fill=0.5 for images of uint8",
+        ),
+        (
+            lambda: Shift(2, fill=256)({"x": images(np.uint8)}, rng(range(40))),
+            ArgumentError,
+            "fill=256 for images of uint8",
+        ),
     ],
 )
 def test_refused(call: Callable[[], Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         call()
+
+
+WRONG = (None, "text", [1, [2, 3]], [], {}, np.ones((2, 3)), -1, 1.5, float("nan"), float("inf"), True, 10**400, 1j)
+SETTINGS = [(each, field.name) for each in (*EACH, Mixup(0.2, 3)) for field in fields(each)]
+
+
+@every_row(("transform", "name"), SETTINGS)
+def test_settings_of_no_use_are_refused_by_a_sentence(transform: Any, name: str) -> None:
+    columns = {"x": images(np.float32), "y": np.arange(40) % 3}
+    for wrong in WRONG:
+        try:
+            replace(transform, **{name: wrong})(columns, rng(range(40)))
+        except BurnpyError:
+            continue
+        one = name == "classes" and wrong is None
+        assert one or type(wrong) is type(getattr(transform, name)) or isinstance(wrong, float | int)
+        assert one or wrong == wrong
+        assert wrong is not True or name in ("center", "vertical")
+
+
+@every_row(
+    "call, said",
+    [
+        (lambda r: r.uniform(0, "1"), r"uniform\(\) got high='1'; expected a finite number"),
+        (lambda r: r.uniform(0, float("inf")), r"uniform\(\) got high=inf; expected a finite number"),
+        (lambda r: r.uniform(shape=(-1,)), r"uniform\(\) got shape \(-1,\); sizes cannot be negative"),
+        (lambda r: r.uniform(shape=(1.5,)), r"uniform\(\) got the size 1.5, which is no int"),
+        (lambda r: r.uniform(shape="ab"), r"uniform\(\) got the size 'ab', which is no int"),
+        (lambda r: r.uniform(dtype="int32"), "int32"),
+        (lambda r: r.uniform(dtype="floaty"), "floaty"),
+        (lambda r: r.uniform(shape=(10**18,)), "more elements than can be addressed"),
+        (lambda r: r.normal(std=-1.0), r"normal\(\) got std=-1.0; expected a finite number of at least 0"),
+        (lambda r: r.integers(0, 2.5), r"integers\(\) got high=2.5; expected an int"),
+        (lambda r: r.integers(0, 2**64), r"integers\(\) got high=18446744073709551616; expected an int of 64 bits"),
+        (lambda r: r.integers(0, 2, "a"), r"integers\(\) got the size 'a', which is no int"),
+        (lambda r: r.bernoulli(2), r"bernoulli\(\) got p=2; expected a number from 0 to 1"),
+        (lambda r: r.beta(0, 1), r"beta\(\) got a=0; expected a finite number above 0"),
+    ],
+)
+def test_random_numbers_of_no_use_are_refused(call: Callable[[Any], Any], said: str) -> None:
+    drawn = rng(range(3))
+    with pytest.raises(BurnpyError, match=said):
+        call(drawn)
+    assert np.array_equal(drawn.uniform(), rng(range(3)).uniform())  # nothing was drawn
 
 
 def test_in_a_loader() -> None:

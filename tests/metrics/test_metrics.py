@@ -12,7 +12,7 @@ import pytest
 
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
-from burnpy.errors import ArgumentError, CallError, IndexRangeError, KindError, ShapeError
+from burnpy.errors import ArgumentError, CallError, IndexRangeError, KindError, RecordError, ShapeError
 from burnpy.metrics import (
     AUROC,
     F1,
@@ -203,3 +203,14 @@ def test_sums_are_exact_in_float64_for_small_floats() -> None:
     assert Mean.of(x).weight.item() == 70_000
     assert MSE.of(x, x.zeros_like()).sum.item() == 70_000
     assert Perplexity.of(floats([1e4, 0.0]), ints(1)).value() == math.inf
+
+
+def test_the_records_of_others_are_refused() -> None:
+    own = Mean.of(Tensor[NumPy].from_data([1.0, 2.0])).into_record()
+    for fields, said in (
+        ({}, r"the record of a Mean has the fields \(none\); expected sum, weight"),
+        ({"sum": None, "weight": None}, "the record of a Mean has sum=None; expected a tensor"),
+        ({"sum": "3", "weight": 1}, "the record of a Mean has sum='3'; expected a tensor"),
+    ):
+        with pytest.raises(RecordError, match=said):
+            Metric.from_record({**own, "fields": fields}, NumPy)

@@ -43,7 +43,7 @@ def test_a_compiled_step_changes_no_token(name: str) -> None:
     assert list(generate(model, PROMPTS, max_new=8, step=step)) == list(generate(model, PROMPTS, max_new=8)) == steps
     assert alone(model, PROMPTS[0], step=step) == alone(model, PROMPTS[0], step=step) == [each[0] for each in steps]
     assert len(step.plans) == 2, "one for each size of batches"
-    with pytest.raises(ArgumentError, match="a compiled step and cache=False"):
+    with pytest.raises(ArgumentError, match="cache=False; pass compiled_step"):
         alone(model, PROMPTS[0], step=step, cache=False)
 
 
@@ -196,3 +196,9 @@ def test_models_that_cannot_generate_are_explained() -> None:
 def test_settings_of_samplers_are_checked(call: Any, message: str) -> None:
     with pytest.raises((ArgumentError, ShapeError), match=message):
         call()
+
+
+@pytest.mark.parametrize("step", ["plan", 3, []])
+def test_a_step_is_a_compiled_one(step: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"generate\(\) got step=.*; pass compiled_step\(\), for a cache"):
+        generate(small.gpt2(), [1], max_new=2, step=step)

@@ -63,3 +63,20 @@ def test_mistakes_are_explained(folder: Path, tmp_path_factory: pytest.TempPathF
     (empty / "tokenizer.json").write_text("{}")
     with pytest.raises(RecordError, match="describes no tokenizer"):
         Tokenizer.from_pretrained(empty)
+
+
+def test_what_is_no_text_and_no_token_is_refused(folder: Path) -> None:
+    tokenizer: Any = Tokenizer.from_pretrained(folder)
+    for text in (None, 3, b"the", ["the"]):
+        with pytest.raises(ArgumentError, match=r"encode\(\) got text=.*; expected a str"):
+            tokenizer.encode(text)
+    for tokens in ([-1], [2**32]):
+        with pytest.raises(ArgumentError, match=r"decode\(\) got tokens=\[.*\]; the vocabulary has"):
+            tokenizer.decode(tokens)
+    for tokens in ("text", [1.5], [None], 3):
+        with pytest.raises(ArgumentError, match=r"decode\(\) got (the token .*, which is no int|tokens=3)"):
+            tokenizer.decode(tokens)
+    with pytest.raises(ArgumentError, match=r"Tokenizer\(\) got 'gpt2'; expected a tokenizers.Tokenizer"):
+        Tokenizer("gpt2")
+    with pytest.raises(ArgumentError, match=r"encode\(\) got special='no'; expected True or False"):
+        tokenizer.encode("the", special="no")

@@ -105,7 +105,7 @@ def test_an_operation_is_few_calls(name: str) -> None:
 
 
 def test_a_layer_is_made_with_few_calls() -> None:
-    assert frames(lambda: Linear(4, 3, device=NumPy)) <= 118
+    assert frames(lambda: Linear(4, 3, device=NumPy)) <= 122
 
 
 @pytest.mark.slow

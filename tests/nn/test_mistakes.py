@@ -275,7 +275,10 @@ def test_an_lstm_takes_a_plain_pair_as_state() -> None:
         (lambda: nn.CrossEntropyLoss(label_smoothing=None), "label_smoothing=None; expected a number"),
         (lambda: nn.Embedding(3, 4, padding_idx=(0,), device=NumPy), r"padding_idx=\(0,\); expected an int"),
         (lambda: nn.Linear(2, 2, initializer=0.1, device=NumPy), r"initializer=0\.1; expected an initializer, such as"),
-        (lambda: nn.TransformerEncoder(2, 8, 2, norm=LAYER, device=NumPy), r"norm=Linear\(.*; expected True or False"),
+        (
+            lambda: nn.TransformerEncoder(2, 8, 2, norm=LAYER, device=NumPy),
+            r"norm=Linear\(.*; expected True, False or None",
+        ),
         (lambda: nn.MultiHeadAttention(8, 2, q_norm=True, device=NumPy), "got q_norm=True; expected a layer"),
         (lambda: nn.LinearScaling("2"), "got factor=.2.; expected a number"),
         (lambda: nn.QuantizedLinear(8), "got linear=8; expected a LinearLayer"),
@@ -349,7 +352,7 @@ def test_a_param_is_no_array() -> None:
 
 @pytest.mark.parametrize("mode", [1, "yes", 0.0])
 def test_modes_that_are_none(mode: Any) -> None:
-    with pytest.raises(errors.ArgumentError, match="True, False, or None to follow the device"):
+    with pytest.raises(errors.ArgumentError, match=r"train\(\) got mode=.*; expected True, False or None"):
         LAYER.train(mode)
 
 
@@ -425,6 +428,38 @@ def test_calls_of_modules_and_their_methods_that_are_none(call: Any, message: st
 def test_what_cannot_be_left_out_is_named(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+class Foreign:
+    """A tensor of another library: it has a shape, and methods with the names of burnpy's."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape, self.ndim, self.dtype, self.device = shape, len(shape), np.dtype("float32"), "cpu"
+
+    def __dlpack__(self) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        if name[0] == "_":
+            raise AttributeError(name)
+        return lambda *args, **kwargs: self
+
+
+@every_row("name", [name for name in every_layer.EVERY if name != "Identity"])
+def test_layers_refuse_the_tensors_of_other_libraries(name: str) -> None:
+    given = every_layer.inputs(name, Train)
+    foreign = [Foreign(given[0].shape), *given[1:]]
+    with pytest.raises(errors.BurnpyError, match=r"(got|takes).*Foreign"):
+        every_layer.made(name, Train)(*foreign)
+
+
+@pytest.mark.parametrize("layer", [Relu(), nn.Tanh(), nn.Softmax(1), nn.Flatten(), nn.Gelu(), nn.Dropout(), nn.Linear])
+def test_the_conversion_is_named(layer: Any) -> None:
+    layer = layer(3, 2, device=Train) if layer is nn.Linear else layer
+    for given in (np.ones((2, 3)), [1.0], Foreign((2, 3))):
+        with pytest.raises(
+            errors.BurnpyError, match=r"make one of it first: Tensor.from_data\(values, device=device\)"
+        ):
+            layer(given)
 
 
 @every_row("name", every_layer.EVERY)

@@ -163,6 +163,7 @@ class Gelu(Stateless):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Apply the layer; the output has the shape of x."""
+        self._need_tensor(x)
         return x.gelu(self.approximate)
 
 
@@ -171,6 +172,7 @@ class Silu(Stateless):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Apply the layer; the output has the shape of x."""
+        self._need_tensor(x)
         return x.silu()
 
 
@@ -179,6 +181,7 @@ class Sigmoid(Stateless):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Apply the layer; the output has the shape of x."""
+        self._need_tensor(x)
         return x.sigmoid()
 
 
@@ -187,6 +190,7 @@ class Tanh(Stateless):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Apply the layer; the output has the shape of x."""
+        self._need_tensor(x)
         return x.tanh()
 
 
@@ -202,6 +206,7 @@ class Softplus(Stateless):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Apply the layer; the output has the shape of x."""
+        self._need_tensor(x)
         return x.softplus(self.beta)
 
 
@@ -360,6 +365,7 @@ class Softmax(Stateless):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Apply the layer; the output has the shape of x."""
+        self._need_tensor(x)
         return x.softmax(self.dim)
 
 
@@ -375,6 +381,7 @@ class LogSoftmax(Stateless):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Apply the layer; the output has the shape of x."""
+        self._need_tensor(x)
         return x.log_softmax(self.dim)
 
 

@@ -37,6 +37,7 @@ class Relu(Stateless):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Apply the layer; the output has the shape of x."""
+        self._need_tensor(x)
         return x.relu()
 
 
@@ -241,6 +242,7 @@ class Hardshrink(Stateless):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Apply the layer; the output has the shape of x."""
+        self._need_tensor(x)
         return x.hardshrink(self.lambd)
 
 

@@ -133,4 +133,5 @@ class Flatten(Stateless):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Return x with the dimensions flattened."""
+        self._need_tensor(x)
         return x.flatten(self.start_dim, self.end_dim)
