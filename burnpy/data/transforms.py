@@ -191,7 +191,7 @@ class Normalize(ImageTransform):
         for name, least in (("mean", FINITE[0]), ("std", ABOVE_0)):
             values: Any = getattr(self, name)
             if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)):
-                raise ArgumentError(f"Normalize() got {name}={describe(values)}; expected a number for each channel")
+                raise ArgumentError(f"Normalize() got {name}={describe(values)}; expected a list of numbers")
             for number in values:
                 checked_number(number, f"a number of {name}", "Normalize()", least)
 
