@@ -33,7 +33,7 @@ from burnpy_numpy.kernels.products.copies import (
     VECTORS,
 )
 from burnpy_numpy.kernels.products.text import copied_bytes, product, stripe_heights
-from burnpy_numpy.kernels.products.words import MOST_BYTES, Words, words_of
+from burnpy_numpy.kernels.products.words import MOST_BYTES, TILE, Words, words_of
 from burnpy_numpy.matmul import LEAST, MULTIPLICATIONS_PER_ELEMENT
 
 _MOST_DOUBLE = 1 << 21
@@ -213,7 +213,7 @@ def workspace() -> Any:
 
 def workspace_size() -> int:
     """Return the bytes of memory for copies that one thread needs."""
-    return max(copied_bytes(True, amx) for amx in (False, True)) + max(_block_bytes(), 1 << 16)
+    return max(copied_bytes(True, amx) for amx in (False, True)) + max(_block_bytes(), VECTORS * TILE * MOST_BYTES)
 
 
 @cache
