@@ -547,3 +547,15 @@ def test_verify_names_the_node_that_cannot_run(tmp_path: Path) -> None:
     package.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
     with pytest.raises(ExportError, match=r"cannot run .*model.onnx at the node 'product' \(MatMul\): "):
         onnx.verify(path, lambda x, y: x, (floats(2, 3), floats(2, 3)))
+
+
+def test_sizes_of_results_that_are_halved_and_rounded_up(tmp_path: Path) -> None:
+    """The flattened size follows from the convolution's result, not from sizes that all recordings halve exactly."""
+    convolution, path = Conv2d(3, 4, 3, stride=2, padding=1, device=NumPy), tmp_path / "a.onnx"
+
+    def flattened(x: Tensor[NumPy]) -> Any:
+        return convolution(x).reshape(x.shape[0], -1)
+
+    onnx.export(flattened, (floats(2, 3, 8, 6),), path, dynamic={"x": {0: "n", 2: "h", 3: "w"}})
+    for shape in ((1, 3, 5, 5), (3, 3, 1, 7)):
+        assert onnx.verify(path, flattened, (floats(*shape),))[0].relative < 1e-5

@@ -333,9 +333,9 @@ def compress(x: Value, mask: Value, *, axis: int | None = None) -> Value:
 
 
 def write_reshape(g: GraphWriter, x: Operand, shape: Any) -> Any:
-    """Write a Reshape; one size that varies between calls is left to the operator."""
+    """Write a Reshape; one size that varies between calls, and is none of x, is left to the operator."""
     varying = [k for k, size in enumerate(shape) if not isinstance(size, int)]
-    if len(varying) == 1 and 0 not in shape:
+    if len(varying := [k for k in varying if shape[k] not in x.shape] or varying) == 1 and 0 not in shape:
         return g.node("Reshape", x, g.sizes([-1 if k in varying else size for k, size in enumerate(shape)]))
     return g.node("Reshape", x, g.sizes(shape), allowzero=1)
 
