@@ -199,8 +199,23 @@ def test_refused(call: Callable[[], Any], error: type[Exception], said: str) -> 
         call()
 
 
-WRONG = (None, "text", [1, [2, 3]], [], {}, np.ones((2, 3)), -1, 1.5, float("nan"), float("inf"), True, 10**400, 1j)
-SETTINGS = [(each, field.name) for each in (*EACH, Mixup(0.2, 3)) for field in fields(each)]
+WRONG: tuple[Any, ...] = (
+    None,
+    "text",
+    [1, [2, 3]],
+    [],
+    {},
+    np.ones((2, 3)),
+    -1,
+    1.5,
+    float("nan"),
+    float("inf"),
+    True,
+    10**400,
+    1j,
+)
+TRANSFORMS: list[Any] = [*EACH, Mixup(0.2, 3)]
+SETTINGS = [(each, field.name) for each in TRANSFORMS for field in fields(each)]
 
 
 @every_row(("transform", "name"), SETTINGS)

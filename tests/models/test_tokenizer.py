@@ -70,6 +70,7 @@ def test_what_is_no_text_and_no_token_is_refused(folder: Path) -> None:
     for text in (None, 3, b"the", ["the"]):
         with pytest.raises(ArgumentError, match=r"encode\(\) got text=.*; expected a str"):
             tokenizer.encode(text)
+    tokens: Any
     for tokens in ([-1], [2**32]):
         with pytest.raises(ArgumentError, match=r"decode\(\) got tokens=\[.*\]; the vocabulary has"):
             tokenizer.decode(tokens)
