@@ -19,30 +19,37 @@ class ArrayNormalization(ArrayBase):
     """Normalisation and its gradients; 16-bit floats are computed in float32."""
 
     def normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
-        out, mean, var = self._in_float32(_normalize, x, weight, bias, dims, eps)
-        return out, mean, var
+        if is_half(x.dtype):
+            out, mean, var = self._in_float32(self.normalize, x, weight, bias, dims, eps)
+            return out, mean, var
+        return self._call(_normalize, self, x, weight, bias, dims, eps)  # type: ignore[no-any-return]  # as the function returns
 
     def normalize_backward(
         self, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
     ) -> tuple[Any, Any, Any]:
-        grad_x, grad_weight, grad_bias = self._in_float32(_normalize_backward, grad, x, weight, mean, var, dims, eps)
-        return grad_x, grad_weight, grad_bias
+        args = grad, x, weight, mean, var, dims, eps
+        if is_half(grad.dtype):
+            by_x, by_weight, by_bias = self._in_float32(self.normalize_backward, *args)
+            return by_x, by_weight, by_bias
+        return self._call(_normalize_backward, self, *args)  # type: ignore[no-any-return]  # as the function returns
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
-        return self._in_float32(_rms_norm, x, weight, dims, eps)[0]
+        if is_half(x.dtype):
+            return self._in_float32(self.rms_norm, x, weight, dims, eps)[0]
+        return self._call(_rms_norm, self, x, weight, dims, eps)[0]
 
     def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
-        grad_x, grad_weight = self._in_float32(_rms_norm_backward, grad, x, weight, dims, eps)
-        return grad_x, grad_weight
+        if is_half(grad.dtype):
+            by_x, by_weight = self._in_float32(self.rms_norm_backward, grad, x, weight, dims, eps)
+            return by_x, by_weight
+        return self._call(_rms_norm_backward, self, grad, x, weight, dims, eps)  # type: ignore[no-any-return]  # as the function returns
 
-    def _in_float32(self, f: Callable[..., tuple[Any, ...]], *args: Any) -> tuple[Any, ...]:
-        """Call f with arrays, dims and eps; 16-bit arrays are cast to float32, and the results back."""
+    def _in_float32(self, method: Callable[..., Any], *args: Any) -> list[Any]:
+        """Call a method with arrays cast to float32, dims and eps, and cast the results back."""
         *arrays, dims, eps = args
-        dtype = arrays[0].dtype
-        if not is_half(dtype):
-            return self._call(f, self, *args)  # type: ignore[no-any-return]  # a tuple, as f returns it
-        results = self._call(f, self, *[self.cast(x, float32) for x in arrays], dims, eps)
-        return tuple([self.cast(x, dtype) for x in results])
+        results = method(*[self.cast(x, float32) for x in arrays], dims, eps)
+        results = results if type(results) is tuple else (results,)
+        return [self.cast(x, arrays[0].dtype) for x in results]
 
     def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: Any) -> tuple[Any, Any, Any]:
         """Implement `normalize` for squares that do not overflow, with one ``eps`` for all groups or one per group."""

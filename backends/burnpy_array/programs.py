@@ -6,7 +6,7 @@ import math
 from functools import cache
 from typing import Any
 
-from burnpy.backend.dtypes import float32, float64, int64
+from burnpy.backend.dtypes import HALVES, dtype_of, float32, float64, int64
 from burnpy.backend.numerics.quantile_slopes import beta_quantile_slope, gamma_quantile_slope
 from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
 from burnpy.backend.programs.trace import Tracer
@@ -16,13 +16,22 @@ from burnpy.backend.programs.trace import Tracer
 def operation_program(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> Program | None:
     """Return the program of an operation, whose arrays have one dtype; None if it cannot be written as one.
 
-    Its numbers, of the extent "scalar", are the operation's last arguments, after ``rest``.
+    Its numbers, of the extent "scalar", are the operation's last arguments, after ``rest``. Floats of 16 bits are
+    computed in float32, and the results rounded.
     """
-    inputs, arrays = tuple([_input(extent, dtype) for extent in extents]), len(extents) - extents.count("scalar")
+    narrow = dtype in HALVES
+    inputs = tuple([_input(extent, "float32" if narrow and extent == "scalar" else dtype) for extent in extents])
+    arrays = len(extents) - extents.count("scalar")
     operation = getattr(Tracer, name, None) or globals()[name]
 
     def ordered(b: Any, *given: Any) -> Any:
-        return operation(b, *given[:arrays], *rest, *given[arrays:])
+        if narrow:
+            given = tuple([b.cast(x, float32) if x.dtype.name == dtype else x for x in given])
+        outs = operation(b, *given[:arrays], *rest, *given[arrays:])
+        if not narrow:
+            return outs
+        results = outs if type(outs) is tuple else (outs,)  # a Symbol is a tuple too
+        return tuple([b.cast(x, dtype_of(dtype)) if x.dtype is float32 else x for x in results])
 
     try:
         return trace(ordered, inputs, name=name)

@@ -11,6 +11,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.errors import raised_by_other_code
 from burnpy.backend.primitives import Dims
 from burnpy_array import ArrayBackend
+from burnpy_array.array_base import is_half
 from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel, kernel_of_numbers
 from burnpy_numpy.numpy_calls import constant, quietly, run
@@ -49,13 +50,11 @@ class NumPyActivation(ArrayBackend):
         return self.maximum(x, 0.0)
 
     def relu_backward(self, grad: Any, out: Any) -> Any:
-        zero = _ZERO.get(out.dtype)
-        if zero is None:
-            return super().relu_backward(grad, out)
         kernel = elementwise_kernel("relu_backward", (), grad, out) if out.size >= _TWO_CALLS else None
         if kernel is not None:
             return kernel.alike((grad, out))
-        if out.size >= _SMALL:
+        zero = _ZERO.get(out.dtype)
+        if zero is None or out.size >= _SMALL:
             return super().relu_backward(grad, out)
         try:
             return run(_where_nonzero, grad, out, zero)
@@ -159,6 +158,8 @@ class NumPySoftmax(ArrayBackend):
 
     def logsumexp(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         shape = x.shape
+        if x.size >= MANY and is_half(x.dtype):
+            return self.cast(self.logsumexp(self.cast(x, float32), dims, keepdim), x.dtype)
         plan = row_plan(("logsumexp", ("full",), ((1,), True), dims, shape, x.dtype)) if x.size >= MANY else None
         if plan is None:
             return super().logsumexp(x, dims, keepdim)

@@ -65,6 +65,8 @@ def constant(y: Any, dtype: DType) -> Any:
             array = np.array(y, dtype)
     except OverflowError:
         return y
+    if dtype.itemsize == 2:  # operations of floats of 16 bits have kernels, and look for them if there is no number
+        return array
     array.flags.writeable = False  # shared by all callers
     numbers = known.setdefault(dtype, {})
     if len(numbers) >= _LIMIT:

@@ -24,11 +24,19 @@ from burnpy.backend.dtypes import bool_, float32, float64, kind_of
 from burnpy.backend.errors import raised_by_other_code
 from burnpy.backend.primitives import DType, Scalar, Shape
 from burnpy_array import ArrayBackend
-from burnpy_array.array_base import NUMBERS
+from burnpy_array.array_base import NUMBERS, is_half
 from burnpy_array.pointwise import BINARY, UNARY, division_by_zero, method_from_template, negative_power
 from burnpy_array.shape import is_positive_zero
-from burnpy_numpy.kernels.kernel import LEAST, MANY, elementwise_kernel, kernel_of_numbers, lookup, operation_kernel
-from burnpy_numpy.numpy_calls import direct, known, quietly, run
+from burnpy_numpy.kernels.kernel import (
+    LEAST,
+    MANY,
+    elementwise_kernel,
+    has_kernels,
+    kernel_of_numbers,
+    lookup,
+    operation_kernel,
+)
+from burnpy_numpy.numpy_calls import constant, direct, known, quietly, run
 from burnpy_numpy.reduction import extreme_of_rows
 
 if TYPE_CHECKING:
@@ -95,13 +103,16 @@ def layout(shapes: tuple[Shape, ...]) -> Layout | None:
 
 
 def broadcast(name: str, x: Any, y: Any) -> Any:
-    """Return an operation of two arrays of one dtype and of different shapes; None without a kernel for it.
+    """Return an operation of two arrays of one dtype, of different shapes or 16 bits; None without a kernel for it.
 
     Args:
         name: the operation: "add", "maximum", "lt", …
         x: the first array.
         y: the second one.
     """
+    if x.shape == y.shape:
+        kernel = elementwise_kernel(name, (), x, y) if name in _OPERATIONS and is_half(x.dtype) else None
+        return None if kernel is None else kernel.alike((x, y))
     key = name, x.shape, y.shape, x.dtype
     plan = _plans[key] if key in _plans else _planned(key, (x.shape, y.shape), x.dtype)
     return None if plan is None else plan.run((x, y), ())
@@ -155,7 +166,7 @@ _plans: dict[Any, _Plan | None] = lookup()
 def _planned(key: Any, shapes: tuple[Shape, ...], dtype: DType) -> _Plan | None:
     """Return the plan of an operation, and keep it."""
     plan, name = None, key[0]
-    found = layout(shapes) if name in _OPERATIONS and (dtype is float32 or dtype is float64) else None
+    found = layout(shapes) if name in _OPERATIONS and has_kernels(dtype) else None
     if found is not None:
         extents = found.extents
         if name == "where":  # of a mask and two arrays, or of a mask, an array and a number
@@ -345,7 +356,11 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
         if kind is ndarray:
             if x.dtype is y.dtype:
                 size = x.size
-                if size * y.size >= LARGE if size != y.size else size >= _OUTER and x.shape != y.shape:
+                if (
+                    size * y.size >= LARGE
+                    if size != y.size
+                    else size >= _OUTER and (x.itemsize == 2 or x.shape != y.shape)
+                ):
                     out = run(broadcast, OPERATION, x, y)
                     if out is not None:
                         return out
@@ -357,7 +372,18 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
     except (RuntimeError, KeyError) as error:  # the context of `run` is in use; the number is not cached yet
         if raised_by_other_code(error, ()):
             raise
-    return self._binary(FUNCTION, x, y)
+    out = _half_with_number(OPERATION, x, y) if x.itemsize == 2 else None
+    return self._binary(FUNCTION, x, y) if out is None else out
+
+
+def _half_with_number(name: str, x: Any, y: Any) -> Any:
+    """Return an operation of an array of 16 bits and a number, which is rounded to its dtype first; None without a
+    kernel for it.
+    """
+    if x.size < MANY or type(y) not in NUMBERS or name not in _OPERATIONS or not is_half(x.dtype):
+        return None
+    kernel = kernel_of_numbers(name, x, 1)
+    return None if kernel is None else kernel.alike((x,), (float(constant(y, x.dtype)),))
 
 
 def _compiled_binary(self: Any, x: Any, y: Any) -> Any:

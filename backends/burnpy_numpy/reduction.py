@@ -11,9 +11,9 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array import ArrayBackend
-from burnpy_array.reduction import count
+from burnpy_array.array_base import is_half
 from burnpy_numpy.cpu_threads import alone
-from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel, family_kernels, operation_kernel
+from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel, family_kernels, has_kernels, operation_kernel
 from burnpy_numpy.numpy_calls import quietly, run
 
 _SMALL, _LONG, _PART = 512, 8192, 1024
@@ -63,8 +63,8 @@ class NumPyReduction(ArrayBackend):
                 return run(few, x, dims, keepdim)
             except RuntimeError:
                 return quietly(few, x, dims, keepdim)
-        if dtype.itemsize == 2 and _adds_many_floats(x, dims):
-            return self.sum(x.astype(float32), dims, keepdim).astype(dtype)
+        if x.size >= FEW and is_half(dtype):
+            return self.cast(self.sum(self.cast(x, float32), dims, keepdim), dtype)
         return super().sum(x, dims, keepdim)
 
     def sum_to(self, x: Any, shape: Shape) -> Any:
@@ -82,8 +82,8 @@ class NumPyReduction(ArrayBackend):
                     return quietly(_mean_of_few, x, dims, keepdim)
             out = self.sum(x, dims, keepdim)
             return self.div(out, size / out.size)
-        if dtype.itemsize == 2 and _adds_many_floats(x, dims):
-            return self.mean(x.astype(float32), dims, keepdim).astype(dtype)
+        if size >= FEW and is_half(dtype):
+            return self.cast(self.mean(self.cast(x, float32), dims, keepdim), dtype)
         return super().mean(x, dims, keepdim)
 
     def _total(self, x: Any, dims: Dims, keepdim: bool) -> Any:
@@ -135,18 +135,13 @@ class NumPyReduction(ArrayBackend):
 def extreme_of_rows(name: str, x: Any, dims: Dims, keepdim: bool) -> Any:
     """Return "amax" or "amin" over the last dims of an array that is not empty; None without a kernel for it."""
     kept = x.ndim - len(dims)
-    if dims != tuple(range(kept, x.ndim)) or not dims or not (x.dtype is float32 or x.dtype is float64):
+    if dims != tuple(range(kept, x.ndim)) or not dims or not has_kernels(x.dtype):
         return None
     kernel = operation_kernel(f"{name}_of_rows", ("full",), x.dtype, ())
     if kernel is None:
         return None
     rows = math.prod(x.shape[:kept])
     return kernel.outputs((x,), (_reduced(x.shape, dims, keepdim),), rows, x.size // rows)[0]
-
-
-def _adds_many_floats(x: Any, dims: Dims) -> bool:
-    """Return whether so many floats are added up that their order matters, which for 16-bit ones is NumPy's own."""
-    return x.dtype.kind in "fV" and x.size > _PART < count(x, dims)
 
 
 def few(x: Any, dims: Dims, keepdim: bool) -> Any:
@@ -264,7 +259,7 @@ def row_products(x: Any) -> Any:
 
 def _sum_of(name: str, x: Any, dims: Dims, keepdim: bool, parts: tuple[int, ...], longest: int) -> Any:
     """Return the sum of a function of the elements over the last dimensions; None if there is no kernel for it."""
-    if not dims or not x.size:
+    if not dims or not x.size or is_half(x.dtype):
         return None
     columns = math.prod([x.shape[d] for d in dims])
     whole = columns == x.size

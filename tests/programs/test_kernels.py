@@ -243,7 +243,7 @@ def test_an_output_may_have_the_memory_of_an_input() -> None:
     [
         (lambda b, x: b.sub(x, b.mean(x, (0,), True)), "a sum over rows"),
         (lambda b, x: b.amax(x, (0,), False), "no maximum over rows"),
-        (lambda b, x: b.cast(x, np.dtype("float16")), "do not compute"),
+        (lambda b, x: b.abs(b.cast(x, np.dtype("float16"))), "do not compute"),
         (lambda b, x: b.cast(x, np.dtype("int64")), "do not compute"),
     ],
 )
@@ -268,10 +268,8 @@ def test_operations_use_kernels_for_all_but_single_elements(noted: list[Any]) ->
     }
     assert [kernel.program.name for kernel in noted] == list(several)
     noted.clear()
-    for dtype in (np.float16, np.float32):
-        given = (x[:1, :1] if dtype is np.float32 else x).astype(dtype)
-        D.gelu(given, False)
-        D.softmax(given, 1)
+    D.gelu(x[:1, :1], False)
+    D.softmax(x[:1, :1], 1)
     D.softmax(x, 0)
     assert not noted
     D.softmax(x[0, :2], 0)

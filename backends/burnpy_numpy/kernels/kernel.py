@@ -28,6 +28,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.runtime import CompileTimes
+from burnpy_array.array_base import is_half
 
 if TYPE_CHECKING:
     from burnpy.backend.operations.programs import Formula
@@ -77,10 +78,15 @@ _ONE, _TWO = ("full",), ("full", "full")
 _AND_NUMBERS = tuple(("full", *["scalar"] * count) for count in range(4))
 
 
+def has_kernels(dtype: Any) -> bool:
+    """Return whether programs are compiled for a dtype: a float one. Those of 16 bits are computed in float32."""
+    return dtype is float32 or dtype is float64 or is_half(dtype)
+
+
 def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:
     """Return the kernel of an elementwise operation, if the arrays are of one shape and a usual dtype."""
     dtype = x.dtype
-    if x.size < LEAST or not (dtype is float32 or dtype is float64):
+    if x.size < LEAST or not has_kernels(dtype):
         return None
     if y is None:
         return operation_kernel(name, _ONE, dtype, rest)
@@ -92,7 +98,7 @@ def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) 
 def kernel_of_numbers(name: str, x: Any, count: int) -> Kernel | None:
     """Return the kernel of an elementwise operation of an array and of numbers, which may be others at each call."""
     dtype = x.dtype
-    if x.size < LEAST or not (dtype is float32 or dtype is float64):
+    if x.size < LEAST or not has_kernels(dtype):
         return None
     return operation_kernel(name, _AND_NUMBERS[count], dtype, ())
 
@@ -148,7 +154,11 @@ def _compiled(program: Program) -> Kernel | None:
     from burnpy.backend.programs import ProgramError
     from burnpy_numpy.kernels.compiler.emitter import call_of, emit, layout_of
     from burnpy_numpy.kernels.compiler.llvm import vector_bytes
+    from burnpy_numpy.kernels.compiler.target import target
     from burnpy_numpy.kernels.launch import Kernel
+
+    if not target().fuses and any(step.dtype == "float16" for step in program.instructions):
+        return None  # without an instruction LLVM converts by a function that no kernel may call
 
     def write() -> str:
         text, _ = emit(program, vector_bytes())

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32, float64, is_upper_half
+from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.shape import Pairs
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
-from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import block_starts, block_width
 
@@ -138,22 +137,8 @@ def rounded(dtype: str, width: int) -> str:
     with w.loop("%begin", "%end") as v:
         start = _vector_start(w, v)
         x = w.load(w.element(w.table[0], start, "float32"), "float32", None)
-        if is_upper_half(dtype):
-            _store_narrow(w, f"<{width} x i16> {_rounded_bits(w, x)}", start)
-        else:
-            half = w.assign(f"fptrunc {w.type('float32')} {x.text} to <{width} x half>")
-            _store_narrow(w, f"<{width} x half> {half}", start)
+        w.store(w.to_half(x, dtype), w.element(w.table[1], start, dtype), None)
     return w.function()
-
-
-def _rounded_bits(w: Loops, x: Vector) -> str:
-    """Return the bits of the nearest bfloat16."""
-    bits, one, high = w.bits(x, "int32"), w.constant(1, "int32"), w.constant(16, "int32")
-    odd = w.binary("and", w.binary("lshr", bits, high), one)
-    nearest = w.binary("add", bits, w.binary("add", odd, w.constant(0x7FFF, "int32")))
-    quiet = w.binary("or", bits, w.constant(1 << 22, "int32"))
-    chosen = w.binary("lshr", w.select(w.compare("uno", x, x), quiet, nearest), high)
-    return w.assign(f"trunc {w.type('int32')} {chosen.text} to <{w.width} x i16>")
 
 
 def widened(dtype: str, width: int) -> str:
@@ -161,7 +146,7 @@ def widened(dtype: str, width: int) -> str:
     w = Loops(width, 2, 1)
     with w.loop("%begin", "%end") as v:
         start = _vector_start(w, v)
-        x = w.load_narrow(_place_of_half(w, w.table[0], start), dtype, None)
+        x = w.from_half(w.load(w.element(w.table[0], start, dtype), dtype, None))
         w.store(x, w.element(w.table[1], start, "float32"), None)
     return w.function()
 
@@ -169,13 +154,3 @@ def widened(dtype: str, width: int) -> str:
 def _vector_start(w: Loops, vector: str) -> str:
     """Return the first element of a vector."""
     return w.smaller(w.times(vector, w.width), w.plus(w.sizes[0], -w.width))
-
-
-def _place_of_half(w: Loops, pointer: str, index: str) -> str:
-    """Return the address of 16 bits."""
-    return w.assign(f"getelementptr i16, ptr {pointer}, i64 {index}")
-
-
-def _store_narrow(w: Loops, x: str, start: str) -> None:
-    """Store a vector of 16 bits, with its type."""
-    w.write(f"store {x}, ptr {_place_of_half(w, w.table[1], start)}, align 2")

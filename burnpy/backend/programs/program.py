@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from burnpy.backend.dtypes import dtype_of, kind_of
+from burnpy.backend.dtypes import HALVES, dtype_of, kind_of
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.primitives import DType
 
@@ -227,9 +227,11 @@ _INTS = ("int64", "int32")
 _INT_STEPS = frozenset(("input", "constant", "index", "expand", "cast"))
 _INDICES = (("input", Extent.COLUMN), ("index", Extent.ROW))
 _OF_INTS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "expand", "cast"))
+_STORED = frozenset(("input", "expand", "cast"))
+"""The instructions of floats of 16 bits that kernels only convert, from float32 and to it."""
 _QUANTIZED: dict[str, frozenset[str]] = {
-    "int8": frozenset(("input", "expand", "cast")),
-    "uint8": frozenset(("input", "expand", "cast")),
+    "int8": _STORED,
+    "uint8": _STORED,
     "int32": frozenset(("input", "constant", "expand", "cast", "add", "sub", "mul")),
 }
 """The instructions of quantized numbers and of sums of their products, by dtype; all can be converted to floats."""
@@ -292,6 +294,9 @@ class Schedule:
         """Return whether kernels have an instruction for its dtype and those of its arguments."""
         op, args, extent, dtype, _ = step
         given = {self.steps[a].dtype for a in args}
+        halves = {dtype, *given}.intersection(HALVES).difference(self._floats)
+        if halves:
+            return op in _STORED and len(halves) == 1 and {dtype, *given} <= {*halves, "float32"}
         if not self._ints and dtype in _QUANTIZED:
             return op in _QUANTIZED[dtype] and given <= {dtype, *(self._floats if op == "cast" else ())}
         if not self._ints and op == "cast" and given <= _QUANTIZED.keys():

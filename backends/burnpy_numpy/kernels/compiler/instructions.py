@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from burnpy.backend.dtypes import HALVES
 from burnpy.backend.programs import ProgramError
 from burnpy_numpy.kernels.compiler import vector_functions, vector_trigonometry
 from burnpy_numpy.kernels.compiler.vectors import Vector, Writer
@@ -93,6 +94,10 @@ def _compared(w: Writer, op: str, x: Vector, y: Vector) -> Vector:
 def _cast(w: Writer, x: Vector, dtype: str) -> Vector:
     if dtype == x.dtype:
         return x
+    if dtype in HALVES:
+        return w.to_half(x, dtype)
+    if x.dtype in HALVES:
+        return w.from_half(x)
     if dtype == "bool":
         return w.compare("une", x, w.constant(0.0, x.dtype))
     if x.dtype == "bool":

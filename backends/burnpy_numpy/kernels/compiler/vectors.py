@@ -5,12 +5,14 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from burnpy.backend.dtypes import is_upper_half
+from burnpy.backend.dtypes import HALVES, is_upper_half
 from burnpy_numpy.kernels.compiler.target import target
 
 _INTEGERS = {"int8": "i8", "uint8": "i8", "int32": "i32", "int64": "i64"}
-_SCALARS = {"float32": "float", "float64": "double", "bool": "i1", **_INTEGERS}
-_SUFFIXES = {"float32": "f32", "float64": "f64", "bool": "i1", **_INTEGERS}
+_BITS = dict.fromkeys(HALVES, "i16")
+"""Floats of 16 bits are only loaded, stored and converted, and are ints to LLVM."""
+_SCALARS = {"float32": "float", "float64": "double", "bool": "i1", **_INTEGERS, **_BITS}
+_SUFFIXES = {"float32": "f32", "float64": "f64", "bool": "i1", **_INTEGERS, **_BITS}
 _PAIR_PRODUCTS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 """LLVM's names of the instruction that adds two products of ints of 16 bits, by the words of a vector on x86."""
 
@@ -208,24 +210,25 @@ class Writer:
             text = self.assign(f"icmp ne {kind} {text}, zeroinitializer")
         return Vector(text, dtype)
 
-    def load_narrow(self, pointer: str, dtype: str, mask: str | None) -> Vector:
-        """Load floats of 16 bits as a vector of float32; see `load`."""
-        kind = f"<{self.width} x i16>"
-        if mask is None:
-            bits = self.assign(f"load {kind}, ptr {pointer}, align 2")
-        else:
-            full, masks = f"@llvm.masked.load.v{self.width}i16.p0", self.type("bool")
-            self.declared.add(f"declare {kind} {full}(ptr, i32, {masks}, {kind})")
-            bits = self.assign(f"call {kind} {full}(ptr {pointer}, i32 2, {masks} {mask}, {kind} zeroinitializer)")
-        if not is_upper_half(dtype):
-            return self.from_half(bits)
-        wide = Vector(self.assign(f"zext {kind} {bits} to {self.type('int32')}"), "int32")
-        return self.bits(self.binary("shl", wide, self.constant(16, "int32")), "float32")
-
-    def from_half(self, bits: str) -> Vector:
-        """Convert the bits of float16 to float32."""
-        halves = self.assign(f"bitcast <{self.width} x i16> {bits} to <{self.width} x half>")
+    def from_half(self, x: Vector) -> Vector:
+        """Convert floats of 16 bits to float32, exactly."""
+        if is_upper_half(x.dtype):
+            wide = self.convert("zext", x, "int32")
+            return self.bits(self.binary("shl", wide, self.constant(16, "int32")), "float32")
+        halves = self.assign(f"bitcast {self.type(x.dtype)} {x.text} to <{self.width} x half>")
         return Vector(self.assign(f"fpext <{self.width} x half> {halves} to {self.type('float32')}"), "float32")
+
+    def to_half(self, x: Vector, dtype: str) -> Vector:
+        """Round float32 to the nearest floats of 16 bits, ties to even."""
+        if not is_upper_half(dtype):
+            halves = self.assign(f"fptrunc {self.type(x.dtype)} {x.text} to <{self.width} x half>")
+            return Vector(self.assign(f"bitcast <{self.width} x half> {halves} to {self.type(dtype)}"), dtype)
+        bits, one, high = self.bits(x, "int32"), self.constant(1, "int32"), self.constant(16, "int32")
+        odd = self.binary("and", self.binary("lshr", bits, high), one)
+        nearest = self.binary("add", bits, self.binary("add", odd, self.constant(0x7FFF, "int32")))
+        quiet = self.binary("or", bits, self.constant(1 << 22, "int32"))
+        chosen = self.select(self.compare("uno", x, x), quiet, nearest)
+        return self.convert("trunc", self.binary("lshr", chosen, high), dtype)
 
     def load_one(self, pointer: str, dtype: str) -> Vector:
         """Load one element and repeat it in all elements."""
@@ -338,4 +341,4 @@ def bits_of(value: float, dtype: str) -> int:
 
 def bytes_of(dtype: str) -> int:
     """Return the size of an element in memory."""
-    return {"float32": 4, "float64": 8, "bool": 1, "int8": 1, "uint8": 1, "int32": 4, "int64": 8}[dtype]
+    return 2 if dtype in HALVES else {"float64": 8, "int64": 8, "float32": 4, "int32": 4}.get(dtype, 1)

@@ -74,7 +74,7 @@ class ProductLines(Loops):
         """Load a vector of floats that may be stored in 16 bits."""
         if STORED[stored].bytes > 2:
             return self.load(pointer, stored, mask)
-        return self.load_narrow(pointer, stored, mask)
+        return self.from_half(self.load(pointer, stored, mask))
 
     def number_in(self, words: Vector, k: int, stored: str) -> Vector:
         """Return number ``k`` of each word as a float, without its scale; ints of 4 bits count from the lowest bits."""
@@ -85,10 +85,8 @@ class ProductLines(Loops):
         if is_upper_half(stored):
             moved = self.binary("and", words, self.constant(-1 << 16, "int32")) if k else self._moved("shl", words, 16)
             return self.bits(moved, "float32")
-        kind, half = self.type("int32"), f"<{self.width} x i16>"
         bits = self.binary("lshr", words, self.constant(16, "int32")) if k else words
-        low = self.assign(f"trunc {kind} {bits.text} to {half}")
-        return self.from_half(low)
+        return self.from_half(self.convert("trunc", bits, stored))
 
     def _moved(self, how: str, x: Vector, bits: int) -> Vector:
         """Shift ints."""

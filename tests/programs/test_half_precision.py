@@ -1,0 +1,99 @@
+"""Elementwise operations of 16-bit floats by kernels: computed in float32, and rounded once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burnpy.backend import NumPy
+from burnpy.backend.dtypes import HALVES, dtype_of
+from burnpy_numpy.kernels.compiler.target import target
+from tests.rows import every_row
+
+pytest.importorskip("llvmlite")
+if not target().fuses:
+    pytest.skip("the target cannot convert float16", allow_module_level=True)
+
+D: Any = NumPy()
+FUNCTIONS: dict[str, Any] = dict.fromkeys(("tanh", "sigmoid", "relu", "silu", "erf", "sin", "expm1", "mish"), ())
+FUNCTIONS |= {"gelu": (False,), "softplus": (2.0,), "clamp": (-1.0, 0.5), "leaky_relu": (0.25,), "pow": (3,)}
+OPERATORS: dict[str, Any] = {
+    **{name: getattr(np, name) for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum")},
+    **{name: getattr(np, name) for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")},
+}
+OURS = {"subtract": "sub", "multiply": "mul", "divide": "div", "equal": "eq", "not_equal": "ne"}
+OURS |= {"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
+
+
+def every_number(name: str) -> Any:
+    """All numbers of 16 bits, infinities and NaN among them."""
+    return np.arange(1 << 16, dtype=np.uint16).view(dtype_of(name)).reshape(256, 256)
+
+
+def drawn(name: str, seed: int, shape: Any) -> Any:
+    return np.random.default_rng(seed).permutation(every_number(name).reshape(-1))[: int(np.prod(shape))].reshape(shape)
+
+
+def same(found: Any, wanted: Any) -> None:
+    """The same bits, but of NaN."""
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    if found.dtype == bool:
+        np.testing.assert_array_equal(found, wanted)
+        return
+    numbers = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.isnan(found), ~numbers)
+    np.testing.assert_array_equal(found[numbers].view(np.uint16), wanted[numbers].view(np.uint16))
+
+
+@every_row("half", HALVES)
+def test_functions_are_those_of_float32_rounded_once(half: str, noted: list[Any]) -> None:
+    x = every_number(half)
+    for name, options in FUNCTIONS.items():
+        noted.clear()
+        found = getattr(D, name)(x, *options)
+        assert len(noted) == 1, name
+        with np.errstate(all="ignore"):
+            same(found, getattr(D, name)(x.astype(np.float32), *options).astype(x.dtype))
+
+
+@every_row("half", HALVES)
+@every_row("shapes", [((60, 80), (60, 80)), ((60, 80), (80,)), ((60, 1), (60, 80)), ((60, 80), ())])
+def test_operators_have_the_bits_of_numpy(half: str, shapes: Any, noted: list[Any]) -> None:
+    x, y = (drawn(half, k, shape) for k, shape in enumerate(shapes))
+    second = float(drawn(half, 1, (9,))[5]) if shapes[1] == () else y
+    for name, function in OPERATORS.items():
+        noted.clear()
+        found = getattr(D, OURS.get(name, name))(x, second)
+        assert len(noted) == 1, name
+        with np.errstate(all="ignore"):
+            wanted = function(x, dtype_of(half).type(second) if shapes[1] == () else y)
+            if name in ("maximum", "minimum"):  # which of two zeros is larger, NumPy leaves open
+                found, wanted = found + dtype_of(half).type(0), wanted + dtype_of(half).type(0)
+        same(found, wanted)
+
+
+@every_row("half", HALVES)
+def test_a_number_is_rounded_before_it_is_used(half: str) -> None:
+    x, number = np.full((50, 60), 3, dtype_of(half)), 0.1
+    same(D.mul(x, number), x * x.dtype.type(number))
+    same(D.mul(x, number), D.mul(x[:2, :2], number)[0, 0].repeat(x.size).reshape(x.shape))
+
+
+@every_row("half", HALVES)
+def test_rows_are_computed_in_float32(half: str) -> None:
+    x = (np.random.default_rng(0).normal(size=(40, 300)) * 5).astype(dtype_of(half))
+    wide = x.astype(np.float32)
+    for name, options in {
+        **dict.fromkeys(("softmax", "log_softmax"), (1,)),
+        **dict.fromkeys(("sum", "mean", "amax", "amin", "logsumexp"), ((1,), False)),
+    }.items():
+        same(getattr(D, name)(x, *options), getattr(D, name)(wide, *options).astype(x.dtype))
+
+
+def test_sums_of_squares_and_of_numbers_do_not_overflow_where_their_results_do_not() -> None:
+    x = np.full((64, 128), 300.0, np.float16)
+    assert D.vector_norm(x[:1], 2.0, (1,), False)[0] == np.float16(300 * np.sqrt(128))
+    assert D.mean(x, (0, 1), False) == 300
+    assert D.nansum(x * np.float16(1e-3), (0, 1), False) == pytest.approx(0.3 * x.size, rel=2e-3)
