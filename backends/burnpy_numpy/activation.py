@@ -157,10 +157,12 @@ class NumPySoftmax(ArrayBackend):
             return quietly(_log_softmax, x)
 
     def logsumexp(self, x: Any, dims: Dims, keepdim: bool) -> Any:
-        shape = x.shape
-        if x.size >= MANY and is_half(x.dtype):
+        if x.size < MANY:
+            return super().logsumexp(x, dims, keepdim)
+        if is_half(x.dtype):
             return self.cast(self.logsumexp(self.cast(x, float32), dims, keepdim), x.dtype)
-        plan = row_plan(("logsumexp", ("full",), ((1,), True), dims, shape, x.dtype)) if x.size >= MANY else None
+        shape = x.shape
+        plan = row_plan(("logsumexp", ("full",), ((1,), True), dims, shape, x.dtype))
         if plan is None:
             return super().logsumexp(x, dims, keepdim)
         kernel, rows, columns, kept = plan

@@ -86,7 +86,7 @@ def has_kernels(dtype: Any) -> bool:
 def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) -> Kernel | None:
     """Return the kernel of an elementwise operation, if the arrays are of one shape and a usual dtype."""
     dtype = x.dtype
-    if x.size < LEAST or not has_kernels(dtype):
+    if x.size < LEAST or not (dtype is float32 or has_kernels(dtype)):
         return None
     if y is None:
         return operation_kernel(name, _ONE, dtype, rest)
@@ -98,7 +98,7 @@ def elementwise_kernel(name: str, rest: tuple[Any, ...], x: Any, y: Any = None) 
 def kernel_of_numbers(name: str, x: Any, count: int) -> Kernel | None:
     """Return the kernel of an elementwise operation of an array and of numbers, which may be others at each call."""
     dtype = x.dtype
-    if x.size < LEAST or not has_kernels(dtype):
+    if x.size < LEAST or not (dtype is float32 or has_kernels(dtype)):
         return None
     return operation_kernel(name, _AND_NUMBERS[count], dtype, ())
 
