@@ -14,10 +14,11 @@ from burnpy_numpy.allocator import keep_freed_memory
 from burnpy_numpy.attention import NumPyAttention
 from burnpy_numpy.convolution import NumPyConvolution, NumPyVolumes
 from burnpy_numpy.cpu_threads import shared
+from burnpy_numpy.distances import NumPyDistances
 from burnpy_numpy.fourier import NumPyFourier
 from burnpy_numpy.indexing import NumPyEmbedding, NumPyIndexing
 from burnpy_numpy.linalg import NumPyLinalg
-from burnpy_numpy.losses import NumPyDistances, NumPyLosses
+from burnpy_numpy.losses import NumPyLosses
 from burnpy_numpy.matmul import NumPyMatmul, NumPyQuantization
 from burnpy_numpy.normalization import NumPyNormalization
 from burnpy_numpy.numpy_calls import constant, quietly, run
