@@ -50,7 +50,7 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, pa
     "padding beyond the window": ((2, 3, 6, 9), (5, 3, 2, 3), (1, 1), (3, 4), (1, 1), 1),
     "one column": ((2, 9, 40, 1), (4, 9, 5, 1), (1, 1), (2, 0), (1, 1), 1),
     "one column, wide windows, groups, a stride": ((2, 16, 41, 1), (6, 8, 4, 3), (2, 3), (1, 1), (2, 1), 2),
-    "two columns": ((2, 9, 40, 2), (4, 9, 5, 1), (1, 1), (2, 0), (1, 1), 1),
+    "three columns": ((2, 9, 40, 3), (4, 9, 5, 1), (1, 1), (2, 0), (1, 1), 1),
     "a batch of one": ((1, 3, 20, 20), (5, 3, 3, 3), *SAME),
     "more than one part": ((40, 5, 40, 43), (3, 5, 3, 3), *SAME),
 }
