@@ -36,6 +36,7 @@ from burnpy.backend.errors import (
 from burnpy.backend.functions import meaning, signature
 from burnpy.hints.missing import meant
 from burnpy.hints.torch_functions import ARGUMENTS, MISSING
+from burnpy.tensor.tensor_base import describe
 
 OURS: dict[str, tuple[str, ...]] = {
     "axis": ("dim", "dims"),
@@ -346,7 +347,7 @@ def shown(value: Any) -> str:
     """Return a wrong argument for an error message: an array without its elements."""
     if _is_tensor(value) or getattr(value, "shape", None):
         return f"{a(class_name(value))} of shape {tuple(value.shape)}"
-    return f"{' '.join(repr(value).split()):.80}"
+    return f"{describe(value):.80}"
 
 
 def _parsed(annotation: Any) -> ast.expr:
