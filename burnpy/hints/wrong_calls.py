@@ -36,7 +36,6 @@ from burnpy.backend.errors import (
 from burnpy.backend.functions import meaning, signature
 from burnpy.hints.missing import meant
 from burnpy.hints.torch_functions import ARGUMENTS, MISSING
-from burnpy.tensor.tensor_base import describe
 
 OURS: dict[str, tuple[str, ...]] = {
     "axis": ("dim", "dims"),
@@ -347,7 +346,10 @@ def shown(value: Any) -> str:
     """Return a wrong argument for an error message: an array without its elements."""
     if _is_tensor(value) or getattr(value, "shape", None):
         return f"{a(class_name(value))} of shape {tuple(value.shape)}"
-    return f"{describe(value):.80}"
+    try:
+        return f"{' '.join(repr(value).split()):.80}"
+    except ValueError:  # an int of more digits than Python converts, or a list that contains one
+        return a(class_name(value))
 
 
 def _parsed(annotation: Any) -> ast.expr:
