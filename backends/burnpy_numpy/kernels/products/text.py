@@ -350,9 +350,9 @@ _FETCHED = (
     ", ptr %a_next, i64 %a_distance, i64 %a_bytes, i64 %a_speed, i64 %a_panels, "
     "ptr %b_next, i64 %b_distance, i64 %b_bytes, i64 %b_speed, i64 %b_turns"
 )
-"""What a function that multiplies a stripe fetches into the second cache meanwhile: with the first panels the next
-stripe of A, with the others a part of the next block of B. Of each: the address of its lines, their distance, their
-bytes, and the bytes by which a turn goes on; of B the turns before."""
+"""The parameters of lines that a stripe's product fetches into the second cache: with the first panels the next stripe
+of A, with the others a part of the next block of B. Each has the address of its lines, their distance, their bytes, and
+the bytes by which a turn goes on; B has the turns before."""
 
 
 def _finish_some(w: ProductLines, room: str, sums: list[list[Vector]], c: str, before: str, left: str) -> None:

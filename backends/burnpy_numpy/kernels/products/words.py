@@ -353,8 +353,8 @@ def stripe_by_amx(dtype: str, width: int, height: int, transposed: bool, stored:
 
 
 _PLACE = ", ptr %a_rows, i64 %a_distance, i64 %in_place, ptr %a_next, i64 %a_step"
-"""Where A is: the address of its lines and the bytes between them; the tiles that are in place; the lines of the next
-stripe; and the bytes between those of two tiles."""
+"""The parameters of A: the address of its lines and the bytes between them; the tiles that are in place; the lines of
+the next stripe; and the bytes from one tile of it to the next."""
 
 
 def finish_by_amx(dtype: str, width: int, c_stored: str) -> ProductLines:
