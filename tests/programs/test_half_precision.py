@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from burnpy import Tensor, compiled, func, stack
 from burnpy.backend import NumPy
 from burnpy.backend.dtypes import HALVES, dtype_of
 from burnpy_numpy.kernels.compiler.target import target
@@ -97,3 +98,19 @@ def test_sums_of_squares_and_of_numbers_do_not_overflow_where_their_results_do_n
     assert D.vector_norm(x[:1], 2.0, (1,), False)[0] == np.float16(300 * np.sqrt(128))
     assert D.mean(x, (0, 1), False) == 300
     assert D.nansum(x * np.float16(1e-3), (0, 1), False) == pytest.approx(0.3 * x.size, rel=2e-3)
+
+
+@every_row("half", HALVES)
+def test_gradients_are_the_same_in_plans_and_in_vmap_in_vmap(half: str) -> None:
+    x = Tensor[NumPy].from_data(np.random.default_rng(2).uniform(-0.9, 0.9, (40, 60)), dtype="float32")
+
+    def gradient(x: Any) -> Any:
+        return func.grad(lambda x: (x.tanh() * x + x.softmax(1) * 3.0 + x.asin().relu()).sum())(x)
+
+    narrow = x.to_dtype(half)
+    found, wide = gradient(narrow), gradient(narrow.to_dtype("float32"))
+    error = 4 * float(np.finfo(np.float16).eps if half == "float16" else 2.0**-7)
+    np.testing.assert_allclose(found.to_dtype("float32").to_numpy(), wide.to_numpy(), rtol=error, atol=error)
+    assert compiled(gradient)(narrow).tolist() == found.tolist()
+    batch = stack([stack([narrow, -narrow]), stack([narrow * 0.5, narrow])])
+    assert func.vmap(func.vmap(gradient))(batch)[1][1].tolist() == found.tolist()
