@@ -24,7 +24,7 @@ from benchmarks.peers import Peer
 from benchmarks.processes import Job, collect
 from benchmarks.report import Line, Section
 from benchmarks.tasks import CLASSES, Array, Task, in_dtype
-from benchmarks.training import furthest_apart
+from benchmarks.training import LOSSES_COLUMNS, LOSSES_HOW, losses_line
 
 PEERS = ("burnpy", "torch")
 TITLE = "Full size"
@@ -240,16 +240,11 @@ def _losses(effort: Effort, said: Callable[[str], None]) -> Section:
     """Compare the losses of each network at its smallest batch."""
     lines = []
     for name, network in NETWORKS.items():
+        figures = {}
         for dtype, (steps, limit) in LOSSES.items():
             options = {"what": "losses", "name": name, "batch": min(network.budgets), "dtype": dtype}
-            figures = collect({peer: Job("full_size", peer, TWO_THREADS, options) for peer in PEERS}, effort, said)
-            cells: dict[str, Any] = {}
-            for peer in PEERS:
-                value = figures.of(peer, f"loss/{steps - 1}")
-                cells[f"last, {peer}"] = f"{value.middle:.12g}" if value else None
-            apart = furthest_apart(figures, steps)
-            if apart is not None:
-                cells |= {"furthest apart": f"{apart:.1e}", "kept": "yes" if apart <= limit else "NO"}
-            lines.append(Line(f"{name}, {dtype}, {steps} steps", {**cells, "at most": f"{limit:.0e}"}, None, None))
-    columns = ("last, burnpy", "last, torch", "furthest apart", "at most", "kept")
-    return Section(f"{TITLE}, losses", "From the same weights and data: relative differences.", "", columns, lines)
+            jobs = {peer: Job("full_size", peer, TWO_THREADS, options) for peer in PEERS}
+            figures[dtype] = collect(jobs, effort, said)
+            line = losses_line(f"{name}, {dtype}, {steps} steps", figures[dtype], figures["float64"], steps, limit)
+            lines.append(line)
+    return Section(f"{TITLE}, losses", LOSSES_HOW, "", LOSSES_COLUMNS, lines)
