@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import sys
 import time
 from collections import Counter
@@ -119,9 +120,14 @@ def named(item: pytest.Item, config: pytest.Config) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Let property tests try the same examples in every run, and take their time: hypothesis' own profile for CI."""
+    """Let property tests try the same examples in every run, and take their time: hypothesis' own profile for CI.
+
+    Let Ctrl-C interrupt tests, and the programs that they start, in the background too, where shells let it be ignored.
+    """
     if getattr(config.option, "hypothesis_profile", "") is None:
         config.option.hypothesis_profile = "ci"
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -420,13 +420,10 @@ def ran(
 
 
 PROGRAM = """
-    import signal
     import time
     import numpy as np
     from burnpy.backend import NumPy
     from burnpy.data import ArrayDataset, Loader, collate
-
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells switch off for programs in the background
 
     def half(sample):
         time.sleep(PAUSE)

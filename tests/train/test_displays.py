@@ -162,7 +162,6 @@ def test_losses_are_read_ten_times_a_second_at_most(monkeypatch: pytest.MonkeyPa
 def test_on_a_real_terminal_it_draws_prints_pass_and_ctrl_c_gives_the_terminal_back() -> None:
     script = (
         "import os, signal, sys; sys.path.insert(0, sys.argv[1])\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background\n"
         "from burnpy.train import BatchEnd, Dashboard\n"
         "from tests.train.training import *; from tests.train.training import learner as make\n"
         "def act(event):\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -118,16 +117,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         learner(callbacks=[Checkpoints(tmp_path / "file" / "runs")]).fit(net(), Batches(), valid_batches(), epochs=1)
 
 
-@pytest.fixture
-def handled() -> Iterator[None]:
-    """Python's own handler of Ctrl-C, which a process that was started in the background does not have."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("handled")
 def test_a_run_that_has_stopped_early_does_not_go_on_when_it_is_resumed(tmp_path: Path) -> None:
     def run(patience: int) -> Any:
         stopping = EarlyStopping("valid/loss", patience=patience, min_delta=1e9)
@@ -160,7 +150,6 @@ def test_the_first_signal_completes_the_step_and_saves(tmp_path: Path, number: i
         assert again.history == whole.history
 
 
-@pytest.mark.usefixtures("handled")
 def test_the_second_signal_ends_the_run_at_once() -> None:
     def kill_twice(event: Any) -> None:
         if isinstance(event, BatchEnd):
