@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from types import FrameType
 from typing import Any
 
 from burnpy.backend.errors import MissingPackageError
@@ -29,6 +30,7 @@ def lazy_attributes(
             modules that are attributes. A module of the package without names is an attribute as well.
         otherwise: called with a name that is not in the table and does not begin with an underscore; it returns the
             attribute, or raises the `AttributeError`. By default, the error suggests what to write instead.
+            ``from package import name`` raises an ImportError with the same message.
     """
 
     def __getattr__(name: str) -> Any:  # noqa: N807  # a package's own
@@ -41,7 +43,12 @@ def lazy_attributes(
                 value = import_module(module)
                 break
         else:
-            value = missing(package, name) if otherwise is None or name.startswith("_") else otherwise(name)
+            try:
+                value = missing(package, name) if otherwise is None or name.startswith("_") else otherwise(name)
+            except AttributeError as error:
+                if _is_from_import(sys._getframe(1)) and f"{package}.{name}" not in sys.modules:
+                    raise ImportError(str(error), name=package) from None
+                raise
         setattr(sys.modules[package], name, value)
         return value
 
@@ -52,6 +59,13 @@ def lazy_attributes(
         return sorted({*special, *own["__all__"], *modules})
 
     return __getattr__, __dir__
+
+
+def _is_from_import(frame: FrameType) -> bool:
+    """Return whether a frame executes ``from package import name``, which hides the message of an AttributeError."""
+    from opcode import opmap  # NumPy 2.0 does without
+
+    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
 def missing(package: str, name: str) -> Any:

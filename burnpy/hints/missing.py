@@ -235,15 +235,9 @@ def _arguments(code: CodeType, instruction: int, name: str) -> str:
     return ""
 
 
-def of_object(owner: object, kind: str, name: str) -> MissingNameError:
-    """Return the error for an attribute that a module, an optimizer or a parameter does not have.
-
-    Args:
-        owner: the object.
-        kind: the key of `ATTRIBUTES` for the object: Module, Optimizer, Variable. Base classes with a table count too.
-        name: the name of the attribute.
-    """
-    return MissingNameError(lambda: f"{type(owner).__name__} has no {name}{_of_object(owner, kind, name)}")
+def of_object(owner: object, name: str) -> MissingNameError:
+    """Return the error for an attribute that an object, such as a module or an optimizer, does not have."""
+    return MissingNameError(lambda: f"{type(owner).__name__} has no {name}{_of_object(owner, name)}")
 
 
 _THEIRS = "; it is PyTorch's, and not here yet"
@@ -312,8 +306,8 @@ def _public(package: str) -> list[str]:
     return list(getattr(module, "__all__", own))
 
 
-def _of_object(owner: object, kind: str, name: str) -> str:
-    tables = [ATTRIBUTES[kind], *(ATTRIBUTES.get(base.__name__, {}) for base in type(owner).__mro__)]
+def _of_object(owner: object, name: str) -> str:
+    tables = [_ATTRIBUTES.get(base.__name__, {}) for base in type(owner).__mro__]
     hint = next((table[name] for table in tables if name in table), None)
     if hint:
         return f"; {hint}"
@@ -326,8 +320,8 @@ def _of_object(owner: object, kind: str, name: str) -> str:
 
 
 _GRADIENTS = "gradients are not stored: loss.backward() returns them"
-ATTRIBUTES: dict[str, dict[str, str]] = {
-    "Module": {
+_ATTRIBUTES: dict[str, dict[str, str]] = {
+    "ModuleBase": {
         "parameters": "use model.params()",
         "named_parameters": "use model.named_params()",
         "buffers": "use model.named_buffers()",
@@ -363,14 +357,14 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("lr", "defaults"), "the rate is an argument of each step"),
         "add_param_group": "give groups=[Group(where, …)] when it is made",
     },
-    "Schedule": {
+    "LrSchedule": {
         "step": "a schedule has no state: count the steps, and pass its rate: optim.step(schedule(step), model, grads)",
         **dict.fromkeys(("get_last_lr", "get_lr"), "use schedule(step), the rate of a step"),
         "last_epoch": "a schedule has no state; count the steps yourself",
         "state_dict": "a schedule has no state: save the number of the step, and the schedule by pickle",
         "load_state_dict": "a schedule has no state: call schedule(step) with the number of the step",
     },
-    "Plateau": {
+    "ReduceOnPlateau": {
         "step": "use plateau = plateau.observe(loss), which returns the next",
         **dict.fromkeys(("get_last_lr", "get_lr"), "use plateau.lr"),
         "state_dict": "it is a value: save it by pickle",
@@ -396,6 +390,7 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("reset", "reset_states"), "a metric is a value, and never changes; begin with another one"),
         "to": "its sums are on the device of the predictions",
     },
+    "Initializer": dict.fromkeys(("init", "init_with", "sample"), "call it: initializer(shape, device=device)"),
     "Ema": {
         **dict.fromkeys(("module", "average", "ema_model", "shadow"), "use ema.model"),
         **dict.fromkeys(("update_parameters", "step"), "use ema = ema.update(model)"),
@@ -418,4 +413,4 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         ),
     },
 }
-"""Suggestions by attribute name, for each kind of object, such as Variable (a parameter or a buffer), or base class."""
+"""Suggestions by attribute name, for objects of each class and of its subclasses."""

@@ -13,7 +13,7 @@ import numpy as np
 from burnpy.backend.devices import innermost
 from burnpy.backend.errors import ArgumentError, CallError, KindError, RecordError, ShapeError, a
 from burnpy.backend.primitives import Shape
-from burnpy.tensor.call_errors import Explaining, explained, missing_attribute
+from burnpy.tensor.call_errors import Explaining, explained, refuse_attribute
 from burnpy.tensor.operand_checks import in_range
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe, made_of
@@ -152,10 +152,7 @@ class Metric(metaclass=Explaining):
         return self
 
     if not TYPE_CHECKING:  # type checkers see only the attributes above
-
-        def __getattr__(self, name: str) -> object:
-            """Raise an error for an unknown attribute, with a hint if it is one of torchmetrics or Keras."""
-            raise missing_attribute(self, "Metric", name)
+        __getattr__ = refuse_attribute
 
     def __repr__(self) -> str:
         value = self.value()

@@ -16,8 +16,8 @@ import numpy as np
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.errors import ArgumentError, ShapeError, StateError
-from burnpy.backend.lazy import missing
-from burnpy.tensor.call_errors import Explaining, explained
+from burnpy.backend.lazy import lazy_attributes
+from burnpy.tensor.call_errors import Explaining, explained, refuse_attribute
 from burnpy.tensor.dim_checks import shape_of
 from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.host_data import float_of
@@ -110,6 +110,9 @@ def gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
 @dataclass(frozen=True)
 class Initializer(metaclass=Explaining):
     """The base class of initializers: a call returns a tensor of initial values."""
+
+    if not TYPE_CHECKING:  # type checkers see only the attributes of the class
+        __getattr__ = refuse_attribute
 
     def __call__(
         self,
@@ -335,10 +338,7 @@ def around_zero(fan_in: int) -> Uniform:
 
 
 if not TYPE_CHECKING:  # type checkers see only the names above
-
-    def __getattr__(name: str) -> object:
-        """Raise an error for an unknown name, with a hint if it is one of PyTorch's."""
-        return missing(__name__, name)
+    __getattr__ = lazy_attributes(__name__, {})[0]
 
 
 without_values: ContextVar[bool] = ContextVar("burnpy_without_values", default=False)

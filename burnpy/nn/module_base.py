@@ -32,7 +32,7 @@ from burnpy.tensor.call_errors import (
     UNEXPLAINED,
     explained,
     flags_of,
-    missing_attribute,
+    refuse_attribute,
     refuse_call,
     refuse_construction,
     signature_of,
@@ -392,10 +392,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
         _set(self, name, value)
 
     if not TYPE_CHECKING:  # type checkers see the fields that __init__ assigns
-
-        def __getattr__(self, name: str) -> object:
-            """Raise an error for an unknown attribute, with a hint if it is one of PyTorch's methods."""
-            raise missing_attribute(self, "Module", name)
+        __getattr__ = refuse_attribute
 
     def __delattr__(self, name: str) -> None:
         if self._sealed:

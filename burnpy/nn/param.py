@@ -11,7 +11,7 @@ from burnpy.backend.devices import Subscriptable
 from burnpy.backend.dtypes import complex_dtype
 from burnpy.backend.errors import ImmutableError, KindError, NotTrackedError, a
 from burnpy.backend.primitives import INEXACT, KindName
-from burnpy.tensor.call_errors import explained, inherit_methods, missing_attribute
+from burnpy.tensor.call_errors import explained, inherit_methods, refuse_attribute
 from burnpy.tensor.levels import constant, levels_between, transfer
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 from burnpy.typevars import B
@@ -163,10 +163,7 @@ class Variable(Subscriptable, Generic[B]):
     __delattr__: Any = __setattr__
 
     if not TYPE_CHECKING:  # type checkers see only the attributes above
-
-        def __getattr__(self, name: str) -> object:
-            """Raise an error for an unknown attribute, with a hint if it is a method of the tensor."""
-            raise missing_attribute(self, "Variable", name)
+        __getattr__ = refuse_attribute
 
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
         raise KindError(f"{a(type(self).__name__)} is not an array but holds a tensor; pass its .value to NumPy")

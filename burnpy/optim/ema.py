@@ -11,7 +11,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
 from burnpy.func.pytree import register_tree
 from burnpy.nn.module_base import ModuleBase
 from burnpy.optim.settings import count
-from burnpy.tensor.call_errors import Explaining, missing_attribute, next_value
+from burnpy.tensor.call_errors import Explaining, next_value, refuse_attribute
 from burnpy.tensor.levels import plain_device, transfer
 from burnpy.tensor.tensor import BoolTensor, IntTensor
 from burnpy.tensor.tensor_base import new_tensor, tensor_of
@@ -67,10 +67,7 @@ class Ema(Generic[M], metaclass=Explaining):
             object.__setattr__(self, "model", first)
 
     if not TYPE_CHECKING:  # type checkers see only the attributes above
-
-        def __getattr__(self, name: str) -> object:
-            """Raise an error for an unknown attribute, with a hint if it is PyTorch's."""
-            raise missing_attribute(self, "Ema", name)
+        __getattr__ = refuse_attribute
 
     @next_value
     def update(self, model: M, *, skipped: BoolTensor[Any] | None = None) -> Self:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self, SupportsFloat
 
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.settings import Ranges, at_least_zero, check_ranges, count, fraction, number
-from burnpy.tensor.call_errors import Explaining, missing_attribute, next_value
+from burnpy.tensor.call_errors import Explaining, next_value, refuse_attribute
 from burnpy.tensor.tensor_base import describe
 
 
@@ -43,10 +43,7 @@ class LrSchedule(metaclass=Explaining):
         """Return the learning rate of a step, which is 0 or more."""
 
     if not TYPE_CHECKING:  # type checkers see only the attributes of the class
-
-        def __getattr__(self, name: str) -> object:
-            """Raise an error for an unknown attribute, with a hint if it is one of PyTorch's methods."""
-            raise missing_attribute(self, "Schedule", name)
+        __getattr__ = refuse_attribute
 
     def __mul__(self, other: LrSchedule | float) -> ProductLr:
         """Multiply with another schedule or with a number.
@@ -266,10 +263,7 @@ class ReduceOnPlateau(metaclass=Explaining):
                 )
 
     if not TYPE_CHECKING:  # type checkers see only the attributes of the class
-
-        def __getattr__(self, name: str) -> object:
-            """Raise an error for an unknown attribute, with a hint if it is one of PyTorch's methods."""
-            raise missing_attribute(self, "Plateau", name)
+        __getattr__ = refuse_attribute
 
     @next_value
     def observe(self, metric: SupportsFloat) -> Self:

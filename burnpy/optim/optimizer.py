@@ -17,7 +17,7 @@ from burnpy.optim.pure_functions import OptimizerState, as_model, initial_state,
 from burnpy.optim.settings import Group, Options, Ranges, at_least_zero, check_ranges
 from burnpy.optim.step import stepped_model
 from burnpy.optim.update_step import Step, Update
-from burnpy.tensor.call_errors import Explaining, explained, missing_attribute
+from burnpy.tensor.call_errors import Explaining, explained, refuse_attribute
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.typevars import M
@@ -309,10 +309,7 @@ class Optimizer(metaclass=Explaining):
         return pure_step(self, lr, model, grads, state)
 
     if not TYPE_CHECKING:  # type checkers see only the attributes above
-
-        def __getattr__(self, name: str) -> object:
-            """Raise an error for an unknown attribute, with a hint if it is one of PyTorch's methods."""
-            raise missing_attribute(self, "Optimizer", name)
+        __getattr__ = refuse_attribute
 
     def state(self) -> dict[str, ParamState]:
         """Return the states by parameter id: tensors, which later steps do not modify.

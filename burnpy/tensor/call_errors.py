@@ -241,24 +241,15 @@ def refuse_call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], err
         raise refusal from error
 
 
-def missing_attribute(owner: Any, kind: str, name: str) -> AttributeError:
-    """Return the AttributeError for a missing attribute, with a hint at the equivalent name in burnpy.
-
-    Args:
-        owner: the object without the attribute: a module, an optimizer or a variable.
-        kind: the key of the table of PyTorch's methods to look the name up in, such as "Module".
-        name: the missing attribute.
-    """
+def refuse_attribute(owner: Any, name: str) -> NoReturn:
+    """Raise the AttributeError for a missing attribute, with a hint at the equivalent name: a ``__getattr__``."""
     if isinstance(getattr(type(owner), name, None), (property, cached_property)):
-        try:  # the attribute that is missing is one that the property reads
-            object.__getattribute__(owner, name)
-        except AttributeError as error:
-            return error
+        object.__getattribute__(owner, name)  # the attribute that is missing is one that the property reads
     if name.startswith("_"):  # `copy`, `pickle` and NumPy probe for such names
-        return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
+        raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
     from burnpy.hints.missing import of_object
 
-    return of_object(owner, kind, name)
+    raise of_object(owner, name)
 
 
 def copy_method(method: Any, owner: type, namespace: dict[str, Any]) -> Any:

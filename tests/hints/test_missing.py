@@ -315,6 +315,23 @@ def test_an_uncaught_error_prints_its_hint_once() -> None:
     assert run.stderr.splitlines()[-1].endswith("MissingNameError: burnpy has no stak; did you mean stack?")
 
 
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("from burnpy import stak", "burnpy has no stak; did you mean stack?"),
+        ("from burnpy.nn import Linear, BatchNorm2d", "burnpy.nn has no BatchNorm2d; write BatchNorm"),
+        ("from burnpy.optim import OneCycleLR", "burnpy.optim has no OneCycleLR; write OneCycleLr"),
+        ("from burnpy.nn.init import kaiming_uniform", "burnpy.nn.init has no kaiming_uniform; write KaimingUniform"),
+        ("from burnpy.backend import Cuda", "no backend 'Cuda' is installed; there are: CuPy, NumPy"),
+    ],
+)
+def test_imports_of_names_say_what_to_write(statement: str, message: str) -> None:
+    """Python keeps the message of an ImportError only."""
+    with pytest.raises(ImportError) as caught:
+        exec(statement, {})
+    assert str(caught.value).startswith(message)
+
+
 def test_slips_of_spelling() -> None:
     for name, wanted in (
         ("sofmax", "softmax"),

@@ -38,6 +38,7 @@ PARAMS: Any = optim.GradientsParams.from_grads(GRADS, MODEL)
 MAKE = "make one of it first: {}.from_data(values, device=device)"
 
 ANY_LINALG: Any = linalg
+ANY_INITIALIZER: Any = nn.init.XavierUniform()
 
 MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a missing argument": (lambda: DATA.Crop(3), errors.CallError, "Crop() is missing the argument width"),
@@ -119,6 +120,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "call it: model = optim.step(rate, model, loss.backward())",
     ),
     "PyTorch's scaler": (lambda: OPTIM.GradScaler(NumPy).step(), errors.MissingNameError, "scaler.unscale(grads), and"),
+    "Burn's initializer": (
+        lambda: ANY_INITIALIZER.init((2, 3)),
+        errors.MissingNameError,
+        "XavierUniform has no init; call it: initializer(shape, device=device)",
+    ),
     "a gradient's name": (
         lambda: PARAMS.bias,
         errors.MissingNameError,

@@ -13,7 +13,7 @@ from burnpy.func.pytree import register_tree
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.gradients.matching import device_in
 from burnpy.optim.settings import count, number
-from burnpy.tensor.call_errors import Explaining, missing_attribute
+from burnpy.tensor.call_errors import Explaining, refuse_attribute
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_of, plain_device
 from burnpy.tensor.tensor import IntTensor, Tensor
@@ -74,10 +74,7 @@ class GradScaler(Subscriptable, Generic[B], metaclass=Explaining):
     """The scale, and the number of steps since it changed, both 0-d tensors on the device."""
 
     if not TYPE_CHECKING:  # type checkers see only the attributes above
-
-        def __getattr__(self, name: str) -> object:
-            """Raise an error for an unknown attribute, with a hint if it is PyTorch's."""
-            raise missing_attribute(self, "GradScaler", name)
+        __getattr__ = refuse_attribute
 
     def __post_init__(self) -> None:
         device: Any = device_of(self.device)
