@@ -355,6 +355,15 @@ def sizes_of(operation: str, name: str, value: Any, least: int = 1) -> tuple[int
     return _SIZES[operation[-2:]](operation, name, value, least)
 
 
+def layer_size(layer: Any, name: str, value: Any, least: int = 1) -> Any:
+    """Convert a size of a layer to an int for sequences, and to a tuple for images or volumes.
+
+    The end of the name of the layer's function says which it is, as in `dims_of`.
+    """
+    check = (single, pair, triple)[dims_of(layer._function.__name__) - 1]
+    return check(type(layer).__name__, name, value, least)
+
+
 def check_form(operation: str, shape: Shape, dims: int, channels: str = "channels") -> None:
     """Check that a shape describes a batch of sequences (``dims`` 1), images (2) or volumes (3), or one without N."""
     if len(shape) not in (dims + 1, dims + 2):

@@ -4,7 +4,7 @@ A sequence is pooled as an image of height 1, and a volume in two passes: over h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from burnpy.backend.errors import ShapeError
 from burnpy.nn.argument_checks import OutputSize, as_batch, as_given, dims_of, output_sizes, sizes_of
@@ -223,14 +223,14 @@ def _output_size(operation: str, batch: Tensor[Any], output_size: OutputSize) ->
 
 
 class AdaptivePooling(Pooling):
-    """The base class of pooling to a fixed output size, which has one number or `_dims` of them."""
+    """The base class of pooling to a fixed output size."""
 
     _settings = ("output_size",)
-    _dims: ClassVar[int]
 
     def __init__(self, output_size: OutputSize) -> None:
-        sizes = output_sizes(type(self).__name__, output_size, self._dims)
-        self.output_size: Any = sizes[0] if self._dims == 1 else sizes
+        dims = dims_of(self._function.__name__)
+        sizes = output_sizes(type(self).__name__, output_size, dims)
+        self.output_size: Any = sizes[0] if dims == 1 else sizes
 
 
 class AdaptiveAvgPool1d(AdaptivePooling):
@@ -241,7 +241,7 @@ class AdaptiveAvgPool1d(AdaptivePooling):
     """
 
     output_size: int | None
-    _function, _dims = staticmethod(adaptive_avg_pool1d), 1
+    _function = staticmethod(adaptive_avg_pool1d)
 
 
 class AdaptiveAvgPool2d(AdaptivePooling):
@@ -252,7 +252,7 @@ class AdaptiveAvgPool2d(AdaptivePooling):
     """
 
     output_size: tuple[int | None, ...]
-    _function, _dims = staticmethod(adaptive_avg_pool2d), 2
+    _function = staticmethod(adaptive_avg_pool2d)
 
 
 class AdaptiveAvgPool3d(AdaptivePooling):
@@ -263,7 +263,7 @@ class AdaptiveAvgPool3d(AdaptivePooling):
     """
 
     output_size: tuple[int | None, ...]
-    _function, _dims = staticmethod(adaptive_avg_pool3d), 3
+    _function = staticmethod(adaptive_avg_pool3d)
 
 
 class AdaptiveMaxPool1d(AdaptivePooling, MaxPooling):
@@ -274,7 +274,7 @@ class AdaptiveMaxPool1d(AdaptivePooling, MaxPooling):
     """
 
     output_size: int | None
-    _function, _dims = staticmethod(adaptive_max_pool1d), 1
+    _function = staticmethod(adaptive_max_pool1d)
 
 
 class AdaptiveMaxPool2d(AdaptivePooling, MaxPooling):
@@ -285,7 +285,7 @@ class AdaptiveMaxPool2d(AdaptivePooling, MaxPooling):
     """
 
     output_size: tuple[int | None, ...]
-    _function, _dims = staticmethod(adaptive_max_pool2d), 2
+    _function = staticmethod(adaptive_max_pool2d)
 
 
 class AdaptiveMaxPool3d(AdaptivePooling, MaxPooling):
@@ -296,4 +296,4 @@ class AdaptiveMaxPool3d(AdaptivePooling, MaxPooling):
     """
 
     output_size: tuple[int | None, ...]
-    _function, _dims = staticmethod(adaptive_max_pool3d), 3
+    _function = staticmethod(adaptive_max_pool3d)

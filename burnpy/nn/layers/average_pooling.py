@@ -18,10 +18,8 @@ from burnpy.nn.argument_checks import (
     dims_of,
     divisor_of,
     floats,
-    pair,
-    single,
+    layer_size,
     sizes_of,
-    triple,
 )
 from burnpy.nn.layers.max_pooling import WindowPooling, in_two_passes, max_pool1d, max_pool2d, max_pool3d
 from burnpy.tensor.call_errors import explained
@@ -248,7 +246,6 @@ class AvgPool1d(WindowPooling):
     kernel_size: int
     stride: int | None
     padding: int
-    _size = staticmethod(single)
     _function = staticmethod(avg_pool1d)
     _settings = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
 
@@ -295,7 +292,6 @@ class AvgPool2d(AvgPool):
     kernel_size: tuple[int, int]
     stride: tuple[int, int] | None
     padding: tuple[int, int]
-    _size = staticmethod(pair)
     _function = staticmethod(avg_pool2d)
 
 
@@ -305,7 +301,6 @@ class AvgPool3d(AvgPool):
     kernel_size: tuple[int, int, int]
     stride: tuple[int, int, int] | None
     padding: tuple[int, int, int]
-    _size = staticmethod(triple)
     _function = staticmethod(avg_pool3d)
 
 
@@ -317,11 +312,10 @@ class LpPool(WindowPooling):
     def __init__(
         self, norm_type: float, kernel_size: Size, *, stride: Size | None = None, ceil_mode: bool = False
     ) -> None:
-        layer = type(self).__name__
-        above_zero(layer, norm_type=norm_type)
+        above_zero(type(self).__name__, norm_type=norm_type)
         self.norm_type = norm_type
-        self.kernel_size: Any = self._size(layer, "kernel_size", kernel_size)
-        self.stride: Any = None if stride is None else self._size(layer, "stride", stride)
+        self.kernel_size: Any = layer_size(self, "kernel_size", kernel_size)
+        self.stride: Any = None if stride is None else layer_size(self, "stride", stride)
         self.ceil_mode = ceil_mode
 
 
@@ -330,7 +324,6 @@ class LpPool1d(LpPool):
 
     kernel_size: int
     stride: int | None
-    _size = staticmethod(single)
     _function = staticmethod(lp_pool1d)
 
 
@@ -343,7 +336,6 @@ class LpPool2d(LpPool):
 
     kernel_size: tuple[int, int]
     stride: tuple[int, int] | None
-    _size = staticmethod(pair)
     _function = staticmethod(lp_pool2d)
 
 
@@ -352,5 +344,4 @@ class LpPool3d(LpPool):
 
     kernel_size: tuple[int, int, int]
     stride: tuple[int, int, int] | None
-    _size = staticmethod(triple)
     _function = staticmethod(lp_pool3d)

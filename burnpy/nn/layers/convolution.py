@@ -24,10 +24,8 @@ from burnpy.nn.argument_checks import (
     floats,
     form_of,
     grouped,
-    pair,
-    single,
+    layer_size,
     sizes_of,
-    triple,
     whole,
 )
 from burnpy.nn.init import Initializer, around_zero
@@ -223,15 +221,14 @@ PaddingMode: TypeAlias = Literal["zeros", "reflect", "replicate", "circular"]
 class Convolution(Module[B]):
     """The base class of the convolution layers: their settings, weight and bias.
 
-    A subclass names the function that it calls, and the one that validates its sizes: `single` for sequences, `pair`
-    for images, `triple` for volumes.
+    A subclass names the function that it calls, and the settings that it passes to it by name.
     """
 
     weight: Param[B]
     bias: Param[B] | None
     groups: int
     _function: ClassVar[Callable[..., Any]]
-    _size: ClassVar[Callable[..., Any]]
+    _settings: ClassVar[tuple[str, ...]] = ("stride", "padding", "dilation", "groups")
     _transposed: ClassVar[bool] = False  # the dims of a transposed convolution's weight: input channels come first
 
     def __init__(
@@ -252,10 +249,10 @@ class Convolution(Module[B]):
     ) -> None:
         layer = type(self).__name__
         grouped(layer, in_channels, out_channels, groups)
-        kernel = self._size(layer, "kernel_size", kernel_size)
-        self.stride: Any = self._size(layer, "stride", stride)
+        kernel = layer_size(self, "kernel_size", kernel_size)
+        self.stride: Any = layer_size(self, "stride", stride)
         self.padding: Any = self._padding_setting(padding)
-        self.dilation: Any = self._size(layer, "dilation", dilation)
+        self.dilation: Any = layer_size(self, "dilation", dilation)
         self.groups = groups
         check_choice(layer, "padding_mode", padding_mode, get_args(PaddingMode))
         self.padding_mode: PaddingMode = padding_mode
@@ -284,18 +281,10 @@ class Convolution(Module[B]):
     def forward(self, x: ComplexTensor[B]) -> ComplexTensor[B]: ...
     def forward(self, x: Any) -> Any:
         """Convolve sequences (N, in, length), images or volumes; N may be omitted."""
-        padding = self.padding
+        settings = {name: getattr(self, name) for name in self._settings}
         if self.padding_mode != "zeros":
-            x, padding = pad(x, self._ends(), mode=self.padding_mode), 0
-        return self._function(
-            x,
-            self.weight.value,
-            None if self.bias is None else self.bias.value,
-            stride=self.stride,
-            padding=padding,
-            dilation=self.dilation,
-            groups=self.groups,
-        )
+            x, settings["padding"] = pad(x, self._ends(), mode=self.padding_mode), 0
+        return self._function(x, self.weight.value, None if self.bias is None else self.bias.value, **settings)
 
     @property
     def in_channels(self) -> int:
@@ -321,7 +310,6 @@ class Conv1d(Convolution[B]):
     stride: int
     dilation: int
     _function = staticmethod(conv1d)
-    _size = staticmethod(single)
 
     @property
     def kernel_size(self) -> int:
@@ -363,7 +351,6 @@ class Conv2d(Convolution[B]):
     stride: tuple[int, int]
     dilation: tuple[int, int]
     _function = staticmethod(conv2d)
-    _size = staticmethod(pair)
 
     @property
     def kernel_size(self) -> tuple[int, ...]:
@@ -388,7 +375,6 @@ class Conv3d(Convolution[B]):
     stride: tuple[int, int, int]
     dilation: tuple[int, int, int]
     _function = staticmethod(conv3d)
-    _size = staticmethod(triple)
 
     @property
     def kernel_size(self) -> tuple[int, ...]:

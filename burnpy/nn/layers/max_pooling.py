@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from burnpy.nn.argument_checks import (
     Pair,
@@ -12,16 +12,13 @@ from burnpy.nn.argument_checks import (
     as_batch,
     as_given,
     checked_windows,
-    pair,
-    single,
-    triple,
+    layer_size,
 )
 from burnpy.nn.module import FunctionLayer, Stateless
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import TypedDict, Unpack
 
     from burnpy.backend.primitives import Shape
@@ -229,21 +226,15 @@ class Pooling(FunctionLayer, Stateless):
 
 
 class WindowPooling(Pooling):
-    """The base class of pooling over windows of one size.
-
-    A subclass names the function that validates its sizes: `single` for sequences, `pair` for images, `triple` for
-    volumes.
-    """
+    """The base class of pooling over windows of one size."""
 
     ceil_mode: bool
-    _size: ClassVar[Callable[..., Any]]
 
     def _set_window(self, kernel_size: Size, stride: Size | None, padding: Size, ceil_mode: bool) -> None:
         """Set the validated settings that max and average pooling have."""
-        layer = type(self).__name__
-        self.kernel_size: Any = self._size(layer, "kernel_size", kernel_size)
-        self.stride: Any = None if stride is None else self._size(layer, "stride", stride)
-        self.padding: Any = self._size(layer, "padding", padding, 0)
+        self.kernel_size: Any = layer_size(self, "kernel_size", kernel_size)
+        self.stride: Any = None if stride is None else layer_size(self, "stride", stride)
+        self.padding: Any = layer_size(self, "padding", padding, 0)
         self.ceil_mode = ceil_mode
 
 
@@ -273,7 +264,7 @@ class MaxPool(WindowPooling, MaxPooling):
         ceil_mode: bool = False,
     ) -> None:
         self._set_window(kernel_size, stride, padding, ceil_mode)
-        self.dilation: Any = self._size(type(self).__name__, "dilation", dilation)
+        self.dilation: Any = layer_size(self, "dilation", dilation)
 
 
 class MaxPool1d(MaxPool):
@@ -288,7 +279,6 @@ class MaxPool1d(MaxPool):
     padding: int
     dilation: int
     _function = staticmethod(max_pool1d)
-    _size = staticmethod(single)
 
 
 class MaxPool2d(MaxPool):
@@ -303,7 +293,6 @@ class MaxPool2d(MaxPool):
     padding: tuple[int, int]
     dilation: tuple[int, int]
     _function = staticmethod(max_pool2d)
-    _size = staticmethod(pair)
 
 
 class MaxPool3d(MaxPool):
@@ -318,4 +307,3 @@ class MaxPool3d(MaxPool):
     padding: tuple[int, int, int]
     dilation: tuple[int, int, int]
     _function = staticmethod(max_pool3d)
-    _size = staticmethod(triple)

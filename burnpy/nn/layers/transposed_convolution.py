@@ -4,7 +4,7 @@ Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import (
@@ -16,10 +16,8 @@ from burnpy.nn.argument_checks import (
     by,
     by_parts,
     dims_of,
-    pair,
-    single,
+    layer_size,
     sizes_of,
-    triple,
 )
 from burnpy.nn.init import Initializer
 from burnpy.nn.layers.convolution import Convolution, operands
@@ -197,6 +195,7 @@ def _cut(out: Tensor[B], padding: tuple[int, ...], sizes: list[int]) -> Tensor[B
 class TransposedConvolution(Convolution[B]):
     """The base class of the transposed convolution layers."""
 
+    _settings = ("stride", "padding", "output_padding", "dilation", "groups")
     _transposed = True
 
     def __init__(
@@ -228,28 +227,11 @@ class TransposedConvolution(Convolution[B]):
             initializer=initializer,
             generator=generator,
         )
-        self.output_padding: Any = self._size(type(self).__name__, "output_padding", output_padding, 0)
+        self.output_padding: Any = layer_size(self, "output_padding", output_padding, 0)
 
     def _padding_setting(self, padding: Any) -> Any:
         """Return the validated padding: one number for both sides of a dimension."""
-        return self._size(type(self).__name__, "padding", padding, 0)
-
-    @overload
-    def forward(self, x: Tensor[B]) -> Tensor[B]: ...
-    @overload
-    def forward(self, x: ComplexTensor[B]) -> ComplexTensor[B]: ...
-    def forward(self, x: Any) -> Any:
-        """Convolve sequences (N, in, length), images or volumes in the transposed sense; N may be omitted."""
-        return self._function(
-            x,
-            self.weight.value,
-            None if self.bias is None else self.bias.value,
-            stride=self.stride,
-            padding=self.padding,
-            output_padding=self.output_padding,
-            dilation=self.dilation,
-            groups=self.groups,
-        )
+        return layer_size(self, "padding", padding, 0)
 
 
 class ConvTranspose1d(TransposedConvolution[B]):
@@ -267,7 +249,6 @@ class ConvTranspose1d(TransposedConvolution[B]):
     output_padding: int
     dilation: int
     _function = staticmethod(conv_transpose1d)
-    _size = staticmethod(single)
 
     @property
     def kernel_size(self) -> int:
@@ -311,7 +292,6 @@ class ConvTranspose2d(TransposedConvolution[B]):
     output_padding: tuple[int, int]
     dilation: tuple[int, int]
     _function = staticmethod(conv_transpose2d)
-    _size = staticmethod(pair)
 
     @property
     def kernel_size(self) -> tuple[int, ...]:
@@ -339,7 +319,6 @@ class ConvTranspose3d(TransposedConvolution[B]):
     output_padding: tuple[int, int, int]
     dilation: tuple[int, int, int]
     _function = staticmethod(conv_transpose3d)
-    _size = staticmethod(triple)
 
     @property
     def kernel_size(self) -> tuple[int, ...]:

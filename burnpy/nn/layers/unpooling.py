@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import (
@@ -15,10 +15,9 @@ from burnpy.nn.argument_checks import (
     check_form,
     dims_of,
     floats,
-    pair,
+    layer_size,
     single,
     sizes_of,
-    triple,
     wholes,
 )
 from burnpy.nn.module import FunctionLayer
@@ -28,7 +27,7 @@ from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from burnpy.tensor.tensor import Tensor
     from burnpy.tensor.tensor_types import Ints
@@ -180,13 +179,11 @@ class MaxUnpool(FunctionLayer):
     """The base class of the unpooling layers."""
 
     _settings = ("kernel_size", "stride", "padding")
-    _size: ClassVar[Callable[..., Any]]
 
     def __init__(self, kernel_size: Size, *, stride: Size | None = None, padding: Size = 0) -> None:
-        layer = type(self).__name__
-        self.kernel_size: Any = self._size(layer, "kernel_size", kernel_size)
-        self.stride: Any = None if stride is None else self._size(layer, "stride", stride)
-        self.padding: Any = self._size(layer, "padding", padding, 0)
+        self.kernel_size: Any = layer_size(self, "kernel_size", kernel_size)
+        self.stride: Any = None if stride is None else layer_size(self, "stride", stride)
+        self.padding: Any = layer_size(self, "padding", padding, 0)
 
     def forward(self, x: Tensor[B], indices: Ints[B], *, output_size: Sequence[int] | None = None) -> Tensor[B]:
         """Put each element of x at its index, among zeros; ``output_size`` tells the size that was pooled."""
@@ -211,7 +208,6 @@ class MaxUnpool1d(MaxUnpool):
     kernel_size: int
     stride: int | None
     padding: int
-    _size = staticmethod(single)
     _function = staticmethod(max_unpool1d)
 
 
@@ -227,7 +223,6 @@ class MaxUnpool2d(MaxUnpool):
     kernel_size: tuple[int, int]
     stride: tuple[int, int] | None
     padding: tuple[int, int]
-    _size = staticmethod(pair)
     _function = staticmethod(max_unpool2d)
 
 
@@ -243,5 +238,4 @@ class MaxUnpool3d(MaxUnpool):
     kernel_size: tuple[int, int, int]
     stride: tuple[int, int, int] | None
     padding: tuple[int, int, int]
-    _size = staticmethod(triple)
     _function = staticmethod(max_unpool3d)
