@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import numpy as np
 
-from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, DeviceError
+from burnpy.backend.errors import BACKENDS, ArgumentError, BurnpyError, CallError, DeviceError
 from burnpy.backend.functions import copy_function
 from burnpy.typevars import F
 
@@ -43,9 +43,10 @@ def flags_of(function: Any, skipped: int = 0) -> dict[str, int]:
         function: a function or a method.
         skipped: the number of its first parameters that a caller does not pass.
     """
-    kinds, code = getattr(function, "__annotations__", None), getattr(function, "__code__", None)
-    if not kinds or code is None or not str(function.__module__).startswith("burnpy"):
+    code = getattr(function, "__code__", None)
+    if code is None or str(function.__module__).partition(".")[0] not in {"burnpy", *BACKENDS}:
         return {}
+    kinds = function.__annotations__  # of others' functions Python 3.14 would evaluate them, which may fail
     names, positions = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], code.co_argcount
     return {
         name: place - skipped if place < positions else sys.maxsize

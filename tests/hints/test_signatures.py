@@ -13,6 +13,7 @@ from burnpy import Autodiff, Tensor, autodiff, errors, func
 from burnpy.backend import NumPy
 from burnpy.backend.functions import signature
 from burnpy.nn import Module
+from burnpy.tensor.call_errors import flags_of
 
 MISSING = "Missing" if sys.version_info >= (3, 14) else "'Missing'"
 """As an annotation. Until Python 3.14 a name without quotes would be evaluated where the function is defined."""
@@ -61,3 +62,16 @@ def test_wrong_calls_are_explained(call: Callable[[], Any], error: type[Exceptio
     with pytest.raises(error) as raised:
         call()
     assert words in str(raised.value)
+
+
+def test_annotations_of_others_are_not_evaluated() -> None:
+    """Python 3.14 evaluates them when they are read; here an object stands for such a function."""
+
+    class Unreadable:
+        __code__, __module__ = f.__code__, "users"
+
+        @property
+        def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]  # of the class
+            raise NameError("name 'Missing' is not defined")
+
+    assert flags_of(Unreadable()) == {}
