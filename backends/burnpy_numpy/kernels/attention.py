@@ -10,7 +10,7 @@ Matrix Multiplication, 2008."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -331,20 +331,29 @@ _KEPT = 1 << 16
 
 
 def run_attention_backward(
-    grad: Any, q: Any, k: Any, v: Any, logsumexp: Any, mask: Any, offset: int | None, scale: float
+    grad: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    logsumexp: Any,
+    mask: Any,
+    offset: int | None,
+    scale: float,
+    out: Sequence[Any] | None = None,
 ) -> tuple[Any, Any, Any] | None:
-    """Return the results of `Backend.attention_backward`; None without a kernel for these sizes."""
+    """Return the results of `Backend.attention_backward`, in the memory ``out`` if it is given; None without a kernel
+    for these sizes."""
     chosen = attention_kernel(attention_backward, (q, k, v, grad, logsumexp), mask, offset)
     if chosen is None:
         return None
-    out = [empty_like(x, x.shape) for x in (q, k, v)]
+    by_q, by_k, by_v = [empty_like(x, x.shape) for x in (q, k, v)] if out is None else out
     together = rows_at_once(chosen[1])
     most = max(together, _KEPT // (k.shape[-2] * q.itemsize) // together * together)
     block = min(q.shape[-2], most)
     rows = k.shape[-1] + v.shape[-1] + 2 * block
-    given = ([q, k, v, grad], out, np.ascontiguousarray(logsumexp))
+    given = ([q, k, v, grad], [by_q, by_k, by_v], np.ascontiguousarray(logsumexp))
     run_heads(*chosen, given, (mask, offset, scale), rows, block)
-    return out[0], out[1], out[2]
+    return by_q, by_k, by_v
 
 
 def attention_backward(dtype: str, width: int, masked: bool) -> str:

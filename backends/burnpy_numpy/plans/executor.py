@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of, float32, float64
+from burnpy.backend.plans.epilogues import WRITTEN
 from burnpy.backend.plans.executor import (
     INDEXED,
     INTEGER_PRODUCTS,
@@ -25,12 +26,13 @@ from burnpy.backend.plans.signature import Signature
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
 from burnpy_numpy.allocator import return_freed_memory
-from burnpy_numpy.kernels.kernel import family_kernels, program_kernel
+from burnpy_numpy.kernels.kernel import LEAST, family_kernels, program_kernel
 from burnpy_numpy.kernels.packed_weights import packed_weights
 from burnpy_numpy.matmul import MAX_SINGLE_THREADED, shares_products
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.plans.convolutions import CONVOLUTIONS, few_windows, finished_convolution, has_convolution
 from burnpy_numpy.plans.launches import (
+    AttentionGradientsLaunch,
     ListsLaunch,
     MaxPoolLaunch,
     PlanesLaunch,
@@ -185,6 +187,17 @@ def _pooling(node: Node) -> NodeLaunch | None:
     return None if kernel is None else MaxPoolLaunch(node, kernel, pool)
 
 
+def _attention_gradients(node: Node) -> NodeLaunch | None:
+    """Return the launch of the gradients of attention as slices of an array; None for sizes without a kernel."""
+    grad, q, k, v, _, logsumexp, mask, offset, *_ = node.args
+    kernels = family_kernels("attention")
+    if kernels is None or math.prod(q.shape) * k.shape[-2] < LEAST * q.shape[-1]:
+        return None
+    arrays = [np.broadcast_to(np.empty((), dtype_of(x.dtype.name)), x.shape) for x in (q, k, v, grad, logsumexp)]
+    found = kernels.attention_kernel(kernels.attention_backward, tuple(arrays), mask, offset)
+    return None if found is None else AttentionGradientsLaunch(node, kernels.run_attention_backward)
+
+
 def _lists(node: Node) -> NodeLaunch | None:
     """Return the launch of a formula of lists of one dtype."""
     formula, lists, numbers, flags, *_ = node.args
@@ -250,6 +263,8 @@ class NumPyExecutor(Executor):
             return _pooling(node)
         if node.name in CONVOLUTIONS:
             return few_windows(self._device, node)
+        if node.name == WRITTEN["attention_backward"]:
+            return _attention_gradients(node)
         node = as_formula(node)
         return _lists(node) if node.name == "foreach" else None
 

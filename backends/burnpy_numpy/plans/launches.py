@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -223,6 +223,28 @@ class MaxPoolLaunch(NumPyLaunch):
         """Write the call of the kernel on several threads."""
         run, kernel = source.bind(self._pool.run, "f"), source.bind(self._kernel)
         source.write(f"{run}({kernel}, {', '.join(arrays)})")
+
+
+class AttentionGradientsLaunch(NumPyLaunch):
+    """The gradients of attention by queries, keys and values, which are slices of the result."""
+
+    strided = True
+
+    def __init__(self, node: Node, run: Callable[..., Any]) -> None:
+        self.operands, self._gradients = refs_in(node.args), run
+        self._offset, self._scale, self._keys = node.args[7:]
+
+    def calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
+        """Return None: Python finds where the heads begin."""
+
+    def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
+        """Write the call of the threads that share it."""
+        source.write(f"{source.bind(self._run, 'f')}({', '.join(arrays)})")
+
+    def _run(self, *arrays: Any) -> None:
+        grad, q, k, v, _, logsumexp, *mask, out = arrays
+        parts = [out[key] for key in self._keys]
+        self._gradients(grad, q, k, v, logsumexp, mask[0] if mask else None, self._offset, self._scale, parts)
 
 
 class ProductLaunch(NumPyLaunch):

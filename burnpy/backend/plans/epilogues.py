@@ -1,14 +1,18 @@
-"""Epilogues: groups that follow an operation and are computed with it, before its result is written to memory."""
+"""Epilogues: what follows an operation and is computed with it, before its result is written to memory: groups, relu
+after a norm, slices of an array, and a formula of a list after its multiplication by a number."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
+from burnpy.backend.operations.programs import Formula
 from burnpy.backend.plans.executor import INDEXED, INTEGER_PRODUCTS, Executor, Launch, NodeLaunch
 from burnpy.backend.plans.grouping import Group, Single
 from burnpy.backend.plans.recording import Node, Ref, operations, refs_in
+from burnpy.backend.plans.rewriting import PLACED, beside
 from burnpy.backend.plans.signature import Signature
 
 
@@ -142,3 +146,128 @@ def _unpadded(node: Node, singles: Mapping[int, Single], values: Mapping[int, An
     before = (ranges[2].start, ranges[3].start)
     args = (images, *rest, stride, before, *settings)
     return _Maker(Node(node.name, args, node.results, node.effect, node.line), [spread, placed])
+
+
+def _uses(nodes: Sequence[Node], outputs: Sequence[Ref]) -> Counter[int]:
+    """Return how often nodes read each value, and how often it is an output, by its number."""
+    uses = Counter(ref.number for node in nodes for ref in refs_in(node.args))
+    uses.update(ref.number for ref in outputs)
+    return uses
+
+
+def _with(nodes: Sequence[Node], replaced: Mapping[int, Node | None]) -> list[Node]:
+    """Return the nodes with others in place of some, by id; None leaves a node out."""
+    kept = [replaced.get(id(node), node) for node in nodes]
+    return [node for node in kept if node is not None]
+
+
+ACTIVATED = {"normalize": "normalize_relu", "normalize_backward": "normalize_relu_backward"}
+"""The names of normalizations with relu, and of their gradients, which have the result of relu as last argument."""
+
+
+def activated(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -> list[Node]:
+    """Return the nodes with relu, and its gradient, as parts of the normalizations beside them.
+
+    Args:
+        nodes: the nodes.
+        outputs: the outputs.
+        executor: what computes them, where it can.
+    """
+    uses = _uses(nodes, outputs)
+    made = {ref.number: node for node in nodes if node.name in ("normalize", "relu_backward")
+            for ref in refs_in(node.results)}  # fmt: skip
+    replaced: dict[int, Node | None] = {}
+    for node in nodes:
+        if node.name not in ("relu", "normalize_backward"):
+            continue
+        first = node.args[0]
+        source = made.get(first.number)
+        if source is None or uses[first.number] != 1:
+            continue
+        if node.name == "relu" and source.name == "normalize" and source.results[0] is first:
+            if executor.activates(source):
+                results = (node.results, *source.results[1:])
+                new = Node(ACTIVATED[source.name], source.args, results, False, source.line)
+                replaced |= {id(source): new, id(node): None}
+        elif node.name == "normalize_backward" and source.name == "relu_backward" and executor.activates(node):
+            grad, out = source.args
+            if grad.shape == out.shape == node.args[1].shape and grad.dtype == out.dtype:
+                args = (grad, *node.args[1:], out)
+                new = Node(ACTIVATED[node.name], args, node.results, False, node.line)
+                replaced |= {id(source): None, id(node): new}
+    return _with(nodes, replaced)
+
+
+def scaled(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -> list[Node]:
+    """Return the nodes with the multiplication of a list by a number, such as the factor of clipped gradients, as part
+    of the formula that alone reads the list.
+
+    The arguments are those of `activated`.
+    """
+    uses = _uses(nodes, outputs)
+    made = {node.results[0].number: node for node in nodes if node.name == "foreach_mul" and node.results}
+    replaced: dict[int, Node | None] = {}
+    for node in nodes:
+        if node.name != "foreach":
+            continue
+        formula, lists, numbers, flags, *how = node.args
+        for position, members in enumerate(lists):
+            source = made.get(members[0].number) if members else None
+            if source is None or [*source.results] != [*members] or any(uses[ref.number] != 1 for ref in members):
+                continue
+            scales = [*lists[:position], source.args[0], *lists[position + 1 :]]
+            both = scaled_formula(formula, position, len(lists), len(numbers))
+            args = (both, tuple(scales), (*numbers, source.args[1]), flags, *how)
+            new = Node("foreach", args, node.results, node.effect, node.line)
+            if executor.launch(new, {}) is not None:
+                replaced |= {id(source): None, id(node): new}
+                break
+    return _with(nodes, replaced)
+
+
+@cache
+def scaled_formula(formula: Formula, position: int, lists: int, numbers: int) -> Formula:
+    """Return a formula that multiplies the array at a position by a further number, and computes another one then.
+
+    Args:
+        formula: the other one.
+        position: the position.
+        lists: the number of its arrays.
+        numbers: the number of its numbers, which the further one follows.
+    """
+
+    def both(b: Any, *args: Any) -> tuple[Any, ...]:
+        arrays, given, (factor, *flags) = [*args[:lists]], args[lists : lists + numbers], args[lists + numbers :]
+        arrays[position] = b.mul(arrays[position], factor)
+        return formula(b, *arrays, *given, *flags)
+
+    both.__name__ = formula.__name__
+    return both
+
+
+WRITTEN = {"attention_backward": "attention_backward_placed"}
+"""The names of operations whose results are slices of one array, which have the keys of the slices as last argument."""
+
+
+def written(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -> list[Node]:
+    """Return the nodes with operations that write their results into slices of an array, such as the gradients by
+    queries, keys and values into the gradient by all of them, where nothing else reads these.
+
+    The arguments are those of `activated`.
+    """
+    uses = _uses(nodes, outputs)
+    made = {refs_in(node.results)[0].number: node for node in nodes if node.name in WRITTEN}
+    replaced: dict[int, Node | None] = {}
+    for node in nodes:
+        source = made.get(min([ref.number for ref in node.args[1]])) if node.name == PLACED else None
+        if source is None or beside(node.args[0], node.results.shape):
+            continue
+        keys = {grad.number: key for key, grad in zip(*node.args, strict=True)}
+        results = [ref.number for ref in refs_in(source.results)]
+        if sorted(keys) != sorted(results) or any(uses[number] != 1 for number in results):
+            continue
+        args = (*source.args, [keys[number] for number in results])
+        new = Node(WRITTEN[source.name], args, node.results, False, source.line)
+        if executor.launch(new, {}) is not None:
+            replaced |= {id(source): None, id(node): new}
+    return _with(nodes, replaced)

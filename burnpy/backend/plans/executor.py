@@ -59,6 +59,11 @@ class NodeLaunch(Launch, Protocol):
         ...
 
     @property
+    def strided(self) -> bool:
+        """True if it reads operands where they lie, and false if it needs them C-contiguous."""
+        ...
+
+    @property
     def repeated(self) -> Mapping[int, int]:
         """The operands whose elements are repeated until there are so many, by number."""
         ...
@@ -75,6 +80,7 @@ class Computation:
     in_place = False
     operands: Sequence[Ref] = ()
     numbers: Sequence[Ref] = ()
+    strided = False
     repeated: Mapping[int, int] = MappingProxyType({})
 
     def overwrites(self, number: int) -> Ref | None:

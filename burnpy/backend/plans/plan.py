@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.call_origin import Line, lines_of
 from burnpy.backend.errors import counted
-from burnpy.backend.plans.epilogues import Finished
+from burnpy.backend.plans.epilogues import Finished, activated, scaled, written
 from burnpy.backend.plans.fusing import DTYPES, step_of
 from burnpy.backend.plans.grouping import Group
 from burnpy.backend.plans.loops import StepLoop, unrolled
 from burnpy.backend.plans.recording import Node, Recording, operations, refs_in, simplified
 from burnpy.backend.plans.rewriting import (
-    activated,
     divided,
     folded,
     multiplied,
@@ -272,7 +271,7 @@ class Plan:
             nodes = rounded(divided(turned(nodes, recording), recording), recording, executor)
             nodes = unbiased(multiplied(nodes, recording, executor, constants | given), recording, executor)
             nodes, numbers = folded(rewritten(nodes, outputs, recording), outputs, device)
-            nodes = activated(nodes, outputs, executor)
+            nodes = written(scaled(activated(nodes, outputs, executor), outputs, executor), outputs, executor)
             constants |= numbers
             if unroll:
                 nodes = unrolled(nodes, outputs, numbers_in(constants), executor)

@@ -7,7 +7,6 @@ are added to the whole; the rest of the arithmetic stays.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Container, Mapping, Sequence, Set
 from typing import Any
 
@@ -409,42 +408,3 @@ def beside(keys: Sequence[Key], shape: Shape) -> list[Key] | None:
         at = stop
     gaps.append(slice(at, shape[dim] if shape else at, 1))
     return [(*(slice(None, None, 1),) * dim, gap) for gap in gaps if gap.start != gap.stop]
-
-
-ACTIVATED = {"normalize": "normalize_relu", "normalize_backward": "normalize_relu_backward"}
-"""The names of normalizations with relu, and of their gradients, which have the result of relu as last argument."""
-
-
-def activated(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -> list[Node]:
-    """Return the nodes with relu, and its gradient, as parts of the normalizations beside them.
-
-    Args:
-        nodes: the nodes.
-        outputs: the outputs.
-        executor: what computes them, where it can.
-    """
-    uses = Counter(ref.number for node in nodes for ref in refs_in(node.args))
-    uses.update(ref.number for ref in outputs)
-    made = {ref.number: node for node in nodes if node.name in ("normalize", "relu_backward")
-            for ref in refs_in(node.results)}  # fmt: skip
-    replaced: dict[int, Node | None] = {}
-    for node in nodes:
-        if node.name not in ("relu", "normalize_backward"):
-            continue
-        first = node.args[0]
-        source = made.get(first.number)
-        if source is None or uses[first.number] != 1:
-            continue
-        if node.name == "relu" and source.name == "normalize" and source.results[0] is first:
-            if executor.activates(source):
-                results = (node.results, *source.results[1:])
-                new = Node(ACTIVATED[source.name], source.args, results, False, source.line)
-                replaced |= {id(source): new, id(node): None}
-        elif node.name == "normalize_backward" and source.name == "relu_backward" and executor.activates(node):
-            grad, out = source.args
-            if grad.shape == out.shape == node.args[1].shape and grad.dtype == out.dtype:
-                args = (grad, *node.args[1:], out)
-                new = Node(ACTIVATED[node.name], args, node.results, False, node.line)
-                replaced |= {id(source): None, id(node): new}
-    kept = [replaced.get(id(node), node) for node in nodes]
-    return [node for node in kept if node is not None]

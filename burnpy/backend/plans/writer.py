@@ -287,7 +287,7 @@ class Writer:
 
     def _node_launch(self, outputs: Sequence[Ref], launch: NodeLaunch, position: int, stop: int) -> None:
         """Write a node that has a launch of its own, given its results."""
-        arrays = [self._operand(ref) for ref in launch.operands]
+        arrays = [self.name(ref) if launch.strided else self._operand(ref) for ref in launch.operands]
         for k, ref in enumerate(launch.operands):
             if ref.number in launch.repeated:
                 arrays[k] = self._repeated(ref, arrays[k], launch.repeated[ref.number])

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import burnpy
-from burnpy import Autodiff, IntTensor, Tensor, compiled, func
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, compiled, func
 from burnpy.backend import NumPy
 from burnpy.backend.decorators.recorded import Recorded
 from burnpy.backend.plans.grouping import Grouping
 from burnpy.backend.plans.recording import simplified
 from burnpy.func.pytree import flatten
-from burnpy.nn import BatchNorm, GroupNorm, InstanceNorm, Linear, Sequential, Tanh, functional
-from burnpy.optim import Adam, GradientsParams, Sgd
+from burnpy.nn import BatchNorm, GroupNorm, InstanceNorm, Linear, MultiHeadAttention, Sequential, Tanh, functional
+from burnpy.optim import Adam, GradientsParams, Sgd, clip_by_global_norm
 from burnpy_numpy.kernels import plans
 from burnpy_numpy.kernels.kernel import kernels_enabled
 from tests.rows import every_row
@@ -403,3 +403,78 @@ def test_convolutions_round_their_results_to_ints(
     if kernels_enabled():
         plan = step.explain(x)
         assert (len(plan.programs), plan.operations) == (1, ())
+
+
+def attended(layer: Any, x: Any, causal: bool, mask: Any) -> Any:
+    """Return attention of a sequence to itself, whose queries, keys and values are slices, and its gradients."""
+    y = layer(x, mask=mask, causal=causal)
+    grads = (y * y).sum().backward()
+    return y.detach(), x.grad(grads), [p.value.grad(grads) for p in layer.params()]
+
+
+@joins
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("how", ["all", "causal", "mask"])
+def test_gradients_of_attention_are_written_into_the_gradient_of_one_matrix(how: str, dtype: str) -> None:
+    layer = MultiHeadAttention(16, 2, device=Train).astype(dtype)
+    mask = BoolTensor[Train].from_data(rng.random((6, 6)) < 0.7) if how == "mask" else None
+    plan = compiled(attended)
+    for _ in range(2):
+        x = Tensor[Train].from_data(rng.standard_normal((3, 6, 16)), dtype=dtype).require_grad()
+        got, expected = (flatten(f(layer, x, how == "causal", mask))[0] for f in (plan, attended))
+        for value, other in zip(got, expected, strict=True):
+            same(value, other)
+    parts = plan.explain(layer, x, how == "causal", mask).operations
+    reasons = {part.name: part.reason for part in parts}
+    assert reasons["attention_backward_placed"] == "a kernel of its own"
+    assert not {"attention_backward", "placed_slice"} & {*reasons}
+
+
+@joins
+def test_gradients_of_attention_that_are_read_besides_are_operands() -> None:
+    @compiled
+    def gradients(qkv: Any) -> Any:
+        q, k, v = (qkv[:, part].retain_grad() for part in range(3))
+        y = functional.scaled_dot_product_attention(q, k, v)
+        grads = (y * y).sum().backward()
+        return qkv.grad(grads), q.grad(grads)
+
+    qkv = Tensor[Train].from_data(rng.standard_normal((2, 3, 4, 6, 8)), dtype="float32").require_grad()
+    whole, part = gradients(qkv)
+    np.testing.assert_array_equal(whole.to_numpy()[:, 0], part.to_numpy())
+    assert "attention_backward" in {part.name for part in gradients.explain(qkv).operations}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_factor_of_clipped_gradients_is_part_of_the_update(dtype: str, each_way: None) -> None:
+    model, optim = Linear(5, 7, device=Train).astype(dtype), Adam()
+
+    def step(model: Any, state: Any, grads: Any) -> Any:
+        return optim.pure_step(0.1, model, clip_by_global_norm(grads, 0.5), state)
+
+    x = Tensor[Train].from_data(rng.standard_normal((3, 5)), dtype=dtype)
+    grads = GradientsParams.from_grads((model(x) ** 2).sum().backward(), model)
+    plan, state = compiled(step), optim.init(model)
+    for _ in range(2):
+        got, expected = plan(model, state, grads), step(model, state, grads)
+        for value, other in zip(flatten(got)[0], flatten(expected)[0], strict=True):
+            np.testing.assert_array_equal(np.asarray(value.to_numpy()), np.asarray(other.to_numpy()))
+        model, state = got
+    names = [part.name for part in plan.explain(model, state, grads).operations]
+    assert "foreach adam_step" in names
+    assert ("foreach_mul" not in names) == kernels_enabled()
+
+
+def test_a_multiplied_list_that_is_read_twice_stays_one() -> None:
+    model, optim = Linear(5, 7, device=Train), Sgd()
+
+    @compiled
+    def step(model: Any, grads: Any) -> Any:
+        grads = clip_by_global_norm(grads, 0.5)
+        return optim.pure_step(0.1, model, grads, optim.init(model))[0], grads
+
+    x = Tensor[Train].from_data(rng.standard_normal((3, 5)), dtype="float32")
+    grads = GradientsParams.from_grads((model(x) ** 2).sum().backward(), model)
+    clipped = step(model, grads)[1]
+    assert clipped.norm().item() == pytest.approx(0.5)
+    assert "foreach_mul" in {part.name for part in step.explain(model, grads).operations}
