@@ -14,7 +14,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.primitives import Int
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dim_checks import DimsLike, dim_of, dims_of, scalar_dim
-from burnpy.tensor.linalg import alike, expanded, floating
+from burnpy.tensor.linalg import alike, at_least_float32, expanded, floating
 from burnpy.tensor.operand_checks import broadcast_shape, number
 from burnpy.tensor.reduction import FloatReductions
 from burnpy.tensor.tensor import ComplexTensor, Tensor
@@ -115,6 +115,8 @@ def pairwise_distance(
 def cosine_similarity(x1: Tensor[B], x2: Tensor[B], dim: int = 1, eps: float = 1e-8) -> Tensor[B]:
     """Return the cosine of the angle of vectors along ``dim``: their product over both norms, which are eps at least.
 
+    16-bit floats are computed in float32.
+
     Args:
         x1: any shape.
         x2: a shape that broadcasts with it.
@@ -139,9 +141,9 @@ def cosine_similarity(x1: Tensor[B], x2: Tensor[B], dim: int = 1, eps: float = 1
     place = dim_of(dim, len(shape), "cosine_similarity")
     units = [
         x / vector_norm("cosine_similarity", x, 2.0, place, True).clamp_min(eps)
-        for x in (x if x.shape == shape else x.expand(shape) for x in (x1, x2))
+        for x in (at_least_float32(x if x.shape == shape else x.expand(shape)) for x in (x1, x2))
     ]
-    return (units[0] * units[1]).sum(place)  # type: ignore[no-any-return]  # a Tensor
+    return (units[0] * units[1]).sum(place).to_dtype(x1.dtype)  # type: ignore[no-any-return]  # a Tensor
 
 
 def vector_norm(operation: str, x: Any, p: Any, dim: DimsLike, keepdim: bool) -> Any:
@@ -177,7 +179,7 @@ def _distance(operation: str, differences: Any, p: Any) -> Any:
 
 def renormed(x: Any, p: Any, dim: Any, maxnorm: Any) -> Any:
     """Return the primitive of x with slices along ``dim`` scaled down to a p-norm: see `Tensor.renorm`."""
-    is_complex = x.kind == "complex"
+    is_complex, dtype, x = x.kind == "complex", x.dtype, at_least_float32(x)
     sizes = x.abs() if is_complex else x
     order, limit = float(number(sizes, p, "renorm")), float(number(sizes, maxnorm, "renorm"))
     if not order > 0 or not limit >= 0:
@@ -186,7 +188,8 @@ def renormed(x: Any, p: Any, dim: Any, maxnorm: Any) -> Any:
     b = x._backend
     norms = b.vector_norm(sizes._primitive, order, tuple([d for d in range(x.ndim) if d != place]), True)
     factors = b.where(b.gt(norms, limit), b.mul(b.reciprocal(b.add(norms, 1e-7)), limit), 1.0)
-    return b.mul(x._primitive, b.complex(factors, b.mul(factors, 0.0)) if is_complex else factors)
+    out = b.mul(x._primitive, b.complex(factors, b.mul(factors, 0.0)) if is_complex else factors)
+    return out if out.dtype == dtype else b.cast(out, dtype)
 
 
 class Norms(FloatReductions[B]):
@@ -228,7 +231,7 @@ class Norms(FloatReductions[B]):
     def renorm(self, p: float, dim: int, maxnorm: float) -> Self:
         """Return the slices along ``dim``, those whose p-norm is above ``maxnorm`` scaled down to it.
 
-        The factor is maxnorm / (norm + 1e-7), as in PyTorch.
+        The factor is maxnorm / (norm + 1e-7), as in PyTorch. 16-bit floats are computed in float32.
 
         Raises:
             ArgumentError: p is not above 0, or ``maxnorm`` is negative.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
-from burnpy.backend.dtypes import promote_types
+from burnpy.backend.dtypes import float32, promote_types
 from burnpy.backend.errors import KindError, ShapeError, a
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.dim_checks import dim_of, integer
@@ -357,6 +357,11 @@ def floating(operation: str, x: Any, name: str = "matrices") -> Any:
 def inexact(operation: str, x: Any, name: str = "matrices") -> Any:
     """Return a float or complex tensor."""
     return x if isinstance(x, TensorBase) and x.kind == "complex" else floating(operation, x, name)
+
+
+def at_least_float32(x: Any) -> Any:
+    """Return 16-bit floats as float32, which has room for squares, sums and small constants; others as they are."""
+    return x if x.dtype.itemsize > 2 else x.to_dtype(float32)
 
 
 def matrices(operation: str, x: Any, *, square: bool = False) -> Any:

@@ -231,7 +231,7 @@ def _classes(
         losses = weighted(losses, element_weight)
         smoothed = weighted(log_p, weights)
     if label_smoothing:
-        losses = losses * (1.0 - label_smoothing) - smoothed.sum(dim) * (label_smoothing / log_p.shape[dim])
+        losses = losses * (1.0 - label_smoothing) - smoothed.mean(dim) * label_smoothing
     return _counted(operation, losses, counted, element_weight, reduction)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor
+from burnpy import Autodiff, IntTensor, Tensor, cosine_similarity
 from burnpy.backend import NumPy
 from burnpy.backend.errors import DTypeError, KindError, ShapeError
 from burnpy.func import grad, jvp
@@ -144,3 +145,46 @@ def test_an_infinite_difference_has_the_slope_of_the_tangent(name: str) -> None:
     assert [jvp(grad(loss), (x,), (row,))[1].sum().item() for row in rows] == [0.0, 0.0, 0.0, 1.0, 1.0]
     assert grad(lambda a: (grad(loss)(a) * a.ones_like()).sum())(x).tolist() == [0.0, 0.0, 0.0, 1.0, 1.0]
     assert jvp(lambda a: jvp(loss, (a,), (ones,))[1], (x,), (ones,))[1].item() == 2.0
+
+
+ROWS = np.random.default_rng(0).normal(size=(2, 400))
+BETWEEN: dict[str, tuple[Callable[[Any, Any], Any], float]] = {
+    # a function of two matrices (2, 400), and a scale: float16 has room for the result, and not for squares or sums
+    "cosine_embedding_loss": (lambda x, y: F.cosine_embedding_loss(x, y, classes(x, [1, -1])), 300.0),
+    "cosine_embedding_loss, small": (lambda x, y: F.cosine_embedding_loss(x, y, classes(x, [1, -1])), 1e-3),
+    "cosine_embedding_loss, zeros": (lambda x, y: F.cosine_embedding_loss(x, y, classes(x, [1, -1])), 0.0),
+    "triplet_margin_loss": (lambda x, y: F.triplet_margin_loss(x, y, x.flip(1) * 0.5), 300.0),
+    "multilabel_margin_loss": (lambda x, y: F.multilabel_margin_loss(x, classes(x, [[1, 2] + [-1] * 398] * 2)), 300.0),
+    "gaussian_nll_loss": (lambda x, y: F.gaussian_nll_loss(x, y, y.detach().abs() + 200.0), 300.0),
+    "poisson_nll_loss, zeros": (lambda x, y: F.poisson_nll_loss(x.abs(), y.abs(), log_input=False), 0.0),
+    "cross_entropy with smoothing": (lambda x, y: F.cross_entropy(x, classes(x, [1, 2]), label_smoothing=0.1), 300.0),
+    "local_response_norm": (lambda x, y: F.local_response_norm(x.reshape(1, 8, 100), 3), 300.0),
+    "cosine_similarity": (lambda x, y: cosine_similarity(x, y), 300.0),
+    "cosine_similarity, zeros": (lambda x, y: cosine_similarity(x, y), 0.0),
+    "renorm": (lambda x, y: x.renorm(2.0, 0, 1.0), 10000.0),
+}
+
+
+def classes(x: Any, numbers: Any) -> Any:
+    return IntTensor.from_data(numbers, device=x.device)
+
+
+@every_row("name", BETWEEN)
+def test_float16_has_the_range_of_float32_within_a_function(name: str) -> None:
+    f, scale = BETWEEN[name]
+    leaves = [Tensor[Train].from_data(x * scale, dtype="float16").require_grad() for x in (ROWS, ROWS[:, ::-1])]
+    wide = [x.detach().to_dtype("float64").require_grad() for x in leaves]
+    out, wanted = f(*leaves), f(*wide)
+    assert out.dtype == np.float16
+    np.testing.assert_allclose(out.to_numpy(), wanted.to_numpy(), rtol=2e-3, atol=1e-3 * abs(wanted.to_numpy()).max())
+    slope, slope_wanted = (
+        g.backward(gradient=g.inner().ones_like()).get(x[0]) for g, x in ((out, leaves), (wanted, wide))
+    )
+    largest = abs(slope_wanted.to_numpy()).max()
+    if largest < 6e4:
+        np.testing.assert_allclose(slope.to_numpy(), slope_wanted.to_numpy(), atol=5e-3 * largest + 1e-7)
+
+
+def test_cosines_of_long_vectors() -> None:
+    x = Tensor[NumPy].from_data([[3e15, 4e15]])
+    assert F.cosine_embedding_loss(x, x, classes(x, [1])).item() == pytest.approx(0.0, abs=1e-6)

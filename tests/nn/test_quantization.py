@@ -47,6 +47,18 @@ def test_an_element_is_at_most_half_a_scale_away(dtype: Any, group_size: int | N
     assert ints.to_numpy().nbytes * (8 if dtype == "int4" else 4) == weight.to_numpy().nbytes
 
 
+@every_row("scale", [1e-4, 1e-5, 1e-6, 1e-7])
+@every_row("dtype, limit", [("int8", 127), ("int4", 7)])
+def test_tiny_numbers_of_float16_have_a_scale_that_fits_the_largest(scale: float, dtype: Any, limit: int) -> None:
+    weight = (drawn(64, 8) * scale).to_dtype("float16")
+    ints, scales = functional.quantize(weight, dtype)
+    size = 64 // scales.shape[1]
+    exact, found = (x.to_dtype("float64").to_numpy() for x in (weight, functional.dequantize(ints, scales)))
+    error = np.abs(found - exact).T.reshape(8, -1, size)
+    assert (scales.to_numpy() > 0).all()
+    assert np.all(error <= scales.to_dtype("float64").to_numpy()[:, :, None] * 0.501 + 6e-8)
+
+
 @every_row("dtype", ["float32", "float64", "float16", "bfloat16"])
 def test_the_product_is_that_of_the_dequantized_weight(dtype: str) -> None:
     x, weight, bias = drawn(3, 64, dtype=dtype), drawn(64, 5, dtype=dtype), drawn(5, dtype=dtype)

@@ -123,7 +123,7 @@ def multilabel_margin_loss(input: Tensor[B], target: Ints[B], *, reduction: Redu
     own, listed = own[..., :most], listed[..., :most]
     excess = (1.0 - x.gather(-1, listed).unsqueeze(-1) + x.unsqueeze(-2)).relu()
     pairs = own.unsqueeze(-1) & others.unsqueeze(-2)
-    return reduced(name, excess.where(pairs, 0.0).sum((-2, -1)) / float(classes), reduction)
+    return reduced(name, excess.where(pairs, 0.0).mean(-1).sum(-1), reduction)
 
 
 @explained

@@ -12,6 +12,7 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero, check_choice
 from burnpy.nn.module import FunctionLayer
 from burnpy.tensor.call_errors import explained, inherit_methods
+from burnpy.tensor.linalg import at_least_float32
 from burnpy.tensor.losses import Reduction, by_weight, mse_loss, reduced, same_shape, weighted, weighted_mean
 from burnpy.tensor.operand_checks import number, operands, refuse_wider, together
 from burnpy.tensor.tensor import Tensor
@@ -151,13 +152,14 @@ def poisson_nll_loss(
     [1.0, 1.0]
     """
     same_shape("poisson_nll_loss", input, target)
-    losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    x, y = at_least_float32(input), at_least_float32(target)
+    losses = x.exp() - y * x if log_input else x - y * (x + eps).log()
     if full:
-        counted = target > 1.0
-        count = target.where(counted, 1.0)
+        counted = y > 1.0
+        count = y.where(counted, 1.0)
         stirling = count * count.log() - count + 0.5 * (2.0 * math.pi * count).log()
         losses = losses + stirling.where(counted, 0.0)
-    return reduced("poisson_nll_loss", losses, reduction)
+    return reduced("poisson_nll_loss", losses, reduction).to_dtype(input.dtype)
 
 
 @explained
@@ -215,8 +217,10 @@ def gaussian_nll_loss(
         raise ArgumentError(f"{name}() got a variance below 0; of its logarithm, write var=log_var.exp()")
     small = variance.detach() < eps
     variance = variance.where(~small, variance - variance.detach() + eps)
-    losses = 0.5 * (variance.log() + (input - target).square() / variance)
-    return reduced(name, losses + 0.5 * math.log(2.0 * math.pi) if full else losses, reduction)
+    x, y, variance = (at_least_float32(each) for each in (input, target, variance))
+    losses = 0.5 * (variance.log() + (x - y).square() / variance)
+    losses = losses + 0.5 * math.log(2.0 * math.pi) if full else losses
+    return reduced(name, losses, reduction).to_dtype(input.dtype)
 
 
 @explained

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero
 from burnpy.nn.layers.losses import Loss
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.distances import pairwise_distance
+from burnpy.tensor.linalg import at_least_float32
 from burnpy.tensor.losses import Reduction, class_targets, class_weights, labels, reduced, same_shape, value_at_class
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
@@ -74,10 +75,11 @@ def cosine_embedding_loss(
     if input1.ndim not in (1, 2):
         raise ShapeError(f"{name}() takes vectors of shape (N, D) or (D,), got shape {input1.shape}")
     sign = labels(name, input1, target, input1.shape[:-1])
-    squares = [x.square().sum(-1) + 1e-12 for x in (input1, input2)]
-    cosine = (input1 * input2).sum(-1) / (squares[0] * squares[1]).sqrt()
+    vectors = [at_least_float32(x) for x in (input1, input2)]
+    units = [x / (x.square().sum(-1, keepdim=True) + 1e-12).sqrt() for x in vectors]
+    cosine = (units[0] * units[1]).sum(-1)
     losses = (1.0 - cosine).where(sign == 1.0, 0.0) + (cosine - margin).clamp_min(0.0).where(sign == -1.0, 0.0)
-    return reduced(name, losses, reduction)
+    return reduced(name, losses, reduction).to_dtype(input1.dtype)
 
 
 @explained
@@ -152,11 +154,12 @@ def triplet_margin_loss(
     if anchor.ndim not in (1, 2):
         raise ShapeError(f"{name}() takes vectors of shape (N, D) or (D,), got shape {anchor.shape}")
     above_zero(name, margin=margin, p=p)
-    vectors: tuple[Any, Any, Any] = anchor, positive, negative
-    near, far = [_norm(vectors[0] - x + eps, p) for x in vectors[1:]]
+    x, y, z = (at_least_float32(vectors) for vectors in (anchor, positive, negative))
+    near, far = (pairwise_distance(x, other, p, eps) for other in (y, z))
     if swap:
-        far = far.minimum(_norm(vectors[1] - vectors[2] + eps, p))
-    return reduced(name, (margin + near - far).clamp_min(0.0), reduction)
+        far = far.minimum(pairwise_distance(y, z, p, eps))
+    loss = reduced(name, (margin + near - far).clamp_min(0.0), reduction)
+    return loss.to_dtype(anchor.dtype) if isinstance(anchor, Tensor) else loss
 
 
 @explained
@@ -232,21 +235,6 @@ def _float(operation: str, x: object) -> None:
     """Check that x is a float tensor."""
     if not isinstance(x, Tensor):
         raise KindError(f"{operation}() takes a float Tensor, got {describe(x)}")
-
-
-def _norm(x: Any, p: float) -> Any:
-    """Return the p-norm over the last dimension, whose gradient at 0 is 0."""
-    if x.kind == "complex" and p == 2.0:
-        return x.norm(2.0, -1)
-    size = x.abs()
-    if p == math.inf:
-        return size.amax(-1)
-    if p == 1.0:
-        return size.sum(-1)
-    total = x.square().sum(-1) if p == 2.0 else size.pow(p).sum(-1)
-    zero = total == 0.0
-    root = total.where(~zero, 1.0)
-    return (root.sqrt() if p == 2.0 else root.pow(1.0 / p)).where(~zero, 0.0)
 
 
 class LabelLoss(Loss):

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import epsilon, float32
+from burnpy.backend.dtypes import epsilon
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.nn.argument_checks import alike, channels_first, dims_at_least, floats, last_dims, positive, positive_int
 from burnpy.nn.module import FunctionLayer, Module, Stateless, rebound
 from burnpy.nn.param import Param
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dim_checks import ALL
+from burnpy.tensor.linalg import at_least_float32
 from burnpy.tensor.operand_checks import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
@@ -150,6 +151,8 @@ def local_response_norm(
         ShapeError: x has fewer than three dimensions.
         ArgumentError: the size is not positive.
 
+    16-bit floats are computed in float32.
+
     Source: Krizhevsky, Sutskever and Hinton, ImageNet Classification with Deep Convolutional Neural Networks, 2012.
 
     >>> local_response_norm(Tensor[NumPy].ones((1, 3, 1)), 3, alpha=3.0, beta=1.0).tolist()
@@ -158,14 +161,14 @@ def local_response_norm(
     (x,) = floats("local_response_norm", 1, x=x)
     count, shape = positive_int("local_response_norm", "size", size), x.shape
     dims_at_least("local_response_norm", "x", shape, 3, "(N, channels, …)")
-    flat = x.reshape((shape[0], 1, shape[1], math.prod(shape[2:])))
+    flat = at_least_float32(x).reshape((shape[0], 1, shape[1], math.prod(shape[2:])))
     if flat.shape[3] == 0:
         return x
     device: Any = x.device
     squares = (flat * flat)._primitive
     means = device.avg_pool2d(squares, (count, 1), (1, 1), (count // 2, 0), False, True, count)
     means = x._like(device.slice(means, (slice(None, None, 1),) * 2 + (slice(0, shape[1], 1),)))  # one less if even
-    return (flat * (means * alpha + k).pow(-beta)).reshape(shape)
+    return (flat * (means * alpha + k).pow(-beta)).reshape(shape).to_dtype(x.dtype)  # type: ignore[no-any-return]
 
 
 @explained
@@ -193,11 +196,11 @@ def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps:
     (x,) = floats("normalize", 1, x=x)
     if not number(x, eps, "normalize") >= 0:
         raise ArgumentError(f"normalize(): eps must be a number that is not negative, got {eps!r}")
-    wide: Any = x if x.dtype.itemsize > 2 else x.to_dtype(float32)
+    wide = at_least_float32(x)
     is_complex = wide.kind == "complex"
     size: Any = vector_norm("normalize", wide.abs() if is_complex else wide, p, dim, True).clamp_min(eps)
     out: Tensor[B] = wide / (size.complex() if is_complex else size)
-    return out if out.dtype == x.dtype else out.to_dtype(x.dtype)
+    return out.to_dtype(x.dtype)
 
 
 def _last_dims(

@@ -70,6 +70,8 @@ def quantize(
     limit = 127 if dtype == "int8" else 7
     largest = parts.abs().amax(dim=-1)
     scale = (largest / limit).masked_fill(largest == 0.0, 1.0).to_dtype(weight.dtype)
+    # The scale of tiny numbers is rounded up, not to 0 or to one that the largest does not fit.
+    scale = scale.nextafter(1.0).where(scale.to_dtype(wide.dtype) * (limit + 0.5) < largest, scale)
     ints = (parts / scale.to_dtype(wide.dtype).unsqueeze(-1)).round().clamp(-limit, limit).int("int8")
     if dtype == "int4":
         low, high = (ints + 8).to_dtype("uint8").chunk(2, -1)
