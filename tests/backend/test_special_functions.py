@@ -67,6 +67,17 @@ def test_negative_numbers(name: str, order: int | None, x: Any) -> None:
     np.testing.assert_allclose(found, exact, rtol=1e-14, atol=1e-14)
 
 
+@pytest.mark.parametrize(("dtype", "rtol"), [("float32", 3e-6), ("float64", 1e-14)])
+@pytest.mark.parametrize("order", [0, 1, 2, 5, 10, 20])
+def test_polygamma_of_halves_and_of_high_orders(dtype: str, rtol: float, order: int) -> None:
+    """Halfway between poles the reflected part of even orders is 0; n! multiplies what float32 cannot hold."""
+    x = np.array([-0.5, -1.5, -7.5, 3.0, 20.0, 100.0, 1000.0], dtype)
+    with mpmath.workdps(40):
+        exact = np.array([float(mpmath.psi(order, mpmath.mpf(float(v)))) for v in x]).astype(dtype)
+    found = D.polygamma(x, order) if order else D.digamma(x)
+    np.testing.assert_allclose(found, exact, rtol=rtol, atol=float(np.finfo(dtype).tiny))
+
+
 @pytest.mark.parametrize(("dtype", "rtol"), [("float32", 5e-7), ("float64", 1e-15)])
 def test_sinc_far_from_0(dtype: str, rtol: float) -> None:
     """The sine of π times a large number does not depend on how π is rounded; at whole numbers it is 0."""

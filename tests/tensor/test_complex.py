@@ -280,6 +280,21 @@ def test_extreme_numbers() -> None:
     assert (ComplexTensor[NumPy].from_data(0j) ** 0.0).item() == 1
 
 
+@every_row("name", ["asin", "acos", "asinh", "acosh", "atan", "atanh"])
+def test_slopes_of_large_numbers_do_not_overflow(name: str) -> None:
+    def slope(scale: float) -> Any:
+        z = ComplexTensor[Train].from_data(np.array([3 + 4j, 3 - 4j, -3 + 4j, -3 - 4j]) * scale).require_grad()
+        return z.grad(getattr(z, name)().real.sum().backward()).to_numpy()
+
+    degree = 2 if name in ("atan", "atanh") else 1
+    np.testing.assert_allclose(slope(2.0**520), slope(2.0**320) * 2.0 ** (-200 * degree), 1e-9, 1e-320)
+
+
+def test_signs_of_the_smallest_numbers() -> None:
+    z = ComplexTensor[NumPy].from_data(np.array([1e-320, 1e-320j, -1e-310j, 0.0]))
+    assert z.sgn().tolist() == [1.0, 1j, -1j, 0.0]
+
+
 def test_profiled_operations_are_those_of_floats() -> None:
     with Profiled.record(lines=False) as profile:
         z = ComplexTensor[Profiled[NumPy]].from_data([1j, 2.0])

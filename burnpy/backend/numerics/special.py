@@ -131,8 +131,7 @@ def digamma(b: Any, x: Float) -> Float:
     value = b.where(b.lt(size, _LARGE), b.add(inner, total), b.sub(b.log(large), rest))
     next_value = b.where(below, inner, b.add(value, b.reciprocal(size)))  # ψ(1 + |x|)
     fraction = b.sub(size, b.round(size))
-    angle = b.mul(fraction, math.pi)
-    slope = b.div(b.mul(b.cos(angle), math.pi), b.sin(angle))
+    slope = b.mul(_cotangent(b, fraction), math.pi)
     reflected = b.add(next_value, b.where(b.ne(fraction, 0.0), slope, math.nan))
     value = b.where(b.lt(x, 0.0), reflected, value)
     return b.where(b.eq(x, 0.0), b.neg(b.reciprocal(x)), value)
@@ -169,15 +168,20 @@ def polygamma(b: Any, x: Float, n: int) -> Float:
     scale = float(math.factorial(n)) if n <= 170 else math.inf
     value = b.mul(total, scale * sign)
     fraction = b.sub(x, b.round(x))
-    angle = b.mul(fraction, math.pi)
-    slope = b.mul(polynomial(b, b.div(b.cos(angle), b.sin(angle)), _cotangent(n)), -(math.pi ** (n + 1)))
+    slope = b.mul(polynomial(b, _cotangent(b, fraction), _cotangent_slope(n)), -(math.pi ** (n + 1)))
     reflected = b.sub(slope, value) if n % 2 else b.add(slope, value)
     pole = b.discrete.bitwise_and(b.eq(fraction, 0.0), b.lt(x, 0.5))
     reflected = b.where(pole, b.full((), math.inf * sign, x.dtype), reflected)
     return b.where(b.lt(x, 0.5), reflected, value)
 
 
-def _cotangent(n: int) -> tuple[float, ...]:
+def _cotangent(b: Any, fraction: Float) -> Float:
+    """Compute cot(π x) for x from -½ to ½, with a small relative error next to its zeros, and 0 there."""
+    complement = b.mul(b.add(b.neg(b.abs(fraction)), 0.5), math.pi)
+    return b.div(b.sin(complement), b.sin(b.mul(fraction, math.pi)))
+
+
+def _cotangent_slope(n: int) -> tuple[float, ...]:
     """Return the coefficients of the n-th derivative of cot as a polynomial of cot, the highest power first."""
     coefficients = [0.0, 1.0]  # the lowest power first
     for _ in range(n):

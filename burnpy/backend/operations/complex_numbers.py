@@ -102,7 +102,8 @@ def unit(b: Any, z: Inexact) -> Inexact:
     size = b.complex_abs(z)
     none = b.eq(size, 0.0)
     size = b.where(none, b.full((), 1.0, part_dtype(z.dtype)), size)
-    return b.where(b.discrete.bitwise_not(none), b.div(z, b.complex(size, zeros_like(b, size))), 0.0)
+    parts = b.complex(b.div(b.real(z), size), b.div(b.imag(z), size))  # a complex size would be inverted, or squared
+    return b.where(b.discrete.bitwise_not(none), parts, 0.0)
 
 
 def paired(b: Any, z: Complex) -> Float:

@@ -16,14 +16,29 @@ from burnpy.backend.rules import identity
 from burnpy.backend.schema import NONDIFFERENTIABLE, POINTWISE, derived
 
 
-def asin_vjp(i: Any, g: Float, x: Float) -> Float:
-    """g / √(1 - x²), infinite at ±1."""
+def asin_vjp(i: Any, g: Inexact, x: Inexact) -> Inexact:
+    """g / √(1 - x²), infinite at ±1; of complex numbers without overflow."""
+    if x.dtype.kind == "c":
+        return i.div(i.div(g, i.sqrt(one_minus(i, x))), i.sqrt(i.add(x, 1.0)))
     return i.div(g, i.sqrt(i.mul(one_minus(i, x), i.add(x, 1.0))))
 
 
+def atan_vjp(i: Any, g: Inexact, x: Inexact) -> Inexact:
+    """g / (1 + x²), of complex numbers without overflow."""
+    if x.dtype.kind == "c":
+        turned = _times_i(i, x)
+        return i.div(i.div(g, one_minus(i, turned)), i.add(turned, 1.0))
+    return i.div(g, i.add(i.mul(x, x), 1.0))
+
+
 def asinh_vjp(i: Any, g: Inexact, x: Inexact) -> Inexact:
-    """g / √(1 + x²), for floats without overflow."""
-    return i.div(g, i.sqrt(i.add(i.mul(x, x), 1.0)) if x.dtype.kind == "c" else i.hypot(x, 1.0))
+    """g / √(1 + x²), without overflow."""
+    return asin_vjp(i, g, _times_i(i, x)) if x.dtype.kind == "c" else i.div(g, i.hypot(x, 1.0))
+
+
+def _times_i(i: Any, x: Inexact) -> Inexact:
+    """Return the imaginary unit times complex numbers."""
+    return i.complex(i.neg(i.imag(x)), i.real(x))
 
 
 class Elementary(OperationsBase):
@@ -45,7 +60,7 @@ class Elementary(OperationsBase):
         ratio = self.div(self.add(self.neg(x), 1.0), self.add(x, 1.0))
         return self.mul(self.atan(self.sqrt(ratio)), 2.0)
 
-    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(g, i.add(i.mul(x, x), 1.0)), onnx="Atan")
+    @derived(POINTWISE, method=True, flops=3, vjp=atan_vjp, onnx="Atan")
     def atan(self, x: Inexact) -> Inexact:
         """Compute the inverse tangent in radians, from -π/2 to π/2."""
         from burnpy.backend.numerics.special import atan

@@ -84,7 +84,7 @@ class SpecialFunctions(OperationsBase):
         """Return the n-th derivative of `digamma`, for n >= 1; infinite at 0 and at negative integers."""
         from burnpy.backend.numerics.special import polygamma
 
-        return in_float32(self, polygamma, x, n)
+        return (in_float32 if n < 8 else in_float64)(self, polygamma, x, n)  # for the range of n!
 
     @derived(
         POINTWISE,
