@@ -24,6 +24,7 @@ from burnpy.backend.errors import ArgumentError, ShapeError, counted
 from burnpy.backend.lazy import needed
 from burnpy.backend.primitives import Shape
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dim_checks import integer
 from burnpy.tensor.einsum import einsum as sum_of_products
 from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor import BoolTensor, IntTensor
@@ -197,6 +198,11 @@ def unpack(x: T, shapes: Sequence[Shape], pattern: str) -> list[T]:
 
 def _transformed(name: str, x: Any, pattern: str, reduction: tuple[Any, ...], sizes: dict[str, int]) -> Any:
     einops = package()
+    for axis, size in sizes.items():
+        integer(size, f"size of axis {axis}", name)
+    for each in reduction:
+        if not isinstance(each, str) and not callable(each):
+            raise ArgumentError(f"{name}() got reduction={describe(each)}; expected a name or a function")
     try:
         if pattern.count("->") != 1:
             raise einops.EinopsError("A pattern has one '->'")

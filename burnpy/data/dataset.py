@@ -12,6 +12,7 @@ from burnpy.data.batch import Arrays, Indexable, Sample, SampleSource, checked_i
 from burnpy.data.views import Concatenated, Mapped, RandomMapped, Subset, Windows, Zipped, drawn, halves
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.host_data import columns_of, frame_array, is_frame, refuse_masked, rows_of
+from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import T, T_co, U
 
 if TYPE_CHECKING:
@@ -190,6 +191,8 @@ def from_sequence(source: Indexable[Any], names: Sequence[str] | None = None) ->
     {'x': 0.25, 'y': 0}
     """
     refuse_unindexable(source, "from_sequence()")
+    if names is not None and not all(isinstance(name, str) for name in names):
+        raise ArgumentError(f"from_sequence() got names={describe(names)}; expected a list of strings")
     return SequenceDataset(source) if names is None else NamedDataset(source, tuple(names))
 
 

@@ -50,6 +50,9 @@ def register_kl(p: type[Distribution[Any, Any]], q: type[Distribution[Any, Any]]
     >>> kl(Shifted(0.0, 1.0, device=NumPy), Shifted(2.0, 1.0, device=NumPy)).item()
     2.0
     """
+    for each in (p, q):
+        if not isinstance(each, type):
+            raise KindError(f"register_kl() got {describe(each)}; expected two classes of distributions")
 
     def register(formula: F) -> F:
         DIVERGENCES[(p, q)] = formula

@@ -157,6 +157,7 @@ class Bert(Pretrained[B]):
             x = layer(x, key_mask)
         return x
 
+    @explained
     def pooled(self, hidden: Tensor[B]) -> Tensor[B]:
         """Return a vector for each text, (N, hidden_size), of the hidden state of its first token.
 

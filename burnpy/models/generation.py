@@ -12,6 +12,7 @@ from burnpy.func.compiling.compilation import Compiled, compiled
 from burnpy.models.decoder import Caches, Decoder, refuse_non_functions
 from burnpy.nn.argument_checks import above_zero, positive_int
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dim_checks import integer
 from burnpy.tensor.joining import cat
 from burnpy.tensor.levels import in_training_mode
 from burnpy.tensor.tensor import IntTensor, Tensor
@@ -77,7 +78,7 @@ def sampling(
         scaled = scaled if min_p is None else keep_min_p(scaled, min_p)
         return scaled.categorical(generator=generator)
 
-    return sampled
+    return explained(sampled)
 
 
 @explained
@@ -107,8 +108,7 @@ def keep_top_p(logits: Tensor[B], p: float) -> Tensor[B]:
     _share("keep_top_p", "p", p)
     _rows("keep_top_p", logits)
     ordered, places = logits.sort(dim=-1)
-    rare = ordered.softmax(-1).cumsum(dim=-1) <= 1.0 - p
-    rare = rare & (places != places[..., -1:])
+    rare = (ordered.softmax(-1).cumsum(dim=-1) <= 1.0 - p) & (places != places[..., -1:])
     return ordered.masked_fill(rare, -math.inf).gather(-1, places.argsort(dim=-1))
 
 
@@ -409,7 +409,7 @@ def beam_search(
     >>> len(found), found[0].score >= found[1].score
     (3, True)
     """
-    prompt = [int(token) for token in tokens]
+    prompt = [integer(token, "token", "beam_search") for token in tokens]
     beams = positive_int("beam_search", "beams", beams)
     check_prompts("beam_search", model, [prompt], positive_int("beam_search", "max_new", max_new))
     refuse_non_functions("beam_search", *processors)

@@ -143,6 +143,7 @@ class LlamaConfig(Config):
         """Two flags: the projections to queries, keys and values have a bias; the one to outputs has."""
         return (True, False) if self.model_type == "qwen2" else (self.attention_bias, self.attention_bias)
 
+    @explained
     def rotary(self, layer_type: LayerType) -> RotaryEncoding:
         """Return the rotary encoding of the layers of a type.
 

@@ -428,13 +428,17 @@ class Tokenizer(metaclass=Explaining):
             raise ArgumentError(f"decode() got tokens={describe(tokens)}; the vocabulary has {self.vocabulary}")
         return str(self.engine.decode(given, skip_special_tokens=not special))
 
+    @explained
     def stream(self, tokens: Iterable[int]) -> Iterator[str]:
-        """Yield the text of tokens piece by piece, each as soon as its characters are complete.
+        """Return an iterator of the text of tokens piece by piece, each as soon as its characters are complete.
 
         The pieces of ``generate(model, tokenizer.encode(text), max_new=100)`` are the text that it writes.
         """
-        so_far: list[int] = []
-        shown = ""
+        return self._pieces(iter(tokens))
+
+    def _pieces(self, tokens: Iterator[int]) -> Iterator[str]:
+        """Yield the pieces of `stream`."""
+        so_far, shown = list[int](), ""
         for token in tokens:
             so_far.append(token)
             text = self.decode(so_far)
@@ -442,6 +446,5 @@ class Tokenizer(metaclass=Explaining):
             if whole and len(text) > len(shown):
                 yield text[len(shown) :]
                 shown = text
-        rest = self.decode(so_far)[len(shown) :]
-        if rest:
+        if rest := self.decode(so_far)[len(shown) :]:
             yield rest

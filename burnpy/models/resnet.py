@@ -54,6 +54,7 @@ class ResNetConfig(LabelledConfig):
     downsample_in_bottleneck: bool = False  #: whether a block halves them in its first convolution, not the second
 
     @classmethod
+    @explained
     def of_depth(cls, depth: int, labels: Sequence[str] | None = None) -> Self:
         """Return the config of ResNet-18, 34, 50, 101 or 152.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias
 
@@ -194,9 +194,9 @@ def _value(entry: Any) -> Any:
 def _renaming(remap: Remap) -> Callable[[str], object]:
     if callable(remap):
         return remap
-    pairs: Any = list(remap.items() if isinstance(remap, Mapping) else remap)
+    given: Any = remap.items() if isinstance(remap, Mapping) else remap
     rules = []
-    for pair in pairs:
+    for pair in given if isinstance(given, Iterable) else (given,):
         if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
             raise ArgumentError(
                 f"remap= takes regular expressions with their replacements, as in {{r'^module\\.': ''}}, or a "

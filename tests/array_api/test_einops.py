@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, einops, func
 from burnpy.backend import NumPy
-from burnpy.errors import MissingPackageError
+from burnpy.errors import ArgumentError, MissingPackageError
 from tests.rows import every_row
 
 ours: Any = einops
@@ -110,6 +111,19 @@ def test_a_pattern_that_does_not_fit_is_one_sentence(call: Any, message: str) ->
         call(Tensor[NumPy].ones((2, 3)))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@every_row(
+    ("call", "message"),
+    [
+        (lambda x: ours.rearrange(x, "(a q) b -> q a b", q=None), "got the size of axis q None, which is no int"),
+        (lambda x: ours.repeat(x, "a b -> a b q", q=[1, 2]), "got the size of axis q [1, 2], which is no int"),
+        (lambda x: ours.reduce(x, "a b -> a", ["mean"]), "got reduction=['mean']; expected a name or a function"),
+    ],
+)
+def test_settings_of_another_class_are_refused(call: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        call(Tensor[NumPy].ones((2, 3)))
 
 
 def test_einops_is_named_where_it_is_missing() -> None:

@@ -54,6 +54,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         errors.CallError,
         "Weighted() is missing the argument weights",
     ),
+    "names of parts": (
+        lambda: DATA_ROOM.from_sequence([(1, 2)], names=["x", ["y"]]),
+        errors.ArgumentError,
+        "from_sequence() got names=['x', ['y']]; expected a list of strings",
+    ),
     "a callback": (lambda: TRAIN.EarlyStopping(), errors.CallError, "EarlyStopping() is missing the argument monitor"),
     "a clipping": (lambda: TRAIN.ByGlobalNorm(1.0, 2), errors.CallError, "takes max_norm by position, but got 2 valu"),
     "no learner": (lambda: TRAIN.find_lr(print, MODEL, []), errors.KindError, "find_lr() takes a Learner"),

@@ -42,6 +42,9 @@ def test_texts_become_tokens_and_texts_again(folder: Path) -> None:
         assert "".join(pieces) == text
         assert not any("\N{REPLACEMENT CHARACTER}" in piece for piece in pieces), "characters are whole"
     assert len(list(tokenizer.stream(tokenizer.encode("the cat sat")))) > 1
+    no_tokens: Any = 3
+    with pytest.raises(ArgumentError, match=r"stream\(\) got tokens=3; expected a list of ints"):
+        tokenizer.stream(no_tokens)
 
 
 def test_generated_text_is_decoded(folder: Path) -> None:
