@@ -9,7 +9,6 @@ import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import float32, float64, int32, uint8
-from burnpy.backend.operations.matmul import linear_bias_vjp
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.kernels.kernel import family_kernels, kernels_enabled, lookup
@@ -61,7 +60,7 @@ class NumPyMatmul(ArrayBackend):
                     return quietly(product, x, y)
             if x.size and x.ndim > 2:  # one large product instead of many small ones, though it may copy x
                 return self.matmul(x.reshape((-1, x.shape[-1])), y).reshape((*x.shape[:-1], y.shape[-1]))
-        elif x.ndim > 2 and _are_outer(x, y) and (kernels := family_kernels("products.products")):
+        elif x.ndim > 2 and _are_outer(x, y) and (kernels := family_kernels("linalg")):
             out = kernels.run_outer_products(x, y)
             if out is not None:
                 return out
@@ -79,10 +78,8 @@ class NumPyMatmul(ArrayBackend):
         out = None
         if op.name in _NARROW:
             out = _narrow_product(op.name, *args)
-        elif op.name == "linear_backward" and all(x.size for x in args):
-            grad, x = [x.reshape((-1, x.shape[-1])) for x in args]
-            weight = _narrow_product("matmul_tn", x, grad)
-            out = None if weight is None else (weight, linear_bias_vjp(self, self.cast(grad, float32)))
+        elif op.name == "linear_backward":
+            out = self._gradients_of_linear(args[0], args[1], float32)
         return super().product_in_float32(op, args) if out is None else out
 
     def linear(self, x: Any, weight: Any, bias: Any) -> Any:
@@ -95,6 +92,29 @@ class NumPyMatmul(ArrayBackend):
             if out is not None:
                 return out if rows is x else out.reshape((*x.shape[:-1], columns))
         return super().linear(x, weight, bias)
+
+    def linear_backward(self, grad: Any, x: Any) -> tuple[Any, Any]:
+        dtype, out = grad.dtype, None
+        if dtype is float32 or dtype is float64 or is_half(dtype):
+            out = self._gradients_of_linear(grad, x, dtype if is_half(dtype) else None)
+        if out is None:
+            return super().linear_backward(grad, x)
+        weight, bias = out
+        return out if weight.dtype is dtype else (self.cast(weight, dtype), self.cast(bias, dtype))
+
+    def _gradients_of_linear(self, grad: Any, x: Any, dtype: Any = None) -> tuple[Any, Any] | None:
+        """Return the gradients of a linear layer by weight and bias; None if no kernel adds up the rows of ``grad``.
+
+        The kernel does so with the product, or with a column of it if NumPy computes the product: the bits of the
+        gradient by the bias do not depend on the number of inputs. See `kernel_product`.
+        """
+        if not grad.size or not x.size or x.dtype is not grad.dtype:
+            return None
+        inputs, columns = x.shape[-1], grad.shape[-1]
+        x, grad = x.reshape((-1, inputs)), grad.reshape((-1, columns))
+        whole = x.itemsize == 2 or (inputs > 1 and x.size * columns >= LEAST)
+        found: tuple[Any, Any] | None = kernel_product(x[:, : None if whole else 1].T, grad, dtype=dtype, sums=True)
+        return found if found is None or whole else (self.matmul_tn(x, grad), found[1])
 
     def accumulate_product(self, total: Any, x: Any, y: Any) -> Any:
         dtype, flags = x.dtype, total.flags
@@ -152,7 +172,7 @@ def _narrow_product(name: str, x: Any, y: Any, bias: Any = None, dtype: Any = fl
     return out if out is None or rows is x else out.reshape((*x.shape[:-1], y.shape[-1]))
 
 
-def kernel_product(x: Any, y: Any, bias: Any = None, dtype: Any = None, total: Any = None) -> Any:
+def kernel_product(x: Any, y: Any, bias: Any = None, dtype: Any = None, total: Any = None, sums: bool = False) -> Any:
     """Return the product of arrays of matrices whose sizes fit together; None if no kernel computes it.
 
     Args:
@@ -163,6 +183,7 @@ def kernel_product(x: Any, y: Any, bias: Any = None, dtype: Any = None, total: A
             their own, which is replaced by float32 if the kernel does not round to it.
         total: C-contiguous memory of the product's shape and dtype to which it is added, if each of its elements is one
             sum in order; so the bits are those of a product and a sum.
+        sums: whether to return the product of two matrices and the sum of the rows of y, whose bits depend on y alone.
     """
     kind: Any = x.itemsize  # hashing a dtype takes longer
     if dtype is not None:
@@ -171,24 +192,29 @@ def kernel_product(x: Any, y: Any, bias: Any = None, dtype: Any = None, total: A
         dtype = x.dtype
     else:
         return None
-    key = (kind, x.shape, x.strides, y.shape, y.strides, bias is None)
+    key = (kind, x.shape, x.strides, y.shape, y.strides, bias is None, sums)
     try:
         found = _products[key]
     except KeyError:
         if len(_products) >= _MOST_KNOWN:
             _products.clear()
         kernels = family_kernels("products.products")
-        found = _products[key] = None if kernels is None else kernels.product_of(x, y, bias is not None, result=dtype)
+        given = bias is not None, False, dtype, sums
+        found = _products[key] = None if kernels is None else kernels.product_of(x, y, *given)
     if found is None:
         return None
     if found.__class__ is str:
-        return kernel_product(np.ascontiguousarray(x), np.ascontiguousarray(y), bias, dtype, total)
+        return kernel_product(np.ascontiguousarray(x), np.ascontiguousarray(y), bias, dtype, total, sums)
     if total is not None:
         if not found.is_one_sum or found.shape != total.shape:
             return None
         found.run(x, y, total, adds=True)
         return total
     out = np.empty(found.shape, found.result)
+    if sums:
+        total = np.empty(found.shape[1:], found.result)
+        found.run(x, y, out, arrays=total)
+        return out, total
     found.run(x, y, out, bias)
     return out
 

@@ -141,10 +141,17 @@ class LaterProducts:
         return self._later("matmul_tn", x, y) or self.inner.matmul_tn(x, y)
 
     def linear_backward(self, grad: Float, x: Float) -> tuple[Any, Float | None]:
-        """See `Backend.linear_backward`; the gradient by the bias is None if the other one is computed later."""
-        if part := self._later("matmul_tn", rows(self.inner, x), rows(self.inner, grad)):
-            return part, None
-        by_weight, by_bias = self.inner.linear_backward(grad, x)
+        """See `Backend.linear_backward`; the gradient by the bias is None if the other one is computed later.
+
+        If all products are left to the engine, it is computed with the gradient by one input's weights, as a backend
+        may give it other bits alone.
+        """
+        inner, matrix = self.inner, rows(self.inner, x)
+        if part := self._later("matmul_tn", matrix, rows(inner, grad)):
+            if not self.leaves_all:
+                return part, None
+            return part, inner.linear_backward(grad, inner.slice(matrix, (BATCH_SLICE, slice(0, 1, 1))))[1]
+        by_weight, by_bias = inner.linear_backward(grad, x)
         return by_weight, by_bias
 
     def _later(self, operation: str, x: Float, y: Float) -> PartialGrad | None:

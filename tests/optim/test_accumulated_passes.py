@@ -113,7 +113,8 @@ def rows(count: int, width: int = WIDTH, device: Any = Train) -> Tensor[Any]:
 
 
 @every_row(
-    "dtype, count", [("float32", 1), ("float32", 8), ("float32", 64), ("float32", 700), ("float64", 8), ("float16", 8)]
+    "dtype, count",
+    [("float32", n) for n in (1, 8, 20, 64, 700)] + [("float64", 8), ("float64", 64), ("float16", 8), ("float16", 64)],
 )
 def test_equal_weights_give_the_same_bits(dtype: str, count: int) -> None:
     model, batches = Layers().astype(dtype), [rows(count).to_dtype(dtype) for _ in range(4)]

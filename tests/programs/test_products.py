@@ -23,6 +23,7 @@ from burnpy.nn import functional
 from burnpy_array import ArrayBackend
 from burnpy_numpy.matmul import kernel_product
 from tests.kernels import needs_kernels, needs_products
+from tests.rows import every_row
 
 pytest.importorskip("llvmlite")
 from burnpy_numpy.kernels.compiler.target import has_amx, target
@@ -78,6 +79,54 @@ def test_products_in_all_layouts(rows: int, dtype: Any) -> None:
         for a, b in [*((a, y) for a in layouts(x)), *((x, b) for b in layouts(y)), (layouts(x)[2], layouts(y)[2])]:
             check(x, y, kernel_product(a, b))
         check(x, y, D.linear(x, y, bias), bias)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_the_gradient_by_a_bias_comes_with_the_product(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its bits do not depend on the number of inputs, on layouts or on threads; the other gradient is the product."""
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    if not target().fuses:
+        pytest.skip("this target does not convert float16")
+    monkeypatch.setattr(ArrayBackend, "linear_backward", None)
+    monkeypatch.setattr(products, "_WORTH_WIDENING", 1)
+    monkeypatch.setattr(threads, "LEAST", 1 << 8)
+    rng, narrow = np.random.default_rng(3), dtype_of(dtype) if dtype_of(dtype).itemsize == 2 else None
+    for rows, columns in [(2, 300), (9, 65), (64, 24), (401, 47), (514, 100), (2100, 70)]:
+        grad, bits = rng.integers(-9, 10, (rows, columns)).astype(dtype_of(dtype)) / dtype_of(dtype).type(8), set()
+        for inputs, count in itertools.product((1, 2, 12, 33), (1, 3)):
+            monkeypatch.setattr(threads, "COUNT", count)
+            matmul._products.clear()
+            x = drawn(rng, dtype_of(dtype), rows, inputs)
+            for a, g in [*((a, grad) for a in layouts(x)), *((x, g) for g in layouts(grad))]:
+                weight, bias = D.linear_backward(g, a)
+                expected = kernel_product(a.T, g, dtype=narrow) if inputs > 1 or narrow else D.matmul_tn(a, g)
+                assert weight.tobytes() == expected.astype(weight.dtype).tobytes()
+                assert bias.dtype == grad.dtype
+                bits.add(bias.tobytes())
+        exact = grad.astype(np.float64).sum(0)  # of multiples of an eighth, and so is each sum of them
+        assert bits == {exact.astype(grad.dtype).tobytes()}
+
+
+@every_row("dtype, rows", [("float32", 512), ("float32", 1 << 14), ("float64", 256), ("float64", 1 << 13)])
+def test_sums_of_many_rows_lose_few_digits(dtype: str, rows: int) -> None:
+    grad = np.random.default_rng(0).random((rows, 32)).astype(dtype)
+    bias = D.linear_backward(grad, grad)[1]
+    exact = grad.astype(np.longdouble).sum(0)
+    assert (abs(bias - exact) <= 4 * np.finfo(grad.dtype).eps * exact).all()
+
+
+@needs_products
+def test_longer_sums_are_no_part_of_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert [products.serves(8, 1 << k, 64, 4, False, True) for k in (1, 6, 14, 15)] == [False, True, True, False]
+
+
+def test_the_gradient_by_a_bias_is_infinite_where_a_gradient_is() -> None:
+    grad = np.ones((70, 40), np.float32)
+    grad[5, 3], grad[66, 39], grad[7, 8] = np.inf, -np.inf, np.nan
+    bias = D.linear_backward(grad, np.ones((70, 30), np.float32))[1]
+    np.testing.assert_array_equal(bias, grad.sum(0))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -100,6 +100,16 @@ class ProductLines(Loops):
         """x · y + z, rounded once; of words, the products of both numbers plus z."""
         return self.add(self.pair_products(x, y), z) if x.dtype == "int32" else super().fma(x, y, z)
 
+    def panel(self, number: str, stored: str) -> tuple[str, str, str]:
+        """Return the first column of a panel of B for a stripe, its address and the distance of its rows. With
+        ``stored``, a dtype of 16 bits, B is read in place."""
+        in_place, lanes = self.assign(f"icmp slt i64 {number}, %whole"), VECTORS * self.width
+        first = self.times(number, lanes)
+        if stored:
+            return first, self.unit("%b", first, stored), "%b_row"
+        b = self.either(in_place, self.at("%b", first), self.at("%panels", self.times(first, "%tall")))
+        return first, b, self.either(in_place, "%b_row", str(lanes), "i64")
+
     def below(self, count: str) -> str:
         """Return the mask of the elements before a count."""
         lanes = ", ".join(f"i64 {k}" for k in range(self.width))

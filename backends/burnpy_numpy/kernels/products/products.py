@@ -1,6 +1,4 @@
-"""Matrix products by a kernel of burnpy: which products it computes, in which parts, and the calls; and
-outer products of many pairs of vectors.
-"""
+"""Matrix products by a kernel of burnpy: which products it computes, in which parts, and the calls."""
 
 from __future__ import annotations
 
@@ -18,10 +16,9 @@ import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import float32, int32
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.entry import code_of
-from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import has_amx, target
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import Kernel, TemplateKernel, block_starts, block_width
+from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
 from burnpy_numpy.kernels.packed_weights import packed_weights
 from burnpy_numpy.kernels.products.copies import (
     CHUNK_BYTES,
@@ -52,6 +49,9 @@ _IN_FIRST_CACHE = 1 << 15
 """The bytes of a matrix B that is read in place, however many rows there are."""
 _WORTH_WIDENING = 1 << 14
 """The number of multiplications of floats of 16 bits from which the kernel widens them in less time than NumPy."""
+_WORTH_SUMMING, _MOST_SUMMED = 1 << 9, 1 << 16
+"""The elements of a matrix B from which its rows are added up with a product; and the most bytes of a column, as a sum
+of more chunks loses more digits than NumPy's."""
 _WORTH_KEEPING = 1 << 12
 """The number of elements of a matrix B of ints from which its panels are kept, however many rows there are."""
 _INTS, _SQUARE = 192, 16
@@ -62,13 +62,19 @@ _SECOND_CACHE = 1 << 20, 1 << 19
 """The most memory of a block of B for all threads' caches, and the size of the second cache if it is unknown."""
 
 
-def serves(rows: int, inner: int, columns: int, itemsize: int, biased: bool = False) -> bool:
-    """Return whether the kernel computes products of matrices of these sizes; NumPy takes less time for others."""
+def serves(rows: int, inner: int, columns: int, itemsize: int, biased: bool = False, sums: bool = False) -> bool:
+    """Return whether the kernel computes products of matrices of these sizes; NumPy takes less time for others.
+
+    With ``sums`` it also adds up the rows of B, for any number of rows of A or for none.
+    """
     width = target().vector // itemsize
     if not (_enabled() and target().fuses):
         return False
     if itemsize == 8 and inner * columns * itemsize > _MOST_DOUBLE:
         return False
+    if sums:
+        wide = 2 * columns >= 3 * width and inner * columns >= _WORTH_SUMMING
+        return wide and 1 < inner <= _MOST_SUMMED // itemsize
     if biased:
         wide = 2 * columns >= width or rows * inner * columns <= _TINY
         return wide and (rows > 1 or inner * columns * itemsize <= _SMALL) and rows * inner > 0
@@ -112,7 +118,8 @@ class Product(NamedTuple):
             bias: a row that is added to each, or None.
             memory: memory for copies, of at least `room` bytes.
             following: a program that is computed of rows of C as soon as they are complete.
-            arrays: the addresses of the program's arrays, as objects: C among them.
+            arrays: the addresses of the program's arrays, as objects: C among them. Without a program, memory for the
+                sum of B's rows; 0 for none.
         """
         start, spread = (_ZEROS, 0) if bias is None else (bias, 1)
         return (a, b, c, start, memory, *self.places, arrays), (*self.sizes, spread, *(following or (0, 0)))
@@ -229,10 +236,11 @@ def _block_bytes() -> int:
 
 
 def product_of(
-    a: Any, b: Any, biased: bool = False, rows: bool = False, result: Any = None
+    a: Any, b: Any, biased: bool = False, rows: bool = False, result: Any = None, sums: bool = False
 ) -> Product | Literal["copy"] | None:
     """Return the description of the product of arrays of one dtype, of floats of 16 bits, or of ints of 8 bits, whose
-    product is of int32; None if none is computed. With ``rows``, the parts are whole rows. ``result``: see `_planned`.
+    product is of int32; None if none is computed. With ``rows``, the parts are whole rows. See `_planned` for the
+    others.
 
     It is "copy", to multiply C-contiguous copies, where no lines of an array lie together, or where they must be rows.
     """
@@ -244,6 +252,8 @@ def product_of(
         served = target().fuses and m * k * n >= _WORTH_WIDENING
     else:
         dtype, served = a.dtype, serves(m, k, n, a.itemsize, biased)
+    if sums:
+        served = serves(m, k, n, dtype.itemsize, False, True)
     if not served:
         return None
     a_steps, b_steps = ([stride / x.itemsize for stride in x.strides] for x in (a, b))
@@ -254,7 +264,8 @@ def product_of(
         return "copy"
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     places = _places(batch, a.shape, a_steps), _places(batch, b.shape, b_steps), np.arange(math.prod(batch)) * (m * n)
-    return _planned(dtype, (*batch, m, n), k, a_line, b_line, places, rows, (a.dtype.name, b.dtype.name), 0, result)
+    stored = a.dtype.name, b.dtype.name
+    return _planned(dtype, (*batch, m, n), k, a_line, b_line, places, rows, stored, 0, result, sums)
 
 
 def quantized_product_of(x: Any, weight: Any, scale: Any) -> Product | None:
@@ -317,6 +328,7 @@ def _planned(
     stored: tuple[str, str] | None = None,
     groups: int = 0,
     result: Any = None,
+    sums: bool = False,
 ) -> Product | None:
     """Return the description of products whose lines have these distances; see `_line`.
 
@@ -331,6 +343,7 @@ def _planned(
         stored: the names of the dtypes of A and B, if they are others.
         groups: the groups of a column of B, if it consists of ints.
         result: the dtype of the products; ``dtype`` replaces any but bfloat16 of sums of a single chunk by AMX.
+        sums: whether B's rows are added up. It is no weight then, whose panels would be kept.
     """
     (m, n), size, chosen = shape[-2:], dtype.itemsize, target()
     width, count, stored = chosen.vector // size, len(places[2]), stored or (dtype.name, dtype.name)
@@ -364,7 +377,7 @@ def _planned(
     pieces = count * down * across
     room = copied_bytes(a_line[1], amx) + block * chunk * parts * size
     keeps = k * n >= _WORTH_KEEPING if dtype is int32 else m <= _FEW_ROWS and k * n * size >= _FAR
-    keeps = keeps and len(shape) == 2 and (words is not None or not widens)
+    keeps = keeps and not sums and len(shape) == 2 and (words is not None or not widens)
     return Product(kernel, shape, places, sizes, pieces, count * work / pieces, room, keeps, words, result)
 
 
@@ -401,50 +414,3 @@ def _part(m: int, n: int, team: int, height: int, lanes: int, rows: bool) -> tup
         high, wide = (-(-m // (down * height)) * height, -(-n // (team // down * lanes)) * lanes)
         choices.append(((high + height) * (wide + lanes // 4), high, wide))  # copying counts, too
     return min(choices)[1:]
-
-
-_BYTES = 64
-"""The size of the parts of the rows of outer products that are computed at a time."""
-
-
-def run_outer_products(x: Any, y: Any) -> Any:
-    """Return the products of columns (…, m, 1) and rows (…, 1, n), of shape (…, m, n); None if kernels are off.
-
-    NumPy begins its inner loop anew for each row of a result, which takes three times as long for rows of 128.
-    """
-    *outer, m, _ = x.shape
-    n = y.shape[-1]
-    width = block_width(n, _BYTES // x.dtype.itemsize)
-    kernel = template_kernel(outer_products, x.dtype, width)
-    if kernel is None:
-        return None
-    out, starts = np.empty((*outer, m, n), x.dtype), block_starts(n, width)
-    arrays = (np.ascontiguousarray(x), np.ascontiguousarray(y), out, starts)
-    kernel.run(arrays, (m, n, len(starts)), x.size // m, m * n)
-    return out
-
-
-def outer_products(dtype: str, width: int) -> str:
-    """Return the text of the kernel of outer products.
-
-    The table: x (batch, m), y (batch, n), the products (batch, m, n), and int64, the first column of each vector of n.
-    The sizes: m, n and vectors. ``begin`` and ``end`` are pairs.
-
-    Args:
-        dtype: float32 or float64.
-        width: the number of elements of a vector.
-    """
-    w = Loops(width, 4, 3)
-    x, y, out, starts = w.table
-    m, n, vectors = w.sizes
-    with w.loop("%begin", "%end") as pair:
-        column, row = w.element(x, w.times(pair, m), dtype), w.element(y, w.times(pair, n), dtype)
-        matrix = w.element(out, w.times(pair, w.times(m, n)), dtype)
-        with w.loop("0", m) as k:
-            factor = w.load_one(w.element(column, k, dtype), dtype)
-            line = w.element(matrix, w.times(k, n), dtype)
-            with w.loop("0", vectors) as v:
-                start = w.number(starts, v)
-                product = w.mul(factor, w.load(w.element(row, start, dtype), dtype, None))
-                w.store(product, w.element(line, start, dtype), None)
-    return w.function()

@@ -38,6 +38,7 @@ from burnpy_numpy.kernels.products.words import (
     copy_stripe_of_words,
     finish_by_amx,
     stripe_by_amx,
+    sum_of_rows,
     words_of,
 )
 
@@ -78,6 +79,8 @@ def product(
     program is elementwise. It computes rows as soon as they are complete, in parts of whole rows. ``begin`` and ``end``
     are parts, those of a member one after the other.
 
+    If no program follows, its table is replaced by memory for the sum of the rows of B, a single matrix; or by 0.
+
     If B consists of ints, no program follows: its table is replaced by the scales, a row for each column of B. Before
     the last three sizes are then the units of a group; the number of groups; and the units that are divided into chunks
     together. The inner dimension and the length of a chunk are units, too; see `Stored`.
@@ -104,6 +107,7 @@ def product(
     )
     group, groups, span = grouping if grouped else (k, "0", k)
     follows = w.assign(f"inttoptr i64 {code} to ptr")
+    sums = dtype != "int32" and not grouped
     tile = TILE * (1 if words is None else words.each)
     a_row, a_column = ("1", a_line) if transposed else (a_line, "1")
     narrow = widens and not grouped
@@ -130,6 +134,9 @@ def product(
         helpers += [_stripe(dtype, width, height, transposed) for height in heights]
         if narrow:
             helpers += [_stripe(dtype, width, height, transposed, b_stored) for height in heights]
+            helpers.append(sum_of_rows(dtype, width, words, b_stored, c_stored))
+    if sums:
+        helpers.append(sum_of_rows(dtype, width, words, "", c_stored))
     together = STRIPES if transposed and not by_amx else 1
     panels = w.at(memory, str(copied_bytes(transposed, by_amx) // size))
     with w.loop("%begin", "%end") as part:
@@ -203,6 +210,26 @@ def product(
             b_speed = w.upper(w.times(b_bytes, b_lines), w.times(w.upper(rows, heights[0]), b_turns))
             next_b = f"ptr {next_block}, i64 {b_distance}, i64 {b_bytes}, i64 {w.smaller(b_speed, str(LINE))}"
 
+            def calls(height: int, a: str, count: str, others: str, line: str, other: str) -> None:
+                """Write the calls of a stripe's function, for columns in place and for others; 0 sums the rows of B."""
+
+                def call(kind: str, from_column: str, columns: str, in_place: str = whole) -> None:
+                    panel, place = w.at(read, w.times(from_column, depth)), w.unit(line, from_column, c_stored)
+                    added = w.at(other, w.times(from_column, before_column))
+                    w.write(
+                        f"call void @{kind}_{height}(ptr {a}, ptr {source}, i64 {b_row}, i64 {in_place}, "
+                        f"ptr {panel}, i64 {tall}, i64 {depth}, ptr {place}, i64 {n}, ptr {added}, i64 {before_row}, "
+                        f"i64 {before_column}, i64 {count}, i64 {columns}{others})"
+                    )
+
+                if narrow:  # what is read in place is widened in registers, the panel beside it was when it was copied
+                    with w.when(f"sgt i64 {first}, 0"):
+                        call("widened", "0", first)
+                    with w.when(f"slt i64 {first}, {some}"):
+                        call("stripe", first, w.minus(some, first), "0")
+                else:
+                    call("stripe", "0", some)
+
             def stripe(number: str, i: str, count: str, height: int) -> None:
                 """Write the product of a stripe of rows, and the program that follows it."""
                 alone = height < heights[0]  # its columns are copied by themselves
@@ -223,7 +250,6 @@ def product(
                             f"call void @copy_stripes(ptr {rows_of_a}, i64 {beside[0]}, i64 {most}, i64 {height}, "
                             f"i64 {a_line}, ptr {beside[1]})"
                         )
-                line, other = w.unit(target, w.times(i, n), c_stored), w.at(before, w.times(i, before_row))
                 a_distance = w.times(a_line, a_size)
                 if by_amx:
                     ahead, step = w.plus(i, height), w.times(a_distance, tile) if transposed else str(LINE)
@@ -238,24 +264,8 @@ def product(
                     others = f"ptr {w.unit(lines, w.times(ahead, a_row), a_stored)}, i64 {a_distance}, i64 {a_bytes}, "
                     others += f"i64 {w.upper(str(a_turn), a_panels)}, i64 {a_panels}, {next_b}, "
                     others += f"i64 {w.times(number, b_turns)}"
-
-                def call(kind: str, from_column: str, columns: str, in_place: str = whole) -> None:
-                    """Write the call for some columns of the block."""
-                    panel, place = w.at(read, w.times(from_column, depth)), w.unit(line, from_column, c_stored)
-                    added = w.at(other, w.times(from_column, before_column))
-                    w.write(
-                        f"call void @{kind}_{height}(ptr {copied}, ptr {source}, i64 {b_row}, i64 {in_place}, "
-                        f"ptr {panel}, i64 {tall}, i64 {depth}, ptr {place}, i64 {n}, ptr {added}, i64 {before_row}, "
-                        f"i64 {before_column}, i64 {count}, i64 {columns}, {others})"
-                    )
-
-                if narrow:  # what is read in place is widened in registers, the panel beside it was when it was copied
-                    with w.when(f"sgt i64 {first}, 0"):
-                        call("widened", "0", first)
-                    with w.when(f"slt i64 {first}, {some}"):
-                        call("stripe", first, w.minus(some, first), "0")
-                else:
-                    call("stripe", "0", some)
+                line, other = w.unit(target, w.times(i, n), c_stored), w.at(before, w.times(i, before_row))
+                calls(height, copied, count, f", {others}", line, other)
                 with w.when(f"ne i1 {last}, 0"):
                     top = w.plus(w.plus(w.times(member, m), i0), i)
                     by_rows = w.assign(f"icmp ne i64 {length}, 0")
@@ -282,6 +292,12 @@ def product(
             for height, lower in zip(heights, [*heights[1:], 0], strict=True):
                 with w.when(f"sle i64 {rest}, {height}"), w.when(f"sgt i64 {rest}, {lower}"):
                     stripe(number, done, rest, height)
+            if sums:
+                wanted = w.assign(f"icmp ne ptr {arrays}, null")
+                wanted = w.assign(f"and i1 {wanted}, {w.assign(f'icmp eq i64 {code}, 0')}")
+                with w.when(f"ne i1 {wanted}, 0"), w.when(f"eq i64 {w.plus(i0, rows)}, {m}"):
+                    line = w.unit(arrays, w.plus(j0, j), c_stored)
+                    calls(0, memory, "1", "", line, w.either(begins, before, line))
     if by_amx:
         w.amx("tilerelease")
     w.declared.update(*(helper.declared for helper in helpers))
@@ -319,12 +335,7 @@ def _stripe(dtype: str, width: int, height: int, transposed: bool, stored: str =
     room = w.room(height * lanes, dtype)
     all_rows = w.assign(f"icmp eq i64 %rows, {height}")
     with w.loop("0", w.upper("%columns", lanes)) as panel:
-        in_place, j = w.assign(f"icmp slt i64 {panel}, %whole"), w.times(panel, lanes)
-        if stored:
-            b, b_row = w.unit("%b", j, stored), "%b_row"
-        else:
-            b = w.either(in_place, w.at("%b", j), w.at("%panels", w.times(j, "%tall")))
-            b_row = w.either(in_place, "%b_row", str(lanes), "i64")
+        j, b, b_row = w.panel(panel, stored)
         left, c, before = w.minus("%columns", j), w.at("%c", j), w.at("%before", w.times(j, "%before_column"))
         for i in range(height):  # what is written comes while the sums are computed
             for v in range(VECTORS):

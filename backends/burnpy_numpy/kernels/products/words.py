@@ -1,5 +1,5 @@
 """Products of words of neighbouring numbers, which one instruction multiplies and adds: by AMX, whose registers hold
-tiles of 16 rows of 16 words, or by vectors of words.
+tiles of 16 rows of 16 words, or by vectors of words; and sums of rows, of words or of numbers.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _AHEAD = 64
 """The number of lines of a panel by which it is fetched ahead if there are few rows."""
 _A_AHEAD = 4
 """The lines of the next stripe of A that are fetched with each tile."""
+_CHAINS = 8
+"""The number of sums that make up the sum of rows of B."""
 _DEEP = 256
 """The words of a column from which the places of the results are fetched before they are written."""
 CONFIGURATION = "@configuration = internal constant [16 x i32] [i32 1, i32 0, i32 0, i32 0, {}, {}], align 64".format(
@@ -374,3 +376,47 @@ def finish_by_amx(dtype: str, width: int, c_stored: str) -> ProductLines:
 
     w.in_two_ways(finish, [(str(lanes), "%left")])
     return w.named("finish", "ptr %sums, ptr %c, i64 %c_row, i64 %rows, i64 %left")
+
+
+def sum_of_rows(dtype: str, width: int, words: Words | None, stored: str, c_stored: str) -> ProductLines:
+    """Return the function that adds the sum of the rows of a block of B to what was before; see `ProductLines.panel`.
+
+    Every `_CHAINS`-th row is added to the same sum, and then these, as a sum in order loses more digits.
+    """
+    w, lanes, each = WordLines(dtype, width), VECTORS * width, 1 if words is None else words.each
+    zero = w.constant(0.0, dtype)
+    with w.loop("0", w.upper("%columns", lanes)) as panel:
+        j, b, b_row = w.panel(panel, stored)
+        totals = [[w.variable(zero) for _ in range(VECTORS)] for _ in range(_CHAINS)]
+
+        def add(line: str, chain: int) -> None:
+            start = w.unit(b, w.times(line, b_row), stored or dtype)
+            for v in range(VECTORS):
+                at = w.unit(start, v * width, stored or dtype)
+                if words is None:
+                    xs = [w.widened(at, stored or dtype, None)]
+                else:
+                    xs = [w.number_in(w.load(at, "int32", None), k, words.stored) for k in range(each)]
+                for total, x in zip(totals[chain:], xs, strict=False):
+                    w.set(total[v], w.add(w.get(total[v], dtype), x))
+
+        turns, _ = w.divided("%depth", str(_CHAINS // each))
+        with w.loop("0", turns) as turn:
+            for chain in range(0, _CHAINS, each):
+                add(w.plus(w.times(turn, _CHAINS // each), chain // each), chain)
+        with w.loop(w.times(turns, _CHAINS // each), "%depth") as line:
+            add(line, 0)
+        found, before, left = [], w.at("%before", w.times(j, "%before_column")), w.minus("%columns", j)
+        masks = [w.below(w.plus(left, -v * width)) for v in range(VECTORS)]
+        for v, mask in enumerate(masks):
+            xs = [w.get(total[v], dtype) for total in totals]
+            while len(xs) > 1:
+                xs = [w.add(x, y) for x, y in zip(xs[::2], xs[1::2], strict=True)]
+            found.append(w.add(xs[0], w.load(w.at(before, v * width), dtype, mask)))
+        c = w.unit("%c", j, c_stored)
+        if c_stored == dtype:
+            for v, (x, mask) in enumerate(zip(found, masks, strict=True)):
+                w.store(x, w.at(c, v * width), mask)
+        else:
+            w.store_rounded(found[0], found[1], c, left)
+    return w.named(f"{'widened' if stored else 'stripe'}_0", STRIPE)
