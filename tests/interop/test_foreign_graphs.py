@@ -587,6 +587,31 @@ def test_convolutions_of_quantized_numbers_are_products_of_ints(
     assert ("conv2d" in str(plan)) == exact, "floats hold sums of few products"
 
 
+@pytest.mark.parametrize("groups", [1, 8])
+@pytest.mark.parametrize("bias", ["none", "ints", "scaled otherwise", "floats", "read twice"])
+def test_a_rounded_convolution_is_one_of_ints_with_their_bias(tmp_path: Path, bias: str, groups: int) -> None:
+    """As onnxruntime computes it: the sums with the bias are rounded, and not the floats that they stand for."""
+    random = np.random.default_rng(5)
+    scales = random.uniform(0.001, 0.002, 8).astype(np.float32)
+    parts = [held("a", np.float32(0.02)), held("z", np.uint8(99)), held("s", scales)]
+    parts += [
+        held("w", random.integers(-128, 128, (8, 8 // groups, 3, 3)).astype(np.int8)),
+        held("r", np.float32(0.05)),
+    ]
+    parts += [held("o", np.uint8(120)), held("c", random.integers(-9000, 9000, 8).astype(np.int32))]
+    parts += [held("t", scales * np.float32(0.04 if bias == "scaled otherwise" else 0.02))]
+    parts += [held("e", random.normal(size=8).astype(np.float32))]
+    given = {"none": [], "floats": ["e"]}.get(bias, ["d"])
+    nodes = [node("QuantizeLinear", ["x", "a", "z"], ["q"]), node("DequantizeLinear", ["q", "a", "z"], ["f"])]
+    nodes += [node("DequantizeLinear", ["w", "s"], ["g"], axis=0), node("DequantizeLinear", ["c", "t"], ["d"], axis=0)]
+    nodes += [node("Conv", ["f", "g", *given], ["h"], pads=[1, 1, 1, 1], group=groups)]
+    nodes += [node("QuantizeLinear", ["h", "r", "o"], ["i"]), node("DequantizeLinear", ["i", "r", "o"], ["j"])]
+    nodes += [node("Sigmoid", ["j"], ["k"]), node("Add", ["k", "h" if bias == "read twice" else "k"], ["y"])]
+    whole = graph(nodes, [info("x", FLOAT, [1, 8, 9, 7])], [info("y", FLOAT)], initializer=parts)
+    model = agree(written(tmp_path / "a.onnx", whole, 21), random.normal(size=(1, 8, 9, 7)).astype(np.float32))
+    assert ("QLinearConv" in [entry.kind for entry in model.graph.nodes]) == (bias in ("none", "ints"))
+
+
 def test_weights_of_convolutions_stay_ints(tmp_path: Path) -> None:
     """A plan makes floats of them in each replay, right before the convolution; and values go after their last use."""
     random = np.random.default_rng(1)

@@ -114,6 +114,55 @@ def test_every_length_and_nothing_beyond_it(dtype: str) -> None:
         assert (room[length:] == 9.0).all()
 
 
+def rounded(b: Any, x: Any, low: float, scale: float = 0.05) -> Any:
+    """Return x rounded to one of 256 numbers from ``low`` on, times the scale."""
+    levels = b.clamp(b.add(b.round(b.div(x, scale)), low + 128.0), low, low + 255.0)
+    return b.mul(b.sub(levels, low + 128.0), scale)
+
+
+def of_bytes(b: Any, x: Any, dtype: str) -> Any:
+    return b.tanh(b.mul(b.to_float(b.to_int(x, np.dtype(dtype)), np.dtype("float32")), 0.01))
+
+
+TABULATED: dict[str, tuple[Callable[..., Any], int]] = {
+    "silu": (lambda b, x: Backend.silu(b, rounded(b, x, 0.0)), 1),
+    "signed": (lambda b, x: b.tanh(rounded(b, x, -128.0)), 1),
+    "chain": (lambda b, x: rounded(b, b.mul(b.sigmoid(rounded(b, x, 0.0)), rounded(b, x, 0.0)), -128.0), 1),
+    "quotients": (lambda b, x: rounded(b, b.div(rounded(b, x, 0.0), 3.0), 0.0), 1),
+    "two": (lambda b, x: b.mul(b.exp(rounded(b, x, 0.0)), b.exp(rounded(b, b.neg(x), 0.0))), 2),
+    "sum": (lambda b, x: b.add(b.exp(rounded(b, x, 0.0)), x), 1),
+    "twice": (
+        lambda b, x: b.sub(Backend.silu(b, rounded(b, x, 0.0)), b.sum(Backend.silu(b, rounded(b, x, 0.0)), (1,), True)),
+        1,
+    ),
+    "uint8": (lambda b, x: of_bytes(b, b.clamp(x, 0.0, 255.0), "uint8"), 1),
+    "int8": (lambda b, x: of_bytes(b, b.clamp(x, -128.0, 127.0), "int8"), 1),
+    "int32": (lambda b, x: of_bytes(b, x, "int32"), 0),
+    "of NaN": (lambda b, x: b.exp(b.cast(b.isnan(rounded(b, x, 0.0)), x.dtype)), 1),
+    "of x": (lambda b, x: b.exp(b.clamp(x, 0.0, 255.0)), 0),
+    "of wide numbers": (lambda b, x: b.exp(b.clamp(b.add(b.round(x), 1.0), 0.0, 256.0)), 0),
+    "of -0.0": (lambda b, x: b.exp(b.clamp(b.round(x), -128.0, 127.0)), 0),
+    "not slow": (lambda b, x: b.mul(rounded(b, x, 0.0), 2.0), 0),
+}
+"""Functions of quantized numbers, and how many tables they become."""
+
+
+@every_row("name", TABULATED)
+def test_functions_of_quantized_numbers_are_tables(name: str) -> None:
+    formula, tables = TABULATED[name]
+    program = trace(formula, (full("float32"),), name=name)
+    kernel = made(program)
+    assert [step.op for step in kernel.program.instructions].count("table") == tables
+    for columns in (1, 5, 32, 150):
+        x = np.random.default_rng(columns).normal(0, 5, (3, columns)).astype("f4")
+        if not name.startswith(("uint", "int")):
+            x[0, : len(VALUES)] = np.array(VALUES, "f4")[:columns]
+        (found,) = kernel([x], (), *x.shape)
+        with np.errstate(all="ignore"):
+            (wanted,) = execute(D, program, [x], ())
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+
+
 ROWWISE: list[tuple[str, str, tuple[Any, ...]]] = [
     ("softmax", "f", (1,)),
     ("softmax_backward", "ff", (1,)),

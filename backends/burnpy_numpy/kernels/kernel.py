@@ -153,12 +153,14 @@ def _compiled(program: Program) -> Kernel | None:
     """Compile a program; None if kernels cannot compute it."""
     from burnpy.backend.programs import ProgramError
     from burnpy_numpy.kernels.compiler.emitter import call_of, emit, layout_of
+    from burnpy_numpy.kernels.compiler.instructions import tabulated
     from burnpy_numpy.kernels.compiler.llvm import vector_bytes
     from burnpy_numpy.kernels.compiler.target import target
     from burnpy_numpy.kernels.launch import Kernel
 
     if not target().fuses and any(step.dtype == "float16" for step in program.instructions):
         return None  # without an instruction LLVM converts by a function that no kernel may call
+    program = tabulated(program, _numbers_of)
 
     def write() -> str:
         text, _ = emit(program, vector_bytes())
@@ -170,6 +172,17 @@ def _compiled(program: Program) -> Kernel | None:
     except ProgramError:
         return None
     return None if function is None else Kernel(program, write, layout, function)
+
+
+def _numbers_of(program: Program, numbers: Sequence[float]) -> Sequence[float]:
+    """Return what a program of one float32 array computes of numbers."""
+    from burnpy.backend.programs.program import execute
+    from burnpy_numpy.backend import NumPy
+
+    with np.errstate(all="ignore"):
+        (out,) = execute(NumPy(), program, [np.array([numbers], np.float32)], ())
+    computed: list[float] = out.ravel().tolist()
+    return computed
 
 
 def family_kernels(name: str) -> Any:

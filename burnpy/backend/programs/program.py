@@ -79,7 +79,8 @@ class Instruction(NamedTuple):
     - ``sum``, ``amax``: over all columns of each row (``value`` 1), or over all rows (``value`` 0);
     - ``length``: the number of rows (``value`` 0) or of columns (1);
     - ``index``: the position of each row (``value`` 0) or of each column (1), an int64 from 0;
-    - ``gather``: of its first argument, in each row the element at the column that its second argument, an int, names.
+    - ``gather``: of its first argument, in each row the element at the column that its second argument, an int, names;
+    - ``table``: a number of the list ``value``, which kernels write in place of functions of few numbers.
     """
 
     op: str
@@ -144,9 +145,9 @@ class Program:
     @cached_property
     def elementwise(self) -> bool:
         """True if each element of each result depends on the same element of the inputs, and on numbers, alone."""
-        return all(i.op in ("input", "constant", "cast") or i.op in ELEMENTWISE for i in self.instructions) and all(
-            i.extent in (Extent.FULL, Extent.SCALAR) for i in self.instructions
-        )
+        return all(
+            i.op in ("input", "constant", "cast", "table") or i.op in ELEMENTWISE for i in self.instructions
+        ) and all(i.extent in (Extent.FULL, Extent.SCALAR) for i in self.instructions)
 
     @cached_property
     def _dtypes(self) -> list[DType]:
@@ -209,20 +210,13 @@ class Program:
         return [(len(i.extent.shape(1, 1)), i.extent.over_rows, i.extent.over_columns) for i in self.inputs]
 
     def _misfit(self, inputs: list[tuple[int, ...] | None]) -> ProgramError:
-        wanted = ", ".join(
-            {
-                Extent.FULL: "(rows, columns)",
-                Extent.ROW: "(columns,)",
-                Extent.COLUMN: "(rows, 1)",
-                Extent.SCALAR: "a number",
-            }[extent]
-            for extent, _ in self.inputs
-        )
+        names = {Extent.FULL: "(rows, columns)", Extent.ROW: "(columns,)", Extent.COLUMN: "(rows, 1)"}
+        wanted = ", ".join(names.get(extent, "a number") for extent, _ in self.inputs)
         given = ", ".join("a number" if shape is None else str(shape) for shape in inputs)
         return ProgramError(f"program {self.name} takes {wanted}, got {given}")
 
 
-_EXPENSIVE = frozenset((*FUNCTIONS, "div", "sqrt"))
+_EXPENSIVE = frozenset((*FUNCTIONS, "div", "sqrt", "table"))
 _INTS = ("int64", "int32")
 _INT_STEPS = frozenset(("input", "constant", "index", "expand", "cast"))
 _INDICES = (("input", Extent.COLUMN), ("index", Extent.ROW))
@@ -356,15 +350,18 @@ class Schedule:
         return [k for k in self.live if self.over_columns(k) and self.depth[k] == stage + 1]
 
     def _kept(self) -> dict[int, int]:
-        """Return the values that are kept in the scratch row, with their place: expensive ones that several
-        loops need.
+        """Return the values that are kept in the scratch row, with their place: expensive ones that several loops need,
+        but for what only kept values need.
         """
-        counts: dict[int, int] = {}
-        for stage in range(self.stages):
-            for k in self.needed(self.roots(stage)):
-                counts[k] = counts.get(k, 0) + 1
-        kept = [k for k in self.live if counts.get(k, 0) > 1 and self.steps[k].op in _EXPENSIVE]
-        return {k: place for place, k in enumerate(kept)}
+        needed, kept = [{*self.roots(stage)} for stage in range(self.stages)], list[int]()
+        for k in reversed(self.live):
+            loops = [some for some in needed if k in some and self.steps[k].extent.over_columns]
+            if len(loops) > 1 and self.steps[k].op in _EXPENSIVE:
+                kept.append(k)
+                del loops[1:]
+            for some in loops:
+                some.update(self.steps[k].args)
+        return {k: place for place, k in enumerate(reversed(kept))}
 
     def first_stage(self, k: int) -> int:
         """Return the first loop that computes a value."""

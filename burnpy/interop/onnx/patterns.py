@@ -17,18 +17,11 @@ def joined(graph: Graph, arrays: Mapping[str, Any], constants: Mapping[str, Any]
     """Return the nodes of a graph that has these parameters and constants, with one node for each pattern."""
     found = _Patterns(graph, arrays, constants)
     replaced = {node.outputs[0]: made for node in graph.nodes if (made := found.rewritten(node))}
-    kept = [node for node in graph.nodes if node.outputs[0] not in found.inner]
-    return tuple([replaced.get(node.outputs[0], node) for node in kept])
+    return tuple([replaced.get(node.outputs[0], node) for node in graph.nodes if node.outputs[0] not in found.inner])
 
 
 def padded(nodes: Sequence[GraphNode], constants: Mapping[str, Any], outputs: Sequence[str]) -> tuple[GraphNode, ...]:
-    """Return nodes with the zeros of a Pad, whose sizes are constants, as padding of the convolution that reads them.
-
-    Args:
-        nodes: the nodes of a graph.
-        constants: its constants.
-        outputs: its outputs.
-    """
+    """Return the nodes of a graph with the zeros of a Pad, if its sizes are constants, as padding of a convolution."""
     uses = Counter([name for node in nodes for name in (*node.inputs, *node.results_read)] + list(outputs))
     zeros = {
         node.outputs[0]: pads for node in nodes if (pads := _zeros(node, constants)) and uses[node.outputs[0]] == 1
@@ -41,9 +34,9 @@ def padded(nodes: Sequence[GraphNode], constants: Mapping[str, Any], outputs: Se
             continue
         own = node.attributes.get("pads") or (0,) * len(pads)
         both = tuple([a + b for a, b in zip(own, pads, strict=True)])
-        settings = {**node.attributes, "pads": both, "auto_pad": "NOTSET"}
         gone.add(node.inputs[0])
         source = next(made.inputs[0] for made in nodes if node.inputs[0] in made.outputs)
+        settings = {**node.attributes, "pads": both, "auto_pad": "NOTSET"}
         changed.append(node.replaced(node.kind, (source, *node.inputs[1:]), settings))
     return tuple([node for node in changed if gone.isdisjoint(node.outputs)])
 
@@ -101,16 +94,11 @@ def read_as_numbers(graph: Graph, arrays: Iterable[str]) -> tuple[set[str], set[
 def placed(
     nodes: Sequence[GraphNode], unread: Container[str], held: Iterable[str], constants: Container[str], like: str
 ) -> tuple[GraphNode, ...]:
-    """Return nodes that compute on a tensor's device what depends on sizes, but is not read as numbers.
+    """Return nodes that compute the values ``unread``, which depend on sizes and arrays alone, and which are not read
+    as numbers, on the device of the tensor ``like``.
 
-    So a recording has these computations, which hold for all sizes, in place of their results.
-
-    Args:
-        nodes: the nodes of a graph.
-        unread: the values that depend on sizes and arrays alone, and that are not read as numbers.
-        held: the parameters, which are on the device.
-        constants: the constants, which are on the host.
-        like: the tensor.
+    So a recording has these computations, which hold for all sizes, in place of their results. The parameters that are
+    ``held`` are on the device, and the constants on the host.
     """
     made, there = list[GraphNode](), {like, *held}
     for node in nodes:
@@ -362,6 +350,7 @@ class _Patterns:
                 self._readers[given].remove((self._made[name].kind, k))
                 self._readers[made.inputs[k]].append((made.kind, k))
                 self.inner.update(() if self._readers[given] else (given,))
+        self._rounded = {node.outputs[0]: made for node in graph.nodes if (made := self._requantized(node))}
 
     def _of_ints(self, node: GraphNode) -> GraphNode | None:
         """Return the node for a product of floats that a QuantizeLinear rounds with 8-bit ints, or a convolution."""
@@ -383,6 +372,29 @@ class _Patterns:
         given = (ints, matrix, x_scale, scale, x_zero, *(zero or [""]), *node.inputs[2:])
         return node.replaced(str(kind), given, node.attributes if node.kind == "Conv" else {})
 
+    def _requantized(self, node: GraphNode) -> GraphNode | None:
+        """Return the node for a convolution of ints, whose bias has ints too, that a QuantizeLinear rounds."""
+        product, known = self._products.get(node.inputs[0]), self._constants
+        if node.kind != "QuantizeLinear" or product is None or product.kind != "ConvDequantized":
+            return None
+        (x, w, x_scale, w_scale, x_zero, w_zero, *bias), rounding = product.inputs, node.inputs[1:]
+        numbers = [known[name] for name in rounding if name in known and known[name].numel() == 1]
+        if len(numbers) != 2 or numbers[1].dtype.name not in INTS or len(self._readers[node.inputs[0]]) != 1:
+            return None
+        for name in tuple(bias):
+            ints = self._made.get(name)
+            if ints is None or ints.kind != "DequantizeLinear" or not known.keys() >= {*ints.inputs}:
+                return None
+            levels, scale, *zero = [known[given].to_numpy() for given in ints.inputs]
+            sums = known[x_scale].to_numpy() * known[w_scale].to_numpy().reshape(-1)
+            if levels.dtype != np.int32 or any(part.any() for part in zero) or not np.allclose(scale, sums, 1e-5, 0):
+                return None
+            bias = [ints.inputs[0]]
+            self.inner.update((name,) if len(self._readers[name]) == 1 else ())
+        self.inner.add(node.inputs[0])
+        given = (x, x_scale, x_zero, w, w_scale, w_zero, *rounding, *bias)
+        return node.replaced("QLinearConv", given, product.attributes)
+
     def _only(self, name: str, kinds: Container[str], inputs: int | None = None) -> GraphNode | None:
         """Return the node that makes a value; None if it is of another kind, or the value is used elsewhere too."""
         node = self._made.get(name)
@@ -392,19 +404,19 @@ class _Patterns:
 
     def rewritten(self, node: GraphNode) -> GraphNode | None:
         """Return the node of the pattern that ends with a node; None if there is none."""
-        found = self._products.get(node.outputs[0]) or self.attention(node) or self.linear(node)
-        return found or self.quantization(node)
+        found = self._rounded.get(node.outputs[0]) or self._products.get(node.outputs[0])
+        return found or self.attention(node) or self.linear(node) or self.quantization(node)
 
     def quantization(self, node: GraphNode) -> GraphNode | None:
         """Return the node for a QuantizeLinear and its inverse, whose ints nobody else reads."""
-        if node.kind != "DequantizeLinear" or node.attributes.get("output_dtype"):
+        if node.kind != "DequantizeLinear" or node.attributes.get("output_dtype") or node.inputs[0] in self._rounded:
             return None
         made = self._made.get(node.inputs[0])
         if made is None or made.kind != "QuantizeLinear" or len(self._readers[node.inputs[0]]) != 1:
             return None
         keys = ("axis", "block_size")
-        settings = {key: made.attributes[key] for key in keys if key in made.attributes}
-        if made.inputs[1:] != node.inputs[1:] or settings != {k: v for k, v in node.attributes.items() if k in keys}:
+        settings, own = ({k: x.attributes[k] for k in keys if k in x.attributes} for x in (made, node))
+        if made.inputs[1:] != node.inputs[1:] or settings != own:
             return None
         types = made.attributes["types"]
         settings["number"] = (types[2] if len(types) > 2 else 0) or made.attributes.get("output_dtype", 0)
@@ -417,9 +429,9 @@ class _Patterns:
             return None
         for name, bias in (node.inputs, node.inputs[::-1]):
             product = self._only(name, ("MatMul",), 2)
-            if product is None or self._ndim(product.inputs[1]) != 2 or self._ndim(bias) != 1:
-                continue
-            if self.arrays[bias].shape[0] == self.arrays[product.inputs[1]].shape[1]:
+            names = () if product is None else (product.inputs[1], bias)
+            shapes = [self.arrays[each].shape for each in names if each in self.arrays]
+            if product and [*map(len, shapes)] == [2, 1] and shapes[0][1:] == shapes[1]:
                 self.inner.add(name)
                 return node.replaced("Linear", (*product.inputs, bias), {})
         return None
@@ -429,20 +441,10 @@ class _Patterns:
         weights = self._only(node.inputs[0], ("Softmax",), 1) if node.kind == "MatMul" else None
         if weights is None or weights.attributes.get("axis", -1) != -1 or weights.attributes["opset"] < 13:
             return None
-        scores, mask = self._only(weights.inputs[0], ("MatMul",), 2), list[str]()
-        inner = [node.inputs[0], weights.inputs[0]]
-        if scores is None:
-            added = self._only(weights.inputs[0], ("Add",), 2)
-            for name, other in () if added is None else (added.inputs, added.inputs[::-1]):
-                scores = self._only(name, ("MatMul",), 2)
-                if scores is not None:
-                    inner.append(name)
-                    mask = [other]
-                    break
-        if scores is None:
-            return None
-        self.inner.update(inner)
-        return node.replaced("Attend", (*scores.inputs, node.inputs[1], *mask), {})
-
-    def _ndim(self, name: str) -> int | None:
-        return self.arrays[name].ndim if name in self.arrays else None
+        added = self._only(weights.inputs[0], ("Add",), 2)
+        sums = [(weights.inputs[0],)] if added is None else [added.inputs, added.inputs[::-1]]
+        for name, *mask in sums:
+            if (scores := self._only(name, ("MatMul",), 2)) is not None:
+                self.inner.update((node.inputs[0], weights.inputs[0], name))
+                return node.replaced("Attend", (*scores.inputs, node.inputs[1], *mask), {})
+        return None

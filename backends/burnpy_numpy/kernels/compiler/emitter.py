@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from burnpy.backend.programs import Extent, Instruction, Program
 from burnpy.backend.programs.program import Schedule
 from burnpy_numpy.kernels.compiler.entry import Call
-from burnpy_numpy.kernels.compiler.instructions import FUNCTIONS, applied, definition
+from burnpy_numpy.kernels.compiler.instructions import FUNCTIONS, applied, definition, in_table, number_in
 from burnpy_numpy.kernels.compiler.vectors import Vector, Writer
 
 CHUNK = 128
@@ -368,7 +368,7 @@ class _Emitter:
         if op == "input":
             return self._input(self.steps[k], place)
         if op == "constant":
-            return w.constant(float.fromhex(str(value)) if dtype.startswith("float") else int(str(value)), dtype)
+            return w.constant(number_in(value, dtype), dtype)
         if op == "length":
             size = "%rows" if value == 0 else "%columns"
             scalar = "float" if dtype == "float32" else "double"
@@ -380,6 +380,8 @@ class _Emitter:
         if op == "gather":
             return self._gathered(args, dtype)
         xs = [self._operand(a, place) for a in args]
+        if op == "table":
+            return in_table(w, xs[0], value)
         if op in FUNCTIONS:
             self.called.add((op, dtype))
         return applied(w, op, xs, dtype)

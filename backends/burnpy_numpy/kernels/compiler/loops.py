@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from burnpy.backend.programs import Program
-from burnpy_numpy.kernels.compiler.instructions import FUNCTIONS, applied, definition
+from burnpy_numpy.kernels.compiler.instructions import FUNCTIONS, applied, definition, in_table, number_in
 from burnpy_numpy.kernels.compiler.vectors import Vector, Writer, bytes_of
 
 WORDS = 4
@@ -118,8 +118,9 @@ class Loops(Writer):
             if op == "input":
                 values.append(xs[int(str(value))])
             elif op == "constant":
-                number = float.fromhex(str(value)) if dtype.startswith("float") else int(str(value))
-                values.append(self.constant(number, dtype))
+                values.append(self.constant(number_in(value, dtype), dtype))
+            elif op == "table":
+                values.append(in_table(self, values[args[0]], value))
             elif op in FUNCTIONS:
                 values.append(self.function_of(op, values[args[0]]))
             else:

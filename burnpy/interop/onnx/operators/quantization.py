@@ -293,19 +293,22 @@ def quantized_attention(
     return self_attention(projected, num_heads, settings, outputs, mask, past)
 
 
-def integer_convolution(x: Value, x_zero: Value, w: Value, w_zero: Value, **settings: Unpack[ConvSettings]) -> Value:
-    """Return the convolution of ints, less their zero points, as int32.
+def integer_convolution(
+    x: Value, x_zero: Value, w: Value, w_zero: Value, bias: Value = None, **settings: Unpack[ConvSettings]
+) -> Value:
+    """Return the convolution of ints, less their zero points, plus a bias of ints, as int32.
 
     Where a group has few channels, it is a convolution of floats, which hold the sums exactly.
     """
     given: dict[str, Any] = {**settings}
     groups, terms = given.pop("group", 1), math.prod(w.shape[1:])
     if groups > 1 and 255**2 * terms <= 2**24:
-        return conv(centred(x, x_zero, 1), centred(w, w_zero, 0), **settings).int("int32")
+        return _biased(conv(centred(x, x_zero, 1), centred(w, w_zero, 0), **settings).int("int32"), bias)
     if groups > 1:
         zeros = [w_zero] * groups if w_zero is None or w_zero.numel() == 1 else w_zero.chunk(groups, 0)
         parts = zip(x.chunk(groups, 1), w.chunk(groups, 0), zeros, strict=True)
-        return cat([integer_convolution(part, x_zero, some, zero, **given) for part, some, zero in parts], dim=1)
+        products = [integer_convolution(part, x_zero, some, zero, **given) for part, some, zero in parts]
+        return _biased(cat(products, dim=1), bias)
     value = like(x, (), 0) if x_zero is None else x_zero.reshape(())
     windows = [tuple(sizes.tolist()) for sizes in Windows(x, w.shape[2:], **given).around()]
     taps = w if w_zero is None else cat([w, like(w, (1, *w.shape[1:]), 1)], dim=0)  # the sums of windows, too
@@ -314,10 +317,10 @@ def integer_convolution(x: Value, x_zero: Value, w: Value, w_zero: Value, **sett
     if zero is not None:
         out = out[:, :-1] - out[:, -1:] * (zero if zero.ndim == 0 else zero.reshape(-1, *(1,) * (x.ndim - 2)))
     if x_zero is not None:  # the sums of constants are computed once, if compiled
-        sums = functional.integer_matmul(w.reshape(-1, terms), like(w, (terms, 1), 1))
-        moved = sums if zero is None else sums - zero.reshape(-1, 1) * terms
-        out = out - moved.reshape(-1, *(1,) * (x.ndim - 2)) * cast(value, "int32")
-    return out
+        sums = functional.integer_matmul(w.reshape(-1, terms), like(w, (terms, 1), 1)).reshape(-1)
+        moved = (sums if zero is None else sums - zero.reshape(-1) * terms) * cast(value, "int32")
+        bias = -moved if bias is None else bias - moved
+    return _biased(out, bias)
 
 
 def _biased(out: Value, bias: Value) -> Value:
@@ -363,7 +366,7 @@ def qlinear_conv(
     **settings: Unpack[ConvSettings],
 ) -> Value:
     """Convolve quantized numbers, and quantize the result."""
-    out = _biased(integer_convolution(x, x_zero, w, w_zero, **settings), bias)
+    out = integer_convolution(x, x_zero, w, w_zero, bias, **settings)
     return requantized(out, x_scale.reshape(()) * aligned(out, w_scale, 1, 0), y_scale, y_zero)
 
 
