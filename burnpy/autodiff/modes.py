@@ -13,7 +13,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextvars import ContextVar, Token
-from typing import Any, Self, cast, overload
+from typing import Any, Self, TypeAlias, cast, overload
 
 import numpy as np
 
@@ -84,54 +84,8 @@ class ModeSwitch(ABC):
         decorated: Any = function
         if not callable(decorated) or inspect.isclass(decorated):
             raise KindError(f"{self._name} decorates functions and methods, not {decorated!r:.80}")
-        make = self._copy
-        if inspect.isgeneratorfunction(function):
-
-            @functools.wraps(function)
-            def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-                return (yield from _stepwise(make, function(*args, **kwargs)))
-
-            return cast(F, generator)
-        if inspect.isasyncgenfunction(function):
-
-            @functools.wraps(function)
-            async def asynchronous_generator(*args: Any, **kwargs: Any) -> Any:
-                running = function(*args, **kwargs)
-                step: Callable[[], Any] = functools.partial(anext, running)
-                try:
-                    while True:
-                        with make():
-                            try:
-                                item = await step()
-                            except StopAsyncIteration:
-                                return
-                        try:
-                            sent = yield item
-                            step = functools.partial(running.asend, sent)
-                        except GeneratorExit:
-                            raise
-                        except BaseException as error:  # thrown in by the caller; the generator gets it
-                            step = functools.partial(running.athrow, error)
-                finally:
-                    with make():
-                        await running.aclose()
-
-            return cast(F, asynchronous_generator)
-        if inspect.iscoroutinefunction(function):
-
-            @functools.wraps(function)
-            async def coroutine(*args: Any, **kwargs: Any) -> Any:
-                with make():
-                    return await function(*args, **kwargs)
-
-            return cast(F, coroutine)
-
-        @functools.wraps(function)
-        def plain(*args: Any, **kwargs: Any) -> Any:
-            with make():
-                return function(*args, **kwargs)
-
-        return cast(F, plain)
+        wrap = next((wrap for is_kind, wrap in _WRAPPERS if is_kind(function)), _plain)
+        return cast(F, functools.wraps(function)(wrap(self._copy, decorated)))
 
 
 class ModeSetting(ModeSwitch):
@@ -162,24 +116,88 @@ class _Entered:
         self.before = before
 
 
-def _stepwise(make: Callable[[], ModeSwitch], running: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Run a generator with the mode set during each of its steps only."""
-    step: Callable[[], Any] = functools.partial(next, running)
-    while True:
+Make: TypeAlias = Callable[[], ModeSwitch]
+"""A function that makes the switch of a call, or of a step of a generator."""
+
+
+def _plain(make: Make, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with the mode set during each call."""
+
+    def plain(*args: Any, **kwargs: Any) -> Any:
         with make():
-            try:
-                item = step()
-            except StopIteration as stop:
-                return stop.value
-        try:
-            sent = yield item
-            step = functools.partial(running.send, sent)
-        except GeneratorExit:
+            return function(*args, **kwargs)
+
+    return plain
+
+
+def _coroutine(make: Make, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the coroutine function with the mode set in it."""
+
+    async def coroutine(*args: Any, **kwargs: Any) -> Any:
+        with make():
+            return await function(*args, **kwargs)
+
+    return coroutine
+
+
+def _generator(make: Make, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the generator function with the mode set during each step only."""
+
+    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        running = function(*args, **kwargs)
+        step: Callable[[], Any] = functools.partial(next, running)
+        while True:
             with make():
-                running.close()
-            raise
-        except BaseException as error:  # thrown in by the caller; the generator gets it
-            step = functools.partial(running.throw, error)
+                try:
+                    item = step()
+                except StopIteration as stop:
+                    return stop.value
+            try:
+                sent = yield item
+                step = functools.partial(running.send, sent)
+            except GeneratorExit:
+                with make():
+                    running.close()
+                raise
+            except BaseException as error:  # thrown in by the caller; the generator gets it
+                step = functools.partial(running.throw, error)
+
+    return generator
+
+
+def _asynchronous_generator(make: Make, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the asynchronous generator function with the mode set during each step only."""
+
+    async def generator(*args: Any, **kwargs: Any) -> Any:
+        running = function(*args, **kwargs)
+        step: Callable[[], Any] = functools.partial(anext, running)
+        try:
+            while True:
+                with make():
+                    try:
+                        item = await step()
+                    except StopAsyncIteration:
+                        return
+                try:
+                    sent = yield item
+                    step = functools.partial(running.asend, sent)
+                except GeneratorExit:
+                    raise
+                except BaseException as error:  # thrown in by the caller; the generator gets it
+                    step = functools.partial(running.athrow, error)
+        finally:
+            with make():
+                await running.aclose()
+
+    return generator
+
+
+_WRAPPERS: tuple[tuple[Callable[[Any], bool], Callable[..., Any]], ...] = (
+    (inspect.isgeneratorfunction, _generator),
+    (inspect.isasyncgenfunction, _asynchronous_generator),
+    (inspect.iscoroutinefunction, _coroutine),
+)
+"""The kinds of functions that a switch decorates otherwise than plain ones."""
 
 
 class RecordingSwitch(ModeSwitch):

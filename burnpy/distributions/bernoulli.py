@@ -7,7 +7,6 @@ import operator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.primitives import Float
 from burnpy.distributions.distribution import Distribution, Reparametrized, doubled, register_kl
 from burnpy.distributions.formulas import (
     at_end,

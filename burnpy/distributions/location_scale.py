@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from burnpy.backend.primitives import Float
 from burnpy.distributions.distribution import Reparametrized, doubled, register_kl
 from burnpy.distributions.formulas import (
     EULER,

@@ -18,7 +18,7 @@ from burnpy.func.pytree import LEAF, MismatchError, Structure, describe_tree, fl
 from burnpy.tensor.generator import recorders
 from burnpy.tensor.levels import Door, common_device, levels_between, open_levels, raised, refuse_mixed
 from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
-from burnpy.tensor.tensor_base import TensorBase, new_tensor
+from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import B, T, U
 
 
@@ -165,8 +165,9 @@ def checked_function(api: str, f: Any, argnums: Any = 0) -> None:
         )
     if not callable(f):
         other = "; of tensors, burnpy.autodiff.grad(outputs, inputs) takes them" if isinstance(f, TensorBase) else ""
+        shown = describe(f) if isinstance(f, TensorBase) else describe_tree(f)
         purpose = "of one example" if api == "vmap" else "to differentiate"
-        raise KindError(f"{api}() takes a function {purpose}, got {describe_tree(f)}{other if api != 'vmap' else ''}")
+        raise KindError(f"{api}() takes a function {purpose}, got {shown}{other if api != 'vmap' else ''}")
 
 
 def select_arguments(api: str, args: tuple[Any, ...], argnums: Argnums) -> ChosenArguments:

@@ -318,16 +318,6 @@ def _checked_sizes(operation: str, name: str, value: Any, least: int, count: int
     return sizes  # type: ignore[return-value]  # ints
 
 
-def divisor_of(operation: str, divisor: int | None) -> int | None:
-    """Return a validated ``divisor_override``; None stays None."""
-    if divisor is None:
-        return None
-    number = whole(operation, "divisor_override", divisor)
-    if number == 0:
-        raise ArgumentError(f"{operation}() got divisor_override=0; expected another number")
-    return number
-
-
 Pooled = TypeVar("Pooled", bound="TensorBase[Any]")
 
 _FORMS = {1: ("length", "sequence"), 2: ("height, width", "image"), 3: ("depth, height, width", "volume")}

@@ -47,11 +47,8 @@ def number(value: Any, what: str) -> float:
             hint = "; the rate comes first: model = optim.step(1e-3, model, grads)"
         if callable(value) and hasattr(value, "at"):
             hint = "; pass the rate of a step: schedule(step)"
-        shown = (
-            f"{describe(value)}"
-            if isinstance(value, (str, bool, complex, bytes, type(None)))
-            else f"{a(type(value).__name__)}"
-        )
+        plain = isinstance(value, (str, bool, complex, bytes, type(None)))
+        shown = describe(value) if plain else a(type(value).__name__)
         raise ArgumentError(f"{what} is a number, got {shown}{hint}")
     try:
         nan = math.isnan(value)
@@ -171,6 +168,11 @@ class Group(metaclass=Explaining):
         if all(getattr(self, name) is None for name in _OPTIONS):
             raise ArgumentError(f"{self} sets nothing; pass lr_scale=, lr= or weight_decay=")
 
+    def _says(self) -> dict[str, Any]:
+        """Return what the group sets: the rate, by ``lr`` or by ``lr_scale``, and the weight decay."""
+        settings: dict[str, Any] = {"rate": (self.lr, self.lr_scale), "weight_decay": self.weight_decay}
+        return {name: value for name, value in settings.items() if value not in (None, (None, None))}
+
     def __repr__(self) -> str:
         where = repr(self.where) if not callable(self.where) else getattr(self.where, "__name__", "a function")
         options = [f"{name}={getattr(self, name)}" for name in _OPTIONS if getattr(self, name) is not None]
@@ -208,28 +210,22 @@ def options_of(optimizer: Optimizer, model: ModuleBase[Any]) -> Mapping[str, Opt
 
 
 def _options_of(model: ModuleBase[Any], groups: Sequence[Group], weight_decay: float) -> Mapping[str, Options]:
-    settings: dict[str, dict[str, tuple[Group, Any]]] = {}
+    chosen: dict[str, dict[str, tuple[Group, Any]]] = {}  # by parameter and setting, the group that says it, and what
     for group in groups:
         members = {path: p for path, p in selected(model, group.where, str(group)).items() if isinstance(p, Param)}
         if not members and not callable(group.where):
             raise ArgumentError(f"{group} meets buffers of {type(model).__name__} only, and those have no gradient")
         for path, param in members.items():
-            own = settings.setdefault(param.id, {})
-            for name in _OPTIONS:
-                value = getattr(group, name)
-                if value is None:
-                    continue
-                rate = "lr" if name == "lr_scale" else name
-                if rate in own and (getattr(own[rate][0], name), own[rate][1]) != (value, value):
-                    duplicate = "rate" if rate == "lr" else rate
+            own = chosen.setdefault(param.id, {})
+            for setting, value in group._says().items():
+                first, known = own.setdefault(setting, (group, value))
+                if known != value:
                     raise ArgumentError(
-                        f"{own[rate][0]} and {group} both say the {duplicate} of {path}; let only one of them meet it"
+                        f"{first} and {group} both say the {setting} of {path}; let only one of them meet it"
                     )
-                own[rate] = group, value
     options = {}
-    for ident, own in settings.items():
-        by_rate = own["lr"][0] if "lr" in own else None
-        scale = 1.0 if by_rate is None or by_rate.lr_scale is None else by_rate.lr_scale
+    for ident, own in chosen.items():
+        lr, scale = own["rate"][1] if "rate" in own else (None, None)
         decay = own["weight_decay"][1] if "weight_decay" in own else weight_decay
-        options[ident] = Options(None if by_rate is None else by_rate.lr, scale, decay)
+        options[ident] = Options(lr, 1.0 if scale is None else scale, decay)
     return options

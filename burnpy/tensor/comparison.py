@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from burnpy.backend.dtypes import float64
 from burnpy.backend.errors import ArgumentError
-from burnpy.tensor.operand_checks import (
-    combined,
-    number,
-    operands,
-)
+from burnpy.tensor.operand_checks import combined, number, operands
 from burnpy.tensor.template import S, binary, comparison, unary
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B

@@ -136,8 +136,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         except KeyError:
             x: Any = leaf
             raise MissingGradientError(
-                f"these gradients hold none for the leaf of shape {x.shape} and dtype {x.dtype}: the loss does "
-                "not "
+                f"these gradients hold none for the leaf of shape {x.shape} and dtype {x.dtype}: the loss does not "
                 "depend on it; x.grad(grads) gives None instead of this error"
             ) from None
 

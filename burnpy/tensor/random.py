@@ -25,8 +25,6 @@ from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.tensor.creation import Size
-    from burnpy.tensor.generator import Generator
-    from burnpy.tensor.host_data import DTypeLike
 
     Parameter = Any
     """A parameter of a distribution: a Python number, or a float tensor that broadcasts to the shape of the numbers."""

@@ -18,26 +18,13 @@ from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.host_data import DTypeLike
 from burnpy.tensor.levels import drawing
 from burnpy.tensor.operand_checks import refuse_unless
-from burnpy.tensor.random_parameters import (
-    COUNT,
-    FINITE,
-    NEGATIVE,
-    OPEN_UNIT,
-    POSITIVE,
-    PROBABILITY,
-    RATE,
-    Draw,
-)
+from burnpy.tensor.random_parameters import COUNT, FINITE, NEGATIVE, OPEN_UNIT, POSITIVE, PROBABILITY, RATE, Draw
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import IntTensor
-
-if TYPE_CHECKING:
     from burnpy.tensor.creation import Size
-    from burnpy.tensor.generator import Generator
-    from burnpy.tensor.host_data import DTypeLike
+    from burnpy.tensor.tensor import IntTensor
 
     Parameter = Any
     """A parameter of a distribution: a Python number, or a float tensor that broadcasts to the shape of the numbers."""

@@ -8,9 +8,7 @@ from typing import Any, Literal, Self, overload
 from burnpy.backend.dtypes import int64
 from burnpy.backend.primitives import Bool, Int, Number, Value
 from burnpy.tensor.dim_checks import dim_of
-from burnpy.tensor.ordering import (
-    as_numbers,
-)
+from burnpy.tensor.ordering import as_numbers
 from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import B
 

@@ -151,16 +151,16 @@ class Checked(Decorator[I], Generic[I]):
         out = f(*args)
         if not self.inner.eager_checks:
             self.inner.synchronize()  # else its deferred error would be raised by a later operation
-        if op.results[0] is not None:
-            allowed = _allowed.get()
-            nan, inf = "nan" not in allowed, self.check_inf and "inf" not in allowed
-            if nan or inf:
-                results = out if out.__class__ is tuple else (out,)
-                for k, result in enumerate(results):
-                    which = f"result {k}" if len(results) > 1 else "a result"
-                    for x in result if op.lists else (result,):
-                        if is_float(x):
-                            self._check(op, args, which, x, nan, inf)
+        if op.results[0] is None:
+            return out
+        allowed = _allowed.get()
+        nan, inf = "nan" not in allowed, self.check_inf and "inf" not in allowed
+        results = () if not (nan or inf) else out if out.__class__ is tuple else (out,)
+        for k, result in enumerate(results):
+            which = f"result {k}" if len(results) > 1 else "a result"
+            for x in result if op.lists else (result,):
+                if is_float(x):
+                    self._check(op, args, which, x, nan, inf)
         return out
 
     def _check(self, op: Operation, args: tuple[Any, ...], which: str, result: Any, nan: bool, inf: bool) -> None:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.dtypes import epsilon, largest
+from burnpy.backend.errors import ArgumentError
 from burnpy.nn.argument_checks import (
     Pair,
     Single,
@@ -16,10 +17,10 @@ from burnpy.nn.argument_checks import (
     as_given,
     checked_windows,
     dims_of,
-    divisor_of,
     floats,
     layer_size,
     sizes_of,
+    whole,
 )
 from burnpy.nn.layers.max_pooling import WindowPooling, in_two_passes, max_pool1d, max_pool2d, max_pool3d
 from burnpy.tensor.call_errors import explained
@@ -126,7 +127,7 @@ def _avg_pool(
     batch = as_batch(operation, x)
     windows = checked_windows(operation, batch, kernel_size, stride, padding, 1, ceil_mode)[:3]
     device: Any = batch._device
-    flags, by = (bool(ceil_mode), bool(count_include_pad)), divisor_of(operation, divisor)
+    flags, by = (bool(ceil_mode), bool(count_include_pad)), _divisor(operation, divisor)
     values = batch._primitive
     if len(windows[0]) == 3:
         n, c, deep, high, wide = values.shape
@@ -140,6 +141,16 @@ def _avg_pool(
     else:
         values = device.avg_pool2d(values, *windows, *flags, by)
     return as_given(operation, x, batch._like(values))
+
+
+def _divisor(operation: str, divisor: int | None) -> int | None:
+    """Return a validated ``divisor_override``; None stays None."""
+    if divisor is None:
+        return None
+    number = whole(operation, "divisor_override", divisor)
+    if number == 0:
+        raise ArgumentError(f"{operation}() got divisor_override=0; expected another number")
+    return number
 
 
 @explained
@@ -279,7 +290,7 @@ class AvgPool(WindowPooling):
     ) -> None:
         self._set_window(kernel_size, stride, padding, ceil_mode)
         self.count_include_pad = count_include_pad
-        self.divisor_override = divisor_of(type(self).__name__, divisor_override)
+        self.divisor_override = _divisor(type(self).__name__, divisor_override)
 
 
 class AvgPool2d(AvgPool):

@@ -101,7 +101,7 @@ def _explained(shape: Shape, weight: Shape, bias: Shape | None) -> ShapeError:
     if len(weight) != 2:
         return ShapeError(f"linear() takes weight of shape (in, out), got shape {weight}")
     if not shape or shape[-1] != weight[0]:
-        hint = "; PyTorch's weights are transposed" if shape and shape[-1] == weight[1] else ""
+        hint = "; if the weight is PyTorch's, it must be transposed" if shape and shape[-1] == weight[1] else ""
         return ShapeError(
             f"linear() got x of shape {shape} and weight of shape {weight}; the last dim of x must equal the "
             f"first dim of the weight{hint}"

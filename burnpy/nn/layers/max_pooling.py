@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from burnpy.nn.argument_checks import (
-    Pair,
-    Single,
-    Size,
-    Triple,
-    as_batch,
-    as_given,
-    checked_windows,
-    layer_size,
-)
+from burnpy.nn.argument_checks import Pair, Single, Size, Triple, as_batch, as_given, checked_windows, layer_size
 from burnpy.nn.module import FunctionLayer, Stateless
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B

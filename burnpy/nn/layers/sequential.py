@@ -12,9 +12,6 @@ from burnpy.tensor.call_errors import UNEXPLAINED, refuse_call
 from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import Tensor
-
-if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     from burnpy.autodiff.autodiff import Autodiff

@@ -7,18 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.argument_checks import (
-    Pair,
-    Single,
-    Size,
-    Triple,
-    batch_of,
-    by,
-    by_parts,
-    dims_of,
-    layer_size,
-    sizes_of,
-)
+from burnpy.nn.argument_checks import Pair, Single, Size, Triple, batch_of, by, by_parts, dims_of, layer_size, sizes_of
 from burnpy.nn.init import Initializer
 from burnpy.nn.layers.convolution import Convolution, operands
 from burnpy.nn.module import rebound

@@ -17,14 +17,7 @@ from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.blocks import BLOCKS, Block
 from burnpy.testing.cases.samples import Array, ByDType, ByKind, CaseDType, Mask
 from burnpy.testing.cases.samples import Sample as Description
-from burnpy.testing.differential.calls import (
-    Applied,
-    Constant,
-    Named,
-    Ref,
-    operation,
-    refs,
-)
+from burnpy.testing.differential.calls import Applied, Constant, Named, Ref, operation, refs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,16 +23,7 @@ from burnpy.tensor.tensor import Tensor
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.blocks import BLOCKS, Block
 from burnpy.testing.differential import calls
-from burnpy.testing.differential.calls import (
-    Applied,
-    array_source,
-    constant,
-    evaluated,
-    flat,
-    mapped,
-    refs,
-    written,
-)
+from burnpy.testing.differential.calls import Applied, array_source, constant, evaluated, flat, mapped, refs, written
 from burnpy.testing.rounding import restarted
 
 if TYPE_CHECKING:
