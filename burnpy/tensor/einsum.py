@@ -23,7 +23,7 @@ from burnpy.tensor.linalg import alike
 from burnpy.tensor.operand_checks import together
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
-from burnpy.typevars import B
+from burnpy.typevars import B, X
 
 __all__ = ["chain_matmul", "einsum", "tensordot"]
 
@@ -303,7 +303,7 @@ def _contracted(device: Any, a: str, x: Any, b: str, y: Any, out: str) -> Any:
 
 
 @explained
-def chain_matmul(*matrices: Tensor[B]) -> Tensor[B]:
+def chain_matmul(*matrices: X) -> X:
     """Return the product of matrices, in the order of the fewest multiplications; `linalg.multi_dot` takes vectors too.
 
     Raises:
@@ -316,7 +316,7 @@ def chain_matmul(*matrices: Tensor[B]) -> Tensor[B]:
     """
     if not matrices:
         raise ArgumentError("chain_matmul() got no matrices; pass one or more")
-    return product_of("chain_matmul", matrices, vectors=False)  # type: ignore[no-any-return]  # a Tensor
+    return product_of("chain_matmul", matrices, vectors=False)  # type: ignore[no-any-return]  # of that class
 
 
 def product_of(operation: str, tensors: Sequence[Any], *, vectors: bool) -> Any:

@@ -16,11 +16,13 @@ from burnpy.tensor.tensor_base import TensorBase, X, describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+    from burnpy.tensor.tensor import BoolTensor, ComplexTensor, IntTensor, Tensor
 
 
 @overload
 def meshgrid(*tensors: Tensor[B], indexing: Literal["ij", "xy"] = "ij") -> tuple[Tensor[B], ...]: ...
+@overload
+def meshgrid(*tensors: ComplexTensor[B], indexing: Literal["ij", "xy"] = "ij") -> tuple[ComplexTensor[B], ...]: ...
 @overload
 def meshgrid(*tensors: IntTensor[B], indexing: Literal["ij", "xy"] = "ij") -> tuple[IntTensor[B], ...]: ...
 @overload
@@ -59,6 +61,8 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
 
 @overload
 def cartesian_prod(*tensors: Tensor[B]) -> Tensor[B]: ...
+@overload
+def cartesian_prod(*tensors: ComplexTensor[B]) -> ComplexTensor[B]: ...
 @overload
 def cartesian_prod(*tensors: IntTensor[B]) -> IntTensor[B]: ...
 @overload
@@ -117,6 +121,8 @@ def combinations(x: X, r: int = 2, with_replacement: bool = False) -> X:
 
 @overload
 def vander(x: Tensor[B], N: int | None = None, increasing: bool = False) -> Tensor[B]: ...  # noqa: N803  # PyTorch's name
+@overload
+def vander(x: ComplexTensor[B], N: int | None = None, increasing: bool = False) -> ComplexTensor[B]: ...  # noqa: N803  # as above
 @overload
 def vander(x: IntTensor[B], N: int | None = None, increasing: bool = False) -> IntTensor[B]: ...  # noqa: N803  # as above
 @explained

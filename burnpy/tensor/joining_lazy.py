@@ -14,7 +14,7 @@ from burnpy.tensor.tensor_base import TensorBase, X, describe
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
-    from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
+    from burnpy.tensor.tensor import BoolTensor, ComplexTensor, IntTensor, Tensor
 
 
 @overload
@@ -125,6 +125,8 @@ def dstack(tensors: Sequence[X]) -> X:
 
 @overload
 def block_diag(*tensors: Tensor[B]) -> Tensor[B]: ...
+@overload
+def block_diag(*tensors: ComplexTensor[B]) -> ComplexTensor[B]: ...
 @overload
 def block_diag(*tensors: IntTensor[B]) -> IntTensor[B]: ...
 @overload

@@ -7,22 +7,38 @@ from typing import TypeAlias, TypeVar, assert_type
 from burnpy import (
     Autodiff,
     BoolTensor,
+    ComplexTensor,
     Gradients,
     IntTensor,
     Tensor,
+    block_diag,
     broadcast_tensors,
+    cartesian_prod,
     cat,
+    chain_matmul,
     cross_entropy,
     maximum,
+    meshgrid,
     minimum,
     nll_loss,
     stack,
+    vander,
     where,
 )
 from burnpy.autodiff import Balanced, Forward, checkpoint
 from burnpy.backend import Backend, NumPy
 from burnpy.func import grad
-from burnpy.nn.functional import embedding, scaled_dot_product_attention
+from burnpy.nn.functional import (
+    channel_shuffle,
+    embedding,
+    normalize,
+    pixel_shuffle,
+    pixel_unshuffle,
+    scaled_dot_product_attention,
+    softsign,
+    tanhshrink,
+    unfold,
+)
 
 Infer: TypeAlias = NumPy
 Train: TypeAlias = Autodiff[Infer]
@@ -100,6 +116,18 @@ assert_type(where(ints > 0, ints, 0), IntTensor[NumPy])
 assert_type(maximum(v, 0.0), Tensor[NumPy])
 assert_type(minimum(ints, ints), IntTensor[NumPy])
 assert_type(broadcast_tensors(v, v), list[Tensor[NumPy]])
+w = ComplexTensor[Infer].from_data([1j, 2.0])
+assert_type(block_diag(w, w), ComplexTensor[NumPy])
+assert_type(meshgrid(w, w), tuple[ComplexTensor[NumPy], ...])
+assert_type(cartesian_prod(w, w), ComplexTensor[NumPy])
+assert_type(vander(w), ComplexTensor[NumPy])
+assert_type(chain_matmul(vander(w), vander(w)), ComplexTensor[NumPy])
+assert_type(normalize(w, dim=0), ComplexTensor[NumPy])
+assert_type(softsign(v), Tensor[NumPy])
+assert_type(tanhshrink(w), ComplexTensor[NumPy])
+assert_type(unfold(w.reshape(1, 1, 2), 1), ComplexTensor[NumPy])
+assert_type(pixel_unshuffle(pixel_shuffle(w.reshape(1, 1, 2), 1), 1), ComplexTensor[NumPy])
+assert_type(channel_shuffle(w.reshape(1, 2, 1), 2), ComplexTensor[NumPy])
 assert_type(v @ v, Tensor[NumPy])
 assert_type(ints @ ints, IntTensor[NumPy])
 

@@ -13,7 +13,7 @@ from burnpy.tensor.dim_checks import dim_of
 from burnpy.tensor.operand_checks import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
-from burnpy.typevars import B
+from burnpy.typevars import B, X
 
 if TYPE_CHECKING:
     from burnpy.tensor.generator import Generator
@@ -85,14 +85,13 @@ def logsigmoid(x: Tensor[B]) -> Tensor[B]:
 
 
 @explained
-def softsign(x: Tensor[B]) -> Tensor[B]:
+def softsign(x: X) -> X:
     """Compute x / (1 + |x|).
 
     >>> print(softsign(Tensor[NumPy].from_data([-1.0, 0.0, 2.0])).to_numpy().round(3))
     [-0.5    0.     0.667]
     """
-    (x,) = floats("softsign", 1, x=x)
-    given: Any = x
+    (given,) = floats("softsign", 1, x=x)
     size = given.abs() + 1.0
     return given / (size.complex() if given.kind == "complex" else size)  # type: ignore[no-any-return]  # of its kind
 

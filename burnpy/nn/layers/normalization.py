@@ -19,7 +19,7 @@ from burnpy.tensor.linalg import at_least_float32
 from burnpy.tensor.operand_checks import number
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
-from burnpy.typevars import B, I
+from burnpy.typevars import B, I, X
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
@@ -172,7 +172,7 @@ def local_response_norm(
 
 
 @explained
-def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor[B]:
+def normalize(x: X, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> X:
     """Divide x by its p-norm along ``dim``, or by ``eps`` where the norm is smaller.
 
     A vector of zeros stays one, and the gradient there is finite. 16-bit floats are computed in float32.
@@ -196,11 +196,11 @@ def normalize(x: Tensor[B], p: float = 2.0, dim: int | tuple[int, ...] = 1, eps:
     (x,) = floats("normalize", 1, x=x)
     if not number(x, eps, "normalize") >= 0:
         raise ArgumentError(f"normalize(): eps must be a number that is not negative, got {eps!r}")
-    wide = at_least_float32(x)
+    wide: Any = at_least_float32(x)
     is_complex = wide.kind == "complex"
     size: Any = vector_norm("normalize", wide.abs() if is_complex else wide, p, dim, True).clamp_min(eps)
-    out: Tensor[B] = wide / (size.complex() if is_complex else size)
-    return out.to_dtype(x.dtype)
+    out: X = (wide / (size.complex() if is_complex else size)).to_dtype(x.dtype)
+    return out
 
 
 def _last_dims(

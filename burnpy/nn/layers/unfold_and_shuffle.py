@@ -19,11 +19,11 @@ from burnpy.nn.argument_checks import (
 from burnpy.nn.module import FunctionLayer, Stateless
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
-from burnpy.typevars import B
+from burnpy.typevars import B, X
 
 
 @explained
-def unfold(x: Tensor[B], kernel_size: Pair, *, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1) -> Tensor[B]:
+def unfold(x: X, kernel_size: Pair, *, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1) -> X:
     """Make each window of images a column of a matrix ("im2col"), as `torch.nn.functional.unfold`.
 
     Args:
@@ -44,13 +44,12 @@ def unfold(x: Tensor[B], kernel_size: Pair, *, dilation: Pair = 1, padding: Pair
     >>> unfold(Tensor[NumPy].arange(6).reshape(1, 2, 3), 2).tolist()
     [[0.0, 1.0], [1.0, 2.0], [3.0, 4.0], [4.0, 5.0]]
     """
-    (x,) = floats("unfold", 1, x=x)
-    check_form("unfold", x.shape, 2)
+    given: Any = floats("unfold", 1, x=x)[0]
+    check_form("unfold", given.shape, 2)
     kernel, strides = pair("unfold", "kernel_size", kernel_size), pair("unfold", "stride", stride)
     pads, gaps = pair("unfold", "padding", padding, 0), pair("unfold", "dilation", dilation)
-    check_kernel("unfold", x.shape, kernel, strides, pads, gaps)
-    device: Any = x.device
-    images = batch_of(x, 2)
+    check_kernel("unfold", given.shape, kernel, strides, pads, gaps)
+    device, images = given.device, batch_of(given, 2)
     n, c = images.shape[:2]
     counts = window_counts(images.shape, kernel, strides, pads, gaps)
     shape = padded_shape(images.shape, kernel, strides, pads, gaps, counts)
@@ -60,8 +59,8 @@ def unfold(x: Tensor[B], kernel_size: Pair, *, dilation: Pair = 1, padding: Pair
         device.reshape(device.slice(whole, key), (n, c, 1, length))
         for key in window_keys(kernel, strides, gaps, counts)
     ]
-    out = x._like(device.reshape(device.cat(parts, 2), (n, c * kernel[0] * kernel[1], length)))
-    return out if x.ndim == 4 else out.squeeze(0)
+    out = given._like(device.reshape(device.cat(parts, 2), (n, c * kernel[0] * kernel[1], length)))
+    return out if given.ndim == 4 else out.squeeze(0)  # type: ignore[no-any-return]  # of its kind
 
 
 @explained
@@ -175,7 +174,7 @@ _IMAGES = "(…, channels, height, width)"
 
 
 @explained
-def pixel_shuffle(x: Tensor[B], upscale_factor: int) -> Tensor[B]:
+def pixel_shuffle(x: X, upscale_factor: int) -> X:
     """Move channels to positions: from (…, channels · r², height, width) to (…, channels, height · r, width · r).
 
     Args:
@@ -192,23 +191,23 @@ def pixel_shuffle(x: Tensor[B], upscale_factor: int) -> Tensor[B]:
     >>> pixel_shuffle(Tensor[NumPy].arange(4).reshape(4, 1, 1), 2).tolist()
     [[[0.0, 1.0], [2.0, 3.0]]]
     """
-    (x,) = floats("pixel_shuffle", 1, x=x)
+    (given,) = floats("pixel_shuffle", 1, x=x)
     r = positive_int("pixel_shuffle", "upscale_factor", upscale_factor)
-    dims_at_least("pixel_shuffle", "x", x.shape, 3, _IMAGES)
-    *lead, c, high, wide = x.shape
+    dims_at_least("pixel_shuffle", "x", given.shape, 3, _IMAGES)
+    *lead, c, high, wide = given.shape
     if c % (r * r):
         raise ShapeError(
-            f"pixel_shuffle() got x of shape {x.shape}, with {c} channels, and upscale_factor={r}, whose square "
+            f"pixel_shuffle() got x of shape {given.shape}, with {c} channels, and upscale_factor={r}, whose square "
             f"{r * r} must divide them"
         )
     n = len(lead)
-    parts = x.reshape((*lead, c // (r * r), r, r, high, wide))
+    parts = given.reshape((*lead, c // (r * r), r, r, high, wide))
     moved = parts.permute((*range(n + 1), n + 3, n + 1, n + 4, n + 2))
-    return moved.reshape((*lead, c // (r * r), high * r, wide * r))
+    return moved.reshape((*lead, c // (r * r), high * r, wide * r))  # type: ignore[no-any-return]  # of its kind
 
 
 @explained
-def pixel_unshuffle(x: Tensor[B], downscale_factor: int) -> Tensor[B]:
+def pixel_unshuffle(x: X, downscale_factor: int) -> X:
     """Move positions to channels: from (…, channels, height · r, width · r) to (…, channels · r², height, width).
 
     It is the inverse of `pixel_shuffle`.
@@ -225,23 +224,23 @@ def pixel_unshuffle(x: Tensor[B], downscale_factor: int) -> Tensor[B]:
     >>> pixel_unshuffle(x, 2)[0, :, 0, 0].tolist()
     [0.0, 1.0, 4.0, 5.0]
     """
-    (x,) = floats("pixel_unshuffle", 1, x=x)
+    (given,) = floats("pixel_unshuffle", 1, x=x)
     r = positive_int("pixel_unshuffle", "downscale_factor", downscale_factor)
-    dims_at_least("pixel_unshuffle", "x", x.shape, 3, _IMAGES)
-    *lead, c, high, wide = x.shape
+    dims_at_least("pixel_unshuffle", "x", given.shape, 3, _IMAGES)
+    *lead, c, high, wide = given.shape
     if high % r or wide % r:
         raise ShapeError(
-            f"pixel_unshuffle() got x of shape {x.shape}, images of {high} × {wide}, and downscale_factor={r}, "
+            f"pixel_unshuffle() got x of shape {given.shape}, images of {high} × {wide}, and downscale_factor={r}, "
             "which must divide both"
         )
     n = len(lead)
-    parts = x.reshape((*lead, c, high // r, r, wide // r, r))
+    parts = given.reshape((*lead, c, high // r, r, wide // r, r))
     moved = parts.permute((*range(n + 1), n + 2, n + 4, n + 1, n + 3))
-    return moved.reshape((*lead, c * r * r, high // r, wide // r))
+    return moved.reshape((*lead, c * r * r, high // r, wide // r))  # type: ignore[no-any-return]  # of its kind
 
 
 @explained
-def channel_shuffle(x: Tensor[B], groups: int) -> Tensor[B]:
+def channel_shuffle(x: X, groups: int) -> X:
     """Interleave the channels of groups: channel j of group i comes to j · groups + i.
 
     Args:
@@ -257,16 +256,16 @@ def channel_shuffle(x: Tensor[B], groups: int) -> Tensor[B]:
     >>> channel_shuffle(Tensor[NumPy].arange(0.0, 6.0).reshape(1, 6, 1, 1), groups=2).flatten().tolist()
     [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
     """
-    (x,) = floats("channel_shuffle", 1, x=x)
+    (given,) = floats("channel_shuffle", 1, x=x)
     number = positive_int("channel_shuffle", "groups", groups)
-    dims_at_least("channel_shuffle", "x", x.shape, 3, "(N, channels, …)")
-    n, c, *rest = x.shape
+    dims_at_least("channel_shuffle", "x", given.shape, 3, "(N, channels, …)")
+    n, c, *rest = given.shape
     if c % number:
         raise ShapeError(
-            f"channel_shuffle() got x of shape {x.shape}, with {c} channels, and groups={number}, which must "
+            f"channel_shuffle() got x of shape {given.shape}, with {c} channels, and groups={number}, which must "
             "divide them"
         )
-    return x.reshape((n, number, c // number, *rest)).transpose(1, 2).reshape(x.shape)
+    return given.reshape((n, number, c // number, *rest)).transpose(1, 2).reshape(given.shape)  # type: ignore[no-any-return]  # of its kind
 
 
 class PixelShuffle(FunctionLayer, Stateless):
