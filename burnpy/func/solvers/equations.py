@@ -18,13 +18,12 @@ from burnpy.func.solvers.problems import (
     Factors,
     FlatTree,
     Solution,
-    count,
     implicit,
     largest,
-    positive,
     refuse_failure,
 )
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dim_checks import ABOVE_0, checked_count, checked_number
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.tensor import Tensor
 
@@ -70,8 +69,8 @@ def root(
     loop_function("root", f, "of the unknowns")
     flat = FlatTree("root", "x0", x0)
     g = flat.function(f, "a result of f")
-    tol = positive("root", "tol", _TOLERANCES[flat.dtype.name] if tol is None else tol)
-    max_steps = count("root", "max_steps", max_steps)
+    tol = checked_number(_TOLERANCES[flat.dtype.name] if tol is None else tol, "tol", "root()", ABOVE_0)
+    max_steps = checked_count(max_steps, "max_steps", 1, "root()")
     with no_grad():
         last = _newton(g, flat.vector.detach(), tol, max_steps)
     status = where((last.status == 0.0) & ~last.done, TOO_MANY, last.status)
@@ -184,10 +183,13 @@ def fixed_point(
     loop_function("fixed_point", g, "of the unknowns")
     flat = FlatTree("fixed_point", "x0", x0)
     step = flat.function(g, "a result of g")
-    tol = positive("fixed_point", "tol", _ITERATION_TOLERANCES[flat.dtype.name] if tol is None else tol)
-    max_steps = count("fixed_point", "max_steps", max_steps)
+    tol = checked_number(
+        _ITERATION_TOLERANCES[flat.dtype.name] if tol is None else tol, "tol", "fixed_point()", ABOVE_0
+    )
+    max_steps = checked_count(max_steps, "max_steps", 1, "fixed_point()")
     with no_grad():
-        last = _iterated(step, flat.vector.detach(), tol, max_steps, count("fixed_point", "history", history, 0))
+        history = checked_count(history, "history", 0, "fixed_point()")
+        last = _iterated(step, flat.vector.detach(), tol, max_steps, history)
     status = where((last.status == 0.0) & ~_close(last, tol), TOO_MANY, last.status)
     residual = largest(last.residual)
     if check_errors:
@@ -306,8 +308,8 @@ def cg(
     inverse = None
     if preconditioner is not None:
         inverse = flat.function(_checked(preconditioner, "preconditioner"), "a result of preconditioner")
-    tol = positive("cg", "tol", _LINEAR_TOLERANCES[flat.dtype.name] if tol is None else tol)
-    most = 10 * max(size, 1) if max_steps is None else count("cg", "max_steps", max_steps)
+    tol = checked_number(_LINEAR_TOLERANCES[flat.dtype.name] if tol is None else tol, "tol", "cg()", ABOVE_0)
+    most = 10 * max(size, 1) if max_steps is None else checked_count(max_steps, "max_steps", 1, "cg()")
     goal = flat.vector.square().sum().detach() * tol**2
     if size <= _MOST_FOR_MATRIX:
         with no_grad():

@@ -16,15 +16,14 @@ from burnpy.func.solvers.problems import (
     STALLED,
     TOO_MANY,
     FlatTree,
-    count,
     implicit,
     largest,
-    positive,
     refuse_failure,
 )
 from burnpy.linalg.decompositions import qr
 from burnpy.linalg.equations import solve_triangular
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dim_checks import ABOVE_0, checked_count, checked_number
 from burnpy.tensor.joining import cat, where
 
 X = TypeVar("X")
@@ -80,8 +79,8 @@ def least_squares(
     def gradient(x: Any) -> Any:
         return residuals(x) @ jacfwd(residuals)(x)
 
-    tol = positive("least_squares", "tol", _TOLERANCES[flat.dtype.name] if tol is None else tol)
-    max_steps = count("least_squares", "max_steps", max_steps)
+    tol = checked_number(_TOLERANCES[flat.dtype.name] if tol is None else tol, "tol", "least_squares()", ABOVE_0)
+    max_steps = checked_count(max_steps, "max_steps", 1, "least_squares()")
     with no_grad():
         last = _descended(residuals, flat.vector.detach(), tol, max_steps)
         size = largest(gradient(last.x).detach())

@@ -16,14 +16,13 @@ from burnpy.func.solvers.problems import (
     STALLED,
     TOO_MANY,
     FlatTree,
-    count,
     implicit,
     largest,
-    positive,
     refuse_failure,
 )
 from burnpy.linalg.equations import solve_triangular
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dim_checks import ABOVE_0, checked_count, checked_number
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
 
@@ -104,8 +103,9 @@ def minimize(
             )
         return result
 
-    tol = positive("minimize", "tol", _TOLERANCES[flat.dtype.name] if tol is None else tol)
-    max_steps, history = count("minimize", "max_steps", max_steps), count("minimize", "history", history)
+    tol = checked_number(_TOLERANCES[flat.dtype.name] if tol is None else tol, "tol", "minimize()", ABOVE_0)
+    max_steps = checked_count(max_steps, "max_steps", 1, "minimize()")
+    history = checked_count(history, "history", 1, "minimize()")
     with no_grad():
         last = _descended(value, flat.vector.detach(), method, tol, max_steps, history)
     status = where((last.status == 0.0) & ~_flat(last.point, tol), TOO_MANY, last.status)

@@ -20,8 +20,9 @@ from burnpy.func.solvers.adaptive_steps import (
     rodas4_step,
 )
 from burnpy.func.solvers.adjoint import Solve, Solved, solved_with_adjoint
-from burnpy.func.solvers.problems import FlatTree, count, derivative_order, positive, refuse_failure
+from burnpy.func.solvers.problems import FlatTree, derivative_order, refuse_failure
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dim_checks import ABOVE_0, checked_count, checked_number
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.levels import differs_between_examples
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
@@ -114,16 +115,16 @@ def odeint(
     if method == "rk4":
         if event is not None:
             raise ArgumentError('odeint() got event= with method="rk4"; events need an adaptive method, as "dopri5"')
-        solve = _fixed(count("odeint", "substeps", substeps), check_errors)
+        solve = _fixed(checked_count(substeps, "substeps", 1, "odeint()"), check_errors)
     elif method in _ADAPTIVE:
         defaults = _TOLERANCES[flat.dtype.name]
         solve = _adaptive(
             method,
-            rtol=positive("odeint", "rtol", defaults[0] if rtol is None else rtol),
+            rtol=checked_number(defaults[0] if rtol is None else rtol, "rtol", "odeint()", ABOVE_0),
             atol=_absolute(defaults[1] if atol is None else atol, flat),
             event=None if event is None else _event(event, flat),
-            max_steps=count("odeint", "max_steps", max_steps),
-            first_step=None if first_step is None else positive("odeint", "first_step", first_step),
+            max_steps=checked_count(max_steps, "max_steps", 1, "odeint()"),
+            first_step=None if first_step is None else checked_number(first_step, "first_step", "odeint()", ABOVE_0),
             check_errors=check_errors,
         )
     else:
@@ -278,7 +279,7 @@ def _event(event: Callable[..., Any], flat: FlatTree) -> Callable[..., Any]:
 def _absolute(atol: Any, flat: FlatTree) -> Any:
     """Return the absolute tolerance as a number or a vector."""
     if isinstance(atol, (int, float)) and not isinstance(atol, bool):
-        return positive("odeint", "atol", atol)
+        return checked_number(atol, "atol", "odeint()", ABOVE_0)
     return flat.flat(atol, "atol")
 
 

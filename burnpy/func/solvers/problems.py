@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from operator import index
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from burnpy.autodiff.modes import no_grad
@@ -115,33 +114,6 @@ def _joined(leaves: list[Any]) -> Any:
     leaves = [view_as_real(leaf) if isinstance(leaf, ComplexTensor) else leaf for leaf in leaves]
     flat = [leaf.reshape((-1,)) if len(leaf.shape) != 1 else leaf for leaf in leaves]
     return flat[0] if len(flat) == 1 else cat(flat, 0)
-
-
-def positive(api: str, name: str, value: Any) -> float:
-    """Return a positive, finite number as a float.
-
-    Raises:
-        ArgumentError: it is something else.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < float("inf"):
-        raise ArgumentError(f"{api}() got {name}={value!r:.60}; expected a positive number")
-    return float(value)
-
-
-def count(api: str, name: str, value: Any, least: int = 1) -> int:
-    """Return a number of steps or the like as an int.
-
-    Raises:
-        KindError: it is no int.
-        ArgumentError: it is less than ``least``.
-    """
-    try:
-        number = index(value)
-    except TypeError:
-        raise KindError(f"{api}() takes an int as {name}, got {value!r:.60}") from None
-    if number < least:
-        raise ArgumentError(f"{api}() got {name}={number}; expected at least {least}")
-    return number
 
 
 X = TypeVar("X")
