@@ -326,7 +326,7 @@ _SIZES: dict[str, Callable[..., tuple[int, ...]]] = {"1d": row, "2d": pair, "3d"
 """The functions that validate sizes for sequences, images and volumes, by the end of an operation's name."""
 
 
-def dims_of(operation: str) -> int:
+def window_dims(operation: str) -> int:
     """Return the number of dimensions that windows have, which the end of the operation's name says: 1, 2 or 3."""
     return int(operation[-2])
 
@@ -348,9 +348,9 @@ def sizes_of(operation: str, name: str, value: Any, least: int = 1) -> tuple[int
 def layer_size(layer: Any, name: str, value: Any, least: int = 1) -> Any:
     """Convert a size of a layer to an int for sequences, and to a tuple for images or volumes.
 
-    The end of the name of the layer's function says which it is, as in `dims_of`.
+    The end of the name of the layer's function says which it is, as in `window_dims`.
     """
-    check = (single, pair, triple)[dims_of(layer._function.__name__) - 1]
+    check = (single, pair, triple)[window_dims(layer._function.__name__) - 1]
     return check(type(layer).__name__, name, value, least)
 
 
@@ -399,12 +399,12 @@ def check_kernel(
         wide = tuple(size + 2 * pad for size, pad in zip(sizes, padding, strict=True))
         reach = tuple(gap * (size - 1) + 1 for gap, size in zip(dilation, kernel, strict=True))
         raise ShapeError(
-            f"{operation}() got {_FORMS[len(kernel)][1]}s of {by(sizes)}, padded {by(wide)}, and its kernel covers "
-            f"{by(reach)}; take a smaller kernel or more padding"
+            f"{operation}() got {_FORMS[len(kernel)][1]}s of {times(sizes)}, padded {times(wide)}, and its kernel "
+            f"covers {times(reach)}; take a smaller kernel or more padding"
         )
 
 
-def by(sizes: Shape) -> str:
+def times(sizes: Shape) -> str:
     """Return sizes as they are written: 2 × 3."""
     return " × ".join(map(str, sizes))
 
@@ -412,14 +412,14 @@ def by(sizes: Shape) -> str:
 def as_batch(operation: str, x: Tensor[B]) -> Tensor[B]:
     """Return sequences or images as a batch of images, and volumes as a batch; the operation says which it is."""
     (x,) = floats(operation, 1, x=x)
-    dims = dims_of(operation)
+    dims = window_dims(operation)
     check_form(operation, x._primitive.shape, dims)
     return batch_of(x, 3) if dims == 3 else batch_of(x.unsqueeze(-2) if dims == 1 else x, 2)
 
 
 def as_given(operation: str, x: Tensor[Any], pooled: Pooled) -> Pooled:
     """Return a batch of pooled images or volumes in the form of x: as sequences, or without N, if x has that form."""
-    dims = dims_of(operation)
+    dims = window_dims(operation)
     out: Any = pooled.squeeze(-2) if dims == 1 else pooled  # type: ignore[attr-defined]  # every tensor has it
     return out if x.ndim == dims + 2 else out.squeeze(0)  # type: ignore[no-any-return]  # of its class
 
@@ -438,7 +438,7 @@ def checked_windows(
     strides = kernel if stride is None else sizes_of(operation, "stride", stride)
     pads, gaps = sizes_of(operation, "padding", padding, 0), sizes_of(operation, "dilation", dilation)
     if any(2 * pad > size for pad, size in zip(pads, kernel, strict=True)):
-        pad, window = (pads[1], kernel[1]) if dims_of(operation) == 1 else (pads, kernel)
+        pad, window = (pads[1], kernel[1]) if window_dims(operation) == 1 else (pads, kernel)
         raise ArgumentError(
             f"{operation}() got padding={pad} for a window of {window}; expected at most half of the window"
         )

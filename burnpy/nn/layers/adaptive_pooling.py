@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from burnpy.backend.errors import ShapeError
-from burnpy.nn.argument_checks import OutputSize, as_batch, as_given, dims_of, output_sizes, sizes_of
+from burnpy.nn.argument_checks import OutputSize, as_batch, as_given, output_sizes, sizes_of, window_dims
 from burnpy.nn.layers.max_pooling import MaxPooling, Pooling
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
@@ -216,7 +216,7 @@ def _flat_indices(device: Any, x: Any, size: Shape) -> Any:
 
 def _output_size(operation: str, batch: Tensor[Any], output_size: OutputSize) -> tuple[int, ...]:
     """Return the sizes of the output of adaptive pooling; None keeps the size of the input."""
-    dims = dims_of(operation)
+    dims = window_dims(operation)
     sizes = output_sizes(operation, output_size, dims)
     given = tuple(size or n for size, n in zip(sizes, batch.shape[-dims:], strict=True))
     return sizes_of(operation, "output_size", given)  # the size of the input may be 0
@@ -228,7 +228,7 @@ class AdaptivePooling(Pooling):
     _settings = ("output_size",)
 
     def __init__(self, output_size: OutputSize) -> None:
-        dims = dims_of(self._function.__name__)
+        dims = window_dims(self._function.__name__)
         sizes = output_sizes(type(self).__name__, output_size, dims)
         self.output_size: Any = sizes[0] if dims == 1 else sizes
 

@@ -16,11 +16,11 @@ from burnpy.nn.argument_checks import (
     as_batch,
     as_given,
     checked_windows,
-    dims_of,
     floats,
     layer_size,
     sizes_of,
     whole,
+    window_dims,
 )
 from burnpy.nn.layers.max_pooling import WindowPooling, in_two_passes, max_pool1d, max_pool2d, max_pool3d
 from burnpy.tensor.call_errors import explained
@@ -230,7 +230,7 @@ def _lp_pool(
     """Return the norms of windows."""
     (x,) = floats(operation, 1, x=x)
     above_zero(operation, norm_type=norm_type)
-    maxima, averages = _POOLS[dims_of(operation)]
+    maxima, averages = _POOLS[window_dims(operation)]
     if norm_type == math.inf:
         return maxima(x.abs(), kernel_size, stride=stride, ceil_mode=ceil_mode)  # type: ignore[no-any-return]  # a Tensor
     count = float(math.prod(sizes_of(operation, "kernel_size", kernel_size)))

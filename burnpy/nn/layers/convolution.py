@@ -20,13 +20,13 @@ from burnpy.nn.argument_checks import (
     check_choice,
     check_form,
     check_kernel,
-    dims_of,
     floats,
     form_of,
     grouped,
     layer_size,
     sizes_of,
     whole,
+    window_dims,
 )
 from burnpy.nn.init import Initializer, around_zero
 from burnpy.nn.layers.padding import Padding, Sides, pad, padding_setting, padding_sides, same_sides
@@ -143,7 +143,7 @@ def operands(
     """
     x, weight, bias = floats(operation, 2, x=x, weight=weight, bias=bias)
     shape, sizes = x._primitive.shape, weight._primitive.shape
-    dims = dims_of(operation)
+    dims = window_dims(operation)
     check_form(operation, shape, dims, "in")
     if len(sizes) != dims + 2:
         channels = "in, out / groups" if transposed else "out, in / groups"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from burnpy.nn.argument_checks import check_form, dims_at_least, dims_of, floats, probability
+from burnpy.nn.argument_checks import check_form, dims_at_least, floats, probability, window_dims
 from burnpy.nn.module import FunctionLayer, Stateless
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.generator import drawn_from
@@ -154,7 +154,7 @@ def feature_alpha_dropout(
 def _channels_dropped(operation: str, x: Tensor[B], p: float, training: bool, generator: Generator | None) -> Tensor[B]:
     """Return x with some channels zeroed."""
     (x,) = floats(operation, 1, x=x)
-    dims = dims_of(operation)
+    dims = window_dims(operation)
     check_form(operation, x.shape, dims)
     if not training or probability(operation, p) == 0.0:
         return x

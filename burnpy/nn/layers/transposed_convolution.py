@@ -7,7 +7,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.nn.argument_checks import Pair, Single, Size, Triple, batch_of, by, by_parts, dims_of, layer_size, sizes_of
+from burnpy.nn.argument_checks import (
+    Pair,
+    Single,
+    Size,
+    Triple,
+    batch_of,
+    by_parts,
+    layer_size,
+    sizes_of,
+    times,
+    window_dims,
+)
 from burnpy.nn.init import Initializer
 from burnpy.nn.layers.convolution import Convolution, operands
 from burnpy.nn.module import rebound
@@ -134,7 +145,7 @@ def _transposed(
         settings = (stride, padding, output_padding, dilation, groups)
         return by_parts(operation, _transposed, x, weight, bias, *settings)
     x, weight, bias, groups = operands(operation, x, weight, bias, groups, transposed=True)
-    dims = dims_of(operation)
+    dims = window_dims(operation)
     strides, gaps = sizes_of(operation, "stride", stride), sizes_of(operation, "dilation", dilation)
     pads = sizes_of(operation, "padding", padding, 0)
     extra = sizes_of(operation, "output_padding", output_padding, 0)
@@ -152,7 +163,7 @@ def _transposed(
     if min(sizes) < 1 or 0 in shape[-spatial:]:
         given, shown = ((*shape[:-2], shape[-1]), sizes[1:]) if dims == 1 else (shape, sizes)
         raise ShapeError(
-            f"{operation}() got x with shape {given}; its output would be empty, of size {by(tuple(shown))}; "
+            f"{operation}() got x with shape {given}; its output would be empty, of size {times(tuple(shown))}; "
             "use less padding"
         )
     batch = batch_of(x, spatial)

@@ -11,14 +11,14 @@ from burnpy.nn.argument_checks import (
     Single,
     Size,
     Triple,
-    by,
     check_form,
-    dims_of,
     floats,
     layer_size,
     single,
     sizes_of,
+    times,
     wholes,
+    window_dims,
 )
 from burnpy.nn.module import FunctionLayer
 from burnpy.tensor.call_errors import explained, inherit_methods
@@ -133,7 +133,7 @@ def _max_unpool(
 ) -> Tensor[B]:
     """Return zeros with the elements of x at the indices of their planes."""
     (x,) = floats(operation, 1, x=x)
-    dims, shape = dims_of(operation), x.shape
+    dims, shape = window_dims(operation), x.shape
     check_form(operation, shape, dims)
     index = index_of(x, indices, operation)
     if index.shape != shape:
@@ -146,7 +146,7 @@ def _max_unpool(
     if output_size is not None:
         sizes = _output_sizes(operation, output_size, lead, sizes, strides)
     if min(sizes) < 1:
-        raise ShapeError(f"{operation}() got x of shape {shape}; its output would be empty, of size {by(sizes)}")
+        raise ShapeError(f"{operation}() got x of shape {shape}; its output would be empty, of size {times(sizes)}")
     device: Any = x._device
     flat = device.discrete.reshape(index, (*lead, prod(places)))
     area = prod(sizes)
@@ -168,8 +168,8 @@ def _output_sizes(
     if len(given) != len(sizes) or not all(low <= n <= high for n, (low, high) in zip(given, within, strict=True)):
         least, most = zip(*within, strict=True)
         raise ArgumentError(
-            f"{operation}() got output_size={describe(tuple(output_size))}; expected sizes from {by(least)} to "
-            f"{by(most)}, which windows of this stride can have come from"
+            f"{operation}() got output_size={describe(tuple(output_size))}; expected sizes from {times(least)} to "
+            f"{times(most)}, which windows of this stride can have come from"
         )
     return tuple([single(operation, "output_size", n) for n in given])
 
