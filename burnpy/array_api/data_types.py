@@ -37,6 +37,7 @@ from burnpy.backend.dtypes import (
     tiny,
 )
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, DTypeError, KindError, MissingNameError
+from burnpy.backend.lazy import lazy_attributes
 from burnpy.backend.primitives import INEXACT, DType, KindName
 from burnpy.hints.missing import meant
 from burnpy.tensor.call_errors import explained
@@ -319,7 +320,7 @@ _STANDARD_NAMES = {
 """For each of NumPy's names that the standard replaces: its function for the same purpose."""
 
 
-def missing_from(package: str) -> Callable[[str], NoReturn]:
+def missing_from(package: str) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package of the standard, which says what to write instead of a name.
 
     >>> from burnpy import array_api as xp
@@ -329,12 +330,10 @@ def missing_from(package: str) -> Callable[[str], NoReturn]:
     write x.softmax(...)
     """
 
-    def __getattr__(name: str) -> NoReturn:  # noqa: N807  # a package's own
-        if name.startswith("__"):  # Python's own modules probe for such names
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    def refuse(name: str) -> NoReturn:
         raise MissingNameError(lambda: _message(package, name))
 
-    return __getattr__
+    return lazy_attributes(package, {}, refuse)[0]
 
 
 def _message(package: str, name: str) -> str:

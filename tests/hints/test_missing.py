@@ -322,6 +322,11 @@ def test_an_uncaught_error_prints_its_hint_once() -> None:
         ("from burnpy.nn import Linear, BatchNorm2d", "burnpy.nn has no BatchNorm2d; write BatchNorm"),
         ("from burnpy.optim import OneCycleLR", "burnpy.optim has no OneCycleLR; write OneCycleLr"),
         ("from burnpy.nn.init import kaiming_uniform", "burnpy.nn.init has no kaiming_uniform; write KaimingUniform"),
+        (
+            "from burnpy.array_api import concatenate",
+            "burnpy.array_api has no concatenate, which is not in the array API",
+        ),
+        ("from burnpy.array_api.fft import fft2", "burnpy.array_api.fft has no fft2, which is not in the array API"),
         ("from burnpy.backend import Cuda", "no backend 'Cuda' is installed; there are: CuPy, NumPy"),
     ],
 )
