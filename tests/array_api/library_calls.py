@@ -15,7 +15,7 @@ import numpy as np
 
 from burnpy import Autodiff, IntTensor, Tensor, compiled, func
 from burnpy.backend import NumPy
-from burnpy.docs import reference
+from burnpy.docs import generated
 
 fft, integrate, special, stats, vq, rotations = (
     cast("Any", import_module(f"scipy.{name}"))
@@ -29,7 +29,7 @@ decomposition, discriminant_analysis, linear_model, metrics, naive_bayes, pairwi
     )
 )
 PAGE_PROGRAM = (
-    reference.OPERATIONS.with_name("array_api.md").read_text(encoding="utf-8").split("```py\n")[1].split("```")[0]
+    generated.OPERATIONS.with_name("array_api.md").read_text(encoding="utf-8").split("```py\n")[1].split("```")[0]
 )
 """The program on the page that needs SciPy to be imported so."""
 Call = Callable[[Any, Any], Any]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from burnpy.docs import programs, reference
+from burnpy.docs import generated, programs
 
-CHAPTERS = sorted(reference.OPERATIONS.parent.glob("book/coming_from_*.md"))
+CHAPTERS = sorted(generated.OPERATIONS.parent.glob("book/coming_from_*.md"))
 TABLE = re.compile(r"^\| \w+ \| burnpy \| \|\n\|[-| ]+\|\n((?:\|.*\n)+)", re.MULTILINE)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from burnpy.docs import reference
+from burnpy.docs import generated
 from burnpy.docs.html import api
 
 pytestmark = [
@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning"),  # of Sphinx itself
 ]
 
-DOCS = reference.OPERATIONS.parent
+DOCS = generated.OPERATIONS.parent
 INDEX = """\
 # A book
 
@@ -68,7 +68,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (source.parents[1] / "README.md").write_text("# A file\n")
     methods = {name: found for name, found in api.tensor_methods().items() if name in ("sqrt", "mv")}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reference, "PACKAGES", (".metrics", ".linalg"))
+        patch.setattr(generated, "PACKAGES", (".metrics", ".linalg"))
         patch.setattr(api, "tensor_methods", lambda: methods)
         assert build(source, source.parent / "html") == ""
     return source.parent / "html"

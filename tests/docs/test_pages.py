@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from burnpy.docs import programs, reference
+from burnpy.docs import generated, programs
 from tests.rows import every_row
 
 ROOT = Path(__file__).parents[2]
-DOCS = reference.OPERATIONS.parent
+DOCS = generated.OPERATIONS.parent
 README = ROOT / "README.md"
 PAGES = [README, *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
 HEAVY = {
@@ -105,7 +105,7 @@ def closure(arrows: set[tuple[str, str]]) -> set[tuple[str, str]]:
 
 @pytest.mark.slowest
 def test_the_picture_of_the_packages_is_right() -> None:
-    page = (reference.OPERATIONS.parent / "architecture.md").read_text(encoding="utf-8")
+    page = (generated.OPERATIONS.parent / "architecture.md").read_text(encoding="utf-8")
     names = dict(re.findall(r'^    (\w+)\["<b>([\w.]+)</b>', page, re.MULTILINE))  # two are parts of burnpy.autodiff
     drawn = re.findall(r"^    (\w+) (-->|-- .* -->|-\. .* \.->) (\w+)$", page, re.MULTILINE)
     solid = {(names[a], names[b]) for a, line, b in drawn if not line.startswith("-.")}

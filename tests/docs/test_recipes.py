@@ -21,7 +21,7 @@ import pytest
 from burnpy.backend import operations
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import DeviceError
-from burnpy.docs import reference
+from burnpy.docs import generated
 from burnpy.hints.missing import rows
 from burnpy.testing import conformance_suite
 from burnpy.testing.cases import ROWS
@@ -31,7 +31,7 @@ from burnpy.testing.conformance import every_case, value_cases
 from burnpy.train import EpochEnd, Stop
 
 ROOT = Path(__file__).parents[2]
-DOCS = reference.OPERATIONS.parent
+DOCS = generated.OPERATIONS.parent
 RECIPE_PAGES = [DOCS / "contributing.md", *sorted(DOCS.glob("book/writing_*.md"))]
 """The pages that have recipes."""
 CHANGE = re.compile(r"^In `([^`]+)`, (after|in place of) `([^`]+)`:\n\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from burnpy.docs import reference
+from burnpy.docs import generated
 from tests.rows import every_row
 
 ROOT = Path(__file__).parents[2]
-SECTION = reference.OPERATIONS.with_name("architecture.md").read_text(encoding="utf-8").split("\n## Where to look\n")[1]
+SECTION = generated.OPERATIONS.with_name("architecture.md").read_text(encoding="utf-8").split("\n## Where to look\n")[1]
 ROWS = re.findall(r"^\| (.+?) \| (`.+?`) \| (`.+?`) \|$", SECTION.split("\n## ")[0], re.MULTILINE)
 
 

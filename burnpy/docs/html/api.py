@@ -21,7 +21,7 @@ from typing import Any
 from burnpy import BoolTensor, IntTensor, Tensor, nn
 from burnpy.backend import Backend
 from burnpy.backend.backend import operations
-from burnpy.docs import reference
+from burnpy.docs import generated
 from burnpy.docs.names_elsewhere import PROLOGUE, Names, of_function, of_method
 from burnpy.hints.missing import rows
 from burnpy.tensor.lazy_methods import METHODS
@@ -123,7 +123,7 @@ def _found(name: str, owner: str) -> str | None:
 @cache
 def _public() -> dict[str, None]:
     """Return the full names of all that the reference documents, in order."""
-    names = [line.partition("(")[0] for line in reference.PUBLIC_API.read_text(encoding="utf-8").splitlines()]
+    names = [line.partition("(")[0] for line in generated.PUBLIC_API.read_text(encoding="utf-8").splitlines()]
     return dict.fromkeys(names)
 
 
@@ -210,14 +210,14 @@ def pages() -> dict[str, str]:
     families = [f"tensor_{_slug(title)}" for title in FAMILIES]
     texts["tensor"] += "".join(f"- :doc:`{page}`\n" for page in families) + "\n" + _toctree(families)
     documented: dict[int, str] = {}
-    for package in reference.PACKAGES:
+    for package in generated.PACKAGES:
         texts |= _package_pages(f"burnpy{package}", documented)
     return texts
 
 
 def contents() -> list[str]:
     """Return the names of the pages that the table of contents lists."""
-    return ["tensor", *(f"burnpy{package}" for package in reference.PACKAGES)]
+    return ["tensor", *(f"burnpy{package}" for package in generated.PACKAGES)]
 
 
 _TENSOR_CLASSES = (Tensor, IntTensor, BoolTensor)
@@ -262,7 +262,7 @@ def _is_documented(value: Any) -> bool:
 
 def _package_pages(package: str, documented: dict[int, str]) -> dict[str, str]:
     """Return the pages of a package; ``documented`` has the names of objects, by id, that other pages document."""
-    names = {name: value for name, value in reference.names_of(package) if not ismodule(value)}
+    names = {name: value for name, value in generated.names_of(package) if not ismodule(value)}
     sections: dict[str, list[str]] = {}
     for name, value in names.items():
         first = documented.setdefault(id(value), name) if isclass(value) or isroutine(value) else name
@@ -296,7 +296,7 @@ def _section(package: str, value: Any) -> str:
 def _documented(name: str, value: Any) -> str:
     if not isclass(value):
         return _entry("autofunction" if isroutine(value) else "autodata", name)
-    members = _members(name, value) if reference.is_ours(value) and value not in _TENSOR_CLASSES else []
+    members = _members(name, value) if generated.is_ours(value) and value not in _TENSOR_CLASSES else []
     kind = "autoexception" if issubclass(value, BaseException) else "autoclass"
     return _entry(kind, name, f"   :members: {', '.join(members)}\n" if members else "")
 
@@ -304,7 +304,7 @@ def _documented(name: str, value: Any) -> str:
 def _members(name: str, value: type) -> list[str]:
     """Return the members of a class that are documented there: those that `Module` has as well are documented once."""
     others = {nn.Module, Backend, *_public_classes()} - {value}
-    lines = reference.members_of(name, value, others)
+    lines = generated.members_of(name, value, others)
     names = sorted({line.partition("(")[0].rpartition(".")[2] for line in lines})
     return [each for each in names if value is nn.Module or not _same_docstring(value, each)]
 
@@ -317,7 +317,7 @@ def _same_docstring(value: Any, name: str) -> bool:
 @cache
 def _public_classes() -> frozenset[type]:
     return frozenset(
-        value for package in reference.PACKAGES for _, value in reference.names_of(f"burnpy{package}") if isclass(value)
+        value for package in generated.PACKAGES for _, value in generated.names_of(f"burnpy{package}") if isclass(value)
     )
 
 
