@@ -19,18 +19,18 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet --no-compile
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow test-heavy test-long test-long-forms test-interpreters rehearse-gpu test-parity test-cupy test-gpu packages check check-format check-lint check-mypy check-pyright check-tests format generated docs bench bench-check bench-gpu clean
+.PHONY: help demo test test-fast test-all test-heavy test-long test-long-forms test-interpreters rehearse-gpu test-parity test-cupy test-gpu packages check check-format check-lint check-mypy check-pyright check-tests format generated docs bench bench-check bench-gpu clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 # One thread multiplies small matrices as fast as several do on idle cores, and far faster than they do on busy ones.
-demo test test-fast test-slow test-heavy test-long-forms test-interpreters rehearse-gpu test-parity test-cupy test-gpu: export OMP_NUM_THREADS ?= 1
-demo test test-fast test-slow test-heavy test-long-forms test-interpreters rehearse-gpu test-parity test-cupy test-gpu: export OPENBLAS_NUM_THREADS ?= 1
+demo test test-fast test-all test-heavy test-long-forms test-interpreters rehearse-gpu test-parity test-cupy test-gpu: export OMP_NUM_THREADS ?= 1
+demo test test-fast test-all test-heavy test-long-forms test-interpreters rehearse-gpu test-parity test-cupy test-gpu: export OPENBLAS_NUM_THREADS ?= 1
 # Hundreds of tests start Python anew, and each start would compile again what pip has not compiled.
 export PYTHONDONTWRITEBYTECODE :=
 # Tests that need a heavy extra run in test-heavy and test-parity, even if the extra is installed.
-test test-fast test-slow: export BURNPY_HEAVY_TESTS := 0
+test test-fast test-all: export BURNPY_HEAVY_TESTS := 0
 
 demo: $(INSTALLED)-demo $(if $(findstring cupy,$(ARGS)),$(INSTALLED)-$(CUDA)) ## train a CNN on real handwritten digits, in under a minute (ARGS="--backend cupy" on the GPU)
 	@$(PY) examples/digits.py $(ARGS)
@@ -41,8 +41,8 @@ test: $(INSTALLED)-test ## run the tests, except the slowest and those that need
 test-fast: $(INSTALLED)-test ## run the quick tests
 	@$(PY) -m pytest $(PYTEST) -m "not slow"
 
-test-slow: $(INSTALLED)-test ## run the slowest tests, except those that take minutes
-	@$(PY) -m pytest $(PYTEST) -m slowest
+test-all: $(INSTALLED)-test ## run the tests, the slowest too, except those that take minutes or need a heavy installation
+	@$(PY) -m pytest $(PYTEST)
 
 test-heavy: $(INSTALLED)-test-heavy ## run the tests that need Ray, Open MPI, pyarrow, datasets, einops, CuPy's wheel or others
 	@$(PY) -m pytest $(PYTEST) -m heavy

@@ -1,6 +1,6 @@
 """Compiles kernels by NVRTC, in a process of its own: CUDA's compiler does not run beside our libcuda.so.1.
 
-    python -m tests.hostcuda.nvrtc ARCHITECTURE < a JSON list of sources
+    python -m tests.hostcuda.nvrtc ARCHITECTURE [options of NVRTC] < a JSON list of sources
 
 It writes a JSON list of the kernels' resources (`Resources`), or the compiler's errors. The compiler notes them for the
 driver in a cubin, an ELF file of 64 bits: its section ``.nv.info`` has a record for the registers of each kernel,
@@ -102,7 +102,7 @@ def _records(content: bytes) -> Iterator[tuple[int, bytes]]:
         at += taken
 
 
-def main(architecture: str, texts: list[str]) -> str:
+def main(texts: list[str], architecture: str, *options: str) -> str:
     """Compile sources in one go, each in a namespace of its own. Return what is written."""
     from cupy_backends.cuda.libs import nvrtc  # alone: to import all of CuPy takes a second
 
@@ -111,11 +111,11 @@ def main(architecture: str, texts: list[str]) -> str:
     spaced = [kernels.in_namespace(f"k{k}", body) for k, body in enumerate(bodies)]
     program: Any = nvrtc.createProgram("\n".join([*included, *spaced]), "kernels.cu", (), ())
     try:
-        nvrtc.compileProgram(program, (*OPTIONS, f"-arch=sm_{architecture}"))
+        nvrtc.compileProgram(program, (*OPTIONS, f"-arch=sm_{architecture}", *options))
         return json.dumps(resources(nvrtc.getCUBIN(program)))
     except nvrtc.NVRTCError:
         return "\n".join([line for line in nvrtc.getProgramLog(program).splitlines() if "error" in line][:5])
 
 
 if __name__ == "__main__":
-    print(main(sys.argv[1], json.load(sys.stdin)))
+    print(main(json.load(sys.stdin), *sys.argv[1:]))

@@ -1,8 +1,9 @@
 """NVRTC, CUDA's compiler, takes every kernel that CuPy generates for the conformance suite, and ours; it needs no GPU.
 
-Kernels that differ in the number of dimensions alone are taken once. The short form compiles each of ours but the
-longest for one dtype, and a sample of CuPy's, for one architecture; the long form compiles all for three. The compiled
-code says what a launch needs, and so which launches a GPU would refuse.
+Kernels that differ in the number of dimensions alone are taken once. The short form compiles each of ours for one
+dtype, and a sample of CuPy's, for one architecture, and optimizes little, which takes a third of the time: our kernels
+declare the threads of a block, so that they get no more registers than these have. The long form compiles all for three
+as CuPy does. The compiled code says what a launch needs, and so which launches a GPU would refuse.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_DRY, dry
 from tests.hostcuda.nvrtc import Resources
 from tests.hostcuda.test_recurrence import examples, moved
+from tests.interrupting import LONG
 
 simulator.require()
 
@@ -50,8 +52,8 @@ DTYPES = ("float64", "int64", "bool")
 PARTS = 6
 SAMPLE = 60
 """The short form compiles one of so many kernels of CuPy's."""
-LONG = 9_000
-"""The characters of a special function's source from which on the short form leaves it out: twelve take 25 s."""
+QUICKLY = "--Ofast-compile=max"
+"""The option with which NVRTC optimizes little."""
 REGISTERS, SHARED = 1 << 16, 48 << 10
 """The registers of a multiprocessor, and the shared memory that a block can have without asking for more."""
 OF_CUPY = 512
@@ -109,8 +111,7 @@ def sampled() -> dict[str, str]:
     which `test_convolution_of_every_tile_fits` compiles.
     """
     found = sources(brief=True)
-    shorter = {key: text for key, text in found.items() if len(text) < LONG or "__shared__" in text}
-    ours = {key: text for key, text in shorter.items() if re.search(r"void burnpy_", text)}
+    ours = {key: text for key, text in found.items() if re.search(r"void burnpy_", text)}
     chosen = {key.split()[0]: key for key in sorted(ours, key=lambda key: ("double" in key, len(ours[key])))}
     others = [
         key for key, text in found.items() if "void burnpy_" not in text and zlib.crc32(key.encode()) % SAMPLE == 0
@@ -143,12 +144,13 @@ def large_reductions() -> list[str]:
     [90, *[pytest.param(other, marks=pytest.mark.long) for other in ARCHITECTURES if other != 90]],
 )
 def test_the_compiler_takes_kernels_of_large_arrays(architecture: int) -> None:
-    check_launches(compiled([*large_programs(), *large_reductions()], architecture))
+    options = () if LONG else (QUICKLY,)
+    check_launches(compiled([*large_programs(), *large_reductions()], architecture, *options))
 
 
-def compiled(texts: list[str], architecture: int) -> list[Resources]:
+def compiled(texts: list[str], architecture: int, *options: str) -> list[Resources]:
     """The resources of the kernels that the compiler makes from sources; an error says what it refuses."""
-    command = [sys.executable, "-m", "tests.hostcuda.nvrtc", str(architecture)]
+    command = [sys.executable, "-m", "tests.hostcuda.nvrtc", str(architecture), *options]
     said = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=True).stdout.strip()
     assert said.startswith("["), said
     return [Resources(*each) for each in json.loads(said)]
@@ -182,7 +184,7 @@ def test_the_compiler_takes_each_kernel_of_ours_and_some_of_cupys() -> None:
     from burnpy_cupy.backend import ELEMENTWISE, RAW
 
     texts = sampled()
-    check_compiled([*texts.values(), cuda_graphs._SOURCE], 90)
+    check_compiled([*texts.values(), cuda_graphs._SOURCE], 90, QUICKLY)
     met = " ".join([*texts, *TILES])
     assert [name for name in (*ELEMENTWISE, *RAW) if name not in met] == []
 
@@ -194,10 +196,10 @@ def test_the_compiler_takes_every_kernel(architecture: int, part: int) -> None:
     check_compiled([text for key, text in sources().items() if zlib.crc32(key.encode()) % PARTS == part], architecture)
 
 
-def check_compiled(texts: list[str], architecture: int) -> None:
+def check_compiled(texts: list[str], architecture: int, *options: str) -> None:
     """Check that the compiler takes sources, and that a GPU launches their kernels."""
     assert len(texts) > 50
-    found = compiled(texts, architecture)
+    found = compiled(texts, architecture, *options)
     assert len(found) >= sum('extern "C"' in text for text in texts)  # the others are templates
     check_launches(found)
     ours = [
@@ -243,7 +245,10 @@ def test_attention_of_every_tiling_fits(architecture: int, dtype: str) -> None:
     "architecture", [90, *[pytest.param(other, marks=pytest.mark.long) for other in (75, 80, 86, 89, 100, 120)]]
 )
 def test_convolution_of_every_tile_fits(architecture: int, dtype: str) -> None:
-    """Two blocks in the registers and shared memory of a multiprocessor; GPUs without tensor cores have others."""
+    """Two blocks in the registers and shared memory of a multiprocessor; GPUs without tensor cores have others.
+
+    Whether a tile is of one image or goes on in the next takes turns in the short form.
+    """
     texts, cores = list[str](), architecture >= 80 and dtype in ("tf32", "float16", "bfloat16")
     given = dtype_of(dtype.replace("tf", "float"))
     operand = convolution_launches.operand_type(given, cores)
@@ -251,8 +256,9 @@ def test_convolution_of_every_tile_fits(architecture: int, dtype: str) -> None:
     types = {"T": names[0], "M": names[1], "S": sums, "O": names[0]}
     constants = {"TENSOR_CORES": 32 // given.itemsize if cores else 0, "STAGES": 2 + (architecture in (90, 100))}
     for name, raw in (TILES | convolution.DIRECT | convolution_launches.OPERANDS).items():
-        for rows, columns in convolution_launches.tiles(name, given, cores) if name in TILES else [(64, 64)]:
-            for by_image in (0, 1) if name == "burnpy_conv" else (0,):
+        sizes_of = convolution_launches.tiles(name, given, cores) if name in TILES else [(64, 64)]
+        for k, (rows, columns) in enumerate(sizes_of):
+            for by_image in ((0, 1) if LONG else (k % 2,)) if name == "burnpy_conv" else (0,):
                 sizes = {"ROWS": rows, "COLUMNS": columns, "BY_IMAGE": by_image, "HAS_BIAS": 1, "COUNT": 2, "WIDE": 1}
                 sizes |= {"IN_LINE": 0, **convolution_launches.block_of((rows, columns), cores)}
                 texts.append(raw.typed(constants | sizes, types))
