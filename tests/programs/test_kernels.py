@@ -19,6 +19,7 @@ pytest.importorskip("llvmlite")
 
 from burnpy_numpy.kernels import launch
 from burnpy_numpy.kernels.compiler.emitter import CHUNK, emit
+from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.kernel import program_kernel, template_kernel
 from tests.rows import every_row
 
@@ -382,3 +383,39 @@ def test_a_kernel_of_a_template_refuses_a_size_that_is_no_int() -> None:
     with pytest.raises(TypeError):
         kernel((x, shares, out), sizes, 0, 1)
     assert not out.any()
+
+
+def test_instructions_that_a_loop_does_not_change_are_written_once_before_it() -> None:
+    w = Loops(4, 1, 2)
+    first, second = w.sizes
+    with w.loop("0", first) as i:
+        whole = w.times(first, second)
+        with w.loop("0", second) as j:
+            outer = w.plus(w.times(i, 8), whole)
+            inner = w.plus(j, outer)
+            assert w.times(first, second) == whole
+        assert w.plus(w.times(i, 8), whole) == outer
+
+    def place(text: str) -> int:
+        return next(k for k, line in enumerate(w.lines) if line.strip().startswith(text))
+
+    assert (
+        place(f"{whole} =") < place("loop1_head:") < place("loop1_body:") < place(f"{outer} =") < place("loop2_head:")
+    )
+    assert place("loop2_body:") < place(f"{inner} =") < place("loop2_end:")
+
+
+def test_branches_and_divisors_that_may_be_zero_keep_their_instructions() -> None:
+    w = Loops(4, 1, 2)
+    first, second = w.sizes
+    with w.loop("0", first):
+        quotients = [w.divided(first, second)[0] for _ in range(2)]
+        half, _ = w.divided(first, "2")
+        with w.when(f"eq i64 {second}, 0"):
+            inside = w.plus(first, second)
+        after = w.plus(first, second)
+    places = {line.split("=")[0].strip(): k for k, line in enumerate(w.lines)}
+    assert quotients[0] != quotients[1]
+    assert places[half] < places["loop1_head:"] < places[quotients[0]]
+    assert places["when2_body:"] < places[inside] < places["when2_end:"]
+    assert places[after] < places["loop1_head:"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from burnpy.backend.programs import Program
 from burnpy_numpy.kernels.compiler.instructions import FUNCTIONS, applied, definition, in_table, number_in
@@ -13,10 +15,29 @@ WORDS = 4
 """The number of neighbouring words of each lane that `Loops.neighbouring_words` loads."""
 
 
+_NAMES = re.compile(r"%\w+")
+_REPEATABLE = re.compile(
+    r"(add|sub|mul|and|or|xor|shl|lshr|ashr|icmp|select|getelementptr|insertelement|shufflevector|zext|sext|trunc) "
+    r"|[su](div|rem) .*, [1-9]\d*$"
+)
+"""The instructions whose result depends on their operands alone, and which never fail."""
+
+
+@dataclass
+class _Block:
+    """An open loop or branch."""
+
+    loops: bool  #: whether it is a loop
+    start: int  #: the position of the first of its lines
+    known: dict[str, str] = field(default_factory=dict)  #: the results of its own instructions, by their text
+
+
 class Loops(Writer):
     """The lines of a kernel ``kernel(table, sizes, begin, end)`` with loops.
 
-    Variables are written as memory of the stack, which LLVM's optimization moves to registers.
+    Variables are written as memory of the stack, which LLVM's optimization moves to registers. An instruction that a
+    loop would repeat for the same operands is written before the loop, and none is written twice where one result
+    serves both, so that LLVM has less to read and need not look for such instructions.
 
     Args:
         width: the number of elements of a vector.
@@ -27,10 +48,34 @@ class Loops(Writer):
     def __init__(self, width: int, table: int, sizes: int) -> None:
         super().__init__(width, set())
         self._variables: list[str] = []
+        self._blocks = [_Block(False, 0)]
+        self._depths: dict[str, int] = {}  # for each result, the number of the open block that has it
         self._called: set[tuple[str, str]] = set()
         self._loops = 0
         self.table = [self._argument("ptr", "%table", k) for k in range(table)]
         self.sizes = [self._argument("i64", "%sizes", k) for k in range(sizes)]
+
+    def assign(self, text: str) -> str:
+        """Add an instruction that has a result, unless its result is known, and return the result's name."""
+        blocks, depth = self._blocks, len(self._blocks) - 1
+        repeatable = _REPEATABLE.match(text) is not None
+        if repeatable:
+            least = max([self._depths.get(name, 0) for name in _NAMES.findall(text)], default=0)
+            for block in blocks[least:]:
+                if text in block.known:
+                    return block.known[text]
+            while depth > least and blocks[depth].loops:
+                depth -= 1
+        name = self.name()
+        self.write(f"{name} = {text}")
+        if inside := blocks[depth + 1 :]:  # loops that it is written before
+            self.lines.insert(inside[0].start, self.lines.pop())
+            for block in inside:
+                block.start += 1
+        self._depths[name] = depth
+        if repeatable:
+            blocks[depth].known[text] = name
+        return name
 
     def _argument(self, kind: str, source: str, position: int) -> str:
         at = self.assign(f"getelementptr i64, ptr {source}, i64 {position}")
@@ -255,6 +300,7 @@ class Loops(Writer):
         tag = f"loop{self._loops}"
         counter = f"%{tag}_at"
         self._variables.append(f"  {counter} = alloca i64")
+        self._blocks.append(_Block(True, len(self.lines)))
         self.write(f"store i64 {start}, ptr {counter}")
         self.write(f"br label %{tag}_head")
         self.label(f"{tag}_head")
@@ -264,6 +310,7 @@ class Loops(Writer):
         yield now
         self.write(f"store i64 {self.plus(now, 1)}, ptr {counter}")
         self.write(f"br label %{tag}_head")
+        self._blocks.pop()
         self.label(f"{tag}_end")
 
     @contextmanager
@@ -273,7 +320,9 @@ class Loops(Writer):
         tag = f"when{self._loops}"
         self.write(f"br i1 {self.assign(f'icmp {comparison}')}, label %{tag}_body, label %{tag}_end")
         self.label(f"{tag}_body")
+        self._blocks.append(_Block(False, len(self.lines)))
         yield
+        self._blocks.pop()
         self.write(f"br label %{tag}_end")
         self.label(f"{tag}_end")
 
