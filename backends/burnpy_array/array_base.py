@@ -64,6 +64,13 @@ class ArrayBase(Backend):
             x, y = self._call(self.xp.broadcast_arrays, x, y)
         return x, y
 
+    def _in_float32(self, method: Callable[..., Any], x: Any, *args: Any) -> list[Any]:
+        """Call a method with 16-bit floats cast to float32, and round the floats that it returns to x's dtype."""
+        wide = [self.cast(a, float32) if is_half(getattr(a, "dtype", float32)) else a for a in (x, *args)]
+        results = method(*wide)
+        results = results if type(results) is tuple else (results,)
+        return [self.cast(out, x.dtype) if out.dtype is float32 else out for out in results]
+
     def _number(self, y: Scalar, dtype: DType) -> Any:
         """Convert a Python number for use as the second operand of a primitive of ``dtype``."""
         return dtype.type(y) if dtype.kind == "V" else y  # weak promotion does not support bfloat16

@@ -6,10 +6,8 @@ waiting, such groups are computed from numbers scaled by a power of 2; otherwise
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Dims, Shape
 from burnpy_array.array_base import ArrayBase, is_half
 from burnpy_array.reduction import count, exponents
@@ -43,13 +41,6 @@ class ArrayNormalization(ArrayBase):
             by_x, by_weight = self._in_float32(self.rms_norm_backward, grad, x, weight, dims, eps)
             return by_x, by_weight
         return self._call(_rms_norm_backward, self, grad, x, weight, dims, eps)  # type: ignore[no-any-return]  # as the function returns
-
-    def _in_float32(self, method: Callable[..., Any], *args: Any) -> list[Any]:
-        """Call a method with arrays cast to float32, dims and eps, and cast the results back."""
-        *arrays, dims, eps = args
-        results = method(*[self.cast(x, float32) for x in arrays], dims, eps)
-        results = results if type(results) is tuple else (results,)
-        return [self.cast(x, arrays[0].dtype) for x in results]
 
     def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: Any) -> tuple[Any, Any, Any]:
         """Implement `normalize` for squares that do not overflow, with one ``eps`` for all groups or one per group."""

@@ -144,7 +144,7 @@ POWERS: dict[float, Callable[[Any, Any], Any]] = {
     -1: lambda b, x: b.reciprocal(x),
     -2: lambda b, x: b.reciprocal(b.square(x)),
     0.5: lambda b, x: b.sqrt(x),
-    -0.5: lambda b, x: b.reciprocal(b.sqrt(x)),
+    -0.5: lambda b, x: b.rsqrt(x),
 }
 """Powers computed as products, quotients and roots. A general power of negative numbers takes 60 ns per element."""
 
@@ -163,7 +163,7 @@ class ArrayUnary(ArrayBase):
         return self._call(self.xp.reciprocal, x)
 
     def rsqrt(self, x: Any) -> Any:
-        return POWERS[-0.5](self, x)
+        return self.reciprocal(self.sqrt(x))
 
     def masked_scale(self, x: Any, mask: Any, scale: float) -> Any:
         out = self.where(mask, x, 0.0)

@@ -6,10 +6,10 @@ import math
 from functools import cache
 from typing import Any
 
-from burnpy.backend.dtypes import HALVES, dtype_of, float32, float64, int64
+from burnpy.backend.dtypes import HALVES, float32, float64, int64
 from burnpy.backend.numerics.quantile_slopes import beta_quantile_slope, gamma_quantile_slope
 from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
-from burnpy.backend.programs.trace import Tracer
+from burnpy.backend.programs.trace import Tracer, in_float32
 
 
 @cache
@@ -25,16 +25,10 @@ def operation_program(name: str, extents: tuple[str, ...], dtype: str, rest: tup
     operation = getattr(Tracer, name, None) or globals()[name]
 
     def ordered(b: Any, *given: Any) -> Any:
-        if narrow:
-            given = tuple([b.cast(x, float32) if x.dtype.name == dtype else x for x in given])
-        outs = operation(b, *given[:arrays], *rest, *given[arrays:])
-        if not narrow:
-            return outs
-        results = outs if type(outs) is tuple else (outs,)  # a Symbol is a tuple too
-        return tuple([b.cast(x, dtype_of(dtype)) if x.dtype is float32 else x for x in results])
+        return operation(b, *given[:arrays], *rest, *given[arrays:])
 
     try:
-        return trace(ordered, inputs, name=name)
+        return trace(in_float32(ordered, dtype) if narrow else ordered, inputs, name=name)
     except ProgramError:
         return None
 
@@ -147,6 +141,14 @@ def remainder_in_float64(b: Any, x: Any, y: Any) -> Any:
     """
     y = b.cast(y, float64)
     return b.cast(_remainder(b, b.cast(x, float64), y, y), float32)
+
+
+def floor_divide_in_float64(b: Any, x: Any, y: Any) -> Any:
+    """Return the quotient of float32 numbers rounded down, NaN where float64 does not give it, or it is not exact."""
+    y = b.cast(y, float64)
+    quotient = b.floor(b.div(b.cast(x, float64), y))
+    exact = b.discrete.bitwise_and(b.lt(b.abs(quotient), 2.0**24), b.lt(b.abs(y), math.inf))
+    return b.cast(b.where(exact, quotient, math.nan), float32)
 
 
 def fmod_in_float64(b: Any, x: Any, y: Any) -> Any:

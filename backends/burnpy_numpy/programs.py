@@ -15,13 +15,14 @@ from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.operations.programs import Formula, no_results, numbers_at, one_position, widest
 from burnpy.backend.primitives import Dims, Shape, value_range
 from burnpy_array import ArrayBackend
-from burnpy_array.array_base import NUMBERS
+from burnpy_array.array_base import NUMBERS, is_half
 from burnpy_array.pointwise import BINARY, UNARY, alike
 from burnpy_array.reduction import SAFE
 from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.kernels.kernel import (
     LEAST,
     LONGEST,
+    MANY,
     family_kernels,
     formula_kernel,
     kernels_enabled,
@@ -100,11 +101,10 @@ class NumPyPrograms(ArrayBackend):
         return NumPyExecutor(self)
 
     def fused(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...] = ()) -> tuple[Any, ...]:
-        if xs[0].size >= LEAST and alike(xs):
+        if (xs[0].size >= LEAST and alike(xs)) or (xs[0].size >= MANY and _halves(xs)):
             kernel = formula_kernel(formula, xs, len(numbers))
             if kernel is not None:
-                shapes = (xs[0].shape,) * len(kernel.program.outputs)
-                return tuple(kernel.outputs(xs, shapes, 1, xs[0].size, numbers))
+                return tuple(kernel.each_alike(xs, numbers))
         elif self.fuses(xs):
             return self._fused_with_singles(formula, xs, numbers)
         return super().fused(formula, xs, numbers)
@@ -118,6 +118,12 @@ class NumPyPrograms(ArrayBackend):
         shape = next(x.shape for x in xs if x.size > 1)
         outs = kernel(xs, numbers, 1, math.prod(shape))
         return tuple([out.reshape(shape if out.size > 1 else ()) for out in outs])
+
+
+def _halves(xs: Sequence[Any]) -> bool:
+    """Return whether arrays are of one shape and of one dtype of 16-bit floats."""
+    x = xs[0]
+    return is_half(x.dtype) and all(y.dtype is x.dtype and y.shape == x.shape for y in xs)
 
 
 def _one_dtype(xs: Sequence[Any]) -> bool:

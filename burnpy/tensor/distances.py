@@ -75,7 +75,11 @@ def pdist(x: Tensor[B], p: float = 2.0) -> Tensor[B]:
     if x.ndim != 2:
         raise ShapeError(f"pdist() takes shape (n, k), got shape {x.shape}")
     b: Any = x._backend
-    first, second = (b.index_select(x._primitive, 0, rows) for rows in _pairs(b.discrete, x.shape[0]))
+    n, (rows, others) = x.shape[0], _pairs(b.discrete, x.shape[0])
+    if p in (1, 2, math.inf) and not isinstance(p, bool):
+        places = b.discrete.add(b.discrete.mul(rows, n), others)
+        return x._like(b.index_select(b.reshape(b.cdist(x._primitive, x._primitive, float(p)), (n * n,)), 0, places))
+    first, second = (b.index_select(x._primitive, 0, each) for each in (rows, others))
     return _distance("pdist", x._like(b.sub(first, second)), p)  # type: ignore[no-any-return]  # a Tensor
 
 

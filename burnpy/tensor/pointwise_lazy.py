@@ -41,8 +41,8 @@ class FloatParts(TensorBase[B]):
 
     def frac(self) -> Self:
         """Return the part of x behind the point, with the sign of x: x - trunc(x). Its gradient is 1."""
-        b, x = self._backend, self._primitive
-        return self._like(b.sub(x, b.trunc(x)))
+        (out,) = self._backend.fused(_behind_the_point, (self._primitive,))
+        return self._like(out)
 
     def ldexp(self, other: Ints[B] | Self | float) -> Self:
         """Return the product x · 2ⁿ with n = ``other``, rounded once if n is of ints, also where 2ⁿ itself would
@@ -100,8 +100,11 @@ class FloatParts(TensorBase[B]):
         x, first, second = combined("addcdiv", self, tensor1, tensor2)
         if not isinstance(second, TensorBase):
             second = x.full_like(second)  # x / 0 is ∞, and an error of numbers
-        quotient: Any = first / second
-        return x + (quotient if value == 1 else quotient * number(self, value, "addcdiv"))  # type: ignore[no-any-return]  # as above
+        factor = number(self, value, "addcdiv")
+        if isinstance(first, TensorBase):
+            (out,) = x._backend.fused(_sum_with_quotient, [t._primitive for t in (x, first, second)], (factor,))
+            return x._like(out)  # type: ignore[no-any-return]  # of this class
+        return x + first / second * factor  # type: ignore[no-any-return]  # as above
 
 
 class Combining(TensorBase[B], Generic[B, S]):
@@ -183,6 +186,14 @@ class Combining(TensorBase[B], Generic[B, S]):
 
 def _sum_with_product(b: Any, x: Float, first: Float, second: Float, factor: float) -> tuple[Float]:
     return (b.add(x, b.mul(b.mul(first, second), factor)),)
+
+
+def _sum_with_quotient(b: Any, x: Float, first: Float, second: Float, factor: float) -> tuple[Float]:
+    return (b.add(x, b.mul(b.div(first, second), factor)),)
+
+
+def _behind_the_point(b: Any, x: Float) -> tuple[Float]:
+    return (b.sub(x, b.trunc(x)),)
 
 
 def _numbers_for_nan(b: Any, x: Float, nan: float, most: float, least: float) -> tuple[Float]:

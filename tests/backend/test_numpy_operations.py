@@ -400,3 +400,47 @@ def test_products_of_batches_in_any_layout(dtype: str) -> None:
             expected = x.astype(np.float64) @ matrix
             np.testing.assert_allclose(D.matmul(x, matrix), expected, rtol=1e-3, atol=1e-3)
             np.testing.assert_allclose(D.linear(x, matrix, bias), expected + bias, rtol=1e-3, atol=1e-3)
+
+
+@every_row("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint64"])
+def test_clamps_and_remainders_of_many_ints(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(limits.min, limits.max, 5000, dtype, endpoint=True)
+    x[:4] = limits.min, limits.max, 0, 1
+    for low, high in ((2, 50), (None, 50), (2, None), (limits.min, limits.max), (50, 2), (-(1 << 70), 1 << 70)):
+        bounds = (limits.min if low is None else low, limits.max if high is None else high)
+        wanted = [min(max(value, bounds[0]), bounds[1]) for value in x.tolist()]
+        if limits.min <= bounds[0] and bounds[1] <= limits.max:
+            found = D.clamp(x, low, high)
+            assert found.dtype == x.dtype
+            assert found.tolist() == wanted
+    assert D.clamp_min(x, 3).tolist() == [max(value, 3) for value in x.tolist()]
+    assert D.clamp_max(x, 3).tolist() == [min(value, 3) for value in x.tolist()]
+    y = np.roll(x, 1)
+    y[y == 0] = 7
+    y[1] = limits.max if limits.min == 0 else -1  # of the least int it has no quotient
+    x[1] = limits.min
+    for divisor in (y, 7, 1, limits.max, *((-7, -1, limits.min) if limits.min else ())):
+        found = D.remainder(x, divisor)
+        assert found.dtype == x.dtype
+        assert found.tolist() == [
+            a % b for a, b in zip(x.tolist(), np.broadcast_to(divisor, 5000).tolist(), strict=True)
+        ]
+    with pytest.raises(ArgumentError, match="divides by zero"):
+        D.remainder(x, 0)
+    with pytest.raises(ArgumentError, match="divides by zero"):
+        D.remainder(x, np.where(y == 7, y.dtype.type(0), y))
+
+
+@every_row("y", [0.7, -0.7, 2.0**-30, 0.0, np.inf, "array"])
+def test_quotients_of_float32_rounded_down(y: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=6000) * 10.0 ** rng.integers(-3, 6, 6000)).astype("float32")
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.0, -1.0, 3e38], "float32")
+    for values in (x, np.concatenate([x, special])):
+        divisor = rng.permutation(values) if y == "array" else y
+        with np.errstate(all="ignore"):
+            wanted = np.floor_divide(values, divisor if y == "array" else np.float32(y))
+        found = D.floor_divide(values, divisor)
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))

@@ -10,6 +10,7 @@ import pytest
 from burnpy import Tensor, compiled, func, stack
 from burnpy.backend import NumPy
 from burnpy.backend.dtypes import HALVES, dtype_of
+from burnpy.nn import functional
 from burnpy_numpy.kernels.compiler.target import target
 from tests.rows import every_row
 
@@ -19,9 +20,12 @@ if not target().fuses:
 
 D: Any = NumPy()
 FUNCTIONS: dict[str, Any] = dict.fromkeys(("tanh", "sigmoid", "relu", "silu", "erf", "sin", "expm1", "mish"), ())
+FUNCTIONS |= dict.fromkeys(("exp", "sqrt", "rsqrt", "reciprocal", "square"), ())
+FUNCTIONS |= dict.fromkeys(("floor", "ceil", "round", "trunc", "abs", "neg"), ())
 FUNCTIONS |= {"gelu": (False,), "softplus": (2.0,), "clamp": (-1.0, 0.5), "leaky_relu": (0.25,), "pow": (3,)}
 OPERATORS: dict[str, Any] = {
-    **{name: getattr(np, name) for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum")},
+    **{name: getattr(np, name) for name in ("add", "subtract", "multiply", "divide")},
+    **{name: getattr(np, name) for name in ("maximum", "minimum", "fmax", "fmin")},
     **{name: getattr(np, name) for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")},
 }
 OURS = {"subtract": "sub", "multiply": "mul", "divide": "div", "equal": "eq", "not_equal": "ne"}
@@ -60,6 +64,21 @@ def test_functions_are_those_of_float32_rounded_once(half: str, noted: list[Any]
 
 
 @every_row("half", HALVES)
+@every_row("name", ["log", "log2", "log10"])
+def test_logarithms_are_within_a_unit_in_the_last_place(half: str, name: str, noted: list[Any]) -> None:
+    x = every_number(half)
+    noted.clear()
+    found = getattr(D, name)(x)
+    assert len(noted) == 1
+    with np.errstate(all="ignore"):
+        wanted = getattr(np, name)(x.astype(np.float64)).astype(x.dtype)
+    special = ~np.isfinite(wanted)
+    same(found[special], wanted[special])
+    apart = found[~special].view(np.int16).astype(int) - wanted[~special].view(np.int16)
+    assert np.abs(apart).max() <= 1
+
+
+@every_row("half", HALVES)
 @every_row("shapes", [((60, 80), (60, 80)), ((60, 80), (80,)), ((60, 1), (60, 80)), ((60, 80), ())])
 def test_operators_have_the_bits_of_numpy(half: str, shapes: Any, noted: list[Any]) -> None:
     x, y = (drawn(half, k, shape) for k, shape in enumerate(shapes))
@@ -70,7 +89,7 @@ def test_operators_have_the_bits_of_numpy(half: str, shapes: Any, noted: list[An
         assert len(noted) == 1, name
         with np.errstate(all="ignore"):
             wanted = function(x, dtype_of(half).type(second) if shapes[1] == () else y)
-            if name in ("maximum", "minimum"):  # which of two zeros is larger, NumPy leaves open
+            if name in ("maximum", "minimum", "fmax", "fmin"):  # which of two zeros is larger, NumPy leaves open
                 found, wanted = found + dtype_of(half).type(0), wanted + dtype_of(half).type(0)
         same(found, wanted)
 
@@ -80,6 +99,39 @@ def test_a_number_is_rounded_before_it_is_used(half: str) -> None:
     x, number = np.full((50, 60), 3, dtype_of(half)), 0.1
     same(D.mul(x, number), x * x.dtype.type(number))
     same(D.mul(x, number), D.mul(x[:2, :2], number)[0, 0].repeat(x.size).reshape(x.shape))
+
+
+@every_row("half", HALVES)
+@every_row("number", [False, True])
+def test_powers_quotients_and_remainders_are_those_of_float32_rounded_once(half: str, number: bool) -> None:
+    x, y = drawn(half, 0, (60, 80)), drawn(half, 1, (60, 80))
+    given = float(x.dtype.type(2.3)) if number else y
+    wide = x.astype(np.float32), given if number else y.astype(np.float32)
+    for name, function in {
+        "pow": np.power,
+        "floor_divide": np.floor_divide,
+        "remainder": np.remainder,
+        "fmod": np.fmod,
+    }.items():
+        with np.errstate(all="ignore"):
+            same(getattr(D, name)(x, 2.3 if number else y), function(*wide).astype(x.dtype))
+
+
+@every_row("half", HALVES)
+def test_formulas_are_computed_in_float32_and_rounded_once(half: str, noted: list[Any]) -> None:
+    x, y = (Tensor[NumPy].from_data(drawn(half, seed, (60, 80))) for seed in (0, 1))
+    wide = x.to_dtype("float32"), y.to_dtype("float32")
+    for f in (
+        lambda x, y: x.addcdiv(y, x, value=0.1),
+        lambda x, y: x.addcmul(y, x, value=0.1),
+        lambda x, _: x.frac(),
+        lambda x, _: functional.threshold(x, 0.1, 0.3),
+        lambda x, _: functional.hardsigmoid(x),
+    ):
+        noted.clear()
+        found = f(x, y)
+        assert len(noted) == 1
+        same(found.to_numpy(), f(*wide).to_dtype(half).to_numpy())
 
 
 @every_row("half", HALVES)

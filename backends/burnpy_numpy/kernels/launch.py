@@ -81,13 +81,24 @@ class Kernel:
         """Compute the only output of a program, which is of the shape of its arrays. Their last dimension is a row.
 
         Args:
-            xs: the arrays, of one shape and of the program's dtypes, not empty and no scalars: that is not checked.
+            xs: the arrays, of one shape and of the program's dtypes, not empty and no scalars: that is not checked. The
+                result of an elementwise program has their order in memory.
             numbers: the inputs that are numbers.
         """
         shape = xs[0].shape
+        if len(shape) > 1 and self._flat and not xs[0].flags.c_contiguous and (axes := memory_order(xs)):
+            return self.alike([x.transpose(axes) for x in xs], numbers).transpose(_inverse(axes))
         out, columns = _empty(shape, self._dtype), shape[-1]
         self.into((*xs, out), numbers, out.size // columns, columns)
         return out
+
+    def each_alike(self, xs: Sequence[Any], numbers: Sequence[float] = ()) -> list[Any]:
+        """Compute the outputs of an elementwise program: see `alike`."""
+        shape = xs[0].shape
+        if len(shape) > 1 and not xs[0].flags.c_contiguous and (axes := memory_order(xs)):
+            outs = self.each_alike([x.transpose(axes) for x in xs], numbers)
+            return [out.transpose(_inverse(axes)) for out in outs]
+        return self.outputs(xs, (shape,) * len(self._dtypes), 1, xs[0].size, numbers)
 
     def outputs(
         self, xs: Sequence[Any], shapes: Sequence[Shape], rows: int, columns: int, numbers: Sequence[float] = ()
@@ -162,6 +173,18 @@ class Kernel:
             else:
                 results.append((np.zeros if partial else _empty)((columns,) if over_columns else (), dtype))
         return results
+
+
+def memory_order(xs: Sequence[Any]) -> tuple[int, ...] | None:
+    """Return the dims in the order in which arrays of one shape lie in memory without gaps; None if they differ."""
+    steps = xs[0].strides
+    axes = tuple(sorted(range(len(steps)), key=lambda d: -steps[d]))
+    return axes if all(x.transpose(axes).flags.c_contiguous for x in xs) else None
+
+
+def _inverse(axes: Sequence[int]) -> list[int]:
+    """Return the places of the dims 0, 1, … in a permutation."""
+    return sorted(range(len(axes)), key=axes.__getitem__)
 
 
 def _added(x: Any, output: tuple[bool, bool, Any, bool]) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextvars import Context
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any, NamedTuple
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.dtypes import bool_, dtype_of, int64, kind_of
+from burnpy.backend.dtypes import HALVES, bool_, dtype_of, float32, int64, kind_of
 from burnpy.backend.entries import operation
 from burnpy.backend.operations.programs import Formula
 from burnpy.backend.primitives import Dims, DType, Float, Scalar, Shape
@@ -64,11 +64,27 @@ def formula_program(
 ) -> Program:
     """Return the program of a formula of primitives of a dtype, of numbers and of flags; it serves all numbers.
 
-    The primitives at the places ``singles`` have one element beside rows of elements: they vary by row alone.
+    The primitives at the places ``singles`` have one element beside rows of elements: they vary by row alone. Floats of
+    16 bits are computed in float32, and the results rounded.
     """
-    extents = [Extent.COLUMN if k in singles else Extent.FULL for k in range(arrays)] + [Extent.SCALAR] * numbers
-    inputs = tuple([Input(extent, dtype) for extent in extents])
-    return Context().run(trace, formula, inputs, *flags)  # no mode of the caller applies to traced operations
+    extents = [Extent.COLUMN if k in singles else Extent.FULL for k in range(arrays)]
+    inputs = [Input(extent, dtype) for extent in extents]
+    inputs += [Input(Extent.SCALAR, "float32" if dtype in HALVES else dtype)] * numbers
+    f = in_float32(formula, dtype) if dtype in HALVES else formula
+    return Context().run(trace, f, tuple(inputs), *flags)  # no mode of the caller applies to traced operations
+
+
+def in_float32(f: Callable[..., Any], dtype: str) -> Callable[..., Any]:
+    """Return a function like f that computes floats of a 16-bit dtype in float32, and rounds the results once."""
+
+    @wraps(f)
+    def widened(b: Tracer, *given: Any) -> Any:
+        wide = [b.cast(x, float32) if type(x) is Symbol and x.dtype.name == dtype else x for x in given]
+        outs = f(b, *wide)
+        results = outs if type(outs) is tuple else (outs,)  # a Symbol is a tuple too
+        return tuple([b.cast(x, dtype_of(dtype)) if x.dtype is float32 else x for x in results])
+
+    return widened
 
 
 def run_formula(b: Any, formula: Formula, xs: Sequence[Float], numbers: Sequence[float]) -> tuple[Float, ...]:

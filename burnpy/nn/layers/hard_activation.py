@@ -171,11 +171,17 @@ def threshold(x: Tensor[B], threshold: float, value: float) -> Tensor[B]:
     [-9.0, -9.0, 2.0]
     """
     (x,) = floats("threshold", 1, x=x)
-    return x.masked_fill(x <= number(x, threshold, "threshold"), value)
+    numbers = number(x, threshold, "threshold"), number(x, value, "threshold")
+    (out,) = _device(x).fused(_above, (x._primitive,), numbers)
+    return x._like(out)
 
 
 def _hardsigmoid(b: Any, x: Any) -> tuple[Any]:
     return (b.div(b.add(b.hardtanh(x, -3.0, 3.0), 3.0), 6.0),)
+
+
+def _above(b: Any, x: Any, limit: float, value: float) -> tuple[Any]:
+    return (b.where(b.discrete.bitwise_not(b.le(x, limit)), x, value),)
 
 
 def _moved_toward_zero(b: Any, x: Any, low: float, high: float) -> tuple[Any]:
