@@ -134,6 +134,8 @@ class NumPySoftmax(ArrayBackend):
         kernel = _row_kernel("softmax", dim, x)
         if kernel is not None:
             return kernel.alike((x,))
+        if x.size >= MANY and is_half(x.dtype):
+            return self._in_float32(self.softmax, x, dim)[0]
         if not _few(x, dim):
             return super().softmax(x, dim)
         try:
@@ -149,6 +151,8 @@ class NumPySoftmax(ArrayBackend):
         kernel = _row_kernel("log_softmax", dim, x)
         if kernel is not None:
             return kernel.alike((x,))
+        if x.size >= MANY and is_half(x.dtype):
+            return self._in_float32(self.log_softmax, x, dim)[0]
         if not _few(x, dim):
             return super().log_softmax(x, dim)
         try:

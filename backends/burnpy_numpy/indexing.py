@@ -53,6 +53,12 @@ class NumPyIndexing(ArrayBackend):
             return super().gather(x, dim, index)
         return self._call(_gather, x, dim, index)
 
+    def one_hot(self, index: Any, classes: int) -> Any:
+        out = np.zeros((*index.shape, classes), int64)
+        flat, inside = index.reshape(-1), np.flatnonzero((index >= 0) & (index < classes))
+        out.reshape((-1, classes))[inside, flat[inside]] = 1
+        return out
+
     def scatter(self, x: Any, dim: int, index: Any, src: Any) -> Any:
         if index.size >= _MIN_ELEMENTS and (kernels := family_kernels("indexing")):
             out = kernels.scattered(x, dim, index, src, "set")

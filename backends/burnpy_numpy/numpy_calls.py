@@ -1,4 +1,4 @@
-"""Calling NumPy's functions: without warnings, and with numbers as 0-d arrays.
+"""Calling NumPy's functions: without warnings, with numbers as 0-d arrays, in the order of memory.
 
 Division by zero gives inf or NaN silently, as in IEEE 754. ``with np.errstate(all="ignore")`` takes three times as long
 as a small operation. NumPy stores that setting in a context variable, so here it is set once, in a dedicated
@@ -9,7 +9,7 @@ time of a Python number, and so numbers are cached as such.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any
 
@@ -84,3 +84,15 @@ def _holds(dtype: DType, y: Any) -> bool:
         or (kind == "int" and type(y) is not float)
         or (kind == "bool" and y in (0, 1))
     )
+
+
+def memory_order(xs: Sequence[Any]) -> tuple[int, ...] | None:
+    """Return the dims in the order in which arrays of one shape lie in memory without gaps; None if they differ."""
+    steps = xs[0].strides
+    axes = tuple(sorted(range(len(steps)), key=lambda d: -steps[d]))
+    return axes if all(x.transpose(axes).flags.c_contiguous for x in xs) else None
+
+
+def inverse(axes: Sequence[int]) -> list[int]:
+    """Return the places of the dims 0, 1, … in a permutation."""
+    return sorted(range(len(axes)), key=axes.__getitem__)

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32, float64, int32, int64, kind_of, uint32, uint64
+from burnpy.backend.dtypes import float32, float64, int16, int32, int64, kind_of, uint32, uint64
 from burnpy.backend.primitives import value_range
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_array.reduction import accumulator
 from burnpy_numpy.indexing import MOST_DIMS, folded
 from burnpy_numpy.kernels.kernel import MANY, family_kernels
+from burnpy_numpy.numpy_calls import inverse, memory_order
 
 _PACKED = 512
 """The number of elements from which sorting keys that are packed with their positions takes less time."""
@@ -28,7 +29,7 @@ class NumPyOrdering(ArrayBackend):
         if x.ndim > MOST_DIMS:
             return self.argsort(folded(x, dim), 1, descending).reshape(x.shape)
         if is_half(x.dtype):
-            x = x.astype(float32)
+            x = self.cast(x, float32)
         if x.size < _PACKED or x.shape[dim] < 2:
             return super().argsort(x, dim, descending)
         if x.dtype is int64:
@@ -47,7 +48,9 @@ class NumPyOrdering(ArrayBackend):
             found = self.topk_index(folded(x, dim), 1, k, largest)
             return found.reshape((*x.shape[:dim], k, *x.shape[dim + 1 :]))
         if is_half(x.dtype):
-            x = x.astype(float32)
+            x = self.cast(x, float32)
+        elif x.dtype.itemsize == 1:  # NumPy selects among 16 bits by vectors
+            x = self.cast(x, int16)
         if 0 < 4 * k <= x.shape[dim] and x.size >= _PACKED:
             index = self._call(_beyond, np.moveaxis(x, dim, -1), k, largest)
             if index is not None:
@@ -101,18 +104,26 @@ def _keys(x: Any) -> Any:
 
 
 def _beyond(x: Any, k: int, largest: bool) -> Any:
-    """Return the positions of the k largest or smallest elements along the last dimension, unordered.
-
-    None where ties or NaN leave it open which they are.
+    """Return the positions of the k largest or smallest elements along the last dimension, ascending; of equal ones the
+    first. None if there may be NaN.
     """
     count = x.shape[-1]
     place = count - k if largest else k - 1
     bound = np.partition(x, place, -1)[..., place : place + 1]
     beyond = np.greater_equal(x, bound) if largest else np.less_equal(x, bound)
+    if kind_of(x.dtype) == "float" and np.isnan(x).any():
+        return None
     rows = x.size // count
     positions = np.flatnonzero(beyond)
-    if len(positions) != rows * k or (kind_of(x.dtype) == "float" and np.isnan(x).any()):
-        return None
+    if len(positions) != rows * k:  # more are equal to the k-th than there is room for
+        row = positions // count
+        tied = np.equal(x.reshape(-1)[positions], bound.reshape(-1)[row])
+        room = k - np.bincount(row[np.logical_not(tied)], minlength=rows)
+        row = row[tied]
+        place = np.arange(len(row)) - np.searchsorted(row, np.arange(rows))[row]  # among the tied ones of its row
+        kept = np.logical_not(tied)
+        kept[tied] = place < room[row]
+        positions = positions[kept]
     return np.remainder(positions, count).reshape((*x.shape[:-1], k))
 
 
@@ -124,18 +135,34 @@ class NumPyScans(ArrayBackend):
     """Scans by kernels, which have NumPy's bits, and by NumPy's ``accumulate``."""
 
     def cumsum(self, x: Any, dim: int) -> Any:
-        scan = None if _beside(x, dim) >= _WIDE else _scan_of("add", x, dim)
-        return self._call(_running, np.add, x, dim) if scan is None else scan(x)[0]
+        return self._accumulated("add", np.add, x, dim)
 
     def cumprod(self, x: Any, dim: int) -> Any:
-        scan = None if _beside(x, dim) >= _WIDE else _scan_of("mul", x, dim)
-        return self._call(_running, np.multiply, x, dim) if scan is None else scan(x)[0]
+        return self._accumulated("mul", np.multiply, x, dim)
+
+    def _accumulated(self, combine: str, f: Any, x: Any, dim: int) -> Any:
+        """Return a cumulative sum or product, of ints in int64 and of 16-bit floats in float32."""
+        if x.size >= MANY and is_half(x.dtype):
+            return self._in_float32(lambda wide: self._accumulated(combine, f, wide, dim), x)[0]
+        if x.size >= MANY and kind_of(x.dtype) == "int":
+            x = self.cast(x, int64)
+        if not x.flags.c_contiguous and x.size >= MANY and (axes := memory_order((x,))):
+            ordered = self._accumulated(combine, f, x.transpose(axes), axes.index(dim))
+            return ordered.transpose(inverse(axes))
+        scan = None if _beside(x, dim) >= _WIDE else _scan_of(combine, x, dim)
+        return self._call(_running, f, x, dim) if scan is None else scan(x)[0]
 
     def cummax(self, x: Any, dim: int) -> tuple[Any, Any]:
+        if x.size >= MANY and is_half(x.dtype):
+            values, index = self._in_float32(self.cummax, x, dim)
+            return values, index
         scan = _scan_of("max", x, dim)
         return super().cummax(x, dim) if scan is None else scan(x)
 
     def cummin(self, x: Any, dim: int) -> tuple[Any, Any]:
+        if x.size >= MANY and is_half(x.dtype):
+            values, index = self._in_float32(self.cummin, x, dim)
+            return values, index
         scan = _scan_of("min", x, dim)
         return super().cummin(x, dim) if scan is None else scan(x)
 
@@ -169,7 +196,8 @@ def _scan_of(combine: str, x: Any, dim: int, reverse: bool = False) -> Callable[
 
     With ``reverse``, of a scan from the end.
     """
-    if x.size < MANY or not (x.dtype is float32 or x.dtype is float64) or x.shape[dim] < 2:
+    ints = x.dtype is int64 and combine in ("add", "mul")
+    if x.size < MANY or not (x.dtype is float32 or x.dtype is float64 or ints) or x.shape[dim] < 2:
         return None
     kernels = family_kernels("ordering")
     return None if kernels is None else kernels.scan_of(combine, x, dim, reverse)

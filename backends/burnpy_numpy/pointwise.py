@@ -1,6 +1,8 @@
-"""Pointwise functions that are more than one NumPy function: kernels, and a ``where`` without branches.
+"""Pointwise functions: those that are one NumPy function each, kernels of the others, and a ``where`` without branches.
 
-`numpy.where` branches, which is slow for irregular masks.
+`burnpy_array` calls ``self._call(self.xp.add, x, y)``: three attribute lookups and a frame, together half of NumPy's
+own time for a small array. Here the functions themselves are globals of the method. `numpy.where` branches, which is
+slow for irregular masks.
 
 Operands that are rows or columns of the result are read by kernels, in one pass: NumPy starts its inner loop anew for
 each row of the result, which takes longer than a short row's arithmetic.
@@ -9,6 +11,7 @@ each row of the result, which takes longer than a short row's arithmetic.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import groupby
@@ -17,14 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from burnpy.backend.dtypes import bool_, float32, float64, kind_of
+from burnpy.backend.dtypes import bool_, float32, float64
+from burnpy.backend.errors import raised_by_other_code
 from burnpy.backend.primitives import DType, Scalar, Shape
-from burnpy_array import ArrayBackend
 from burnpy_array.array_base import NUMBERS, is_half
-from burnpy_array.pointwise import division_by_zero, negative_power
+from burnpy_array.pointwise import BINARY, UNARY, method_from_template
 from burnpy_array.shape import is_positive_zero
 from burnpy_numpy.kernels.kernel import (
-    LEAST,
     MANY,
     elementwise_kernel,
     has_kernels,
@@ -32,19 +34,21 @@ from burnpy_numpy.kernels.kernel import (
     lookup,
     operation_kernel,
 )
-from burnpy_numpy.numpy_calls import constant, direct, quietly, run
+from burnpy_numpy.numpy_calls import constant, direct, known, quietly, run
+from burnpy_numpy.reduction import extreme_of_rows, in_memory_order
+from burnpy_numpy.special import NumPyArithmetic
 
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.launch import Kernel
 
 _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
-OPERATIONS = _COMPARISONS | {"add", "sub", "mul", "div", "maximum", "minimum", "where", "fmax", "fmin"}
+_OPERATIONS = _COMPARISONS | {"add", "sub", "mul", "div", "maximum", "minimum", "where", "fmax", "fmin"}
 """The operations whose kernels have the bits of NumPy's functions."""
 _KEPT = 4096
 """The number of plans that are kept."""
 LARGE = 1 << 10
 """The number of elements of the result from which a kernel takes less time than NumPy."""
-OUTER = 1 << 7
+_OUTER = 1 << 7
 """The number of elements of each operand from which shapes are compared, as a column and a row may have one size."""
 
 
@@ -106,7 +110,7 @@ def broadcast(name: str, x: Any, y: Any) -> Any:
         y: the second one.
     """
     if x.shape == y.shape:
-        kernel = elementwise_kernel(name, (), x, y) if name in OPERATIONS and is_half(x.dtype) else None
+        kernel = elementwise_kernel(name, (), x, y) if name in _OPERATIONS and is_half(x.dtype) else None
         return None if kernel is None else kernel.alike((x, y))
     key = name, x.shape, y.shape, x.dtype
     plan = _plans[key] if key in _plans else _planned(key, (x.shape, y.shape), x.dtype)
@@ -161,7 +165,7 @@ _plans: dict[Any, _Plan | None] = lookup()
 def _planned(key: Any, shapes: tuple[Shape, ...], dtype: DType) -> _Plan | None:
     """Return the plan of an operation, and keep it."""
     plan, name = None, key[0]
-    found = layout(shapes) if name in OPERATIONS and has_kernels(dtype) else None
+    found = layout(shapes) if name in _OPERATIONS and has_kernels(dtype) else None
     if found is not None:
         extents = found.extents
         if name == "where":  # of a mask and two arrays, or of a mask, an array and a number
@@ -174,8 +178,6 @@ def _planned(key: Any, shapes: tuple[Shape, ...], dtype: DType) -> _Plan | None:
     return _plans.setdefault(key, plan)
 
 
-_TWO_STEPS = frozenset((3, 4, -2))
-"""Powers of two or three operations, which a kernel computes in one pass."""
 BITS: dict[int, Any] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 """The int dtypes by size in bytes."""
 BLENDED = 8192
@@ -183,7 +185,7 @@ BLENDED = 8192
 _where, _putmask = direct(np.where), direct(np.putmask)
 
 
-class NumPyPointwise(ArrayBackend):
+class NumPyPointwise(NumPyArithmetic):
     """Functions that NumPy lacks as kernels of their defaults, and ``where`` on the bits of large arrays."""
 
     def clamp(self, x: Any, low: Scalar | None, high: Scalar | None) -> Any:
@@ -205,15 +207,6 @@ class NumPyPointwise(ArrayBackend):
     def clamp_max(self, x: Any, y: Any) -> Any:
         return self.clamp(x, None, y) if type(y) in NUMBERS else self.minimum(x, y)
 
-    def pow(self, x: Any, y: Any) -> Any:
-        kernel = (
-            elementwise_kernel("pow", (y,), x) if x.size >= MANY and type(y) in NUMBERS and y in _TWO_STEPS else None
-        )
-        if kernel is not None:
-            return kernel.alike((x,))
-        out = self._halves_in_float32(self.pow, x, y)
-        return super().pow(x, y) if out is None else out
-
     def rsqrt(self, x: Any) -> Any:
         kernel = elementwise_kernel("rsqrt", (), x) if x.size >= MANY else None
         return super().rsqrt(x) if kernel is None else kernel.alike((x,))
@@ -221,38 +214,6 @@ class NumPyPointwise(ArrayBackend):
     def reciprocal(self, x: Any) -> Any:
         kernel = elementwise_kernel("reciprocal", (), x) if x.size >= MANY else None
         return super().reciprocal(x) if kernel is None else kernel.alike((x,))
-
-    def floor_divide(self, x: Any, y: Any) -> Any:
-        out = self._halves_in_float32(self.floor_divide, x, y)
-        out = _in_float64("floor_divide_in_float64", x, y) if out is None else out
-        return super().floor_divide(x, y) if out is None else out
-
-    def remainder(self, x: Any, y: Any) -> Any:
-        out = self._halves_in_float32(self.remainder, x, y)
-        out = _in_float64("remainder_in_float64", x, y) if out is None else out
-        if out is not None:
-            return out
-        number = type(y) is int
-        if x.size < MANY or x.dtype.kind != "i" or not (number or (y.dtype is x.dtype and y.shape == x.shape)):
-            return super().remainder(x, y)
-        self._check_divisor(x, y, "remainder")
-        if number:  # by which NumPy divides with vectors of products
-            return self.sub(x, self.mul(self.floor_divide(x, y), y))
-        return self._call(_remainder_of_ints, x, y)
-
-    def fmod(self, x: Any, y: Any) -> Any:
-        out = self._halves_in_float32(self.fmod, x, y)
-        out = _in_float64("fmod_in_float64", x, y) if out is None else out
-        return super().fmod(x, y) if out is None else out
-
-    def _halves_in_float32(self, method: Callable[..., Any], x: Any, y: Any) -> Any:
-        """Return a method of a large array of 16-bit floats, computed in float32; None for others.
-
-        A number is rounded to the dtype first.
-        """
-        if x.itemsize != 2 or x.size < MANY or not is_half(x.dtype):
-            return None
-        return self._in_float32(method, x, float(constant(y, x.dtype)) if type(y) in NUMBERS else y)[0]
 
     def squared_difference(self, x: Any, y: Any) -> Any:
         kernel = elementwise_kernel("squared_difference", (), x, y) if x.size >= MANY and type(y) is ndarray else None
@@ -298,35 +259,6 @@ class NumPyPointwise(ArrayBackend):
     def bitwise_right_shift(self, x: Any, y: Any) -> Any:
         return self._binary(np.right_shift, x, y)
 
-    def _check_exponent(self, x: Any, y: Any) -> None:
-        if kind_of(x.dtype) == "int" and (y < 0).any():
-            raise negative_power(x)
-
-    def _check_divisor(self, x: Any, y: Any, operation: str) -> None:
-        if type(y) in NUMBERS:
-            super()._check_divisor(x, y, operation)
-        elif kind_of(x.dtype) == "int" and not y.all():
-            raise division_by_zero(operation, x)
-
-
-def _remainder_of_ints(x: Any, y: Any) -> Any:
-    """Return the remainder of floor division, from that of division rounded toward 0, which NumPy computes faster."""
-    rest = np.fmod(x, y)
-    other_sign = np.less(np.bitwise_xor(rest, y), 0)
-    np.logical_and(other_sign, rest, other_sign)
-    return np.add(rest, np.multiply(y, other_sign), rest)
-
-
-def _in_float64(name: str, x: Any, y: Any) -> Any:
-    """Return a quotient or a remainder of float32 numbers by a kernel; None without one, or if a result is NaN."""
-    kernel, number = None, type(y) in NUMBERS
-    if x.size >= LEAST and x.dtype is float32 and (number or (y.dtype is float32 and y.shape == x.shape)):
-        kernel = operation_kernel(name, ("full", "scalar" if number else "full"), float32, ())
-    if kernel is None:
-        return None
-    out = kernel.alike((x,), (float(y),)) if number else kernel.alike((x, y))
-    return None if np.isnan(out).any() else out
-
 
 def blendable(x: Any) -> bool:
     """Return whether x is contiguous, and its bits can be viewed as ints."""
@@ -345,3 +277,154 @@ def blended(condition: Any, x: Any, y: Any) -> Any:
     other = y.view(mask.dtype)
     np.bitwise_and(mask, np.bitwise_xor(x.view(mask.dtype), other), mask)
     return np.bitwise_xor(mask, other, mask).view(x.dtype)
+
+
+FUNCTION: Any = None
+FUNCTION_of_scalars: Any = None
+OPERATION: Any = None
+"""Placeholders in the templates for the NumPy function, for a faster one for two NumPy scalars, and for the name of the
+operation; `method_from_template` replaces them in each method."""
+
+OPERATORS: dict[str, Any] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
+"""Operators by NumPy's function names: on NumPy scalars they take an eighth of the time of NumPy's functions."""
+
+COMPILED = frozenset(
+    (
+        *("expm1", "log1p", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+        *("sin", "cos", "tan", "asin", "acos", "atan", "sign", "exp"),
+        *("atan2", "hypot", "logaddexp", "logaddexp2"),
+    )
+)
+"""Functions that run as kernels on large arrays, where NumPy takes 1.5 to twenty times as long. Of 16-bit floats, which
+NumPy converts one by one, all do."""
+
+EXTREMES = {"amax": "maximum", "amin": "minimum"}
+"""Reductions that run as kernels over the last dimensions of large arrays, where NumPy takes twice as long."""
+REDUCTION = {"any": "logical_or", "all": "logical_and"}
+"""Reductions that are the ``reduce`` method of one NumPy function for all dtypes: burnpy's name to NumPy's."""
+
+
+def _unary(self: Any, x: Any) -> Any:
+    if x.itemsize == 2 and x.size >= MANY:
+        kernel = elementwise_kernel(OPERATION, (), x)
+        if kernel is not None:
+            return kernel.alike((x,))
+    try:
+        return run(FUNCTION, x)
+    except RuntimeError:
+        return quietly(FUNCTION, x)
+
+
+def _compiled(self: Any, x: Any) -> Any:
+    if x.size >= MANY:
+        kernel = elementwise_kernel(OPERATION, (), x)
+        if kernel is not None:
+            return kernel.alike((x,))
+    try:
+        return run(FUNCTION, x)
+    except RuntimeError:
+        return quietly(FUNCTION, x)
+
+
+def _binary(self: Any, x: Any, y: Any) -> Any:
+    kind = type(y)
+    try:
+        if kind is ndarray:
+            if x.dtype is y.dtype:
+                size = x.size
+                if (
+                    size * y.size >= LARGE
+                    if size != y.size
+                    else size >= _OUTER and (x.itemsize == 2 or x.shape != y.shape)
+                ):
+                    out = run(broadcast, OPERATION, x, y)
+                    if out is not None:
+                        return out
+                return run(FUNCTION, x, y)
+        elif kind is float or kind is int:
+            return run(FUNCTION, x, known[x.dtype][y or str(y)])
+        elif kind is type(x):
+            return run(FUNCTION_of_scalars, x, y)
+    except (RuntimeError, KeyError) as error:  # the context of `run` is in use; the number is not cached yet
+        if raised_by_other_code(error, ()):
+            raise
+    out = _half_with_number(OPERATION, x, y) if x.itemsize == 2 else None
+    return self._binary(FUNCTION, x, y) if out is None else out
+
+
+def _half_with_number(name: str, x: Any, y: Any) -> Any:
+    """Return an operation of an array of 16 bits and a number, which is rounded to its dtype first; None without a
+    kernel for it.
+    """
+    if x.size < MANY or type(y) not in NUMBERS or name not in _OPERATIONS or not is_half(x.dtype):
+        return None
+    kernel = kernel_of_numbers(name, x, 1)
+    return None if kernel is None else kernel.alike((x,), (float(constant(y, x.dtype)),))
+
+
+def _compiled_binary(self: Any, x: Any, y: Any) -> Any:
+    if x.size >= MANY and type(y) is ndarray:
+        kernel = elementwise_kernel(OPERATION, (), x, y)
+        if kernel is not None:
+            return kernel.alike((x, y))
+    return self._binary(FUNCTION, x, y)
+
+
+def _reduction(self: Any, x: Any, dims: Any, keepdim: bool) -> Any:
+    try:
+        return run(FUNCTION, x, dims, None, None, keepdim)
+    except RuntimeError:
+        return quietly(FUNCTION, x, dims, None, None, keepdim)
+
+
+def _extreme(self: Any, x: Any, dims: Any, keepdim: bool) -> Any:
+    if x.size >= MANY:
+        method = getattr(self, OPERATION)
+        out = in_memory_order(method, x, dims, keepdim)
+        out = self._call(extreme_of_rows, OPERATION, x, dims, keepdim) if out is None else out
+        if out is not None:
+            return out
+        if dims and is_half(x.dtype):
+            return self._in_float32(method, x, dims, keepdim)[0]
+    elif len(dims) == x.ndim and not keepdim and (x.dtype is float32 or x.dtype is float64) and dims:
+        flat = x if x.ndim == 1 else x.reshape(-1)  # the position takes a third of the time of the extreme
+        return flat[flat.argmax() if OPERATION == "amax" else flat.argmin()]
+    try:
+        return run(FUNCTION, x, dims, None, None, keepdim)
+    except RuntimeError:
+        return quietly(FUNCTION, x, dims, None, None, keepdim)
+
+
+def fast_methods() -> dict[str, Callable[..., Any]]:
+    """Return the methods by name."""
+    own = vars(NumPyPointwise)
+    unary = {ours: _compiled if ours in COMPILED else _unary for ours in UNARY if ours not in own}
+    binary = {ours: _compiled_binary if ours in COMPILED else _binary for ours in BINARY if ours not in own}
+    methods = {ours: _method(template, ours, {**UNARY, **BINARY}[ours]) for ours, template in (unary | binary).items()}
+    methods |= {ours: _method(_extreme, ours, f"{theirs}_reduce") for ours, theirs in EXTREMES.items()}
+    return methods | {ours: _method(_reduction, ours, f"{theirs}_reduce") for ours, theirs in REDUCTION.items()}
+
+
+def _method(template: Callable[..., Any], name: str, function: str) -> Callable[..., Any]:
+    words = {"FUNCTION": function, "FUNCTION_of_scalars": f"{function}_of_scalars", "OPERATION": f"name_of_{name}"}
+    return method_from_template(template, name, words, _NAMES)
+
+
+_NAMES = {
+    **{name: getattr(np, name) for name in (*UNARY.values(), *BINARY.values())},
+    **{f"{name}_of_scalars": OPERATORS.get(name, getattr(np, name)) for name in BINARY.values()},
+    **{f"{name}_reduce": getattr(np, name).reduce for name in (*EXTREMES.values(), *REDUCTION.values())},
+    **{f"name_of_{name}": name for name in (*UNARY, *BINARY, *EXTREMES)},
+    **globals(),
+}

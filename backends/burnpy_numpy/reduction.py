@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +15,7 @@ from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.cpu_threads import alone
 from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel, family_kernels, has_kernels, operation_kernel
-from burnpy_numpy.numpy_calls import quietly, run
+from burnpy_numpy.numpy_calls import inverse, memory_order, quietly, run
 
 _SMALL, _LONG, _PART = 512, 8192, 1024
 """`_SMALL`: fewer elements in all gain nothing. `_LONG`: a longer sum over some dimensions is left to ``sum``.
@@ -92,6 +93,11 @@ class NumPyReduction(ArrayBackend):
         return total(x, dims, keepdim)
 
     def nansum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        if x.size >= MANY and is_half(x.dtype):
+            return self._in_float32(self.nansum, x, dims, keepdim)[0]
+        ordered = in_memory_order(self.nansum, x, dims, keepdim)
+        if ordered is not None:
+            return ordered
         out = _sum_of("sum_of_numbers", x, dims, keepdim, (_SHORT,), _SUMMED)
         leading = bool(dims) and dims[-1] == len(dims) - 1 < x.ndim - 1
         if out is None and leading and x.size >= MANY and (x.dtype is float32 or x.dtype is float64):
@@ -108,8 +114,13 @@ class NumPyReduction(ArrayBackend):
         return super()._sum_of_squares(x, dims, keepdim) if out is None else out
 
     def prod(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        if dims and x.size >= MANY and is_half(x.dtype):
+            return self._in_float32(self.prod, x, dims, keepdim)[0]
         if not dims or x.size < MANY or not (x.dtype is float32 or x.dtype is float64):
             return super().prod(x, dims, keepdim)
+        ordered = in_memory_order(self.prod, x, dims, keepdim)
+        if ordered is not None:
+            return ordered
         kernels = family_kernels("ordering") if dims[0] == x.ndim - len(dims) else None
         shape = _reduced(x.shape, dims, keepdim)
         out = None if kernels is None else kernels.last_dims_product(x, dims)
@@ -118,6 +129,16 @@ class NumPyReduction(ArrayBackend):
         if dims == (x.ndim - 1,) and x.shape[-1] >= _WIDE:
             return self._call(row_products, x.reshape((-1, x.shape[-1]))).reshape(shape)
         return super().prod(x, dims, keepdim)
+
+    def argmax(self, x: Any, dim: int, keepdim: bool) -> Any:
+        return super().argmax(self._widened(x), dim, keepdim)
+
+    def argmin(self, x: Any, dim: int, keepdim: bool) -> Any:
+        return super().argmin(self._widened(x), dim, keepdim)
+
+    def _widened(self, x: Any) -> Any:
+        """Return a large array of 16-bit floats in float32, which NumPy compares by vectors; others as they are."""
+        return self.cast(x, float32) if x.itemsize == 2 and x.size >= MANY and is_half(x.dtype) else x
 
     def prod_backward(self, grad: Any, x: Any, dims: Dims) -> Any:
         out = None
@@ -130,6 +151,17 @@ class NumPyReduction(ArrayBackend):
                 grad, length = super().prod_backward(grad.reshape((1, 1)), self.prod(parts, (1,), True), (0,)), _PART
             out = kernels.run_products_of_others(grad, x, length, inner)
         return super().prod_backward(grad, x, dims) if out is None else out
+
+
+def in_memory_order(method: Callable[..., Any], x: Any, dims: Dims, keepdim: bool) -> Any:
+    """Return a reduction of a large array whose dims lie in another order in memory, computed in that order.
+
+    None for other arrays.
+    """
+    if x.flags.c_contiguous or x.size < MANY or (axes := memory_order((x,))) is None:
+        return None
+    out = method(x.transpose(axes), tuple(sorted([axes.index(d) for d in dims])), True)
+    return out.transpose(inverse(axes)).reshape(_reduced(x.shape, dims, keepdim))
 
 
 def extreme_of_rows(name: str, x: Any, dims: Dims, keepdim: bool) -> Any:
@@ -179,12 +211,12 @@ def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
         return _add(x, dims, None, None, keepdim)
     length = math.prod([x.shape[d] for d in dims])
     if not x.flags.c_contiguous:
+        if x.flags.f_contiguous:
+            return _total(x.T, tuple([x.ndim - 1 - d for d in reversed(dims)]), keepdim).T
         if length <= _PART:
             return _add(x, dims, None, None, keepdim)
         if repeated := [d for d, step in enumerate(x.strides) if step == 0 and x.shape[d] > 1]:
             return _of_repeated(x, repeated, dims, keepdim)
-        if x.flags.f_contiguous:
-            return _total(x.T, tuple([x.ndim - 1 - d for d in reversed(dims)]), keepdim).T
         x = np.ascontiguousarray(x)
     group = next(k for k in range(len(dims)) if dims[-1] - dims[k] == len(dims) - 1 - k)
     if group:  # the last dims, and then those that are not beside them
@@ -206,7 +238,7 @@ def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
     elif dims[0] == 0:
         out = row(1, length, x.dtype).dot(x.reshape((length, -1)))
     else:
-        return _add(x, dims, None, None, keepdim)
+        out = np.matmul(row(1, length, x.dtype), x.reshape((math.prod(x.shape[: dims[0]]), length, -1)))
     if keepdim:
         return out.reshape([1 if d in dims else n for d, n in enumerate(x.shape)])
     return out if out.ndim == x.ndim - len(dims) else out.reshape([n for d, n in enumerate(x.shape) if d not in dims])
@@ -264,15 +296,19 @@ def _sum_of(name: str, x: Any, dims: Dims, keepdim: bool, parts: tuple[int, ...]
     columns = math.prod([x.shape[d] for d in dims])
     whole = columns == x.size
     if whole:
-        columns = next((n for n in parts if n <= longest and x.size % n == 0), longest + 1)
+        columns = next((n for n in parts if n <= longest and x.size % n == 0), parts[-1])
     if dims[0] != x.ndim - len(dims) or columns > longest:
         return None
     kernel = elementwise_kernel(name, (), x)
     if kernel is None:
         return None
-    (out,) = kernel([x], (), x.size // columns, columns)
     if whole:
-        out = out.sum()
+        flat, rest = x.reshape(-1), x.size % columns
+        out = kernel([flat[: x.size - rest]], (), x.size // columns, columns)[0].sum()
+        if rest:
+            out = out + kernel([flat[x.size - rest :]], (), 1, rest)[0].sum()
+    else:
+        (out,) = kernel([x], (), x.size // columns, columns)
     return out.reshape(_reduced(x.shape, dims, keepdim))
 
 

@@ -1,5 +1,5 @@
-"""Special functions, which NumPy lacks: kernels of their defaults, or the defaults in blocks; and kernels of dropout
-and of derivatives of random numbers.
+"""Special functions, which NumPy lacks: kernels of their defaults, or the defaults in blocks; powers and remainders;
+kernels of dropout and of derivatives of random numbers.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.dtypes import float32, float64, kind_of
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_array.pointwise import alike
+from burnpy_array.array_base import NUMBERS, is_half
+from burnpy_array.pointwise import alike, division_by_zero, negative_power
 from burnpy_numpy.kernels.kernel import LEAST, MANY, elementwise_kernel, operation_kernel
+from burnpy_numpy.numpy_calls import constant
 
 BLOCK = 8192
 """The elements of a block. The defaults keep some ten arrays of them, which fit into the cache."""
@@ -184,3 +186,81 @@ def _fit(x: Any, y: Any) -> bool:
     return (
         x.size >= LEAST_OF_SLOPES and x.shape == y.shape and dtype is y.dtype and (dtype is float32 or dtype is float64)
     )
+
+
+_TWO_STEPS = frozenset((3, 4, -2))
+"""Powers of two or three operations, which a kernel computes in one pass."""
+
+
+class NumPyArithmetic(ArrayBackend):
+    """Powers, quotients rounded down and remainders, by kernels or, of ints, by NumPy's fastest functions."""
+
+    def pow(self, x: Any, y: Any) -> Any:
+        kernel = (
+            elementwise_kernel("pow", (y,), x) if x.size >= MANY and type(y) in NUMBERS and y in _TWO_STEPS else None
+        )
+        if kernel is not None:
+            return kernel.alike((x,))
+        out = self._halves_in_float32(self.pow, x, y)
+        return super().pow(x, y) if out is None else out
+
+    def _halves_in_float32(self, method: Callable[..., Any], x: Any, y: Any) -> Any:
+        """Return a method of a large array of 16-bit floats, computed in float32; None for others.
+
+        A number is rounded to the dtype first.
+        """
+        if x.itemsize != 2 or x.size < MANY or not is_half(x.dtype):
+            return None
+        return self._in_float32(method, x, float(constant(y, x.dtype)) if type(y) in NUMBERS else y)[0]
+
+    def floor_divide(self, x: Any, y: Any) -> Any:
+        out = self._halves_in_float32(self.floor_divide, x, y)
+        out = _in_float64("floor_divide_in_float64", x, y) if out is None else out
+        return super().floor_divide(x, y) if out is None else out
+
+    def remainder(self, x: Any, y: Any) -> Any:
+        out = self._halves_in_float32(self.remainder, x, y)
+        out = _in_float64("remainder_in_float64", x, y) if out is None else out
+        if out is not None:
+            return out
+        number = type(y) is int
+        if x.size < MANY or x.dtype.kind != "i" or not (number or (y.dtype is x.dtype and y.shape == x.shape)):
+            return super().remainder(x, y)
+        self._check_divisor(x, y, "remainder")
+        if number:  # by which NumPy divides with vectors of products
+            return self.sub(x, self.mul(self.floor_divide(x, y), y))
+        return self._call(_remainder_of_ints, x, y)
+
+    def fmod(self, x: Any, y: Any) -> Any:
+        out = self._halves_in_float32(self.fmod, x, y)
+        out = _in_float64("fmod_in_float64", x, y) if out is None else out
+        return super().fmod(x, y) if out is None else out
+
+    def _check_exponent(self, x: Any, y: Any) -> None:
+        if kind_of(x.dtype) == "int" and (y < 0).any():
+            raise negative_power(x)
+
+    def _check_divisor(self, x: Any, y: Any, operation: str) -> None:
+        if type(y) in NUMBERS:
+            super()._check_divisor(x, y, operation)
+        elif kind_of(x.dtype) == "int" and not y.all():
+            raise division_by_zero(operation, x)
+
+
+def _remainder_of_ints(x: Any, y: Any) -> Any:
+    """Return the remainder of floor division, from the remainder of division toward 0, which NumPy computes faster."""
+    rest = np.fmod(x, y)
+    other_sign = np.less(np.bitwise_xor(rest, y), 0)
+    np.logical_and(other_sign, rest, other_sign)
+    return np.add(rest, np.multiply(y, other_sign), rest)
+
+
+def _in_float64(name: str, x: Any, y: Any) -> Any:
+    """Return a quotient or a remainder of float32 numbers by a kernel; None without one, or if a result is NaN."""
+    kernel, number = None, type(y) in NUMBERS
+    if x.size >= LEAST and x.dtype is float32 and (number or (y.dtype is float32 and y.shape == x.shape)):
+        kernel = operation_kernel(name, ("full", "scalar" if number else "full"), float32, ())
+    if kernel is None:
+        return None
+    out = kernel.alike((x,), (float(y),)) if number else kernel.alike((x, y))
+    return None if np.isnan(out).any() else out

@@ -444,3 +444,74 @@ def test_quotients_of_float32_rounded_down(y: Any) -> None:
         found = D.floor_divide(values, divisor)
         np.testing.assert_array_equal(found, wanted)
         np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+@every_row("dtype", ["float16", "bfloat16", "float32", "int8", "uint8", "int32", "int64"])
+def test_the_largest_of_many_equal_elements_are_the_first(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 6, (12, 8, 60)).astype(dtype_of(dtype))
+    x[0, 0] = 3
+    x[0, 1, :7] = 9
+    wide = x.astype(np.int64)
+    for dim in range(3):
+        for k in (1, 2, 3):
+            for largest in (False, True):
+                order = np.argsort(-wide if largest else wide, dim, kind="stable")
+                wanted = order.take(range(k), dim)
+                np.testing.assert_array_equal(D.topk_index(x, dim, k, largest), wanted)
+
+
+@every_row("dtype", ["float16", "bfloat16"])
+def test_reductions_and_scans_of_many_halves_are_those_of_float32_rounded_once(dtype: str) -> None:
+    x = np.random.default_rng(0).uniform(0.9, 1.1, (40, 50, 6)).astype(dtype_of(dtype))
+    x[0, 0, :4] = [np.inf, -0.0, np.nan, -1.0]
+    wide = x.astype(np.float32)
+    for name in ("prod", "amax", "amin", "nansum"):
+        for dims in ((0,), (1,), (2,), (0, 1), (0, 1, 2)):
+            for keepdim in (False, True):
+                found, wanted = (getattr(D, name)(each, dims, keepdim) for each in (x, wide))
+                np.testing.assert_array_equal(found.astype(float32), wanted.astype(x.dtype).astype(float32))
+    for name in ("cumsum", "cumprod", "softmax", "log_softmax"):
+        for dim in range(3):
+            found, wanted = (getattr(D, name)(each, dim) for each in (x, wide))
+            np.testing.assert_array_equal(found.astype(float32), wanted.astype(x.dtype).astype(float32))
+    for name in ("cummax", "cummin"):
+        for found, wanted in zip(getattr(D, name)(x, 1), getattr(D, name)(wide, 1), strict=True):
+            np.testing.assert_array_equal(found.astype(float32), wanted.astype(found.dtype).astype(float32))
+    for name in ("argmax", "argmin"):
+        np.testing.assert_array_equal(getattr(D, name)(x, 1, False), getattr(D, name)(wide, 1, False))
+
+
+@every_row("dtype", ["float32", "float64", "int16", "int64"])
+@every_row("axes", [(1, 0, 2), (2, 1, 0), (1, 2, 0)])
+def test_reductions_and_scans_in_the_order_of_memory(axes: tuple[int, ...], dtype: str) -> None:
+    x = np.random.default_rng(0).integers(-3, 4, (20, 30, 40)).astype(dtype).transpose(axes)
+    plain = np.array(x, order="C")
+    for dims in ((0,), (1,), (2,), (0, 2), (1, 2), (0, 1, 2)):
+        for keepdim in (False, True):
+            for name in ("sum", "prod", "amax", "amin", *(("nansum",) if dtype.startswith("float") else ())):
+                found, wanted = (getattr(D, name)(each, dims, keepdim) for each in (x, plain))
+                np.testing.assert_array_equal(found, wanted)
+                assert (np.shape(found), found.dtype) == (np.shape(wanted), wanted.dtype)
+    for dim in range(3):
+        for name, function in {"cumsum": np.cumsum, "cumprod": np.cumprod}.items():
+            found = getattr(D, name)(x, dim)
+            np.testing.assert_array_equal(found, function(plain, dim, None if dtype.startswith("float") else int64))
+
+
+def test_sums_of_functions_of_everything_have_a_rest() -> None:
+    for size in (5000, 4096, 4095, 131072, 131073):
+        x = np.random.default_rng(0).normal(size=size).astype("float32")
+        x[3] = np.nan
+        exact = np.nansum(x.astype(float64))
+        assert D.nansum(x, (0,), False) == pytest.approx(exact, rel=1e-5, abs=1e-3)
+        x[3], x[-1] = 1.0, 1e-20
+        assert D.vector_norm(x, 2.0, (0,), False) == pytest.approx(np.linalg.norm(x.astype(float64)), rel=1e-6)
+
+
+def test_one_hot_of_what_is_out_of_range_is_zero() -> None:
+    index = np.array([[0, 2, 5], [-1, 1, 3]])
+    found = D.one_hot(index, 3)
+    np.testing.assert_array_equal(found, np.equal(index[..., None], np.arange(3)).astype(int64))
+    assert D.one_hot(index[:0], 3).shape == (0, 3, 3)
+    assert D.one_hot(np.int64(2), 3).tolist() == [0, 0, 1]

@@ -18,7 +18,7 @@ pytest.importorskip("llvmlite")
 
 import burnpy_numpy
 from burnpy_array.pointwise import BINARY, UNARY
-from burnpy_numpy import backend, programs
+from burnpy_numpy import pointwise, programs
 from burnpy_numpy.kernels import kernel, launch
 from tests.kernels import multiplies
 from tests.programs.switched import without_kernels
@@ -246,7 +246,7 @@ def test_every_elementwise_kernel_is_in_the_table() -> None:
     assert not missing, f"{sorted(missing)} have no example: give them rows in tests/programs/test_operations.py"
 
 
-EQUAL = dict.fromkeys(("square+sum", "mul+sum"), "sum_of_squares")
+EQUAL = {**dict.fromkeys(("square+sum", "mul+sum"), "sum_of_squares"), "div": "reciprocal", "sqrt+div": "rsqrt"}
 """The names of plans' programs that share a kernel with the program of an operation: it has the name of the first."""
 
 
@@ -323,7 +323,7 @@ def test_a_recurrence_is_the_same_on_several_threads(monkeypatch: pytest.MonkeyP
 
 
 @every_row("dtype", ["float32", "float64"])
-@every_row("name", [*sorted(backend.COMPILED - {"logaddexp", "logaddexp2"})])
+@every_row("name", [*sorted(pointwise.COMPILED - {"logaddexp", "logaddexp2"})])
 def test_special_values_of_functions_are_those_of_numpy(name: str, dtype: str) -> None:
     limits: Any = np.finfo(dtype)
     high = float(np.log(limits.max))

@@ -14,6 +14,7 @@ pytest.importorskip("llvmlite")
 from burnpy_numpy import ordering
 from burnpy_numpy.kernels import launch
 from tests.programs.switched import without_kernels
+from tests.rows import every_row
 
 D: Any = NumPy()
 SHAPES: dict[str, tuple[tuple[int, ...], int]] = {
@@ -114,10 +115,22 @@ def test_results_do_not_depend_on_how_work_is_divided(case: str, monkeypatch: py
     assert max(ranges) > 1
 
 
-def test_empty_arrays_and_other_dtypes_have_no_kernel(noted: list[Any]) -> None:
+def test_empty_arrays_have_no_kernel(noted: list[Any]) -> None:
     noted.clear()
     assert D.cumsum(np.zeros((0, 3), "float32"), 1).shape == (0, 3)
     assert D.cummax(np.zeros((3, 0), "float32"), 0)[1].shape == (3, 0)
-    np.testing.assert_array_equal(D.cumsum(np.arange(5), 0), [0, 1, 3, 6, 10])
-    assert D.cumsum(np.ones(2100, "float16"), 0).dtype == np.float16
     assert not noted
+
+
+@every_row("dtype", ["int8", "uint8", "int32", "int64", "uint64"])
+@every_row("shape", [(2100,), (70, 41), (3, 700, 5), (12, 300, 60)])
+def test_ints_are_added_and_multiplied_in_int64(shape: tuple[int, ...], dtype: str, noted: list[Any]) -> None:
+    limits = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    for dim in range(len(shape)):
+        for name, function in {"cumsum": np.cumsum, "cumprod": np.cumprod}.items():
+            noted.clear()
+            found = getattr(D, name)(x, dim)
+            assert found.dtype == np.int64
+            np.testing.assert_array_equal(found, function(x, dim, np.int64))
+            assert len(noted) == 1

@@ -15,6 +15,7 @@ from burnpy.backend.programs.explain import executed
 from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.kernels.compiler.emitter import CHUNK, Layout
 from burnpy_numpy.kernels.compiler.entry import FLAGS, Entry
+from burnpy_numpy.numpy_calls import inverse, memory_order
 
 
 class Kernel:
@@ -87,7 +88,7 @@ class Kernel:
         """
         shape = xs[0].shape
         if len(shape) > 1 and self._flat and not xs[0].flags.c_contiguous and (axes := memory_order(xs)):
-            return self.alike([x.transpose(axes) for x in xs], numbers).transpose(_inverse(axes))
+            return self.alike([x.transpose(axes) for x in xs], numbers).transpose(inverse(axes))
         out, columns = _empty(shape, self._dtype), shape[-1]
         self.into((*xs, out), numbers, out.size // columns, columns)
         return out
@@ -97,7 +98,7 @@ class Kernel:
         shape = xs[0].shape
         if len(shape) > 1 and not xs[0].flags.c_contiguous and (axes := memory_order(xs)):
             outs = self.each_alike([x.transpose(axes) for x in xs], numbers)
-            return [out.transpose(_inverse(axes)) for out in outs]
+            return [out.transpose(inverse(axes)) for out in outs]
         return self.outputs(xs, (shape,) * len(self._dtypes), 1, xs[0].size, numbers)
 
     def outputs(
@@ -173,18 +174,6 @@ class Kernel:
             else:
                 results.append((np.zeros if partial else _empty)((columns,) if over_columns else (), dtype))
         return results
-
-
-def memory_order(xs: Sequence[Any]) -> tuple[int, ...] | None:
-    """Return the dims in the order in which arrays of one shape lie in memory without gaps; None if they differ."""
-    steps = xs[0].strides
-    axes = tuple(sorted(range(len(steps)), key=lambda d: -steps[d]))
-    return axes if all(x.transpose(axes).flags.c_contiguous for x in xs) else None
-
-
-def _inverse(axes: Sequence[int]) -> list[int]:
-    """Return the places of the dims 0, 1, … in a permutation."""
-    return sorted(range(len(axes)), key=axes.__getitem__)
 
 
 def _added(x: Any, output: tuple[bool, bool, Any, bool]) -> Any:

@@ -114,7 +114,7 @@ def scan(dtype: str, combine: str, width: int, adjacent: bool, reverse: bool) ->
     whole, before lines of other scans replace it.
 
     Args:
-        dtype: float32 or float64.
+        dtype: float32 or float64; for sums and products also int64.
         combine: "add", "mul", "max", "min" or "recurrence".
         width: the number of scans in a block.
         adjacent: whether the scans of a block lie beside each other, so that their elements are vectors.
@@ -272,6 +272,7 @@ class _Steps:
         self._w, self._dtype, self._combine, self._reverse = w, dtype, combine, reverse
         self.kind = "int64" if combine in EXTREMES else dtype  # of the array besides x and out
         start = {"mul": 1.0, "max": -math.inf, "min": math.inf}.get(combine, -0.0)
+        self._float = "f" if dtype.startswith("float") else ""
         self._start = w.constant(start, dtype)
         self._so_far, self._index = w.variable(self._start), w.variable(w.constant(0, "int64"))
 
@@ -290,7 +291,7 @@ class _Steps:
             w.set(self._index, at)
             return now, at
         if factor is None:
-            now = w.binary(f"f{self._combine}", so_far, x)
+            now = w.binary(self._float + self._combine, so_far, x)
             w.set(self._so_far, now)
         elif self._reverse:
             now = w.add(x, so_far)
