@@ -1,1 +1,1 @@
-"""The book as HTML, built by Sphinx: its configuration, and the extensions that only it needs. `make docs` runs it."""
+"""The book as HTML, built by Sphinx: its configuration, and an extension that only it needs. `make docs` runs it."""
