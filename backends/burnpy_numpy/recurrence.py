@@ -17,6 +17,15 @@ _MIN_HIDDEN = 4
 class NumPyRecurrence(ArrayBackend):
     """Recurrences and their gradients."""
 
+    def recurrent_states(self, name: str, *args: Any) -> tuple[Any, ...]:
+        x, hidden, *rest, lengths, reverse = args
+        given = (x, hidden, *rest, None) if name == "lstm" else (x, hidden, None, *rest)
+        kernel = _forward_kernel(name, given, lengths, reverse, False)
+        if kernel is None:
+            return super().recurrent_states(name, *args)
+        states, cells, _ = self._call(kernel)
+        return (states,) if cells is None else (states, cells)
+
     def lstm(self, x: Any, hidden: Any, cell: Any, weight: Any, lengths: Any, reverse: bool) -> tuple[Any, Any, Any]:
         kernel = _forward_kernel("lstm", (x, hidden, cell, weight, None), lengths, reverse)
         if kernel is None:
@@ -73,13 +82,16 @@ class NumPyRecurrence(ArrayBackend):
         return by_x, by_hidden
 
 
-def _forward_kernel(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> Callable[[], Any] | None:
-    """Return a function that computes the states, the cell states and the gates; None if kernels are not used.
+def _forward_kernel(
+    kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool, keeps: bool = True
+) -> Callable[[], Any] | None:
+    """Return a function that computes the states, the cell states and, if it ``keeps`` them, the gates; None if kernels
+    are not used.
 
     ``given`` are x, hidden, cell, weight and bias; None for those that the kind of recurrence does not have.
     """
     kernels = family_kernels("recurrence") if _suits((*given[0].shape[:2], given[1].shape[1]), given) else None
-    return None if kernels is None else kernels.forward(kind, given, lengths, reverse)
+    return None if kernels is None else kernels.forward(kind, given, lengths, reverse, keeps)
 
 
 def _backward_kernel(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> Callable[[], Any] | None:

@@ -259,6 +259,10 @@ class Backend(
         """Compute total + x @ y, of matrices of one dtype; may reuse the memory of ``total``."""
         return self.accumulate(total, self.matmul(x, y))
 
+    def recurrent_states(self, name: str, *args: Any) -> tuple[Float, ...]:
+        """Call `lstm` or `gru`, by its name, and return its results but the gates, which only a backward pass uses."""
+        return tuple(getattr(self, name)(*args)[:-1])
+
     def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
         """Call a product with 16-bit operands; accumulate and return the result in float32.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -298,6 +300,25 @@ def test_a_target_out_of_range_is_never_read(wrong: int) -> None:
     assert np.flatnonzero(np.isnan(losses)).tolist() == [7]
     np.testing.assert_array_equal(np.delete(losses, 7), np.delete(right, 7))
     np.testing.assert_array_equal(total, same)
+
+
+@every_row("name, gates", [("lstm", 4), ("gru", 3)])
+def test_the_states_of_a_recurrence_take_no_memory_for_gates(name: str, gates: int) -> None:
+    """They are the same to the bit, also without kernels."""
+    for how in (recurrence(gates, 4), recurrence(gates, 4, lengths=LENGTHS, reverse=True)):
+        given = [how[a.name] for a in BY_NAME[name].arguments]
+        wanted, peaks, found = getattr(D, name)(*given)[:-1], list[int](), D.recurrent_states(name, *given)
+        for call in (partial(getattr(D, name), *given), partial(D.recurrent_states, name, *given)):
+            tracemalloc.start()
+            call()
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert peaks[1] < peaks[0] - how["gates"].nbytes // 2
+        with without_kernels():
+            for a, b in zip(D.recurrent_states(name, *given), wanted, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
 def test_a_recurrence_is_the_same_on_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:

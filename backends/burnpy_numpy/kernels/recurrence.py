@@ -88,7 +88,7 @@ class SequenceBlocks:
 _blocks = lru_cache(maxsize=256)(SequenceBlocks)
 
 
-def forward(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> Callable[[], Any] | None:
+def forward(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool, keeps: bool) -> Callable[[], Any] | None:
     """Return a function that computes the states, the cell states and the gates; None if kernels are not used.
 
     Args:
@@ -96,17 +96,18 @@ def forward(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> C
         given: x, hidden, cell, weight and bias; None for what the kind does not have.
         lengths: the lengths, or None.
         reverse: whether the last element is read first.
+        keeps: whether to return the gates, which a backward pass uses; None otherwise.
     """
     x, hidden, cell, weight, bias = given
     shape: Shape = (*x.shape[:2], hidden.shape[1])
     blocks = _blocks(shape[0], shape[2], x.dtype.itemsize, kind, False)
-    kernel = template_kernel(recurrence_forward, kind, x.dtype, blocks.width, blocks.rows, lengths is not None)
+    kernel = template_kernel(recurrence_forward, kind, x.dtype, blocks.width, blocks.rows, lengths is not None, keeps)
     if kernel is None:
         return None
 
     def compute() -> tuple[Any, Any, Any]:
         states, cells = np.empty(shape, x.dtype), None if cell is None else np.empty(shape, x.dtype)
-        kept = GATES[kind][1]
+        kept = GATES[kind][1] * keeps
         gates = np.empty((*shape[:2], kept * shape[2]), x.dtype) if kept else None
         packed = packed_weights.find(weight, (kind, blocks.wide))
         if packed is None:
@@ -191,7 +192,7 @@ def step_program(kind: str, dtype: str, backward: bool) -> Program:
     return trace(function, (Input(Extent.FULL, dtype),) * count, *rest)
 
 
-def recurrence_forward(kind: str, dtype: str, width: int, rows: int, masked: bool) -> str:
+def recurrence_forward(kind: str, dtype: str, width: int, rows: int, masked: bool, keeps: bool) -> str:
     """Return the text of the kernel of a forward pass.
 
     The table: x, hidden, cell, weight as (tiles, hidden size, gates, width), bias, states, cells, gates, and int64: the
@@ -204,8 +205,9 @@ def recurrence_forward(kind: str, dtype: str, width: int, rows: int, masked: boo
         width: the number of elements of a vector.
         rows: the number of sequences of a block.
         masked: whether there are lengths.
+        keeps: whether the gates are written.
     """
-    w, (gates, kept) = Loops(width, 11, 5), GATES[kind]
+    w, gates, kept = Loops(width, 11, 5), GATES[kind][0], GATES[kind][1] * keeps
     x, hidden, cell, weight, bias, states, cells, every, columns, firsts, lengths = w.table
     length, size, tiles, first, direction = w.sizes
     program = step_program(kind, dtype, False)

@@ -104,7 +104,7 @@ class LstmCell(RecurrentCell[B]):
         """Return the hidden states before a projection, and the cell states."""
         placed = floats("LstmCell", 4, x=projected, hidden=hidden, cell=cell, weight_hh=weight)
         device: Any = placed[0].device
-        states, cells, _ = device.lstm(*[x._primitive for x in placed], lengths, reverse)
+        states, cells = device.recurrent_states("lstm", *[x._primitive for x in placed], lengths, reverse)
         return placed[0]._like(states), placed[0]._like(cells)
 
     def _projected_states(

@@ -83,11 +83,13 @@ class Direction:
         device, x, hidden, weight = sums.device, sums.transpose(0, 1), state._primitive, self.weight._primitive
         if self.name == "lstm":
             sequence = x + self.bias
-            states, cells, _ = device.lstm(sequence._primitive, hidden, cell._primitive, weight, counts, reverse)
+            given = sequence._primitive, hidden, cell._primitive, weight, counts, reverse
+            states, cells = device.recurrent_states("lstm", *given)
             return sums._like(states).transpose(0, 1), sums._like(cells).transpose(0, 1)
         if self.name == "gru":
             bias = like(sums, (3 * self.size,), 0.0) if isinstance(self.bias, float) else self.bias
-            states, _ = device.gru(x._primitive, hidden, weight, bias._primitive, counts, reverse)
+            given = x._primitive, hidden, weight, bias._primitive, counts, reverse
+            states = device.recurrent_states("gru", *given)[0]
         else:
             sequence, relu = x + self.bias, self.activations[0][0] == "Relu"
             states = device.rnn(sequence._primitive, hidden, weight, counts, reverse, relu)
