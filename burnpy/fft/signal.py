@@ -359,7 +359,7 @@ def fftconvolve(x: Any, y: Any, mode: Any = "full", dim: Any = None) -> Any:
     """
     x, y = float_or_complex("fftconvolve", x), float_or_complex("fftconvolve", y)
     x, y = together("fftconvolve", x, y)
-    if mode not in ("full", "same", "valid"):
+    if not isinstance(mode, str) or mode not in ("full", "same", "valid"):
         raise ArgumentError(f'fftconvolve() got mode={describe(mode)}; expected "full", "same" or "valid"')
     if x.ndim != y.ndim or not x.ndim:
         raise ShapeError(

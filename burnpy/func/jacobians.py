@@ -127,7 +127,8 @@ def jacobian(
     >>> jacobian(lambda x: x * x.sum())(Tensor[NumPy].from_data([1.0, 2.0])).tolist()
     [[4.0, 1.0], [2.0, 5.0]]
     """
-    if mode not in ("reverse", "forward"):
+    given: object = mode
+    if not isinstance(given, str) or given not in ("reverse", "forward"):
         raise ArgumentError(f'jacobian() got mode={mode!r:.80}; expected "reverse" or "forward"')
     return jacobian_by("jacobian", f, argnums, mode, has_aux, chunk_size)
 

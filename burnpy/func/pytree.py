@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.tensor_base import TensorBase
+from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import T
 
 
@@ -40,6 +40,7 @@ def register_tree(
 
     Raises:
         ArgumentError: the class is registered already.
+        KindError: the first argument is no class, or another no function.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -55,6 +56,9 @@ def register_tree(
     """
     if cls in _EXACT or cls in _REGISTERED:
         raise ArgumentError(f"register_tree() got {cls.__name__}, which is registered already")
+    given: tuple[object, ...] = cls, flatten, unflatten
+    if not isinstance(given[0], type) or not all(map(callable, given)):
+        raise KindError(f"register_tree() takes a class and two functions, got {', '.join(map(describe, given))}")
     _REGISTERED[cls] = Handler(flatten, unflatten)
     _FOUND.clear()
 

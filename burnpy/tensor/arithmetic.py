@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import reduce
+from numbers import Number
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, overload
 
 from burnpy.backend.dtypes import float32, promote_types, result_type
@@ -41,9 +42,9 @@ RoundingMode: TypeAlias = Literal["floor", "trunc"]
 
 def is_floor(rounding_mode: Any) -> bool:
     """Return True for the rounding mode "floor", False for "trunc"."""
-    if rounding_mode != "floor" and rounding_mode != "trunc":
+    if not isinstance(rounding_mode, str) or (rounding_mode != "floor" and rounding_mode != "trunc"):
         raise ArgumentError(f'div() got rounding_mode={describe(rounding_mode)}; expected "floor", "trunc" or None')
-    return rounding_mode == "floor"  # type: ignore[no-any-return]  # of strings
+    return rounding_mode == "floor"
 
 
 def _is_one(alpha: Any) -> bool:
@@ -278,7 +279,7 @@ class MatrixProduct(TensorBase[B]):
 
 
 def _refuse_number(other: object) -> None:
-    if isinstance(other, (int, float, complex)):
+    if isinstance(other, Number):
         raise KindError(
             f"matmul() got a tensor and the number {describe(other)}; to scale it write x * {describe(other)}"
         )

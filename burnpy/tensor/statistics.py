@@ -287,7 +287,8 @@ def median_index(b: Any, x: Number, dim: int, skip_nan: bool) -> Int:
 def quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, *, skip_nan: bool) -> Any:
     """Return the quantiles of a float tensor: see `FloatStatistics.quantile`."""
     operation = "nanquantile" if skip_nan else "quantile"
-    if interpolation not in get_args(Interpolation):
+    given: object = interpolation
+    if not isinstance(given, str) or given not in get_args(Interpolation):
         words = ", ".join(get_args(Interpolation))
         raise ArgumentError(f"{operation}() got interpolation={describe(interpolation)}; expected one of {words}")
     x, probabilities = _probabilities(x, q, operation)

@@ -175,3 +175,18 @@ def test_mistakes() -> None:
         layer(rotary=RotaryEncoding(scaling=DynamicScaling(2.0, 8))).empty_cache(2, 4, compiled=True)
     with pytest.raises(errors.ArgumentError, match="window=3 attends to earlier keys; pass causal=True"):
         layer(window=3)(x)
+
+
+@every_row("on_tensor", [False, True])
+@every_row("key, value", [((1, 2, 1, 3),) * 2, ((2, 1, 1, 3),) * 2, ((2, 2, 1, 3), (2, 2, 2, 3)), ((2, 3), (2, 3))])
+def test_keys_and_values_of_other_shapes_are_not_broadcast(
+    on_tensor: bool, key: tuple[int, ...], value: tuple[int, ...]
+) -> None:
+    make: Any = KeyValueCache
+    cache = make.empty((2, 2, 5, 3), dtype="float32", device=NumPy, compiled=on_tensor)
+    keys, values = (Tensor[NumPy].ones(shape) for shape in (key, value))
+    with pytest.raises(errors.ShapeError, match=r"extended\(\) got keys of shape .* expected \(2, 2, T, 3\) for both"):
+        cache.extended(keys, values)
+    if key != value or len(key) != 4:
+        with pytest.raises(errors.ShapeError, match=r"KeyValueCache.of\(\) got keys of shape"):
+            make.of(keys, values)

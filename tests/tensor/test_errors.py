@@ -92,6 +92,9 @@ ARITHMETIC: list[Mistake] = [
     (lambda x, i, b: x @ x.sum(), ShapeError, ["matmul()", "0-d", "x * y"]),
     (lambda x, i, b: x @ 2, KindError, ["matmul()", "x * 2"]),
     (lambda x, i, b: 2 @ x, KindError, ["matmul()", "x * 2"]),
+    (lambda x, i, b: np.int64(2) @ x, KindError, ["matmul()", "x * np.int64(2)"]),
+    (lambda x, i, b: x.div(x, rounding_mode=np.ones((2, 2))), ArgumentError, ["div()", "rounding_mode=an ndarray"]),
+    (lambda x, i, b: x.quantile(0.5, interpolation=np.ones((2, 2))), ArgumentError, ["interpolation=an ndarray"]),
     (lambda x, i, b: x @ i, KindError, ["matmul()", "IntTensor"]),
     (lambda x, i, b: np.ones((2, 2)) @ x, KindError, ["matmul()", "ndarray"]),
 ]

@@ -73,6 +73,8 @@ class KeyValueCache(Generic[B], metaclass=Explaining):
         compiled: bool = False,
     ) -> KeyValueCache[B]:
         """Return a cache of no positions, of shape (N, heads of keys, capacity, head size)."""
+        if len(shape) != 4:
+            raise ShapeError(f"KeyValueCache.empty() got shape {shape}; expected (N, heads, capacity, size)")
         keys, values = [Tensor.zeros(shape, dtype=dtype, device=device) for _ in range(2)]
         if compiled:
             return cls(keys, values, IntTensor.zeros((), device=device), padding)
@@ -81,9 +83,12 @@ class KeyValueCache(Generic[B], metaclass=Explaining):
     @classmethod
     @explained
     def of(cls, key: Tensor[B], value: Tensor[B]) -> KeyValueCache[B]:
-        """Return a cache that is full with these keys and values."""
-        need_floats("KeyValueCache.of", key)
-        need_floats("KeyValueCache.of", value)
+        """Return a cache that is full with these keys and values, (N, heads of keys, length, head size).
+
+        Raises:
+            ShapeError: the shapes differ, or are others.
+        """
+        _check_pair("KeyValueCache.of", key, value)
         return cls(key, value, key.shape[2])
 
     @property
@@ -116,8 +121,9 @@ class KeyValueCache(Generic[B], metaclass=Explaining):
         """Return the cache with more positions, (N, heads of keys, T, head size), which are cast to its dtype.
 
         Raises:
-            ShapeError: there is no room for them.
+            ShapeError: there is no room for them, or the shapes are not those of the cache.
         """
+        _check_pair("extended", key, value, self.shape)
         count = key.shape[2]
         self.refuse_more(count)
         new = [x.to_dtype(self.dtype) for x in (key, value)]
@@ -279,6 +285,18 @@ def check_kept(what: str, kept: KeyValueCache[Any], queries: Shape, heads: int, 
     if kept.shape != wanted:
         raise ShapeError(
             f"MultiHeadAttention() got queries of shape {queries} and {what} of shape {kept.shape}, expected {wanted}"
+        )
+
+
+def _check_pair(operation: str, key: Tensor[Any], value: Tensor[Any], room: Shape | None = None) -> None:
+    """Check that keys and values have one shape, (N, heads, T, size): those of ``room``, but for T, if there is one."""
+    need_floats(operation, key)
+    need_floats(operation, value)
+    shape = key.shape
+    if len(shape) != 4 or value.shape != shape or (room and shape != (*room[:2], shape[2], room[3])):
+        wanted = f"({room[0]}, {room[1]}, T, {room[3]})" if room else "(N, heads, T, size)"
+        raise ShapeError(
+            f"{operation}() got keys of shape {shape} and values of shape {value.shape}; expected {wanted} for both"
         )
 
 
