@@ -317,8 +317,7 @@ class GruCell(HiddenStateCell[B]):
             bias = weight.zeros((weight.shape[1],), dtype=weight.dtype, device=weight.device)
         placed = floats("GruCell", 4, x=projected, hidden=state[0], weight_hh=weight, bias_hh=bias)
         device: Any = placed[0].device
-        states = device.recurrent_states("gru", *[x._primitive for x in placed], lengths, reverse)
-        return (placed[0]._like(states[0]),)
+        return (placed[0]._like(device.recurrent_states("gru", *[x._primitive for x in placed], lengths, reverse)[0]),)
 
     def valid(self: GruCell[Autodiff[I]]) -> GruCell[I]:
         """Return the same cell on the inner backend."""
