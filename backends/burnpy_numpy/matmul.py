@@ -213,7 +213,7 @@ def kernel_product(x: Any, y: Any, bias: Any = None, dtype: Any = None, total: A
     out = np.empty(found.shape, found.result)
     if sums:
         total = np.empty(found.shape[1:], found.result)
-        found.run(x, y, out, arrays=total)
+        found.run_with_sum(x, y, out, total)
         return out, total
     found.run(x, y, out, bias)
     return out

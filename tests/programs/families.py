@@ -184,7 +184,7 @@ def check_products() -> None:
                     rounded.run(a, b, out)
                     np.testing.assert_array_equal(out, (x @ y).astype(out.dtype), err_msg=f"{name} {m} {k} {n}")
                     out, total = np.empty((m, n), wide), np.empty(n, wide)
-                    found.run(a, b, out, arrays=total)
+                    found.run_with_sum(a, b, out, total)
                     np.testing.assert_array_equal([*out, total], [*(x @ y), y.sum(0)], err_msg=f"{name} {m} {k} {n}")
     for amx, (m, k, n) in itertools.product((False, True)[: 2 * fuses], [(1, 1, 1), (5, 3, 33), (100, 1030, 49)]):
         products.by_amx = by_amx if amx else lambda stored: False

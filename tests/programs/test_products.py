@@ -122,6 +122,17 @@ def test_longer_sums_are_no_part_of_products(monkeypatch: pytest.MonkeyPatch) ->
     assert [products.serves(8, 1 << k, 64, 4, False, True) for k in (1, 6, 14, 15)] == [False, True, True, False]
 
 
+@needs_products
+def test_the_place_of_a_programs_arrays_is_not_read_without_a_program() -> None:
+    """Plans leave an int there, whose memory has another content in each version of Python."""
+    x, y, unread = (np.ones(shape, np.float32) for shape in ((8, 16), (16, 32), 32))
+    out, found = np.empty((8, 32), np.float32), products.product_of(x, y)
+    assert isinstance(found, products.Product)
+    found.run(x, y, out, arrays=unread)
+    assert (unread == 1).all()
+    assert (out == 16).all()
+
+
 def test_the_gradient_by_a_bias_is_infinite_where_a_gradient_is() -> None:
     grad = np.ones((70, 40), np.float32)
     grad[5, 3], grad[66, 39], grad[7, 8] = np.inf, -np.inf, np.nan

@@ -118,8 +118,7 @@ class Product(NamedTuple):
             bias: a row that is added to each, or None.
             memory: memory for copies, of at least `room` bytes.
             following: a program that is computed of rows of C as soon as they are complete.
-            arrays: the addresses of the program's arrays, as objects: C among them. Without a program, memory for the
-                sum of B's rows; 0 for none.
+            arrays: the addresses of the program's arrays, as objects: C among them.
         """
         start, spread = (_ZEROS, 0) if bias is None else (bias, 1)
         return (a, b, c, start, memory, *self.places, arrays), (*self.sizes, spread, *(following or (0, 0)))
@@ -145,6 +144,10 @@ class Product(NamedTuple):
             self._share((a, b, c, start), given)
         kernel.note()
 
+    def run_with_sum(self, a: Any, b: Any, c: Any, total: Any) -> None:
+        """Write the product of two matrices into memory, and the sum of B's rows into ``total``."""
+        self.run(a, b, c, following=_SUMMED, arrays=total)
+
     def _share(self, arrays: tuple[Any, ...], given: tuple[Any, ...]) -> None:
         """Compute the parts on several threads."""
         function = self.kernel.function
@@ -162,8 +165,8 @@ class Following(NamedTuple):
     length: int  #: the rows of all products; 0 if the program is elementwise
 
 
-_ALONE = Following(0, 0)
-"""No program."""
+_ALONE, _SUMMED = Following(0, 0), Following(0, 1)
+"""No program; and the sum of B's rows instead of one."""
 
 
 def following(kernel: Kernel, rows: int) -> Following | None:

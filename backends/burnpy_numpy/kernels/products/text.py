@@ -79,7 +79,8 @@ def product(
     program is elementwise. It computes rows as soon as they are complete, in parts of whole rows. ``begin`` and ``end``
     are parts, those of a member one after the other.
 
-    If no program follows, its table is replaced by memory for the sum of the rows of B, a single matrix; or by 0.
+    If no program follows, its table is not read, unless the last size is 1: memory for the sum of the rows of B, a
+    single matrix, replaces it then.
 
     If B consists of ints, no program follows: its table is replaced by the scales, a row for each column of B. Before
     the last three sizes are then the units of a group; the number of groups; and the units that are divided into chunks
@@ -293,8 +294,8 @@ def product(
                 with w.when(f"sle i64 {rest}, {height}"), w.when(f"sgt i64 {rest}, {lower}"):
                     stripe(number, done, rest, height)
             if sums:
-                wanted = w.assign(f"icmp ne ptr {arrays}, null")
-                wanted = w.assign(f"and i1 {wanted}, {w.assign(f'icmp eq i64 {code}, 0')}")
+                unfollowed, wanted = (w.assign(f"icmp {x}, 0") for x in (f"eq i64 {code}", f"ne i64 {length}"))
+                wanted = w.assign(f"and i1 {unfollowed}, {wanted}")
                 with w.when(f"ne i1 {wanted}, 0"), w.when(f"eq i64 {w.plus(i0, rows)}, {m}"):
                     line = w.unit(arrays, w.plus(j0, j), c_stored)
                     calls(0, memory, "1", "", line, w.either(begins, before, line))
