@@ -45,6 +45,7 @@ import numpy as np
 from burnpy.backend.backend import Backend
 from burnpy.backend.errors import a
 from burnpy.func.compiling.names_read import (
+    ANNOTATING,
     IMMUTABLE,
     MAKING,
     MISSING,
@@ -351,9 +352,9 @@ class _Search:
                 self.places.append(
                     Place(f"the attributes of {each.__name__}", "{0}", (space,), members_of(space), True)
                 )
-            made = "__class__" in self.names
+            passed = ANNOTATING if "__class__" in self.names else ANNOTATING | MAKING
             own = [name for name in space if called or name in self.names or name[:2] == "__"]
-            own = [name for name in own if made or name not in MAKING or name in self.names]
+            own = [name for name in own if name not in passed or name in self.names]
             for name in own:
                 if name in self.names or (name not in MAKING and functions_of(space[name])):
                     self.places.append(Place(f"{each.__name__}.{name}", "{0}[{1}]", (space, name), space[name]))

@@ -167,6 +167,8 @@ WITH_DEFAULTS = frozenset((
     *("__gt__", "__hash__", "__iter__", "__le__", "__len__", "__lt__", "__ne__", "__repr__", "__setattr__", "__str__"),
 ))  # fmt: skip
 """Methods that Python calls where a class has them, and does without otherwise."""
+ANNOTATING = frozenset(("__annotate__", "__annotate_func__", "__annotations_cache__"))
+"""What classes have since Python 3.14 for their annotations, which it evaluates where they are read."""
 NAMING = frozenset(("__doc__", "__module__", "__name__", "__qualname__"))
 IMMUTABLE = (
     *(int, float, complex, str, bytes, type(None), type(...), range, slice, enum.Enum, np.generic, np.dtype),

@@ -270,7 +270,7 @@ KINDS: list[Kind] = [
         an array of objects | new | k = np.array([2.0, "a"], object) | x * k[0] | k[0] = 3.0
         a list in an array of objects | new | k = np.empty(1, object)⏎k[0] = [2.0] | x * k[0][0] | k[0][0] = 3.0
         a list in itself in an array of objects | new | k = np.empty(1, object)⏎k[0] = [2.0]⏎k[0].append(k[0]) | x * k[0][1][0] | k[0][0] = 3.0
-        the shape of an array of objects | new | k = np.array([2.0, "a"], object) | x * k.ndim | k.shape = (1, 2)
+        the shape of an array of objects | new | k = np.array([2.0, "a"], object) | x * k.ndim | k.resize((1, 2), refcheck=False)
         a large NumPy array | refused | k = np.ones(2000) | x * float(k[0]) | k[0] = 3.0
         the values of a large Tensor | same | k = Tensor[NumPy].ones((2000,)).to_numpy() | x * float(k[0]) | pass
         array.array | refused | k = array.array("d", [2.0]) | x * k[0] | k[0] = 3.0
