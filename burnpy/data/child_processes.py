@@ -343,8 +343,8 @@ def context_for(*programs: str) -> Any:
     """Return the context that starts processes: a fork server with the modules of ``programs``, or else spawning.
 
     Each process is then a fork of the server, and imports nothing but the main program. All share one server. It
-    imports the modules requested before it started; a list of imports that the main program has chosen is left as it
-    is.
+    imports the modules requested before it started, and not the main program, as it would by default from Python 3.14
+    on: an unguarded one would end it. A list of imports that the main program has chosen is left as it is.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
@@ -352,7 +352,8 @@ def context_for(*programs: str) -> Any:
     server = import_module("multiprocessing.forkserver")
     chosen = getattr(getattr(server, "_forkserver", None), "_preload_modules", None)
     if chosen is not None and all(name == "__main__" or name.startswith("burnpy.") for name in chosen):
-        context.set_forkserver_preload([*dict.fromkeys([*chosen, *programs])])
+        names = dict.fromkeys([*chosen, *programs])
+        context.set_forkserver_preload([name for name in names if name != "__main__"])
     return context
 
 
