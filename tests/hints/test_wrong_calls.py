@@ -356,7 +356,7 @@ GPT = models.Gpt2(models.Gpt2Config(vocab_size=9, n_embd=4, n_layer=1, n_head=2)
         ),
         (
             lambda: models.beam_search(GPT, "ab", max_new=1, beams=1),
-            "beam_search() got tokens='ab'; expected a list of",
+            "beam_search() got the token 'a', which is no int",
         ),
         (lambda: sources.TableDataset([1]), "TableDataset() got table=[1]; expected a Table"),
         (lambda: burnpy.data.Weighted("ab"), "Weighted() got weights of shape () and dtype <U2"),

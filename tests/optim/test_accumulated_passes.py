@@ -265,7 +265,7 @@ def test_nothing_changes_by_an_error_before_the_pass(title: str) -> None:
     loss: Any = model(x)
     wrong: dict[str, Any] = {
         "consumed": (loss, model, 1.0, errors.GraphError, "another pass consumed"),
-        "of another model": (loss, Layers(), 1.0, errors.ArgumentError, "are of none of this Layers"),
+        "of another model": (loss, Layers(), 1.0, errors.ArgumentError, "belong to none of this Layers"),
         "of several elements": (loss.reshape((1, 1)).repeat(2, 1), model, 1.0, errors.ShapeError, "one element"),
         "weight": (loss, model, 0.0, errors.ArgumentError, "weight of a micro-batch"),
         "no tensor": (model, loss, 1.0, errors.KindError, "the loss as a Tensor, got"),

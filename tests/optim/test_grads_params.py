@@ -123,7 +123,7 @@ def test_gradients_and_a_model_with_nothing_in_common() -> None:
     stepped = Sgd().step(0.1, model, grads)
     for stranger in (two(), stepped, model.fork()):
         with pytest.raises(
-            errors.ArgumentError, match="belongs to one of this Two's 2 parameters; pass the very model"
+            errors.ArgumentError, match="belong to none of this Two's 2 parameters; pass the very model"
         ):
             GradientsParams.from_grads(grads, stranger)
     with pytest.raises(errors.ArgumentError, match="every parameter of this Two is frozen"):

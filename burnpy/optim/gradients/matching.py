@@ -136,7 +136,7 @@ def _strangers(count: int, model: ModuleBase[Any], trainable: int) -> str:
     if not trainable:
         return f"every parameter of this {name} is frozen; unfreeze them with model.require_grad()"
     return (
-        f"these gradients ({count}) are of none of this {name}'s {trainable} parameters; pass the very model that "
+        f"these gradients ({count}) belong to none of this {name}'s {trainable} parameters; pass the very model that "
         "computed the loss: step(), fork(), to_device() and with_state() make models with leaves of their own"
     )
 
