@@ -168,7 +168,7 @@ WITH_DEFAULTS = frozenset((
 ))  # fmt: skip
 """Methods that Python calls where a class has them, and does without otherwise."""
 ANNOTATING = frozenset(("__annotate__", "__annotate_func__", "__annotations_cache__"))
-"""What classes have since Python 3.14 for their annotations, which it evaluates where they are read."""
+"""Attributes that hold or compute the annotations of a class, from Python 3.14 on, for code that reads them."""
 NAMING = frozenset(("__doc__", "__module__", "__name__", "__qualname__"))
 IMMUTABLE = (
     *(int, float, complex, str, bytes, type(None), type(...), range, slice, enum.Enum, np.generic, np.dtype),
