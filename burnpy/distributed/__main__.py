@@ -44,7 +44,7 @@ def environment(ranks: int, cores: int, environ: Mapping[str, str]) -> dict[str,
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Start the program that the command line names; return its exit status."""
+    """Start the program that the command line names; return its exit status, 128 + n where signal n ended it."""
     parser = ArgumentParser(prog="python -m burnpy.distributed", description="Start a program on several ranks.")
     parser.add_argument("-n", dest="ranks", type=int, required=True, help="the number of ranks")
     parser.add_argument("program", nargs=REMAINDER, help="a file or -m module, with its arguments")
@@ -58,9 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=False).stdout
     root = hasattr(os, "geteuid") and os.geteuid() == 0
     variables = environment(given.ranks, os.cpu_count() or 1, os.environ)
-    return subprocess.run(
+    status = subprocess.run(
         command(given.ranks, given.program, mpiexec, about, root), env=variables, check=False
     ).returncode
+    return status if status >= 0 else 128 - status
 
 
 if __name__ == "__main__":

@@ -27,7 +27,10 @@ def test_four_ranks_anywhere(tmp_path: Path) -> None:
     done = subprocess.run(start, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("ranks 4 sum 6 ['--rate', '1']") == 4
-    assert subprocess.run([*start, "fail"], capture_output=True, timeout=120, check=False).returncode == 3
+    failed = subprocess.run([*start, "fail"], capture_output=True, text=True, timeout=120, check=False)
+    # Open MPI's own launcher sometimes crashes after its report, so only the report has the exact status.
+    assert failed.returncode != 0
+    assert "Errorcode: 3" in failed.stdout + failed.stderr
 
 
 @pytest.mark.parametrize("arguments", [["train.py"], ["-n", "0", "train.py"], ["-n", "2"], ["-n", "two", "train.py"]])
