@@ -51,7 +51,7 @@ class OfSuccesses(Distribution[B, Tensor[B]]):
     ) -> None:
         self._hold_one(device, validate, probs, logits)
 
-    def _log_prob_by(self, formulas: tuple[Callable[..., tuple[Float]], ...], *operands: Tensor[B]) -> Tensor[B]:
+    def _log_prob_by(self, formulas: tuple[Callable[..., Float], ...], *operands: Tensor[B]) -> Tensor[B]:
         """Compute the formula for probabilities or the one for logits, of operands and the parameter."""
         by_logits = vars(self)["probs"] is None
         given = self.logits if by_logits else self.probs
@@ -61,7 +61,7 @@ class OfSuccesses(Distribution[B, Tensor[B]]):
         """Return the logarithms of the probabilities of a success and of a failure."""
         if vars(self)["probs"] is None:
             return -(-self.logits).softplus(), -self.logits.softplus()
-        return computed("log_prob", _log, self.probs), computed("log_prob", _log_rest, self.probs)
+        return computed("log_prob", log_of, self.probs), computed("log_prob", log_of_rest, self.probs)
 
     def _exact_failure(self) -> Tensor[B]:
         """Return 1 - probs in float64, for functions that are sensitive to its last digits."""
@@ -265,41 +265,33 @@ def success_of_logits(b: Any, x: Float) -> tuple[Float, Float, Float, Float]:
     return b.sigmoid(x), b.sigmoid(opposite), b.neg(b.softplus(opposite, 1.0)), b.neg(b.softplus(x, 1.0))
 
 
-def _log(b: Any, p: Float) -> tuple[Float]:
-    return (log_of(b, p),)
-
-
-def _log_rest(b: Any, p: Float) -> tuple[Float]:
-    return (log_of_rest(b, p),)
-
-
-def _bernoulli_entropy(b: Any, p: Float) -> tuple[Float]:
+def _bernoulli_entropy(b: Any, p: Float) -> Float:
     q = b.add(b.neg(p), 1.0)
-    return (b.neg(b.add(times_log(b, p, log_of(b, p)), times_log(b, q, log_of_rest(b, p)))),)
+    return b.neg(b.add(times_log(b, p, log_of(b, p)), times_log(b, q, log_of_rest(b, p))))
 
 
-def _bernoulli_by_probs(b: Any, x: Float, p: Float) -> tuple[Float]:
+def _bernoulli_by_probs(b: Any, x: Float, p: Float) -> Float:
     one, zero = b.eq(x, 1.0), b.eq(x, 0.0)
     log_p = b.where(one, log_of(b, b.where(one, p, 1.0)), log_of_rest(b, b.where(b.ne(x, 1.0), p, 0.0)))
-    return (of_mass(b, x, b.discrete.bitwise_or(one, zero), log_p),)
+    return of_mass(b, x, b.discrete.bitwise_or(one, zero), log_p)
 
 
-def _bernoulli_by_logits(b: Any, x: Float, logit: Float) -> tuple[Float]:
+def _bernoulli_by_logits(b: Any, x: Float, logit: Float) -> Float:
     one, zero = b.eq(x, 1.0), b.eq(x, 0.0)
     wrong = b.where(one, b.neg(logit), logit)
-    return (of_mass(b, x, b.discrete.bitwise_or(one, zero), b.neg(b.softplus(wrong, 1.0))),)
+    return of_mass(b, x, b.discrete.bitwise_or(one, zero), b.neg(b.softplus(wrong, 1.0)))
 
 
-def _geometric(b: Any, x: Float, log_p: Float, log_q: Float) -> tuple[Float]:
+def _geometric(b: Any, x: Float, log_p: Float, log_q: Float) -> Float:
     inside = whole(b, x)
-    return (of_mass(b, x, inside, b.add(times_log(b, b.where(inside, x, 0.0), log_q), log_p)),)
+    return of_mass(b, x, inside, b.add(times_log(b, b.where(inside, x, 0.0), log_q), log_p))
 
 
-def _geometric_by_probs(b: Any, x: Float, p: Float) -> tuple[Float]:
+def _geometric_by_probs(b: Any, x: Float, p: Float) -> Float:
     return _geometric(b, x, *success_of_probs(b, p)[2:])
 
 
-def _geometric_by_logits(b: Any, x: Float, logit: Float) -> tuple[Float]:
+def _geometric_by_logits(b: Any, x: Float, logit: Float) -> Float:
     return _geometric(b, x, *success_of_logits(b, logit)[2:])
 
 
@@ -318,7 +310,7 @@ def _geometrics(p: Geometric[B], q: Geometric[B]) -> Tensor[B]:
     return bernoulli_divergence(p, q) / p.probs
 
 
-def _relaxed_bernoulli(b: Any, x: Float, temperature: Float, logit: Float) -> tuple[Float]:
+def _relaxed_bernoulli(b: Any, x: Float, temperature: Float, logit: Float) -> Float:
     inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, 1.0))
     y = b.where(inside, x, 0.5)
     log_y, log_rest = b.log(y), b.log1p(b.neg(y))
@@ -327,7 +319,7 @@ def _relaxed_bernoulli(b: Any, x: Float, temperature: Float, logit: Float) -> tu
     value = within(b, x, inside, b.sub(b.sub(b.log(temperature), tails), b.add(log_y, log_rest)))
     for distance, shift in ((x, b.neg(logit)), (b.add(b.neg(x), 1.0), logit)):
         value = at_end(b, distance, temperature, value, partial(_of_temperature_one, b, shift))
-    return (value,)
+    return value
 
 
 def _of_temperature_one(b: Any, shift: Float, zero: Float) -> Float:

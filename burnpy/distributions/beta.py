@@ -274,7 +274,7 @@ class Kumaraswamy(Reparametrized[B]):
         return rebound(self)
 
 
-def _log_prob(b: Any, x: Float, a: Float, c: Float) -> tuple[Float]:
+def _log_prob(b: Any, x: Float, a: Float, c: Float) -> Float:
     inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, 1.0))
     y = b.where(inside, x, 0.5)
     log_y, log_rest = b.log(y), b.log1p(b.neg(y))
@@ -285,7 +285,7 @@ def _log_prob(b: Any, x: Float, a: Float, c: Float) -> tuple[Float]:
     for distance, own, other in ((x, a, c), (b.add(b.neg(x), 1.0), c, a)):
         log_other, power = b.log(other), b.add(other, -1.0)
         value = at_end(b, distance, own, value, partial(_of_power_one, b, log_other, power))
-    return (value,)
+    return value
 
 
 def _of_power_one(b: Any, log_other: Float, power: Float, zero: Float) -> Float:
@@ -300,7 +300,7 @@ def _betas(p: Beta[B], q: Beta[B]) -> Tensor[B]:
 
 
 def _gap(x: Tensor[B]) -> Tensor[B]:
-    return computed("log_prob", lambda b, x: (stirling_gap(b, x),), x)
+    return computed("log_prob", stirling_gap, x)
 
 
 @register_kl(Dirichlet, Dirichlet)
@@ -318,26 +318,26 @@ def _log_rest_of_power(b: Any, log_x: Float, a: Float) -> Float:
     return b.where(near, close, b.log1p(b.neg(b.exp(b.where(near, b.full((), -1.0, log_x.dtype), exponent)))))
 
 
-def _kumaraswamy(b: Any, x: Float, a: Float, c: Float) -> tuple[Float]:
+def _kumaraswamy(b: Any, x: Float, a: Float, c: Float) -> Float:
     inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, 1.0))
     log_x, log_a, log_c = b.log(b.where(inside, x, 0.5)), b.log(a), b.log(c)
     powers = b.add(b.mul(b.add(a, -1.0), log_x), b.mul(b.add(c, -1.0), _log_rest_of_power(b, log_x, a)))
     value = within(b, x, inside, b.add(b.add(log_a, log_c), powers))
     value = at_end(b, x, a, value, lambda zero: b.add(log_c, b.mul(b.add(c, -1.0), b.log1p(b.neg(zero)))))
     rest = b.add(b.neg(x), 1.0)
-    return (at_end(b, rest, c, value, lambda zero: b.add(log_a, b.mul(b.add(a, -1.0), b.log1p(b.neg(zero))))),)
+    return at_end(b, rest, c, value, lambda zero: b.add(log_a, b.mul(b.add(a, -1.0), b.log1p(b.neg(zero)))))
 
 
-def _kumaraswamy_moment(b: Any, order: Float, c: Float) -> tuple[Float]:
+def _kumaraswamy_moment(b: Any, order: Float, c: Float) -> Float:
     """Compute log(Γ(1 + u) · Γ(1 + c) / Γ(1 + u + c)), in which u and c may change places, without large terms."""
     u, x = b.minimum(order, c), b.add(b.maximum(order, c), 1.0)
     more = b.add(x, u)
     growth = b.add(b.mul(b.add(x, -0.5), b.log1p(b.div(u, x))), b.mul(u, b.add(b.log(more), -1.0)))
     gaps = b.sub(stirling_gap(b, more), stirling_gap(b, x))
-    return (b.sub(log_factorial(b, u), b.add(growth, gaps)),)
+    return b.sub(log_factorial(b, u), b.add(growth, gaps))
 
 
-def _kumaraswamy_cdf(b: Any, x: Float, a: Float, c: Float) -> tuple[Float]:
+def _kumaraswamy_cdf(b: Any, x: Float, a: Float, c: Float) -> Float:
     inside = b.lt(x, 1.0)
     rest = _log_rest_of_power(b, b.log(b.where(inside, x, 0.5)), a)
-    return (b.where(inside, b.neg(b.expm1(b.mul(c, rest))), 1.0),)
+    return b.where(inside, b.neg(b.expm1(b.mul(c, rest))), 1.0)

@@ -261,35 +261,35 @@ class Multinomial(OfClasses[B, Tensor[B]]):
         return rebound(self)
 
 
-def _binomial(b: Any, x: Float, total: Float, success: tuple[Float, Float, Float, Float]) -> tuple[Float]:
+def _binomial(b: Any, x: Float, total: Float, success: tuple[Float, Float, Float, Float]) -> Float:
     inside = b.discrete.bitwise_and(whole(b, x), b.le(x, total))
     successes = b.where(inside, x, 0.0)
-    return (of_mass(b, x, inside, log_binomial(b, successes, b.sub(total, successes), *success)),)
+    return of_mass(b, x, inside, log_binomial(b, successes, b.sub(total, successes), *success))
 
 
-def _binomial_by_probs(b: Any, x: Float, total: Float, p: Float) -> tuple[Float]:
+def _binomial_by_probs(b: Any, x: Float, total: Float, p: Float) -> Float:
     return _binomial(b, x, total, success_of_probs(b, p))
 
 
-def _binomial_by_logits(b: Any, x: Float, total: Float, logit: Float) -> tuple[Float]:
+def _binomial_by_logits(b: Any, x: Float, total: Float, logit: Float) -> Float:
     return _binomial(b, x, total, success_of_logits(b, logit))
 
 
-def _negative(b: Any, x: Float, total: Float, success: tuple[Float, Float, Float, Float]) -> tuple[Float]:
+def _negative(b: Any, x: Float, total: Float, success: tuple[Float, Float, Float, Float]) -> Float:
     """Return the last of x + total trials is a failure."""
     inside = whole(b, x)
     successes = b.where(inside, x, 0.0)
     some = b.ne(total, 0.0)
     inside = b.discrete.bitwise_and(inside, b.discrete.bitwise_or(some, b.eq(x, 0.0)))
     last = b.log1p(b.div(successes, b.where(some, total, 1.0)))
-    return (of_mass(b, x, inside, b.sub(log_binomial(b, successes, total, *success), last)),)
+    return of_mass(b, x, inside, b.sub(log_binomial(b, successes, total, *success), last))
 
 
-def _negative_by_probs(b: Any, x: Float, total: Float, p: Float) -> tuple[Float]:
+def _negative_by_probs(b: Any, x: Float, total: Float, p: Float) -> Float:
     return _negative(b, x, total, success_of_probs(b, p))
 
 
-def _negative_by_logits(b: Any, x: Float, total: Float, logit: Float) -> tuple[Float]:
+def _negative_by_logits(b: Any, x: Float, total: Float, logit: Float) -> Float:
     return _negative(b, x, total, success_of_logits(b, logit))
 
 
@@ -355,11 +355,11 @@ class Poisson(Distribution[B, Tensor[B]]):
         return rebound(self)
 
 
-def _log_prob(b: Any, x: Float, rate: Float) -> tuple[Float]:
+def _log_prob(b: Any, x: Float, rate: Float) -> Float:
     return _of_rate(b, x, rate, log_of(b, rate))
 
 
-def _of_rate(b: Any, x: Float, rate: Float, log_rate: Float) -> tuple[Float]:
+def _of_rate(b: Any, x: Float, rate: Float, log_rate: Float) -> Float:
     d, none, some = b.discrete, b.eq(x, 0.0), b.ne(log_rate, -math.inf)
     inside = d.bitwise_and(whole(b, x), d.bitwise_or(none, some))
     count = b.where(d.bitwise_and(inside, b.ne(x, 0.0)), x, 1.0)
@@ -367,10 +367,10 @@ def _of_rate(b: Any, x: Float, rate: Float, log_rate: Float) -> tuple[Float]:
     value = b.neg(
         b.add(deviance(b, count, rate, b.where(some, log_rate, 0.0)), b.add(log_size, stirling_gap(b, count)))
     )
-    return (of_mass(b, x, inside, b.where(none, b.neg(rate), value)),)
+    return of_mass(b, x, inside, b.where(none, b.neg(rate), value))
 
 
 @register_kl(Poisson, Poisson)
 def _poissons(p: Poisson[B], q: Poisson[B]) -> Tensor[B]:
-    log_p, log_q = (computed("kl", lambda b, rate: (log_of(b, rate),), d.rate) for d in (p, q))
+    log_p, log_q = (computed("kl", log_of, d.rate) for d in (p, q))
     return relative_entropy(p.rate, q.rate, log_p, log_q)

@@ -280,8 +280,8 @@ class RelaxedOneHotCategorical(OfClasses[B, Tensor[B]], Reparametrized[B]):
         return rebound(self)
 
 
-def _log_share(b: Any, p: Float, total: Float) -> tuple[Float]:
-    return (b.sub(log_of(b, p), b.log(total)),)
+def _log_share(b: Any, p: Float, total: Float) -> Float:
+    return b.sub(log_of(b, p), b.log(total))
 
 
 @register_kl(Categorical, Categorical)

@@ -182,7 +182,7 @@ class Distribution(Module[B], Generic[B, V]):
     @in_double
     def _log_cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return `log_cdf` of finite numbers inside of the support."""
-        return computed("log_cdf", lambda b, p: (log_of(b, p),), self._cdf(value))
+        return computed("log_cdf", log_of, self._cdf(value))
 
     def _with_ends(self, method: str, f: Callable[[Any], Any], value: Any, below: float, above: float) -> Tensor[B]:
         """Return a function of numbers, with what it is below and above the support."""

@@ -114,7 +114,7 @@ def log_mean_exp(p: Any, t: Tensor[Any], shift: Tensor[Any]) -> Tensor[Any]:
         return t * shift - (t / p.rate).log1p()
     if isinstance(p, Gamma):
         return t * shift - p.concentration * (t / p.rate).log1p()
-    spread = computed("kl", lambda b, x: (log_sinhc(b, x),), t * (p.high - p.low) * 0.5)
+    spread = computed("kl", log_sinhc, t * (p.high - p.low) * 0.5)
     middle: Tensor[Any] = (p.low + p.high) * 0.5
     return spread - t * (middle - shift)
 
@@ -122,7 +122,7 @@ def log_mean_exp(p: Any, t: Tensor[Any], shift: Tensor[Any]) -> Tensor[Any]:
 @register_kl(Bernoulli, Poisson)
 @doubled
 def _bernoulli_poisson(p: Bernoulli[B], q: Poisson[B]) -> Tensor[B]:
-    log_rate = computed("kl", lambda b, rate: (log_of(b, rate),), q.rate)
+    log_rate = computed("kl", log_of, q.rate)
     return -p.entropy() - (p.probs * log_rate.masked_fill(p.probs == 0.0, 0.0) - q.rate)
 
 

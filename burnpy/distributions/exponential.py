@@ -236,21 +236,21 @@ class Pareto(Reparametrized[B]):
         return rebound(self)
 
 
-def _exponential(b: Any, x: Float, rate: Float) -> tuple[Float]:
+def _exponential(b: Any, x: Float, rate: Float) -> Float:
     inside = b.discrete.bitwise_and(b.ge(x, 0.0), b.lt(x, math.inf))
-    return (within(b, x, inside, b.sub(b.log(rate), b.mul(rate, b.where(inside, x, 0.0)))),)
+    return within(b, x, inside, b.sub(b.log(rate), b.mul(rate, b.where(inside, x, 0.0))))
 
 
-def _log_moment(b: Any, order: Float) -> tuple[Float]:
-    return (log_factorial(b, order),)
+def _log_moment(b: Any, order: Float) -> Float:
+    return log_factorial(b, order)
 
 
-def _weibull(b: Any, x: Float, scale: Float, k: Float) -> tuple[Float]:
+def _weibull(b: Any, x: Float, scale: Float, k: Float) -> Float:
     inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
     y = log_ratio(b, b.where(inside, x, scale), scale)
     head = b.sub(b.log(k), b.log(scale))
     value = b.sub(b.add(head, b.mul(b.add(k, -1.0), y)), b.exp(b.mul(k, y)))
-    return (at_end(b, x, k, within(b, x, inside, value), lambda zero: b.sub(head, b.div(zero, scale))),)
+    return at_end(b, x, k, within(b, x, inside, value), lambda zero: b.sub(head, b.div(zero, scale)))
 
 
 @register_kl(Exponential, Exponential)
@@ -267,10 +267,10 @@ def _weibulls(p: Weibull[B], q: Weibull[B]) -> Tensor[B]:
     return (power + (change + 2.0).lgamma()).expm1() - shape - power + EULER * change
 
 
-def _pareto(b: Any, x: Float, scale: Float, alpha: Float) -> tuple[Float]:
+def _pareto(b: Any, x: Float, scale: Float, alpha: Float) -> Float:
     inside = b.discrete.bitwise_and(b.ge(x, scale), b.lt(x, math.inf))
     growth = log_ratio(b, b.where(inside, x, scale), scale)
-    return (within(b, x, inside, b.sub(b.log(b.div(alpha, scale)), b.mul(b.add(alpha, 1.0), growth))),)
+    return within(b, x, inside, b.sub(b.log(b.div(alpha, scale)), b.mul(b.add(alpha, 1.0), growth)))
 
 
 @register_kl(Pareto, Pareto)

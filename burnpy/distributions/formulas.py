@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.dtypes import float32
@@ -20,6 +21,7 @@ from burnpy.tensor.tensor_base import describe, new_tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
+    from burnpy.backend.operations.programs import Formula
     from burnpy.distributions.distribution import Distribution
 
 EULER = 0.5772156649015329
@@ -27,12 +29,13 @@ _LARGE = 2048
 """The number of elements from which one pass over expanded operands is faster than several passes that broadcast."""
 
 
-def computed(called: str, formula: Callable[..., tuple[Float, ...]], *operands: Tensor[B]) -> Tensor[B]:
+def computed(called: str, formula: Callable[..., Float], *operands: Tensor[B]) -> Tensor[B]:
     """Return the tensor that a formula gives for float tensors that broadcast.
 
     Args:
         called: the method, for messages: "Normal.log_prob".
-        formula: a function ``f(b, *primitives)`` of a backend, elementwise, which returns a tuple of one result.
+        formula: an elementwise function ``f(b, *primitives)`` of a backend, which returns its result. It is known by
+            identity, as for `Backend.fused`: a function made anew for each call would be compiled for each call.
         operands: the tensors, a value first.
 
     Raises:
@@ -58,8 +61,19 @@ def computed(called: str, formula: Callable[..., tuple[Float, ...]], *operands: 
     if math.prod(shape) >= _LARGE and not device.fuses(primitives):
         expanded = [x if x.shape == shape else device.expand(x, shape) for x in primitives]
         primitives = expanded if device.fuses(expanded) else primitives
-    (out,) = device.fused(formula, primitives)
+    (out,) = device.fused(_of_results(formula), primitives)
     return new_tensor(Tensor, device, out if out.dtype == dtype else device.cast(out, dtype))  # type: ignore[no-any-return]  # of that class
+
+
+@cache
+def _of_results(formula: Callable[..., Float]) -> Formula:
+    """Return the formula as one with a tuple of results, the same for each call."""
+
+    @wraps(formula)
+    def results(b: Any, *primitives: Float) -> tuple[Float]:
+        return (formula(b, *primitives),)
+
+    return results
 
 
 def replaced(b: Any, condition: Bool, x: Float, number: float) -> Float:
@@ -149,7 +163,7 @@ def log_ratio(b: Any, x: Float, y: Float) -> Float:
 
 def log_quotient(x: Tensor[B], y: Tensor[B]) -> Tensor[B]:
     """Compute `log_ratio` of tensors."""
-    return computed("kl", lambda b, x, y: (log_ratio(b, x, y),), x, y)
+    return computed("kl", log_ratio, x, y)
 
 
 def log_factorial(b: Any, x: Float) -> Float:
@@ -161,7 +175,7 @@ def log_factorial(b: Any, x: Float) -> Float:
 
 def excess(x: Tensor[B], y: Tensor[B]) -> Tensor[B]:
     """Compute x / y - 1 - log(x / y) for x, y > 0, which is not negative, without cancellation where they are close."""
-    return computed("kl", lambda b, x, y: (_excess(b, x, y),), x, y)
+    return computed("kl", _excess, x, y)
 
 
 def log_gamma_excess(x: Tensor[B], y: Tensor[B]) -> Tensor[B]:
@@ -195,20 +209,20 @@ def _near_excess(b: Any, x: Float) -> Float:
     return b.mul(s, b.sub(x, b.mul(b.mul(square, series), 2.0)))
 
 
-def _log_gamma_excess(b: Any, x: Float, y: Float) -> tuple[Float]:
+def _log_gamma_excess(b: Any, x: Float, y: Float) -> Float:
     """Compute `log_gamma_excess`, by Stirling's series: x · excess(y / x) + excess(x / y) / 2 and the gaps."""
-    (large,) = _relative_entropy(b, x, y, b.log(x), b.log(y))
+    large = _relative_entropy(b, x, y, b.log(x), b.log(y))
     gaps = b.add(b.sub(stirling_gap(b, x), stirling_gap(b, y)), b.mul(b.sub(x, y), digamma_gap(b, y)))
-    return (b.add(b.add(large, b.mul(_excess(b, x, y), 0.5)), gaps),)
+    return b.add(b.add(large, b.mul(_excess(b, x, y), 0.5)), gaps)
 
 
-def _gamma_entropy(b: Any, a: Float) -> tuple[Float]:
+def _gamma_entropy(b: Any, a: Float) -> Float:
     size = b.add(b.mul(b.log(a), 0.5), 0.5 + HALF_LOG_TAU)
     gaps = b.add(stirling_gap(b, a), b.mul(b.add(a, -1.0), digamma_gap(b, a)))
-    return (b.add(size, b.sub(gaps, b.mul(b.reciprocal(a), 0.5))),)
+    return b.add(size, b.sub(gaps, b.mul(b.reciprocal(a), 0.5)))
 
 
-def _relative_entropy(b: Any, p: Float, q: Float, log_p: Float, log_q: Float) -> tuple[Float]:
+def _relative_entropy(b: Any, p: Float, q: Float, log_p: Float, log_q: Float) -> Float:
     d = b.discrete
     some = b.ne(p, 0.0)
     divisor = b.where(some, p, 1.0)
@@ -216,7 +230,7 @@ def _relative_entropy(b: Any, p: Float, q: Float, log_p: Float, log_q: Float) ->
     close = d.bitwise_and(some, b.le(b.abs(change), 0.1))
     near = b.mul(p, _near_excess(b, b.where(close, change, 0.0)))
     ratio = b.where(some, b.sub(b.where(some, log_p, 0.0), log_q), 0.0)
-    return (b.where(close, near, b.add(b.sub(q, p), b.mul(p, ratio))),)
+    return b.where(close, near, b.add(b.sub(q, p), b.mul(p, ratio)))
 
 
 def on_simplex(value: Tensor[B], *, closed: bool = False) -> BoolTensor[B]:

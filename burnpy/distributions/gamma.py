@@ -214,14 +214,14 @@ class InverseGamma(Reparametrized[B]):
         return rebound(self)
 
 
-def _log_prob(b: Any, x: Float, a: Float, rate: Float) -> tuple[Float]:
+def _log_prob(b: Any, x: Float, a: Float, rate: Float) -> Float:
     inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
     y = b.where(inside, x, 1.0)
     log_y, log_rate = b.log(y), b.log(rate)
     at_mean = b.sub(b.add(b.mul(b.log(a), 0.5), -HALF_LOG_TAU), stirling_gap(b, a))  # of x · density
     value = b.sub(b.sub(at_mean, deviance(b, a, b.mul(y, rate), b.add(log_y, log_rate))), log_y)
     value = within(b, x, inside, value)
-    return (at_end(b, x, a, value, lambda zero: b.sub(log_rate, b.mul(rate, zero))),)
+    return at_end(b, x, a, value, lambda zero: b.sub(log_rate, b.mul(rate, zero)))
 
 
 @register_kl(Gamma, Gamma)
@@ -232,10 +232,10 @@ def _gammas(p: Gamma[B], q: Gamma[B]) -> Tensor[B]:
     return log_gamma_excess(c, a) + a * excess(q.rate, p.rate) - (c - a) * log_quotient(q.rate, p.rate)
 
 
-def _inverse_gamma(b: Any, x: Float, a: Float, rate: Float) -> tuple[Float]:
+def _inverse_gamma(b: Any, x: Float, a: Float, rate: Float) -> Float:
     inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
     y = b.where(inside, x, 1.0)
     log_y, log_rate = b.log(y), b.log(rate)
     at_mean = b.sub(b.add(b.mul(b.log(a), 0.5), -HALF_LOG_TAU), stirling_gap(b, a))
     value = b.sub(b.sub(at_mean, deviance(b, a, b.div(rate, y), b.sub(log_rate, log_y))), log_y)
-    return (within(b, x, inside, value),)
+    return within(b, x, inside, value)

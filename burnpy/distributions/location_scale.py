@@ -312,49 +312,49 @@ class HalfCauchy(Reparametrized[B]):
         return rebound(self)
 
 
-def _laplace(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+def _laplace(b: Any, x: Float, loc: Float, scale: Float) -> Float:
     size = b.abs(b.div(b.sub(x, loc), scale))
-    return (b.sub(b.neg(size), b.add(b.log(scale), math.log(2.0))),)
+    return b.sub(b.neg(size), b.add(b.log(scale), math.log(2.0)))
 
 
-def _laplace_cdf(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+def _laplace_cdf(b: Any, x: Float, loc: Float, scale: Float) -> Float:
     z = b.div(b.sub(x, loc), scale)
     tail = b.mul(b.exp(b.neg(b.abs(z))), 0.5)
-    return (b.where(b.lt(z, 0.0), tail, b.add(b.neg(tail), 1.0)),)
+    return b.where(b.lt(z, 0.0), tail, b.add(b.neg(tail), 1.0))
 
 
-def _laplace_log_cdf(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+def _laplace_log_cdf(b: Any, x: Float, loc: Float, scale: Float) -> Float:
     z = b.div(b.sub(x, loc), scale)
     above = b.log1p(b.mul(b.exp(b.neg(b.maximum(z, 0.0))), -0.5))
-    return (b.where(b.lt(z, 0.0), b.add(z, -math.log(2.0)), above),)
+    return b.where(b.lt(z, 0.0), b.add(z, -math.log(2.0)), above)
 
 
-def _laplace_icdf(b: Any, p: Float, loc: Float, scale: Float) -> tuple[Float]:
+def _laplace_icdf(b: Any, p: Float, loc: Float, scale: Float) -> Float:
     below = b.lt(p, 0.5)
     tail = b.log(b.mul(b.where(below, p, b.add(b.neg(p), 1.0)), 2.0))
-    return (b.add(loc, b.mul(scale, b.where(below, tail, b.neg(tail)))),)
+    return b.add(loc, b.mul(scale, b.where(below, tail, b.neg(tail))))
 
 
-def _logistic(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+def _logistic(b: Any, x: Float, loc: Float, scale: Float) -> Float:
     inside = finite(b, x)
     z = b.div(b.sub(b.where(inside, x, 0.0), loc), scale)
     tails = b.add(b.softplus(z, 1.0), b.softplus(b.neg(z), 1.0))
-    return (within(b, x, inside, b.neg(b.add(tails, b.log(scale)))),)
+    return within(b, x, inside, b.neg(b.add(tails, b.log(scale))))
 
 
-def _cauchy(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+def _cauchy(b: Any, x: Float, loc: Float, scale: Float) -> Float:
     inside = finite(b, x)
     growth = log1p_of_square(b, b.sub(b.where(inside, x, 0.0), loc), scale)
-    return (within(b, x, inside, b.neg(b.add(growth, b.add(b.log(scale), math.log(math.pi))))),)
+    return within(b, x, inside, b.neg(b.add(growth, b.add(b.log(scale), math.log(math.pi)))))
 
 
-def _gumbel(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+def _gumbel(b: Any, x: Float, loc: Float, scale: Float) -> Float:
     inside = finite(b, x)
     z = b.div(b.sub(b.where(inside, x, 0.0), loc), scale)
     far = b.lt(z, -1e4)  # where the exponential is infinite
     z = replaced(b, far, z, 0.0)
     value = impossible(b, far, b.neg(b.add(b.add(z, b.exp(b.neg(z))), b.log(scale))))
-    return (within(b, x, inside, value),)
+    return within(b, x, inside, value)
 
 
 def change_of_scale(p: Tensor[B], q: Tensor[B]) -> Tensor[B]:
@@ -372,7 +372,7 @@ def _laplaces(p: Laplace[B], q: Laplace[B]) -> Tensor[B]:
 @register_kl(Cauchy, Cauchy)
 def _cauchys(p: Cauchy[B], q: Cauchy[B]) -> Tensor[B]:
     distance = (p.loc - q.loc).hypot(p.scale - q.scale)
-    return computed("kl", lambda b, *x: (log1p_of_square(b, *x),), distance, 2.0 * p.scale.sqrt() * q.scale.sqrt())
+    return computed("kl", log1p_of_square, distance, 2.0 * p.scale.sqrt() * q.scale.sqrt())
 
 
 @register_kl(Gumbel, Gumbel)
@@ -389,10 +389,10 @@ def _standard_cauchy(device: B, shape: Shape, dtype: DType, **settings: Any) -> 
     return first / second.abs().clamp(1e-4 if dtype.itemsize < 4 else 1e-30)
 
 
-def _half_cauchy(b: Any, x: Float, scale: Float) -> tuple[Float]:
+def _half_cauchy(b: Any, x: Float, scale: Float) -> Float:
     inside = b.discrete.bitwise_and(b.ge(x, 0.0), b.lt(x, math.inf))
     growth = log1p_of_square(b, b.where(inside, x, 0.0), scale)
-    return (within(b, x, inside, b.neg(b.add(growth, b.add(b.log(scale), math.log(0.5 * math.pi))))),)
+    return within(b, x, inside, b.neg(b.add(growth, b.add(b.log(scale), math.log(0.5 * math.pi)))))
 
 
 @register_kl(HalfCauchy, HalfCauchy)

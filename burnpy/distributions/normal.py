@@ -236,15 +236,15 @@ class LogisticNormal(Transformed[B]):
         return rebound(self)
 
 
-def _normal(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+def _normal(b: Any, x: Float, loc: Float, scale: Float) -> Float:
     z = b.div(b.sub(x, loc), scale)
-    return (b.sub(b.mul(b.mul(z, z), -0.5), b.add(b.log(scale), HALF_LOG_TAU)),)
+    return b.sub(b.mul(b.mul(z, z), -0.5), b.add(b.log(scale), HALF_LOG_TAU))
 
 
-def _log_normal(b: Any, x: Float, loc: Float, scale: Float) -> tuple[Float]:
+def _log_normal(b: Any, x: Float, loc: Float, scale: Float) -> Float:
     inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
     logarithm = b.log(b.where(inside, x, 1.0))
-    return (within(b, x, inside, b.sub(*_normal(b, logarithm, loc, scale), logarithm)),)
+    return within(b, x, inside, b.sub(_normal(b, logarithm, loc, scale), logarithm))
 
 
 @register_kl(Normal, Normal)
@@ -253,11 +253,11 @@ def _normals(p: Normal[B], q: Normal[B]) -> Tensor[B]:
     return _half_normals(p, q) + 0.5 * ((p.loc - q.loc) / q.scale).square()
 
 
-def _half_normal(b: Any, x: Float, scale: Float) -> tuple[Float]:
+def _half_normal(b: Any, x: Float, scale: Float) -> Float:
     inside = b.discrete.bitwise_and(b.ge(x, 0.0), b.lt(x, math.inf))
     z = b.div(b.where(inside, x, 0.0), scale)
     head = b.add(b.log(scale), HALF_LOG_TAU - math.log(2.0))
-    return (within(b, x, inside, b.sub(b.mul(b.mul(z, z), -0.5), head)),)
+    return within(b, x, inside, b.sub(b.mul(b.mul(z, z), -0.5), head))
 
 
 @register_kl(HalfNormal, HalfNormal)
@@ -379,6 +379,6 @@ class VonMises(Distribution[B, Tensor[B]]):
         return rebound(self)
 
 
-def _log_prob(b: Any, x: Float, loc: Float, k: Float) -> tuple[Float]:
+def _log_prob(b: Any, x: Float, loc: Float, k: Float) -> Float:
     sine, at_mode = b.sin(b.mul(b.sub(x, loc), 0.5)), b.neg(b.add(b.log(b.i0e(k)), math.log(2.0 * math.pi)))
-    return (b.sub(at_mode, b.mul(b.mul(b.mul(sine, sine), k), 2.0)),)
+    return b.sub(at_mode, b.mul(b.mul(b.mul(sine, sine), k), 2.0))

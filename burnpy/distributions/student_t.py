@@ -212,22 +212,22 @@ class FisherSnedecor(Reparametrized[B]):
         return rebound(self)
 
 
-def _at_mode(b: Any, df: Float) -> tuple[Float]:
+def _at_mode(b: Any, df: Float) -> Float:
     """log(Γ((df + 1) / 2) / (Γ(df / 2) · √(π · df))), by Stirling's series of both gamma functions."""
     half = b.mul(df, 0.5)
     gaps = b.sub(stirling_gap(b, b.add(half, 0.5)), stirling_gap(b, half))
     ratio = b.add(b.mul(half, b.log1p(b.reciprocal(df))), -0.5)
-    return (b.add(b.add(gaps, ratio), -HALF_LOG_TAU),)
+    return b.add(b.add(gaps, ratio), -HALF_LOG_TAU)
 
 
-def _log_prob(b: Any, x: Float, df: Float, loc: Float, scale: Float) -> tuple[Float]:
+def _log_prob(b: Any, x: Float, df: Float, loc: Float, scale: Float) -> Float:
     inside = finite(b, x)
     growth = log1p_of_square(b, b.sub(b.where(inside, x, 0.0), loc), b.mul(scale, b.sqrt(df)))
-    at_mode = b.sub(*_at_mode(b, df), b.log(scale))
-    return (within(b, x, inside, b.sub(at_mode, b.mul(b.add(b.mul(df, 0.5), 0.5), growth))),)
+    at_mode = b.sub(_at_mode(b, df), b.log(scale))
+    return within(b, x, inside, b.sub(at_mode, b.mul(b.add(b.mul(df, 0.5), 0.5), growth)))
 
 
-def _fisher_snedecor(b: Any, x: Float, df1: Float, df2: Float) -> tuple[Float]:
+def _fisher_snedecor(b: Any, x: Float, df1: Float, df2: Float) -> Float:
     """Compute the density of the beta distribution of df1 · x / (df1 · x + df2), times the derivative of that."""
     inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
     a, c, y = b.mul(df1, 0.5), b.mul(df2, 0.5), b.where(inside, x, 1.0)
@@ -239,4 +239,4 @@ def _fisher_snedecor(b: Any, x: Float, df1: Float, df2: Float) -> tuple[Float]:
     split = log_split(b, a, c, b.exp(log_share), b.exp(log_rest), log_share, log_rest)
     value = within(b, x, inside, b.sub(b.add(at_mean, split), b.log(y)))
     tail = b.neg(b.add(c, 1.0))
-    return (at_end(b, x, a, value, lambda zero: b.mul(tail, b.log1p(b.div(zero, c)))),)
+    return at_end(b, x, a, value, lambda zero: b.mul(tail, b.log1p(b.div(zero, c))))

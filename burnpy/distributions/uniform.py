@@ -129,7 +129,7 @@ class ContinuousBernoulli(OfSuccesses[B], Reparametrized[B]):
     def entropy(self) -> Tensor[B]:
         """Return the differential entropy."""
         logits = self.logits.double()
-        norm = computed("entropy", lambda b, t: (log_sinhc(b, t),), logits * 0.5)
+        norm = computed("entropy", log_sinhc, logits * 0.5)
         return (norm - logits * self._tilt()[0]).to_dtype(self._dtype)
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
@@ -157,9 +157,9 @@ class ContinuousBernoulli(OfSuccesses[B], Reparametrized[B]):
         return rebound(self)
 
 
-def _log_prob(b: Any, x: Float, low: Float, high: Float) -> tuple[Float]:
+def _log_prob(b: Any, x: Float, low: Float, high: Float) -> Float:
     inside = b.discrete.bitwise_and(b.ge(x, low), b.lt(x, high))
-    return (within(b, x, inside, b.neg(b.log(b.sub(high, low)))),)
+    return within(b, x, inside, b.neg(b.log(b.sub(high, low))))
 
 
 @register_kl(Uniform, Uniform)
@@ -192,33 +192,33 @@ def log_sinhc(b: Any, t: Float) -> Float:
     return b.where(near, b.mul(square, _series(b, square, [*_SINHC])), far)
 
 
-def _langevin(b: Any, t: Float) -> tuple[Float]:
+def _langevin(b: Any, t: Float) -> Float:
     """Compute coth(t) - 1 / t, the derivative of `log_sinhc`."""
     near = b.le(b.abs(t), 0.5)
     small, large = b.where(near, t, 0.0), b.where(near, b.full((), 1.0, t.dtype), t)
     factors = [2 * (k + 1) * factor for k, factor in enumerate(_SINHC)]
     far = b.sub(b.reciprocal(b.tanh(large)), b.reciprocal(large))
-    return (b.where(near, b.mul(small, _series(b, b.mul(small, small), factors)), far),)
+    return b.where(near, b.mul(small, _series(b, b.mul(small, small), factors)), far)
 
 
-def _langevin_slope(b: Any, t: Float) -> tuple[Float]:
+def _langevin_slope(b: Any, t: Float) -> Float:
     """Compute 1 / t² - 1 / sinh(t)², the derivative of `_langevin`."""
     near = b.le(b.abs(t), 0.5)
     small, size = b.where(near, t, 0.0), b.where(near, b.full((), 1.0, t.dtype), b.abs(t))
     factors = [2 * (k + 1) * (2 * k + 1) * factor for k, factor in enumerate(_SINHC)]
     inverse = b.mul(b.div(b.exp(b.neg(size)), b.neg(b.expm1(b.mul(size, -2.0)))), 2.0)
     far = b.sub(b.reciprocal(b.mul(size, size)), b.mul(inverse, inverse))
-    return (b.where(near, _series(b, b.mul(small, small), factors), far),)
+    return b.where(near, _series(b, b.mul(small, small), factors), far)
 
 
-def _continuous(b: Any, x: Float, logit: Float) -> tuple[Float]:
+def _continuous(b: Any, x: Float, logit: Float) -> Float:
     inside = b.discrete.bitwise_and(b.ge(x, 0.0), b.le(x, 1.0))
     y = b.where(inside, x, 0.5)
     far, size, small = _sizes(b, logit)
     near = b.sub(b.mul(small, b.add(y, -0.5)), log_sinhc(b, b.mul(small, 0.5)))
     above = b.sub(b.log(size), b.log1p(b.neg(b.exp(b.neg(size)))))  # the density at the end where it is largest
     value = b.where(far, b.add(b.mul(logit, _from_mode(b, y, logit)), above), near)
-    return (within(b, x, inside, value),)
+    return within(b, x, inside, value)
 
 
 def _sizes(b: Any, logit: Float) -> tuple[Bool, Float, Float]:
@@ -233,25 +233,25 @@ def _from_mode(b: Any, x: Float, logit: Float) -> Float:
     return b.where(b.gt(logit, 0.0), b.add(x, -1.0), x)
 
 
-def _continuous_cdf(b: Any, x: Float, logit: Float) -> tuple[Float]:
+def _continuous_cdf(b: Any, x: Float, logit: Float) -> Float:
     far, size, small = _sizes(b, logit)
     part, half = b.mul(b.mul(small, x), 0.5), b.mul(small, 0.5)
     near = b.mul(x, b.exp(b.sub(b.add(part, log_sinhc(b, part)), b.add(half, log_sinhc(b, half)))))
     share = b.div(b.expm1(b.neg(b.mul(size, x))), b.expm1(b.neg(size)))
     tail = b.exp(b.where(b.gt(logit, 0.0), b.mul(logit, b.add(x, -1.0)), 0.0))
-    return (b.where(far, b.mul(share, tail), near),)
+    return b.where(far, b.mul(share, tail), near)
 
 
-def _continuous_icdf(b: Any, p: Float, logit: Float) -> tuple[Float]:
+def _continuous_icdf(b: Any, p: Float, logit: Float) -> Float:
     even, high = b.le(b.abs(logit), 1e-6), b.gt(logit, 30.0)
     theta = b.where(even, b.full((), 1.0, p.dtype), logit)
     low = b.div(b.log1p(b.mul(p, b.expm1(b.minimum(theta, 30.0)))), theta)
     top = b.add(b.div(b.log1p(b.mul(b.add(b.neg(p), 1.0), b.expm1(b.neg(theta)))), theta), 1.0)
-    return (b.where(even, p, b.where(high, top, low)),)
+    return b.where(even, p, b.where(high, top, low))
 
 
 @register_kl(ContinuousBernoulli, ContinuousBernoulli)
 @doubled
 def _continuous_bernoullis(p: ContinuousBernoulli[B], q: ContinuousBernoulli[B]) -> Tensor[B]:
-    norms = [computed("kl", lambda b, t: (log_sinhc(b, t),), d.logits * 0.5) for d in (p, q)]
+    norms = [computed("kl", log_sinhc, d.logits * 0.5) for d in (p, q)]
     return (p.logits - q.logits) * p._tilt()[0] - norms[0] + norms[1]

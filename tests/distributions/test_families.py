@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 from burnpy import Autodiff, Generator, Tensor, compiled, func
 from burnpy import distributions as d
 from burnpy.backend import NumPy
+from burnpy.distributions import formulas
+from burnpy.errors import ArgumentError
 from burnpy.testing import gradcheck
 from tests.distributions.families import FAMILIES, Family
 from tests.interrupting import LONG
@@ -221,3 +224,25 @@ def test_binomials_of_several_counts_have_their_entropies() -> None:
     p = Tensor[NumPy].from_data(np.array([[0.3], [0.8]]))
     assert gradcheck(lambda p: d.Binomial(counts.to_device(p.device), p).entropy(), p)
     assert d.Binomial(counts[:0], p).entropy().shape == (2, 0)
+
+
+def test_a_formula_is_one_function_so_that_it_is_compiled_once() -> None:
+    made = [
+        family.make(*[Tensor[NumPy].from_data(x[:1]) for x in zip(*family.parameters, strict=True)])
+        for family in FAMILIES
+    ]
+    x = Tensor[NumPy].from_data([0.5])
+    calls = [
+        partial(getattr(p, name), x)
+        for p in made
+        for name in ("log_prob", "cdf", "log_cdf")
+        if not isinstance(p, d.Categorical)
+    ]
+    calls += [p.entropy for p in made] + [partial(d.kl, p, q) for p in made for q in made]
+    passes = []
+    for _ in range(2):
+        for call in calls:
+            with suppress(ArgumentError, NotImplementedError):  # families lack methods, and pairs divergences
+                call()
+        passes.append(formulas._of_results.cache_info().misses)
+    assert passes[0] == passes[1]
