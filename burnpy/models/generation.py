@@ -47,7 +47,7 @@ def sampling(
     top_p: float | None = None,
     min_p: float | None = None,
     generator: Generator | None = None,
-) -> Sampler[B]:
+) -> Callable[[Tensor[B]], IntTensor[B]]:
     """Return a sampler that draws tokens with the probabilities ``softmax(logits / temperature)``.
 
     Args:

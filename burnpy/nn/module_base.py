@@ -265,7 +265,10 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
                 "be moved, saved or trained; remove __slots__, or slots=True of a dataclass"
             )
         for name, method in [*vars(cls).items()]:
-            public = name in cls._reserved and name != "forward" and name[0] != "_"  # a method of every module
+            taken = name in cls._reserved and name != "forward" and not name.startswith("__")
+            public = taken and name[0] != "_"  # a method of every module
+            if taken and not public and cls.__module__.partition(".")[0] != "burnpy":
+                raise ModuleError(f"{cls.__name__}.{name}: every module has a private {name}; choose another name")
             if (public or name in cls._explained) and type(method) is FunctionType:
                 setattr(cls, name, explained(method))
 

@@ -297,7 +297,8 @@ class Record(metaclass=Explaining):
 
         Raises:
             StateError: the record does not fit; the message and its ``report`` list every mismatch, and nothing was
-                loaded. Without ``strict``: nothing fits.
+                loaded. Without ``strict``: nothing fits. Or `save` did not write the file, and its matrices may be
+                transposed, as PyTorch's are: `from_torch` reads these.
             MissingPartError: there is no such part.
             RecordError: the part is not a saved module.
             ArgumentError: ``remap`` or ``dtype`` is invalid.
@@ -315,6 +316,10 @@ class Record(metaclass=Explaining):
         True
         """
         state = remapped(self._state(part), remap)
+        if not self.checked:
+            from burnpy.record.torch_weights import refuse_transposed
+
+            refuse_transposed(model, state, path_shown(self.path))
         return fitted(model, state, strict=strict, dtype=dtype, source=f"{part} in {path_shown(self.path)}")
 
     def report(

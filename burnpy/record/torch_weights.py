@@ -237,6 +237,29 @@ def from_torch(
         raise StateError(f"{error}; {way_out}", error.report) from error
 
 
+def refuse_transposed(model: Module[Any], state: Mapping[str, Any], source: str) -> None:
+    """Raise an error if another program's file fits a model in PyTorch's layout, and no shape shows burnpy's.
+
+    Square matrices fit in both layouts, so they would be loaded transposed without a sign of it.
+    """
+    refuse_no_model(model)
+    shapes = {path: item.shape for path, item in walk(model) if isinstance(item, Variable)}
+    unclear = []
+    for path, parts in torch_names(model).items():
+        found = getattr(getattr(state.get(path), "value", None), "shape", ())
+        if len(found) > 1 and all(part.transposed for part in parts):
+            if found == shapes[path] != found[::-1]:
+                return
+            if found[::-1] == shapes[path]:
+                unclear.append(f"{path} of shape {tuple(found)}")
+    if unclear:
+        raise StateError(
+            f"burnpy.record.save did not write {source}, and nothing was loaded: {unclear[0]} fits "
+            f"{type(model).__name__} transposed, as PyTorch stores it; write burnpy.record.from_torch(model, path), or "
+            "for a file in burnpy's layout model.load_record(record.model)"
+        )
+
+
 def _assembled(
     ours: Mapping[str, tuple[TorchPart, ...]], arrays: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:

@@ -165,7 +165,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "ctc_loss, number of lengths": (
         lambda: F.ctc_loss(ones(4, 2, 3), ints(1, 2), [4], [1, 1]),
         ShapeError,
-        r"input_lengths of shape \(1,\) for 2 sequences; expected shape \(2,\)",
+        r"input_lengths of shape \(1,\) for log_probs of shape \(4, 2, 3\), \(T, N, C\); expected shape \(2,\)",
     ),
     "ctc_loss, targets": (
         lambda: F.ctc_loss(ones(4, 2, 3), ints(1, 2, 1).unsqueeze(0), [4, 4], [1, 1]),

@@ -107,6 +107,7 @@ def itself() -> Module[Any]:
         (lambda: holding(d={1: Param(plain(2))}), ModuleError, r"Holder\.d has the key 1"),
         (lambda: holding(train=1), ModuleError, "'train' means something for every module"),
         (lambda: holding(device=NumPy), ModuleError, "'device' means something for every module"),
+        (lambda: type("Coupling", (Module,), {"_parts": len}), ModuleError, "every module has a private _parts"),
         (itself, ModuleError, "whose __init__ is not done yet"),
         (
             lambda: holding(a=Param(plain(2)), b=[Param(Tensor[Train].ones((2,)))]),

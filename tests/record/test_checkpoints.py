@@ -19,7 +19,7 @@ from burnpy import BoolTensor, Generator, IntTensor, Tensor
 from burnpy.backend import NumPy, errors
 from burnpy.backend.dtypes import FLOATS, INTS
 from burnpy.nn import BoolBuffer, Buffer, IntBuffer, Linear, Module, Param
-from burnpy.record import Record, load, save
+from burnpy.record import Record, from_torch, load, save, to_torch
 from tests.record.nets import Train, mlp, same
 
 
@@ -152,6 +152,24 @@ def test_files_of_the_library_load_without_a_checksum(tmp_path: Path) -> None:
     new = record.apply_to(other)
     assert new[0].weight.id == other[0].weight.id
     assert np.array_equal(new[0].weight.value.to_numpy(), arrays["0.weight"])
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("sizes", [(3, 3), (2, 3)])
+def test_matrices_of_another_program_that_may_be_transposed_are_refused(
+    tmp_path: Path, sizes: tuple[int, int], strict: bool
+) -> None:
+    safetensors = pytest.importorskip("safetensors.numpy")
+    model = Linear(*sizes, device=NumPy)
+    safetensors.save_file(to_torch(model), tmp_path / "a")
+    record = load(tmp_path / "a")
+    with pytest.raises(
+        errors.StateError, match=r"weight of shape .* fits Linear transposed.*record\.from_torch\(model, path\)"
+    ):
+        record.apply_to(model, strict=strict)
+    assert from_torch(model, tmp_path / "a").weight.value.tolist() == model.weight.value.tolist()
+    safetensors.save_file({path: entry.value for path, entry in model.into_record().items()}, tmp_path / "b")
+    assert model.load_record(load(tmp_path / "b").model).weight.value.tolist() == model.weight.value.tolist()
 
 
 def test_names_that_collide_are_told_apart(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ assert_type(Gpt2.from_pretrained(folder, device=Autodiff[NumPy], dtype="float32"
 assert_type(generate(plain, [1, 2], max_new=2), Iterator[int])
 assert_type(generate(plain, [[1, 2], [3]], max_new=2, sampler=greedy), Iterator[tuple[int | None, ...]])
 assert_type(generate(plain, tokens, max_new=2, sampler=sampling(top_k=2)), Iterator[tuple[int | None, ...]])
+sampler = sampling(top_p=0.9)  # of every backend, without an annotation
+assert_type(sampler(Tensor[NumPy].zeros((1, 20))), IntTensor[NumPy])
 assert_type(beam_search(plain, [1, 2], max_new=2, beams=2)[0].tokens, tuple[int, ...])
 
 sizes = BertConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)

@@ -110,7 +110,10 @@ def _lengths(x: Tensor[B], name: str, lengths: Lengths[B], n: int, one: bool) ->
     if one and value.shape == ():
         value = d.reshape(value, (1,))
     if value.shape != (n,):
-        raise ShapeError(f"ctc_loss() got {name} of shape {value.shape} for {n} sequences; expected shape {(n,)}")
+        shape = f"{x.shape}, (T, N, C)" if not one else f"{x.shape[::2]}, (T, C)"
+        raise ShapeError(
+            f"ctc_loss() got {name} of shape {value.shape} for log_probs of shape {shape}; expected shape {(n,)}"
+        )
     return value
 
 
