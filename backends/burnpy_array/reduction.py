@@ -158,8 +158,9 @@ def _centered(b: ArrayBase, x: Any, dims: Dims) -> Any:
 def _center(b: ArrayBase, x: Any, dims: Dims) -> Any:
     """Subtract the mean, into new memory; the result is exactly 0 where all elements of a group are equal.
 
-    The rounding of the mean would otherwise leave a small deviation there. If the backend can read values without
-    waiting, equality is tested only if some group's first element equals its mean up to rounding.
+    The mean of the deviations is the error of the mean. It is subtracted, too, because it may be larger than the
+    deviations if they are small beside the mean; what is left of it would be a deviation of equal elements. If the
+    backend can read values without waiting, this is done only if the first element of some group is near its mean.
     """
     xp, key = b.xp, first_of(x.ndim, dims)
     mean = _mean(b, x, dims, True)
@@ -167,9 +168,11 @@ def _center(b: ArrayBase, x: Any, dims: Dims) -> Any:
     if not x.size or not dims:
         return deviation
     if b.eager_checks:
-        rounding = xp.multiply(xp.abs(mean), count(x, dims) * epsilon(x.dtype))
-        if not xp.less_equal(xp.abs(deviation[key]), rounding).any():
+        eps = epsilon(x.dtype)
+        near = xp.multiply(xp.abs(mean), max(count(x, dims) * eps, 16 * math.sqrt(eps)))
+        if not xp.less_equal(xp.abs(deviation[key]), near).any():
             return deviation
+    deviation = xp.asarray(xp.subtract(deviation, _mean(b, deviation, dims, True), deviation))
     first = x[key]
     same = xp.logical_and(xp.equal(x, first).all(axis=dims, keepdims=True), xp.isfinite(first))
     return xp.where(same, x.dtype.type(0), deviation)

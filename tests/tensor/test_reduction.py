@@ -176,3 +176,20 @@ def test_sums_of_many_rows_are_as_exact_as_those_of_columns(name: str) -> None:
             np.testing.assert_allclose(found.reshape(want.shape), want, rtol=1e-3 if dtype == "float16" else 1e-4)
         gradient = func.grad(shifted)(Tensor[NumPy].ones((), dtype=dtype), x).item()
         assert gradient == pytest.approx(1.0, rel=2e-3 if dtype == "float16" else 1e-6)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, compiled], ids=["at once", "compiled"])
+@pytest.mark.parametrize("dim", [0, 1, None])
+def test_variances_of_numbers_that_are_large_beside_their_deviations(dim: int | None, wrap: Any) -> None:
+    array = (np.random.default_rng(3).normal(size=(64, 2048)) + 1e6).astype(np.float32)
+    exact = array.astype(np.float64)
+    centered, count = exact - exact.mean(dim, keepdims=True), exact.shape[dim] if dim is not None else exact.size
+    for name, slope in (("var", 2.0), ("std", 1.0 / exact.std(dim, ddof=1, keepdims=True))):
+        y, by_x = wrap(func.value_and_grad(lambda x, name=name: getattr(x, name)(dim=dim).sum()))(
+            Tensor[NumPy].from_data(array)
+        )
+        expected = getattr(exact, name)(dim, ddof=1).sum()
+        np.testing.assert_allclose(y.item(), expected, rtol=2e-5)
+        np.testing.assert_allclose(by_x.to_numpy(), centered * slope / (count - 1), rtol=1e-4, atol=1e-5 / count)
+    covariance = Tensor[NumPy].from_data(array[:3]).cov().to_numpy()
+    np.testing.assert_allclose(covariance, np.cov(exact[:3]), rtol=1e-5, atol=1e-6)

@@ -222,11 +222,13 @@ class Reduction(OperationsBase):
     def center(self, x: Inexact, dims: Dims) -> Inexact:
         """Subtract the mean over ``dims``: x - mean(x).
 
-        The result is exactly 0 where all elements are equal and finite, even if the mean is rounded.
+        The mean of the deviations is subtracted, too: it is the error of the mean, which may be larger than the
+        deviations. The result is exactly 0 where all elements are equal and finite.
         """
         deviation = self.sub(x, self.mean(x, dims, True))
         if 0 in x.shape:
             return deviation
+        deviation = self.sub(deviation, self.mean(deviation, dims, True))
         first = self.slice(x, tuple(slice(0, 1 if d in dims else n, 1) for d, n in enumerate(x.shape)))
         d = self.discrete
         same = d.bitwise_and(d.all(self.eq(x, first), dims, True), self.isfinite(first))
