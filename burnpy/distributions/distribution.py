@@ -335,6 +335,11 @@ class Reparametrized(Distribution[B, Tensor[B]]):
         """Return the distributions with dimensions of the batch in the event: see `Distribution.independent`."""
         return IndependentReparametrized(self, ndims)
 
+    @property
+    def _center(self) -> Tensor[B] | None:
+        """The number around which the density is symmetric, if it is."""
+        return None
+
 
 class Independent(Distribution[B, V]):
     """Distributions whose last dimensions of the batch are part of the event; `Distribution.independent` makes them.

@@ -107,6 +107,10 @@ class Laplace(LocationScale[B]):
         return computed("Laplace.icdf", _laplace_icdf, probability, self.loc, self.scale)
 
     @property
+    def _center(self) -> Tensor[B]:
+        return self.loc
+
+    @property
     def variance(self) -> Tensor[B]:
         """2 · scale²."""
         return (2.0 * self.scale.square()).expand(self.batch_shape)
@@ -150,6 +154,10 @@ class Logistic(LocationScale[B]):
         return self.loc + self.scale * (probability.log() - (-probability).log1p())
 
     @property
+    def _center(self) -> Tensor[B]:
+        return self.loc
+
+    @property
     def variance(self) -> Tensor[B]:
         """π² / 3 · scale²."""
         return (self.scale.square() * (math.pi**2 / 3.0)).expand(self.batch_shape)
@@ -190,6 +198,10 @@ class Cauchy(LocationScale[B]):
         upper = probability > 0.5
         tail = self.scale / ((1.0 - probability).where(upper, probability) * math.pi).tan()
         return self.loc + tail.where(upper, -tail)
+
+    @property
+    def _center(self) -> Tensor[B]:
+        return self.loc
 
     @property
     def mean(self) -> Tensor[B]:

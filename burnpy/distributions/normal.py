@@ -63,6 +63,10 @@ class Normal(LocationScale[B]):
         return self.loc + self.scale * ndtri(probability)
 
     @property
+    def _center(self) -> Tensor[B]:
+        return self.loc
+
+    @property
     def variance(self) -> Tensor[B]:
         """scale²."""
         return self.scale.square().expand(self.batch_shape)

@@ -109,6 +109,10 @@ class StudentT(Reparametrized[B]):
         return (self.loc.double() + self.scale.double() * z).to_dtype(self._dtype)
 
     @property
+    def _center(self) -> Tensor[B]:
+        return self.loc
+
+    @property
     def mean(self) -> Tensor[B]:
         """The location; NaN for df up to 1."""
         return self.loc.expand(self.batch_shape).where(self.df > 1.0, math.nan)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError, a
 from burnpy.distributions.bijections import Bijection
 from burnpy.distributions.categorical import Categorical
 from burnpy.distributions.distribution import Distribution, Reparametrized
+from burnpy.distributions.formulas import computed, log_of_rest
 from burnpy.distributions.parameters import on_one_level
 from burnpy.nn.module import rebound
 from burnpy.tensor.creation import factory_shape
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
     from burnpy.tensor.creation import Size
     from burnpy.tensor.generator import Generator
+
+
+Probability: TypeAlias = Callable[[Tensor[B]], Tensor[B]]
 
 
 class Mixture(Distribution[B, Tensor[B]]):
@@ -207,35 +212,59 @@ class Transformed(Reparametrized[B]):
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return `cdf` of finite numbers, by the base's."""
-        self._need_numbers("cdf")
+        return self._below("cdf", value, self.base.cdf, lambda x: 1.0 - self.base.cdf(x), (0.0, 1.0))
+
+    def _log_cdf(self, value: Tensor[B]) -> Tensor[B]:
+        """Return `log_cdf` of finite numbers, by the base's."""
+        rest = lambda x: computed("log_cdf", lambda b, p: (log_of_rest(b, p),), self.base.cdf(x))  # noqa: E731
+        return self._below("log_cdf", value, self.base.log_cdf, rest, (-math.inf, 0.0))
+
+    def _below(
+        self, method: str, value: Tensor[B], below: Probability[B], above: Probability[B], ends: tuple[float, float]
+    ) -> Tensor[B]:
+        """Return the base's function of what is below f⁻¹ of a value, or above where f falls; outside, its ``ends``.
+
+        Above a number is as much as below its mirror image, if the base is symmetric; this keeps the digits of tails.
+        """
         x, _, fits = self._preimage(value)
-        below = self._by_direction(self.base.cdf(x))
+        rising, center = self._rising(method), self.base._center
+        if rising is True:
+            found = below(x)
+        elif center is not None:
+            found = below(x.where(rising, 2.0 * center - x))
+        else:
+            found = below(x).where(rising, above(x))
         if fits is None:
-            return below
+            return found
         last = self.bijections[-1].onto
         upper = math.inf if last is None else last.high
-        return below.where(fits, (value >= upper).float().to_dtype(below.dtype))
+        outside = found.full_like(ends[0]).where(value < upper, ends[1])
+        return found.where(fits, outside)
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:
         """Return `icdf` of numbers from 0 to 1, by the base's."""
-        self._need_numbers("icdf")
-        found = self.base.icdf(self._by_direction(probability))
+        rising, center = self._rising("icdf"), self.base._center
+        if rising is True:
+            found = self.base.icdf(probability)
+        elif center is not None:
+            found = self.base.icdf(probability)
+            found = found.where(rising, 2.0 * center - found)
+        else:
+            found = self.base.icdf(probability.where(rising, 1.0 - probability))
         for f in self.bijections:
             found = f(found)
         return found
 
-    def _need_numbers(self, method: str) -> None:
+    def _rising(self, method: str) -> Any:
+        """Return where the bijections rise together: True, or a BoolTensor. They fall elsewhere."""
         if self._event_ndim:
             raise ArgumentError(f"Transformed.{method}() takes numbers, and events here have shape {self.event_shape}")
-
-    def _by_direction(self, probability: Tensor[B]) -> Tensor[B]:
-        """Return probabilities, or 1 less them where the bijections fall."""
         sign: Any = 1.0
         for f in self.bijections:
             sign = f.sign() * sign
         if isinstance(sign, Tensor):
-            return probability.where(sign > 0.0, 1.0 - probability)
-        return probability if sign > 0.0 else 1.0 - probability
+            return sign > 0.0
+        return True if sign > 0.0 else BoolTensor.full((), False, device=self.device)
 
     def expand(self, batch_shape: Size) -> Self:
         """Return the distributions as a larger batch: see `Distribution.expand`."""

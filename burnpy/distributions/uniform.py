@@ -53,6 +53,10 @@ class Uniform(Reparametrized[B]):
             refuse_unless(self.low._device, ordered, error)
 
     @property
+    def _center(self) -> Tensor[B]:
+        return self.mean
+
+    @property
     def _ends(self) -> tuple[Tensor[B], Tensor[B]]:  # type: ignore[override]  # they are parameters
         return self.low, self.high
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,6 +56,44 @@ def test_functions_of_vectors_and_matrices() -> None:
     factor = cholesky(matrix)
     assert cholesky.inverse(factor).allclose(matrix.tril(), rtol=1e-12)
     assert (factor.diagonal(dim1=-2, dim2=-1) > 0.0).all()
+
+
+SYMMETRIC: dict[str, Callable[[Any, Any], Any]] = {
+    "normal": d.Normal,
+    "laplace": d.Laplace,
+    "logistic": d.Logistic,
+    "cauchy": d.Cauchy,
+    "student_t": lambda loc, scale: d.StudentT(5.0, loc, scale),
+    "uniform": lambda loc, scale: d.Uniform(loc - scale, loc + scale),
+}
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+def test_falling_functions_keep_the_digits_of_tails(name: str) -> None:
+    make = SYMMETRIC[name]
+    loc, scale = T.from_data(0.5, dtype="float64"), T.from_data(2.0, dtype="float64")
+    slopes = T.from_data([-2.0, 3.0], dtype="float64")
+    found = d.Transformed(make(loc, scale), b.Affine(T.from_data(1.0, dtype="float64"), slopes))
+    same = make(1.0 + slopes * loc, slopes.abs() * scale)
+    x = T.from_data([[-180.0], [-30.0], [-2.9], [0.1], [2.0], [60.0]], dtype="float64")
+    levels = T.from_data([[1e-20], [0.3], [0.9]], dtype="float64")
+    for method, values in (("cdf", x), ("log_cdf", x), ("icdf", levels)):
+        wanted, given = getattr(same, method), getattr(found, method)
+        assert given(values).allclose(wanted(values), rtol=1e-11, atol=1e-300)
+        by_values, slope = (func.jacobian(f)(values) for f in (wanted, given))
+        assert slope.allclose(by_values, rtol=1e-9, atol=1e-300, equal_nan=True), (method, slope, by_values)
+
+
+def test_logarithms_of_transformed_probabilities() -> None:
+    loc, scale = T.from_data(0.3, dtype="float64"), T.from_data(1.5, dtype="float64")
+    x = T.from_data([-1.0, 0.0, 1e-40, 0.2, 1e6], dtype="float64")
+    assert (
+        d.Transformed(d.Normal(loc, scale), b.Exp()).log_cdf(x).allclose(d.LogNormal(loc, scale).log_cdf(x), rtol=1e-11)
+    )
+    below_0 = d.Transformed(d.Exponential(scale), b.Affine(loc * 0.0, T.from_data(-1.0, dtype="float64")))
+    assert below_0.log_cdf(T.from_data([-1.0, 2.0], dtype="float64")).tolist() == pytest.approx([-1.5, 0.0])
+    inverse = d.Transformed(d.Exponential(scale), b.Power(-1.0))
+    assert inverse.cdf(T.from_data([0.0, 0.5], dtype="float64")).tolist() == pytest.approx([0.0, math.exp(-3.0)])
 
 
 def test_transformed_distributions() -> None:
