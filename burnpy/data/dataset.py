@@ -264,6 +264,7 @@ class ArrayDataset(Dataset[Sample]):
         row = checked_index(index, self._size)
         return {name: array[row] for name, array in self._arrays.items()}
 
+    @explained
     def columns(self, indices: NDArray[np.int64]) -> Arrays:
         """Return the rows at some indices, as new arrays by column."""
         rows = as_slice(indices)

@@ -13,7 +13,7 @@ from burnpy.backend.errors import GroupError, ImmutableError, KindError, RanksLo
 from burnpy.distributed.group import Group
 from burnpy.distributed.mpi import instead_of_finalizing, tolerant
 from burnpy.distributed.timeouts import Calls, Waits
-from burnpy.tensor.call_errors import Explaining
+from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.typevars import T
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class Elastic(metaclass=Explaining):
         """True on the first of the ranks that are left, which writes files."""
         return self.group.leads
 
+    @explained
     def run(self, step: Callable[[Group], T]) -> T:
         """Return ``step(group)``; where ranks are lost meanwhile, call it again with the group of those left.
 

@@ -20,7 +20,7 @@ from burnpy.nn.module import Module
 from burnpy.nn.module_base import ModuleBase
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.settings import number
-from burnpy.tensor.call_errors import Explaining
+from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B, I, T
 
@@ -375,6 +375,7 @@ class DataParallel(metaclass=Explaining):
         """The ranks."""
         return self._group
 
+    @explained
     def run(self, step: Callable[[Group], T]) -> T:
         """Return ``step(group)``."""
         return step(self._group)

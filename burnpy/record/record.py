@@ -245,12 +245,15 @@ class Record(metaclass=Explaining):
         return self[name]
 
     def __getitem__(self, name: str) -> Any:
+        given: object = name
+        if not isinstance(given, str):
+            raise KindError(f"a part of {path_shown(self.path)} is named by a string, got {given!r:.80}")
         if name not in self.parts:
             raise MissingPartError(f"{self.path} has no {name}; it has {', '.join(self.parts) or 'nothing'}")
         return self.parts[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.parts
+        return isinstance(name, str) and name in self.parts
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.parts)

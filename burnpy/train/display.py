@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from burnpy.backend import html
 from burnpy.backend.errors import counted
 from burnpy.tensor.call_errors import Explaining
+from burnpy.tensor.dim_checks import checked_count
 from burnpy.train.board import charts
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, ValidEnd
 from burnpy.typevars import T
@@ -369,6 +370,9 @@ class Progress(metaclass=Explaining):
         total: the number of steps, or None if it is not known.
         title: the text in front of the bar.
 
+    Raises:
+        ArgumentError: ``total`` is not an int, or is negative.
+
     >>> with Progress(3, "fit") as progress:
     ...     for step in range(3):
     ...         progress.advance(loss=1.0 / (step + 1))
@@ -378,7 +382,8 @@ class Progress(metaclass=Explaining):
     """
 
     def __init__(self, total: int | None = None, title: str = "") -> None:
-        self.total, self.title, self.done = total, title, 0
+        self.total = None if total is None else checked_count(total, "total", 0, "Progress()")
+        self.title, self.done = title, 0
         self._bar: Any = None
         self._output: Output | None = None
         self._values = ""

@@ -26,7 +26,7 @@ from burnpy.tensor.dim_checks import checked_count
 from burnpy.train.callback import EACH_EPOCH, Callback, Every, callbacks_of, check_every
 from burnpy.train.events import Event, FitEnd, Result
 from burnpy.train.loop import run
-from burnpy.train.strategy import Batches, OneDevice, Strategy, batches_of, checked_strategy
+from burnpy.train.strategy import Batches, OneDevice, Strategy, batches_of, check_batches, checked_strategy
 from burnpy.train.train_step import CompiledSteps, Step, checked_step
 from burnpy.typevars import M, T
 
@@ -389,6 +389,7 @@ def find_lr(
     given: object = learner
     if not isinstance(given, Learner):
         raise KindError(f"find_lr() takes a Learner, got {a(type(given).__name__)}; make one: Learner(train_step, ...)")
+    check_batches(train, "the training batches", 1, "find_lr()")
     checked_count(steps, "steps", 3, "find_lr()")
     fraction(smoothing, "find_lr(smoothing=)")
     if not 0 < start < end < math.inf:

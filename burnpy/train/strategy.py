@@ -15,7 +15,7 @@ from burnpy.optim.gradients.accumulator import GradientsAccumulator
 from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.optimizer import Optimizer
-from burnpy.tensor.call_errors import Explaining
+from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.tensor.generator import Generator, default_generator
 from burnpy.train.train_step import Measured, added
 from burnpy.typevars import T, T_co
@@ -95,6 +95,7 @@ class OneDevice(metaclass=Explaining):
 
     group = One()
 
+    @explained
     def run(self, step: Callable[[Any], T]) -> T:
         """Return ``step(group)``."""
         return step(self.group)
@@ -208,20 +209,20 @@ def count_of(loader: Any) -> int | None:
         return None
 
 
-def check_batches(loader: Any, name: str, epochs: int) -> None:
-    """Check that a loader can be iterated as often as there are epochs."""
+def check_batches(loader: Any, name: str, epochs: int, call: str = "fit()") -> None:
+    """Check that a loader can be iterated as often as there are epochs. ``call`` names the function that got it."""
     if hasattr(loader, "epoch"):
         pass
     elif isinstance(loader, Iterator):
         if epochs > 1:
             raise ArgumentError(
-                f"fit() got {name} as {a(type(loader).__name__)}, an iterator, which is exhausted after one "
+                f"{call} got {name} as {a(type(loader).__name__)}, an iterator, which is exhausted after one "
                 f"epoch of {epochs}; give a list, a Loader, or an object whose __iter__ begins anew"
             )
     elif isinstance(loader, Mapping) or not isinstance(loader, Iterable):
-        raise KindError(f"fit() got {name} as {a(type(loader).__name__)}; expected a Loader or an iterable of batches")
+        raise KindError(f"{call} got {name} as {a(type(loader).__name__)}; expected a Loader or an iterable of batches")
     if count_of(loader) == 0:
-        raise ArgumentError(f"fit() got {name} without batches; is the dataset smaller than one, with drop_last?")
+        raise ArgumentError(f"{call} got {name} without batches; is the dataset smaller than one, with drop_last?")
 
 
 def check_device(batch: Any, device: Any, name: str, model: str) -> None:

@@ -48,7 +48,12 @@ def test_columns_are_new_memory_in_any_order() -> None:
 
 
 def test_rows_from_the_end_of_an_array_dataset() -> None:
-    assert ArrayDataset(y=np.arange(5)).columns(np.array([-1, 0, 1]))["y"].tolist() == [4, 0, 1]
+    data = ArrayDataset(y=np.arange(5))
+    assert data.columns(np.array([-1, 0, 1]))["y"].tolist() == [4, 0, 1]
+    wrong: Any
+    for wrong in ("y", ["y"], None):
+        with pytest.raises(ArgumentError, match=r"columns\(\) got indices=.*; expected an array"):
+            data.columns(wrong)
 
 
 def test_a_tensor_is_a_column() -> None:

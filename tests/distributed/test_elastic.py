@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy.backend.errors import ImmutableError, KindError
-from burnpy.distributed import Elastic, Group
+from burnpy.backend.errors import ArgumentError, ImmutableError, KindError
+from burnpy.distributed import DataParallel, Elastic, Group
 from tests.interrupting import LONG
 
 from .conftest import command, launch
@@ -90,6 +90,10 @@ def test_alone() -> None:
     elastic = Elastic(Group.world())
     assert (elastic.rank, elastic.size, elastic.leads, elastic.lost) == (0, 1, True, ())
     assert elastic.run(lambda group: group.gather(group.rank)) == [0]
+    for run in (elastic.run, DataParallel(Group.world()).run):
+        wrong: Any = run
+        with pytest.raises(ArgumentError, match=r"run\(\) got step=None; expected a function"):
+            wrong(None)
     with pytest.raises(KindError, match=r"Elastic\(Group.world\(\)\)"):
         Elastic(3)  # type: ignore[arg-type]  # as a user might
     with pytest.raises(ImmutableError):

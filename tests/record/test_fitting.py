@@ -47,6 +47,14 @@ def test_another_architecture_is_refused_and_named(record: Record) -> None:
     assert model[0].weight.id == before["0.weight"].id
 
 
+def test_a_part_is_named_by_a_string(record: Record) -> None:
+    wrong: Any = ["model"]
+    for read in (record.__getitem__, lambda part: record.report(mlp(), part=part), lambda part: record.part(part, int)):
+        with pytest.raises(errors.KindError, match=r"is named by a string, got \['model'\]"):
+            read(wrong)
+    assert wrong not in record
+
+
 def test_paths_by_pattern(record: Record) -> None:
     model = Body()
     report = record.report(model, remap={"^": "body."})

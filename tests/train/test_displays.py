@@ -196,6 +196,10 @@ def test_on_a_real_terminal_it_draws_prints_pass_and_ctrl_c_gives_the_terminal_b
 
 def test_progress_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(Progress(title="files").over("abc")) == ["a", "b", "c"]
+    total: Any
+    for total in ("files", 2.5, -1):
+        with pytest.raises(ArgumentError, match=r"Progress\(\) got total=.*; expected an int of at least 0"):
+            Progress(total)
     assert capsys.readouterr().out.splitlines() == ["files 1/3", "files 2/3", "files 3/3"]
     with Progress(1000) as progress:
         for _ in range(1000):

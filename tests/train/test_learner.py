@@ -272,8 +272,13 @@ def test_find_lr_takes_losses_below_zero_and_refuses_batches_that_end() -> None:
 
     assert of(100.0).suggestion == of(0.0).suggestion
     run: Learner[Any, Any] = Learner(lambda m, x: Step(m(x).square().mean()), optim=Sgd(), lr=0.1)
-    for batches, epoch in (([], 0), (iter([x]), 1)):
-        with pytest.raises(ArgumentError, match=f"gave none in epoch {epoch}; an iterator gives each batch once"):
+    wrong: list[tuple[Any, str]] = [
+        (iter([x]), "gave none in epoch 1; an iterator gives each batch once"),
+        ([], r"find_lr\(\) got the training batches without batches"),
+        (None, r"find_lr\(\) got the training batches as None; expected a Loader or an iterable of batches"),
+    ]
+    for batches, message in wrong:
+        with pytest.raises((ArgumentError, KindError), match=message):
             find_lr(run, Linear(1, 1, device=Train), batches, steps=20)
 
 

@@ -161,6 +161,9 @@ def test_mistakes() -> None:
         on_ranks(2, lambda s: learner(s).fit(start(), batches, loaders()[1], epochs=1))
     with pytest.raises(ArgumentError, match=r"call it on the whole loader"):
         on_ranks(2, lambda s: learner(s).fit(start(), loaders()[0].shard(0, 2), loaders()[1], epochs=1))
+    run: Any = OneDevice().run
+    with pytest.raises(ArgumentError, match=r"run\(\) got step=None; expected a function"):
+        run(None)
     with pytest.raises(KindError, match=r"write DataParallel\(group\)"):
         learner(ranks.ThreadGroup(0, [None], threading.Barrier(1)))
     with pytest.raises(KindError, match=r"write one, as DataParallel\(Group.world\(\)\)"):
