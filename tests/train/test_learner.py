@@ -350,7 +350,7 @@ def test_wrong_arguments_are_explained() -> None:
         Learner(train_step, optim=AdamW(), lr=0.1, callbacks=[EarlyStopping("valid/loss")]).fit(
             net(), Batches(), epochs=1
         )
-    with pytest.raises(KindError, match=r"train_step returned a Tensor; write return Step\(loss, ...\)"):
+    with pytest.raises(KindError, match=r"train_step returned a Tensor; write return burnpy.train.Step\(loss, ...\)"):
         Learner(lambda m, b: m(b[0]).sum(), optim=AdamW(), lr=0.1).fit(net(), Batches(), epochs=1)  # type: ignore[arg-type]  # what is tried
     with pytest.raises(ShapeError, match=r"0-d loss, got one of shape \(30, 4\)"):
         Step(x)
