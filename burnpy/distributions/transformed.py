@@ -224,7 +224,8 @@ class Transformed(Reparametrized[B]):
     ) -> Tensor[B]:
         """Return the base's probability below f⁻¹ of a value, or above where f falls, or its logarithm.
 
-        Outside of the support it is one of the ``ends``. Above a number is as much as below its mirror image, if the base is symmetric; this keeps the digits of tails.
+        Outside of the support it is one of the ``ends``. Above a number is as much as below its mirror image, if the
+        base is symmetric; this keeps the digits of tails.
         """
         x, _, fits = self._preimage(value)
         rising, center = self._rising(method), self.base._center
