@@ -172,7 +172,9 @@ def _center(b: ArrayBase, x: Any, dims: Dims) -> Any:
         near = xp.multiply(xp.abs(mean), max(count(x, dims) * eps, 16 * math.sqrt(eps)))
         if not xp.less_equal(xp.abs(deviation[key]), near).any():
             return deviation
-    deviation = xp.asarray(xp.subtract(deviation, _mean(b, deviation, dims, True), deviation))
+    error = _mean(b, deviation, dims, True)
+    error = xp.where(xp.isfinite(error), error, x.dtype.type(0))  # of infinite numbers it is NaN
+    deviation = xp.asarray(xp.subtract(deviation, error, deviation))
     first = x[key]
     same = xp.logical_and(xp.equal(x, first).all(axis=dims, keepdims=True), xp.isfinite(first))
     return xp.where(same, x.dtype.type(0), deviation)

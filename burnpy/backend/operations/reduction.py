@@ -228,7 +228,8 @@ class Reduction(OperationsBase):
         deviation = self.sub(x, self.mean(x, dims, True))
         if 0 in x.shape:
             return deviation
-        deviation = self.sub(deviation, self.mean(deviation, dims, True))
+        error = self.mean(deviation, dims, True)
+        deviation = self.sub(deviation, self.where(self.isfinite(error), error, 0.0))  # of infinite numbers it is NaN
         first = self.slice(x, tuple(slice(0, 1 if d in dims else n, 1) for d, n in enumerate(x.shape)))
         d = self.discrete
         same = d.bitwise_and(d.all(self.eq(x, first), dims, True), self.isfinite(first))
