@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -61,6 +61,15 @@ class Layout(NamedTuple):
     extents: tuple[str, ...]  #: for each operand: full, row or column
     spread: tuple[Shape | None, ...] | None
     """For each operand, the shape to expand it to before, or None for its own; None if all have their own."""
+
+    def arrays(self, operands: Sequence[Any]) -> Sequence[Any]:
+        """Return the operands, expanded where they have to be."""
+        if self.spread is None:
+            return operands
+        return [
+            array if to is None else np.ascontiguousarray(np.broadcast_to(array, to))
+            for array, to in zip(operands, self.spread, strict=True)
+        ]
 
 
 @lru_cache(maxsize=1024)
@@ -144,18 +153,13 @@ class _Plan(NamedTuple):
 
     def run(self, arrays: tuple[Any, ...], numbers: tuple[float, ...]) -> Any:
         """Compute the result; None if a large array is not C-contiguous. Small ones are copied."""
-        shape, rows, columns, _, spread = self.layout
+        shape, rows, columns, _, _ = self.layout
         if not all(array.flags.c_contiguous for array in arrays):
             if any(array.size * 8 > rows * columns and not array.flags.c_contiguous for array in arrays):
                 return None
             arrays = tuple(map(np.ascontiguousarray, arrays))
-        if spread is not None:
-            arrays = tuple(
-                array if to is None else np.ascontiguousarray(np.broadcast_to(array, to))
-                for array, to in zip(arrays, spread, strict=True)
-            )
         out = np.empty(shape, self.dtype)
-        self.kernel.into((*arrays, out), numbers, rows, columns)
+        self.kernel.into((*self.layout.arrays(arrays), out), numbers, rows, columns)
         return out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,12 +25,14 @@ from burnpy_numpy.kernels.kernel import (
     MANY,
     family_kernels,
     formula_kernel,
+    has_kernels,
     kernels_enabled,
     lookup,
     operation_kernel,
     program_kernel,
 )
 from burnpy_numpy.numpy_calls import constant
+from burnpy_numpy.pointwise import Layout, layout
 
 if TYPE_CHECKING:
     from burnpy.backend.programs import Program
@@ -105,19 +107,46 @@ class NumPyPrograms(ArrayBackend):
             kernel = formula_kernel(formula, xs, len(numbers))
             if kernel is not None:
                 return tuple(kernel.each_alike(xs, numbers))
-        elif self.fuses(xs):
-            return self._fused_with_singles(formula, xs, numbers)
+        else:
+            outs = self._fused_parts(formula, xs, numbers)
+            if outs is not None:
+                return outs
         return super().fused(formula, xs, numbers)
 
-    def _fused_with_singles(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...]) -> tuple[Any, ...]:
-        """Compute a formula of arrays of one shape, a row of the kernel, and of arrays with one element beside it."""
-        singles = tuple([k for k, x in enumerate(xs) if x.size == 1])
-        kernel = formula_kernel(formula, xs, len(numbers), singles)
-        if kernel is None:
-            return super().fused(formula, xs, numbers)
-        shape = next(x.shape for x in xs if x.size > 1)
-        outs = kernel(xs, numbers, 1, math.prod(shape))
-        return tuple([out.reshape(shape if out.size > 1 else ()) for out in outs])
+    def _fused_parts(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...]) -> tuple[Any, ...] | None:
+        """Compute a formula of arrays where some have one element, or are rows or columns of the result.
+
+        It returns None without a kernel for it.
+        """
+        if singles := self.fuses(xs):
+            shape = next(x.shape for x in xs if x.size > 1)
+            extents = tuple(["full" if x.size > 1 else "column" for x in xs])
+            parts: Layout | None = Layout(shape, 1, math.prod(shape), extents, None)
+        else:
+            parts = _layout_of(xs)
+        kernel = None if parts is None else formula_kernel(formula, xs, len(numbers), parts.extents)
+        if parts is None or kernel is None or not (singles or _joins(kernel.program)):
+            return None
+        outs = kernel(parts.arrays(xs), numbers, parts.rows, parts.columns)
+        return tuple([out.reshape(parts.shape if out.size > 1 else ()) for out in outs])
+
+
+@cache
+def _joins(program: Program) -> bool:
+    """Return whether a program has one output, which depends on all inputs, and so has the shape to which they broadcast."""
+    steps, needed = program.instructions, set(program.outputs)
+    for k in reversed(range(len(steps))):
+        if k in needed:
+            needed.update(steps[k].args)
+    return len(program.outputs) == 1 and all(k in needed for k, step in enumerate(steps) if step.op == "input")
+
+
+def _layout_of(xs: Sequence[Any]) -> Layout | None:
+    """Return the layout of arrays of one dtype that kernels have."""
+    dtype = xs[0].dtype
+    if not has_kernels(dtype) or any(x.dtype is not dtype for x in xs):
+        return None
+    return layout(tuple([x.shape for x in xs]))
 
 
 def _halves(xs: Sequence[Any]) -> bool:

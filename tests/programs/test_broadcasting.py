@@ -126,3 +126,50 @@ def test_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(30):
         D.add(np.zeros((40, 40 + n)), np.zeros(40 + n))
     assert len(pointwise._plans) <= 10
+
+
+def _scaled(b: Any, x: Any, scale: Any, shift: Any) -> tuple[Any, ...]:
+    return (b.add(b.mul(x, scale), shift),)
+
+
+def _two_results(b: Any, x: Any, scale: Any, shift: Any) -> tuple[Any, ...]:
+    return b.mul(x, scale), b.add(scale, shift)
+
+
+def _unused(b: Any, x: Any, scale: Any, shift: Any) -> tuple[Any, ...]:
+    return (b.mul(x, scale),)
+
+
+FUSED: list[tuple[Any, tuple[Any, ...], int]] = [  # a formula, the shapes of its arrays, and the number of kernels
+    (_scaled, ((8, 5, 7, 9), (1, 5, 1, 1), (1, 5, 1, 1)), 1),
+    (_scaled, ((40, 50), (50,), (50,)), 1),
+    (_scaled, ((40, 50), (40, 1), (40, 1)), 1),
+    (_scaled, ((40, 50), (50,), (40, 1)), 1),
+    (_scaled, ((40, 50), (1, 40, 1), (50,)), 1),
+    (_scaled, ((50,), (40, 1), (40, 1)), 1),
+    (_scaled, ((40, 50), (40, 50), ()), 1),
+    (_two_results, ((40, 50), (50,), (40, 1)), 2),  # of different shapes: by operations
+    (_two_results, ((40, 50), (1, 40, 1), (50,)), 2),
+    (_unused, ((40, 50), (50,), (1, 1, 50)), 1),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("formula", "shapes", "kernels"), FUSED)
+def test_formulas_of_rows_and_columns_are_one_kernel(
+    formula: Any, shapes: Any, kernels: int, dtype: str, noted: list[Any]
+) -> None:
+    arrays = [drawn(k, shape, dtype) for k, shape in enumerate(shapes)]
+    noted.clear()
+    found = D.fused(formula, arrays)
+    assert len(noted) == kernels
+    with without_kernels():
+        wanted = formula(D, *arrays)
+    for out, right in zip(found, wanted, strict=True):
+        equal(out, right)
+
+
+def test_formulas_of_rows_and_columns_of_two_dtypes_are_computed_by_operations() -> None:
+    x, row = drawn(0, (40, 50), "float32"), drawn(1, (50,), "float64")
+    (out,) = D.fused(_scaled, (x, row, row))
+    equal(out, _scaled(D, x, row, row)[0])

@@ -126,18 +126,18 @@ def operation_kernel(name: str, extents: tuple[str, ...], dtype: Any, rest: tupl
         return _operations.setdefault(key, kernel)
 
 
-def formula_kernel(formula: Formula, xs: Sequence[Any], numbers: int, singles: tuple[int, ...] = ()) -> Kernel | None:
+def formula_kernel(formula: Formula, xs: Sequence[Any], numbers: int, extents: tuple[str, ...] = ()) -> Kernel | None:
     """Return the kernel of an elementwise formula of arrays of one dtype, and of numbers; None if kernels are off.
 
-    The arrays at the places ``singles`` have one element, which the formula reads once.
+    ``extents`` are those of the arrays: "full", "row" or "column", by default all full.
     """
-    key = (formula, len(xs), xs[0].dtype, numbers, singles)
+    key = (formula, len(xs), xs[0].dtype, numbers, extents)
     try:
         return _formulas[key]
     except KeyError:
         from burnpy.backend.programs.trace import formula_program
 
-        program = formula_program(formula, xs[0].dtype.name, len(xs), numbers, (), singles)
+        program = formula_program(formula, xs[0].dtype.name, len(xs), numbers, (), extents)
         return _formulas.setdefault(key, program_kernel(program))
 
 

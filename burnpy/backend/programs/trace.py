@@ -60,15 +60,14 @@ def _traced(
 
 @lru_cache(256)
 def formula_program(
-    formula: Formula, dtype: str, arrays: int, numbers: int, flags: tuple[bool, ...] = (), singles: tuple[int, ...] = ()
+    formula: Formula, dtype: str, arrays: int, numbers: int, flags: tuple[bool, ...] = (), extents: tuple[str, ...] = ()
 ) -> Program:
     """Return the program of a formula of primitives of a dtype, of numbers and of flags; it serves all numbers.
 
-    The primitives at the places ``singles`` have one element beside rows of elements: they vary by row alone. Floats of
-    16 bits are computed in float32, and the results rounded.
+    ``extents`` are those of the primitives: "full", "row" or "column", by default all full. Floats of 16 bits are
+    computed in float32, and the results rounded.
     """
-    extents = [Extent.COLUMN if k in singles else Extent.FULL for k in range(arrays)]
-    inputs = [Input(extent, dtype) for extent in extents]
+    inputs = [Input(Extent(extent), dtype) for extent in extents or ("full",) * arrays]
     inputs += [Input(Extent.SCALAR, "float32" if dtype in HALVES else dtype)] * numbers
     f = in_float32(formula, dtype) if dtype in HALVES else formula
     return Context().run(trace, f, tuple(inputs), *flags)  # no mode of the caller applies to traced operations
@@ -93,14 +92,12 @@ def run_formula(b: Any, formula: Formula, xs: Sequence[Float], numbers: Sequence
     The primitives have one dtype, and one shape, or one element and no dimension beside others of one shape.
     """
     shape = max([x.shape for x in xs], key=math.prod)
-    singles = tuple([k for k, x in enumerate(xs) if x.shape != shape])
-    program = formula_program(formula, xs[0].dtype.name, len(xs), len(numbers), (), singles)
+    extents = tuple(["full" if x.shape == shape else "column" for x in xs])
+    program = formula_program(formula, xs[0].dtype.name, len(xs), len(numbers), (), extents)
     rows = [b.reshape(x, (1, math.prod(x.shape))) for x in xs]
     outs = b.run(program, rows, tuple([float(number) for number in numbers]))
-    extents = [program.instructions[k].extent for k in program.outputs]
-    return tuple(
-        [b.reshape(out, shape if extent.over_columns else ()) for out, extent in zip(outs, extents, strict=True)]
-    )
+    made = [program.instructions[k].extent for k in program.outputs]
+    return tuple([b.reshape(out, shape if extent.over_columns else ()) for out, extent in zip(outs, made, strict=True)])
 
 
 class Symbol(NamedTuple):

@@ -19,6 +19,7 @@ from burnpy.typevars import B, I
 
 if TYPE_CHECKING:
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.backend.primitives import Float
     from burnpy.nn.buffer_updates import BufferUpdate
     from burnpy.tensor.tensor_base import TensorBase
 
@@ -86,7 +87,12 @@ def batch_norm(
     if len(shape) > 2:
         wide = across(shape)
         scale, shift = d.reshape(scale, wide), d.reshape(shift, wide)
-    return x._like(d.add(d.mul(x._primitive, scale), shift))
+    (out,) = d.fused(_scaled_and_shifted, (x._primitive, scale, shift))
+    return x._like(out)
+
+
+def _scaled_and_shifted(b: Any, x: Float, scale: Float, shift: Float) -> tuple[Float]:
+    return (b.add(b.mul(x, scale), shift),)
 
 
 @explained
