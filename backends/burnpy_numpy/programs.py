@@ -133,7 +133,7 @@ class NumPyPrograms(ArrayBackend):
 
 @cache
 def _joins(program: Program) -> bool:
-    """Return whether a program has one output, which depends on all inputs, and so has the shape to which they broadcast."""
+    """Return whether a program has one output, which depends on all inputs: their shapes broadcast to its."""
     steps, needed = program.instructions, set(program.outputs)
     for k in reversed(range(len(steps))):
         if k in needed:
