@@ -11,19 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from io import FileIO
 from types import NoneType, UnionType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Final,
-    Literal,
-    Self,
-    TypeAlias,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from burnpy.backend.errors import ArgumentError, RecordError, RecordNotFoundError, a, path_shown
 from burnpy.backend.lazy import needed
@@ -46,7 +34,7 @@ if TYPE_CHECKING:
 
 FILE = "config.json"
 
-HARMLESS: Final = (
+HARMLESS = (
     "_attn_implementation_autoset, _commit_hash, _name_or_path, architectures, attn_implementation, auto_map, "
     "bos_token_id, chunk_size_feed_forward, dtype, eos_token_id, finetuning_task, gradient_checkpointing, "
     "initializer_factor, initializer_range, is_encoder_decoder, keys_to_ignore_at_inference, label2id, "
