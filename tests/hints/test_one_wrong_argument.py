@@ -8,6 +8,7 @@ from contextlib import chdir, redirect_stdout
 from doctest import DocTest, DocTestFinder
 from importlib import import_module
 from io import StringIO
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,10 @@ pytestmark = pytest.mark.slow
 
 FOLDERS = "autodiff/tools distributions fft func linalg metrics models nn nn/layers optim record tensor"
 PUBLIC = {name for room in PACKAGES_WALKED for name in room.__all__} | {"IntTensor", "Tensor"}
-WRONG = ("None", "'text'", "[1, [2, 3]]", "np.ones((2, 3))", "np.int64(3)", "type('Strange', (), {})()")
+WRONG = [
+    ast.parse(wrong, mode="eval").body
+    for wrong in ("None", "'text'", "[1, [2, 3]]", "np.ones((2, 3))", "np.int64(3)", "type('Strange', (), {})()")
+]
 CALLER = "<docstring>"
 
 
@@ -33,18 +37,22 @@ def calls_of(tree: ast.AST) -> list[ast.Call]:
     return [call for call in calls if not ast.unparse(call.func).startswith(others)]
 
 
-def with_wrong_arguments(source: str) -> Iterator[str]:
-    """Yield a statement with each argument of each call replaced by each wrong one."""
-    for k, call in enumerate(calls_of(ast.parse(source))):
-        for place in (*range(len(call.args)), *[keyword.arg for keyword in call.keywords if keyword.arg]):
-            for wrong in WRONG:
-                tree = ast.parse(source)
-                changed, value = calls_of(tree)[k], ast.parse(wrong, mode="eval").body
-                if isinstance(place, int):
-                    changed.args[place] = value
-                else:
-                    next(each for each in changed.keywords if each.arg == place).value = value
-                yield ast.unparse(tree)
+def with_wrong_arguments(source: str) -> Iterator[ast.Module]:
+    """Yield a statement with each argument of each call replaced by each wrong one: one tree, changed in place, as to
+    parse and to write it thousands of times would take most of the time."""
+    tree = ast.parse(source)
+    for call in calls_of(tree):
+        right = call.args
+        for k, wrong in product(range(len(right)), WRONG):
+            call.args = [*right[:k], wrong, *right[k + 1 :]]
+            yield tree
+        call.args = right
+        for keyword in call.keywords:
+            value = keyword.value
+            for wrong in WRONG if keyword.arg else ():
+                keyword.value = wrong
+                yield tree
+            keyword.value = value
 
 
 def raw_errors(test: DocTest) -> Iterator[str]:
@@ -69,7 +77,7 @@ def raw_errors(test: DocTest) -> Iterator[str]:
                 while trace is not None and trace.tb_next is not None:
                     trace = trace.tb_next
                 if trace is not None and trace.tb_frame.f_code.co_filename != CALLER:
-                    yield f"{test.name}: {statement} raises {error!r}"
+                    yield f"{test.name}: {ast.unparse(statement)} raises {error!r}"
 
 
 @pytest.mark.parametrize("folder", FOLDERS.split())
