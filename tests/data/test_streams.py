@@ -141,7 +141,7 @@ def test_threads_end() -> None:
     epoch = loader(workers=2).epoch(0)
     next(epoch)
     epoch.close()
-    limit = time.monotonic() + 10
+    limit = time.monotonic() + 60
     while any(t.name.startswith("burnpy.data") for t in threading.enumerate()) and time.monotonic() < limit:
         time.sleep(0.005)
     assert not any(t.name.startswith("burnpy.data") for t in threading.enumerate())

@@ -24,7 +24,7 @@ def outcome(check: Callable[[Group], None], group: Group) -> str:
 
 
 def main() -> None:
-    group = Group.world(timeout=30)
+    group = Group.world(timeout=60)
     results = {name: group.gather(outcome(check, group)) for name, check in CLAIMS.items()}
     if group.leads:
         print(json.dumps(results))

@@ -49,9 +49,9 @@ def two_runs_and_a_resumed_one_have_the_same_bits(group: Group) -> None:
         return model
 
     every, optim = list(batches(6)), AdamW()
-    once = steps(Group.world(timeout=30), first, AdamW(), every)
-    half = steps(Group.world(timeout=30), first, optim, every[:3])
-    resumed = steps(Group.world(timeout=30), half, optim, every[3:])
+    once = steps(Group.world(timeout=60), first, AdamW(), every)
+    half = steps(Group.world(timeout=60), first, optim, every[:3])
+    resumed = steps(Group.world(timeout=60), half, optim, every[3:])
     for p, q in zip(once.params(), resumed.params(), strict=True):
         assert np.array_equal(p.value.to_numpy(), q.value.to_numpy())
 

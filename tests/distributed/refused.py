@@ -3,4 +3,4 @@
 from burnpy.distributed import Elastic, Group
 
 if __name__ == "__main__":
-    Elastic(Group.world(timeout=20))
+    Elastic(Group.world(timeout=60))

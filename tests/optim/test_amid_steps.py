@@ -144,7 +144,7 @@ def test_amid_a_step_it_is_refused(way: str, elsewhere: bool, monkeypatch: pytes
     def asked_elsewhere(optim: Optimizer) -> None:
         thread = threading.Thread(target=asked, args=(optim,))
         thread.start()
-        thread.join(10)
+        thread.join(60)
 
     with monkeypatch.context() as patch:
         patch.setattr(Asking, "asked", staticmethod(asked_elsewhere if elsewhere else asked))
