@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -29,6 +30,7 @@ def file_of(module: str) -> str:
     return f"{module.replace('.', '/')}.py"
 
 
+@cache
 def parsed(file: str) -> ast.Module:
     return ast.parse((ROOT / file).read_text(encoding="utf-8"))
 
@@ -39,8 +41,7 @@ def test_what_a_table_lists_is_defined() -> None:
     for package in generated_code.PACKAGES:
         for module, names in vars(import_module(package))["_NAMES"].items():
             if names and module != package:
-                text = (ROOT / file_of(module)).read_text(encoding="utf-8")
-                found = {word for node in ast.parse(text).body for word in defined(node)}
+                found = {word for node in parsed(file_of(module)).body for word in defined(node)}
                 missing += [
                     f"{package.replace('.', '/')}/__init__.py lists {name}: define it in {file_of(module)}"
                     for name in names.split()
