@@ -496,7 +496,8 @@ def test_the_reason_of_a_process_that_ended_is_read_before_its_end_is_reported()
 @pytest.mark.parametrize("engine", ["processes", "threads"])
 def test_ctrl_c(engine: str, tmp_path: Path) -> None:
     program = (
-        PROGRAM.replace("PAUSE", "0 if sample['x'] < 2 else 600") + "\n    if __name__ == '__main__':\n        train()\n"
+        PROGRAM.replace("PAUSE", "0 if sample['x'] < 2 else 600")
+        + "\n    if __name__ == '__main__':\n        train()\n"
     )
     program = program.replace('engine="processes"', f'engine="{engine}"')
     status, out, errors = ran(tmp_path, program, interrupt=signal.SIGINT)  # which waits for no worker's ten minutes

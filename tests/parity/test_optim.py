@@ -47,12 +47,14 @@ from burnpy.optim import (
     clip_by_norm,
     clip_by_value,
 )
+from tests.interrupting import LONG
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore:Detected call of", "ignore:The epoch parameter")
 
 Train = Autodiff[NumPy]
-STEPS = 40
+STEPS = 40 if LONG else 24
+"""The steps of each optimizer; a layer has every third of them, and RAdam rectifies from the sixth one on."""
 
 
 class Net(Module[Any]):
