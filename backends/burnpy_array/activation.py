@@ -14,7 +14,7 @@ from burnpy_array.pointwise import sigmoid
 
 _ROOT = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
-_FAR = 1600.0  # a square beyond which normal densities are 0
+_FAR = 40.0  # beyond which normal densities are 0
 
 
 class ArrayActivation(ArrayBase):
@@ -55,8 +55,9 @@ def _gelu(b: ArrayBase, approximate: bool, x: Any) -> Any:
 
 def _gelu_backward(b: ArrayBase, approximate: bool, grad: Any, x: Any) -> Any:
     xp = b.xp
+    x = xp.clip(x, -_FAR, _FAR)
     phi = _phi(b, x, approximate)
-    density = xp.asarray(xp.minimum(xp.multiply(x, x), _FAR))
+    density = xp.asarray(xp.multiply(x, x))
     if approximate:
         xp.multiply(density, 6 * _ROOT * _CUBIC, density)
         xp.add(density, 2 * _ROOT, density)

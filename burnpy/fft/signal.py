@@ -9,20 +9,20 @@ from collections.abc import Sequence
 from math import log2
 from typing import Any, Literal, NamedTuple, overload
 
-import numpy as np
-
 from burnpy.backend.dtypes import part_dtype
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.fft.sizes import float_or_complex
 from burnpy.fft.transforms import fftn, ifftn, irfftn, rfftn, transforming
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dim_checks import distinct, integer, integers
-from burnpy.tensor.operand_checks import broadcast_shape, together
+from burnpy.tensor.operand_checks import broadcast_shape, refuse_unless, together
 from burnpy.tensor.tensor import ComplexTensor, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
 PadMode = Literal["constant", "reflect", "replicate", "circular"]
+_LEAST = 1e-11
+"""The least sum of the squares of windows at a sample, by which a signal is divided."""
 
 
 class Frames(NamedTuple):
@@ -305,14 +305,12 @@ def _envelope(b: Any, frames: Frames, count: int, whole: int, dtype: Any, kept: 
     window = b.full((frames.size,), 1.0, dtype) if frames.window is None else _in_dtype(b, frames.window, dtype)
     squares = b.expand(b.reshape(b.mul(window, window), (1, frames.size)), (count, frames.size))
     total = b.slice(b.overlap_add(squares, whole, frames.hop), (kept,))
-    if b.eager_checks:
-        sizes = b.complex_abs(total) if dtype.kind == "c" else total
-        least = np.asarray(b.to_numpy(b.amin(b.detach(sizes), (0,), False))) if kept.stop > kept.start else 1.0
-        if float(least) < 1e-11:
-            raise ArgumentError(
-                f"istft() got windows whose squares add up to {float(least):.1g} at a sample, with n_fft={frames.size} "
-                f"and hop_length={frames.hop}; overlap the frames more, or transform with center=True"
-            )
+    sizes = b.complex_abs(total) if dtype.kind == "c" else total
+    error = ArgumentError(
+        f"istft() got windows whose squares add up to less than {_LEAST} at a sample, with n_fft={frames.size} "
+        f"and hop_length={frames.hop}; overlap the frames more, or transform with center=True"
+    )
+    refuse_unless(b, b.discrete.bitwise_not(b.lt(b.detach(sizes), _LEAST)), error)
     return total
 
 

@@ -46,7 +46,8 @@ class Rounding:
         signs = max(loose, 1.0) * self.relative * self.generator.choice([-1.0, 1.0], (2, *x.shape))
         both, own = [Tensor.from_data(np.asarray(e, float64), device=beneath(x.device)) for e in signs]
         size = x.detach().abs().amax() if loose else x.detach()
-        return x * (1.0 + both) + size * own
+        error = size * own
+        return x * (1.0 + both) + error.where(error.isfinite(), 0.0)  # ∞ is exact
 
 
 _ROUNDING: ContextVar[Rounding | None] = ContextVar("burnpy_differential_rounding", default=None)
@@ -88,7 +89,7 @@ def saturated(x: Tensor[Any], y: Tensor[Any]) -> Tensor[Any]:
     if errors is None or not errors.relative or not math.prod(x.shape):
         return y
     signs = Tensor.from_data(errors.generator.choice([-1.0, 1.0], x.shape), dtype="float64", device=beneath(x.device))
-    return y + (x - x.detach()) * (signs * errors.relative)
+    return y + (x - x.detach()).where(x.isfinite(), 0.0) * (signs * errors.relative)
 
 
 def rounded(x: Any, loose: float = 0.0) -> Any:

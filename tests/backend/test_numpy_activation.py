@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from burnpy.backend import NumPy
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import float16, float32, float64
 from burnpy_array import ArrayBackend
 
 D = NumPy()
@@ -67,6 +68,14 @@ def test_edges(approximate: bool) -> None:
     np.testing.assert_array_equal(back[[0, 1, 4, 5, 6, 9, 10]], [0.5, 0.5, NAN, 0.5, 0.5, 1, 0])
     if not approximate:
         np.testing.assert_array_equal(back[[7, 8]], [1, 0])
+
+
+@pytest.mark.parametrize("backward", [D.gelu_backward, partial(ArrayBackend.gelu_backward, D)], ids=["kernel", "NumPy"])
+@pytest.mark.parametrize("approximate", [False, True], ids=["exact", "tanh"])
+def test_the_slope_is_1_or_0_far_from_zero(approximate: bool, backward: Any) -> None:
+    for dtype, huge in ((float16, 6e4), (float32, HUGE), (float64, 1e308)):
+        x = np.array([INF, huge, 60.0, -60.0, -huge, -INF, NAN], dtype)
+        np.testing.assert_array_equal(backward(np.ones_like(x), x, approximate), [1, 1, 1, 0, 0, 0, NAN])
 
 
 EXTREMES = [0.0, 1.0, -1.0, 88.0, -103.0, 3e38, -3e38, np.inf, -np.inf, np.nan]

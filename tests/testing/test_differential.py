@@ -12,7 +12,7 @@ import pytest
 from burnpy.autodiff import Function
 from burnpy.backend import NumPy
 from burnpy.testing.cases.samples import x
-from burnpy.testing.differential import TRANSFORMATIONS, Block, call, check, differential
+from burnpy.testing.differential import TRANSFORMATIONS, Block, call, check, differential, within
 from burnpy.testing.differential.making import Maker
 from tests.interrupting import LONG
 
@@ -73,6 +73,13 @@ def test_a_wrong_derivative_is_found_and_shrunk_to_code_that_fails(only: str) ->
         assert code.count(" = flat(") == 1, code
         with pytest.raises(AssertionError, match=re.escape(only)):
             exec(dedent(code), {"wrong_square": wrong_square})
+
+
+def test_infinities_have_no_rounding_errors() -> None:
+    def f(x: Any) -> Any:
+        return call("argmin", within(x, -2.0, 2.0), 0, False)
+
+    check(f, [[np.inf, 14.0]], only="float16 f")  # both are 1.96, which errors of the second one change
 
 
 def test_check_compares_one_function() -> None:

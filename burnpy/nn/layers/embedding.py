@@ -103,7 +103,7 @@ def embedding_bag(
         KindError: ``index`` or ``offsets`` is not an `IntTensor`.
         ShapeError: the shapes do not match.
         IndexRangeError: an index is out of range.
-        ArgumentError: a setting is invalid, or offsets do not ascend from 0, on devices that check values at once.
+        ArgumentError: a setting is invalid, or offsets do not ascend from 0.
 
     >>> index, offsets = IntTensor[NumPy].from_data([0, 2, 1]), IntTensor[NumPy].from_data([0, 2])
     >>> table = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0], [5.0, 8.0]])

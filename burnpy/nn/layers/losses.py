@@ -14,7 +14,7 @@ from burnpy.nn.module import FunctionLayer
 from burnpy.tensor.call_errors import explained, inherit_methods
 from burnpy.tensor.linalg import at_least_float32
 from burnpy.tensor.losses import Reduction, by_weight, mse_loss, reduced, same_shape, weighted, weighted_mean
-from burnpy.tensor.operand_checks import number, operands, refuse_wider, together
+from burnpy.tensor.operand_checks import number, operands, refuse_unless, refuse_wider, together
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
@@ -186,7 +186,7 @@ def gaussian_nll_loss(
 
     Raises:
         ShapeError: the shapes do not match.
-        ArgumentError: a variance is negative, on devices that check values at once; or ``eps`` is not positive.
+        ArgumentError: a variance is negative, or ``eps`` is not positive.
 
     Source: Nix and Weigend, Estimating the Mean and Variance of the Target Probability Distribution, 1994.
 
@@ -212,9 +212,8 @@ def gaussian_nll_loss(
         variance = number.unsqueeze(-1) if shape != input.shape and len(shape) < input.ndim else number
     else:
         raise KindError(f"{name}() takes the variance as a Tensor or a number, got {describe(number)}")
-    d: Any = variance.device.discrete
-    if d.eager_checks and variance.detach().lt(0.0).any().item():
-        raise ArgumentError(f"{name}() got a variance below 0; of its logarithm, write var=log_var.exp()")
+    error = ArgumentError(f"{name}() got a variance below 0; of its logarithm, write var=log_var.exp()")
+    refuse_unless(variance.device, (~(variance.detach() < 0.0))._primitive, error)
     small = variance.detach() < eps
     variance = variance.where(~small, variance - variance.detach() + eps)
     x, y, variance = (at_least_float32(each) for each in (input, target, variance))

@@ -227,7 +227,7 @@ class Lstm(Recurrent[B]):
         Raises:
             ShapeError: the shapes do not match.
             KindError: the state is not a pair of tensors, or the lengths are not ints.
-            ArgumentError: a length is not from 0 to T, on devices that check values at once.
+            ArgumentError: a length is not from 0 to T.
             DTypeError: x or the state is wider than the weights.
         """
         output, last = self._outputs(x, _pair("Lstm", state), LstmState._fields, lengths)

@@ -15,7 +15,7 @@ from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Param
 from burnpy.tensor.dim_checks import integers
 from burnpy.tensor.joining import cat, stack
-from burnpy.tensor.operand_checks import refuse_wider, together
+from burnpy.tensor.operand_checks import refuse_unless, refuse_wider, together
 from burnpy.tensor.tensor import IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe, made_of
 from burnpy.typevars import B, I
@@ -194,7 +194,7 @@ class Recurrent(Module[B]):
         else:
             known = cell._checked_state(name, state, parts, (number, batch))
             initial = [*zip(*(part.unbind(0) for part in known), strict=True)]
-        counts = None if lengths is None else _checked_lengths(name, x, lengths)
+        x, counts = (x, None) if lengths is None else _with_lengths(name, x, lengths)
         mask = (
             None if counts is None else (IntTensor.arange(length, device=x.device) < counts.unsqueeze(1)).unsqueeze(2)
         )
@@ -230,8 +230,8 @@ class Recurrent(Module[B]):
         }
 
 
-def _checked_lengths(operation: str, x: Tensor[B], lengths: Ints[B] | Sequence[int]) -> IntTensor[B]:
-    """Return the lengths of sequences x, (N, T, inputs), as a tensor, checked."""
+def _with_lengths(operation: str, x: Tensor[B], lengths: Ints[B] | Sequence[int]) -> tuple[Tensor[B], IntTensor[B]]:
+    """Return sequences x, (N, T, inputs), and their lengths as a tensor, checked, on one device."""
     batch, length, _ = x.shape
     if not isinstance(lengths, IntTensor):
         if not isinstance(lengths, (list, tuple)):
@@ -241,10 +241,9 @@ def _checked_lengths(operation: str, x: Tensor[B], lengths: Ints[B] | Sequence[i
         lengths = IntTensor.from_data(integers((lengths,), "length", operation), device=x.device)
     if lengths.shape != (batch,):
         raise ShapeError(f"{operation}() takes lengths of shape ({batch},) here, got shape {lengths.shape}")
-    device: Any = lengths.device.discrete
-    if device.eager_checks and ((lengths < 0) | (lengths > length)).any().item():
-        raise ArgumentError(f"{operation}() got a length that is not from 0 to {length}, the elements of x")
-    placed: IntTensor[B] = together(operation, x, lengths)[1]
+    error = ArgumentError(f"{operation}() got a length that is not from 0 to {length}, the elements of x")
+    refuse_unless(lengths.device, ((lengths >= 0) & (lengths <= length))._primitive, error)
+    placed: tuple[Tensor[B], IntTensor[B]] = together(operation, x, lengths)
     return placed
 
 
@@ -286,7 +285,7 @@ class HiddenStateNetwork(Recurrent[B]):
         Raises:
             ShapeError: the shapes do not match.
             KindError: the state is not a float tensor, or the lengths are not ints.
-            ArgumentError: a length is not from 0 to T, on devices that check values at once.
+            ArgumentError: a length is not from 0 to T.
             DTypeError: x or the state is wider than the weights.
         """
         output, last = self._outputs(x, None if hidden is None else (hidden,), ("hidden",), lengths)

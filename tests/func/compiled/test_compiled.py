@@ -9,6 +9,7 @@ import itertools
 import os
 import pickle
 import queue
+import re
 import signal
 import threading
 import warnings
@@ -35,17 +36,36 @@ from burnpy import (
 from burnpy.autodiff import Balanced, Function, no_grad
 from burnpy.backend import Checked, Mixed, NumPy, Profiled
 from burnpy.func.pytree import flatten
-from burnpy.nn import BatchNorm, Dropout, Gelu, Linear, Module, Param, Relu, Sequential, Tanh, functional
+from burnpy.nn import BatchNorm, Dropout, Gelu, Linear, Lstm, Module, Param, Relu, Sequential, Tanh, functional
 from burnpy.nn.functional import linear
 from burnpy.optim import Adam, Ema, GradientsParams
 from burnpy.tensor.host_data import readonly
 from tests.kernels import needs_kernels
+from tests.rows import every_row
 
 Train = Autodiff[NumPy]
 
 
 def tensor(*values: float) -> Tensor[NumPy]:
     return Tensor[NumPy].from_data(list(values))
+
+
+LSTM, SPECTRA = Lstm(3, 4, bidirectional=True, device=NumPy), ComplexTensor[NumPy].ones((3, 2))
+WRONG_VALUES: dict[str, tuple[Any, Any, Any]] = {
+    "length": (
+        lambda n: LSTM(Tensor[NumPy].ones((2, 5, 3)), lengths=n)[0],
+        IntTensor[NumPy].from_data([0, 5]),
+        IntTensor[NumPy].from_data([0, 6]),
+    ),
+    "probability": (lambda p: functional.binary_cross_entropy(p, p.ones_like()), tensor(0.5, 1.0), tensor(0.5, 1.5)),
+    "variance": (lambda v: functional.gaussian_nll_loss(v, v, v), tensor(0.5, 1.0), tensor(0.5, -1.0)),
+    "window": (
+        lambda w: burnpy.fft.istft(SPECTRA, 4, 4, window=w, center=False),
+        tensor(1.0, 1.0, 1.0, 1.0),
+        tensor(0.0, 1.0, 1.0, 1.0),
+    ),
+}
+"""Functions, values that they take, and values that they refuse."""
 
 
 class TestPlans:
@@ -495,6 +515,19 @@ class TestRefused:
         with pytest.raises(errors.RecordingError, match="depends on something else"):
             compiled(noise, check=True, captured="constant")(tensor(1.0, 2.0))
         assert compiled(lambda x: x * 2.0, check=True)(tensor(1.0)).tolist() == [2.0]
+
+
+@every_row("name", WRONG_VALUES)
+def test_values_are_refused_as_in_eager_mode(name: str) -> None:
+    f, good, wrong = WRONG_VALUES[name]
+    with pytest.raises(errors.ArgumentError) as eager:
+        f(wrong)
+    plan, both = compiled(f), burnpy.stack([good, wrong])
+    for result in (plan(good), func.vmap(f)(burnpy.stack([good, good]))[1]):  # of the argument alone, f has constants
+        np.testing.assert_allclose(result.to_numpy(), f(good).to_numpy(), rtol=1e-6)
+    for g, x in ((plan, wrong), (compiled(f), wrong), (func.vmap(f), both), (compiled(func.vmap(f)), both)):
+        with pytest.raises(errors.ArgumentError, match=re.escape(str(eager.value))):
+            g(x)
 
 
 class TestRandomness:
