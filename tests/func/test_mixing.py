@@ -25,8 +25,9 @@ from burnpy import (
     where,
 )
 from burnpy.backend import NumPy, errors
-from burnpy.func import grad, jvp
-from burnpy.nn import functional
+from burnpy.distributions import Categorical
+from burnpy.func import compiled, grad, jvp, vmap
+from burnpy.nn import Gru, Lstm, Rnn, functional
 from tests.rows import every_row
 
 rng = np.random.default_rng(0)
@@ -103,6 +104,40 @@ def test_lifting(f: Callable[[Any, Any], Any]) -> None:
     mixed = grad(lambda y: (grad(lambda x: number(x, y))(x) * s).sum())(y)
     swapped = grad(lambda y: jvp(lambda x: number(x, y), (x,), (s,))[1])(y)
     np.testing.assert_allclose(mixed.to_numpy(), swapped.to_numpy(), rtol=1e-12)
+
+
+FLOATS, SEQUENCES = x64(6, 3), x64(2, 5, 4)
+PICKED, LENGTHS, LABELS = (IntTensor[NumPy].from_data(x) for x in ([4, 0], [2, 5], [0, 2, 1, 1, 0, 2]))
+KEPT, KEYS = (BoolTensor[NumPy].from_data(rng.random(shape) < 0.7) for shape in ((6, 3), (5, 5)))
+NETWORKS = [Layer(4, 4, bidirectional=True, device=NumPy).astype("float64") for Layer in (Lstm, Gru, Rnn)]
+ALONE: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "index": (lambda i: FLOATS[i] * FLOATS[i, 1:2] + FLOATS[:, i[1]][:2, None], PICKED),
+    "index_select": (lambda i: FLOATS.index_select(0, i), PICKED),
+    "gather": (lambda i: FLOATS.gather(0, i[:, None]) + FLOATS.take_along_dim(i[:, None], 0), PICKED),
+    "scatter": (lambda i: FLOATS.scatter(0, i[:, None], 2.0) + FLOATS.scatter_add(0, i[:, None], FLOATS[:2]), PICKED),
+    "index_add": (lambda i: FLOATS.index_add(0, i, FLOATS[:2]) * FLOATS.index_copy(0, i, FLOATS[:2]), PICKED),
+    "index_fill": (lambda i: FLOATS.index_fill(0, i, 2.0) * FLOATS.index_reduce(0, i, FLOATS[:2], "prod"), PICKED),
+    "at": (lambda i: FLOATS.at[i].add(FLOATS[:2]) + FLOATS.at[i, 1].set(3.0), PICKED),
+    "put": (lambda i: FLOATS.put(i, FLOATS[0, :2]) + FLOATS.take(i)[0], PICKED),
+    "embedding": (lambda i: functional.embedding(i, FLOATS), PICKED),
+    "embedding_bag": (lambda i: functional.embedding_bag(i[None], FLOATS), PICKED),
+    "cross_entropy": (lambda i: cross_entropy(FLOATS, i), LABELS),
+    "nll_loss": (lambda i: nll_loss(FLOATS, i) + functional.multi_margin_loss(FLOATS, i), LABELS),
+    "masked_fill": (lambda m: FLOATS.masked_fill(m, 0.5) + where(m, FLOATS, 2.0) * FLOATS.where(m, FLOATS[0]), KEPT),
+    "attention": (lambda m: functional.scaled_dot_product_attention(SEQUENCES, SEQUENCES, SEQUENCES, mask=m), KEYS),
+    "recurrent networks": (lambda n: stack([f(SEQUENCES, lengths=n)[0] for f in NETWORKS]), LENGTHS),
+    "log_prob": (lambda i: Categorical(logits=FLOATS).log_prob(i), LABELS),
+    "ldexp": (lambda i: FLOATS[0, :2].ldexp(i), PICKED),
+}
+"""Functions of ints or bools alone, which read floats from beneath."""
+
+
+@every_row("f, x", ALONE.values(), ids=ALONE)
+def test_ints_and_bools_alone(f: Callable[[Any], Any], x: Any) -> None:
+    expected, both = f(x).to_numpy(), stack([x, x])
+    found = (vmap(f)(both)[1], vmap(vmap(f))(stack([both, both]))[1, 0], compiled(f)(x), compiled(vmap(f))(both)[1])
+    for out in found:
+        np.testing.assert_allclose(out.to_numpy(), expected, rtol=1e-12)
 
 
 def test_ints_and_bools() -> None:
