@@ -9,7 +9,8 @@ calling thread and no thread is started.
 Results that involve sums depend on how the work is divided, but never on which thread does a part: if the workers are
 busy with a job of another thread, the caller does all the parts itself, one after the other.
 
-The caller may be interrupted at any point, by Ctrl-C or by an exception in another signal handler; workers are not. No
+Kernels are divided by native code, which `crew_of` returns. All else is a Python function, which `shared` calls. Its
+caller may be interrupted at any point, by Ctrl-C or by an exception in another signal handler; workers are not. No
 array may be returned or freed while a worker still writes to it, and the workers must not remain acquired. So a job is
 identified by the object itself and not by a counter; the caller finishes it on every exit, again if the first attempt
 is interrupted; and all state that `_Job.finish` needs is stored in the job and is valid wherever an exception occurs.
@@ -19,17 +20,20 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from burnpy.backend.errors import StateError
 from burnpy.backend.try_lock import TryLock
 from burnpy_numpy.openblas import OneThread, limit, openblas, unlimit
+
+if TYPE_CHECKING:
+    from burnpy_numpy.kernels.compiler.entry import Entry
 
 Work: TypeAlias = Callable[[int, int], None]
 
@@ -78,6 +82,8 @@ BLOCK = 1 << 16 if COUNT == 1 else 1 << 17
 """The number of elements to compute with at a time, so that intermediate results stay in the cache. Threads contend for
 the interpreter's lock between calls of NumPy, so several threads need longer calls, and larger blocks, to gain."""
 
+_MOST = 1 << 10
+"""The maximum number of threads."""
 LEAST = 1 << 17
 """The minimum number of elements of a part."""
 
@@ -97,7 +103,7 @@ def shared(work: Work, size: int, each: float = 1, *, products: bool = False) ->
             wait for each other, and may not be used from several threads at once. If its number of threads cannot be
             set, there is one part.
     """
-    parts = 1 if products and openblas() is None else min(COUNT, size, int(size * each) // LEAST)
+    parts = 1 if products and openblas() is None else part_count(size, each)
     if parts <= 1:
         if products and COUNT > 1:  # `alone`, without a context where it does nothing
             with OneThread():
@@ -112,6 +118,11 @@ def shared(work: Work, size: int, each: float = 1, *, products: bool = False) ->
         job.finish()  # run() has done this already, unless it was interrupted there too
         job.forget()
         raise
+
+
+def part_count(size: int, each: float) -> int:
+    """Return the number of parts that threads divide a range into, see `shared`; 1 or less if one thread does it."""
+    return min(COUNT, size, int(size * each) // LEAST, _MOST)
 
 
 def alone(wanted: bool) -> AbstractContextManager[None]:
@@ -152,6 +163,11 @@ class _Bell:
 
     def __init__(self) -> None:
         self.lock = ctypes.c_void_p(_allocate())
+
+    @property
+    def address(self) -> int:
+        """The lock's address, for native code."""
+        return self.lock.value or 0
 
     def ring(self) -> None:
         """Wake the thread that waits, or let the next wait return at once."""
@@ -259,12 +275,72 @@ def _nothing(start: int, stop: int) -> None:
 
 def _ask(count: int, job: _Job) -> None:
     """Let ``count`` workers help with a job. Some may arrive when it is over, and find nothing to do."""
+    for worker in _ready(count):
+        worker.ask(job)
+
+
+def _ready(count: int) -> Sequence[_Worker]:
+    """Return ``count`` workers, on other processors than the caller's."""
     here = _processor()()
     while len(_workers) < count:
         _workers.append(_Worker())
     for worker in _workers[:count]:
         worker.keep_off(here)
-        worker.ask(job)
+    return _workers[:count]
+
+
+GATE, BELL, FIRST_BELL = 1, 4, 5
+"""Places among the words of a crew."""
+
+
+class Crew:
+    """The workers as native code calls them, see `burnpy_numpy.kernels.compiler.entry.SHARE`.
+
+    Python hands a job to a worker in some 50 µs, as both threads need the interpreter's lock for it, and native code in
+    some 15. No signal handler runs amid the call, so that nothing has to be cleared up.
+    """
+
+    def __init__(self, share: Entry, serve: Entry, workspace: Callable[[], Any]) -> None:
+        self.share, self._serve, self._workspace = share, serve, workspace
+        self.words = np.zeros(FIRST_BELL + _MOST, np.int64)
+        self._bell = _Bell()
+        self.words[GATE], self.words[BELL] = 1, self._bell.address
+
+    def enlist(self, place: int, worker: _Worker) -> None:
+        """Have a worker serve here from now on, if it does not yet."""
+        if not self.words[FIRST_BELL + place]:
+            worker.join(self)
+            self.words[FIRST_BELL + place] = worker.bell.address  # last, in case this is interrupted
+
+    def serve(self, bell: _Bell, called: Any) -> None:
+        """Take parts of jobs in native code whenever the bell is rung, until ``called`` is not 0."""
+        self._serve(0, 0, 4, self.words, self._workspace(), bell.address, called)
+
+
+_crew: list[Crew] = []
+"""The crew, once kernels have work for it."""
+
+
+def crew_of(count: int) -> Crew | None:
+    """Return the crew, with at least ``count`` workers; None for no workers, or if its code could not be compiled."""
+    if count < 1 or not (_crew or compile_crew()):
+        return None
+    crew = _crew[0]
+    for place, worker in enumerate(_ready(count)):
+        crew.enlist(place, worker)
+    return crew
+
+
+def compile_crew() -> bool:
+    """Compile the crew's code; return whether that was possible."""
+    from burnpy_numpy.kernels.compiler.entry import SERVE, SHARE, TABLE
+    from burnpy_numpy.kernels.kernel import loaded
+    from burnpy_numpy.kernels.products.products import workspace
+
+    share, serve = loaded("share", SHARE, lambda: SHARE, TABLE), loaded("serve", SERVE, lambda: SERVE, TABLE)
+    if share is not None and serve is not None:
+        _crew.append(Crew(share, serve, workspace))  # of two threads that come here at once, the first one's counts
+    return bool(_crew)
 
 
 class _Worker:
@@ -275,6 +351,8 @@ class _Worker:
         from threading import Thread
 
         self._asked: Any = SimpleQueue()
+        self._crew: Crew | None = None
+        self.bell, self._called = _Bell(), np.zeros(1, np.int64)
         self._off = -1
         self._thread = Thread(target=self._run, name="burnpy", daemon=True)
         try:
@@ -298,11 +376,26 @@ class _Worker:
 
     def ask(self, job: _Job) -> None:
         self._asked.put(job)
+        if self._crew is not None:
+            self._called[0] = 1
+            self.bell.ring()
+
+    def join(self, crew: Crew) -> None:
+        """Wait in the native code of a crew from now on."""
+        self._crew = crew
+        self.ask(_Job(_nothing, 0, 1, False))
 
     def _run(self) -> None:
         with np.errstate(all="ignore"):  # the context of `numpy_calls.run` is in use by the caller
-            while self._helped(self._asked.get()):
+            while self._helped(self._next()):
                 pass
+
+    def _next(self) -> _Job | None:
+        """Wait for the next job, and serve the crew until it comes."""
+        while self._crew is not None and self._asked.empty():
+            self._crew.serve(self.bell, self._called)
+        job: _Job | None = self._asked.get()
+        return job
 
     def _helped(self, job: _Job | None) -> bool:
         """Help with a job, without keeping a reference to it; return False if the thread is to end."""
@@ -316,6 +409,7 @@ def _forget() -> None:
     global _bell, _team
     job, _team, _bell = _team.owner(), TryLock(), _Bell()
     _workers.clear()
+    _crew.clear()
     if job is not None:
         job.lose()
 

@@ -33,7 +33,7 @@ from burnpy.testing.checks import check_values
 from burnpy_numpy import convolution as numpy_convolution
 from burnpy_numpy.kernels import kernel, programs
 from burnpy_numpy.kernels.compiler import llvm, target
-from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, ENTRIES, SYMBOLS, Call
+from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, ENTRIES, SERVE, SHARE, SYMBOLS, Call
 from burnpy_numpy.kernels.convolution import images
 from burnpy_numpy.kernels.products import products
 from burnpy_numpy.kernels.products.quantized import integer_windows
@@ -154,6 +154,8 @@ def compile_only(to: target.Target) -> None:
     for module in LOADING:
         module.loaded = compiled
     compiled("entries", ENTRIES, lambda: ENTRIES)
+    compiled("share", SHARE, lambda: SHARE)
+    compiled("serve", SERVE, lambda: SERVE)
     check_all()
     print(*sorted(seen))
 

@@ -13,8 +13,7 @@ from burnpy.backend import NumPy
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy import indexing
-from burnpy_numpy.kernels import launch
-from tests.programs.switched import without_kernels
+from tests.programs.switched import one_by_one, without_kernels
 
 D: Any = NumPy()
 SHAPES = {"last dim": ((5, 9), 1), "first dim": ((9, 5), 0), "middle": ((3, 6, 11), 1), "vector": ((12,), 0)}
@@ -111,15 +110,7 @@ def test_empty_arrays_and_other_dtypes_have_no_kernel(noted: list[Any]) -> None:
 @pytest.mark.parametrize("case", ["last dim", "middle"])
 def test_results_do_not_depend_on_how_work_is_divided(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x, dim, index, src = made(case, "float32")
-    wanted, ranges = D.scatter_add(x, dim, index, src), list[int]()
-
-    def by_ones(work: Any, size: int, each: float = 1) -> None:
-        ranges.append(size)
-        for k in reversed(range(size)):
-            work(k, k + 1)
-
-    monkeypatch.setattr(launch, "shared", by_ones)
-    monkeypatch.setattr(launch, "COUNT", 2)
-    monkeypatch.setattr(launch, "_SHARED", 0)
+    wanted = D.scatter_add(x, dim, index, src)
+    ranges = one_by_one(monkeypatch)
     np.testing.assert_array_equal(D.scatter_add(x, dim, index, src), wanted)
     assert max(ranges) > 1

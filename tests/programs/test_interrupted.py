@@ -19,7 +19,7 @@ pytest.importorskip("llvmlite")
 
 from burnpy_numpy.kernels import kernel, launch
 from burnpy_numpy.kernels.compiler import llvm, target
-from burnpy_numpy.kernels.compiler.entry import undisturbed
+from burnpy_numpy.kernels.compiler.llvm import undisturbed
 
 D = NumPy()
 X = np.linspace(-2, 2, 64 * 100, dtype=np.float32).reshape(64, 100)
@@ -156,7 +156,7 @@ PROGRAMS = {
     "fork": """
 import os, signal, threading, time
 from burnpy.backend.errors import StateError
-from burnpy_numpy.kernels.compiler.entry import undisturbed
+from burnpy_numpy.kernels.compiler.llvm import undisturbed
 
 children = []
 signal.signal(signal.SIGUSR1, lambda number, frame: children.append(os.fork()))
@@ -175,7 +175,7 @@ os._exit(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))
 """,
     "limit": """
 import threading
-from burnpy_numpy.kernels.compiler.entry import undisturbed
+from burnpy_numpy.kernels.compiler.llvm import undisturbed
 
 threading.stack_size(1 << 46)  # more than there is memory for
 try:

@@ -12,8 +12,7 @@ from burnpy.backend.errors import LinAlgError
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.kernels import launch
-from tests.programs.switched import without_kernels
+from tests.programs.switched import one_by_one, without_kernels
 
 D: Any = NumPy()
 
@@ -92,16 +91,8 @@ def test_empty_and_large_matrices_have_no_kernel(noted: list[Any]) -> None:
 
 def test_results_do_not_depend_on_how_work_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     positive, b = matrices(5, 6, 6)
-    wanted, ranges = (D.cholesky(positive), D.solve_triangular(positive, b, True, False)), list[int]()
-
-    def by_ones(work: Any, size: int, each: float = 1) -> None:
-        ranges.append(size)
-        for k in reversed(range(size)):
-            work(k, k + 1)
-
-    monkeypatch.setattr(launch, "shared", by_ones)
-    monkeypatch.setattr(launch, "COUNT", 2)
-    monkeypatch.setattr(launch, "_SHARED", 0)
+    wanted = (D.cholesky(positive), D.solve_triangular(positive, b, True, False))
+    ranges = one_by_one(monkeypatch)
     np.testing.assert_array_equal(D.cholesky(positive), wanted[0])
     np.testing.assert_array_equal(D.solve_triangular(positive, b, True, False), wanted[1])
     assert ranges == [5, 5]

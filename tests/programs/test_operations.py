@@ -21,9 +21,9 @@ pytest.importorskip("llvmlite")
 import burnpy_numpy
 from burnpy_array.pointwise import BINARY, UNARY
 from burnpy_numpy import pointwise, programs
-from burnpy_numpy.kernels import kernel, launch
+from burnpy_numpy.kernels import kernel
 from tests.kernels import multiplies
-from tests.programs.switched import without_kernels
+from tests.programs.switched import one_by_one, without_kernels
 from tests.rows import every_row
 
 D: Any = NumPy()
@@ -327,16 +327,7 @@ def test_a_recurrence_is_the_same_on_several_threads(monkeypatch: pytest.MonkeyP
     forward = [given[a.name] for a in BY_NAME["lstm"].arguments]
     backward = [given[a.name] for a in BY_NAME["lstm_backward"].arguments]
     wanted = [*D.lstm(*forward), *D.lstm_backward(*backward)]
-
-    divided = list[int]()
-
-    def by_parts(work: Any, size: int, each: float) -> None:
-        divided.append(size)
-        for part in reversed(range(size)):
-            work(part, part + 1)
-
-    for name, value in (("COUNT", 2), ("_SHARED", 0), ("shared", by_parts)):
-        monkeypatch.setattr(launch, name, value)
+    divided = one_by_one(monkeypatch)
     for a, b in zip([*D.lstm(*forward), *D.lstm_backward(*backward)], wanted, strict=True):
         np.testing.assert_array_equal(a, b)
     assert len(divided) == 2

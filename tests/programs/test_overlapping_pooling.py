@@ -12,7 +12,8 @@ from burnpy.backend import NumPy
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy import pooling
-from burnpy_numpy.kernels import launch, overlapping_pooling
+from burnpy_numpy.kernels import overlapping_pooling
+from tests.programs.switched import one_by_one
 from tests.programs.test_pooling import ties
 
 D: Any = NumPy()
@@ -93,16 +94,8 @@ def test_results_do_not_depend_on_how_planes_are_divided(monkeypatch: pytest.Mon
     windows, x = WINDOWS["of ResNet"], ties((5, 4, 13, 19)).astype("float32")
     out = D.max_pool2d(x, *windows, False)
     grad = normal(out.shape, "float32")
-    wanted, ranges = D.max_pool2d_backward(grad, x, out, *windows), list[int]()
-
-    def by_ones(work: Any, size: int, each: float = 1) -> None:
-        ranges.append(size)
-        for k in reversed(range(size)):
-            work(k, k + 1)
-
-    monkeypatch.setattr(launch, "shared", by_ones)
-    monkeypatch.setattr(launch, "COUNT", 2)
-    monkeypatch.setattr(launch, "_SHARED", 0)
+    wanted = D.max_pool2d_backward(grad, x, out, *windows)
+    ranges = one_by_one(monkeypatch)
     for blocks in (3, 100):
         monkeypatch.setattr(overlapping_pooling, "_BLOCKS", blocks)
         np.testing.assert_array_equal(D.max_pool2d_backward(grad, x, out, *windows), wanted)

@@ -12,8 +12,7 @@ from burnpy.backend import NumPy
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy import pooling
-from burnpy_numpy.kernels import launch
-from tests.programs.switched import without_kernels
+from tests.programs.switched import one_by_one, without_kernels
 
 D: Any = NumPy()
 SIZES = {
@@ -83,16 +82,8 @@ def test_windows_of_nan_and_of_infinities_have_the_first(case: str, dtype: str, 
 
 def test_results_do_not_depend_on_how_work_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     x, size = ties((4, 3, 13, 19)), (5, 4)
-    wanted, ranges = D.adaptive_max_pool2d_indices(x, size), list[int]()
-
-    def by_ones(work: Any, size: int, each: float = 1) -> None:
-        ranges.append(size)
-        for k in reversed(range(size)):
-            work(k, k + 1)
-
-    monkeypatch.setattr(launch, "shared", by_ones)
-    monkeypatch.setattr(launch, "COUNT", 2)
-    monkeypatch.setattr(launch, "_SHARED", 0)
+    wanted = D.adaptive_max_pool2d_indices(x, size)
+    ranges = one_by_one(monkeypatch)
     np.testing.assert_array_equal(D.adaptive_max_pool2d_indices(x, size), wanted)
     assert ranges == [12]
 

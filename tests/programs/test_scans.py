@@ -12,8 +12,7 @@ from burnpy.backend import NumPy
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy import ordering
-from burnpy_numpy.kernels import launch
-from tests.programs.switched import without_kernels
+from tests.programs.switched import one_by_one, without_kernels
 from tests.rows import every_row
 
 D: Any = NumPy()
@@ -101,16 +100,8 @@ def test_views_do_not_matter() -> None:
 def test_results_do_not_depend_on_how_work_is_divided(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shape, dim = SHAPES[case]
     x = drawn(shape, "float32", True)
-    wanted, ranges = D.cumsum(x, dim), list[int]()
-
-    def by_ones(work: Any, size: int, each: float = 1) -> None:
-        ranges.append(size)
-        for k in reversed(range(size)):
-            work(k, k + 1)
-
-    monkeypatch.setattr(launch, "shared", by_ones)
-    monkeypatch.setattr(launch, "COUNT", 2)
-    monkeypatch.setattr(launch, "_SHARED", 0)
+    wanted = D.cumsum(x, dim)
+    ranges = one_by_one(monkeypatch)
     same_bits(D.cumsum(x, dim), wanted)
     assert max(ranges) > 1
 

@@ -245,7 +245,7 @@ def loaded(name: str, key: str, write: Callable[[], str], call: Call | None = No
         write: a function that returns the text. It is called if the disk does not have the code.
         call: how Python calls the function ``kernel`` of the text; None if the text has a function ``entry``.
     """
-    from burnpy_numpy.kernels.compiler.entry import undisturbed
+    from burnpy_numpy.kernels.compiler.llvm import undisturbed
 
     found = undisturbed(lambda: _built(key, None, call))
     if found is None:
@@ -338,7 +338,7 @@ def kernels_enabled() -> bool:
 def _setting() -> bool:
     if os.environ.get("BURNPY_COMPILE", "1") == "0":
         return False
-    from burnpy_numpy.kernels.compiler.entry import undisturbed
+    from burnpy_numpy.kernels.compiler.llvm import undisturbed
     from burnpy_numpy.kernels.compiler.target import Outdated
 
     obstacle = undisturbed(_obstacle)

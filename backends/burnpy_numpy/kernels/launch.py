@@ -12,9 +12,9 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.primitives import Shape
 from burnpy.backend.programs import Extent, Program, ProgramError
 from burnpy.backend.programs.explain import executed
-from burnpy_numpy.cpu_threads import COUNT, shared
+from burnpy_numpy.cpu_threads import COUNT, crew_of, part_count, shared
 from burnpy_numpy.kernels.compiler.emitter import CHUNK, Layout
-from burnpy_numpy.kernels.compiler.entry import FLAGS, Entry
+from burnpy_numpy.kernels.compiler.entry import FLAGS, Entry, code_of
 from burnpy_numpy.numpy_calls import inverse, memory_order
 
 
@@ -155,12 +155,20 @@ class Kernel:
         if self._flat:
             rows, columns = 1, rows * columns
         count, each = (columns, 1) if self._flat else (rows, columns)
+        units = -(-count // unit)
+        parts = part_count(units, unit * each)
+        crew = None if scratch else crew_of(parts - 1)
+        if crew is not None:
+            job = (code_of(self.function), parts, units, unit, count, rows, columns, len(arrays), -1)
+            addresses, values = [*map(id, arrays)], np.array(numbers, np.float64)
+            crew.share(0, 1, 11 + len(arrays), crew.words, *job, *addresses, values)
+            return
 
         def work(begin: int, end: int) -> None:
             room = [_empty(scratch * (columns + _PADDING))] if scratch else []
             self.function(*arrays, *room, *numbers, begin * unit, min(end * unit, count), rows, columns)
 
-        shared(work, -(-count // unit), unit * each)
+        shared(work, units, unit * each)
 
     def _memory(self, rows: int, columns: int) -> list[Any]:
         """Allocate the outputs; zeros for sums over rows, one for each chunk of rows if there are several."""
@@ -222,16 +230,37 @@ class TemplateKernel:
             blocks: the number of blocks.
             each: the number of elements of a block, for `shared`.
         """
-        function, length = self.function, len(arrays)
         if COUNT == 1 or blocks * each < _SHARED:
-            function(0, blocks, length, *arrays, *sizes)
+            self.function(0, blocks, len(arrays), *arrays, *sizes)
         else:
-            shared(lambda begin, end: function(begin, end, length, *arrays, *sizes), blocks, each)
+            share(self.function, arrays, sizes, blocks, each)
         self.note()
 
     def note(self) -> None:
         """Tell `explain` that the kernel ran."""
         ran(self)
+
+
+def share(
+    function: Entry, table: Sequence[Any], sizes: Sequence[int], blocks: int, each: float, memory: int | None = None
+) -> None:
+    """Run a template's kernel for all of its blocks, on several threads if there is much to do.
+
+    Args:
+        function: the kernel.
+        table: its table, see `TemplateKernel.__call__`.
+        sizes: its sizes.
+        blocks: the number of blocks.
+        each: the number of elements of a block, for `shared`.
+        memory: the place in the table of the thread's `workspace`, in whose place each thread has its own.
+    """
+    parts, length = part_count(blocks, each), len(table)
+    crew = crew_of(parts - 1)
+    if crew is None:
+        function(0, blocks, length, *table, *sizes)
+        return
+    job = (code_of(function), parts, blocks, 1, blocks, -1, 0, length, -1 if memory is None else memory)
+    crew.share(0, 1, 10 + length, crew.words, *job, *table, *sizes)
 
 
 def ran(kernel: Any) -> None:

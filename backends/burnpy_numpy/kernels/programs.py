@@ -19,14 +19,13 @@ from burnpy.backend.operations.programs import Formula
 from burnpy.backend.programs import Program, ProgramError
 from burnpy.backend.programs.trace import formula_program
 from burnpy_array.array_base import NUMBERS, is_half
-from burnpy_numpy.cpu_threads import COUNT, LEAST, shared
 from burnpy_numpy.kernels.compiler.emitter import emit
 from burnpy_numpy.kernels.compiler.entry import TABLE, Entry
 from burnpy_numpy.kernels.compiler.llvm import vector_bytes
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import loaded, lookup, template_kernel
-from burnpy_numpy.kernels.launch import TemplateKernel, ran
+from burnpy_numpy.kernels.launch import TemplateKernel, ran, share
 
 PART = 1 << 14
 """The number of elements of a part of an array."""
@@ -112,11 +111,7 @@ class ForeachKernel:
         parts, which, starts, stops, _ = parts_of(sizes)
         if parts:
             values, count = _packed(numbers, len(sizes))
-            given = (5, ids, which, starts, stops, values, columns, count)
-            if COUNT == 1 or parts * PART < 2 * LEAST:  # too few elements to share
-                self.function(0, parts, *given)
-            else:
-                shared(lambda begin, end: self.function(begin, end, *given), parts, PART)
+            share(self.function, (ids, which, starts, stops, values), (columns, count), parts, PART)
         ran(self)
 
 

@@ -4,78 +4,17 @@ Python calls a function of `ENTRIES`, by the convention of CPython's ``METH_FAST
 calls the function ``kernel`` of the module whose address is in the built-in function's ``__self__``. Handlers of memory
 and plans have a function ``entry`` of their own, which Python calls.
 
-`undisturbed` makes calls amid which no signal handler runs.
+`SHARE` and `SERVE` are the code of several threads that run a kernel.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
-from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from burnpy.backend.errors import StateError, raised_by_other_code
-from burnpy.typevars import T
-
-
-def undisturbed(call: Callable[[], T]) -> T:
-    """Return ``call()``, computed in a thread of its own, or raise what it raises.
-
-    CPython runs signal handlers in the main thread, between any two bytecodes, and a handler may raise any class, such
-    as TimeoutError, which is an OSError. Code that handles errors of the system and of libraries, as burnpy's cache
-    and llvmlite do, takes it for one of these, and where llvmlite raises another in its place, no traceback tells the
-    origin. In another thread no handler runs: it interrupts the wait alone. What it raises is raised when the call has
-    ended, so that no thread is left that LLVM runs in when the process ends.
-
-    `threading.Thread` is no help, as its ``start`` handles errors, too.
-    """
-    calls, results, errors = [call], list[T](), list[BaseException]()
-    bell, process = allocate_lock(), os.getpid()
-    bell.acquire()
-
-    def run() -> None:
-        try:
-            taken = calls.pop()
-        except IndexError:  # the caller was interrupted before
-            return
-        try:
-            results.append(taken())
-        except BaseException as error:  # raised again by the thread that waits
-            errors.append(error)
-        bell.release()
-
-    def wait() -> None:
-        while not (results or errors):
-            bell.acquire(timeout=1)
-            if os.getpid() != process:
-                raise StateError(
-                    "this process was forked while a kernel was compiled, by the handler of a signal; fork between "
-                    "operations"
-                )
-
-    try:
-        start_new_thread(run, ())
-        wait()
-    except BaseException as error:
-        begun = False
-        try:
-            calls.pop()
-        except IndexError:
-            begun = True
-        if begun:
-            wait()
-        elif isinstance(error, RuntimeError) and not raised_by_other_code(error, ()):
-            return call()  # no thread can be started, as when the interpreter ends
-        raise
-    try:
-        if errors:
-            raise errors[0]
-        return results[0]
-    finally:
-        errors.clear()  # whose traceback refers to this frame: a cycle that would stay until garbage collection
-
+from burnpy_numpy.cpu_threads import BELL, FIRST_BELL, GATE
 
 Entry = Callable[..., Any]
 SYMBOLS = (
@@ -85,6 +24,8 @@ SYMBOLS = (
     "PyErr_Occurred",
     "PyEval_SaveThread",
     "PyEval_RestoreThread",
+    "PyThread_acquire_lock",
+    "PyThread_release_lock",
     "PyLong_Type",
 )
 """The functions and types of Python's C interface to which the code refers."""
@@ -270,6 +211,189 @@ all arrays are C-contiguous and no scalars; nothing else is checked. Python's lo
 
 ``table`` is for templates. Its arguments are ``begin``, ``end``, the length of the table, the table, which are NumPy
 arrays or addresses as ints, and the sizes. They are not checked, but that sizes are ints. Python's lock is released.
+"""
+
+
+def _words(base: str, **places: int) -> str:
+    """Return code that loads words from memory: their names and places."""
+    return "".join(
+        f"  %{name}_at = getelementptr i64, ptr %{base}, i64 {place}\n  %{name} = load i64, ptr %{name}_at\n"
+        for name, place in places.items()
+    )
+
+
+_SHARING = f"""
+declare i32 @PyThread_acquire_lock(ptr, i32)
+declare void @PyThread_release_lock(ptr)
+define internal void @ring(ptr %lock_at) {{
+  %lock = load ptr, ptr %lock_at
+  %held = call i32 @PyThread_acquire_lock(ptr %lock, i32 0)
+  call void @PyThread_release_lock(ptr %lock)
+  ret void
+}}
+define internal void @part(ptr %job, i64 %part, ptr %memory) {{
+entry:
+{_words("job", address=1, parts=2, units=3, unit=4, limit=5, rows=6, columns=7, length=8, place=9)}
+  %code = inttoptr i64 %address to ptr
+  %table = getelementptr i64, ptr %job, i64 10
+  %sizes = getelementptr i64, ptr %table, i64 %length
+  %after = add i64 %part, 1
+  %product = mul i64 %units, %part
+  %product_after = mul i64 %units, %after
+  %first = sdiv i64 %product, %parts
+  %last = sdiv i64 %product_after, %parts
+  %begin = mul i64 %first, %unit
+  %whole = mul i64 %last, %unit
+  %beyond = icmp sgt i64 %whole, %limit
+  %end = select i1 %beyond, i64 %limit, i64 %whole
+  %is_program = icmp sge i64 %rows, 0
+  br i1 %is_program, label %program, label %template
+program:
+  %numbers = load ptr, ptr %sizes
+  call void %code(ptr %table, ptr %numbers, i64 %begin, i64 %end, i64 %rows, i64 %columns)
+  ret void
+template:
+  %has_own = icmp ne ptr %memory, null
+  %needs_own = icmp sge i64 %place, 0
+  %copies = and i1 %has_own, %needs_own
+  br i1 %copies, label %copy, label %run
+copy:
+  %own = alloca i64, i64 %length
+  %bytes = mul i64 %length, 8
+  %copied = call ptr @memcpy(ptr %own, ptr %table, i64 %bytes)
+  %memory_at = getelementptr ptr, ptr %own, i64 %place
+  store ptr %memory, ptr %memory_at
+  br label %run
+run:
+  %given = phi ptr [%table, %template], [%own, %copy]
+  call void %code(ptr %given, ptr %sizes, i64 %begin, i64 %end)
+  ret void
+}}
+declare ptr @memcpy(ptr, ptr, i64)
+define internal void @take(ptr %crew, ptr %memory) {{
+entry:
+  %next_at = getelementptr i64, ptr %crew, i64 2
+  %job_at = getelementptr ptr, ptr %crew, i64 3
+  %job = load ptr, ptr %job_at
+{_words("job", parts=2)}
+  br label %head
+head:
+  %part = atomicrmw add ptr %next_at, i64 1 seq_cst
+  %more = icmp slt i64 %part, %parts
+  br i1 %more, label %body, label %done
+body:
+  call void @part(ptr %job, i64 %part, ptr %memory)
+  br label %head
+done:
+  ret void
+}}
+"""
+SHARE = f"""{_SHARING}
+define void @kernel(ptr %job, ptr %sizes, i64 %begin, i64 %end) {{
+entry:
+  %crew = load ptr, ptr %job
+{_words("job", parts=2)}
+  %gate_at = getelementptr i64, ptr %crew, i64 {GATE}
+  %next_at = getelementptr i64, ptr %crew, i64 2
+  %job_at = getelementptr ptr, ptr %crew, i64 3
+  %bell_at = getelementptr ptr, ptr %crew, i64 {BELL}
+  %taken = cmpxchg ptr %crew, i64 0, i64 1 seq_cst seq_cst
+  %free = extractvalue {{i64, i1}} %taken, 1
+  br i1 %free, label %open, label %alone
+alone:
+  %part = phi i64 [0, %entry], [%part_next, %alone]
+  call void @part(ptr %job, i64 %part, ptr null)
+  %part_next = add i64 %part, 1
+  %more = icmp slt i64 %part_next, %parts
+  br i1 %more, label %alone, label %done
+open:
+  store ptr %job, ptr %job_at
+  store i64 0, ptr %next_at
+  %was_closed = atomicrmw and ptr %gate_at, i64 -2 seq_cst
+  br label %call
+call:
+  %worker = phi i64 [0, %open], [%worker_next, %call]
+  %place = add i64 %worker, {FIRST_BELL}
+  %call_at = getelementptr ptr, ptr %crew, i64 %place
+  call void @ring(ptr %call_at)
+  %worker_next = add i64 %worker, 1
+  %others = add i64 %worker, 2
+  %calls = icmp slt i64 %others, %parts
+  br i1 %calls, label %call, label %help
+help:
+  call void @take(ptr %crew, ptr null)
+  %was_open = atomicrmw or ptr %gate_at, i64 1 seq_cst
+  br label %look
+look:
+  %gate = load atomic i64, ptr %gate_at seq_cst, align 8
+  %empty = icmp eq i64 %gate, 1
+  br i1 %empty, label %leave, label %wait
+wait:
+  %bell = load ptr, ptr %bell_at
+  %rung = call i32 @PyThread_acquire_lock(ptr %bell, i32 1)
+  br label %look
+leave:
+  store atomic i64 0, ptr %crew seq_cst, align 8
+  br label %done
+done:
+  ret void
+}}
+"""
+SERVE = f"""{_SHARING}
+define void @kernel(ptr %table, ptr %sizes, i64 %begin, i64 %end) {{
+entry:
+  %memory_at = getelementptr ptr, ptr %table, i64 1
+  %lock_at = getelementptr ptr, ptr %table, i64 2
+  %called_at_at = getelementptr ptr, ptr %table, i64 3
+  %crew = load ptr, ptr %table
+  %memory = load ptr, ptr %memory_at
+  %lock = load ptr, ptr %lock_at
+  %called_at = load ptr, ptr %called_at_at
+  %gate_at = getelementptr i64, ptr %crew, i64 {GATE}
+  %bell_at = getelementptr ptr, ptr %crew, i64 {BELL}
+  br label %enter
+enter:
+  %gate = load atomic i64, ptr %gate_at seq_cst, align 8
+  %bit = and i64 %gate, 1
+  %closed = icmp ne i64 %bit, 0
+  br i1 %closed, label %look, label %try
+try:
+  %with_this = add i64 %gate, 2
+  %tried = cmpxchg ptr %gate_at, i64 %gate, i64 %with_this seq_cst seq_cst
+  %entered = extractvalue {{i64, i1}} %tried, 1
+  br i1 %entered, label %help, label %enter
+help:
+  call void @take(ptr %crew, ptr %memory)
+  %before = atomicrmw sub ptr %gate_at, i64 2 seq_cst
+  %is_last = icmp eq i64 %before, 3
+  br i1 %is_last, label %tell, label %look
+tell:
+  call void @ring(ptr %bell_at)
+  br label %look
+look:
+  %called = atomicrmw xchg ptr %called_at, i64 0 seq_cst
+  %has_job = icmp ne i64 %called, 0
+  br i1 %has_job, label %leave, label %sleep
+sleep:
+  %awake = call i32 @PyThread_acquire_lock(ptr %lock, i32 1)
+  br label %enter
+leave:
+  ret void
+}}
+"""
+"""How several threads run a kernel without Python: `SHARE` is what the caller does, `SERVE` what a worker does until it
+has to return to Python. Each is a kernel that Python calls by ``table``.
+
+The words of a crew, see `burnpy_numpy.cpu_threads.Crew`, are: 1 while a caller has it; the gate, twice the number of
+workers inside, plus 1 while it is closed; the next part; the caller's job; the bell that the last worker to leave
+rings; and the bells of the workers. A caller opens the gate, rings, takes parts until none is left, closes the gate,
+and waits for those inside. A worker that comes late finds it closed, and nobody waits for it. A caller that finds
+another one there does all parts.
+
+The words of a job after the crew's address are: the kernel's address; the number of parts; the number of units, which
+the parts divide; the blocks of a unit; the number of blocks; the rows and columns of a program, -1 rows for a template;
+the length of the table; and the place in it where each thread has memory of its own, or -1. There follow the table and
+the sizes, or the address of a program's numbers.
 """
 
 

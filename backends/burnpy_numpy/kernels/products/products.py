@@ -18,7 +18,7 @@ from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.target import has_amx, target
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
+from burnpy_numpy.kernels.launch import Kernel, TemplateKernel, share
 from burnpy_numpy.kernels.packed_weights import packed_weights
 from burnpy_numpy.kernels.products.copies import (
     CHUNK_BYTES,
@@ -137,25 +137,17 @@ class Product(NamedTuple):
         if self.keeps:
             self, b = _with_panels(self, b)  # the same product of other memory
         start, spread = (_ZEROS, -1 if adds else 0) if bias is None else (bias, 1)
-        kernel, given = self.kernel, (*self.places, arrays, *self.sizes, spread, *(following or _ALONE))
+        kernel, table = self.kernel, (a, b, c, start, workspace(), *self.places, arrays)
+        sizes = (*self.sizes, spread, *(following or _ALONE))
         if self.parts == 1:
-            kernel.function(0, 1, 9, a, b, c, start, workspace(), *given)
+            kernel.function(0, 1, 9, *table, *sizes)
         else:
-            self._share((a, b, c, start), given)
+            share(kernel.function, table, sizes, self.parts, self.each, memory=4)
         kernel.note()
 
     def run_with_sum(self, a: Any, b: Any, c: Any, total: Any) -> None:
         """Write the product of two matrices into memory, and the sum of B's rows into ``total``."""
         self.run(a, b, c, following=_SUMMED, arrays=total)
-
-    def _share(self, arrays: tuple[Any, ...], given: tuple[Any, ...]) -> None:
-        """Compute the parts on several threads."""
-        function = self.kernel.function
-
-        def work(begin: int, end: int) -> None:
-            function(begin, end, 9, *arrays, workspace(), *given)
-
-        threads.shared(work, self.parts, self.each)
 
 
 class Following(NamedTuple):
