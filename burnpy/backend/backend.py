@@ -181,6 +181,10 @@ class Backend(
     records: ClassVar[bool] = False
     """True for `Recorded`, beneath which nothing of a compiled function may compute."""
 
+    sizes_vary: bool = False
+    """True for a device whose recordings stand for other sizes as well: operations that change nothing with these are
+    computed too."""
+
     holds_numbers: bool = False
     """True for the device of the 0-d tensors that stand for Python numbers in a compiled function."""
 

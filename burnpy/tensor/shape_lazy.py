@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from burnpy.backend.devices import innermost
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Int, Shape, Value
@@ -114,7 +115,7 @@ class Rearranging(Shaping[B]):
         for place, step in zip(places, steps, strict=True):
             dim = dim_of(place, len(shape), "roll")
             cut = -step % shape[dim] if shape[dim] else 0
-            if cut:
+            if cut or innermost(backend).sizes_vary:
                 lead = (WHOLE,) * dim
                 ends = (slice(cut, shape[dim], 1), slice(0, cut, 1))
                 value = backend.cat([backend.slice(value, (*lead, end)) for end in ends], dim)

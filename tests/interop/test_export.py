@@ -25,6 +25,7 @@ from burnpy.backend.errors import (
 )
 from burnpy.interop import onnx
 from burnpy.interop.onnx import model as onnx_files
+from burnpy.interop.onnx.sizes import expression_of
 from burnpy.nn import (
     BatchNorm,
     Conv2d,
@@ -559,3 +560,89 @@ def test_sizes_of_results_that_are_halved_and_rounded_up(tmp_path: Path) -> None
     onnx.export(flattened, (floats(2, 3, 8, 6),), path, dynamic={"x": {0: "n", 2: "h", 3: "w"}})
     for shape in ((1, 3, 5, 5), (3, 3, 1, 7)):
         assert onnx.verify(path, flattened, (floats(*shape),))[0].relative < 1e-5
+
+
+def halves(x: Any) -> Any:
+    return functional.interpolate(x, size=((x.shape[2] + 1) // 2, x.shape[3] // 3), mode="bilinear")
+
+
+def of_multiples(x: Any) -> Any:
+    """Pad an image to a multiple of 8, and cut the result."""
+    height, width = x.shape[2:]
+    whole = functional.pad(x, (0, -width % 8, 0, -height % 8), mode="replicate")
+    return (whole + functional.pad(x, (0, -width % 8, 0, -height % 8)))[:, :, :height, :width]
+
+
+TABLE = floats(1, 3, 8, 8)
+
+
+def moved(x: Any) -> Any:
+    """Roll an image, and add positions, which are those of the table for images of its size."""
+    return x.roll(3, 2) + functional.interpolate(TABLE, size=x.shape[2:], mode="bicubic")
+
+
+WINDOWS = Conv2d(3, 3, 3, stride=2, padding=1, device=NumPy), Conv2d(3, 3, 2, stride=2, device=NumPy)
+
+
+def skips(x: Any) -> Any:
+    """Halve an image in two ways, of which one rounds up, and add the results at both sizes."""
+    up, down = WINDOWS[0](x), WINDOWS[1](x)
+    less = functional.interpolate(up, size=down.shape[2:], mode="bilinear") + down
+    return functional.interpolate(less, size=up.shape[2:], mode="bilinear", align_corners=True) * up
+
+
+def pooled(x: Any) -> Any:
+    """Pool with windows beyond the ends."""
+    largest = functional.max_pool2d(x, 3, stride=2, padding=1, ceil_mode=True)
+    means = [functional.avg_pool2d(x, 3, stride=2, ceil_mode=True, count_include_pad=k) for k in (False, True)]
+    return largest.mean(dim=3), *means
+
+
+@pytest.mark.parametrize("model", [halves, of_multiples, moved, skips, pooled])
+@pytest.mark.parametrize("size", [(8, 8), (9, 16)])
+def test_sizes_that_are_equal_for_some_images_alone(model: Any, size: tuple[int, int], tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.export(model, (floats(2, 3, *size),), path, dynamic={"x": {0: "n", 2: "h", 3: "w"}})
+    for shape in ((2, 3, 8, 8), (1, 3, 16, 9), (3, 3, 7, 5), (1, 3, 4, 31), (2, 3, 90, 45)):
+        for found in onnx.verify(path, model, (floats(*shape),)):
+            assert found.relative < 1e-5, (shape, found)
+
+
+def test_a_size_that_is_always_a_multiple(tmp_path: Path) -> None:
+    """A branch for other sizes is refused, unless the dimension says that there are none."""
+    path = tmp_path / "model.onnx"
+
+    def model(x: Any) -> Any:
+        return x * 2.0 if x.shape[1] % 4 == 0 else x.exp()
+
+    refused(ArgumentError, "use a multiple", model, (floats(2, 6),), tmp_path, dynamic={"x": {1: "4*n"}})
+    refused(ExportError, r'calls mul\(\) for some .*n = 8.* exp\(\) .*"32\*height"', model, (floats(2, 8),), tmp_path,
+            dynamic={"x": {1: "n"}})  # fmt: skip
+    onnx.export(model, (floats(2, 8),), path, dynamic={"x": {1: "4*n"}})
+    assert onnx.verify(path, model, (floats(2, 20),))[0].largest == 0
+    dims = loaded(path).graph.output[0].type.tensor_type.shape.dim
+    assert dims[1].dim_param == "4*n"
+
+
+def test_sizes_follow_from_others_or_no_expression_is_found() -> None:
+    sizes = tuple(range(20, 45))
+
+    def found(f: Callable[[int], int], known: tuple[int, ...] = sizes) -> Any:
+        return expression_of(tuple([f(n) for n in known]), [known])
+
+    def value(e: Any, n: int) -> int:
+        if e.modulo:
+            return int(e.offset % n)
+        whole = n * e.numerator + e.offset
+        return int(e.scale * (whole % e.denominator if e.remainder else whole // e.denominator) + e.shift)
+
+    rounded: tuple[Callable[[int], int], ...] = (
+        *(lambda n: n // 2, lambda n: -(-n // 3), lambda n: 4 * (n // 4), lambda n: -n % 8, lambda n: n % 5),
+        *(lambda n: 3 * n + 1, lambda n: -(-n // 8) * 8 + 2, lambda n: 25 % n),
+    )
+    for f in rounded:
+        assert [value(found(f), n) for n in range(1, 100)] == [f(n) for n in range(1, 100)]
+    cyclic = found(lambda n: -3 % n, (20, 2, 30, 10))
+    assert [value(cyclic, n) for n in range(1, 9)] == [-3 % n for n in range(1, 9)]
+    assert found(lambda n: min(n, 30)) is None
+    assert found(lambda n: -n % 32, (93, 94, 95, 96, 192)) is None  # it may be a remainder by 96 as well

@@ -62,7 +62,7 @@ class Recorded(Decorator[I], Generic[I]):
         del self.discrete  # a reference to itself, which would keep the recording until garbage is collected
         self.decomposes = decomposes
         """Returns True for an operation to record as those of its default; None for never."""
-        self.eager_checks = False
+        self.eager_checks, self.sizes_vary = False, decomposes is not None
         self.operand_dtype = None
         self.recording = Recording()
         self.stands_for = self.inner

@@ -91,7 +91,7 @@ def inside(shape: Shape, padding: Shape) -> Key:
 
 def padded(b: Any, x: Float, shape: Shape, padding: Shape, value: Scalar) -> Float:
     """Return x at the offset ``padding`` within an array of ``shape`` that is filled with ``value``."""
-    if x.shape == shape:
+    if x.shape == shape and not b.sizes_vary:
         return x
     return b.slice_scatter(b.full(shape, value, x.dtype), inside(x.shape, padding), x)
 

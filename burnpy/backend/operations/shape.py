@@ -234,7 +234,11 @@ class Padding(OperationsBase):
     elements off. ``how`` is "reflect", "replicate" or "circular".
     """
 
-    @derived(STRUCTURAL, vjp=lambda i, g, x_shape, pairs, how: i.pad_ends_backward(g, x_shape, pairs, how))
+    @derived(
+        STRUCTURAL,
+        vjp=lambda i, g, x_shape, pairs, how: i.pad_ends_backward(g, x_shape, pairs, how),
+        onnx="shapes.pad_ends",
+    )
     def pad_ends(self, x: Value, pairs: Pairs, how: str) -> Value:
         """Pad x with its own elements: the reflected ones, the outermost one, or those of the other end."""
         for dim in reversed(range(len(pairs))):

@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Set
-from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import version
 from itertools import count as numbers_from
@@ -22,7 +21,15 @@ from burnpy.func.pytree import flatten
 from burnpy.interop.onnx.operators.control_flow import Graph, run
 from burnpy.interop.onnx.operators.table import Conditional, rule_of
 from burnpy.interop.onnx.reader import BUFFERS, read
-from burnpy.interop.onnx.tracing import Inputs, Size, Trace, inputs_of, traces
+from burnpy.interop.onnx.sizes import Size, symbols_of
+from burnpy.interop.onnx.tracing import (
+    Inputs,
+    MissingResultError,
+    Trace,
+    UnknownSizeError,
+    inputs_of,
+    traces,
+)
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Buffer, Param
 from burnpy.record.safetensors_file import write_all
@@ -35,6 +42,9 @@ OLDEST = 18
 """The first opset that has the operators of all rules."""
 
 _version = cache(version)  # which searches all installed packages
+
+_MULTIPLE = 16
+"""The largest multiple to which sizes that nothing divides are rounded."""
 
 LARGE = 2**30
 """The bytes of parameters from which on they are written beside the file; protobuf ends at 2 GB."""
@@ -63,7 +73,8 @@ def export(
         inputs: a tuple of example inputs, trees of tensors. They are named as the parameters of ``forward``, members of
             trees by their path, as in ``x[0]``.
         path: of the file. Parameters of more than a GiB are written beside it, in a file that ends in ``.data``.
-        dynamic: the names of dimensions that vary, by input and dimension: ``{"x": {0: "batch"}}``.
+        dynamic: the names of dimensions that vary, by input and dimension: ``{"x": {0: "batch"}}``, or
+            ``{"x": {2: "32*height"}}`` for one that is always a multiple of 32.
         opset: the version of ONNX's operators, from 18 on. Newer ones have more operators, such as
             Attention from 23 on.
         outputs: the names of the outputs; by default ``output``, with the path where there are several.
@@ -87,7 +98,7 @@ def export(
     ['MatMul', 'Add', 'Relu', 'MatMul', 'Add']
     """
     onnx = needed("onnx", "export()", "onnx", "onnx")
-    from burnpy.interop.onnx.writer import MissingResultError, Writer
+    from burnpy.interop.onnx.writer import Writer
 
     newest = onnx.defs.onnx_opset_version()
     if not OLDEST <= opset <= newest:
@@ -97,7 +108,7 @@ def export(
     target = path_of(path, "export()")
     refuse_url(target, "export()")
     given = inputs_of(model, inputs)
-    symbols = _symbols_of(given, dynamic or {})
+    symbols = symbols_of(given.named, given.call.leaves, dynamic or {})
     defaults: set[str] = set()
 
     def decomposes(op: Operation, args: tuple[Any, ...]) -> bool:
@@ -108,14 +119,19 @@ def export(
             return True
         return rule is None or op.name in defaults
 
+    least = 1
     while True:
-        recorded = traces(model, given, symbols, decomposes)
+        recorded = traces(model, given, symbols, decomposes, least)
         _name_outputs(recorded, outputs, {*given.named, *given.parameters.values()})
         try:
             writer = Writer(onnx, opset, recorded, *_named(given, recorded[0]))
             break
         except MissingResultError as missing:
             defaults.add(missing.operation)
+        except UnknownSizeError as unknown:
+            if least > 1:
+                raise unknown.args[0] from None
+            least = _MULTIPLE
     first = recorded[0]
     named = {number: name for name, number in given.named.items()}
     sizes: dict[tuple[int, ...], str] = {}
@@ -123,7 +139,9 @@ def export(
     for number, ref in zip(first.inputs, first.recording.inputs, strict=True):
         if number in named:
             shape = writer.operand(ref).shape
-            sizes.update({size.values: symbols[number, k] for k, size in enumerate(shape) if isinstance(size, Size)})
+            sizes.update(
+                {size.values: symbols[number, k].text for k, size in enumerate(shape) if isinstance(size, Size)}
+            )
             infos.append(writer.info(named[number], shape, ref.dtype, sizes))
     results = writer.outputs(sizes)
     writer.prune([info.name for info in results])
@@ -141,38 +159,6 @@ def export(
     kept = {BUFFERS: json.dumps(buffers)} if buffers else {}
     onnx.helper.set_model_props(proto, {**kept, **(metadata or {})})
     _save(onnx, proto, target)
-
-
-def _symbols_of(inputs: Inputs, dynamic: Mapping[str, Any]) -> dict[tuple[int, int], str]:
-    """Return the symbol of each dynamic dimension, by the number of the leaf and the dimension."""
-    symbols: dict[tuple[int, int], str] = {}
-    sizes: dict[str, int] = {}
-    for name, dims in dynamic.items():
-        if name not in inputs.named:
-            near = get_close_matches(name, inputs.named, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ArgumentError(f"export(dynamic=...) names {name!r}, and the inputs are {list(inputs.named)}{hint}")
-        if not isinstance(dims, Mapping) or not all(isinstance(symbol, str) for symbol in dims.values()):
-            raise ArgumentError(
-                f"export(dynamic=...) got {describe(dims)} for {name!r}; expected the names of dimensions, as in "
-                "{0: 'batch'}"
-            )
-        number = inputs.named[name]
-        shape = inputs.call.leaves[number].shape
-        for dim, symbol in dims.items():
-            if not -len(shape) <= dim < len(shape):
-                raise ArgumentError(
-                    f"export(dynamic=...) names dimension {dim} of {name!r}, which has shape {shape}; use one "
-                    f"{-len(shape)} to {len(shape) - 1}"
-                )
-            size = shape[dim % len(shape)]
-            if sizes.setdefault(symbol, size) != size:
-                raise ArgumentError(
-                    f"export(dynamic=...) has the symbol {symbol!r} for sizes {sizes[symbol]} and {size}; use one "
-                    "symbol for dimensions that are always equal"
-                )
-            symbols[number, dim % len(shape)] = symbol
-    return symbols
 
 
 def _name_outputs(recorded: list[Trace], outputs: tuple[str, ...], taken: set[str]) -> None:

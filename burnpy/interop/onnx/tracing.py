@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from fractions import Fraction
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.decorators.recorded import Decomposes, RecordedDevices
-from burnpy.backend.errors import ArgumentError, BurnpyError, ExportError, KindError, RecordingError
+from burnpy.backend.errors import ArgumentError, ExportError, KindError, RecordingError
 from burnpy.backend.functions import signature
 from burnpy.backend.plans.recording import Node, Recording, Ref, refs_in
 from burnpy.func.compiling.compilation import Compiled
 from burnpy.func.compiling.recorded_calls import Call, OutputLeaf, record_call
 from burnpy.func.pytree import flatten, paths
+from burnpy.interop.onnx.sizes import Size, Symbols
 from burnpy.nn.module import Module
 from burnpy.tensor.tensor_base import TensorBase
 
@@ -39,6 +40,7 @@ class Trace(NamedTuple):
     inputs: Sequence[int]  #: the numbers of the leaves that are inputs of the recording, in their order
     outputs: dict[str, Any]  #: the results by their names; arrays where they depend on no input
     device: Any  #: the plain device
+    sizes: Mapping[str, int]  #: those that vary, by their symbols
 
 
 def inputs_of(model: Any, inputs: tuple[Any, ...]) -> Inputs:
@@ -100,52 +102,142 @@ def _parameters(held: Mapping[str, Any], call: Call) -> tuple[dict[int, str], li
     return found, buffers
 
 
-_STEPS: tuple[Callable[[int, int], int], ...] = (
-    lambda size, k: size * (k + 1),  # keeps what a size is divisible by
-    lambda size, k: size + k,
-    lambda size, k: max(size - k, 1),  # where a table has no more positions
-)
-"""How the sizes of recordings follow from those of the example."""
+_MOST = 32
+"""The largest number of sizes next to each other that a model is recorded with."""
+_APART = 8
+"""The number of sizes whose quotients are next to each other."""
+
+
+class _Recordings:
+    """The recordings of a model that is called with other sizes of its inputs.
+
+    Sizes are chosen so that numbers which are equal in all recordings are equal for all sizes. If strides and poolings
+    divide a size by up to ``n``, then each of ``n`` sizes next to each other is rounded otherwise, and quotients of
+    sizes that are ``n`` apart are next to each other. One more size is twice as large, where slices end.
+    """
+
+    def __init__(self, model: Callable[..., Any], inputs: Inputs, symbols: Symbols, decomposes: Decomposes) -> None:
+        self._model, self._inputs, self._symbols, self._decomposes = model, inputs, symbols, decomposes
+        leaves = inputs.call.leaves
+        given = {x.name: leaves[number].shape[dim] // x.factor for (number, dim), x in sorted(symbols.items())}
+        self.base = {name: max(size, 2) for name, size in given.items()}  # a size of 1 broadcasts
+        self.traces: list[Trace] = []
+        self._failed: Exception | None = None
+        if not self.record(self.base):
+            raise self._error()
+
+    def record(self, sizes: Mapping[str, int]) -> bool:
+        """Record the model with other sizes, if it takes them."""
+        try:
+            leaves = _resized(self._inputs, self._symbols, sizes)
+            self.traces.append(_trace(self._model, self._inputs, leaves, self._decomposes, sizes))
+        except (RecordingError, ExportError):
+            raise
+        except Exception as error:  # also those of the model's own checks
+            self._failed = self._failed or error
+            return False
+        return True
+
+    def _takes(self, name: str, size: int) -> bool:
+        """Record the model with another size of one symbol."""
+        return self.record({**self.base, name: size})
+
+    def _error(self) -> ExportError:
+        error = ExportError(
+            f"export() calls the model with other sizes of {', '.join(sorted(self.base))}, which failed: {self._failed}"
+        )
+        error.__cause__ = self._failed
+        return error
+
+    def alone(self, name: str, least: int) -> list[int]:
+        """Record the model with another size that it takes, a small one, and twice it; return those to try besides.
+
+        Args:
+            name: of the size.
+            least: a number by which the model may divide it.
+        """
+        size = self.base[name]
+        steps = [step for d in range(1, size + 1) if size % d == 0 for step in (d, -d) if size + step > 1]
+        step = next((step for step in steps if self._takes(name, size + step)), None)
+        if step is None:
+            raise self._error()
+        unit = abs(step)
+        small = next((n for n in range(size % unit or unit, size, unit) if n > 1 and self._takes(name, n)), size)
+        if not self._takes(name, 2 * size + unit):
+            self._takes(name, size - (size - small) // (2 * unit) * unit)
+        divided = math.ceil(self._divided(name) / unit)
+        places = [*range(1, max(min(divided, _MOST), least) + 3)]
+        if divided > _MOST:  # some between
+            places = [*places[::2], *[divided * k // _MOST + k % 2 for k in range(2, _MOST)]]
+        down = step < 0 or 2 * places[-1] * unit <= size
+        sizes = [size - k * unit if down else size + k * unit for k in places]
+        if divided > 1:
+            below = _APART if step < 0 else min(_APART // 2, max(size // (unit * divided) - 2, 0))
+            sizes += [size + unit * divided * (k - below) for k in range(_APART + 1)]
+        return [n for n in dict.fromkeys(sizes) if n > 1] or [size]
+
+    def _divided(self, name: str) -> float:
+        """Return the largest number by which the model divides a size, given the last recording, of another size."""
+        first, other = self.traces[0], self.traces[-1]
+        columns = [[ref for node in t.recording.nodes for ref in refs_in(node.results)] for t in (first, other)]
+        ratios = [1.0]
+        for x, y in zip(*columns, strict=False):
+            pairs = zip(x.shape, y.shape, strict=False)
+            ratios += [self.base[name] / min(m, n) for m, n in pairs if m != n and m and n]
+        return max(ratios)
 
 
 def traces(
-    model: Callable[..., Any], inputs: Inputs, symbols: Mapping[tuple[int, int], str], decomposes: Decomposes
+    model: Callable[..., Any], inputs: Inputs, symbols: Symbols, decomposes: Decomposes, least: int = 1
 ) -> list[Trace]:
-    """Record a model with its inputs, and with inputs of other sizes: each symbol alone, and all of them."""
-    names = sorted(set(symbols.values()))
-    if not names:
-        return [_trace(model, inputs, inputs.call.leaves, decomposes)]
-    sizes = {symbol: inputs.call.leaves[number].shape[dim] for (number, dim), symbol in symbols.items()}
-    base = {symbol: size if size > 1 else 2 for symbol, size in sizes.items()}  # a size of 1 broadcasts
-    failed: BurnpyError | None = None
-    for step in _STEPS:
-        chosen = [base, *[{**base, symbol: step(base[symbol], 1)} for symbol in names]]
-        chosen.append({symbol: step(base[symbol], 2 + k) for k, symbol in enumerate(names)})
-        try:
-            return [_trace(model, inputs, _resized(inputs, symbols, new), decomposes) for new in chosen]
-        except (RecordingError, ExportError):
-            raise
-        except BurnpyError as error:
-            failed = failed or error
-    raise ExportError(
-        f"export() calls the model with other sizes of {', '.join(names)}, which failed: {failed}"
-    ) from failed
+    """Record a model with its inputs and, if dimensions vary, with inputs of other sizes.
+
+    Args:
+        model: the model.
+        inputs: its inputs.
+        symbols: the dimensions that vary.
+        decomposes: returns True for an operation to record as those of its default.
+        least: a number by which the model may divide sizes, although no result shows it.
+    """
+    if not symbols:
+        return [_trace(model, inputs, inputs.call.leaves, decomposes, {})]
+    made = _Recordings(model, inputs, symbols, decomposes)
+    others = {name: made.alone(name, least) for name in made.base}
+    count = max(map(len, others.values()))
+    mixed = [_mixed(sizes, place, count) for place, sizes in enumerate(others.values())]
+    rows = [dict(zip(others, row, strict=True)) for row in zip(*mixed, strict=True)]
+    if sum([made.record(row) for row in rows]) * 2 < count:  # sizes that the model takes together are few
+        for name, sizes in others.items():
+            for size in sizes:
+                made.record({**made.base, name: size})
+    return made.traces
 
 
-def _resized(inputs: Inputs, symbols: Mapping[tuple[int, int], str], sizes: Mapping[str, int]) -> list[Any]:
+def _mixed(sizes: Sequence[int], place: int, count: int) -> list[int]:
+    """Return so many of the sizes of a symbol, all of them, in an order that no symbol at another place has.
+
+    >>> _mixed([2, 3, 4], 0, 4), _mixed([2, 3, 4], 1, 4)
+    ([2, 3, 4, 2], [3, 2, 4, 3])
+    """
+    n = len(sizes)
+    steps = [step for step in range(1, 6 * n) if math.gcd(step, n) == 1]
+    return [sizes[(k * steps[3 * place % len(steps)] + place) % n] for k in range(count)]
+
+
+def _resized(inputs: Inputs, symbols: Symbols, sizes: Mapping[str, int]) -> list[Any]:
     """Return the leaves of a call with inputs of other sizes, whose elements are those of the example, repeated."""
     leaves = list(inputs.call.leaves)
     for (number, dim), symbol in symbols.items():
         leaf = leaves[number]
         size = leaf.shape[dim]
-        if not size:
-            raise ArgumentError(f"export() takes inputs that are not empty, got shape {leaf.shape}")
-        array = np.take(leaf.to_numpy(), np.arange(sizes[symbol]) % size, dim)
+        array = np.take(leaf.to_numpy(), np.arange(symbol.factor * sizes[symbol.name]) % size, dim)
         leaves[number] = type(leaf).from_data(array, device=leaf.device)
     return leaves
 
 
-def _trace(model: Any, inputs: Inputs, leaves: Sequence[Any], decomposes: Decomposes) -> Trace:
+def _trace(
+    model: Any, inputs: Inputs, leaves: Sequence[Any], decomposes: Decomposes, sizes: Mapping[str, int]
+) -> Trace:
     recorder, numbers, results, structure = record_call(
         inputs.function, inputs.call, leaves, RecordedDevices(decomposes)
     )
@@ -158,95 +250,19 @@ def _trace(model: Any, inputs: Inputs, leaves: Sequence[Any], decomposes: Decomp
             outputs[path] = value.to_numpy()
         elif leaf is not None:
             raise ExportError(f"export() writes models that return tensors, and {path} is {leaf!r:.60}")
-    return Trace(recorder.recording, numbers, outputs, recorder.inner)
+    return Trace(recorder.recording, numbers, outputs, recorder.inner, sizes)
 
 
-class Varying:
-    """A float that differs between the recordings. It has no arithmetic, in which its other values would be lost."""
+class MissingResultError(Exception):
+    """A result is needed that an operation's rule does not give: the operation is exported by its default."""
 
-    __slots__ = ("values",)
-
-    def __init__(self, values: tuple[Any, ...]) -> None:
-        self.values = values  #: in each recording
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, self.__class__) and self.values == other.values
-
-    def __hash__(self) -> int:
-        return hash(self.values)
-
-    def __repr__(self) -> str:
-        return " / ".join(map(repr, self.values))
+    def __init__(self, operation: str) -> None:
+        super().__init__(operation)
+        self.operation = operation
 
 
-class Size(Varying):
-    """An int that differs between the recordings."""
-
-    __slots__ = ()
-
-
-class DifferError(Exception):
-    """A value that is no number differs between the recordings."""
-
-
-def merged(values: Sequence[Any], operand: Callable[[Ref], Any]) -> Any:
-    """Return one value for those that several recordings have in one place.
-
-    Args:
-        values: an argument of a node in each recording.
-        operand: maps a value of the first recording to what stands for it.
-
-    Raises:
-        DifferError: they differ, and are no numbers.
-
-    >>> merged([(2, 8, 0.5), (4, 8, 0.5)], lambda ref: ref)
-    (2 / 4, 8, 0.5)
-    """
-    first = values[0]
-    kind = first.__class__
-    if any(value.__class__ is not kind for value in values):
-        raise DifferError
-    if kind is Ref:
-        if any(value.number != first.number for value in values):
-            raise DifferError
-        return operand(first)
-    if isinstance(first, (tuple, list)):
-        if any(len(value) != len(first) for value in values):
-            raise DifferError
-        members = [merged(column, operand) for column in zip(*values, strict=True)]
-        return kind(*members) if hasattr(kind, "_fields") else kind(members)
-    if kind is slice:
-        ends = [merged([getattr(value, end) for value in values], operand) for end in ("start", "stop", "step")]
-        return slice(*ends)
-    if kind is int:
-        return merged_size(values)
-    if kind is float:
-        same = all(value == first or (value != value and first != first) for value in values)
-        return first if same else Varying(tuple(values))
-    if isinstance(first, (bool, str, type(None))) and any(value != first for value in values):
-        raise DifferError
-    return first  # a dtype, or a function that only checks call
-
-
-def merged_size(values: Sequence[int]) -> int | Size:
-    """Return an int that is the same in all recordings, or else a size.
-
-    >>> merged_size([3, 3, 3]), merged_size([2, 4, 6])
-    (3, 2 / 4 / 6)
-    """
-    return values[0] if len(set(values)) == 1 else Size(tuple(values))
-
-
-FEW = 16  # the number of elements up to which those of an array may follow from sizes
-
-
-def merged_numbers(arrays: Sequence[Any]) -> list[Any] | None:
-    """Return the elements of small arrays that differ between the recordings; None for others."""
-    first = arrays[0]
-    alike = all(a.shape == first.shape and first.dtype.kind in "fi" and a.size <= FEW for a in arrays)
-    if not alike or all(a.tobytes() == first.tobytes() for a in arrays):
-        return None
-    return [merged(row, lambda ref: ref) for row in zip(*[a.reshape(-1).tolist() for a in arrays], strict=True)]
+class UnknownSizeError(Exception):
+    """No expression is found for a size: more recordings may show one. It has the error that says so."""
 
 
 def fixed_results(
@@ -274,64 +290,6 @@ def _without_elements(x: Any, device: Any) -> Any:
     if type(x) in (tuple, list):
         return type(x)([_without_elements(member, device) for member in x])
     return device.from_numpy(np.empty(x.shape, x.dtype)) if x.__class__ is Ref else x
-
-
-class Expression(NamedTuple):
-    """A size as ``one · two · numerator // denominator + offset``, where one and two are known sizes, or None for 1."""
-
-    one: tuple[int, ...]
-    two: tuple[int, ...] | None = None
-    numerator: int = 1
-    denominator: int = 1
-    offset: int = 0
-
-
-def expression_of(values: tuple[int, ...], known: Sequence[tuple[int, ...]]) -> Expression | None:
-    """Return how a size follows from known ones, in all recordings; None if no expression is found.
-
-    >>> expression_of((8, 16, 24), [(2, 4, 6)])
-    Expression(one=(2, 4, 6), two=None, numerator=4, denominator=1, offset=0)
-    >>> expression_of((3, 5, 7), [(2, 4, 6)])
-    Expression(one=(2, 4, 6), two=None, numerator=1, denominator=1, offset=1)
-    """
-    pairs = [(one, two) for k, one in enumerate(known) for two in known[k:]]
-    for one, two in [*[(one, None) for one in known], *pairs]:
-        product = one if two is None else tuple([a * b for a, b in zip(one, two, strict=True)])
-        for a, b, p, q in zip(product, product[1:], values, values[1:], strict=False):
-            if a == b:
-                continue
-            slope = Fraction(q - p, b - a)
-            offset = p - slope * a
-            exact = all(slope * x + offset == y for x, y in zip(product, values, strict=True))
-            if slope and exact and offset.denominator == 1:
-                return Expression(one, two, slope.numerator, slope.denominator, int(offset))
-            break
-    return None
-
-
-POWERS: Mapping[str, Callable[[float], float]] = {
-    "": lambda size: size,
-    "Reciprocal": lambda size: 1.0 / size,
-    "Sqrt": lambda size: size**0.5,
-    "Reciprocal of Sqrt": lambda size: size**-0.5,
-}
-"""Functions of sizes that numbers of models are, by their operators."""
-
-
-def power_of(values: tuple[float, ...], known: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], str, float] | None:
-    """Return how a float follows from a known size: the size, a name in `POWERS` and a factor.
-
-    >>> power_of((0.5, 0.25, 0.125), [(2, 4, 8)])
-    ((2, 4, 8), 'Reciprocal', 1.0)
-    """
-    for size in known:
-        if 0 in size:
-            continue
-        for name, power in POWERS.items():
-            factor = values[0] / power(size[0])
-            if all(abs(factor * power(n) - value) <= 4e-16 * abs(value) for n, value in zip(size, values, strict=True)):
-                return size, name, factor
-    return None
 
 
 def captured(function: Any) -> dict[str, Any]:
@@ -385,6 +343,8 @@ def _inside(holder: Any) -> dict[str, Any]:
         return {**_inside(holder.__func__), "self": holder.__self__}
     if isinstance(holder, partial):
         return {"func": holder.func, **{f"args_{k}": x for k, x in enumerate(holder.args)}, **holder.keywords}
+    if isinstance(holder, (list, tuple, dict)):
+        return {str(k): x for k, x in (holder.items() if isinstance(holder, dict) else enumerate(holder))}
     if isinstance(holder, (ModuleType, type)) or type(holder).__module__.partition(".")[0] in _PACKAGES:
         return {}
     return dict(getattr(holder, "__dict__", {}))
@@ -434,6 +394,11 @@ def _rebuilt(holder: Any, prefix: str, trees: Mapping[str, Any]) -> Any:
     if isinstance(holder, partial):
         args = [new[f"args_{k}"] for k in range(len(holder.args))]
         return partial(new["func"], *args, **{name: new[name] for name in holder.keywords})
+    if isinstance(holder, dict):
+        return {k: new.get(str(k), x) for k, x in holder.items()}
+    if isinstance(holder, (list, tuple)):
+        members = [new[str(k)] for k in range(len(holder))]
+        return type(holder)(*members) if hasattr(holder, "_fields") else type(holder)(members)
     made = copy(holder)
     vars(made).update(new)
     return made

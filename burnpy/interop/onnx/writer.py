@@ -17,36 +17,18 @@ from burnpy.backend.primitives import DType
 from burnpy.backend.schema import Algebra
 from burnpy.interop.onnx.operators.control_flow import blocks_written, names_read, rename
 from burnpy.interop.onnx.operators.images_and_signals import write_complex, write_imag, write_real
-from burnpy.interop.onnx.operators.table import REFUSED, Conditional, Operand, common_dtype, rule_of
-from burnpy.interop.onnx.tracing import (
+from burnpy.interop.onnx.operators.table import REFUSED, WIDE, Conditional, Operand, common_dtype, rule_of
+from burnpy.interop.onnx.sizes import (
     DifferError,
     Size,
-    Trace,
     Varying,
     expression_of,
-    fixed_results,
     merged,
     merged_numbers,
     merged_size,
     power_of,
 )
-
-
-class MissingResultError(Exception):
-    """A result is needed that an operation's rule does not give: the operation is exported by its default."""
-
-    def __init__(self, operation: str) -> None:
-        super().__init__(operation)
-        self.operation = operation
-
-
-SMALL = frozenset(("int8", "int16", "uint8", "uint16", "uint32"))
-WIDE = {
-    **dict.fromkeys(("abs", "amax", "amin", "argmax", "argmin", "argsort", "clamp", "floor_divide"), SMALL),
-    **dict.fromkeys(("maximum", "minimum", "sign", "topk"), SMALL),
-    **dict.fromkeys(("add", "matmul", "mul", "neg", "pow", "sub", "where"), SMALL | {"uint64"}),
-}
-"""The ints for which ONNX or its runtimes lack operators of operations; they are computed in int64, and wrap."""
+from burnpy.interop.onnx.tracing import MissingResultError, Trace, UnknownSizeError, fixed_results
 
 
 class Writer:
@@ -72,8 +54,8 @@ class Writer:
         self._taken = {*names.values(), *traces[0].outputs}
         self._known: dict[Any, Any] = {}  # nodes, constants and sizes that were written
         self._dims: dict[tuple[int, ...], tuple[str, int]] = {}  # the dimensions that vary: a value and the number
-        self._shapes = self._merged_shapes()
         self._line = ""
+        self._shapes = self._merged_shapes()
         for number, value in parameters.items():
             self._initializer(self._names[number], value)
         for ref in self._recordings[0].inputs:
@@ -84,20 +66,21 @@ class Writer:
         """Return the shape of each value, whose sizes may vary."""
         nodes = [recording.nodes for recording in self._recordings]
         for row in zip(*nodes, strict=False):
-            if any(node.name != row[0].name for node in row):
-                self._at(row[0])
-                raise self.error(
-                    f"it calls {row[0].name}() for some sizes of its inputs and {row[-1].name}() for others"
-                )
-        if any(len(other) != len(nodes[0]) for other in nodes):
-            raise self.error("it calls more operations for some sizes of its inputs than for others")
+            for node, trace in zip(row, self._traces, strict=True):
+                if node.name != row[0].name:
+                    self._at(row[0])
+                    raise self._differs(f"it calls {row[0].name}()", f"and {node.name}()", trace)
+        for other, trace in zip(nodes, self._traces, strict=True):
+            if len(other) != len(nodes[0]):
+                raise self._differs("it calls more operations", "than", trace)
         shapes: dict[int, tuple[Any, ...]] = {}
         columns = [
             [*r.inputs, *[x for node in r.nodes for x in refs_in((node.args, node.results))]] for r in self._recordings
         ]
         for row in zip(*columns, strict=True):
-            if len({len(ref.shape) for ref in row}) != 1:
-                raise self.error("a tensor has more dimensions for some sizes of its inputs than for others")
+            for ref, trace in zip(row, self._traces, strict=True):
+                if len(ref.shape) != len(row[0].shape):
+                    raise self._differs("a tensor has more dimensions", "than", trace)
             shapes[row[0].number] = tuple(
                 [merged_size(sizes) for sizes in zip(*[ref.shape for ref in row], strict=True)]
             )
@@ -155,6 +138,15 @@ class Writer:
         count = len(self._traces)
         columns = [x.values if isinstance(x, Varying) else (x,) * count for x in sizes]
         return merged_size([f(*row) for row in zip(*columns, strict=True)])
+
+    def filling(self, x: Operand) -> str | None:
+        """Return the name of the 0-d constant of which an operand was made, if it was."""
+        made = next((node for node in self.nodes[::-1] if x.name in node.output), None)
+        if made is None or made.op_type != "Expand":
+            return None
+        number = next((node for node in self.nodes if made.input[0] in node.output), None)
+        is_number = number and number.op_type == "Constant" and not number.attribute[0].t.dims
+        return str(made.input[0]) if is_number else None
 
     # Values
 
@@ -218,17 +210,17 @@ class Writer:
             return str(self.node("Shape", name, start=axis, end=axis + 1))
         found = expression_of(values, list(self._dims))
         if found is None:
-            raise self.error(
-                f"a size is {Size(values)} for inputs of sizes {self._tried()}, which export() cannot express by them; "
-                "make that dimension static"
-            )
+            why = f"a size is {Size(values)}, which export() cannot express by {self._tried()}; make it static"
+            raise UnknownSizeError(self.error(why))
         out = self._size(found.one)
+        if found.modulo:
+            return str(self.node("Mod", self.sizes((found.offset,)), out))
         if found.two is not None:
             out = self.node("Mul", out, self._size(found.two))
-        offset = found.offset * found.denominator
-        for kind, number, neutral in (("Mul", found.numerator, 1), ("Add", offset, 0), ("Div", found.denominator, 1)):
-            if number != neutral:
-                out = self.node(kind, out, self.sizes((number,)))
+        division = "Mod" if found.remainder else "Div"
+        steps = [("Mul", found.numerator, 1), ("Add", found.offset, 0), (division, found.denominator, 1)]
+        for kind, number, neutral in (*steps, ("Mul", found.scale, 1), ("Add", found.shift, 0)):
+            out = out if number == neutral else self.node(kind, out, self.sizes((number,)))
         return str(out)
 
     def _number(self, values: tuple[float, ...], dtype: DType) -> str:
@@ -239,8 +231,8 @@ class Writer:
             return self.constant(Size(whole), dtype)
         if found is None:
             raise self.error(
-                f"a number is {Varying(values)} for inputs of sizes {self._tried()}, which export() cannot express by "
-                "them; compute it with tensors, or make that dimension static"
+                f"a number is {Varying(values)}, which export() cannot express by {self._tried()}; compute it with "
+                "tensors, or make that dimension static"
             )
         size, power, factor = found
         out = self.node("Cast", self.constant(Size(size), np.dtype(np.int64)), to=np.dtype(np.float64))
@@ -251,7 +243,9 @@ class Writer:
         return str(self.node("Cast", out, to=dtype))
 
     def _tried(self) -> str:
-        return ", ".join(str(Size(values)) for values in self._dims) or "none"
+        """Return the sizes that are known, in some recordings."""
+        known = [*map(Size, self._dims)]
+        return ", ".join(map(str, known[:4])) + (f" and {len(known) - 4} more" if len(known) > 4 else "")
 
     def _attribute(self, kind: str, key: str, value: Any) -> Any:
         """Return an attribute as `helper.make_node` takes it."""
@@ -317,10 +311,9 @@ class Writer:
             self._at(row[0])
             try:
                 args = [merged(column, self.operand) for column in zip(*[node.args for node in row], strict=True)]
-            except DifferError:
-                raise self.error(
-                    f"it calls {row[0].name}() otherwise for some sizes of its inputs than for others"
-                ) from None
+            except DifferError as error:
+                other = self._traces[error.recording]
+                raise self._differs(f"it calls {row[0].name}() otherwise", "than", other) from None
             results: Sequence[Any]
             if (fixed := fixed_results(row, self._shapes, [trace.device for trace in self._traces])) is not None:
                 results = [self._same_array(arrays) for arrays in fixed]
@@ -401,6 +394,14 @@ class Writer:
     def error(self, why: str) -> ExportError:
         """Return the error that says why the model cannot be written, with the line of the current operation."""
         return ExportError(f"export() cannot write the model: {why}{self._line}")
+
+    def _differs(self, some: str, others: str, trace: Trace) -> ExportError:
+        """Return the error for a model whose operations depend on sizes, given a recording that has other ones."""
+        first, other = [", ".join([f"{k} = {n}" for k, n in t.sizes.items()]) for t in (self._traces[0], trace)]
+        return self.error(
+            f"{some} for some sizes of its inputs ({first}) {others} for others ({other}); where a size is always a "
+            'multiple, say so in dynamic=..., as with "32*height"'
+        )
 
     # The whole
 

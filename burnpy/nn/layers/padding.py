@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
+from burnpy.backend.devices import innermost
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Scalar, Shape, Value
 from burnpy.nn.argument_checks import check_choice, form_of, pair
@@ -75,7 +76,8 @@ def pad(
     for dim, ends_of_dim in enumerate(pairs):
         if ends_of_dim != (0, 0):
             _need(mode, shape, dim, *ends_of_dim)
-    return x._like(b.pad_ends(x._primitive, tuple(pairs), mode) if any(map(any, pairs)) else x._primitive)
+    changes = any(map(any, pairs)) or innermost(b).sizes_vary
+    return x._like(b.pad_ends(x._primitive, tuple(pairs), mode) if changes else x._primitive)
 
 
 def _constant(b: Any, x: Value, pairs: list[tuple[int, int]], full: Shape, fill: Scalar) -> Value:
@@ -84,7 +86,7 @@ def _constant(b: Any, x: Value, pairs: list[tuple[int, int]], full: Shape, fill:
     kept = tuple([slice(max(-low, 0), size - max(-high, 0), 1) for size, (low, high) in zip(sizes, pairs, strict=True)])
     if any(low < 0 or high < 0 for low, high in pairs):
         x = b.slice(x, kept)
-    if x.shape == full:
+    if x.shape == full and not innermost(b).sizes_vary:
         return x
     place = tuple([slice(max(low, 0), max(low, 0) + size, 1) for size, (low, _) in zip(x.shape, pairs, strict=True)])
     return b.slice_scatter(b.expand(b.full((), fill, x.dtype), full), place, x)  # which copies the expanded array

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from burnpy.backend.devices import innermost
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.programs import Formula
 from burnpy.backend.operations.resampling import Sampling
@@ -97,7 +98,7 @@ def interpolate(
         source, target = shape[dim], sizes[dim - 2]
         factor = None if factors is None else factors[dim - 2]
         step = _step(source, target, factor, corners)
-        if source != target or step != 1.0:
+        if source != target or step != 1.0 or innermost(device).sizes_vary:
             out = device.resample(out, dim, target, Sampling(_SAMPLING.get(mode, mode), corners, step, antialias))
     return x if out is x._primitive else x._like(out)
 

@@ -25,7 +25,7 @@ from burnpy.interop.onnx.operators.table import (
     operator,
     tensor,
 )
-from burnpy.interop.onnx.tracing import merged_size
+from burnpy.interop.onnx.sizes import merged_size
 from burnpy.tensor.joining import stack
 from burnpy.tensor.operand_checks import refuse_unless
 

@@ -415,20 +415,20 @@ def write_transposed_convolution(
     return g.node("ConvTranspose", grad, weight, **settings)
 
 
-@only(when=lambda *args: not args[5])
 def write_max_pool(
     g: GraphWriter, x: Operand, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Any:
     """Write a MaxPool."""
-    return g.node("MaxPool", x, kernel_shape=list(kernel), **_attributes(stride, padding, dilation))
+    settings = _attributes(stride, padding, dilation, ceil_mode=int(ceil_mode))
+    return g.node("MaxPool", x, kernel_shape=list(kernel), **settings)
 
 
-@only(when=lambda *args: not args[4] and args[6] is None)
+@only(when=lambda *args: args[6] is None)
 def write_avg_pool(
-    g: GraphWriter, x: Operand, kernel: Any, stride: Any, padding: Any, _: bool, inside: bool, *rest: Any
+    g: GraphWriter, x: Operand, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, inside: bool, *rest: Any
 ) -> Any:
     """Write an AveragePool."""
-    settings = _attributes(stride, padding, count_include_pad=int(inside))
+    settings = _attributes(stride, padding, ceil_mode=int(ceil_mode), count_include_pad=int(inside))
     return g.node("AveragePool", x, kernel_shape=list(kernel), **settings)
 
 

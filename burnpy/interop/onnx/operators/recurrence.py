@@ -1,4 +1,4 @@
-"""Recurrent networks: RNN, GRU and LSTM with any activations, linear attention, and causal convolution with a state."""
+"""Recurrent networks, linear attention, causal convolution with a state, and the order of sequences."""
 
 from __future__ import annotations
 
@@ -293,6 +293,30 @@ def dynamic_quantize_lstm(
 
     weights = weight(w, w_scale, w_zero), weight(r, r_scale, r_zero)
     return recurrent(x, *weights, b, lengths, initial_h, initial_c, peepholes, kind="LSTM", outputs=outputs, **settings)
+
+
+@operator("ReverseSequence")
+def reverse_sequence(x: Value, lengths: Value, *, batch_axis: int = 1, time_axis: int = 0) -> Value:
+    """Reverse the first elements of each sequence."""
+    moved = x if batch_axis == 0 else x.transpose(0, 1)
+    order = arange(moved.shape[1], x.device).unsqueeze(0)
+    ends = cast(lengths, "int64").unsqueeze(1)
+    places = where(order < ends, ends - 1 - order, order)
+    places = places.reshape(*places.shape, *(1,) * (x.ndim - 2)).expand(*moved.shape)
+    out = moved.gather(1, places)
+    return out if batch_axis == 0 else out.transpose(0, 1)
+
+
+@operator("TensorScatter")
+def tensor_scatter(cache: Value, update: Value, starts: Value = None, *, axis: int = -2, mode: str = "linear") -> Value:
+    """Write an update into a cache, at a start for each member of the batch."""
+    dim = axis % cache.ndim
+    moved, part = cache.movedim(dim, 1), update.movedim(dim, 1)
+    steps = arange(part.shape[1], cache.device).unsqueeze(0)
+    first = steps * 0 if starts is None else cast(starts, "int64").unsqueeze(1)
+    places = (first + steps).remainder(moved.shape[1]) if mode == "circular" else first + steps
+    places = places.reshape(*places.shape, *(1,) * (moved.ndim - 2)).expand(*part.shape)
+    return moved.scatter(1, places, part).movedim(1, dim)
 
 
 @only(when=lambda *args: args[4] is None)

@@ -25,6 +25,7 @@ from burnpy.interop.onnx.operators.table import (
     common_dtype,
     is_float,
     like,
+    only,
     onnx_dtype,
     operator,
     rule,
@@ -220,18 +221,6 @@ def space_to_depth(x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
     return x.reshape(n, c, h // b, b, w // b, b).permute(*order).reshape(n, c * b * b, h // b, w // b)
 
 
-@operator("ReverseSequence")
-def reverse_sequence(x: Value, lengths: Value, *, batch_axis: int = 1, time_axis: int = 0) -> Value:
-    """Reverse the first elements of each sequence."""
-    moved = x if batch_axis == 0 else x.transpose(0, 1)
-    order = arange(moved.shape[1], x.device).unsqueeze(0)
-    ends = cast(lengths, "int64").unsqueeze(1)
-    places = where(order < ends, ends - 1 - order, order)
-    places = places.reshape(*places.shape, *(1,) * (x.ndim - 2)).expand(*moved.shape)
-    out = moved.gather(1, places)
-    return out if batch_axis == 0 else out.transpose(0, 1)
-
-
 @operator("OneHot")
 def one_hot(index: Value, depth: Ints, values: Value, *, axis: int = -1) -> Value:
     """Return the on value at an index of a new dimension, and the off value elsewhere; all are off at an index that
@@ -312,18 +301,6 @@ def scatter_nd(x: Value, index: Value, updates: Value, *, reduction: str = "none
     return out.reshape(*x.shape)
 
 
-@operator("TensorScatter")
-def tensor_scatter(cache: Value, update: Value, starts: Value = None, *, axis: int = -2, mode: str = "linear") -> Value:
-    """Write an update into a cache, at a start for each member of the batch."""
-    dim = axis % cache.ndim
-    moved, part = cache.movedim(dim, 1), update.movedim(dim, 1)
-    steps = arange(part.shape[1], cache.device).unsqueeze(0)
-    first = steps * 0 if starts is None else cast(starts, "int64").unsqueeze(1)
-    places = (first + steps).remainder(moved.shape[1]) if mode == "circular" else first + steps
-    places = places.reshape(*places.shape, *(1,) * (moved.ndim - 2)).expand(*part.shape)
-    return moved.scatter(1, places, part).movedim(1, dim)
-
-
 @operator("Compress")
 def compress(x: Value, mask: Value, *, axis: int | None = None) -> Value:
     """Select the slices whose mask is true."""
@@ -374,13 +351,35 @@ def write_slice(g: GraphWriter, x: Any, key: Any) -> Any:
 
 
 def write_slice_scatter(g: GraphWriter, x: Operand, key: Any, src: Any) -> Any:
-    """Write the update of a slice: of the elements at the row-major places that the slice of all places has."""
+    """Write the update of a slice: of the elements at the row-major places that the slice of all places has.
+
+    In an array that is filled with one number, it is a Pad.
+    """
+    fill = g.filling(x)
+    if fill is not None and all(isinstance(each, slice) and each.step in (None, 1) for each in key):
+        bounds = [*key, *[slice(None)] * (len(x.shape) - len(key))]
+        starts = [each.start or 0 for each in bounds]
+        ends = [
+            0 if each.stop is None else g.each(lambda size, stop: size - stop, size, each.stop)
+            for size, each in zip(x.shape, bounds, strict=True)
+        ]
+        return g.node("Pad", g.cast(src, x.dtype), g.sizes([*starts, *ends]), fill)
     total, vector = g.node("Size", x), g.sizes((-1,))
     order = g.node("Range", g.constant(0, int64), total, g.constant(1, int64))
     places = write_slice(g, g.node("Reshape", order, g.node("Shape", x)), key)
     values = g.node("Expand", g.cast(src, x.dtype), g.node("Shape", places))
     flat = [g.node("Reshape", part, vector) for part in (x, places, values)]
     return g.node("Reshape", g.node("ScatterElements", *flat, axis=0), g.node("Shape", x))
+
+
+_PAD_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@only(since=19, when=lambda x, pairs, how: min(map(min, pairs)) >= 0)
+def write_pad_ends(g: GraphWriter, x: Operand, pairs: Any, how: str) -> Any:
+    """Write a Pad with elements of x."""
+    sizes = g.sizes([pair[end] for end in (0, 1) for pair in pairs])
+    return g.node("Pad", x, sizes, mode=_PAD_MODES[how])
 
 
 write_permute = rule(lambda g, x, dims: g.node("Transpose", x, perm=list(dims)) if dims else x)

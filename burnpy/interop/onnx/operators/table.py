@@ -354,6 +354,14 @@ def rule(write: Callable[..., Any]) -> Callable[..., Any]:
     return write
 
 
+SMALL = frozenset(("int8", "int16", "uint8", "uint16", "uint32"))
+WIDE = {
+    **dict.fromkeys(("abs", "amax", "amin", "argmax", "argmin", "argsort", "clamp", "floor_divide"), SMALL),
+    **dict.fromkeys(("maximum", "minimum", "sign", "topk"), SMALL),
+    **dict.fromkeys(("add", "matmul", "mul", "neg", "pow", "sub", "where"), SMALL | {"uint64"}),
+}
+"""The ints for which ONNX or its runtimes lack operators of operations; they are computed in int64, and wrap."""
+
 REFUSED = "refused"
 """The rule of operations without a counterpart."""
 

@@ -1,0 +1,298 @@
+"""Sizes that vary: their symbols, and how numbers that differ between the recordings of a model follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from fractions import Fraction
+from math import gcd
+from typing import Any, NamedTuple, TypeAlias
+
+from burnpy.backend.errors import ArgumentError
+from burnpy.backend.plans.recording import Ref
+from burnpy.tensor.tensor_base import describe
+
+
+class Symbol(NamedTuple):
+    """A dimension that varies: the name of a number, and what it is multiplied by."""
+
+    name: str
+    factor: int = 1
+
+    @property
+    def text(self) -> str:
+        """The name of the dimension in the file."""
+        return self.name if self.factor == 1 else f"{self.factor}*{self.name}"
+
+
+Symbols: TypeAlias = Mapping[tuple[int, int], Symbol]
+"""The symbols by the number of the leaf and the dimension."""
+
+
+def symbols_of(named: Mapping[str, int], leaves: Sequence[Any], dynamic: Mapping[str, Any]) -> Symbols:
+    """Return the symbol of each dynamic dimension, by the number of the leaf and the dimension."""
+    symbols: dict[tuple[int, int], Symbol] = {}
+    sizes: dict[str, int] = {}
+    for name, dims in dynamic.items():
+        if name not in named:
+            near = get_close_matches(name, named, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ArgumentError(f"export(dynamic=...) names {name!r}, and the inputs are {list(named)}{hint}")
+        if not isinstance(dims, Mapping) or not all(isinstance(symbol, str) for symbol in dims.values()):
+            raise ArgumentError(
+                f"export(dynamic=...) got {describe(dims)} for {name!r}; expected the names of dimensions, as in "
+                "{0: 'batch'}"
+            )
+        number = named[name]
+        shape = leaves[number].shape
+        for dim, text in dims.items():
+            if not -len(shape) <= dim < len(shape):
+                raise ArgumentError(
+                    f"export(dynamic=...) names dimension {dim} of {name!r}, which has shape {shape}; use one "
+                    f"{-len(shape)} to {len(shape) - 1}"
+                )
+            factor, star, name_of_size = text.partition("*")
+            symbol = Symbol(name_of_size.strip(), int(factor)) if star and factor.strip().isdecimal() else Symbol(text)
+            size = shape[dim % len(shape)]
+            if not size or not symbol.factor or size % symbol.factor:
+                raise ArgumentError(f"export(dynamic=...) has {text!r} for a size of {size}; use a multiple of it")
+            size //= symbol.factor
+            if sizes.setdefault(symbol.name, size) != size:
+                raise ArgumentError(
+                    f"export(dynamic=...) has the symbol {symbol.name!r} for sizes {sizes[symbol.name]} and {size}; "
+                    "use one symbol for dimensions that are always equal"
+                )
+            symbols[number, dim % len(shape)] = symbol
+    return symbols
+
+
+_SHOWN = 6
+"""The number of values that messages have."""
+
+
+class Varying:
+    """A float that differs between the recordings. It has no arithmetic, in which its other values would be lost."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = values  #: in each recording
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, self.__class__) and self.values == other.values
+
+    def __hash__(self) -> int:
+        return hash(self.values)
+
+    def __repr__(self) -> str:
+        shown = [repr(value) for value in self.values[:_SHOWN]]
+        return " / ".join([*shown, "…"] if len(self.values) > _SHOWN else shown)
+
+
+class Size(Varying):
+    """An int that differs between the recordings."""
+
+    __slots__ = ()
+
+
+class DifferError(Exception):
+    """A value that is no number differs between the recordings: in this one from the first."""
+
+    def __init__(self, recording: int) -> None:
+        super().__init__(recording)
+        self.recording = recording
+
+
+def _require_same(values: Sequence[Any], of: Callable[[Any], Any]) -> None:
+    first = of(values[0])
+    for k, value in enumerate(values):
+        if of(value) != first:
+            raise DifferError(k)
+
+
+def merged(values: Sequence[Any], operand: Callable[[Ref], Any]) -> Any:
+    """Return one value for those that several recordings have in one place.
+
+    Args:
+        values: an argument of a node in each recording.
+        operand: maps a value of the first recording to what stands for it.
+
+    Raises:
+        DifferError: they differ, and are no numbers.
+
+    >>> merged([(2, 8, 0.5), (4, 8, 0.5)], lambda ref: ref)
+    (2 / 4, 8, 0.5)
+    """
+    first = values[0]
+    kind = first.__class__
+    _require_same(values, type)
+    if kind is Ref:
+        _require_same(values, lambda value: value.number)
+        return operand(first)
+    if isinstance(first, (tuple, list)):
+        _require_same(values, len)
+        members = [merged(column, operand) for column in zip(*values, strict=True)]
+        return kind(*members) if hasattr(kind, "_fields") else kind(members)
+    if kind is slice:
+        ends = [merged([getattr(value, end) for value in values], operand) for end in ("start", "stop", "step")]
+        return slice(*ends)
+    if kind is int:
+        return merged_size(values)
+    if kind is float:
+        same = all(value == first or (value != value and first != first) for value in values)
+        return first if same else Varying(tuple(values))
+    if isinstance(first, (bool, str)):
+        _require_same(values, lambda value: value)
+    return first  # a dtype, or a function that only checks call
+
+
+def merged_size(values: Sequence[int]) -> int | Size:
+    """Return an int that is the same in all recordings, or else a size.
+
+    >>> merged_size([3, 3, 3]), merged_size([2, 4, 6])
+    (3, 2 / 4 / 6)
+    """
+    return values[0] if len(set(values)) == 1 else Size(tuple(values))
+
+
+FEW = 16  # the number of elements up to which those of an array may follow from sizes
+
+
+def merged_numbers(arrays: Sequence[Any]) -> list[Any] | None:
+    """Return the elements of small arrays that differ between the recordings; None for others."""
+    first = arrays[0]
+    alike = all(a.shape == first.shape and first.dtype.kind in "fi" and a.size <= FEW for a in arrays)
+    if not alike or all(a.tobytes() == first.tobytes() for a in arrays):
+        return None
+    return [merged(row, lambda ref: ref) for row in zip(*[a.reshape(-1).tolist() for a in arrays], strict=True)]
+
+
+class Expression(NamedTuple):
+    """A size as ``scale · ((one · two · numerator + offset) // denominator) + shift``, of known sizes one and two.
+
+    ``two`` may be None, for 1. With ``remainder`` it is the remainder of the division, and not the quotient; with
+    ``modulo`` it is the remainder of the offset divided by ``one``.
+    """
+
+    one: tuple[int, ...]
+    two: tuple[int, ...] | None = None
+    numerator: int = 1
+    offset: int = 0
+    denominator: int = 1
+    scale: int = 1
+    shift: int = 0
+    remainder: bool = False
+    modulo: bool = False
+
+
+def expression_of(values: tuple[int, ...], known: Sequence[tuple[int, ...]]) -> Expression | None:
+    """Return how a size follows from known ones, in all recordings; None if no expression is found.
+
+    >>> expression_of((8, 16, 24), [(2, 4, 6)]) == Expression(one=(2, 4, 6), numerator=4)
+    True
+    >>> sizes = tuple(range(6, 30))
+    >>> half = expression_of(tuple([(n + 1) // 2 for n in sizes]), [sizes])
+    >>> half.numerator, half.offset, half.denominator
+    (1, 1, 2)
+    """
+    pairs = [(one, two) for k, one in enumerate(known) for two in known[k:]]
+    for one, two in [*[(one, None) for one in known], *pairs]:
+        found = _linear(values, one, two)
+        if found is not None:
+            return found
+    for find in (_quotient, _remainder, _modulo):
+        for one in known:
+            found = find(values, one)
+            if found is not None:
+                return found
+    return None
+
+
+def _linear(values: tuple[int, ...], one: tuple[int, ...], two: tuple[int, ...] | None) -> Expression | None:
+    product = one if two is None else tuple([a * b for a, b in zip(one, two, strict=True)])
+    low, high = product.index(min(product)), product.index(max(product))
+    if product[low] == product[high]:
+        return None
+    slope = Fraction(values[high] - values[low], product[high] - product[low])
+    offset = values[low] - slope * product[low]
+    if not slope or any(slope * x + offset != y for x, y in zip(product, values, strict=True)):
+        return None
+    if (slope.denominator * offset).denominator != 1:
+        return None
+    return Expression(one, two, slope.numerator, int(offset * slope.denominator), slope.denominator)
+
+
+_LARGEST = 64
+"""The largest denominator of a quotient."""
+
+
+def _quotient(values: tuple[int, ...], size: tuple[int, ...]) -> Expression | None:
+    """Return a rounded quotient, if the recordings leave no other one that is as simple.
+
+    Sizes that are all multiples of the denominator are those that are rounded to multiples.
+    """
+    scale = gcd(*[value - values[0] for value in values]) or 1
+    shift = values[0] % scale
+    whole = [(value - shift) // scale for value in values]
+    low, high = size.index(min(size)), size.index(max(size))
+    run, rise = size[high] - size[low], whole[high] - whole[low]
+    if rise <= 0:
+        return None
+    found: list[Expression] = []
+    several: set[int] = set()  # the denominators with which recordings leave more than one quotient
+    for denominator in range(2, _LARGEST + 1):
+        for numerator in range(max(denominator * (rise - 1) // run, 1), denominator * (rise + 1) // run + 1):
+            above = [denominator * y - numerator * x for x, y in zip(size, whole, strict=True)]
+            least, most = max(above), min(above) + denominator - 1
+            if least <= most and gcd(numerator, denominator) == 1:
+                made = Expression(size, None, numerator, least, denominator, scale, shift)
+                if least == most and denominator == scale:
+                    return made
+                found.append(made)
+                several.update([denominator] if least < most else [])
+    simple = [each for each in found if each.denominator < 2 * found[0].denominator]
+    return simple[0] if len(simple) == 1 and simple[0].denominator not in several else None
+
+
+def _remainder(values: tuple[int, ...], size: tuple[int, ...]) -> Expression | None:
+    """Return the remainder of a division of a size, or of its negative, as paddings to a multiple are."""
+    for sign in (1, -1):
+        apart = [y - sign * x for x, y in zip(size, values, strict=True)]
+        denominator = gcd(*[a - apart[0] for a in apart])
+        if min(values) >= 0 and denominator // 2 <= max(values) < denominator:
+            return Expression(size, None, sign, apart[0] % denominator, denominator, remainder=True)
+    return None
+
+
+def _modulo(values: tuple[int, ...], size: tuple[int, ...]) -> Expression | None:
+    """Return the remainder of a number divided by a size, as a cyclic shift is."""
+    largest = max(range(len(size)), key=size.__getitem__)
+    for number in (values[largest], values[largest] - size[largest]):
+        if 0 not in size and all(number % n == value for n, value in zip(size, values, strict=True)):
+            return Expression(size, offset=number, modulo=True)
+    return None
+
+
+POWERS: Mapping[str, Callable[[float], float]] = {
+    "": lambda size: size,
+    "Reciprocal": lambda size: 1.0 / size,
+    "Sqrt": lambda size: size**0.5,
+    "Reciprocal of Sqrt": lambda size: size**-0.5,
+}
+"""Functions of sizes that numbers of models are, by their operators."""
+
+
+def power_of(values: tuple[float, ...], known: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], str, float] | None:
+    """Return how a float follows from a known size: the size, a name in `POWERS` and a factor.
+
+    >>> power_of((0.5, 0.25, 0.125), [(2, 4, 8)])
+    ((2, 4, 8), 'Reciprocal', 1.0)
+    """
+    for size in known:
+        if 0 in size:
+            continue
+        for name, power in POWERS.items():
+            factor = values[0] / power(size[0])
+            if all(abs(factor * power(n) - value) <= 4e-16 * abs(value) for n, value in zip(size, values, strict=True)):
+                return size, name, factor
+    return None
