@@ -585,7 +585,7 @@ WINDOWS = Conv2d(3, 3, 3, stride=2, padding=1, device=NumPy), Conv2d(3, 3, 2, st
 
 
 def skips(x: Any) -> Any:
-    """Halve an image in two ways, of which one rounds up, and add the results at both sizes."""
+    """Halve an image, rounded up and down, and add the results at both sizes."""
     up, down = WINDOWS[0](x), WINDOWS[1](x)
     less = functional.interpolate(up, size=down.shape[2:], mode="bilinear") + down
     return functional.interpolate(less, size=up.shape[2:], mode="bilinear", align_corners=True) * up

@@ -656,7 +656,15 @@ def test_resizing_by_scales_that_are_no_whole_numbers(tmp_path: Path, mode: str,
             agree(written(tmp_path / "a.onnx", whole, 18), x, loops=False)
 
 
-@pytest.mark.parametrize("settings", [{}, {"coordinate_transformation_mode": "align_corners"}, {"mode": "cubic"}])
+NEAREST = [
+    {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    {"mode": "nearest", "nearest_mode": "round_prefer_ceil"},
+]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"coordinate_transformation_mode": "align_corners"}, {"mode": "cubic"}, *NEAREST]
+)
 def test_images_are_resized_to_the_size_of_others_when_written_again(tmp_path: Path, settings: dict[str, Any]) -> None:
     """Interpolation as PyTorch's is an operation of its own, for which no size is fixed."""
     import onnxruntime

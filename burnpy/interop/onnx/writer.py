@@ -140,7 +140,7 @@ class Writer:
         return merged_size([f(*row) for row in zip(*columns, strict=True)])
 
     def filling(self, x: Operand) -> str | None:
-        """Return the name of the 0-d constant of which an operand was made, if it was."""
+        """Return the name of the 0-d constant that an operand repeats, if it does."""
         made = next((node for node in self.nodes[::-1] if x.name in node.output), None)
         if made is None or made.op_type != "Expand":
             return None

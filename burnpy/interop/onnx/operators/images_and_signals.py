@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from burnpy.backend.devices import innermost
 from burnpy.backend.dtypes import float32, int64, part_dtype
 from burnpy.backend.errors import LoadingError
 from burnpy.backend.operations.resampling import Sampling, taps
@@ -135,39 +136,41 @@ def resize(
     factors, targets = _scales(x, dims, scales, sizes, keep_aspect_ratio_policy)
     regions = [0.0] * len(dims) + [1.0] * len(dims) if roi is None or roi.size == 0 else roi.tolist()
     outside: Value = None
+    varies = isinstance(x, Tensor) and innermost(x.device).sizes_vary
     for k, dim in reversed([*enumerate(dims)]):
         region = (regions[k], regions[len(dims) + k])
         size, target, scale = x.shape[dim], targets[k], factors[k]
-        if size == target and scale == 1.0 and region == (0.0, 1.0):
+        if size == target and scale == 1.0 and region == (0.0, 1.0) and not (varies and dim > 1):
             continue
         places = coordinates(coordinate_transformation_mode, size, target, scale, region)
         if coordinate_transformation_mode == "tf_crop_and_resize":
             gone = ((places < 0) | (places > size - 1)).reshape([-1 if d == dim else 1 for d in range(x.ndim)])
             mask = tensor(gone, x.device)
             outside = mask if outside is None else outside | mask
-        if mode == "nearest":
+        how = _sampling(coordinate_transformation_mode, mode, nearest_mode, size, target, scale)
+        if mode == "nearest" and (how is None or not varies):
             index = np.clip(NEAREST[nearest_mode](places), 0, size - 1).astype(np.int64)
             x = _taken(x, dim, index)
             continue
-        how = _sampling(coordinate_transformation_mode, mode, cubic_coeff_a, size, target, scale)
-        if how is not None and isinstance(x, Tensor) and not antialias and not exclude_outside:
+        own = antialias or exclude_outside or (mode == "cubic" and cubic_coeff_a != -0.75)
+        if how is not None and isinstance(x, Tensor) and not own:
             x = x._like(x._backend.resample(x._primitive, dim, target, how))
             continue
         kernel, reach = (_linear, 1) if mode == "linear" else (_cubic(cubic_coeff_a), 2)
         matrix = weights(places, size, kernel, reach, min(scale, 1.0) if antialias else 1.0, bool(exclude_outside))
         wide = x if isinstance(x, Tensor) else cast(x, "float64")
-        product = wide.movedim(dim, -1) @ tensor(matrix.T.astype(wide.dtype), x.device)
-        moved = product.movedim(-1, dim)
+        moved = (wide.movedim(dim, -1) @ tensor(matrix.T.astype(wide.dtype), x.device)).movedim(-1, dim)
         x = moved if isinstance(x, Tensor) else cast(moved.round(), x.dtype)
-    if outside is None:
-        return x
-    return x.masked_fill(outside.expand(*x.shape), extrapolation_value)
+    return x if outside is None else x.masked_fill(outside.expand(*x.shape), extrapolation_value)
 
 
-def _sampling(places: str, mode: str, cubic: float, size: int, target: int, scale: float) -> Sampling | None:
+_NEAREST = {("asymmetric", "floor"): "nearest", ("half_pixel", "round_prefer_ceil"): "nearest-exact"}
+
+
+def _sampling(places: str, mode: str, nearest: str, size: int, target: int, scale: float) -> Sampling | None:
     """Return how PyTorch interpolates at these places; None if it does not."""
-    if mode == "cubic" and cubic != -0.75:
-        return None
+    if mode == "nearest":
+        return Sampling(_NEAREST[places, nearest], False, 1.0 / scale) if (places, nearest) in _NEAREST else None
     if places == "align_corners" and target > 1:
         return Sampling(mode, True, (size - 1) / (target - 1))
     usual = places == "half_pixel" or (places == "pytorch_half_pixel" and target > 1)
@@ -282,8 +285,7 @@ def non_max_suppression(
         b = np.concatenate([centre - span, centre + span], axis=-1)
     low, high = np.minimum(b[..., :2], b[..., 2:]), np.maximum(b[..., :2], b[..., 2:])
     area = (high - low).prod(-1)
-    count = most[0] if most else 0
-    chosen: list[tuple[int, int, int]] = []
+    count, chosen = most[0] if most else 0, list[tuple[int, int, int]]()
     for n in range(s.shape[0]):
         for c in range(s.shape[1]):
             kept: list[int] = []
