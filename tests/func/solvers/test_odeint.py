@@ -362,7 +362,7 @@ def test_the_adjoint_of_a_balanced_device(smallest: int, monkeypatch: pytest.Mon
     """There results of f are arrays with their recipes, and gradients are arrays of the device beneath."""
     monkeypatch.setattr(Balanced, "smallest", smallest)
 
-    def gradients(device: Any) -> list[Any]:
+    def gradients(device: Any) -> Any:
         x = Tensor[device].from_data(ADJOINT_AT.to_numpy(), dtype="float64").require_grad()
         grads = driven_by(x, adjoint=True).backward()
         assert grads[x].device is NumPy.device()
