@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import burnpy_numpy.cpu_threads as threads
-from burnpy.backend.dtypes import float32, float64, int32, uint8
+from burnpy.backend.dtypes import float32, float64, int32, int64, uint8
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.kernels.kernel import family_kernels, kernels_enabled, lookup
@@ -17,7 +17,7 @@ from burnpy_numpy.openblas import gemm, openblas
 
 if TYPE_CHECKING:
     from burnpy.backend.entries import Operation
-    from burnpy.backend.primitives import Shape
+    from burnpy.backend.primitives import DType, Shape
 
 MAX_SINGLE_THREADED = 1 << 18
 """The number of multiplications up to which OpenBLAS uses one thread by itself."""
@@ -32,7 +32,7 @@ MULTIPLICATIONS_PER_ELEMENT = 16
 """The number of multiplications that count as one element in `burnpy_numpy.cpu_threads.shared`."""
 
 MIN_OUTER = 1 << 12
-"""The number of elements from which outer products take less time as a kernel."""
+"""The number of elements from which outer products take less time as a kernel, and of products of ints as floats."""
 
 _FEW_ROWS = 8
 """The number of rows up to which a quantized matrix is converted in registers."""
@@ -72,6 +72,10 @@ class NumPyMatmul(ArrayBackend):
             out = _narrow_product("matmul", x, y, dtype=dtype)
             if out is not None:
                 return out if out.dtype is dtype else self.cast(out, dtype)
+        elif dtype.kind in "iu" and y.dtype is dtype and x.ndim > 1 < y.ndim and x.size * y.shape[-1] >= MIN_OUTER:
+            exact = float_of_products(x, y)
+            if exact is not None:  # NumPy multiplies ints one by one; the last bits of a sum are those of its int
+                return self.cast(self.cast(self.matmul(self.cast(x, exact), self.cast(y, exact)), int64), dtype)
         return super().matmul(x, y)
 
     def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
@@ -130,6 +134,17 @@ class NumPyMatmul(ArrayBackend):
 
     def matmul_tn(self, x: Any, y: Any) -> Any:
         return self.matmul(x.T, y) if x.ndim == 2 else super().matmul_tn(x, y)
+
+
+def float_of_products(x: Any, y: Any) -> DType | None:
+    """Return the float dtype in which the sums of a product of matrices of ints are exact, in any order; None if none.
+
+    The numbers of 32 and 64 bits are looked at, as they rarely have all the values that they may have.
+    """
+    least = [np.iinfo(each.dtype).min if each.itemsize < 4 else int(each.min(initial=0)) for each in (x, y)]
+    most = [np.iinfo(each.dtype).max if each.itemsize < 4 else int(each.max(initial=0)) for each in (x, y)]
+    bound = x.shape[-1] * max(most[0], -least[0]) * max(most[1], -least[1])
+    return float32 if bound <= 1 << 24 else float64 if bound <= 1 << 53 else None
 
 
 def _are_outer(x: Any, y: Any) -> bool:

@@ -73,8 +73,10 @@ class Layout(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def layout(shapes: tuple[Shape, ...]) -> Layout | None:
+def layout(shapes: tuple[Shape, ...], singles: bool = False) -> Layout | None:
     """Return the layout of operands of some shapes; None if they are no rows and columns, or there is little to do.
+
+    With ``singles``, an operand of one element beside others of one shape is expanded to a column, too.
 
     Neighbouring dims along which the same operands vary are one. An operand that varies along the middle one of three
     is expanded to a column, which has few elements beside an operand that varies along all.
@@ -94,19 +96,23 @@ def layout(shapes: tuple[Shape, ...]) -> Layout | None:
         return None
     dims = [(k, tuple(own[k] != 1 for own in padded)) for k, n in enumerate(shape) if n != 1]
     groups = [(varies, [k for k, _ in group]) for varies, group in groupby(dims, key=lambda dim: dim[1])]
+    columns = groups[-1][1] if groups else []
     if len(groups) == 3 and groups[0][0] == groups[2][0] and all(groups[1][0]):
         over_rows, over_columns = groups[1][0], groups[2][0]
     elif len(groups) == 2:
         over_rows, over_columns = groups[0][0], groups[1][0]
+    elif singles and len(groups) == 1:
+        over_rows, over_columns = (True,) * len(shapes), groups[0][0]
+        columns = columns[1:] or columns
     else:
         return None
     words = {(True, True): "full", (False, True): "row", (True, False): "column"}
     extents = tuple(words.get(varies, "") for varies in zip(over_rows, over_columns, strict=True))
     if not all(extents):
         return None
-    cut = groups[-1][1][0]
+    cut = columns[0]
     by_row = (*shape[:cut], *(1,) * (len(shape) - cut))
-    spread = tuple(by_row if extent == "column" else None for extent in extents) if len(groups) == 3 else None
+    spread = tuple(by_row if extent == "column" else None for extent in extents) if len(groups) != 2 else None
     return Layout(shape, math.prod(shape[:cut]), math.prod(shape[cut:]), extents, spread)
 
 
@@ -130,7 +136,7 @@ def broadcast_where(condition: Any, x: Any, y: Any) -> Any:
     """Return ``where`` of a condition, an array, and an array of its dtype or a number; None without a kernel."""
     arrays: tuple[Any, ...] = condition, x
     numbers: tuple[float, ...] = ()
-    if type(y) in NUMBERS:
+    if type(y) in NUMBERS and type(y) is not complex:
         numbers = (float(y),)
     elif type(y) is ndarray and y.dtype is x.dtype:
         arrays = condition, x, y
@@ -169,7 +175,7 @@ _plans: dict[Any, _Plan | None] = lookup()
 def _planned(key: Any, shapes: tuple[Shape, ...], dtype: DType) -> _Plan | None:
     """Return the plan of an operation, and keep it."""
     plan, name = None, key[0]
-    found = layout(shapes) if name in _OPERATIONS and has_kernels(dtype) else None
+    found = layout(shapes, is_half(dtype)) if name in _OPERATIONS and has_kernels(dtype) else None
     if found is not None:
         extents = found.extents
         if name == "where":  # of a mask and two arrays, or of a mask, an array and a number
@@ -182,7 +188,7 @@ def _planned(key: Any, shapes: tuple[Shape, ...], dtype: DType) -> _Plan | None:
     return _plans.setdefault(key, plan)
 
 
-BITS: dict[int, Any] = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+BITS: dict[int, Any] = {size: np.dtype(f"int{8 * size}") for size in (1, 2, 4, 8)}
 """The int dtypes by size in bytes."""
 BLENDED = 8192
 """The number of conditions from which this takes less time."""
@@ -240,15 +246,14 @@ class NumPyPointwise(NumPyArithmetic):
                     out = self.full(shape, y, x.dtype)
                     _putmask(out, condition, x)
                     return out
-        if condition.size >= BLENDED and blendable(x):
-            if type(y) in NUMBERS and y == 0 and is_positive_zero(y):
-                return kept(condition, x)
-            if (
-                type(y) is np.ndarray
-                and y.shape == x.shape == condition.shape
-                and y.dtype is x.dtype
-                and y.flags.c_contiguous
-            ):
+        if condition.size >= BLENDED:
+            if type(y) in NUMBERS:
+                if blendable(x) and y == 0 and is_positive_zero(y):
+                    return kept(condition, x)
+                y = constant(bool(y) if x.dtype.kind == "b" else y, x.dtype)
+            x, y = np.asarray(x), np.asarray(y)  # a fill value may be a NumPy scalar
+            shapes = condition.shape, ()
+            if x.shape in shapes and y.shape in shapes and x.dtype is y.dtype and blendable(x) and blendable(y):
                 return blended(condition, x, y)
         if type(y) is np.ndarray:
             try:
@@ -275,8 +280,8 @@ def kept(condition: Any, x: Any) -> Any:
 
 
 def blended(condition: Any, x: Any, y: Any) -> Any:
-    """x where condition is true, y elsewhere: arrays of one shape, x and y of one dtype."""
-    mask = condition.astype(BITS[x.dtype.itemsize])
+    """x where condition is true, y elsewhere: x and y are of one dtype, and of the shape of condition or 0-d."""
+    mask = condition.astype(BITS[x.dtype.itemsize], order="C")
     np.negative(mask, mask)
     other = y.view(mask.dtype)
     np.bitwise_and(mask, np.bitwise_xor(x.view(mask.dtype), other), mask)

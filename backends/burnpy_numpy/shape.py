@@ -17,6 +17,7 @@ from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.kernels.kernel import MANY, family_kernels
 from burnpy_numpy.numpy_calls import direct, quietly, run
+from burnpy_numpy.pointwise import BITS
 
 _concatenate: Any = direct(np.concatenate)
 _WHOLE = slice(None)
@@ -46,12 +47,16 @@ class NumPyShape(ArrayBackend):
         return super().full(shape, value, dtype)
 
     def cast(self, x: Any, dtype: DType) -> Any:
-        if x.size >= MANY and x.flags.c_contiguous and (x.dtype is float32 or dtype is float32):
-            other = dtype if x.dtype is float32 else x.dtype
-            if other.itemsize == 2 and is_half(other) and (kernels := family_kernels("shape")):
-                out = kernels.converted(x, dtype)
-                if out is not None:
-                    return out
+        given = x.dtype
+        if x.size >= MANY and given is not dtype and (given.itemsize == 2 or dtype.itemsize == 2):
+            narrows = is_half(dtype)
+            if narrows or is_half(given):
+                if not ((given is float32 or given is float64) if narrows else dtype is float32):
+                    return self.cast(self.cast(x, float32), dtype)  # as NumPy converts these
+                if x.flags.c_contiguous and (kernels := family_kernels("shape")):
+                    out = kernels.converted(x, dtype)
+                    if out is not None:
+                        return out
         return super().cast(x, dtype)
 
     def cat(self, xs: Sequence[Any], dim: int) -> Any:
@@ -64,19 +69,17 @@ class NumPyShape(ArrayBackend):
         return _concatenate([x[key] for x in xs], dim)
 
     def tril(self, x: Any, diagonal: int) -> Any:
-        return self.where(_triangle(x.shape[-2:], diagonal), x, 0.0) if _wide(x) else super().tril(x, diagonal)
+        return self.where(_triangle(x.shape[-2:], diagonal), x, 0) if _wide(x) else super().tril(x, diagonal)
 
     def triu(self, x: Any, diagonal: int) -> Any:
         if not _wide(x):
             return super().triu(x, diagonal)
-        return self.where(np.logical_not(_triangle(x.shape[-2:], diagonal - 1)), x, 0.0)
+        return self.where(np.logical_not(_triangle(x.shape[-2:], diagonal - 1)), x, 0)
 
 
 def _wide(x: Any) -> bool:
-    """Return whether x is of float32 or float64, and large enough that `_triangle` takes less time than its mask."""
-    return bool(
-        x.size >= _MIN_MASKED and x.shape[-2] * x.shape[-1] <= _MAX_MASK and (x.dtype is float32 or x.dtype is float64)
-    )
+    """Return whether ``where`` is fast for the dtype of x, which is large enough that keeping a mask saves time."""
+    return bool(x.size >= _MIN_MASKED and x.shape[-2] * x.shape[-1] <= _MAX_MASK and x.dtype.itemsize in BITS)
 
 
 @lru_cache(8)

@@ -209,18 +209,33 @@ class NumPyArithmetic(ArrayBackend):
 
         A number is rounded to the dtype first.
         """
-        if x.itemsize != 2 or x.size < MANY or not is_half(x.dtype):
+        number = type(y) in NUMBERS
+        if x.itemsize != 2 or max(x.size, 1 if number else y.size) < MANY or not is_half(x.dtype):
             return None
-        return self._in_float32(method, x, float(constant(y, x.dtype)) if type(y) in NUMBERS else y)[0]
+        return self._in_float32(method, x, float(constant(y, x.dtype)) if number else y)[0]
+
+    def _in_float64(self, name: str, x: Any, y: Any) -> Any:
+        """Return a quotient or a remainder of float32 numbers by a kernel; None without one, or if a result is NaN."""
+        number = type(y) in NUMBERS
+        if x.dtype is not float32 or not (number or y.dtype is float32):
+            return None
+        if not number and y.shape != x.shape:
+            x, y = self._of_one_shape(x, y)
+        usual = x.size >= LEAST and (number or y.shape == x.shape)
+        kernel = operation_kernel(name, ("full", "scalar" if number else "full"), float32, ()) if usual else None
+        if kernel is None:
+            return None
+        out = kernel.alike((x,), (float(y),)) if number else kernel.alike((x, y))
+        return None if np.isnan(out).any() else out
 
     def floor_divide(self, x: Any, y: Any) -> Any:
         out = self._halves_in_float32(self.floor_divide, x, y)
-        out = _in_float64("floor_divide_in_float64", x, y) if out is None else out
+        out = self._in_float64("floor_divide_in_float64", x, y) if out is None else out
         return super().floor_divide(x, y) if out is None else out
 
     def remainder(self, x: Any, y: Any) -> Any:
         out = self._halves_in_float32(self.remainder, x, y)
-        out = _in_float64("remainder_in_float64", x, y) if out is None else out
+        out = self._in_float64("remainder_in_float64", x, y) if out is None else out
         if out is not None:
             return out
         number = type(y) is int
@@ -233,7 +248,7 @@ class NumPyArithmetic(ArrayBackend):
 
     def fmod(self, x: Any, y: Any) -> Any:
         out = self._halves_in_float32(self.fmod, x, y)
-        out = _in_float64("fmod_in_float64", x, y) if out is None else out
+        out = self._in_float64("fmod_in_float64", x, y) if out is None else out
         return super().fmod(x, y) if out is None else out
 
     def _check_exponent(self, x: Any, y: Any) -> None:
@@ -253,14 +268,3 @@ def _remainder_of_ints(x: Any, y: Any) -> Any:
     other_sign = np.less(np.bitwise_xor(rest, y), 0)
     np.logical_and(other_sign, rest, other_sign)
     return np.add(rest, np.multiply(y, other_sign), rest)
-
-
-def _in_float64(name: str, x: Any, y: Any) -> Any:
-    """Return a quotient or a remainder of float32 numbers by a kernel; None without one, or if a result is NaN."""
-    kernel, number = None, type(y) in NUMBERS
-    if x.size >= LEAST and x.dtype is float32 and (number or (y.dtype is float32 and y.shape == x.shape)):
-        kernel = operation_kernel(name, ("full", "scalar" if number else "full"), float32, ())
-    if kernel is None:
-        return None
-    out = kernel.alike((x,), (float(y),)) if number else kernel.alike((x, y))
-    return None if np.isnan(out).any() else out

@@ -202,6 +202,24 @@ def test_where_large_and_small(dtype: Any, n: int) -> None:
     np.testing.assert_array_equal(D.where(condition, x, y[:1]), np.where(condition, x, y[:1]))
 
 
+@every_row("name", ["bool", "uint8", "int16", "float16", "float32", "float64", "complex64", "complex128"])
+def test_where_of_a_fill_value(name: str) -> None:
+    dtype = np.dtype(name)
+    rng = np.random.default_rng(0)
+    x, condition = rng.integers(0, 2, (100, 100)).astype(dtype), rng.random((100, 100)) < 0.5
+    for number in (
+        (0, 1, True) + (-0.0, math.nan, -math.inf, 2.5) * (dtype.kind in "fc") + (1 - 2j,) * (dtype.kind == "c")
+    ):
+        value = np.asarray(number).astype(dtype)
+        for mask, each in ((condition, x), (condition.T, x[::-1]), (condition[:, :1], x), (condition, x[:1])):
+            wanted, other = np.where(mask, each, value), np.where(mask, value, each)
+            for found in (D.where(mask, each, number), D.where(mask, each, value), D.where(mask, each, value[()])):
+                assert found.dtype is dtype
+                assert found.tobytes() == wanted.tobytes()
+            for filled in (value, value[()]):
+                assert D.where(mask, filled, each).tobytes() == other.tobytes()
+
+
 @pytest.mark.parametrize("dtype", [float32, float64], ids=str)
 def test_where_of_special_numbers_and_views_is_fresh_memory(dtype: Any) -> None:
     x: Any = np.array([[math.nan, -0.0, math.inf], [1.0, -math.inf, 2.0]], dtype)
@@ -345,12 +363,14 @@ def test_products_of_long_rows_are_those_of_their_elements(columns: int, dtype: 
 @every_row("diagonal", [-130, -3, 0, 2, 129])
 @every_row("shape", [(100, 100), (130, 70), (3, 50, 90)])
 def test_triangles_of_large_matrices_are_numpys(shape: tuple[int, ...], diagonal: int) -> None:
-    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    x[..., 3, 5], x[..., 5, 3] = np.nan, -0.0
-    for found, wanted in ((NumPy().tril, np.tril), (NumPy().triu, np.triu)):
-        result = found(x, diagonal)
-        np.testing.assert_array_equal(result, wanted(x, diagonal))
-        assert not np.shares_memory(result, x)
+    numbers = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    numbers[..., 3, 5], numbers[..., 5, 3] = np.nan, -0.0
+    for x in (numbers, numbers > 0, np.nan_to_num(numbers * 50).astype(np.int16), numbers * np.complex64(1 + 1j)):
+        for found, wanted in ((NumPy().tril, np.tril), (NumPy().triu, np.triu)):
+            result = found(x, diagonal)
+            assert result.dtype == x.dtype
+            np.testing.assert_array_equal(result, wanted(x, diagonal))
+            assert not np.shares_memory(result, x)
 
 
 @pytest.mark.slow
@@ -444,6 +464,36 @@ def test_quotients_of_float32_rounded_down(y: Any) -> None:
         found = D.floor_divide(values, divisor)
         np.testing.assert_array_equal(found, wanted)
         np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+@every_row("dtype", ["float64", "int64", "uint64"])
+@every_row("kinds", [2, 7, 1 << 40])
+def test_orders_of_64_bits_are_stable(dtype: str, kinds: int) -> None:
+    rng = np.random.default_rng(0)
+    x = (rng.integers(0, kinds, (70, 90, 2)) * (1 << 20)).astype(dtype)
+    if dtype == "float64":
+        x[3:30:3, :, 0] = np.choose(rng.integers(0, 5, (9, 90)), [np.nan, np.inf, -np.inf, 0.0, -0.0])
+    for dim in (0, 1):
+        for given in (x, x[::-1], np.asfortranarray(x)):
+            np.testing.assert_array_equal(D.argsort(given, dim, False), np.argsort(given, dim, kind="stable"))
+            reverse = np.argsort(np.flip(given, dim), dim, kind="stable")
+            np.testing.assert_array_equal(D.argsort(given, dim, True), given.shape[dim] - 1 - np.flip(reverse, dim))
+
+
+@every_row("dtype", ["int8", "uint8", "int16", "int32", "int64", "uint64"])
+@every_row("bits", [3, 7, 31, 63])
+def test_products_of_ints_are_numpys(dtype: str, bits: int) -> None:
+    rng = np.random.default_rng(0)
+    limits = np.iinfo(dtype)
+    low, high = max(limits.min, -(1 << bits)), min(limits.max, (1 << bits) - 1)
+    for left, right in [((30, 40), (40, 50)), ((3, 20, 70), (70, 20)), ((2, 1, 20, 30), (3, 30, 40))]:
+        x = rng.integers(low, high, left, dtype=dtype, endpoint=True)
+        y = rng.integers(low, high, right, dtype=dtype, endpoint=True)
+        x[..., 0, 0], y[..., 0, 0] = low, high
+        for given in (x, np.asfortranarray(x)):
+            found = D.matmul(given, y)
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found, np.matmul(x, y))
 
 
 @every_row("dtype", ["float16", "bfloat16", "float32", "int8", "uint8", "int32", "int64"])

@@ -49,3 +49,12 @@ def test_what_is_not_finite(noted: list[Any]) -> None:
     values = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 3e38, 1e-45], "float32")
     x, y = np.resize(np.repeat(values, 9), 2106), np.resize(np.tile(values, 9), 2106)
     same_bits(x, y, noted)
+
+
+def test_rows_columns_and_single_numbers(noted: list[Any]) -> None:
+    x = np.random.default_rng(3).normal(size=(6, 40, 50)).astype("float32")
+    for y in (x[0], x[0, 0], x[:, :1], x[..., :1], x[:1, :1, :1], x[0, 0, 0]):
+        same_bits(x, y, noted)
+        same_bits(y, x, noted)
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(D.floor_divide(x, y), np.floor_divide(x, y))

@@ -108,14 +108,16 @@ def padded_rows(dtype: str, width: int) -> str:
 
 
 def converted(x: Any, dtype: Any) -> Any:
-    """Return a C-contiguous array of float32 or of 16 bits as the other dtype; None without a kernel for it.
+    """Return a C-contiguous array of float32, or of float64, rounded to 16 bits, or one of 16 bits as float32.
 
-    It has as many elements as a vector, or more.
+    None without a kernel for it. The array has as many elements as a vector, or more.
     """
     if not target().fuses:
         return None
-    narrows = x.dtype is float32
-    kernel = template_kernel(rounded if narrows else widened, dtype if narrows else x.dtype, _CONVERTED)
+    if dtype is float32:
+        kernel = template_kernel(widened, x.dtype, _CONVERTED)
+    else:
+        kernel = template_kernel(rounded, x.dtype, dtype, _CONVERTED)
     if kernel is None:
         return None
     out = np.empty(x.shape, dtype)
@@ -123,20 +125,22 @@ def converted(x: Any, dtype: Any) -> Any:
     return out
 
 
-def rounded(dtype: str, width: int) -> str:
-    """Return the text of the kernel that rounds float32 to the nearest floats of 16 bits, ties to even.
+def rounded(source: str, dtype: str, width: int) -> str:
+    """Return the text of the kernel that rounds floats to the nearest floats of 16 bits, ties to even.
 
     The table: x and the results. The sizes: the number of elements, no fewer than ``width``. ``begin`` and ``end`` are
     vectors; the last one may overlap with the one before.
 
     Args:
+        source: float32 or float64.
         dtype: float16 or bfloat16.
         width: the number of elements of a vector.
     """
     w = Loops(width, 2, 1)
     with w.loop("%begin", "%end") as v:
         start = _vector_start(w, v)
-        x = w.load(w.element(w.table[0], start, "float32"), "float32", None)
+        x = w.load(w.element(w.table[0], start, source), source, None)
+        x = x if source == "float32" else w.to_odd(x)
         w.store(w.to_half(x, dtype), w.element(w.table[1], start, dtype), None)
     return w.function()
 

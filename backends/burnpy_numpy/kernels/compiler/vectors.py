@@ -230,6 +230,20 @@ class Writer:
         chosen = self.select(self.compare("uno", x, x), quiet, nearest)
         return self.convert("trunc", self.binary("lshr", chosen, high), dtype)
 
+    def to_odd(self, x: Vector) -> Vector:
+        """Round float64 to float32 so that rounding the result to 16 bits gives what rounding x once would give.
+
+        Of the two float32 numbers around x this is the one whose last bit is 1, which is between the same two floats of
+        16 bits as x is.
+        """
+        near = self.convert("fptrunc", x, "float32")
+        again = self.convert("fpext", near, "float64")
+        bits, one = self.bits(near, "int32"), self.constant(1, "int32")
+        beyond = self.compare("ogt", self.call("fabs", again), self.call("fabs", x))
+        toward_zero = self.select(beyond, self.binary("sub", bits, one), bits)
+        odd = self.binary("or", toward_zero, one)
+        return self.bits(self.select(self.compare("one", again, x), odd, bits), "float32")
+
     def load_one(self, pointer: str, dtype: str) -> Vector:
         """Load one element and repeat it in all elements."""
         stored, size = ("i8", 1) if dtype == "bool" else (_SCALARS[dtype], bytes_of(dtype))
