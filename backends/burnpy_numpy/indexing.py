@@ -67,6 +67,8 @@ class NumPyIndexing(ArrayBackend):
         return super().scatter(x, dim, index, src)
 
     def scatter_add(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+        if index.size >= _MIN_ELEMENTS and is_half(x.dtype):  # in 16 bits each addition would be rounded
+            return self._in_float32(self.scatter_add, x, dim, index, src)[0]
         if index.size >= _MIN_ELEMENTS and (kernels := family_kernels("indexing")):
             out = kernels.scattered(x, dim, index, src, "add")
             if out is not None:
@@ -97,13 +99,11 @@ class NumPyIndexing(ArrayBackend):
         return order_of(index, size)
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
-        if _combined("add", out, dim, index, src):
-            return
-        if is_half(out.dtype):  # in 16 bits each addition would be rounded
-            wide = out.astype(float32)
-            self._call(combine_at, _add, wide, dim, index, src.astype(float32))
-            out[...] = wide
-        else:
+        if is_half(out.dtype):
+            wide = self.cast(out, float32)
+            self._add_at(wide, dim, index, self.cast(src, float32))
+            out[...] = self.cast(wide, out.dtype)
+        elif not _combined("add", out, dim, index, src):
             self._call(combine_at, _add, out, dim, index, src)
 
     def _reduce_at(self, out: Any, dim: int, index: Any, src: Any, reduce: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -110,14 +111,25 @@ class NumPyPooling(ArrayBackend):
     def adaptive_avg_pool2d(self, x: Any, size: Pair) -> Any:
         if size == (1, 1):
             return self.mean(x, (2, 3), True)
-        rows, columns = (_averages(n, k, x.dtype) for n, k in zip(x.shape[2:], size, strict=True))
-        out = self.matmul(self.matmul(rows, x), np.ascontiguousarray(columns.T))
+        if is_half(x.dtype):
+            return self._in_float32(self.adaptive_avg_pool2d, x, size)[0]
+        (rows, _), (_, columns) = (_averages(n, k, x.dtype) for n, k in zip(x.shape[2:], size, strict=True))
+        out = self._weighted(rows, x, columns)
         return out if np.isfinite(out).all() else super().adaptive_avg_pool2d(x, size)
 
     def adaptive_avg_pool2d_backward(self, grad: Any, shape: Shape) -> Any:
-        rows, columns = (_averages(n, k, grad.dtype) for n, k in zip(shape[2:], grad.shape[2:], strict=True))
-        out = self.matmul(self.matmul(np.ascontiguousarray(rows.T), grad), columns)
+        if is_half(grad.dtype):
+            return self._in_float32(self.adaptive_avg_pool2d_backward, grad, shape)[0]
+        counts = grad.shape[2:]
+        (_, rows), (columns, _) = (_averages(n, k, grad.dtype) for n, k in zip(shape[2:], counts, strict=True))
+        out = self._weighted(rows, grad, columns)
         return out if np.isfinite(out).all() else super().adaptive_avg_pool2d_backward(grad, shape)
+
+    def _weighted(self, rows: Any, x: Any, columns: Any) -> Any:
+        """Return rows @ x @ columns in new memory; a square matrix has ones on its diagonal, and zeros."""
+        fewer = rows.shape[0] != rows.shape[1]
+        out = self.matmul(rows, x) if fewer else x
+        return out if fewer and columns.shape[0] == columns.shape[1] else self.matmul(out, columns)
 
     def adaptive_max_pool2d_indices(self, x: Any, size: Pair) -> Any:
         if x.size >= MANY and (kernels := family_kernels("pooling")):
@@ -127,12 +139,16 @@ class NumPyPooling(ArrayBackend):
         return super().adaptive_max_pool2d_indices(x, size)
 
 
-def _averages(n: int, k: int, dtype: DType) -> Any:
-    """Return the matrix, (k, n), that maps n numbers to the means of k windows."""
+@lru_cache(64)
+def _averages(n: int, k: int, dtype: DType) -> tuple[Any, Any]:
+    """Return the matrix, (k, n), that maps n numbers to the means of k windows, and its transpose."""
     out = np.zeros((k, n), dtype)
     for line, (start, stop) in zip(out, adaptive_windows(n, k), strict=True):
         line[start:stop] = 1 / (stop - start)
-    return out
+    both = out, np.ascontiguousarray(out.T)
+    for matrix in both:
+        matrix.flags.writeable = False
+    return both
 
 
 def _rest(shape: Any, counts: Any, kernel: Pair, stride: Pair, dilation: Pair, n: int) -> int:

@@ -95,6 +95,26 @@ def test_operators_have_the_bits_of_numpy(half: str, shapes: Any, noted: list[An
 
 
 @every_row("half", HALVES)
+@every_row("shape", [(60, 80), (5000,), (2, 3, 1, 900)])
+def test_operators_of_a_0d_array_have_the_bits_of_numpy(half: str, shape: tuple[int, ...], noted: list[Any]) -> None:
+    x, y = drawn(half, 0, shape), np.asarray(drawn(half, 1, (9,))[5])
+    for name in ("add", "sub", "mul", "div", "lt"):
+        for pair in ((y, x), (x, y), (y[()], x)):
+            noted.clear()
+            found = getattr(D, name)(*pair)
+            assert len(noted) == 1, name
+            with np.errstate(all="ignore"):
+                same(
+                    found,
+                    OPERATORS[{"sub": "subtract", "mul": "multiply", "div": "divide", "lt": "less"}.get(name, name)](
+                        *pair
+                    ),
+                )
+    with np.errstate(all="ignore"):
+        same(D.pow(y, x), np.power(y.astype(np.float32), x.astype(np.float32)).astype(x.dtype))
+
+
+@every_row("half", HALVES)
 def test_a_number_is_rounded_before_it_is_used(half: str) -> None:
     x, number = np.full((50, 60), 3, dtype_of(half)), 0.1
     same(D.mul(x, number), x * x.dtype.type(number))
@@ -166,3 +186,17 @@ def test_gradients_are_the_same_in_plans_and_in_vmap_in_vmap(half: str) -> None:
     assert compiled(gradient)(narrow).tolist() == found.tolist()
     batch = stack([stack([narrow, -narrow]), stack([narrow * 0.5, narrow])])
     assert func.vmap(func.vmap(gradient))(batch)[1][1].tolist() == found.tolist()
+
+
+@every_row("half", HALVES)
+def test_adaptive_averages_are_rounded_once(half: str) -> None:
+    x = drawn(half, 0, (2, 3, 7, 10)).clip(-9, 9)
+    for size in ((3, 4), (7, 3), (2, 10), (7, 10)):
+        for given in (x, x[:, :, ::-1], np.where(np.arange(10) == 4, x.dtype.type(np.inf), x)):
+            found = D.adaptive_avg_pool2d(given, size)
+            wanted = D.adaptive_avg_pool2d(given.astype(np.float32), size)
+            assert not np.shares_memory(found, given)
+            same(found, wanted.astype(x.dtype))
+        grad = drawn(half, 1, (2, 3, *size)).clip(-9, 9)
+        wanted = D.adaptive_avg_pool2d_backward(grad.astype(np.float32), x.shape)
+        same(D.adaptive_avg_pool2d_backward(grad, x.shape), wanted.astype(x.dtype))

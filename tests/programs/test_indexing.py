@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from burnpy.backend import NumPy
+from burnpy.backend.dtypes import dtype_of
 
 pytest.importorskip("llvmlite")
 
@@ -58,6 +59,33 @@ def test_an_index_for_each_element(case: str, dtype: str, noted: list[Any]) -> N
     np.testing.assert_allclose(found, without("scatter_add", x, dim, index, src), rtol=bound, atol=bound)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "float16", "complex64", "complex128"])
+@pytest.mark.parametrize("case", SHAPES)
+def test_elements_of_all_sizes_are_moved(case: str, dtype: str, noted: list[Any]) -> None:
+    x, dim, index, src = made(case, dtype)
+    noted.clear()
+    gathered, written = D.gather(x, dim, index), D.scatter(x, dim, index, src)
+    assert [k.program.name for k in noted] == ([] if x.itemsize == 16 else ["gather", "scatter"])
+    assert gathered.dtype == written.dtype == x.dtype
+    assert gathered.tobytes() == np.take_along_axis(x, index, dim).tobytes()
+    assert written.tobytes() == without("scatter", x, dim, index, src).tobytes()
+
+
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@pytest.mark.parametrize("case", SHAPES)
+def test_halves_are_added_in_float32(case: str, half: str) -> None:
+    if half == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    x, dim, index, src = made(case, "float32", 90)
+    x, src = x.astype(dtype_of(half)), src.astype(dtype_of(half))
+    wide = x.astype(np.float32), src.astype(np.float32)
+    for name, at in (("scatter_add", index), ("index_add", index.reshape(-1)[:90])):
+        found = getattr(D, name)(x, dim, at, src)
+        wanted = getattr(D, name)(wide[0], dim, at, wide[1])
+        assert found.dtype is x.dtype
+        np.testing.assert_array_equal(found.astype(np.float32), wanted.astype(x.dtype).astype(np.float32))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SHAPES)
 def test_an_index_for_each_slice(case: str, noted: list[Any]) -> None:
@@ -97,13 +125,12 @@ def test_an_index_out_of_range_is_not_followed() -> None:
             call()
 
 
-def test_empty_arrays_and_other_dtypes_have_no_kernel(noted: list[Any]) -> None:
+def test_empty_arrays_and_elements_of_16_bytes_have_no_kernel(noted: list[Any]) -> None:
     x, dim, index, src = made("last dim", "float32", 0)
     noted.clear()
     assert D.gather(x, dim, index).shape == (5, 0)
     np.testing.assert_array_equal(D.scatter_add(x, dim, index, src), x)
-    half = D.gather(x.astype("float16"), 1, np.zeros((5, 3), np.int64))
-    assert half.dtype == np.float16
+    assert D.gather(x.astype("complex128"), 1, np.zeros((5, 3), np.int64)).dtype == np.complex128
     assert not noted
 
 

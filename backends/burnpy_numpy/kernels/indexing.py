@@ -18,7 +18,9 @@ _BYTES = 32
 _CHECKED = 8
 """The number of indices that are compared with the size at a time."""
 _DTYPES = frozenset({float32, float64, int64})
-"""The dtypes of kernels; int64 is gathered, added and written only."""
+"""The dtypes whose elements kernels combine; those of int64 they add only."""
+_MOVED = {1: "int8", 2: "float16", 4: "float32", 8: "float64"}
+"""The dtypes as which kernels copy elements, whatever their own dtype, by size in bytes."""
 _COMBINE = {"add": "add", "prod": "mul", "amin": "min", "amax": "max"}
 """The combinations of templates by those of operations."""
 COMBINE = {"add": "fadd", "mul": "fmul", "max": "maximum", "min": "minimum"}
@@ -26,17 +28,18 @@ COMBINE = {"add": "fadd", "mul": "fmul", "max": "maximum", "min": "minimum"}
 
 def gathered(x: Any, dim: int, index: Any) -> Any:
     """Return the elements of x at indices; None without a kernel for it."""
-    if not _suits(x, index, dim):
+    if x.itemsize not in _MOVED or not _suits(x, index, dim):
         return None
-    kernel, out = template_kernel(gather, x.dtype, _inner(x, dim) > 1), np.empty(index.shape, x.dtype)
+    kernel, out = template_kernel(gather, _MOVED[x.itemsize], _inner(x, dim) > 1), np.empty(index.shape, x.dtype)
     return out if kernel is not None and _ran(kernel, x, out, dim, index, x.shape) else None
 
 
 def scattered(x: Any, dim: int, index: Any, src: Any, combine: str) -> Any:
     """Return a copy of x with src added ("add") or written ("set") at indices; None without a kernel for it."""
-    if not _suits(x, index, dim) or src.dtype is not x.dtype or src.shape != index.shape:
+    dtype = _MOVED.get(x.itemsize) if combine == "set" else x.dtype.name if x.dtype in _DTYPES else None
+    if dtype is None or not _suits(x, index, dim) or src.dtype is not x.dtype or src.shape != index.shape:
         return None
-    kernel = template_kernel(scatter, x.dtype, combine, _inner(x, dim) > 1)
+    kernel = template_kernel(scatter, dtype, combine, _inner(x, dim) > 1)
     constant = x.size > 0 and not any(x.strides)  # expanded from one number, whose copy need not read it
     out = filled(x.shape, x.item(0), x.dtype) if constant else np.array(x, order="C")
     return out if kernel is not None and _ran(kernel, src, out, dim, index, x.shape) else None
@@ -72,11 +75,9 @@ def _inner(x: Any, dim: int) -> int:
 
 
 def _suits(x: Any, index: Any, dim: int) -> bool:
-    """Return whether there is an index for each element of whole slices of x, of a usual dtype."""
-    return (
-        x.dtype in _DTYPES
-        and index.dtype is int64
-        and all(n == m or d == dim for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=True)))
+    """Return whether there is an index for each element of whole slices of x."""
+    return index.dtype is int64 and all(
+        n == m or d == dim for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=True))
     )
 
 
@@ -90,7 +91,10 @@ def _ran(kernel: TemplateKernel, x: Any, out: Any, dim: int, index: Any, shape: 
 
 
 def gather(dtype: str, nested: bool) -> str:
-    """Return the text of the kernel of ``out[o][j][i] = x[o][index[o][j][i]][i]``; see `scatter`."""
+    """Return the text of the kernel of ``out[o][j][i] = x[o][index[o][j][i]][i]``, of a dtype in `_MOVED`.
+
+    See `scatter`.
+    """
     return _by_index(dtype, "", nested)
 
 
@@ -102,7 +106,7 @@ def scatter(dtype: str, combine: str, nested: bool) -> str:
     and the next. ``begin`` and ``end`` are outer elements.
 
     Args:
-        dtype: the dtype of x: float32, float64, or int64, which is only added and written.
+        dtype: the dtype of x: float32, float64, or int64, which is only added; to write, one of `_MOVED`.
         combine: "add", "mul", "max" or "min"; "set" to write the last of the elements with one index.
         nested: whether ``inner`` is not 1.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -234,6 +235,7 @@ def _shares(
     return b.mul(x, b.from_numpy(share.astype(x.dtype)) if isinstance(share, np.ndarray) else share)
 
 
+@lru_cache(64)
 def window_shares(
     shape: Shape, kernel: Pair, stride: Pair, padding: Pair, counts: Shape, count_include_pad: bool, divisor: int | None
 ) -> float | np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -243,7 +245,9 @@ def window_shares(
     high, wide = window_sizes(shape, kernel, stride, padding, counts, count_include_pad)
     if (high == kernel[0]).all() and (wide == kernel[1]).all():
         return 1 / (kernel[0] * kernel[1])
-    return np.asarray(1 / np.multiply.outer(high, wide))
+    shares = np.asarray(1 / np.multiply.outer(high, wide))
+    shares.flags.writeable = False  # shared by all callers
+    return shares
 
 
 def window_sizes(
