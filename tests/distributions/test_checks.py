@@ -78,6 +78,56 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ArgumentError,
         "kl() has no closed form for Poisson and Normal",
     ),
+    "kl, independent": (
+        lambda: d.kl(normal(T.ones((2, 3))).independent(1), normal(T.ones((2, 3))).independent(2)),
+        ArgumentError,
+        "kl() got Independent of ndims=1 and of ndims=2; expected equal numbers",
+    ),
+    "kl, transformed": (
+        lambda: d.kl(d.Transformed(normal(1.0), d.bijections.Exp()), d.Transformed(normal(1.0), d.bijections.Tanh())),
+        ArgumentError,
+        "kl() of two Transformed distributions expects the same bijections",
+    ),
+    "cdf of events": (
+        lambda: d.Transformed(normal(T.ones((2,))).independent(1), d.bijections.Exp()).cdf(T.ones((2,))),
+        ArgumentError,
+        "Transformed.cdf() takes numbers, and events here have shape (2,)",
+    ),
+    "classes": (
+        lambda: d.Categorical(T.ones((2, 3))).log_prob(IntTensor[NumPy].zeros((3,))),
+        ShapeError,
+        "Categorical.log_prob() got classes of shape (3,), which does not broadcast with the batch shape (2,)",
+    ),
+    "probabilities": (
+        lambda: d.Categorical(T.ones((2, 3))).icdf(T.ones((3,))),
+        ShapeError,
+        "Categorical.icdf() got probabilities of shape (3,), which does not broadcast with the batch shape (2,)",
+    ),
+    "matrix": (
+        lambda: d.MultivariateNormal(T.zeros((3,)), scale_tril=T.eye(2)),
+        ShapeError,
+        "MultivariateNormal() got loc of shape (3,) and a matrix of shape (2, 2); expected (…, 3, 3)",
+    ),
+    "matrix of numbers": (
+        lambda: d.MultivariateNormal(T.zeros((1,)), covariance_matrix=[[1.0]]),  # type: ignore[arg-type]
+        KindError,
+        "MultivariateNormal() got covariance_matrix=",
+    ),
+    "factor": (
+        lambda: d.LowRankMultivariateNormal(T.zeros((3,)), T.ones((2, 1)), T.ones((3,))),
+        ShapeError,
+        "LowRankMultivariateNormal() got loc (3,), cov_factor (2, 1) and cov_diag (3,)",
+    ),
+    "vector": (
+        lambda: d.LogisticNormal(0.0, 1.0, device=NumPy),
+        ShapeError,
+        "LogisticNormal() got loc and scale of shape (); their last dimension belongs to an event",
+    ),
+    "correlations": (
+        lambda: d.LKJCholesky(3, 1.0, device=NumPy).log_prob(T.eye(2)),
+        ShapeError,
+        "LKJCholesky.log_prob() got shape (2, 2); expected (…, 3, 3)",
+    ),
     "expand": (lambda: normal(T.ones((2,))).expand((3,)), ShapeError, "expand() got batch shape (3,)"),
     "independent": (
         lambda: normal(1.0).independent(1),
