@@ -118,7 +118,7 @@ class NumPyPrograms(ArrayBackend):
 
         It returns None without a kernel for it.
         """
-        if singles := self.fuses(xs):
+        if singles := min(x.size for x in xs) == 1 and self.fuses(xs):
             shape = next(x.shape for x in xs if x.size > 1)
             extents = tuple(["full" if x.size > 1 else "column" for x in xs])
             parts: Layout | None = Layout(shape, 1, math.prod(shape), extents, None)

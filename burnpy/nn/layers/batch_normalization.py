@@ -78,17 +78,20 @@ def batch_norm(
     shape = x.shape
     check_channels("batch_norm", shape, 2, running_mean=mean, running_var=var, weight=weight, bias=bias)
     d: Any = x._device
-    scale = d.rsqrt(d.add(var._primitive, float(number(x, eps, "batch_norm"))))
-    if weight is not None:
-        scale = d.mul(scale, weight._primitive)
-    shift = d.neg(d.mul(mean._primitive, scale))
-    if bias is not None:
-        shift = d.add(shift, bias._primitive)
+    factor = d.full(mean.shape, 1.0, x.dtype) if weight is None else weight._primitive
+    summand = d.full(mean.shape, 0.0, x.dtype) if bias is None else bias._primitive
+    of_channels = (mean._primitive, var._primitive, factor, summand)
+    scale, shift = d.fused(_scale_and_shift, of_channels, (float(number(x, eps, "batch_norm")),))
     if len(shape) > 2:
         wide = across(shape)
         scale, shift = d.reshape(scale, wide), d.reshape(shift, wide)
     (out,) = d.fused(_scaled_and_shifted, (x._primitive, scale, shift))
     return x._like(out)
+
+
+def _scale_and_shift(b: Any, mean: Float, var: Float, weight: Float, bias: Float, eps: float) -> tuple[Float, Float]:
+    scale = b.mul(b.rsqrt(b.add(var, eps)), weight)
+    return scale, b.sub(bias, b.mul(mean, scale))
 
 
 def _scaled_and_shifted(b: Any, x: Float, scale: Float, shift: Float) -> tuple[Float]:
