@@ -22,6 +22,7 @@ from burnpy.backend.errors import (
     RecordFileError,
     RecordingError,
     RecordNotFoundError,
+    ShapeError,
 )
 from burnpy.interop import onnx
 from burnpy.interop.onnx import model as onnx_files
@@ -646,3 +647,22 @@ def test_sizes_follow_from_others_or_no_expression_is_found() -> None:
     assert [value(cyclic, n) for n in range(1, 9)] == [-3 % n for n in range(1, 9)]
     assert found(lambda n: min(n, 30)) is None
     assert found(lambda n: -n % 32, (93, 94, 95, 96, 192)) is None  # it may be a remainder by 96 as well
+
+
+def test_bfloat16_where_operators_lack_it(tmp_path: Path) -> None:
+    def ordered(x: Any) -> Any:
+        return (*x.topk(2), *x.sort(dim=0))
+
+    x = floats(5, 4).to_dtype("bfloat16")
+    onnx.export(ordered, (x,), tmp_path / "model.onnx", dynamic={"x": {0: "n"}})
+    found = onnx.load(tmp_path / "model.onnx", NumPy)(x)
+    for one, two in zip(found, ordered(x), strict=True):
+        assert one.dtype == two.dtype
+        np.testing.assert_array_equal(one.to_numpy(), two.to_numpy())
+
+
+def test_an_error_of_the_model_with_its_example_is_raised_as_it_is(tmp_path: Path) -> None:
+    dynamic = {"x": {0: "n"}}
+    refused(ShapeError, "reshape", lambda x: x.reshape(7, 7), (floats(2, 3),), tmp_path, dynamic=dynamic)
+    other = "calls the model with other sizes of n, which failed"
+    refused(ExportError, other, lambda x: x.reshape(2, 3), (floats(2, 3),), tmp_path, dynamic=dynamic)

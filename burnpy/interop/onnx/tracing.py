@@ -124,7 +124,7 @@ class _Recordings:
         self.traces: list[Trace] = []
         self._failed: Exception | None = None
         if not self.record(self.base):
-            raise self._error()
+            raise self._error() if self.base != given or self._failed is None else self._failed
 
     def record(self, sizes: Mapping[str, int]) -> bool:
         """Record the model with other sizes, if it takes them."""

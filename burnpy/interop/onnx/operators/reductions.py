@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import int32, int64
+from burnpy.backend.dtypes import float32, int32, int64
 from burnpy.interop.onnx.operators.table import (
     MICROSOFT,
     GraphWriter,
@@ -410,8 +410,10 @@ def write_cumsum(g: GraphWriter, x: Operand, dim: int) -> Any:
 
 
 def write_topk(g: GraphWriter, x: Operand, dim: int, k: Any, largest: bool) -> Any:
-    """Write the largest or smallest elements and their indices."""
-    return g.node("TopK", x, g.sizes((k,)), axis=dim, largest=int(largest), sorted=1, results=2)
+    """Write the largest or smallest elements and their indices; the operator has no bfloat16."""
+    wide = float32 if x.dtype.name == "bfloat16" else x.dtype
+    values, index = g.node("TopK", g.cast(x, wide), g.sizes((k,)), axis=dim, largest=int(largest), sorted=1, results=2)
+    return g.cast(Operand(values, (), wide), x.dtype), index
 
 
 write_argsort = rule(lambda g, x, dim, descending: write_topk(g, x, dim, x.shape[dim], descending)[1])
