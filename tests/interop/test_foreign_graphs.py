@@ -305,6 +305,23 @@ def test_local_functions_are_inlined(tmp_path: Path) -> None:
     agree(tmp_path / "a.onnx", X)
 
 
+def test_local_functions_of_another_version_are_converted(tmp_path: Path) -> None:
+    """Axes are an attribute of opset 12 and an input of opset 18, where the softmax of opset 12 is of a matrix."""
+    helper, old = package().helper, package().helper.make_opsetid("", 12)
+    steps = [node("Softmax", ["a"], ["s"], axis=1), node("ReduceSum", ["s"], ["b"], axes=[1], keepdims=0)]
+    total = helper.make_function("own", "Total", ["a"], ["b"], steps, [old])
+    nodes = [node("Total", ["x"], ["t"], domain="own"), node("Exp", ["t"], ["y"])]
+    inner = graph(nodes, [info("x", FLOAT, ["n", 3, 4])], [info("y", FLOAT, ["n", 4])])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    package().save(
+        helper.make_model(inner, opset_imports=imports, functions=[total], ir_version=9), tmp_path / "a.onnx"
+    )
+    x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    parts = np.exp(x) / np.exp(x).sum((1, 2), keepdims=True)
+    found = onnx.load(tmp_path / "a.onnx", NumPy)(tensor(x))  # onnxruntime does not convert, and refuses the file
+    np.testing.assert_allclose(found.to_numpy(), np.exp(parts.sum(1)), rtol=1e-5)
+
+
 def test_half_pixels_of_tensorflow() -> None:
     """onnxruntime: nearest neighbours of 4 elements for 6 lie at 0, 1, 1, 2, 3, 3."""
     from burnpy.interop.onnx.operators.images_and_signals import resize

@@ -64,13 +64,13 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, dict[str, Any], set[str]]
     try:
         proto = onnx.load_model_from_string(without_raw_data(path))
         if proto.functions:
-            proto = import_module("onnx.inliner").inline_local_functions(proto)
+            typed = onnx.shape_inference.infer_shapes(proto)  # which operators of other versions are converted by
+            proto = import_module("onnx.inliner").inline_local_functions(typed, convert_version=True)
     except FileNotFoundError:
         raise LoadingError(f"load() found no file {shown}") from None
     except Exception as error:
-        raise LoadingError(
-            f"load() cannot read {shown}, which is no ONNX file or is damaged: {_first_line(error)}"
-        ) from None
+        why = f"which is no ONNX file or is damaged: {_first_line(error)}"
+        raise LoadingError(f"load() cannot read {shown}, {why}") from None
     if not proto.HasField("graph") or not proto.graph.output:
         raise LoadingError(f"load() cannot read {shown}: it has no graph with outputs")
     opset = _opset(onnx, proto, shown)
