@@ -124,7 +124,7 @@ class _Recordings:
         self.traces: list[Trace] = []
         self._failed: Exception | None = None
         if not self.record(self.base):
-            raise self._error() if self.base != given or self._failed is None else self._failed
+            raise self._error(of_example=self.base == given)
 
     def record(self, sizes: Mapping[str, int]) -> bool:
         """Record the model with other sizes, if it takes them."""
@@ -142,7 +142,10 @@ class _Recordings:
         """Record the model with another size of one symbol."""
         return self.record({**self.base, name: size})
 
-    def _error(self) -> ExportError:
+    def _error(self, of_example: bool = False) -> Exception:
+        """Return the model's error if it refuses the example, else one that says why it was called with other sizes."""
+        if of_example and self._failed is not None:
+            return self._failed
         error = ExportError(
             f"export() calls the model with other sizes of {', '.join(sorted(self.base))}, which failed: {self._failed}"
         )
