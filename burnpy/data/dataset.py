@@ -266,11 +266,20 @@ class ArrayDataset(Dataset[Sample]):
 
     @explained
     def columns(self, indices: NDArray[np.int64]) -> Arrays:
-        """Return the rows at some indices, as new arrays by column."""
+        """Return the rows at some indices, as new arrays by column.
+
+        Raises:
+            IndexRangeError: an index is out of range.
+        """
         rows = as_slice(indices)
-        if rows is not None:
+        if rows is not None and rows.stop <= self._size:
             return {name: np.array(array[rows]) for name, array in self._arrays.items()}
-        return {name: array.take(indices, axis=0) for name, array in self._arrays.items()}
+        try:
+            return {name: array.take(indices, axis=0) for name, array in self._arrays.items()}
+        except IndexError:
+            for index in np.ravel(indices):
+                checked_index(index, self._size)
+            raise
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={array.dtype}{list(array.shape[1:])}" for name, array in self._arrays.items())

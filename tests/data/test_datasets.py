@@ -54,6 +54,9 @@ def test_rows_from_the_end_of_an_array_dataset() -> None:
     for wrong in ("y", ["y"], None):
         with pytest.raises(ArgumentError, match=r"columns\(\) got indices=.*; expected an array"):
             data.columns(wrong)
+    for rows, outside in (([3, 4, 5], 5), ([0, 9], 9), ([-6], -6)):
+        with pytest.raises(IndexRangeError, match=f"no sample {outside} in a dataset of 5"):
+            data.columns(np.array(rows))
 
 
 def test_a_tensor_is_a_column() -> None:
