@@ -649,6 +649,14 @@ def test_sizes_follow_from_others_or_no_expression_is_found() -> None:
     assert found(lambda n: -n % 32, (93, 94, 95, 96, 192)) is None  # it may be a remainder by 96 as well
 
 
+def test_positions_beyond_those_of_the_recordings(tmp_path: Path) -> None:
+    """Tables of positions have room for 64; a file computes those of all lengths."""
+    model = Causal(NumPy)
+    onnx.export(model, (floats(2, 5, 16),), tmp_path / "model.onnx", dynamic={"x": {1: "length"}})
+    for length in (2, 63, 65, 300):
+        assert onnx.verify(tmp_path / "model.onnx", model, (floats(2, length, 16),))[0].relative < 5e-6
+
+
 def test_bfloat16_where_operators_lack_it(tmp_path: Path) -> None:
     def ordered(x: Any) -> Any:
         return (*x.topk(2), *x.sort(dim=0))

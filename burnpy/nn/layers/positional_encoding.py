@@ -284,10 +284,24 @@ def _tables_of(
         return cos, sin
     first = whole("rotary_encoding", "offset", offset)
     known = first + count if length is None else length
+    if innermost(x.device).sizes_vary:
+        return _computed(x, angles, known, first)
     start = min(first, 0)
     tables = _tables(x, angles, known, start, _room(first + count))
     cos, sin = [table[first - start : first - start + count] for table in tables]
     return cos, sin
+
+
+def _computed(x: Tensor[B], angles: _Angles, length: int, first: int) -> tuple[Tensor[B], Tensor[B]]:
+    """Return the tables of x's positions as operations of a recording, which hold for other lengths as well."""
+    scale, count = angles.scaling or RotaryScaling(), x.shape[-2]
+    frequencies = scale.frequencies(angles.size, angles.base, scale.seen(length) if angles.scaling else 0)
+    places = IntTensor.arange(first, first + count, device=x.device).float("float64").unsqueeze(1)
+    turns = places * Tensor.from_data(np.asarray(frequencies, np.float64), dtype="float64", device=x.device)
+    cos, sin = turns.cos() * scale.amplitude, turns.sin() * scale.amplitude
+    dim = -1 if angles.interleaved else 1
+    both = [stack(pair, dim=dim).reshape(count, angles.size).to_dtype(x.dtype) for pair in ((cos, cos), (-sin, sin))]
+    return both[0], both[1]
 
 
 def _room(length: int) -> int:
