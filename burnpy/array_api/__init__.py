@@ -43,12 +43,9 @@ _NAMES = {
         "__array_namespace_info__ bool complex128 complex64 e float32 float64 inf int16 int32 int64 int8 nan newaxis "
         "pi uint16 uint32 uint64 uint8"
     ),
-    "burnpy.array_api.searching_functions": (
-        "argmax argmin argsort count_nonzero isin nonzero searchsorted sort unique_all unique_counts unique_inverse "
-        "unique_values where"
-    ),
-    "burnpy.array_api.statistical_functions": (
-        "all any cumulative_prod cumulative_sum diff max mean min prod std sum var"
+    "burnpy.array_api.searching_and_statistics": (
+        "all any argmax argmin argsort count_nonzero cumulative_prod cumulative_sum diff isin max mean min nonzero "
+        "prod searchsorted sort std sum unique_all unique_counts unique_inverse unique_values var where"
     ),
 }
 """The names of the namespace by module; ``make generated`` writes them into the stub for type checkers."""

@@ -130,34 +130,32 @@ from burnpy.array_api.namespace import (
     uint32,
     uint64,
 )
-from burnpy.array_api.searching_functions import (
+from burnpy.array_api.searching_and_statistics import (
+    all,
+    any,
     argmax,
     argmin,
     argsort,
     count_nonzero,
+    cumulative_prod,
+    cumulative_sum,
+    diff,
     isin,
+    max,
+    mean,
+    min,
     nonzero,
+    prod,
     searchsorted,
     sort,
+    std,
+    sum,
     unique_all,
     unique_counts,
     unique_inverse,
     unique_values,
-    where,
-)
-from burnpy.array_api.statistical_functions import (
-    all,
-    any,
-    cumulative_prod,
-    cumulative_sum,
-    diff,
-    max,
-    mean,
-    min,
-    prod,
-    std,
-    sum,
     var,
+    where,
 )
 
 __all__ = [

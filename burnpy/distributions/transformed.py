@@ -216,8 +216,11 @@ class Transformed(Reparametrized[B]):
 
     def _log_cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return `log_cdf` of finite numbers, by the base's."""
-        rest = lambda x: computed("log_cdf", lambda b, p: (log_of_rest(b, p),), self.base.cdf(x))  # noqa: E731
-        return self._below("log_cdf", value, self.base.log_cdf, rest, (-math.inf, 0.0))
+
+        def above(x: Tensor[B]) -> Tensor[B]:
+            return computed("log_cdf", log_of_rest, self.base.cdf(x))
+
+        return self._below("log_cdf", value, self.base.log_cdf, above, (-math.inf, 0.0))
 
     def _below(
         self, method: str, value: Tensor[B], below: Probability[B], above: Probability[B], ends: tuple[float, float]

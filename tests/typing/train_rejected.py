@@ -75,7 +75,7 @@ def training_another_model() -> None:
 
 
 def a_step_that_returns_the_loss() -> None:
-    """return Step(loss, ...)"""
+    """return burnpy.train.Step(loss, ...)"""
 
     def bare(model: Net[Train], x: Tensor[Train]) -> Tensor[Train]:
         return model(x).square().mean()
