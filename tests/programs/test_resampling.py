@@ -11,7 +11,7 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy import pooling
+from burnpy_numpy import resampling
 from burnpy_numpy.kernels import resampling as kernels
 from tests.programs.switched import without_kernels
 
@@ -30,7 +30,7 @@ NAMES = ("weighted_gather", "weighted_scatter", "gathered_products")
 
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pooling, "_MIN_PRODUCTS", 1)
+    monkeypatch.setattr(resampling, "_MIN_PRODUCTS", 1)
 
 
 def without(operation: str, *args: Any) -> Any:

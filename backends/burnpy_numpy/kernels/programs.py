@@ -19,6 +19,7 @@ from burnpy.backend.operations.programs import Formula
 from burnpy.backend.programs import Program, ProgramError
 from burnpy.backend.programs.trace import formula_program
 from burnpy_array.array_base import NUMBERS, is_half
+from burnpy_numpy.cpu_threads import COUNT, LEAST
 from burnpy_numpy.kernels.compiler.emitter import emit
 from burnpy_numpy.kernels.compiler.entry import TABLE, Entry
 from burnpy_numpy.kernels.compiler.llvm import vector_bytes
@@ -111,7 +112,11 @@ class ForeachKernel:
         parts, which, starts, stops, _ = parts_of(sizes)
         if parts:
             values, count = _packed(numbers, len(sizes))
-            share(self.function, (ids, which, starts, stops, values), (columns, count), parts, PART)
+            table = ids, which, starts, stops, values
+            if COUNT == 1 or parts * PART < 2 * LEAST:  # too few elements to share
+                self.function(0, parts, len(table), *table, columns, count)
+            else:
+                share(self.function, table, (columns, count), parts, PART)
         ran(self)
 
 
