@@ -265,7 +265,8 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
                 "be moved, saved or trained; remove __slots__, or slots=True of a dataclass"
             )
         for name, method in [*vars(cls).items()]:
-            taken = name in cls._reserved and name != "forward" and not name.startswith("__")
+            hook = name == "forward" or name.startswith("__") or name == "_repr_html_"  # which a module may define
+            taken = name in cls._reserved and not hook
             public = taken and name[0] != "_"  # a method of every module
             if taken and not public and cls.__module__.partition(".")[0] != "burnpy":
                 raise ModuleError(f"{cls.__name__}.{name}: every module has a private {name}; choose another name")

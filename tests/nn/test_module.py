@@ -87,6 +87,14 @@ def itself() -> Module[Any]:
     return Own()
 
 
+def test_a_module_may_define_how_notebooks_show_it() -> None:
+    class Shown(Module[NumPy]):
+        def _repr_html_(self) -> str:
+            return "<b>shown</b>"
+
+    assert Shown()._repr_html_() == "<b>shown</b>"
+
+
 @every_row(
     "made, error, words",
     [
