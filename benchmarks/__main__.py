@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         own = committed.get(here, {}) | groups
         committed[here] = {name: own[name] for name in GROUPS if name in own}
         results.store(committed)
-        results.BOOK.write_text(results.in_book(results.BOOK.read_text(), committed[here]))
+        results.BOOK.write_text(results.in_book(results.BOOK.read_text(), results.load()[here]))
         print(f"the tables are in {results.PAGE}")
     if options.check:
         reference = [section for group in committed[here].values() for section in group.sections]
