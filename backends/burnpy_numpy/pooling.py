@@ -19,6 +19,8 @@ from burnpy_numpy.kernels.kernel import MANY, family_kernels
 from burnpy_numpy.pointwise import BITS
 
 _MAXIMUM: Any = np.maximum
+_MOST_KEPT = 1 << 16
+"""The largest number of elements of a matrix that is kept for the next call."""
 
 
 class NumPyPooling(ArrayBackend):
@@ -131,9 +133,12 @@ class NumPyPooling(ArrayBackend):
         return super().adaptive_max_pool2d_indices(x, size)
 
 
-@lru_cache(64)
 def _averages(n: int, k: int, dtype: DType) -> tuple[Any, Any]:
-    """Return the matrix, (k, n), that maps n numbers to the means of k windows, and its transpose."""
+    """Return the matrix, (k, n), that maps n numbers to the means of k windows, and its transpose; keep small ones."""
+    return (_kept_averages if n * k <= _MOST_KEPT else _new_averages)(n, k, dtype)
+
+
+def _new_averages(n: int, k: int, dtype: DType) -> tuple[Any, Any]:
     out = np.zeros((k, n), dtype)
     for line, (start, stop) in zip(out, adaptive_windows(n, k), strict=True):
         line[start:stop] = 1 / (stop - start)
@@ -141,6 +146,9 @@ def _averages(n: int, k: int, dtype: DType) -> tuple[Any, Any]:
     for matrix in both:
         matrix.flags.writeable = False
     return both
+
+
+_kept_averages = lru_cache(64)(_new_averages)
 
 
 def _rest(shape: Any, counts: Any, kernel: Pair, stride: Pair, dilation: Pair, n: int) -> int:

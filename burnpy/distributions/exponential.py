@@ -155,7 +155,7 @@ class Weibull(Reparametrized[B]):
     def variance(self) -> Tensor[B]:
         """scale² · (Γ(1 + 2 / concentration) - Γ(1 + 1 / concentration)²)."""
         inverse = self.concentration.reciprocal()
-        first, second = (computed("variance", _log_moment, inverse * n) for n in (1.0, 2.0))
+        first, second = (computed("variance", log_factorial, inverse * n) for n in (1.0, 2.0))
         return self.scale.square() * (2.0 * first).exp() * (second - 2.0 * first).expm1()
 
     def valid(self: Weibull[Autodiff[I]]) -> Weibull[I]:
@@ -239,10 +239,6 @@ class Pareto(Reparametrized[B]):
 def _exponential(b: Any, x: Float, rate: Float) -> Float:
     inside = b.discrete.bitwise_and(b.ge(x, 0.0), b.lt(x, math.inf))
     return within(b, x, inside, b.sub(b.log(rate), b.mul(rate, b.where(inside, x, 0.0))))
-
-
-def _log_moment(b: Any, order: Float) -> Float:
-    return log_factorial(b, order)
 
 
 def _weibull(b: Any, x: Float, scale: Float, k: Float) -> Float:

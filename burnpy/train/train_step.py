@@ -137,10 +137,8 @@ def batch_size(batch: object) -> int:
 def checked_step(step: object, function: str) -> Step[Any]:
     """Return the result of a step function, checked."""
     if not isinstance(step, Step):
-        kind = type(step)
-        shown = (
-            f"{kind.__module__}.Step" if kind.__name__ == "Step" else a(kind.__name__)
-        )  # burnpy.optim has a Step, too
+        kind = type(step)  # perhaps burnpy.optim.Step
+        shown = f"{kind.__module__}.Step" if kind.__name__ == "Step" else a(kind.__name__)
         raise KindError(f"{function} returned {shown}; write return burnpy.train.Step(loss, ...)")
     return step
 

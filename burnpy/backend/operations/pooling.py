@@ -235,7 +235,7 @@ def _shares(
     return b.mul(x, b.from_numpy(share.astype(x.dtype)) if isinstance(share, np.ndarray) else share)
 
 
-@lru_cache(64)
+@lru_cache(8)  # few, as those of large images take megabytes
 def window_shares(
     shape: Shape, kernel: Pair, stride: Pair, padding: Pair, counts: Shape, count_include_pad: bool, divisor: int | None
 ) -> float | np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
