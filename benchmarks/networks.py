@@ -1,5 +1,5 @@
 """Benchmark of interpolation, convolution of sequences and transposed convolution, forward and with gradients; and of
-the layers of convolutional networks, forward, and the gradients by input and by weight alone.
+the layers of convolutional networks, forward, and the gradients of input and weight alone.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ LAYERS: dict[str, Case] = {
     ),
 }
 """Layers of ResNets, of MobileNetV2 and of a U-Net."""
-DIRECTIONS = {"forward": "forward", "input": "gradient by input", "weight": "gradient by weight"}
+DIRECTIONS = {"forward": "forward", "input": "gradient of input", "weight": "gradient of weight"}
 
 
 def functional(peer: Peer) -> Any:
@@ -117,7 +117,7 @@ def work(peer: Peer, effort: Effort, notebook: Notebook, options: Mapping[str, A
 def _measure_layer(
     peer: Peer, effort: Effort, notebook: Notebook, name: str, f: Callable[..., Any], arrays: Sequence[Array]
 ) -> None:
-    """Measure a function of an input and a weight: forward, and the gradient by each of them alone."""
+    """Measure a function of an input and a weight: forward, and the gradient of each of them alone."""
     given = dict(zip(("input", "weight"), arrays, strict=True))
     untracked = peer.untracked(given)
     _enter(notebook, f"{name}/forward", partial(f, untracked["input"], untracked["weight"]), effort)
@@ -138,7 +138,7 @@ def measured(
     arrays: Sequence[Array],
     indices: Sequence[Any] = (),
 ) -> None:
-    """Measure a function of tensors and of indices: forward, and with the gradients of its sum by all tensors.
+    """Measure a function of tensors and of indices: forward, and with the gradients of its sum.
 
     Without tensors, or if its result is not of floats, it has no gradients.
     """

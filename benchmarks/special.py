@@ -1,4 +1,4 @@
-"""Benchmark of special functions of a million values, forward and with the gradient by the last argument."""
+"""Benchmark of special functions of a million values, forward and with the gradient of the last argument."""
 
 from __future__ import annotations
 
@@ -73,5 +73,5 @@ def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
                 ratio = figures.ratio(("burnpy", key), ("torch", key))
                 budget = BUDGET if what == "forward" else None
                 lines.append(Line.of(key, figures, dict.fromkeys(PEERS, key), 1e3, ratio, budget))
-    how = "A million values, one thread, processor time; gradients by the last argument, of the sum."
+    how = "A million values, one thread, processor time; gradients of the last argument, of the sum."
     return [Section("Special functions", how, "ms", PEERS, lines)]

@@ -32,7 +32,7 @@ class Task:
     rate: float = 1e-3
     max_norm: float | None = None  #: the global norm that gradients are clipped to
     products: float = 0.0  #: the multiplications of the products and convolutions of a forward pass of one member
-    unneeded: float = 0.0  #: as many that the backward pass does without: those of gradients by the inputs
+    unneeded: float = 0.0  #: as many that the backward pass does without: those of gradients of the inputs
     dtype: str = "float64"  #: of weights, and of inputs that are no ints
 
     def drawn(self, path: str, shape: Sequence[int]) -> Array:

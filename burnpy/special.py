@@ -382,7 +382,7 @@ def gammaincc(a: Tensor[B] | float, x: Tensor[B] | float) -> Tensor[B]:
 def betainc(a: Tensor[B] | float, b: Tensor[B] | float, x: Tensor[B] | float) -> Tensor[B]:
     """Compute the regularized incomplete beta function, the integral of tᵃ⁻¹ · (1 - t)ᵇ⁻¹ / B(a, b) from 0 to x.
 
-    It has derivatives by all arguments. PyTorch has no such function.
+    It is differentiable in all arguments. PyTorch has no such function.
 
     Args:
         a: a positive number, or 0; the arguments broadcast. At least one of them is a tensor.
@@ -400,7 +400,7 @@ def zeta(x: Tensor[B] | float, q: Tensor[B] | float) -> Tensor[B]:
     """Compute Hurwitz' zeta function, the sum of (q + k)⁻ˣ over k from 0 on; Riemann's for q = 1.
 
     It is infinite at x = 1, and where q is 0 or a negative integer, and NaN for x < 1; for other negative q, x must be
-    an integer. Where q is positive, it has derivatives by both; PyTorch has none by x.
+    an integer. Where q is positive, it is differentiable in both; PyTorch's is not in x.
 
     Source: DLMF, 25.11, and Moshier, Cephes Mathematical Library, zeta.c.
 

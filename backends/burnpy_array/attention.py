@@ -65,7 +65,7 @@ class ArrayAttention(ArrayBase):
         return weights, _sums(self, weights)
 
     def _attention_scores_gradient(self, grad: Any, weights: Any, sums: Any) -> Any:
-        """Return the gradient by the scores of that by the weights, divided by their sums; both may be overwritten."""
+        """Return the gradient of the scores from the weights', divided by their sums; both may be overwritten."""
         xp = self.xp
         xp.multiply(grad, weights, grad)
         level = xp.divide(self._total(grad, (2,), True), sums)

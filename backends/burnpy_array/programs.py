@@ -60,7 +60,7 @@ def attention_weights_again(b: Any, scores: Any, logsumexp: Any) -> tuple[Any, A
 
 
 def attention_scores_gradient(b: Any, grad: Any, weights: Any, sums: Any) -> Any:
-    """Return the gradient by the scores of that by the weights."""
+    """Return the gradient of the scores from the gradient of the weights."""
     product = b.mul(grad, weights)
     return b.sub(product, b.mul(weights, b.div(b.sum(product, (1,), True), sums)))
 

@@ -35,7 +35,7 @@ _FEW_WINDOWS = 32
 FEW_PRODUCTS = 1 << 21, 1 << 16
 """The numbers of products up to which the weight stays as it lies: with few windows, and with more."""
 _SMALL_PLANE = 256
-"""The number of pixels up to which a convolution of one element has one product for the gradient by its weight."""
+"""The number of pixels up to which a convolution of one element has one product for the gradient of its weight."""
 _TINY = 1 << 12
 """The product of the sizes of two arrays below which nothing else is looked at."""
 _IMAGES = ("conv2d", "conv2d_bias", "conv2d_input", "conv2d_weight")
@@ -154,7 +154,7 @@ def has_few_windows(x: Any, weight: Any, where: tuple[Pair, Pair, Pair], groups:
 def all_finite(weight: Any) -> bool:
     """Return whether a weight has neither NaN nor an infinity, so that its products with padding are 0.
 
-    A gradient by an input has no such products, unless it is computed as a convolution of the padded gradient.
+    A gradient of an input has no such products, unless it is computed as a convolution of the padded gradient.
     """
     return bool(np.isfinite(weight).all())
 
@@ -313,7 +313,7 @@ def pointwise_convolution(x: Any, weight: Any, bias: Any, stride: Pair) -> Any:
 
 
 def pointwise_input_gradient(grad: Any, weight: Any, shape: Shape, stride: Pair) -> Any:
-    """Return the gradient by x of a shape."""
+    """Return the gradient of x of a shape."""
     out = _by_members(weight.reshape(weight.shape[:2]).T, _planes(grad))
     out = out.reshape((*out.shape[:2], *grad.shape[2:]))
     if stride == (1, 1):
@@ -341,7 +341,7 @@ def _by_members(matrix: Any, members: Any, bias: Any = None) -> Any:
 
 
 def pointwise_weight_gradient(grad: Any, x: Any, shape: Shape, stride: Pair) -> Any:
-    """Return the gradient by the weight, whose shape is given."""
+    """Return the gradient of the weight, whose shape is given."""
     grads, members = _planes(grad), _planes(x[:, :, :: stride[0], :: stride[1]])
     totals: dict[int, Any] = {}
 

@@ -129,7 +129,7 @@ def _losses(log_p: Any, labels: Any, steps: Any, lengths: Any, blank: int) -> An
 
 
 def _gradient(grad: Any, log_p: Any, labels: Any, steps: Any, lengths: Any, blank: int) -> Any:
-    """Return the gradient by the log probabilities.
+    """Return the gradient of the log probabilities.
 
     Backward in time is forward along the reversed sequences: their steps and states count from the last ones on.
     """

@@ -110,7 +110,7 @@ class NumPyMatmul(ArrayBackend):
         """Return the gradients of a linear layer by weight and bias; None if no kernel adds up the rows of ``grad``.
 
         The kernel does so with the product, or with a column of it if NumPy computes the product: the bits of the
-        gradient by the bias do not depend on the number of inputs. See `kernel_product`.
+        gradient of the bias do not depend on the number of inputs. See `kernel_product`.
         """
         if not grad.size or not x.size or x.dtype is not grad.dtype:
             return None

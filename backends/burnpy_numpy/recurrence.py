@@ -95,9 +95,9 @@ def _forward_kernel(
 
 
 def _backward_kernel(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> Callable[[], Any] | None:
-    """Return a function that computes the gradients by x, the products, hidden and cell; None without kernels.
+    """Return a function that computes the gradients of x, the products, hidden and cell; None without kernels.
 
-    ``given`` are the gradients by states and cells; hidden, cell, weight, states, cells and gates.
+    ``given`` are the gradients of states and cells; hidden, cell, weight, states, cells and gates.
     """
     kernels = family_kernels("recurrence") if _suits(given[0].shape, given) else None
     return None if kernels is None else kernels.backward(kind, given, lengths, reverse)

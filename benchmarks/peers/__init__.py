@@ -150,7 +150,7 @@ class Peer(ABC):
         raise NotImplementedError
 
     def formula(self, f: Formula, arguments: Sequence[npt.NDArray[Any]], leaves: Sequence[int]) -> Callable[[], Any]:
-        """Return a function that computes a formula, and the gradients of its sum by some arguments.
+        """Return a function that computes a formula, and the gradients of its sum with respect to some arguments.
 
         Args:
             f: the formula, see `benchmarks.formulas`.

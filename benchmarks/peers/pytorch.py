@@ -249,7 +249,7 @@ class PyTorch(Peer):
 def formula(
     f: Formula, arguments: Sequence[npt.NDArray[Any]], leaves: Sequence[int], *, compiled: bool = False
 ) -> Callable[[], Any]:
-    """Return a function that computes a formula, and the gradients of its sum by the leaves if there are any."""
+    """Return a function that computes a formula, and the gradients of its sum if there are leaves."""
     own = [torch.from_numpy(x.copy()).requires_grad_(k in leaves) for k, x in enumerate(arguments)]
     function: Any = (lambda *own: f(FORMULAS, *own).sum()) if leaves else partial(f, FORMULAS)
     if compiled:

@@ -235,7 +235,7 @@ def _fused_vjp(
 def _fused_gradient(kind: Any, formula: Formula, needs: tuple[bool, ...], used: tuple[bool, ...]) -> Formula:
     """Return the formula of the gradients of a formula, which is the same function for the same arguments.
 
-    ``needs`` says of each primitive whether the gradient by it is needed, and ``used`` of each result whether it has a
+    ``needs`` says of each primitive whether its gradient is needed, and ``used`` of each result whether it has a
     gradient. The formula is a function of a backend, the gradients of the results that have one, and the arguments.
     """
     count = sum(used)

@@ -141,9 +141,9 @@ class LaterProducts:
         return self._later("matmul_tn", x, y) or self.inner.matmul_tn(x, y)
 
     def linear_backward(self, grad: Float, x: Float) -> tuple[Any, Float | None]:
-        """See `Backend.linear_backward`; the gradient by the bias is None if the other one is computed later.
+        """See `Backend.linear_backward`; the gradient of the bias is None if the other one is computed later.
 
-        If all products are left to the engine, it is computed with the gradient by one input's weights, as a backend
+        If all products are left to the engine, it is computed with the gradient of one input's weights, as a backend
         may give it other bits alone.
         """
         inner, matrix = self.inner, rows(self.inner, x)
@@ -197,7 +197,7 @@ def add_at_index(i: Any, total: Float | None, shape: Shape, dim: int, index: Int
 
 
 def embedding_vjp(i: Any, g: Float, weight_shape: Shape, index: Int, padding: int | None) -> Any:
-    """Return the gradient of an embedding by its weight.
+    """Return the gradient of an embedding's weight.
 
     Where additions at an index have one order, the engine adds its rows to the gradient of other uses.
     """

@@ -228,7 +228,7 @@ class RelaxedBernoulli(OfSuccesses[B], Reparametrized[B]):
         self._hold_one(device, validate, probs, logits, temperature=temperature)
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw values with gradients by the parameters."""
+        """Draw values that are differentiable with respect to the parameters."""
         settings: Any = {"dtype": self._dtype, "generator": generator, "device": self.device}
         shape = self._shape(sample_shape)
         noise = Tensor.gumbel(shape, **settings) - Tensor.gumbel(shape, **settings)

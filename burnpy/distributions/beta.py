@@ -205,7 +205,7 @@ class Kumaraswamy(Reparametrized[B]):
         self._hold(device, validate, concentration1=concentration1, concentration0=concentration0)
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw values with gradients by the parameters."""
+        """Draw values that are differentiable with respect to the parameters."""
         shape = self._shape(sample_shape)
         drawn = Tensor.exponential(shape, dtype=self._dtype, generator=generator, device=self.device)
         return self._quantile(drawn).clamp(*OPEN_UNIT.ends(self._dtype))

@@ -258,7 +258,7 @@ class RelaxedOneHotCategorical(OfClasses[B, Tensor[B]], Reparametrized[B]):
         return (self.num_classes,)
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw probabilities with gradients by the parameters."""
+        """Draw probabilities that are differentiable with respect to the parameters."""
         noise = Tensor.gumbel(self._shape(sample_shape), dtype=self._dtype, generator=generator, device=self.device)
         x = ((self._log_probs() + noise) / self.temperature.unsqueeze(-1)).softmax(-1)
         return x.clamp(*POSITIVE.ends(self._dtype))

@@ -324,7 +324,7 @@ class Reparametrized(Distribution[B, Tensor[B]]):
     """A distribution whose samples are differentiable by its parameters."""
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw values that carry gradients by the parameters; otherwise as `sample`."""
+        """Draw values that are differentiable with respect to the parameters; otherwise as `sample`."""
         raise NotImplementedError
 
     def sample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:

@@ -47,7 +47,7 @@ class Exponential(Reparametrized[B]):
         self._hold(device, validate, rate=rate)
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw values with gradients by the rate."""
+        """Draw values that are differentiable with respect to the rate."""
         shape = self._shape(sample_shape)
         drawn = Tensor.exponential(shape, dtype=self._dtype, generator=generator, device=self.device)
         return (drawn / self.rate).clamp(*NOT_NEGATIVE.ends(self._dtype))
@@ -113,7 +113,7 @@ class Weibull(Reparametrized[B]):
         self._hold(device, validate, scale=scale, concentration=concentration)
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw values with gradients by the parameters."""
+        """Draw values that are differentiable with respect to the parameters."""
         shape = self._shape(sample_shape)
         drawn = Tensor.exponential(shape, dtype=self._dtype, generator=generator, device=self.device)
         return (self.scale * drawn.pow(self.concentration.reciprocal())).clamp(*POSITIVE.ends(self._dtype))

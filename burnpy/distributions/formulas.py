@@ -263,8 +263,8 @@ def quantile(
     """Return x with ``of.cdf(x) == probability``, in float64.
 
     The interval is halved a fixed number of times, so that plans and `vmap` have it, too. Two steps of Newton's method
-    follow, so that derivatives by the probability and the parameters are right, first and second ones. A quantile
-    beyond the interval, which no float64 is near, is where ±∞ is mapped to.
+    follow, so that derivatives with respect to the probability and the parameters are right, first and second ones. A
+    quantile beyond the interval, which no float64 is near, is where ±∞ is mapped to.
 
     Args:
         of: the distribution, of float64 parameters.

@@ -91,7 +91,7 @@ class LogNormal(LocationScale[B]):
     _ends = (0.0, math.inf)
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw values with gradients by the parameters."""
+        """Draw values that are differentiable with respect to the parameters."""
         return super().rsample(sample_shape, generator=generator).exp().clamp(*POSITIVE.ends(self._dtype))
 
     def _standard(self, shape: Shape, **settings: Any) -> Tensor[B]:
@@ -225,7 +225,7 @@ class LogisticNormal(Transformed[B]):
         super().__init__(base.expand(base.batch_shape), StickBreaking())
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw probabilities with gradients by the parameters."""
+        """Draw probabilities that are differentiable with respect to the parameters."""
         x = super().rsample(sample_shape, generator=generator)
         return x.clamp(*POSITIVE.ends(x.dtype))
 

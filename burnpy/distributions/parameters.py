@@ -73,7 +73,7 @@ CHOLESKY_FACTOR: Constraint = _CholeskyFactor()
 class Given(Param[B]):
     """A parameter that holds a tensor unchanged, tracked or not.
 
-    Training leaves it unchanged, and a gradient by it goes on to whatever it was computed from.
+    Training leaves it unchanged, and its gradient goes on to whatever it was computed from.
     """
 
     __slots__ = ()

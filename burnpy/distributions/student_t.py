@@ -60,7 +60,7 @@ class StudentT(Reparametrized[B]):
         self._hold(device, validate, df=df, loc=loc, scale=scale)
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw values with gradients by the parameters."""
+        """Draw values that are differentiable with respect to the parameters."""
         return Tensor.student_t(self._shape(sample_shape), self.df, self.loc, self.scale, generator=generator)
 
     def log_prob(self, value: Tensor[B]) -> Tensor[B]:

@@ -61,7 +61,7 @@ class Uniform(Reparametrized[B]):
         return self.low, self.high
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw values with gradients by the ends."""
+        """Draw values that are differentiable with respect to the ends."""
         shape = self._shape(sample_shape)
         drawn = Tensor.uniform(shape, dtype=self._dtype, generator=generator, device=self.device)
         x = self.low + (self.high - self.low) * drawn
@@ -116,7 +116,7 @@ class ContinuousBernoulli(OfSuccesses[B], Reparametrized[B]):
     logits = Parameter(FINITE, otherwise=lambda d: d.probs.logit())
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw values with gradients by the parameter."""
+        """Draw values that are differentiable with respect to the parameter."""
         shape = self._shape(sample_shape)
         drawn = Tensor.uniform(shape, dtype=self._dtype, generator=generator, device=self.device)
         return self._icdf(drawn)
@@ -126,7 +126,7 @@ class ContinuousBernoulli(OfSuccesses[B], Reparametrized[B]):
         return computed("ContinuousBernoulli.log_prob", _continuous, value, self.logits)
 
     def _tilt(self) -> tuple[Tensor[B], Tensor[B]]:
-        """Return the derivative of the logarithm of the density's integral by the logit, less ½, and the second one."""
+        """Return the first two derivatives of log of the density's integral with respect to the logit, less ½."""
         half = self.logits.double() * 0.5
         return computed("mean", _langevin, half) * 0.5, computed("variance", _langevin_slope, half) * 0.25
 
@@ -153,7 +153,7 @@ class ContinuousBernoulli(OfSuccesses[B], Reparametrized[B]):
 
     @property
     def variance(self) -> Tensor[B]:
-        """The derivative of the mean by the logit."""
+        """The derivative of the mean with respect to the logit."""
         return self._tilt()[1].to_dtype(self._dtype)
 
     def valid(self: ContinuousBernoulli[Autodiff[I]]) -> ContinuousBernoulli[I]:

@@ -70,7 +70,7 @@ class Wishart(Reparametrized[B]):
         return self.scale_tril.shape[-2:]
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw matrices; gradients by ``df`` hold the probabilities of their factors' diagonals fixed.
+        """Draw matrices; gradients of ``df`` hold the probabilities of their factors' diagonals fixed.
 
         Source: Smith and Hocking, Algorithm AS 53: Wishart Variate Generator, 1972.
         """

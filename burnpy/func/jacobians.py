@@ -211,7 +211,7 @@ def jacobian_by(
         chosen = select_arguments(api, args, argnums)
         if api == "hessian" and any(x.dtype.kind == "c" for x in chosen.leaves):
             raise KindError(
-                "hessian() got an argument with complex numbers, whose Hessian is one by their parts; take the real "
+                "hessian() got an argument with complex numbers, whose Hessian is one of their parts; take the real "
                 "and the imaginary part as two arguments, or use hvp()"
             )
         compute = blocks_by_rows if mode == "reverse" else blocks_by_columns

@@ -375,7 +375,7 @@ _ATTRIBUTES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("prob", "pdf", "pmf"), "use d.log_prob(x).exp()"),
         **dict.fromkeys(("log_pdf", "logpdf", "log_pmf", "logpmf"), "use d.log_prob(x)"),
         **dict.fromkeys(("rvs", "sample_n"), "use d.sample((n,))"),
-        "rsample": "its samples have no derivative by parameters; use d.sample(), and the gradient of d.log_prob(x)",
+        "rsample": "its samples have no gradients of the parameters; use d.sample(), and the gradient of d.log_prob(x)",
         "rsample_n": "use d.rsample((n,))",
         "has_rsample": "use hasattr(d, 'rsample')",
         "to_event": "use d.independent(n)",

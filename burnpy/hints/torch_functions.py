@@ -86,8 +86,8 @@ lgamma | x.lgamma()
 mvlgamma | x.mvlgamma(2)
 digamma | x.digamma()
 polygamma | x.polygamma(1) | `torch.polygamma(1, x)`
-igamma | x.igamma(y) | has a gradient by x, too
-igammac | x.igammac(y) | has a gradient by x, too
+igamma | x.igamma(y) | also differentiable with respect to x
+igammac | x.igammac(y) | also differentiable with respect to x
 i0 | x.i0()
 floor | x.floor()
 ceil | x.ceil()

@@ -142,7 +142,7 @@ class FloatFunctions(TensorBase[B]):
         """Compute P(x, other), the regularized lower incomplete gamma function.
 
         It is the integral of tˣ⁻¹ e⁻ᵗ / Γ(x) from 0 to ``other``: the distribution function of gamma numbers of shape
-        x. A negative operand gives NaN. It has derivatives by both operands, PyTorch's by ``other`` only.
+        x. A negative operand gives NaN. It is differentiable in both operands; PyTorch's only in ``other``.
 
         Source: Temme, The Asymptotic Expansion of the Incomplete Gamma Functions, 1979, and DLMF, chapter 8.
 

@@ -51,7 +51,7 @@ class DistributionFactories(TensorBase[B]):
     ) -> Any:
         """Random numbers from the gamma distribution, with a density proportional to x^(concentration-1) · e^(-rate·x).
 
-        The parameters are numbers, or tensors that broadcast to ``shape``. Gradients by them hold the probability of
+        The parameters are numbers, or tensors that broadcast to ``shape``. Their gradients hold the probability of
         each number fixed (implicit reparametrization), as do second ones. The numbers of a concentration below 1 may be
         too small for the dtype, and are then its smallest normal number; their logarithms have all digits.
 
@@ -161,7 +161,7 @@ class DistributionFactories(TensorBase[B]):
         """Random numbers from Student's t distribution with ``df`` degrees of freedom.
 
         The arguments, errors and gradients are those of `gamma`. A normal number is divided by the
-        root of one of the gamma distribution, through which the gradient by ``df`` passes.
+        root of one of the gamma distribution, through which the gradient of ``df`` passes.
 
         >>> x = Tensor[NumPy].student_t((1000,), 3.0, loc=5.0, generator=Generator(0))
         >>> round(x.median().item())

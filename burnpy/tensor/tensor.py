@@ -238,7 +238,7 @@ class ComplexTensor(
     """An immutable tensor of complex numbers, complex64 or complex128, which can be differentiated.
 
     Kinds do not mix: beside a `Tensor` x write ``x.complex()``. A loss is real, such as ``z.abs().sum()``; its gradient
-    by z is ∂L/∂Re + i ∂L/∂Im, as in PyTorch.
+    of z is ∂L/∂Re + i ∂L/∂Im, as in PyTorch.
 
     >>> z = ComplexTensor[NumPy].from_data([1 + 2j, -1j])
     >>> z * z.conj()

@@ -65,7 +65,7 @@ def gradcheck(
     The arguments that PyTorch's has too mean the same, but forward mode is checked by default: for a `Function` without
     jvp() pass ``check_forward_ad=False``, here and to `gradgradcheck`.
 
-    The results of ``f`` are multiplied by random weights and summed; the derivative of that sum by each input is
+    The results of ``f`` are multiplied by random weights and summed; the sum's derivative with respect to each input is
     compared element by element for inputs with at most ``elements`` elements, and along two random directions. ``f``
     must also be deterministic and change no input, and gradients must have the shape and dtype of their input.
 
@@ -268,7 +268,7 @@ def _check(problem: Problem, options: Options) -> None:
 
 
 def _check_each(problem: Problem, gradients: list[NDArray[Any]], options: Options) -> None:
-    """Check the derivatives by one input after the other."""
+    """Check the derivatives with respect to each input in turn."""
     for k, x in enumerate(problem.inputs):
         for name, direction in _directions(problem.generator, x.shape, x.dtype, options.elements):
             _check_along(problem, {k: direction}, f"input {k}, {name}", gradients, options)
@@ -369,7 +369,7 @@ def _compare(mode: str, name: str, actual: float, expected: float, options: Opti
     atol, rtol = options.atol, options.rtol
     if not abs(actual - expected) <= atol + rtol * abs(expected):  # so that NaN fails
         raise GradcheckError(
-            f"the derivative by {name}: {mode} mode gives {actual!r}, central differences give {expected!r} "
+            f"derivative with respect to {name}: {mode} mode gives {actual!r}, central differences give {expected!r} "
             f"(of the results' weighted sum; accepted were {atol} + {rtol} × the latter)"
         )
 

@@ -40,7 +40,7 @@ def derivatives(f: F, orders: int, *inputs: Any) -> list[list[np.ndarray[Any, An
 
 
 def tangents(f: F, *inputs: Any) -> np.ndarray[Any, Any]:
-    """The derivative by the first input's first element, by forward mode."""
+    """The derivative with respect to the first input's first element, by forward mode."""
     device: Any = Forward(NumPy())
     values = [NumPy().from_numpy(np.array(x, "float64")) for x in inputs]
     direction = np.zeros(values[0].shape)
@@ -51,7 +51,7 @@ def tangents(f: F, *inputs: Any) -> np.ndarray[Any, Any]:
 
 
 ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
-    # what, the function, where, the gradient by each input
+    # what, the function, where, the gradient of each input
     ("relu at the kink", lambda x: x.relu(), [[0.0, -0.0, 1.0, -1.0]], [[0, 0, 1, 0]]),
     ("relu of NaN", lambda x: x.relu(), [[NAN, 1.0]], [[1, 1]]),
     ("abs of NaN", lambda x: x.abs(), [[NAN, 1.0]], [[NAN, 1]]),

@@ -237,7 +237,7 @@ def test_linear_functions_and_masks(f: F, slope: float) -> None:
 
 
 def test_only_what_is_differentiated_by_is_refused() -> None:
-    """An outer derivative by something else goes on, unless it comes in with the gradient."""
+    """An outer derivative with respect to something else goes on, unless it comes in with the gradient."""
     f = function(keeping_an_array, from_ctx)
     scale = plain(2.0)
     mixed = func.jacrev(lambda s: func.grad(lambda x: (f(x) * s).sum())(X))(scale)

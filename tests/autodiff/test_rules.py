@@ -31,7 +31,7 @@ DIFFERENTIABLE = [
     if op.algebra is not Algebra.NONDIFFERENTIABLE and op.float_arguments and any(op.float_results)
 ]
 SLOPES = {"igamma_slope", "zeta_slope"}
-"""Derivatives by a parameter, which are checked as first and second derivatives of the function itself."""
+"""Derivatives with respect to a parameter, which are checked as first and second derivatives of the function itself."""
 CHECKED = [op for op in DIFFERENTIABLE if op.name not in PROPERTIES.keys() | SLOPES]
 """Those that draw no random numbers, whose gradients `tests/tensor/test_distributions.py` checks."""
 

@@ -1,4 +1,4 @@
-"""Distributions as modules: derivatives by them, training in plans, files, batches of them; and large parameters."""
+"""Distributions as modules: their derivatives, training in plans, files, batches of them; and large parameters."""
 
 from __future__ import annotations
 

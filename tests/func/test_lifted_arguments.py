@@ -67,7 +67,7 @@ def flat(out: Any) -> list[Any]:
 
 @every_row("name", CALLS)
 def test_alone(name: str) -> None:
-    """The derivatives by an argument, and a batch of it, are those of all arguments on the level."""
+    """The derivatives with respect to an argument, and a batch of it, are those of all arguments on the level."""
     f, args = CALLS[name]
     for k, x in enumerate(args):
         others = [a for n, a in enumerate(args) if n != k]

@@ -90,7 +90,7 @@ def by_closure(x: Any) -> Any:
 
 @by_closure.defjvp
 def _closing(primals: Any, tangents: Any) -> Any:
-    """6 x t, as the derivative by a constant of a function that closes over the tangent."""
+    """6 x t, as the derivative with respect to a constant of a function that closes over the tangent."""
     (x,), (t,) = primals, tangents
     return by_closure(x), 3.0 * func.grad(lambda z: 2.0 * z * t * x)(TWO)
 

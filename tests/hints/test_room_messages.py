@@ -77,7 +77,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no derivative": (
         lambda: DS.Bernoulli(0.5, device=NumPy).rsample(),
         errors.MissingNameError,
-        "Bernoulli has no rsample; its samples have no derivative by parameters",
+        "Bernoulli has no rsample; its samples have no gradients of the parameters",
     ),
     "a batch shape": (lambda: NORMAL.expand(3, 2), errors.CallError, "expand() takes batch_shape by position"),
     "two devices": (

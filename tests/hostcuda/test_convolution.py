@@ -219,7 +219,7 @@ def test_operands_that_lie_as_tiles_are_not_copied() -> None:
 
 
 def test_windows_of_one_element_are_products_of_matrices() -> None:
-    """By cuBLAS; its products of each member are added last in the gradient by the weight."""
+    """By cuBLAS; its products of each member are added last in the gradient of the weight."""
     product = "cublasGemmStridedBatchedEx"
     x, weight, where = drawn((2, 24, 8, 9)), drawn((20, 24, 1, 1), 1), ((1, 1), (0, 0), (1, 1))
     out, launches = called("conv2d", x, weight, *where, 1)

@@ -26,7 +26,7 @@ def _few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def drawn(rows: int, classes: int, dtype: str, ignored: bool = True) -> tuple[Any, ...]:
-    """The gradient by the mean, logits, targets and a mask of those that count, on the CPU."""
+    """The gradient of the mean, logits, targets and a mask of those that count, on the CPU."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, classes)).astype(np.float32).astype(dtype_of(dtype))
     counted = rng.uniform(size=rows) < 0.7 if ignored else None
@@ -36,7 +36,7 @@ def drawn(rows: int, classes: int, dtype: str, ignored: bool = True) -> tuple[An
 
 
 def computed(device: Any, *given: Any) -> list[Any]:
-    """The mean, the logsumexps and the gradient by the logits of classes along dimension 1, on the CPU."""
+    """The mean, the logsumexps and the gradient of the logits of classes along dimension 1, on the CPU."""
     grad, x, index, counted = (None if a is None else device.from_numpy(a) for a in given)
     mean, logsumexp = device.mean_cross_entropy(x, index, counted, 1)
     by_x = device.mean_cross_entropy_backward(grad, x, logsumexp, index, counted, 1)

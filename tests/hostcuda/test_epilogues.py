@@ -78,7 +78,7 @@ def gradients(
 
 
 def check_gradients(grad: Any, x: Any, launches: list[str], device: Any = None) -> None:
-    """Compare the gradients by weight and bias with NumPy's, and their launches with those expected."""
+    """Compare the gradients of weight and bias with NumPy's, and their launches with those expected."""
     with simulator.watched() as journal:
         by_weight, by_bias = (device or CuPy()).linear_backward(grad, x)
     assert journal.launches == launches

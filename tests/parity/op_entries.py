@@ -105,7 +105,7 @@ SKIPPED: dict[str, Callable[[Any], bool]] = {
     "linalg.svd": lambda sample: (
         sample.kwargs.get("full_matrices", True) and sample.input.shape[-1] != sample.input.shape[-2]  # as above
     ),
-    "istft": lambda sample: "window" in sample.kwargs and not sample.kwargs["window"].is_complex(),  # no gradient by it
+    "istft": lambda sample: "window" in sample.kwargs and not sample.kwargs["window"].is_complex(),  # no gradient
     "cov": lambda sample: (
         sample.kwargs.get("aweights") is not None and sample.input.real.dtype.itemsize == 8
     ),  # in float32

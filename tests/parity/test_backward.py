@@ -133,7 +133,7 @@ def test_third_order() -> None:
 
 
 def test_a_gradient_penalty() -> None:
-    """The gradient by an input, in a loss that is differentiated by the weights."""
+    """The gradient of an input, in a loss that is differentiated with respect to the weights."""
     (x, w), (x_, w_) = leaves(X, Y, device=Twice)
     (slope,) = grad((x * w).tanh().sum(), x)
     penalty = (slope.square().sum(1).sqrt() - 1.0).square().mean()

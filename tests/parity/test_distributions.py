@@ -33,7 +33,7 @@ def test_gradients_of_gamma_numbers() -> None:
 
 
 def test_gradients_of_beta_and_dirichlet_numbers() -> None:
-    """Compute the gradients by each concentration of a weighted sum over a row of components."""
+    """Compute the gradients of each concentration of a weighted sum over a row of components."""
     a, b = leaf(A), leaf(B)
     x = Tensor.beta(a.shape, a, b, generator=Generator(1))
     grads = x.sum().backward()

@@ -36,7 +36,7 @@ def flat(z: Any) -> Any:
 
 
 def compare(f: Any, shape: tuple[int, ...], real: bool) -> None:
-    """Compare f(room, x) of both libraries, and its gradient by all parts."""
+    """Compare f(room, x) of both libraries, and its gradients of all parts."""
     (a, b), (a_, b_) = pair(*shape)
     found = flat(f(fft, a if real else burnpy.complex(a, b)))
     wanted = flat(f(torch.fft, a_ if real else torch.complex(a_, b_)))

@@ -170,7 +170,7 @@ def test_values_and_two_derivatives(name: str, args: tuple[Any, ...], settings: 
     second: Any = 0.0
     second_: Any = 0.0
     for k, first_ in zip(leaves, firsts_, strict=True):
-        assert_close(grads[xs[k]], first_, f"first derivative by {k}")
+        assert_close(grads[xs[k]], first_, f"first derivative with respect to {k}")
         second, second_ = second + (grads[xs[k]] ** 2).sum(), second_ + (first_**2).sum()
     if not second_.requires_grad or name in (
         "multi_margin_loss",

@@ -25,7 +25,7 @@ SHAPES = {
 
 
 def drawn(shape: tuple[Any, ...], dtype: str) -> list[Any]:
-    """Queries, keys, values, and a gradient by the result; of "heads within positions" from one array."""
+    """Queries, keys, values, and a gradient of the result; of "heads within positions" from one array."""
     rng = np.random.default_rng(0)
     lead, queries, keys, size, values = shape
     if len(lead) == 2 and queries == keys:

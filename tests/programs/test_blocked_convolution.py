@@ -55,7 +55,7 @@ def geometries(count: int, seed: int, depthwise: bool) -> list[tuple[Any, ...]]:
 
 
 def results(x: Any, weight: Any, bias: Any, grad: Any, where: Any) -> list[Any]:
-    """The convolution and its gradients by x and by the weight; a depthwise one if the weight has one channel."""
+    """The convolution and the gradients of x and the weight; a depthwise one if the weight has one channel."""
     depthwise = weight.shape[1] == 1 < x.shape[1]
     convolve = convolve_depthwise if depthwise else convolve_blocks
     gradient = depthwise_weight_gradient if depthwise else weight_gradient_of_blocks

@@ -160,7 +160,7 @@ def test_views_and_order_of_memory_do_not_matter() -> None:
 @pytest.mark.slowest
 @pytest.mark.parametrize("special", [[np.nan, np.inf], pytest.param([-np.inf, np.inf], marks=pytest.mark.long)])
 def test_special_values_stay_in_their_windows(special: list[float]) -> None:
-    """No gradient by an input has products with padding, neither by kernels nor, with many channels, by NumPy."""
+    """No gradient of an input has products with padding, neither by kernels nor, with many channels, by NumPy."""
     cases = GEOMETRIES | {
         "8 channels, stride and dilation": ((3, 8, 14, 28), (8, 8, 1, 3), (3, 1), (1, 2), (1, 2), 1),
         "many channels": ((2, 12, 10, 10), (16, 12, 3, 3), *SAME),

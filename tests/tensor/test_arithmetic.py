@@ -152,7 +152,7 @@ def test_gradients_of_matmul(shapes: Any) -> None:
     products: list[tuple[Any, Any, Any]] = [(x, a, lambda v: v @ b), (y, b, lambda v: a @ v)]
     for leaf, value, product in products:
         wanted = np.zeros(value.shape)
-        for at in np.ndindex(value.shape):  # linear: the derivative by an element is the product with its unit vector
+        for at in np.ndindex(value.shape):  # linear: the derivative is the product with the element's unit vector
             unit = np.zeros(value.shape)
             unit[at] = 1
             wanted[at] = (weights * product(unit)).sum()

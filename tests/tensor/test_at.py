@@ -142,7 +142,7 @@ def test_random_repetitions(seed: int) -> None:
 
 
 def _shares(members: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
-    """The derivative of the reduction by each member: the product of the others, or an even share of the ties."""
+    """The derivative of the reduction with respect to each member: the product of the others, or a share of ties."""
     if name == "mul":
         return np.array([np.delete(members, k).prod() for k in range(len(members))])
     extreme = members == (members.max() if name == "max" else members.min())

@@ -144,7 +144,7 @@ def test_the_default_of_normalize_is_nan_where_it_overflows() -> None:
 def test_binary_cross_entropy_at_infinity(
     logit: float, target: float, loss: float, gradient: float, pos_weight: float | None
 ) -> None:
-    """The limit, and its derivative by the logit, which pos_weight scales on the side of the negative logits."""
+    """The limit and its derivative; pos_weight scales it on the side of the negative logits."""
     x: Any = Tensor[Train].from_data([logit, 0.0]).require_grad()
     weight = None if pos_weight is None else x.detach().full_like(pos_weight)
     losses = binary_cross_entropy_with_logits(x, x.detach().full_like(target), pos_weight=weight, reduction="none")

@@ -24,7 +24,7 @@ from burnpy_cupy.runtime import empty
 _STEP = 32
 """The numbers in a row are a multiple of this: zeros fill it."""
 KERNELS = ("burnpy_attention", "burnpy_attention_by_query", "burnpy_attention_by_key")
-"""The result, the gradient by queries, and those by keys and values."""
+"""The result, the gradient of queries, and the gradients of keys and values."""
 _RESERVED = 1024
 """The bytes of shared memory that CUDA takes of each block."""
 
@@ -36,7 +36,7 @@ class Tiling(NamedTuple):
     COLUMNS: int  #: of a tile
     STAGES: int = 1  #: the tiles of columns in shared memory: with two, one is copied while the other is computed
     BLOCKS: int = 1  #: the blocks that a multiprocessor has registers and shared memory for
-    SLICES: int = 1  #: the blocks among which the gradients by keys and by values are divided
+    SLICES: int = 1  #: the blocks among which the gradients of keys and values are divided
     WARPS: int = 4  #: of a block
     TENSOR_CORES: int = 0  #: the number of products that one of their instructions adds; 0 for ordinary cores
     SIZE: int = 0  #: the size of keys in shared memory
@@ -278,7 +278,7 @@ def _launches(
     """Return the launch of attention, or the two of its gradient; None if a kernel cannot address an array.
 
     A kernel has a block for each tile of the queries or keys, and for each slice of the sums of a key's numbers. The
-    layouts are of q, k, v, the result, for the gradient also of that by the result and those by q, k and v; and of the
+    layouts are of q, k, v, the result, for the gradient also of the gradients of the result, q, k and v; and of the
     mask.
     """
     count = 4 if len(layouts) < 8 else 8

@@ -1,4 +1,4 @@
-"""The kernels of attention: the result, the gradient by queries, and the gradients by keys and values.
+"""The kernels of attention: the result, the gradient of queries, and the gradients of keys and values.
 
 For a query's scores s, with minus infinity for keys that it does not attend to::
 
@@ -9,7 +9,7 @@ For a query's scores s, with minus infinity for keys that it does not attend to:
 
 A block has the queries of a tile and goes over the keys in tiles. It keeps the largest score so far, and scales its
 sums whenever that grows, so that no more than a tile of scores ever exists. Tiles that no query of the block attends to
-are skipped. The kernel of the gradient by queries does the same with three products, for sums whose weights are not
+are skipped. The kernel of the gradient of queries does the same with three products, for sums whose weights are not
 divided by z before the end. It leaves the m, 1 / z and grad · out of each query to the third kernel: logsumexps are
 rounded too much to get the weights of large scores, or of 16-bit ones, from them. In the third kernel a block has a
 tile of keys, goes over the queries, and computes four products; those of wide heads of 16 bits are divided between two
@@ -17,7 +17,7 @@ blocks, and both compute the weights. Each element is summed by one thread in on
 every run. For tensor cores, scores are multiplied by 1 / log 2 along with their scale, as `exp2f` is one instruction.
 
 Sources: Milakov and Gimelshein, Online Normalizer Calculation for Softmax, 2018; Dao, FlashAttention-2, 2023, whose
-backward pass adds up the gradient by queries in any order, for five products instead of seven.
+backward pass adds up the gradient of queries in any order, for five products instead of seven.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ CONVOLUTION = {
 
 
 DIRECT = {"burnpy_conv_direct_weight": Raw(PIXELS + _BY_WEIGHT_OF_FEW)}
-"""The gradient by the weight by sums of few products; a block has one element."""
+"""The gradient of the weight by sums of few products; a block has one element."""
 
 _FEW, _SEVERAL, _SHARING = 16, 64, 4
 """The limits of `_is_direct`. They were not measured on a GPU."""
@@ -329,7 +329,7 @@ def _sampled(x: Any, kernel: Shape, where: Where) -> tuple[Any, Where]:
 
 
 def _is_long(shape: Shape, grad: Any) -> bool:
-    """Return whether a weight's gradients by each member take less memory than a copy of the operands."""
+    """Return whether a weight's gradients of each member take less memory than a copy of the operands."""
     return 8 * math.prod(shape[:2]) < int(sum(shape[:2]) * math.prod(grad.shape[2:]) * grad.itemsize)
 
 
@@ -364,7 +364,7 @@ def _few_launch(
     dtype: DType,
     out_dtype: DType,
 ) -> Launch:
-    """Return the launch of the gradient by a weight that has few channels for each output, and few outputs."""
+    """Return the launch of the gradient of a weight that has few channels for each output, and few outputs."""
     groups = of_image.shape[1] // shape[1]
     member, channel, row, column = of_image.strides
     given = Operand((member, shape[1] * channel, row, column), (), 0)

@@ -260,7 +260,7 @@ class Launches(NamedTuple):
 
 
 def _taps(size: int, kernel: int, stride: int, padding: int, dilation: int) -> list[range]:
-    """Return the taps of the elements of a dimension in the gradient by it, for each remainder of their positions."""
+    """Return the taps of the elements of a dimension in its gradient, for each remainder of their positions."""
     apart, found = stride // math.gcd(stride, dilation), list[range]()
     for phase in range(min(stride, size)):
         first = [r for r in range(min(apart, kernel)) if (phase + padding - r * dilation) % stride == 0]
@@ -282,7 +282,7 @@ def launches(
     out_dtype: DType,
     cores: bool,
 ) -> Launches:
-    """Return the launches of a convolution or of its gradient by the image, whose result has the given shape."""
+    """Return the launches of a convolution or of the gradient of its image, whose result has the given shape."""
     operand, kernel = operand_type(dtype, cores), of_weight.shape[2:]
     is_converted = operand is not dtype or (cores and dtype.itemsize == 4)
     taps, apart = [[range(count)] for count in kernel], [1, 1]
@@ -323,7 +323,7 @@ def weight_launches(
     out_dtype: DType,
     cores: bool,
 ) -> Launches:
-    """Return the launches of the gradient by the weight."""
+    """Return the launches of the gradient of the weight."""
     operand = operand_type(dtype, cores)
     size, is_converted = operand.itemsize, operand is not dtype or (cores and dtype.itemsize == 4)
     grad, gathered = (image_operand(each, groups, size, is_converted) for each in (of_grad, of_image))
@@ -388,7 +388,7 @@ def _shares(blocks: int) -> float:
 
 
 def _weight_tile(rows: int, columns: int, dtype: DType, cores: bool) -> tuple[int, int]:
-    """Return the tile of a gradient by the weight, whose sums are divided into as many parts as there is room for."""
+    """Return the tile of a weight's gradient, whose sums are divided into as many parts as there is room for."""
 
     def time(tile: tuple[int, int]) -> float:
         return -(-rows // tile[0]) * -(-columns // tile[1]) * tile[0] * tile[1] / _RATES[tile]

@@ -6,11 +6,11 @@ while it multiplies those of a step: there are ``STAGES`` of them. For that, cha
 
     problem                 rows                    columns             products
     convolution             outputs of a group      pixels              taps, and channels of a group
-    gradient by the image   channels of a group     pixels of a phase   taps of the phase, and outputs of a group
-    gradient by the weight  outputs of a group      taps and channels   pixels
+    gradient of the image   channels of a group     pixels of a phase   taps of the phase, and outputs of a group
+    gradient of the weight  outputs of a group      taps and channels   pixels
 
 A pixel is a position of the result's grid in one member of the batch, a tap an element of the window. The first two
-problems are one kernel. In both, the products of a row and of a column lie side by side; those of the gradient by the
+problems are one kernel. In both, the products of a row and of a column lie side by side; those of the gradient of the
 weight lie across the rows of the tiles. With a stride, the pixels of an image whose gradient is computed have other
 taps by the remainder of their position: a phase each, which are further blocks. A vector is 16 bytes of the channels of
 a tap; the last one of a tap may be filled with zeros. `convolution_launches` copies images and weights to this order,
@@ -39,12 +39,12 @@ SIZES = (
 
 rows, channels, vectors: of a group, the rows of the tiles, the channels of the gathered array, and their vectors.
 length: the vectors of a row of packed weights in a phase.
-members, high, wide: of the result's grid of pixels; in a gradient by the weight, of the output's gradient.
+members, high, wide: of the result's grid of pixels; in the gradient of the weight, of the output's gradient.
 height, width: of the gathered image.
 taps, stride, padding, tap: of the window, which has its tap t in row ``y · stride_y - padding_y + t · tap_y``.
 phases, apart: the remainders of positions, and how far the taps of one remainder are apart.
 image_*, grad_*, out_member: strides in elements.
-splits, part: the parts of the pixels in the gradient by the weight, and the pixels of a part.
+splits, part: the parts of the pixels in the gradient of the weight, and the pixels of a part.
 """
 
 PIXELS = f"""

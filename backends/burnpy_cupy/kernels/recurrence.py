@@ -252,5 +252,5 @@ def _rnn_backward(
 
 
 def _first(b: CuPyRecurrence, product: Any, rest: Any, dtype: DType) -> Any:
-    """Return the gradient by the state before all elements: the last product and the part carried besides it."""
+    """Return the gradient of the state before all elements: the last product and the part carried besides it."""
     return b.xp.add(product, rest, product).astype(dtype, copy=False)

@@ -139,7 +139,7 @@ RECURRENCE = {
     ),
 }
 """Kernels for elements of the type T and sums of the type F. Arrays are contiguous. ``product`` is the weight times the
-state before the element, or times the gradient after it; ``rest`` is the remainder of the gradient by a state."""
+state before the element, or times the gradient after it; ``rest`` is the remainder of the gradient of a state."""
 
 PERSISTENT_THREADS = 256
 

@@ -357,9 +357,9 @@ def run_attention_backward(
 
 
 def attention_backward(dtype: str, width: int, masked: bool) -> str:
-    """Return the text of the kernel of the gradients of attention by q, k and v, for the arguments of `HeadWriter`.
+    """Return the text of the kernel of the gradients of q, k and v, for the arguments of `HeadWriter`.
 
-    The arrays: q, k, v, the gradient, and the gradients by q, k and v. Scratch memory has ``key size + value size +
+    The arrays: q, k, v, the gradient, and the gradients of q, k and v. Scratch memory has ``key size + value size +
     2 · block`` rows.
     """
     w = HeadWriter(dtype, width, 7, masked)

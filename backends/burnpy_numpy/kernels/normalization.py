@@ -235,8 +235,9 @@ def group_normalization(dtype: str, width: int, eps: float, relu: bool) -> str:
 def group_normalization_backward(dtype: str, width: int, eps: float, relu: bool) -> str:
     """Return the text of the kernel of the gradients of a normalization.
 
-    The table: the gradient, x, weight, means, variances, the gradient by x, and the parts of those by weight and bias
-    that each plane adds; with relu, its result too. The arguments are those of `group_normalization`.
+    The table: the gradient, x, weight, means, variances, the gradient of x, and the parts of the
+    gradients of weight and bias that each plane adds; with relu, its result too. The arguments are those of
+    `group_normalization`.
     """
     w = _GroupWriter(dtype, width, 11 if relu else 10)
     read = [*w.table[:2], *w.table[8 : 9 if relu else 8]]

@@ -114,7 +114,7 @@ def tiled_max_pool(dtype: str, rows: int, columns: int, width: int) -> str:
 def tiled_max_pool_backward(dtype: str, rows: int, columns: int, width: int) -> str:
     """Return the text of the kernel that writes the gradient of each window at its first NaN or else first maximum.
 
-    The other elements of windows get 0. The table: the gradients and the maxima by window, x, and the gradient by x.
+    The other elements of windows get 0. The table: the gradients and the maxima by window, x, and the gradient of x.
     Where no element of a window is as large as its maximum, none has the gradient. The arguments are those of
     `_Kernel`.
     """
@@ -150,7 +150,7 @@ def tiled_avg_pool(dtype: str, rows: int, columns: int, width: int) -> str:
 def tiled_avg_pool_backward(dtype: str, rows: int, columns: int, width: int) -> str:
     """Return the text of the kernel of the gradient of average pooling.
 
-    The table: the gradients by window, the factor of each window of a plane, and the gradient by x. The arguments are
+    The table: the gradients by window, the factor of each window of a plane, and the gradient of x. The arguments are
     those of `_Kernel`.
     """
     w = _Kernel(dtype, rows, columns, width, 3)
@@ -217,7 +217,7 @@ class Gradient:
         return template_kernel(max_pool_backward, self._dtype, *flat, self._padded, self._width)
 
     def run(self, kernel: TemplateKernel, grad: Any, out: Any, x: Any) -> Any:
-        """Return the gradient by x, from the gradients and maxima by window."""
+        """Return the gradient of x, from the gradients and maxima by window."""
         planes, (high, wide) = self._shape[0] * self._shape[1], self._counts
         some = -(-planes // _BLOCKS)
         blocks = -(-planes // some)
@@ -233,7 +233,7 @@ class Gradient:
 def max_pool_backward(dtype: str, *numbers: int) -> str:
     """Return the text of the kernel that gives the gradient of each window to its first NaN or else first maximum.
 
-    The table: the gradients and the maxima by window, x, the gradient by x, and memory for the chosen elements (bytes,
+    The table: the gradients and the maxima by window, x, the gradient of x, and memory for the chosen elements (bytes,
     all `_NONE`) and the gradients (zeros) of a plane of windows for each block. That memory has one line more than rows
     of windows, and in each line so many places before the first window and after the last that each element of x has
     one in place of a window beyond them. Where no element of a window is as large as its maximum, none has its

@@ -208,7 +208,7 @@ class Pool:
     def max_kernel(self, backward: bool) -> TemplateKernel | None:
         """Return the kernel of the maxima of windows that touch, or of their gradient; None if there is none.
 
-        Its table is x and the result, or the gradient by the maxima, the maxima, x, and the result.
+        Its table is x and the result, or the gradient of the maxima, the maxima, x, and the result.
         """
         return self.kernel(None, tiled_max_pool_backward if backward else tiled_max_pool)
 
@@ -242,7 +242,7 @@ class Pool:
         return np.empty((*self._shape[:2], *self._counts), self._dtype)
 
     def new_gradient(self) -> Any:
-        """Return memory for the gradient by x: zeros, unless a kernel writes all of it."""
+        """Return memory for the gradient of x: zeros, unless a kernel writes all of it."""
         return (np.empty if self.covers else np.zeros)(self._shape, self._dtype)
 
     def shares(self, count_include_pad: bool, divisor: int | None) -> Any:
@@ -337,7 +337,7 @@ def avg_pool(dtype: str, rows: int, columns: int, padded: bool) -> str:
 def avg_pool_backward(dtype: str, rows: int, columns: int, padded: bool) -> str:
     """Return the text of the kernel of the gradient of average pooling.
 
-    The table: the gradients by window, the factor of each window of a plane, and the gradient by x, which is 0 at
+    The table: the gradients by window, the factor of each window of a plane, and the gradient of x, which is 0 at
     first. The arguments are those of `_Windows`.
     """
     w = _Windows(dtype, rows, columns, padded, 3)

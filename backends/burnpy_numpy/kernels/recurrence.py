@@ -123,11 +123,11 @@ def forward(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool, keep
 
 
 def backward(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> Callable[[], Any] | None:
-    """Return a function that computes the gradients by x, the products, hidden and cell; None if kernels are not used.
+    """Return a function that computes the gradients of x, the products, hidden and cell; None if kernels are not used.
 
     Args:
         kind: the kind of steps.
-        given: the gradients by states and cells; hidden, cell, weight, states, cells and gates.
+        given: the gradients of states and cells; hidden, cell, weight, states, cells and gates.
         lengths: the lengths, or None.
         reverse: whether the last element was read first.
     """
@@ -265,11 +265,11 @@ def recurrence_forward(kind: str, dtype: str, width: int, rows: int, masked: boo
 
 
 def recurrence_backward(kind: str, dtype: str, width: int, rows: int, vectors: int, masked: bool) -> str:
-    """Return the text of the kernel of a backward pass: the gradients by the sums of the gates at each element.
+    """Return the text of the kernel of a backward pass: the gradients of the sums of the gates at each element.
 
-    The table: the gradients by the states and the cell states, weight as (tiles, gates · hidden size, vectors · width),
-    hidden, cell, states, cells, gates, the gradients by x and by the products, which are the same but for "gru", two
-    rounds of the gradients by the states and the cell states before an element that go past the product, for each
+    The table: the gradients of the states and the cell states, weight as (tiles, gates · hidden size, vectors · width),
+    hidden, cell, states, cells, gates, the gradients of x and of the products, which are the same but for "gru", two
+    rounds of the gradients of the states and the cell states before an element that go past the product, for each
     sequence of each block, and int64: the first column of each tile, the first sequence of each block, and the lengths.
     The sizes: the numbers of elements, of hidden values and of tiles; the element that is read first, and 1 or -1; and
     of the values in a round. ``begin`` and ``end`` are blocks.

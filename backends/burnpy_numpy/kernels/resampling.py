@@ -36,7 +36,7 @@ def run_weighted_gather(x: Any, places: Any, weights: Any) -> Any:
 
 
 def run_weighted_scatter(grad: Any, places: Any, weights: Any, size: int) -> Any:
-    """Return the gradient of `run_weighted_gather` by its elements; None if kernels are off."""
+    """Return the gradient of `run_weighted_gather` with respect to its elements; None if kernels are off."""
     (n, channels, points), taps = grad.shape, places.shape[1]
     lanes = _lanes(grad, size, places)
     kernel = template_kernel(weighted_scatter, grad.dtype, lanes)
@@ -50,7 +50,7 @@ def run_weighted_scatter(grad: Any, places: Any, weights: Any, size: int) -> Any
 
 
 def run_gathered_products(grad: Any, x: Any, places: Any) -> Any:
-    """Return the gradient of `run_weighted_gather` by its weights; None if kernels are off."""
+    """Return the gradient of `run_weighted_gather` with respect to its weights; None if kernels are off."""
     (n, channels, elements), (_, taps, points) = x.shape, places.shape
     lanes = _lanes(x, elements, places)
     kernel = template_kernel(gathered_products, x.dtype, lanes)
@@ -123,7 +123,7 @@ def weighted_gather(dtype: str, lanes: int) -> str:
 
 
 def gathered_products(dtype: str, lanes: int) -> str:
-    """Return the text of the kernel of the gradient by the weights: the sum over channels of products with x.
+    """Return the text of the kernel of the gradient of the weights: the sum over channels of products with x.
 
     The table: x, places (int64), the gradients of the sums and by the weights, and the rest as for `weighted_gather`,
     as are the sizes and arguments; the buffer is for all channels of a member. ``begin`` and ``end`` are members.
@@ -155,7 +155,7 @@ def gathered_products(dtype: str, lanes: int) -> str:
 
 
 def weighted_scatter(dtype: str, lanes: int) -> str:
-    """Return the text of the kernel of the gradient by x: out += grad · weights at the places, one after the other.
+    """Return the text of the kernel of the gradient of x: out += grad · weights at the places, one after the other.
 
     The table: the gradient of the sums, places (int64), weights, and out, zeros, and the rest as for `weighted_gather`,
     as are the sizes and arguments; the buffer is for the rows of the points and of the elements.

@@ -195,7 +195,7 @@ class PlanesLaunch(NumPyLaunch):
         return [*arrays[:5], arrays[len(self.operands)], *scratch, *arrays[5 : len(self.operands)]]
 
     def _sums(self, arrays: Sequence[str], scratch: Sequence[str]) -> list[tuple[str, str]]:
-        """Return the memory of the gradients by weight and bias of each member, and the memory of their sums."""
+        """Return the memory of the gradients of weight and bias of each member, and the memory of their sums."""
         return [*zip(scratch, arrays[-2:], strict=True)] if self._backward else []
 
     def _run(self, arrays: tuple[Any, ...]) -> None:
@@ -226,7 +226,7 @@ class MaxPoolLaunch(NumPyLaunch):
 
 
 class AttentionGradientsLaunch(NumPyLaunch):
-    """The gradients of attention by queries, keys and values, which are slices of the result."""
+    """The gradients of attention with respect to queries, keys and values, which are slices of the result."""
 
     strided = True
 

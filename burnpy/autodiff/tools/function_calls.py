@@ -331,7 +331,7 @@ OnceBackward._kind = opaque_class("once_differentiable")
 
 
 class UnknownDerivative(FunctionBase):
-    """The identity of some tensors, whose derivative by these and other tensors raises an error."""
+    """The identity of some tensors, whose derivative with respect to these and other tensors raises an error."""
 
     @staticmethod
     def forward(ctx: Context, message: str, count: int, *tensors: Any) -> Any:

@@ -121,7 +121,7 @@ def incomplete_gamma(b: Any, a: Float, x: Float, upper: bool, single: bool) -> F
 
 
 def gamma_density(b: Any, a: Float, x: Float) -> Float:
-    """Compute xᵃ⁻¹ e⁻ˣ / Γ(a), the derivative of P by x, of float64 a and x; 0 at a = 0."""
+    """Compute xᵃ⁻¹ e⁻ˣ / Γ(a), the derivative of P with respect to x, of float64 a and x; 0 at a = 0."""
     values = _Values.of(b, a, x)
     density = b.mul(b.mul(exp_pair(b, *values.exponent), values.scale), b.div(values.a, values.x))
     zero = b.full((), 0.0, x.dtype)

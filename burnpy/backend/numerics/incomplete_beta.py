@@ -32,7 +32,7 @@ _EXCESS = tuple(-((-1.0) ** n) / n for n in range(2, 14))[::-1]
 
 
 def beta_density(b: Any, x: Float, a: Float, c: Float) -> Float:
-    """Compute xᵃ⁻¹ · (1 - x)ᶜ⁻¹ / B(a, c) of float64 numbers, the derivative of I by x; 0 outside of [0, 1]."""
+    """Compute xᵃ⁻¹ · (1 - x)ᶜ⁻¹ / B(a, c) in float64, the derivative of I with respect to x; 0 outside [0, 1]."""
     d = b.discrete
     lower, upper = b.eq(x, 0.0), b.eq(x, 1.0)
     inside = d.bitwise_and(b.gt(x, 0.0), b.lt(x, 1.0))

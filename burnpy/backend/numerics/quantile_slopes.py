@@ -1,4 +1,4 @@
-"""Derivatives of elementwise functions by a parameter: dual numbers, and slopes of quantiles."""
+"""Derivatives of elementwise functions with respect to a parameter: dual numbers, and slopes of quantiles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from burnpy.backend.primitives import DType, Float, Scalar, Shape
 
 
 class _Dual(NamedTuple):
-    """A float primitive and its derivative by a parameter."""
+    """A float primitive and its derivative with respect to a parameter."""
 
     value: Any
     slope: Any

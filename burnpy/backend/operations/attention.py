@@ -30,7 +30,7 @@ def attention_vjp(
     offset: int | None,
     scale: float,
 ) -> tuple[Float, ...]:
-    """Return the gradients by q, k and v, through the result and through logsumexp."""
+    """Return the gradients of q, k and v, through the result and through logsumexp."""
     by_out, by_sum = grads
     if by_sum is None:
         by_q, by_k, by_v = i.attention_backward(by_out, q, k, v, out, out1, mask, offset, scale)

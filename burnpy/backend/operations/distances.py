@@ -14,7 +14,7 @@ from burnpy.backend.schema import GENERAL, derived
 
 
 def slope(i: Any, x: Float, out: Float, p: float, dims: Dims, keepdim: bool) -> Float:
-    """Return the derivative of the norm by each element: sign(x) · (|x| / out)^(p - 1).
+    """Return the derivative of the norm with respect to each element: sign(x) · (|x| / out)^(p - 1).
 
     It is 0 by an element that is 0, and where the norm is 0 or infinite; for p = ±∞, divided by the number of ties.
     """
@@ -66,7 +66,7 @@ class Norms(OperationsBase):
             return self.amax(size, dims, keepdim) if p > 0 else self.amin(size, dims, keepdim)
         if 0 in x.shape:
             return self.sum(size, dims, keepdim)
-        # The scale is a constant, as the derivative by it is 0 whatever its value.
+        # The scale is a constant, as the derivative with respect to it is 0 whatever its value.
         scale = self.detach(self.amax(size, dims, True) if p > 0 else self.amin(size, dims, True))
         usual = self.discrete.bitwise_and(self.gt(scale, 0.0), self.isfinite(scale))
         scale = self.where(usual, scale, 1.0)
@@ -120,7 +120,7 @@ class Distances(OperationsBase):
 
     @derived(GENERAL, flops=lambda grad, x: 3 * prod(grad) * x[-1])
     def cdist_backward(self, grad: Float, x: Float, y: Float, out: Float, p: float) -> Float:
-        """Gradient of `cdist` by x; that by y is it with x and y swapped, and ``grad`` and ``out`` transposed."""
+        """Gradient of `cdist` with respect to x; for y, swap x and y, and transpose ``grad`` and ``out``."""
         each = self.mul(at_end(self, grad), slopes(self, x, y, out, p))
         return self.sum(each, (len(x.shape) - 1,), False)
 

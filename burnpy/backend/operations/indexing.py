@@ -26,7 +26,7 @@ from burnpy.backend.schema import BILINEAR, GENERAL, LINEAR, NONDIFFERENTIABLE, 
 
 
 def index_put_src_vjp(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) -> Float:
-    """Return the gradient by the values that ``index_put`` wrote; of duplicate indices, only the last has one."""
+    """Return the gradient of the values that ``index_put`` wrote; of duplicate indices, only the last has one."""
     winners = i.discrete.reshape(
         last_writers(i, index, g.shape[dim]), (index.shape[0], *(1,) * (len(src_shape) - dim - 1))
     )
@@ -34,7 +34,7 @@ def index_put_src_vjp(i: Any, g: Float, dim: int, index: Int, src_shape: Shape) 
 
 
 def scatter_src_vjp(i: Any, g: Float, dim: int, index: Int) -> Float:
-    """Return the gradient by the values that ``scatter`` wrote; of duplicate indices, only the last has one."""
+    """Return the gradient of the values that ``scatter`` wrote; of duplicate indices, only the last has one."""
     d = i.discrete
     order = d.reshape(d.arange(0, prod(index.shape), 1, int64), index.shape)
     written = d.scatter(d.full(g.shape, -1, int64), dim, index, order)
@@ -89,7 +89,7 @@ def index_reduce_x_vjp(i: Any, g: Float, x: Float, dim: int, index: Int, src: Fl
 def index_reduce_src_vjp(
     i: Any, g: Float, x: Float, dim: int, index: Int, src: Float, out: Float, reduce: str
 ) -> Float:
-    """Return the gradient by src: g times the product of the others, or g split evenly among the ties."""
+    """Return the gradient of src: g times the product of the others, or g split evenly among the ties."""
     if reduce == "prod":
         return i.mul(i.index_select(g, dim, index), other_factors_of_src(i, dim, index, x, src))
     _, theirs, count = ties(i, dim, index, x, src, out)

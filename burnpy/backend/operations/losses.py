@@ -24,7 +24,7 @@ from burnpy.backend.schema import GENERAL, LINEAR, derived
 
 
 def cross_entropy_vjp(i: Any, grads: Any, needs: Any, x: Float, out1: Float, index: Int, dim: int) -> tuple[Float]:
-    """Return the gradient by the logits, through the losses and through logsumexp."""
+    """Return the gradient of the logits, through the losses and through logsumexp."""
     by_loss, by_sum = grads
     part = None if by_loss is None else i.cross_entropy_backward(by_loss, x, out1, index, dim)
     return (_with_logsumexp(i, part, by_sum, x, dim),)
@@ -33,7 +33,7 @@ def cross_entropy_vjp(i: Any, grads: Any, needs: Any, x: Float, out1: Float, ind
 def mean_cross_entropy_vjp(
     i: Any, grads: Any, needs: Any, x: Float, out1: Float, index: Int, counted: Bool | None, dim: int
 ) -> tuple[Float]:
-    """Return the gradient by the logits, through the mean and through logsumexp."""
+    """Return the gradient of the logits, through the mean and through logsumexp."""
     by_mean, by_sum = grads
     part = None if by_mean is None else i.mean_cross_entropy_backward(by_mean, x, out1, index, counted, dim)
     return (_with_logsumexp(i, part, by_sum, x, dim),)
@@ -154,7 +154,7 @@ def _means(b: Any, x: Float, mask: Bool, dims: Dims) -> Float:
 
 
 def _shares(b: Any, grad: Float, mask: Bool, dims: Dims) -> Float:
-    """Return the gradients of `_means` by each chosen element, from those of the means."""
+    """Return the gradients of `_means` with respect to each chosen element, from those of the means."""
     if grad.dtype.itemsize == 2:
         return b.cast(_shares(b, b.cast(grad, float32), mask, dims), grad.dtype)
     return b.div(grad, _numbers_of(b, mask, dims, grad.dtype))

@@ -108,7 +108,7 @@ def linear_weight_vjp(i: Any, g: Float, x: Float) -> Float:
 
 
 def linear_bias_vjp(i: Any, g: Float) -> Float:
-    """Return the gradient by the bias: the sum of the rows of g."""
+    """Return the gradient of the bias: the sum of the rows of g."""
     return i.sum(g, tuple(range(len(g.shape) - 1)), False)
 
 

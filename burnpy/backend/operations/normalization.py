@@ -27,7 +27,7 @@ def normalize_vjp(
     dims: Dims,
     eps: float,
 ) -> tuple[Float | None, ...]:
-    """Return the gradients by x, weight and bias, through the result, the mean and the variance."""
+    """Return the gradients of x, weight and bias, through the result, the mean and the variance."""
     by_out, by_mean, by_var = grads
     parts: list[Float | None] = [None, None, None]
     if by_out is not None:
@@ -52,7 +52,7 @@ def _zeros(i: Any, x: Float, weight: Float, bias_shape: Shape, k: int) -> Float:
 
 
 def rms_norm_vjp(i: Any, grads: Any, needs: Any, x: Float, weight: Float, dims: Dims, eps: float) -> tuple[Float, ...]:
-    """Return the gradients by x and weight."""
+    """Return the gradients of x and weight."""
     by_x, by_weight = i.rms_norm_backward(grads[0], x, weight, dims, eps)
     return by_x, by_weight
 
@@ -82,14 +82,14 @@ def wide_weight(b: Any, weight: Any, ndim: int) -> Any:
 def normalize_backward_batch(
     b: Any, grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Dims, eps: float
 ) -> tuple[Any, ...]:
-    """Return the gradients of all examples, by the weight and the bias of each."""
+    """Return each example's gradients of the weight and the bias."""
     i, dims = b.inner, shifted_dims(dims)
     arrays = [b.spread(a) for a in (grad, x, mean, var)]
     grad, x, mean, var = arrays
     each = (b.size, *(1,) * (len(x.shape) - 1 - len(weight.shape)), *weight.shape)
     if weight.batched:
         by_x, *rest = i.normalize_backward(grad, x, i.reshape(weight.value, each), mean, var, dims, eps)
-    else:  # with one weight, the gradient by x is a kernel
+    else:  # with one weight, the gradient of x is a kernel
         by_x, _, _ = i.normalize_backward(grad, x, weight.value, mean, var, dims, eps)
         normal = i.mul(i.sub(x, mean), _scale(i, var, eps))
         rest = [i.sum_to(part, each) for part in (i.mul(grad, normal), grad)]
@@ -102,7 +102,7 @@ def rms_norm_batch(b: Any, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
 
 
 def rms_norm_backward_batch(b: Any, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, ...]:
-    """Return the gradients of all examples, by the weight of each."""
+    """Return each example's gradient of the weight."""
     wide = wide_weight(b, weight, len(x.shape))
     by_x, by_weight = b.inner.rms_norm_backward(b.spread(grad), b.spread(x), wide, shifted_dims(dims), eps)
     return all_batched(b, by_x, b.inner.reshape(by_weight, (b.size, *weight.shape)))

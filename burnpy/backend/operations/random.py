@@ -1,4 +1,4 @@
-"""Operations that draw random numbers, and the derivatives of such numbers by the parameters of their distribution.
+"""Operations that draw random numbers, and the derivatives of their results with respect to the parameters.
 
 All state is in the NumPy generator argument, so that it can be saved, restored and shared.
 
@@ -136,7 +136,7 @@ class Random(OperationsBase):
 
     @derived(POINTWISE, flops=900)
     def beta_quantile_slope(self, x: Float, a: Float, b: Float) -> Float:
-        """Return the derivative of x by a, where x = log(q / (1 - q)), and q is a quantile of the beta distribution."""
+        """Return dx/da, where x = log(q / (1 - q)) and q is a quantile of the beta distribution."""
         from burnpy.backend.numerics.quantile_slopes import beta_quantile_slope
 
         return beta_quantile_slope(self, x, a, b)

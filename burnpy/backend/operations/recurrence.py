@@ -1,7 +1,7 @@
 """Recurrences over whole sequences: long short-term memory, gated recurrent units, and networks without gates.
 
 The contribution of the inputs to the gates, one matrix product for all elements, is an argument. Backward passes use
-what the forward pass returns besides the hidden states. The gradient by the weight is one product for all elements: its
+what the forward pass returns besides the hidden states. The gradient of the weight is one product for all elements: its
 factors are left to the engine, which joins those of a loop over cells.
 """
 
@@ -37,7 +37,7 @@ def lstm_step_backward(
     after: Float,
     *by_gates: Float,
 ) -> tuple[Float, ...]:
-    """Return the gradients by the sums of the gates and by the cell state ``before``; ``by_gates`` adds to those by
+    """Return the gradients of the sums of the gates and of the cell state ``before``; ``by_gates`` adds to those of
     gates.
     """
     bounded = b.tanh(after)
@@ -69,9 +69,9 @@ def gru_step(
 def gru_step_backward(
     b: Any, by_hidden: Float, r: Float, z: Float, n: Float, hn: Float, before: Float, *by_gates: Float
 ) -> tuple[Float, ...]:
-    """Return the gradients by the sums of r, z and n, by n's recurrent part, and by the state ``before`` through z.
+    """Return the gradients of the sums of r, z and n, of n's recurrent part, and of the state ``before`` through z.
 
-    ``by_gates`` are further gradients by the gates and n's recurrent part.
+    ``by_gates`` are further gradients of the gates and n's recurrent part.
     """
     by_z, by_n = b.mul(by_hidden, b.sub(before, n)), b.mul(by_hidden, one_minus(b, z))
     if by_gates:
@@ -97,7 +97,7 @@ def rnn_step_backward(b: Any, by_hidden: Float, hidden: Float, relu: bool) -> Fl
 
 
 def _sigmoid_slope(b: Any, y: Float) -> Float:
-    """Return the derivative of the sigmoid by its result."""
+    """Return the derivative of the sigmoid with respect to its result."""
     return b.mul(y, one_minus(b, y))
 
 
@@ -117,7 +117,7 @@ def lstm_vjp(
     lengths: Int | None,
     reverse: bool,
 ) -> tuple[Float | Factors, ...]:
-    """Return the gradients by x, hidden, cell and weight, through the states, the cell states and the gates."""
+    """Return the gradients of x, hidden, cell and weight, through the states, the cell states and the gates."""
     by_states, by_cells = (_or_zeros(i, grad, out) for grad in grads[:2])
     given = (cell, weight, out1, out2, lengths, reverse)
     if grads[2] is None:
@@ -138,7 +138,7 @@ def gru_vjp(
     lengths: Int | None,
     reverse: bool,
 ) -> tuple[Float | Factors, ...]:
-    """Return the gradients by x, hidden, weight and bias, through the states and the gates."""
+    """Return the gradients of x, hidden, weight and bias, through the states and the gates."""
     by_states, given = _or_zeros(i, grads[0], out), (hidden, weight, out, out1, lengths, reverse)
     if grads[1] is None:
         by_x, by_products, by_hidden = i.gru_backward(by_states, *given)
@@ -159,13 +159,13 @@ def rnn_vjp(
     reverse: bool,
     relu: bool,
 ) -> tuple[Float | Factors, ...]:
-    """Return the gradients by x, hidden and weight."""
+    """Return the gradients of x, hidden and weight."""
     by_x, by_hidden = i.rnn_backward(grads[0], weight, out, lengths, reverse, relu)
     return by_x, by_hidden, _weight_factors(i, hidden, out, reverse, by_x)
 
 
 def _or_zeros(i: Any, grad: Float | None, result: Float) -> Float:
-    """Return the gradient by a result, zeros for one that is not used."""
+    """Return the gradient of a result, zeros for one that is not used."""
     return i.full(result.shape, 0.0, result.dtype) if grad is None else grad
 
 
@@ -405,7 +405,7 @@ def _held(
 def _counted(
     b: Any, lengths: Int | None, t: int, grads: tuple[Float, ...]
 ) -> tuple[tuple[Float, ...], tuple[Float | None, ...]]:
-    """Return the gradients by the state after an element where it counts, else 0; and where it does not count,
+    """Return the gradients of the state after an element where it counts, else 0; and where it does not count,
     else 0.
     """
     if lengths is None:
@@ -420,6 +420,6 @@ def _sum(b: Any, x: Float, y: Float | None) -> Float:
 
 
 def _weight_factors(b: Any, hidden: Float, states: Float, reverse: bool, by_products: Float) -> Factors:
-    """Return the gradient by the weight: one product over all elements of all sequences."""
+    """Return the gradient of the weight: one product over all elements of all sequences."""
     before = hidden if states.shape[1] == 1 else rows(b, states_before(b, hidden, states, reverse))
     return Factors(before, rows(b, by_products))

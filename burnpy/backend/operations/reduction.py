@@ -84,7 +84,7 @@ def halves(i: Any, x: Float) -> tuple[Float, Float, list[Float]]:
 
 
 def var_slope(i: Any, x: Float, dims: Dims, correction: float) -> Float:
-    """Return the derivative of the variance by each element: 2 (x - mean) / (count - correction)."""
+    """Return the derivative of the variance with respect to each element: 2 (x - mean) / (count - correction)."""
     return i.div(i.mul(i.center(x, dims), 2.0), divisor(x.shape, dims, correction))
 
 

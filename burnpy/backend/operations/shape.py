@@ -251,7 +251,7 @@ class Padding(OperationsBase):
 
     @derived(LINEAR, flops=1, vjp=lambda i, g, pairs, how: i.pad_ends(g, pairs, how))
     def pad_ends_backward(self, grad: Inexact, shape: Shape, pairs: Pairs, how: str) -> Inexact:
-        """Gradient of `pad_ends` by x, of ``shape``."""
+        """Gradient of `pad_ends` with respect to x, of ``shape``."""
         for dim, (low, high) in enumerate(pairs):
             if low or high:
                 size, kept = shape[dim], shape[dim] + min(low, 0) + min(high, 0)

@@ -111,7 +111,7 @@ class SpecialFunctions(OperationsBase):
         POINTWISE, flops=1000, vjp=(lambda i, g, x, y, order: i.mul(g, i.zeta_slope(x, y, order + 1)), zeta_slope_y_vjp)
     )
     def zeta_slope(self, x: Float, y: Float, order: int) -> Float:
-        """Return the derivative of `zeta` by x of an order, from 1 on, for x > 1 and y > 0; else NaN."""
+        """Return the derivative of an order, from 1 on, of `zeta` with respect to x, for x > 1 and y > 0; else NaN."""
         from burnpy.backend.numerics.special import zeta_slope
 
         return in_float64(self, zeta_slope, *self.promote(x, y), order)
@@ -218,7 +218,7 @@ def igamma_y_vjp(i: Any, g: Float, x: Float, y: Float) -> Float:
 
 
 def slope_y_vjp(i: Any, g: Float, x: Float, y: Float, order: int) -> Float:
-    """g · the derivative of the density by x of an order: the density times a complete Bell polynomial."""
+    """g · the derivative of an order of the density with respect to x: it times a complete Bell polynomial."""
     density = i.igamma_density(x, y)
     rates = [i.sub(i.log(y), i.digamma(x)), *(i.neg(i.polygamma(x, k)) for k in range(1, order))]
     bell = [i.full(density.shape, 1.0, density.dtype)]
@@ -247,7 +247,7 @@ class IncompleteGamma(OperationsBase):
         """Compute P(x, y), the regularized lower incomplete gamma function.
 
         It is the integral of tˣ⁻¹ e⁻ᵗ / Γ(x) from 0 to ``y``: the distribution function of gamma numbers of shape
-        x. A negative operand gives NaN. It has derivatives by both operands, PyTorch's by ``y`` only.
+        x. A negative operand gives NaN. It is differentiable in both operands; PyTorch's only in ``y``.
 
         Source: Temme, The Asymptotic Expansion of the Incomplete Gamma Functions, 1979, and DLMF, chapter 8.
 
@@ -281,7 +281,7 @@ class IncompleteGamma(OperationsBase):
 
     @derived(POINTWISE, flops=700, vjp=(lambda i, g, x, y: slope_y_vjp(i, g, x, y, 1), density_y_vjp))
     def igamma_density(self, x: Float, y: Float) -> Float:
-        """Return the derivative of `igamma` by y: yˣ⁻¹ e⁻ʸ / Γ(x); 0 at x = 0."""
+        """Return the derivative of `igamma` with respect to y: yˣ⁻¹ e⁻ʸ / Γ(x); 0 at x = 0."""
         from burnpy.backend.numerics.incomplete import gamma_density
 
         return in_float64(self, gamma_density, *self.promote(x, y))
@@ -290,7 +290,7 @@ class IncompleteGamma(OperationsBase):
         POINTWISE, flops=4500, vjp=(lambda i, g, x, y, order: i.mul(g, i.igamma_slope(x, y, order + 1)), slope_y_vjp)
     )
     def igamma_slope(self, x: Float, y: Float, order: int) -> Float:
-        """Return the derivative of `igamma` by x of an order, from 1 on; at x = 0 that from the right."""
+        """Return the derivative of an order, from 1 on, of `igamma` with respect to x; at x = 0 from the right."""
         from burnpy.backend.numerics.incomplete import gamma_slope
 
         return in_float64(self, gamma_slope, *self.promote(x, y), order)
@@ -363,7 +363,7 @@ class IncompleteBeta(OperationsBase):
 
     @derived(POINTWISE, flops=500, vjp=(density_x_vjp, density_a_vjp, density_b_vjp))
     def betainc_density(self, x: Float, a: Float, b: Float) -> Float:
-        """Return the derivative of `betainc` by x: xᵃ⁻¹ (1 - x)ᵇ⁻¹ / B(a, b); 0 outside of [0, 1]."""
+        """Return the derivative of `betainc` with respect to x: xᵃ⁻¹ (1 - x)ᵇ⁻¹ / B(a, b); 0 outside [0, 1]."""
         from burnpy.backend.numerics.incomplete_beta import beta_density
 
         return in_float64(self, beta_density, *self.promote(x, a, b))

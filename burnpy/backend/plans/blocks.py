@@ -276,13 +276,13 @@ class Trace(NamedTuple):
 class WhileGradient(Block):
     """The gradient of a `WhileLoop`: the loop again, for the values before each step, and its steps from the last on.
 
-    Its values are the fixed ones of the loop and of the gradient, the carried ones, the gradients by the last carried
-    values, and zeros for the sums of gradients by fixed values.
+    Its values are the fixed ones of the loop and of the gradient, the carried ones, the gradients of the last carried
+    values, and zeros for the sums of gradients of fixed values.
 
     Args:
         loop: the loop.
-        gradient: the recording of the gradient of one step; its inputs are its own fixed values, the gradients by the
-            values after the step, the sums, and the values before the step; its outputs the gradients by these, and
+        gradient: the recording of the gradient of one step; its inputs are its own fixed values, the gradients of the
+            values after the step, the sums, and the values before the step; its outputs the gradients of these, and
             the sums.
         grads: the number of gradients and sums.
     """

@@ -250,8 +250,8 @@ WRITTEN = {"attention_backward": "attention_backward_placed"}
 
 
 def written(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -> list[Node]:
-    """Return the nodes with operations that write their results into slices of an array, such as the gradients by
-    queries, keys and values into the gradient by all of them, where nothing else reads these.
+    """Return the nodes with operations that write their results into slices of an array, such as the gradients of
+    queries, keys and values into the gradient of all of them, where nothing else reads these.
 
     The arguments are those of `activated`.
     """

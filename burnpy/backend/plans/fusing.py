@@ -42,7 +42,7 @@ def norm_split(node: Node, longest: int) -> int | None:
 
 
 def sums_of(node: Node) -> list[Ref]:
-    """Return the results of a node of `ROW_NORMS` that are sums over rows: the gradients by weight and bias."""
+    """Return the results of a node of `ROW_NORMS` that are sums over rows: the gradients of weight and bias."""
     return refs_in(node.results)[1:] if node.name.endswith("backward") else []
 
 

@@ -241,7 +241,7 @@ class NestedCall:
         return left
 
     def cotangent(self, like: Ref | Traced) -> Traced:
-        """Return an input of the recording for a gradient by a value."""
+        """Return an input of the recording for the gradient of a value."""
         return self.recorder.input(self.recorder.inner.full(tuple(like.shape), 1.0, like.dtype))  # type: ignore[no-any-return]  # as declared
 
     def captured_gradients(self, level: Any, by_leaf: Mapping[Any, Any], arguments: int) -> dict[Node | Leaf, Traced]:
@@ -249,7 +249,7 @@ class NestedCall:
 
         Args:
             level: the level outside that differentiates.
-            by_leaf: the gradients by the leaves of the nested recording.
+            by_leaf: the gradients of the leaves of the nested recording.
             arguments: the number of values that entered as arguments.
         """
         inner = self.inside(level).inner
@@ -257,7 +257,7 @@ class NestedCall:
         return self._by_older(level, [(e.node, self.lowered(inner, by_leaf[e.leaf])) for e in captured])
 
     def _by_older(self, level: Any, gradients: Iterable[tuple[Node | Leaf, Traced]]) -> dict[Node | Leaf, Traced]:
-        """Return gradients by nodes of a level outside that are older than this call, from those by any nodes of it.
+        """Return gradients of nodes of a level outside that are older than this call, from those by any nodes of it.
 
         The branch computes with captured values alone on that level, in its graph: the pass goes on there. Where the
         level is of a nested recording itself, such values are leaves that stand for nodes of the next level outside.

@@ -65,8 +65,8 @@ class _Gradients(NamedTuple):
     """The recorded backward pass of a branch."""
 
     cotangents: list[Ref]
-    operands: dict[int, Ref]  #: the gradients by operands, by number
-    captured: dict[Any, Ref]  #: the gradients by captured values, by node outside
+    operands: dict[int, Ref]  #: the gradients of operands, by number
+    captured: dict[Any, Ref]  #: the gradients of captured values, by node outside
 
 
 class _Side:

@@ -247,7 +247,7 @@ class _Cotangents(NamedTuple):
 
     carry: dict[int, Traced]  #: by the number of the leaf of the carry
     ys: dict[int, Traced]  #: by the number of the result
-    sums: list[Traced]  #: the gradients by captured values, of the steps after this one
+    sums: list[Traced]  #: the gradients of captured values, of the steps after this one
 
 
 class _Backward(NamedTuple):

@@ -159,7 +159,7 @@ class _Call:
                 ]  # no running statistics
 
     def gradients(self, device: Any, seed: Any) -> Mapping[Any, Any]:
-        """Return the gradients by the nodes at which the graph ends, once."""
+        """Return the gradients of the nodes at which the graph ends, once."""
         base = self._levels.base
         for node in self._fresh:
             node.parent0 = self.ends.get(node.parent0, node.parent0)

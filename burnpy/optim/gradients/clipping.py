@@ -246,7 +246,7 @@ def per_sample_gradients(
 
 @explained
 def per_sample_norms(grads: GradientsParams[B]) -> Tensor[B]:
-    """Compute the norm of each sample's gradient by all parameters together, of shape (samples,).
+    """Compute the norm of each sample's gradients of all parameters together, of shape (samples,).
 
     Raises:
         ArgumentError: there are no gradients.

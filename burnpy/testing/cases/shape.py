@@ -153,7 +153,7 @@ def _padded_shape(shape: Any, pairs: Any) -> Any:
 
 
 def _folded(grad: Any, shape: Any, pairs: Any, how: str) -> Any:
-    """Return the sum of the elements of the gradient by the element of x that they are."""
+    """Add each element of the gradient to the element of x that it is a copy of."""
     out = np.zeros(shape, grad.dtype)
     places = _padded(np.arange(out.size).reshape(shape), pairs, how)
     np.add.at(out.reshape(-1), places.reshape(-1), grad.reshape(-1))

@@ -197,7 +197,7 @@ _GAMMA_EXAMPLES = {
     "y a number": (Array((2, 3), 0.3, 3.0), ByKind(1.5, 1)),
     "special values": tuple(map(Values, zip(*product(_GAMMA_SPECIAL, repeat=2), strict=True))),
 }
-"""Fewer than other functions have, as second derivatives by the shape take long."""
+"""Fewer than other functions have, as second derivatives with respect to the shape take long."""
 row("igamma", _lower_gamma, _GAMMA_EXAMPLES, loose=8)
 row("igammac", lambda a, x: 1.0 - _lower_gamma(a, x), _GAMMA_EXAMPLES, loose=8)
 elementwise("igamma_density", _gamma_density, x=(0.3, 3.0), y=(0.3, 3.0), special=_GAMMA_SPECIAL, loose=8)

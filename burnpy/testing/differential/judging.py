@@ -95,7 +95,7 @@ def _judged(case: Case, t: Transformation, found: Arrays, expected: Arrays) -> s
 
 
 def _unbalanced(case: Case, eps: float, found: Arrays, expected: Arrays, trials: Sequence[Arrays]) -> str | None:
-    """Compare the sums of gradients by an argument with which all results move, such as `logsumexp`.
+    """Compare the sums of the gradients of an argument with which all results move, such as `logsumexp`.
 
     Their elements are weights: rounding errors of large arguments change each of them, but not their sum.
     """

@@ -193,7 +193,7 @@ def test_float32(method: str) -> None:
 
 @pytest.mark.slowest
 def test_parameters_of_a_model_are_trained() -> None:
-    """Gradients by all parameters, on a graph, and in a compiled step."""
+    """Gradients of all parameters, on a graph, and in a compiled step."""
     model, y0 = Linear(2, 2, device=Autodiff[NumPy]), Tensor[Autodiff[NumPy]].normal((3, 2))
 
     def loss(model: Any) -> Any:

@@ -3,7 +3,7 @@
 `channel_blocks` reorders a part of the batch into a buffer, and the result out of one, so that all other arrays have
 the channels first. `blocked_convolution` computes a tile of several pixels times one or two vectors of channels of the
 result in registers, in one loop over the pairs of `tiles` and the channels of the source; with a gradient as
-its source and the weight packed the other way, it computes the gradient by the input. `blocked_weight_gradient`
+its source and the weight packed the other way, it computes the gradient of the input. `blocked_weight_gradient`
 computes a block of channels of the gradient times vectors of channels of x, in one loop over pixels. Padding is not
 multiplied.
 
@@ -63,17 +63,17 @@ _MEMBERS = 8
 def convolve_blocks(
     x: Any, weight: Any, bias: Any, out: Any, where: Where, backward: bool, epilogue: Epilogue | None = None
 ) -> bool:
-    """Compute a convolution, or its gradient by the input, into ``out``; return False if the weight is not finite.
+    """Compute a convolution, or the gradient of its input, into ``out``; return False if the weight is not finite.
 
     Products with padding are left out or not, as tiles are chosen: only products of finite numbers with 0 are nothing.
 
     Args:
-        x: the input (N, C, H, W), or the gradient by the result (N, O, …).
+        x: the input (N, C, H, W), or the gradient of the result (N, O, …).
         weight: the weight (O, C, height, width).
         bias: the bias of the result's channels, or None.
         out: C-contiguous memory for the result.
         where: stride, padding and dilation.
-        backward: whether to compute the gradient by the input.
+        backward: whether to compute the gradient of the input.
         epilogue: what follows.
     """
     try:

@@ -1,4 +1,4 @@
-"""The gradient of a convolution by its weight as a kernel on blocks of channels: see `blocked`."""
+"""The gradient of a convolution's weight as a kernel on blocks of channels: see `blocked`."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _PART = 16 << 20
 
 
 def weight_gradient_of_blocks(grad: Any, x: Any, out: Any, where: Where) -> bool:
-    """Compute the gradient of a convolution by the weight into ``out``; return False if kernels cannot be compiled.
+    """Compute the gradient of a convolution's weight into ``out``; return False if kernels cannot be compiled.
 
     Args:
-        grad: the gradient by the result, C-contiguous.
+        grad: the gradient of the result, C-contiguous.
         x: the input, C-contiguous.
         out: C-contiguous memory for the result.
         where: stride, padding and dilation.
@@ -50,7 +50,7 @@ def weight_gradient_of_blocks(grad: Any, x: Any, out: Any, where: Where) -> bool
 
 
 class BlockedWeightGradient:
-    """The gradient by the weight of one convolution; the arguments are those of `weight_gradient_of_blocks`."""
+    """The gradient of the weight of one convolution; the arguments are those of `weight_gradient_of_blocks`."""
 
     def __init__(self, grad: Any, x: Any, out: Any, where: Where) -> None:
         self.grad, self.x, self.out = grad, x, out
@@ -166,9 +166,9 @@ class BlockedWeightGradient:
 
 
 def blocked_weight_gradient(dtype: str, width: int, rows: int, vectors: int) -> str:
-    """Return the text of the kernel of the gradient by the weight on blocks of channels.
+    """Return the text of the kernel of the gradient of the weight on blocks of channels.
 
-    The table: x [blocks][pixels][vectors · width], the gradient by the result [blocks][pixels][rows], the sums
+    The table: x [blocks][pixels][vectors · width], the gradient of the result [blocks][pixels][rows], the sums
     [blocks of x][taps][blocks of the gradient][rows][vectors · width], and int64: for each tap, the first row and
     column of the result whose source is inside x, those after the last, and the distance of x from the result. The
     sizes: members, rows in a chunk, taps, blocks of the gradient; the pixels of a block of x and of the gradient; the

@@ -42,7 +42,7 @@ def convolve_depthwise(
 
 
 def depthwise_weight_gradient(grad: Any, x: Any, out: Any, where: Where) -> bool:
-    """Compute the gradient by the weight (C, 1, height, width); see `weight_gradient_of_blocks`."""
+    """Compute the gradient of the weight (C, 1, height, width); see `weight_gradient_of_blocks`."""
     try:
         _DepthwiseWeightGradient(grad, x, out, where).run()
     except Uncompiled:
@@ -69,7 +69,7 @@ class _DepthwiseConvolution(BlockedConvolution):
 
 
 class _DepthwiseWeightGradient(BlockedWeightGradient):
-    """The gradient by the weight of one; the arguments are those of `depthwise_weight_gradient`."""
+    """The gradient of the weight of one; the arguments are those of `depthwise_weight_gradient`."""
 
     def _described(self) -> tuple[Template, int, int, int]:
         return blocked_depthwise_gradient, 1, self.lanes, 1
@@ -118,7 +118,7 @@ def blocked_depthwise(dtype: str, width: int, rows: int, vectors: int) -> str:
 
 
 def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) -> str:
-    """Return the text of the kernel of the gradient by the weight of depthwise convolution.
+    """Return the text of the kernel of the gradient of the weight of depthwise convolution.
 
     It is called as `blocked_weight_gradient`, with a gradient whose lanes are those of x. Neighbours in a row are added
     up apart, so that no addition waits for the one before.
@@ -172,7 +172,7 @@ def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) 
 
 _LANES, _ALWAYS, _STRIDED, _FEW = 32, 256, 16, 8
 """The numbers of channels from which vectors of channels may take less time; from which they always do; and from which
-they do for a strided convolution and for the gradient by its input."""
+they do for a strided convolution and for the gradient of its input."""
 _PIXELS, _FILLED = (40, 64), 0.8
 """The numbers of pixels, and the share of vectors that they fill, with which a product takes more time."""
 _FORWARD, _WEIGHT = 1.05, 0.9
@@ -191,17 +191,17 @@ def convolve_lanes(
     out: Any = None,
     epilogue: Epilogue | None = None,
 ) -> Any:
-    """Return a convolution, or its gradient by the input; None if another way takes less time.
+    """Return a convolution, or the gradient of its input; None if another way takes less time.
 
     Args:
         b: the device.
-        x: the input, or the gradient by the result.
+        x: the input, or the gradient of the result.
         weight: the weight.
         bias: the bias, or None.
         shape: the shape of the result.
         where: stride, padding and dilation.
         groups: the number of groups.
-        backward: whether to compute the gradient by the input.
+        backward: whether to compute the gradient of the input.
         out: C-contiguous memory for the result; new memory if None.
         epilogue: what follows.
     """
@@ -258,7 +258,7 @@ def _is_depthwise(x: Any, shape: Shape, groups: int) -> bool:
 
 
 def weight_gradient_lanes(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where: Where, groups: int) -> Any:
-    """Return the gradient by the weight, of a shape; None if another way takes less time; see `convolve_lanes`."""
+    """Return the gradient of the weight, of a shape; None if another way takes less time; see `convolve_lanes`."""
     row = grad.shape[3]
     if shape[0] == groups == x.shape[1]:
         many = groups >= _FEW and _is_short(row if where[0] != (1, 1) else 2 * row - 1, x)

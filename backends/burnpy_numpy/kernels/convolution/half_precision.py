@@ -76,7 +76,7 @@ def convolve(x: Any, weight: Any, bias: Any, where: Where, groups: int) -> Any:
 
 
 def input_gradient(grad: Any, weight: Any, shape: Shape, where: Where, groups: int) -> Any:
-    """Return the gradient by images of a shape, in float32: a convolution of the gradient and the flipped weight.
+    """Return the gradient of images of a shape, in float32: a convolution of the gradient and the flipped weight.
 
     None as for `convolve`, and with a stride, where the gradients of neighbours are convolutions with other parts of
     the weight.
@@ -91,7 +91,7 @@ def input_gradient(grad: Any, weight: Any, shape: Shape, where: Where, groups: i
 
 
 def weight_gradient(grad: Any, x: Any, shape: Shape, where: Where, groups: int) -> Any:
-    """Return the gradient by a weight of a shape, in float32; None if it is small or not finite.
+    """Return the gradient of a weight of a shape, in float32; None if it is small or not finite.
 
     A dropped window has a gradient of 0 here, whose product with an infinity is NaN.
     """

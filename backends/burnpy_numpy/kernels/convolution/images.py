@@ -66,10 +66,10 @@ def gradient_by_phases(
     groups: int,
     convolve: Callable[[Any, Any], Any],
 ) -> Any:
-    """Return the gradient by the input as convolutions of the gradient; None if one of them is None.
+    """Return the gradient of the input as convolutions of the gradient; None if one of them is None.
 
     Args:
-        grad: the gradient by the result.
+        grad: the gradient of the result.
         weight: the weight.
         shape: the shape of the input.
         where: stride, padding and dilation.
@@ -92,7 +92,7 @@ def gradient_by_phases(
 
 
 def _phases_of(shape: Shape, result: Shape, weight: Shape, where: tuple[Shape, ...]) -> Iterator[tuple[Any, ...]]:
-    """Yield the convolutions of a gradient, of shape ``result``, that give the gradient by the input.
+    """Yield the convolutions of a gradient, of shape ``result``, that give the gradient of the input.
 
     There is one for each rest of the input's places, by the stride: the rests, the elements of the weight in the order
     in which they are used, padding and dilation, and the elements of the convolution's result that belong to the input;
@@ -208,11 +208,11 @@ def has_kernel(x: Any, weight: Any, where: Where, groups: int, result: Pair) -> 
 
 
 def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where: Where, groups: int) -> Any:
-    """Return the gradient by the weight, of a shape; None without a kernel for it.
+    """Return the gradient of the weight, of a shape; None without a kernel for it.
 
     Args:
         b: the device.
-        grad: the gradient by the result.
+        grad: the gradient of the result.
         x: the input.
         shape: the shape of the weight.
         where: stride, padding and dilation.
@@ -234,14 +234,14 @@ def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where:
 
 
 def input_gradient(b: NumPyConvolution, grad: Any, weight: Any, shape: Shape, where: Where, groups: int) -> Any:
-    """Return the gradient by the input; None without a kernel for it.
+    """Return the gradient of the input; None without a kernel for it.
 
     By neighbours in a row it is a convolution with the flipped weight. With a stride, the elements that have the same
     rest are a convolution with a part of the weight.
 
     Args:
         b: the device, which computes a part that has no kernel.
-        grad: the gradient by the result.
+        grad: the gradient of the result.
         weight: the weight.
         shape: the shape of the input.
         where: stride, padding and dilation.
@@ -389,7 +389,7 @@ def convolution(dtype: str, width: int, channels: int, vectors: int, *epilogue: 
 
 
 def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str:
-    """Return the text of the kernel of the gradient by the weight: out += Σ grad · x over all windows.
+    """Return the text of the kernel of the gradient of the weight: out += Σ grad · x over all windows.
 
     The table: x, grad, out as (blocks, columns, channels, elements), and int64: the place of each element of the
     window; the places in x and in grad of each vector; the channels of grad in each block, and where its x begins. The

@@ -21,7 +21,7 @@ _NO_SOURCE = np.iinfo(np.int64).min
 """The source of a pair that a stride leaves out."""
 _SWAP_GAIN, _SWAP_PRODUCTS, SWAP_CHANNELS = 1.25, 32, 8
 """The gain and the number of products for an element from which images are copied with rows and columns swapped, and
-the number of channels of the input from which the gradient by it is computed with swapped ones."""
+the number of channels of the input from which its gradient is computed with swapped ones."""
 
 
 class Tiles(NamedTuple):
@@ -50,7 +50,7 @@ def tiles(members: int, source: Pair, result: Pair, window: Pair, where: Where, 
         result: height and width of a plane of the result.
         window: height and width of the window.
         where: stride, padding and dilation.
-        backward: whether the source is the gradient by the result of a convolution, and the result that by its input.
+        backward: whether the source is the gradient of a convolution, and the result the gradient of its input.
         wide: whether the channels of a tile are two vectors, and not one.
     """
     columns = _sources(1, source, result, window, where, backward)
@@ -193,7 +193,7 @@ _TILES = ((4, 3), (6, 2), (5, 2), (4, 2), (3, 3), (2, 4), (1, 8), (1, 4), (1, 1)
 """Channels and vectors of the blocks in registers, for 16 registers: sums, one factor for each vector and one more."""
 _TILES_OF_32 = ((8, 3), (6, 4), (4, 6), (4, 4), (2, 8), (1, 8), (1, 4), (1, 1))
 _COLUMNS = ((4, 3), (2, 4), (1, 5), (1, 3))
-"""Channels and elements of the blocks of the gradient by the weight, for 16 registers."""
+"""Channels and elements of the blocks of the gradient of the weight, for 16 registers."""
 _COLUMNS_OF_32 = ((6, 3), (4, 5), (2, 9), (1, 9), (1, 3))
 
 
@@ -263,7 +263,7 @@ class Windows:
 
     @cached_property
     def backward(self) -> Tables:
-        """The tables of the gradient by the weight."""
+        """The tables of the gradient of the weight."""
         wide, per = self.counts[1], self.weight[0] // self.groups
         block = min(
             (b for b in (_COLUMNS if self._registers < 32 else _COLUMNS_OF_32) if b[0] <= per),

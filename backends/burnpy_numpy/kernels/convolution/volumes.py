@@ -152,7 +152,7 @@ def _convolved(b: ArrayBackend, x: Any, weight: Any, bias: Any, where: tuple[Sha
 def volume_weight_gradient(
     b: ArrayBackend, grad: Any, x: Any, shape: Shape, where: tuple[Shape, ...], groups: int
 ) -> Any:
-    """Return the gradient by the weight, of a shape; None without a kernel for it; see `convolve_volumes`."""
+    """Return the gradient of the weight, of a shape; None without a kernel for it; see `convolve_volumes`."""
     if not _suits(grad, x, shape, grad.shape[2:]):
         return None
     windows = volume_windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
@@ -163,7 +163,7 @@ def volume_weight_gradient(
 def volume_input_gradient(
     b: ArrayBackend, grad: Any, weight: Any, shape: Shape, where: tuple[Shape, ...], groups: int
 ) -> Any:
-    """Return the gradient by the input, of a shape; None without a kernel for it; see `convolve_volumes`.
+    """Return the gradient of the input, of a shape; None without a kernel for it; see `convolve_volumes`.
 
     It is a convolution with the flipped weight, or, with a stride, one for each rest of the places.
     """
