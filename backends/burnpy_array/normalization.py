@@ -27,8 +27,8 @@ class ArrayNormalization(ArrayBase):
     ) -> tuple[Any, Any, Any]:
         args = grad, x, weight, mean, var, dims, eps
         if is_half(grad.dtype):
-            by_x, by_weight, by_bias = self._in_float32(self.normalize_backward, *args)
-            return by_x, by_weight, by_bias
+            grad_x, grad_weight, grad_bias = self._in_float32(self.normalize_backward, *args)
+            return grad_x, grad_weight, grad_bias
         return self._call(_normalize_backward, self, *args)  # type: ignore[no-any-return]  # as the function returns
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
@@ -38,8 +38,8 @@ class ArrayNormalization(ArrayBase):
 
     def rms_norm_backward(self, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
         if is_half(grad.dtype):
-            by_x, by_weight = self._in_float32(self.rms_norm_backward, grad, x, weight, dims, eps)
-            return by_x, by_weight
+            grad_x, grad_weight = self._in_float32(self.rms_norm_backward, grad, x, weight, dims, eps)
+            return grad_x, grad_weight
         return self._call(_rms_norm_backward, self, grad, x, weight, dims, eps)  # type: ignore[no-any-return]  # as the function returns
 
     def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: Any) -> tuple[Any, Any, Any]:

@@ -53,8 +53,8 @@ class NumPyNormalization(ArrayBackend):
         plan = row_plan(("normalize_backward", _BACKWARD, ((1,), eps), dims, *shapes, *dtypes))
         if plan is None or not _finite(var):
             return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
-        by_x, by_weight, by_bias = plan[0](xs, (), plan[1], plan[2])
-        return by_x.reshape(shapes[1]), by_weight.reshape(shapes[2]), by_bias.reshape(shapes[2])
+        grad_x, grad_weight, grad_bias = plan[0](xs, (), plan[1], plan[2])
+        return grad_x.reshape(shapes[1]), grad_weight.reshape(shapes[2]), grad_bias.reshape(shapes[2])
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
         plan = row_plan(("rms_norm", _FORWARD[:2], ((1,), eps), dims, x.shape, weight.shape, x.dtype, weight.dtype))
@@ -69,9 +69,9 @@ class NumPyNormalization(ArrayBackend):
         shapes, dtypes = (grad.shape, x.shape, weight.shape), (grad.dtype, x.dtype, weight.dtype)
         plan = row_plan(("rms_norm_backward", _BACKWARD[:3], ((1,), eps), dims, *shapes, *dtypes))
         if plan is not None:
-            by_x, by_weight = plan[0]((grad, x, weight), (), plan[1], plan[2])
-            if _finite(by_weight):
-                return by_x.reshape(x.shape), by_weight.reshape(weight.shape)
+            grad_x, grad_weight = plan[0]((grad, x, weight), (), plan[1], plan[2])
+            if _finite(grad_weight):
+                return grad_x.reshape(x.shape), grad_weight.reshape(weight.shape)
         return super().rms_norm_backward(grad, x, weight, dims, eps)
 
     def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:

@@ -48,8 +48,8 @@ class NumPyRecurrence(ArrayBackend):
         kernel = _backward_kernel("lstm", given, lengths, reverse)
         if kernel is None:
             return super().lstm_backward(grad, grad_cells, cell, weight, cells, gates, lengths, reverse)
-        by_x, _, by_hidden, by_cell = self._call(kernel)
-        return by_x, by_hidden, by_cell
+        grad_x, _, grad_hidden, grad_cell = self._call(kernel)
+        return grad_x, grad_hidden, grad_cell
 
     def gru(self, x: Any, hidden: Any, weight: Any, bias: Any, lengths: Any, reverse: bool) -> tuple[Any, Any]:
         kernel = _forward_kernel("gru", (x, hidden, None, weight, bias), lengths, reverse)
@@ -64,8 +64,8 @@ class NumPyRecurrence(ArrayBackend):
         kernel = _backward_kernel("gru", (grad, None, hidden, None, weight, states, None, gates), lengths, reverse)
         if kernel is None:
             return super().gru_backward(grad, hidden, weight, states, gates, lengths, reverse)
-        by_x, by_products, by_hidden, _ = self._call(kernel)
-        return by_x, by_products, by_hidden
+        grad_x, grad_products, grad_hidden, _ = self._call(kernel)
+        return grad_x, grad_products, grad_hidden
 
     def rnn(self, x: Any, hidden: Any, weight: Any, lengths: Any, reverse: bool, relu: bool) -> Any:
         kernel = _forward_kernel("relu" if relu else "tanh", (x, hidden, None, weight, None), lengths, reverse)
@@ -78,8 +78,8 @@ class NumPyRecurrence(ArrayBackend):
         kernel = _backward_kernel("relu" if relu else "tanh", given, lengths, reverse)
         if kernel is None:
             return super().rnn_backward(grad, weight, states, lengths, reverse, relu)
-        by_x, _, by_hidden, _ = self._call(kernel)
-        return by_x, by_hidden
+        grad_x, _, grad_hidden, _ = self._call(kernel)
+        return grad_x, grad_hidden
 
 
 def _forward_kernel(

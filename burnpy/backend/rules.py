@@ -151,8 +151,8 @@ class LaterProducts:
             if not self.leaves_all:
                 return part, None
             return part, inner.linear_backward(grad, inner.slice(matrix, (BATCH_SLICE, slice(0, 1, 1))))[1]
-        by_weight, by_bias = inner.linear_backward(grad, x)
-        return by_weight, by_bias
+        grad_weight, grad_bias = inner.linear_backward(grad, x)
+        return grad_weight, grad_bias
 
     def _later(self, operation: str, x: Float, y: Float) -> PartialGrad | None:
         part = PartialGrad(add_product, operation, x, y)

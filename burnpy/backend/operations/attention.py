@@ -31,18 +31,18 @@ def attention_vjp(
     scale: float,
 ) -> tuple[Float, ...]:
     """Return the gradients of q, k and v, through the result and through logsumexp."""
-    by_out, by_sum = grads
-    if by_sum is None:
-        by_q, by_k, by_v = i.attention_backward(by_out, q, k, v, out, out1, mask, offset, scale)
-        return by_q, by_k, by_v
+    grad_out, grad_sum = grads
+    if grad_sum is None:
+        grad_q, grad_k, grad_v = i.attention_backward(grad_out, q, k, v, out, out1, mask, offset, scale)
+        return grad_q, grad_k, grad_v
     allowed = allowed_keys(i, q.shape[-2], k.shape[-2], mask, offset)
     weights, _ = attention_weights(i, attention_scores(i, q, k, scale), allowed)
-    by_score = i.mul(i.mul(weights, i.reshape(by_sum, (*by_sum.shape, 1))), scale)
-    by_q, by_k = i.matmul(by_score, k), i.matmul(i.mT(by_score), q)
-    if by_out is None:
-        return by_q, by_k, i.full(v.shape, 0.0, v.dtype)
-    parts = i.attention_backward(by_out, q, k, v, out, out1, mask, offset, scale)
-    return i.add(by_q, parts[0]), i.add(by_k, parts[1]), parts[2]
+    grad_score = i.mul(i.mul(weights, i.reshape(grad_sum, (*grad_sum.shape, 1))), scale)
+    grad_q, grad_k = i.matmul(grad_score, k), i.matmul(i.mT(grad_score), q)
+    if grad_out is None:
+        return grad_q, grad_k, i.full(v.shape, 0.0, v.dtype)
+    parts = i.attention_backward(grad_out, q, k, v, out, out1, mask, offset, scale)
+    return i.add(grad_q, parts[0]), i.add(grad_k, parts[1]), parts[2]
 
 
 def attention_batch(b: Any, q: Any, k: Any, v: Any, mask: Any, offset: int | None, scale: float) -> tuple[Any, Any]:
@@ -115,17 +115,17 @@ class Attention(OperationsBase):
         """Gradients of the first result of `attention` with respect to q, k and v.
 
         ``out`` and ``logsumexp`` are the results of `attention` for the other arguments. They let a backend compute the
-        weights as exp(scores - logsumexp), and Σ weight · by_weight of a query as the product of its rows of ``grad``
+        weights as exp(scores - logsumexp), and Σ weight · grad_weight of a query as the product of its rows of ``grad``
         and ``out``. The default needs neither: it stays exact where a softmax gives one key nearly all the weight.
         """
         last = len(q.shape) - 1
         allowed = allowed_keys(self, q.shape[-2], k.shape[-2], mask, offset)
         weights, largest = attention_weights(self, attention_scores(self, q, k, scale), allowed)
-        by_weight = self.matmul(grad, self.mT(v))
+        grad_weight = self.matmul(grad, self.mT(v))
         if largest is not None:
-            by_weight = relative(self, by_weight, last, largest)
-        by_score = self.mul(self.softmax_backward(by_weight, weights, last), scale)
-        return self.matmul(by_score, k), self.matmul(self.mT(by_score), q), self.matmul(self.mT(weights), grad)
+            grad_weight = relative(self, grad_weight, last, largest)
+        grad_score = self.mul(self.softmax_backward(grad_weight, weights, last), scale)
+        return self.matmul(grad_score, k), self.matmul(self.mT(grad_score), q), self.matmul(self.mT(weights), grad)
 
 
 def attention_scores(b: Any, q: Float, k: Float, scale: float) -> Float:

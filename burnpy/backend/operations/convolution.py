@@ -121,12 +121,12 @@ def convolution_traits(name: str, dims: int) -> ConvolutionTraits:
         """Return the convolution of x with another array in place of the weight."""
         return getattr(i, name)(x, g, stride, padding, dilation, groups)
 
-    def by_x(
+    def grad_x(
         i: Any, g: Float, weight: Float, x_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
     ) -> Float:
         return getattr(i, f"{name}_input")(g, weight, x_shape, stride, padding, dilation, groups)
 
-    def by_weight(
+    def grad_weight(
         i: Any, g: Float, x: Float, weight_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
     ) -> Float:
         return getattr(i, f"{name}_weight")(g, x, weight_shape, stride, padding, dilation, groups)
@@ -158,14 +158,14 @@ def convolution_traits(name: str, dims: int) -> ConvolutionTraits:
         Traits(
             product=True,
             flops=lambda weight, out: 2 * prod(out) * prod(weight[1:]),
-            vjp=(by_x, by_weight),
+            vjp=(grad_x, grad_weight),
             batch=Folded(("x",), ("weight",)),
             onnx="products.convolution",
         ),
         Traits(
             product=("x", "weight"),
             flops=lambda weight, out: prod(out) * (2 * prod(weight[1:]) + 1),
-            vjp=(by_x, by_weight, lambda i, g: i.sum(g, (0, *range(2, 2 + dims)), False)),
+            vjp=(grad_x, grad_weight, lambda i, g: i.sum(g, (0, *range(2, 2 + dims)), False)),
             jvp=(moved, weighted, lambda i, t, out: i.expand(i.reshape(t, (t.shape[0], *ones)), out.shape)),
             batch=Folded(("x",), ("weight", "bias")),
             onnx="products.convolution",

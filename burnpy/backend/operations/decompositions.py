@@ -72,19 +72,19 @@ def lu_factor_vjp(i: Any, grads: Any, needs: Any, out: Float, out2: Int) -> tupl
     Rows below, L₂ = x₂ U⁻¹, and columns beside, U₂ = L⁻¹ x₂, add their parts.
     """
     lower, upper, below, beside = parts_of_lu(i, out)
-    g, by_upper, by_below, by_beside = parts_of_lu(i, grads[0])
-    by_lower = i.sub(g, i.eye(g.shape[-1], g.shape[-1], g.dtype))
+    g, grad_upper, grad_below, grad_beside = parts_of_lu(i, grads[0])
+    grad_lower = i.sub(g, i.eye(g.shape[-1], g.shape[-1], g.dtype))
     upper = upper if below is not None else without_last_pivot(i, upper)
     parts = []
     if below is not None:  # g_L₂ U⁻ᵀ
-        down = i.mT(i.solve_triangular(upper, i.mT(by_below), True, False))
-        by_upper = i.sub(by_upper, i.triu(i.matmul_tn(below, down), 0))
+        down = i.mT(i.solve_triangular(upper, i.mT(grad_below), True, False))
+        grad_upper = i.sub(grad_upper, i.triu(i.matmul_tn(below, down), 0))
         parts.append((down, len(out.shape) - 2))
     if beside is not None:  # L⁻ᵀ g_U₂
-        right = i.solve_triangular(i.mT(lower), by_beside, True, True)
-        by_lower = i.sub(by_lower, i.tril(i.matmul_nt(right, beside), -1))
+        right = i.solve_triangular(i.mT(lower), grad_beside, True, True)
+        grad_lower = i.sub(grad_lower, i.tril(i.matmul_nt(right, beside), -1))
         parts.append((right, len(out.shape) - 1))
-    middle = i.add(i.tril(i.matmul_tn(lower, by_lower), -1), i.triu(i.matmul_nt(by_upper, upper), 0))
+    middle = i.add(i.tril(i.matmul_tn(lower, grad_lower), -1), i.triu(i.matmul_nt(grad_upper, upper), 0))
     left = i.solve_triangular(i.mT(lower), middle, True, True)
     total = i.mT(i.solve_triangular(upper, i.mT(left), True, False))
     for part, dim in parts:
@@ -104,14 +104,14 @@ def lu_factor_jvp(i: Any, tangents: Any, out: Float, out2: Int) -> tuple[Float]:
     square = i.slice(t, (*batch, slice(0, k, 1), slice(0, k, 1)))
     left = i.solve_triangular(lower, square, False, True)
     middle = i.mT(i.solve_triangular(i.mT(upper), i.mT(left), False, False))
-    by_lower, by_upper = i.matmul(lower, i.tril(middle, -1)), i.matmul(i.triu(middle, 0), upper)
-    total = i.add(i.tril(by_lower, -1), i.triu(by_upper, 0))
+    tangent_lower, tangent_upper = i.matmul(lower, i.tril(middle, -1)), i.matmul(i.triu(middle, 0), upper)
+    total = i.add(i.tril(tangent_lower, -1), i.triu(tangent_upper, 0))
     if below is not None:
-        down = i.sub(i.slice(t, (*batch, slice(k, rows, 1))), i.matmul(below, by_upper))
+        down = i.sub(i.slice(t, (*batch, slice(k, rows, 1))), i.matmul(below, tangent_upper))
         down = i.mT(i.solve_triangular(i.mT(upper), i.mT(down), False, False))
         total = i.cat([total, down], len(t.shape) - 2)
     if beside is not None:
-        right = i.sub(i.slice(t, (*batch, slice(0, k, 1), slice(k, columns, 1))), i.matmul(by_lower, beside))
+        right = i.sub(i.slice(t, (*batch, slice(0, k, 1), slice(k, columns, 1))), i.matmul(tangent_lower, beside))
         total = i.cat([total, i.solve_triangular(lower, right, False, True)], len(t.shape) - 1)
     return (total,)
 
@@ -128,15 +128,15 @@ def turned(i: Any, x: Float, values: Float) -> Float:
 
 def eigh_vjp(i: Any, grads: Any, needs: Any, out: Float, out1: Float) -> tuple[Float]:
     """v (diag(g_w) + (vᵀ g_v) ∘ 1 / gaps) vᵀ, its symmetric part."""
-    by_values, by_vectors = grads
+    grad_values, grad_vectors = grads
     inside = None
-    if by_vectors is not None:  # half of vᵀ g_v - g_vᵀ v, which cancels for symmetric functions of the eigenvalues
-        noise = lengths(i, by_vectors, -2)
-        along = i.mul(skew(i, i.matmul_tn(out1, by_vectors)), 0.5)
+    if grad_vectors is not None:  # half of vᵀ g_v - g_vᵀ v, which cancels for symmetric functions of the eigenvalues
+        noise = lengths(i, grad_vectors, -2)
+        along = i.mul(skew(i, i.matmul_tn(out1, grad_vectors)), 0.5)
         noise = i.mul(symmetric_sum(i, noise), 0.5)
         inside = i.matmul(out1, quotient(i, along, gaps(i, out), noise, largest_of(i, out)))
-    if by_values is not None:
-        scaled = i.mul(out1, row(i, by_values))
+    if grad_values is not None:
+        scaled = i.mul(out1, row(i, grad_values))
         inside = scaled if inside is None else i.add(inside, scaled)
     return (symmetric_part(i, i.matmul_nt(inside, out1)),)
 
@@ -144,21 +144,21 @@ def eigh_vjp(i: Any, grads: Any, needs: Any, out: Float, out1: Float) -> tuple[F
 def eigh_jvp(i: Any, tangents: Any, out: Float, out1: Float) -> tuple[Float, Float]:
     """Return the diagonal of vᵀ t v, and v ((vᵀ t v) ∘ 1 / gaps)."""
     moved = i.matmul(symmetric_part(i, tangents[0]), out1)
-    by_values = real_part(i, i.sum(i.mul(conjugated(i, out1), moved), (len(out1.shape) - 2,), False))
-    return by_values, i.matmul(out1, turned(i, i.matmul_tn(out1, moved), out))
+    tangent_values = real_part(i, i.sum(i.mul(conjugated(i, out1), moved), (len(out1.shape) - 2,), False))
+    return tangent_values, i.matmul(out1, turned(i, i.matmul_tn(out1, moved), out))
 
 
 def eig_vjp(i: Any, grads: Any, needs: Any, out: Complex, out1: Complex) -> tuple[Complex]:
     """v⁻ᴴ (diag(g_w) + (vᴴ g_v - vᴴ v diag(Re(vᴴ g_v))) ∘ 1 / conjugate gaps) vᴴ."""
-    by_values, by_vectors = grads
+    grad_values, grad_vectors = grads
     adjoint, inside = i.mT(out1), None
-    if by_vectors is not None:
-        stretch = real_part(i, i.sum(i.mul(conjugated(i, out1), by_vectors), (len(out1.shape) - 2,), False))
-        along = i.matmul(adjoint, i.sub(by_vectors, i.mul(out1, row(i, stretch))))  # of vectors of length 1
-        noise = lengths(i, by_vectors, -2)
+    if grad_vectors is not None:
+        stretch = real_part(i, i.sum(i.mul(conjugated(i, out1), grad_vectors), (len(out1.shape) - 2,), False))
+        along = i.matmul(adjoint, i.sub(grad_vectors, i.mul(out1, row(i, stretch))))  # of vectors of length 1
+        noise = lengths(i, grad_vectors, -2)
         inside = i.matmul(quotient(i, along, conjugated(i, gaps(i, out)), noise, largest_of(i, out)), adjoint)
-    if by_values is not None:
-        scaled = i.mul(column(i, by_values), adjoint)
+    if grad_values is not None:
+        scaled = i.mul(column(i, grad_values), adjoint)
         inside = scaled if inside is None else i.add(inside, scaled)
     return (i.solve(adjoint, inside),)
 
@@ -167,10 +167,10 @@ def eig_jvp(i: Any, tangents: Any, out: Complex, out1: Complex) -> tuple[Complex
     """With p = v⁻¹ t v: its diagonal, and v (p ∘ 1 / gaps), without what changes the lengths of vectors."""
     moved = i.solve(out1, i.matmul(tangents[0], out1))
     n = out1.shape[-1]
-    by_values = i.sum(i.mul(moved, i.eye(n, n, out1.dtype)), (len(out1.shape) - 1,), False)
-    by_vectors = i.matmul(out1, turned(i, moved, out))
-    stretch = real_part(i, i.sum(i.mul(conjugated(i, out1), by_vectors), (len(out1.shape) - 2,), False))
-    return by_values, i.sub(by_vectors, i.mul(out1, row(i, stretch)))
+    tangent_values = i.sum(i.mul(moved, i.eye(n, n, out1.dtype)), (len(out1.shape) - 1,), False)
+    tangent_vectors = i.matmul(out1, turned(i, moved, out))
+    stretch = real_part(i, i.sum(i.mul(conjugated(i, out1), tangent_vectors), (len(out1.shape) - 2,), False))
+    return tangent_values, i.sub(tangent_vectors, i.mul(out1, row(i, stretch)))
 
 
 def thin(i: Any, x: Float, dim: int, count: int) -> Float:
@@ -198,25 +198,25 @@ def svd_vjp(i: Any, grads: Any, needs: Any, out: Float, out1: Float, out2: Float
     that small gaps do not enlarge errors. Vectors outside of the range add (1 - u uᵀ) g_u s⁻¹ vᵀ and
     u s⁻¹ g_vᵀ (1 - v vᵀ).
     """
-    by_u, by_s, by_vh = grads
+    grad_u, grad_s, grad_vh = grads
     rows, k, columns = out.shape[-2], out1.shape[-1], out2.shape[-1]
-    refuse_full(full_matrices, by_u, k, -1, "svd", "full_matrices=False")
-    refuse_full(full_matrices, by_vh, k, -2, "svd", "full_matrices=False")
+    refuse_full(full_matrices, grad_u, k, -1, "svd", "full_matrices=False")
+    refuse_full(full_matrices, grad_vh, k, -2, "svd", "full_matrices=False")
     u, s, vh = thin(i, out, len(out.shape) - 1, k), out1, thin(i, out2, len(out2.shape) - 2, k)
     a = b = noise = None
     parts = []
-    largest = None if by_u is by_vh is None else largest_of(i, s)
-    if by_u is not None:
-        along, noise = i.matmul_tn(u, by_u), lengths(i, by_u, -2)
+    largest = None if grad_u is grad_vh is None else largest_of(i, s)
+    if grad_u is not None:
+        along, noise = i.matmul_tn(u, grad_u), lengths(i, grad_u, -2)
         a = skew(i, along)
         if rows > k:
-            outside = quotient(i, i.sub(by_u, i.matmul(u, along)), row(i, s), noise, largest)
+            outside = quotient(i, i.sub(grad_u, i.matmul(u, along)), row(i, s), noise, largest)
             parts.append(i.matmul(outside, vh))
-    if by_vh is not None:
-        along, length = i.matmul_nt(vh, by_vh), lengths(i, by_vh, -1)
+    if grad_vh is not None:
+        along, length = i.matmul_nt(vh, grad_vh), lengths(i, grad_vh, -1)
         b = skew(i, along)
         if columns > k:
-            outside = quotient(i, i.sub(by_vh, i.matmul(i.mT(along), vh)), column(i, s), i.mT(length), largest)
+            outside = quotient(i, i.sub(grad_vh, i.matmul(i.mT(along), vh)), column(i, s), i.mT(length), largest)
             parts.append(i.matmul(u, outside))
         noise = length if noise is None else i.add(noise, length)
     middle = None
@@ -226,8 +226,8 @@ def svd_vjp(i: Any, grads: Any, needs: Any, out: Float, out1: Float, out2: Float
         middle = quotient(i, total, gaps(i, s), noise, largest)
         middle = i.add(middle, quotient(i, rest, i.add(row(i, s), column(i, s)), noise, largest))
         middle = i.mul(i.matmul(u, middle), 0.5)
-    if by_s is not None:
-        scaled = i.mul(u, row(i, by_s))
+    if grad_s is not None:
+        scaled = i.mul(u, row(i, grad_s))
         middle = scaled if middle is None else i.add(middle, scaled)
     total = i.matmul(middle, vh)
     for part in parts:
@@ -249,16 +249,16 @@ def svd_jvp(
     right = i.matmul_nt(t, vh)
     p = i.matmul_tn(u, right)
     noise, largest = i.full((), 0.0, s.dtype), largest_of(i, s)
-    by_s = real_part(i, i.sum(i.mul(conjugated(i, u), right), (len(u.shape) - 2,), False))
+    tangent_s = real_part(i, i.sum(i.mul(conjugated(i, u), right), (len(u.shape) - 2,), False))
     d = turned(i, symmetric_part(i, p), s)
     c = quotient(i, i.mul(skew(i, p), 0.5), i.add(row(i, s), column(i, s)), noise, largest)
-    by_u, by_vh = i.matmul(u, i.add(d, c)), i.matmul(i.sub(c, d), vh)
+    tangent_u, tangent_vh = i.matmul(u, i.add(d, c)), i.matmul(i.sub(c, d), vh)
     if rows > k:
-        by_u = i.add(by_u, quotient(i, i.sub(right, i.matmul(u, p)), row(i, s), noise, largest))
+        tangent_u = i.add(tangent_u, quotient(i, i.sub(right, i.matmul(u, p)), row(i, s), noise, largest))
     if columns > k:
         left = i.matmul_tn(u, t)
-        by_vh = i.add(by_vh, quotient(i, i.sub(left, i.matmul(p, vh)), column(i, s), noise, largest))
-    return by_u, by_s, by_vh
+        tangent_vh = i.add(tangent_vh, quotient(i, i.sub(left, i.matmul(p, vh)), column(i, s), noise, largest))
+    return tangent_u, tangent_s, tangent_vh
 
 
 def right_solved(i: Any, x: Float, r: Float) -> Float:
@@ -271,31 +271,31 @@ def qr_vjp(i: Any, grads: Any, needs: Any, x: Float, out: Float, out1: Float, co
 
     If x has more columns than rows, this is the gradient of its first square matrix; r's other columns are qᵀ x.
     """
-    by_q, by_r = grads
+    grad_q, grad_r = grads
     rows, columns = x.shape[-2:]
     refuse_full(complete, out, min(rows, columns), -1, "qr", 'mode="reduced"')
-    by_rest = None
+    grad_rest = None
     q, r, last = out, out1, len(x.shape) - 1
     if columns > rows:
         r = thin(i, out1, last, rows)
-        if by_r is not None:
-            by_rest = i.slice(by_r, rest(by_r.shape, rows))
-            by_r = thin(i, by_r, last, rows)
-            part = i.matmul_nt(i.slice(x, rest(x.shape, rows)), by_rest)
-            by_q = part if by_q is None else i.add(by_q, part)
+        if grad_r is not None:
+            grad_rest = i.slice(grad_r, rest(grad_r.shape, rows))
+            grad_r = thin(i, grad_r, last, rows)
+            part = i.matmul_nt(i.slice(x, rest(x.shape, rows)), grad_rest)
+            grad_q = part if grad_q is None else i.add(grad_q, part)
     middle = None
-    if by_r is not None:
-        middle = i.matmul_nt(r, i.triu(by_r, 0))
-    if by_q is not None:
-        part = i.matmul_tn(by_q, q)
+    if grad_r is not None:
+        middle = i.matmul_nt(r, i.triu(grad_r, 0))
+    if grad_q is not None:
+        part = i.matmul_tn(grad_q, q)
         middle = i.neg(part) if middle is None else i.sub(middle, part)
     mirrored = i.add(i.tril(middle, 0), i.mT(i.tril(middle, -1)))
     turn = imaginary_diagonal(i, middle)
     total = i.matmul(q, mirrored if turn is None else i.sub(mirrored, turn))
-    total = total if by_q is None else i.add(total, by_q)
+    total = total if grad_q is None else i.add(total, grad_q)
     total = i.mT(i.solve_triangular(r, i.mT(total), True, False))
     if columns > rows:
-        beside = i.full((*x.shape[:-1], columns - rows), 0.0, x.dtype) if by_rest is None else i.matmul(q, by_rest)
+        beside = i.full((*x.shape[:-1], columns - rows), 0.0, x.dtype) if grad_rest is None else i.matmul(q, grad_rest)
         total = i.cat([total, beside], last)
     return (total,)
 
@@ -311,13 +311,13 @@ def qr_jvp(i: Any, tangents: Any, x: Float, out: Float, out1: Float, complete: b
     m = i.matmul_tn(q, solved)
     upper, turn = i.sub(m, skew(i, i.tril(m, -1))), imaginary_diagonal(i, m)
     upper = upper if turn is None else i.sub(upper, turn)
-    by_q, by_r = i.sub(solved, i.matmul(q, upper)), i.matmul(upper, r)
+    tangent_q, tangent_r = i.sub(solved, i.matmul(q, upper)), i.matmul(upper, r)
     if columns > rows:
         beside = i.add(
-            i.matmul_tn(by_q, i.slice(x, rest(x.shape, rows))), i.matmul_tn(q, i.slice(t, rest(t.shape, rows)))
+            i.matmul_tn(tangent_q, i.slice(x, rest(x.shape, rows))), i.matmul_tn(q, i.slice(t, rest(t.shape, rows)))
         )
-        by_r = i.cat([by_r, beside], last)
-    return by_q, by_r
+        tangent_r = i.cat([tangent_r, beside], last)
+    return tangent_q, tangent_r
 
 
 def rest(shape: Shape, start: int) -> tuple[slice, ...]:

@@ -112,31 +112,31 @@ def solve_triangular_vjp(
     i: Any, grads: Any, needs: Any, a: Float, out: Float, upper: bool, unitriangular: bool
 ) -> tuple[Float | None, Float]:
     """Return the gradients: a⁻ᵀ g with respect to b; the triangle of -(a⁻ᵀ g) xᵀ with respect to a."""
-    by_b = i.solve_triangular(i.mT(a), grads[0], not upper, unitriangular)
-    by_a = triangle(i, i.neg(i.matmul_nt(by_b, out)), upper, unitriangular) if needs[0] else None
-    return by_a, by_b
+    grad_b = i.solve_triangular(i.mT(a), grads[0], not upper, unitriangular)
+    grad_a = triangle(i, i.neg(i.matmul_nt(grad_b, out)), upper, unitriangular) if needs[0] else None
+    return grad_a, grad_b
 
 
 def solve_triangular_jvp(i: Any, tangents: Any, a: Float, out: Float, upper: bool, unitriangular: bool) -> tuple[Float]:
     """a⁻¹ (t_b - t_a x)."""
-    by_a, right = tangents
-    if by_a is not None:
-        part = i.matmul(triangle(i, by_a, upper, unitriangular), out)
+    tangent_a, right = tangents
+    if tangent_a is not None:
+        part = i.matmul(triangle(i, tangent_a, upper, unitriangular), out)
         right = i.neg(part) if right is None else i.sub(right, part)
     return (i.solve_triangular(a, right, upper, unitriangular),)
 
 
 def solve_vjp(i: Any, grads: Any, needs: Any, a: Float, out: Float) -> tuple[Float | None, Float]:
     """Return the gradients: a⁻ᵀ g with respect to b; -(a⁻ᵀ g) xᵀ with respect to a."""
-    by_b = i.solve(i.mT(a), grads[0])
-    return (i.neg(i.matmul_nt(by_b, out)) if needs[0] else None), by_b
+    grad_b = i.solve(i.mT(a), grads[0])
+    return (i.neg(i.matmul_nt(grad_b, out)) if needs[0] else None), grad_b
 
 
 def solve_jvp(i: Any, tangents: Any, a: Float, out: Float) -> tuple[Float]:
     """a⁻¹ (t_b - t_a x)."""
-    by_a, right = tangents
-    if by_a is not None:
-        part = i.matmul(by_a, out)
+    tangent_a, right = tangents
+    if tangent_a is not None:
+        part = i.matmul(tangent_a, out)
         right = i.neg(part) if right is None else i.sub(right, part)
     return (i.solve(a, right),)
 
@@ -184,16 +184,16 @@ def adjugate_vjp(i: Any, g: Float, x: Float) -> Float:
 
 def slogdet_vjp(i: Any, grads: Any, needs: Any, x: Inexact, out: Inexact) -> tuple[Inexact]:
     """g x⁻ᵀ; the sign of floats has no derivative, of complex numbers by its angle."""
-    by_sign, by_log = grads
+    grad_sign, grad_log = grads
     if x.dtype.kind == "c":
-        by_angle = None if by_sign is None else i.imag(i.mul(by_sign, out))
-        if by_log is None:
-            by_log = zeros_like(i, by_angle)
-        factor = i.complex(by_log, zeros_like(i, by_log) if by_angle is None else by_angle)
-    elif by_log is None:
+        grad_angle = None if grad_sign is None else i.imag(i.mul(grad_sign, out))
+        if grad_log is None:
+            grad_log = zeros_like(i, grad_angle)
+        factor = i.complex(grad_log, zeros_like(i, grad_log) if grad_angle is None else grad_angle)
+    elif grad_log is None:
         return (i.full(x.shape, 0.0, x.dtype),)
     else:
-        factor = by_log
+        factor = grad_log
     return (i.mul(i.mT(i.inv(x)), number(i, factor)),)
 
 

@@ -25,25 +25,25 @@ from burnpy.backend.schema import GENERAL, LINEAR, derived
 
 def cross_entropy_vjp(i: Any, grads: Any, needs: Any, x: Float, out1: Float, index: Int, dim: int) -> tuple[Float]:
     """Return the gradient of the logits, through the losses and through logsumexp."""
-    by_loss, by_sum = grads
-    part = None if by_loss is None else i.cross_entropy_backward(by_loss, x, out1, index, dim)
-    return (_with_logsumexp(i, part, by_sum, x, dim),)
+    grad_loss, grad_sum = grads
+    part = None if grad_loss is None else i.cross_entropy_backward(grad_loss, x, out1, index, dim)
+    return (_with_logsumexp(i, part, grad_sum, x, dim),)
 
 
 def mean_cross_entropy_vjp(
     i: Any, grads: Any, needs: Any, x: Float, out1: Float, index: Int, counted: Bool | None, dim: int
 ) -> tuple[Float]:
     """Return the gradient of the logits, through the mean and through logsumexp."""
-    by_mean, by_sum = grads
-    part = None if by_mean is None else i.mean_cross_entropy_backward(by_mean, x, out1, index, counted, dim)
-    return (_with_logsumexp(i, part, by_sum, x, dim),)
+    grad_mean, grad_sum = grads
+    part = None if grad_mean is None else i.mean_cross_entropy_backward(grad_mean, x, out1, index, counted, dim)
+    return (_with_logsumexp(i, part, grad_sum, x, dim),)
 
 
-def _with_logsumexp(i: Any, part: Float | None, by_sum: Float | None, x: Float, dim: int) -> Float:
+def _with_logsumexp(i: Any, part: Float | None, grad_sum: Float | None, x: Float, dim: int) -> Float:
     """Add the gradient through logsumexp to one through losses; at least one of them is not None."""
-    if by_sum is None:
+    if grad_sum is None:
         return part
-    other = i.mul(i.softmax(x, dim), by_sum)
+    other = i.mul(i.softmax(x, dim), grad_sum)
     return other if part is None else i.add(part, other)
 
 

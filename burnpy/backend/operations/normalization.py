@@ -28,18 +28,18 @@ def normalize_vjp(
     eps: float,
 ) -> tuple[Float | None, ...]:
     """Return the gradients of x, weight and bias, through the result, the mean and the variance."""
-    by_out, by_mean, by_var = grads
+    grad_out, grad_mean, grad_var = grads
     parts: list[Float | None] = [None, None, None]
-    if by_out is not None:
-        parts = list(i.normalize_backward(by_out, x, weight, out1, out2, dims, eps))
+    if grad_out is not None:
+        parts = list(i.normalize_backward(grad_out, x, weight, out1, out2, dims, eps))
         if bias_shape != weight.shape:
-            parts[2] = i.sum_to(by_out, bias_shape)
-        if by_mean is None and by_var is None:  # as in all layers
+            parts[2] = i.sum_to(grad_out, bias_shape)
+        if grad_mean is None and grad_var is None:  # as in all layers
             return tuple(parts)
     count = math.prod(x.shape[d] for d in dims)
     for part in (
-        None if by_mean is None else i.expand(i.div(by_mean, float(count)), x.shape),
-        None if by_var is None else i.mul(i.sub(x, out1), i.mul(by_var, 2 / count)),
+        None if grad_mean is None else i.expand(i.div(grad_mean, float(count)), x.shape),
+        None if grad_var is None else i.mul(i.sub(x, out1), i.mul(grad_var, 2 / count)),
     ):
         if part is not None:
             parts[0] = part if parts[0] is None else i.add(parts[0], part)
@@ -53,8 +53,8 @@ def _zeros(i: Any, x: Float, weight: Float, bias_shape: Shape, k: int) -> Float:
 
 def rms_norm_vjp(i: Any, grads: Any, needs: Any, x: Float, weight: Float, dims: Dims, eps: float) -> tuple[Float, ...]:
     """Return the gradients of x and weight."""
-    by_x, by_weight = i.rms_norm_backward(grads[0], x, weight, dims, eps)
-    return by_x, by_weight
+    grad_x, grad_weight = i.rms_norm_backward(grads[0], x, weight, dims, eps)
+    return grad_x, grad_weight
 
 
 def shifted_dims(dims: Dims) -> Dims:
@@ -88,12 +88,12 @@ def normalize_backward_batch(
     grad, x, mean, var = arrays
     each = (b.size, *(1,) * (len(x.shape) - 1 - len(weight.shape)), *weight.shape)
     if weight.batched:
-        by_x, *rest = i.normalize_backward(grad, x, i.reshape(weight.value, each), mean, var, dims, eps)
+        grad_x, *rest = i.normalize_backward(grad, x, i.reshape(weight.value, each), mean, var, dims, eps)
     else:  # with one weight, the gradient of x is a kernel
-        by_x, _, _ = i.normalize_backward(grad, x, weight.value, mean, var, dims, eps)
+        grad_x, _, _ = i.normalize_backward(grad, x, weight.value, mean, var, dims, eps)
         normal = i.mul(i.sub(x, mean), _scale(i, var, eps))
         rest = [i.sum_to(part, each) for part in (i.mul(grad, normal), grad)]
-    return all_batched(b, by_x, *[i.reshape(part, (b.size, *weight.shape)) for part in rest])
+    return all_batched(b, grad_x, *[i.reshape(part, (b.size, *weight.shape)) for part in rest])
 
 
 def rms_norm_batch(b: Any, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
@@ -104,8 +104,8 @@ def rms_norm_batch(b: Any, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
 def rms_norm_backward_batch(b: Any, grad: Any, x: Any, weight: Any, dims: Dims, eps: float) -> tuple[Any, ...]:
     """Return each example's gradient of the weight."""
     wide = wide_weight(b, weight, len(x.shape))
-    by_x, by_weight = b.inner.rms_norm_backward(b.spread(grad), b.spread(x), wide, shifted_dims(dims), eps)
-    return all_batched(b, by_x, b.inner.reshape(by_weight, (b.size, *weight.shape)))
+    grad_x, grad_weight = b.inner.rms_norm_backward(b.spread(grad), b.spread(x), wide, shifted_dims(dims), eps)
+    return all_batched(b, grad_x, b.inner.reshape(grad_weight, (b.size, *weight.shape)))
 
 
 class Normalization(OperationsBase):
@@ -150,8 +150,8 @@ class Normalization(OperationsBase):
             gradient, x_, weight_, mean_, var_ = _in_float32(self, grad, x, weight, mean, var)
             own = self.mean(self.square(self.sub(x_, mean_)), dims, True)
             var_ = self.where(self.isfinite(var_), var_, own)  # in 16 bits it may have overflowed
-            by_x, by_weight, by_bias = self.normalize_backward(gradient, x_, weight_, mean_, var_, dims, eps)
-            return self.cast(by_x, x.dtype), self.cast(by_weight, x.dtype), self.cast(by_bias, x.dtype)
+            grad_x, grad_weight, grad_bias = self.normalize_backward(gradient, x_, weight_, mean_, var_, dims, eps)
+            return self.cast(grad_x, x.dtype), self.cast(grad_weight, x.dtype), self.cast(grad_bias, x.dtype)
         scale = _scale(self, var, eps)
         normal = self.mul(self.sub(x, mean), scale)
         weighted = self.mul(grad, weight)
@@ -188,13 +188,13 @@ class Normalization(OperationsBase):
         """
         if x.dtype.itemsize == 2:
             gradient, x_, weight_ = _in_float32(self, grad, x, weight)
-            by_x, by_weight = self.rms_norm_backward(gradient, x_, weight_, dims, eps)
-            return self.cast(by_x, x.dtype), self.cast(by_weight, x.dtype)
+            grad_x, grad_weight = self.rms_norm_backward(gradient, x_, weight_, dims, eps)
+            return self.cast(grad_x, x.dtype), self.cast(grad_weight, x.dtype)
         scale = _scale(self, self.mean(self.square(x), dims, True), eps)
         normal, weighted = self.mul(x, scale), self.mul(grad, weight)
         along = self.mul(normal, self.mean(self.mul(weighted, normal), dims, True))
-        by_weight = self.sum_to(self.mul(grad, normal), weight.shape)
-        return self.mul(self.sub(weighted, along), scale), by_weight
+        grad_weight = self.sum_to(self.mul(grad, normal), weight.shape)
+        return self.mul(self.sub(weighted, along), scale), grad_weight
 
     @derived(NONDIFFERENTIABLE, flops=lambda mean: prod(mean))
     def batch_totals(self, mean: Float, var: Float, factor: float) -> Float:

@@ -40,8 +40,8 @@ def dequantized(b: Any, weight: Int, scale: Float) -> Float:
 def quantized_matmul_scale_vjp(i: Any, g: Float, x: Float, weight: Int, scale_shape: Shape) -> Float:
     """Return the gradient of the matrix, times the ints, summed over each group."""
     ints = grouped_ints(i, weight, scale_shape[1], g.dtype)
-    by_element = i.reshape(i.matmul_tn(rows(i, g), rows(i, x)), ints.shape)
-    return i.sum(i.mul(by_element, ints), (2,), False)
+    grad_element = i.reshape(i.matmul_tn(rows(i, g), rows(i, x)), ints.shape)
+    return i.sum(i.mul(grad_element, ints), (2,), False)
 
 
 def quantized_matmul_batch(b: Any, x: Any, weight: Any, scale: Any) -> Any:

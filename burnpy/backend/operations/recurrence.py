@@ -27,31 +27,31 @@ def lstm_step(b: Any, i: Float, f: Float, g: Float, o: Float, cell: Float) -> tu
 
 def lstm_step_backward(
     b: Any,
-    by_hidden: Float,
-    by_cell: Float,
+    grad_hidden: Float,
+    grad_cell: Float,
     i: Float,
     f: Float,
     g: Float,
     o: Float,
     before: Float,
     after: Float,
-    *by_gates: Float,
+    *grad_gates: Float,
 ) -> tuple[Float, ...]:
-    """Return the gradients of the sums of the gates and of the cell state ``before``; ``by_gates`` adds to those of
+    """Return the gradients of the sums of the gates and of the cell state ``before``; ``grad_gates`` adds to those of
     gates.
     """
     bounded = b.tanh(after)
-    by_cell = b.add(by_cell, b.mul(b.mul(by_hidden, o), one_minus(b, b.mul(bounded, bounded))))
-    parts = [b.mul(by_cell, g), b.mul(by_cell, before), b.mul(by_cell, i), b.mul(by_hidden, bounded)]
-    if by_gates:
-        parts = [b.add(x, y) for x, y in zip(parts, by_gates, strict=True)]
-    by_i, by_f, by_g, by_o = parts
+    grad_cell = b.add(grad_cell, b.mul(b.mul(grad_hidden, o), one_minus(b, b.mul(bounded, bounded))))
+    parts = [b.mul(grad_cell, g), b.mul(grad_cell, before), b.mul(grad_cell, i), b.mul(grad_hidden, bounded)]
+    if grad_gates:
+        parts = [b.add(x, y) for x, y in zip(parts, grad_gates, strict=True)]
+    grad_i, grad_f, grad_g, grad_o = parts
     return (
-        b.mul(by_i, _sigmoid_slope(b, i)),
-        b.mul(by_f, _sigmoid_slope(b, f)),
-        b.mul(by_g, one_minus(b, b.mul(g, g))),
-        b.mul(by_o, _sigmoid_slope(b, o)),
-        b.mul(by_cell, f),
+        b.mul(grad_i, _sigmoid_slope(b, i)),
+        b.mul(grad_f, _sigmoid_slope(b, f)),
+        b.mul(grad_g, one_minus(b, b.mul(g, g))),
+        b.mul(grad_o, _sigmoid_slope(b, o)),
+        b.mul(grad_cell, f),
     )
 
 
@@ -67,21 +67,21 @@ def gru_step(
 
 
 def gru_step_backward(
-    b: Any, by_hidden: Float, r: Float, z: Float, n: Float, hn: Float, before: Float, *by_gates: Float
+    b: Any, grad_hidden: Float, r: Float, z: Float, n: Float, hn: Float, before: Float, *grad_gates: Float
 ) -> tuple[Float, ...]:
     """Return the gradients of the sums of r, z and n, of n's recurrent part, and of the state ``before`` through z.
 
-    ``by_gates`` are further gradients of the gates and n's recurrent part.
+    ``grad_gates`` are further gradients of the gates and n's recurrent part.
     """
-    by_z, by_n = b.mul(by_hidden, b.sub(before, n)), b.mul(by_hidden, one_minus(b, z))
-    if by_gates:
-        by_z, by_n = b.add(by_z, by_gates[1]), b.add(by_n, by_gates[2])
-    by_n = b.mul(by_n, one_minus(b, b.mul(n, n)))
-    by_r, by_hn = b.mul(by_n, hn), b.mul(by_n, r)
-    if by_gates:
-        by_r, by_hn = b.add(by_r, by_gates[0]), b.add(by_hn, by_gates[3])
-    by_r, by_z = b.mul(by_r, _sigmoid_slope(b, r)), b.mul(by_z, _sigmoid_slope(b, z))
-    return by_r, by_z, by_n, by_hn, b.mul(by_hidden, z)
+    grad_z, grad_n = b.mul(grad_hidden, b.sub(before, n)), b.mul(grad_hidden, one_minus(b, z))
+    if grad_gates:
+        grad_z, grad_n = b.add(grad_z, grad_gates[1]), b.add(grad_n, grad_gates[2])
+    grad_n = b.mul(grad_n, one_minus(b, b.mul(n, n)))
+    grad_r, grad_hn = b.mul(grad_n, hn), b.mul(grad_n, r)
+    if grad_gates:
+        grad_r, grad_hn = b.add(grad_r, grad_gates[0]), b.add(grad_hn, grad_gates[3])
+    grad_r, grad_z = b.mul(grad_r, _sigmoid_slope(b, r)), b.mul(grad_z, _sigmoid_slope(b, z))
+    return grad_r, grad_z, grad_n, grad_hn, b.mul(grad_hidden, z)
 
 
 def rnn_step(b: Any, x: Float, relu: bool) -> Float:
@@ -89,11 +89,11 @@ def rnn_step(b: Any, x: Float, relu: bool) -> Float:
     return b.relu(x) if relu else b.tanh(x)
 
 
-def rnn_step_backward(b: Any, by_hidden: Float, hidden: Float, relu: bool) -> Float:
+def rnn_step_backward(b: Any, grad_hidden: Float, hidden: Float, relu: bool) -> Float:
     """Compute the gradient of the sum that the activation takes, from the gradient of its result ``hidden``."""
     if relu:
-        return b.relu_backward(by_hidden, hidden)
-    return b.mul(by_hidden, one_minus(b, b.mul(hidden, hidden)))
+        return b.relu_backward(grad_hidden, hidden)
+    return b.mul(grad_hidden, one_minus(b, b.mul(hidden, hidden)))
 
 
 def _sigmoid_slope(b: Any, y: Float) -> Float:
@@ -118,13 +118,13 @@ def lstm_vjp(
     reverse: bool,
 ) -> tuple[Float | Factors, ...]:
     """Return the gradients of x, hidden, cell and weight, through the states, the cell states and the gates."""
-    by_states, by_cells = (_or_zeros(i, grad, out) for grad in grads[:2])
+    grad_states, grad_cells = (_or_zeros(i, grad, out) for grad in grads[:2])
     given = (cell, weight, out1, out2, lengths, reverse)
     if grads[2] is None:
-        by_x, by_hidden, by_cell = i.lstm_backward(by_states, by_cells, *given)
+        grad_x, grad_hidden, grad_cell = i.lstm_backward(grad_states, grad_cells, *given)
     else:
-        by_x, by_hidden, by_cell = lstm_gradients(i, by_states, by_cells, grads[2], *given)
-    return by_x, by_hidden, by_cell, _weight_factors(i, hidden, out, reverse, by_x)
+        grad_x, grad_hidden, grad_cell = lstm_gradients(i, grad_states, grad_cells, grads[2], *given)
+    return grad_x, grad_hidden, grad_cell, _weight_factors(i, hidden, out, reverse, grad_x)
 
 
 def gru_vjp(
@@ -139,13 +139,13 @@ def gru_vjp(
     reverse: bool,
 ) -> tuple[Float | Factors, ...]:
     """Return the gradients of x, hidden, weight and bias, through the states and the gates."""
-    by_states, given = _or_zeros(i, grads[0], out), (hidden, weight, out, out1, lengths, reverse)
+    grad_states, given = _or_zeros(i, grads[0], out), (hidden, weight, out, out1, lengths, reverse)
     if grads[1] is None:
-        by_x, by_products, by_hidden = i.gru_backward(by_states, *given)
+        grad_x, grad_products, grad_hidden = i.gru_backward(grad_states, *given)
     else:
-        by_x, by_products, by_hidden = gru_gradients(i, by_states, grads[1], *given)
-    by_weight = _weight_factors(i, hidden, out, reverse, by_products)
-    return by_x, by_hidden, by_weight, i.sum(by_products, (0, 1), False)
+        grad_x, grad_products, grad_hidden = gru_gradients(i, grad_states, grads[1], *given)
+    grad_weight = _weight_factors(i, hidden, out, reverse, grad_products)
+    return grad_x, grad_hidden, grad_weight, i.sum(grad_products, (0, 1), False)
 
 
 def rnn_vjp(
@@ -160,8 +160,8 @@ def rnn_vjp(
     relu: bool,
 ) -> tuple[Float | Factors, ...]:
     """Return the gradients of x, hidden and weight."""
-    by_x, by_hidden = i.rnn_backward(grads[0], weight, out, lengths, reverse, relu)
-    return by_x, by_hidden, _weight_factors(i, hidden, out, reverse, by_x)
+    grad_x, grad_hidden = i.rnn_backward(grads[0], weight, out, lengths, reverse, relu)
+    return grad_x, grad_hidden, _weight_factors(i, hidden, out, reverse, grad_x)
 
 
 def _or_zeros(i: Any, grad: Float | None, result: Float) -> Float:
@@ -289,12 +289,12 @@ class Recurrence(OperationsBase):
         elements: list[tuple[Float, ...]] = []
         for t in _order(states, not reverse):
             total = _sum(self, _at(self, grad, t), carried)
-            (by_state,), skipped = _counted(self, lengths, t, (total,))
-            by_sum = rnn_step_backward(self, by_state, _at(self, states, t), relu)
-            carried = _sum(self, self.matmul_nt(by_sum, weight), skipped[0])
-            elements.append((by_sum,))
-        (by_x,) = _stacked(self, elements, not reverse)
-        return by_x, carried
+            (grad_state,), skipped = _counted(self, lengths, t, (total,))
+            grad_sum = rnn_step_backward(self, grad_state, _at(self, states, t), relu)
+            carried = _sum(self, self.matmul_nt(grad_sum, weight), skipped[0])
+            elements.append((grad_sum,))
+        (grad_x,) = _stacked(self, elements, not reverse)
+        return grad_x, carried
 
 
 def lstm_gradients(
@@ -316,16 +316,16 @@ def lstm_gradients(
     elements: list[tuple[Float, ...]] = []
     for t in _order(cells, not reverse):
         totals = (_sum(b, _at(b, grad, t), carried), _sum(b, _at(b, grad_cells, t), carried_cell))
-        (by_hidden, by_cell), (skipped, skipped_cell) = _counted(b, lengths, t, totals)
+        (grad_hidden, grad_cell), (skipped, skipped_cell) = _counted(b, lengths, t, totals)
         given = (*_split(b, _at(b, gates, t), 4), _at(b, cells_before, t), _at(b, cells, t))
         more = () if grad_gates is None else _split(b, _at(b, grad_gates, t), 4)
-        *parts, by_before = lstm_step_backward(b, by_hidden, by_cell, *given, *more)
-        by_sums = b.cat(parts, 1)
-        carried = _sum(b, b.matmul_nt(by_sums, weight), skipped)
-        carried_cell = _sum(b, by_before, skipped_cell)
-        elements.append((by_sums,))
-    (by_x,) = _stacked(b, elements, not reverse)
-    return by_x, carried, carried_cell
+        *parts, grad_before = lstm_step_backward(b, grad_hidden, grad_cell, *given, *more)
+        grad_sums = b.cat(parts, 1)
+        carried = _sum(b, b.matmul_nt(grad_sums, weight), skipped)
+        carried_cell = _sum(b, grad_before, skipped_cell)
+        elements.append((grad_sums,))
+    (grad_x,) = _stacked(b, elements, not reverse)
+    return grad_x, carried, carried_cell
 
 
 def gru_gradients(
@@ -345,15 +345,15 @@ def gru_gradients(
     elements: list[tuple[Float, ...]] = []
     for t in _order(states, not reverse):
         total = _sum(b, _at(b, grad, t), carried)
-        (by_hidden,), (skipped,) = _counted(b, lengths, t, (total,))
+        (grad_hidden,), (skipped,) = _counted(b, lengths, t, (total,))
         more = () if grad_gates is None else _split(b, _at(b, grad_gates, t), 4)
         given = (*_split(b, _at(b, gates, t), 4), _at(b, before, t))
-        by_r, by_z, by_n, by_hn, by_before = gru_step_backward(b, by_hidden, *given, *more)
-        by_product = b.cat([by_r, by_z, by_hn], 1)
-        carried = _sum(b, b.add(b.matmul_nt(by_product, weight), by_before), skipped)
-        elements.append((b.cat([by_r, by_z, by_n], 1), by_product))
-    by_x, by_products = _stacked(b, elements, not reverse)
-    return by_x, by_products, carried
+        grad_r, grad_z, grad_n, grad_hn, grad_before = gru_step_backward(b, grad_hidden, *given, *more)
+        grad_product = b.cat([grad_r, grad_z, grad_hn], 1)
+        carried = _sum(b, b.add(b.matmul_nt(grad_product, weight), grad_before), skipped)
+        elements.append((b.cat([grad_r, grad_z, grad_n], 1), grad_product))
+    grad_x, grad_products = _stacked(b, elements, not reverse)
+    return grad_x, grad_products, carried
 
 
 def _order(x: Float, reverse: bool) -> range:
@@ -419,7 +419,7 @@ def _sum(b: Any, x: Float, y: Float | None) -> Float:
     return x if y is None else b.add(x, y)
 
 
-def _weight_factors(b: Any, hidden: Float, states: Float, reverse: bool, by_products: Float) -> Factors:
+def _weight_factors(b: Any, hidden: Float, states: Float, reverse: bool, grad_products: Float) -> Factors:
     """Return the gradient of the weight: one product over all elements of all sequences."""
     before = hidden if states.shape[1] == 1 else rows(b, states_before(b, hidden, states, reverse))
-    return Factors(before, rows(b, by_products))
+    return Factors(before, rows(b, grad_products))
