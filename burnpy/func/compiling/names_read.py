@@ -27,7 +27,7 @@ import numpy as np
 from burnpy.backend.plans.source import Source
 from burnpy.func.compiling.refused_captures import is_users
 
-_ANYTHING = frozenset((
+_COMPUTING = frozenset((
     *("__dict__", "__getattribute__", "__slots__", "asdict", "astuple", "attrgetter", "copy", "deepcopy", "dir"),
     *("dumps", "eval", "exec", "fields", "format", "format_map", "getmembers", "globals", "locals", "methodcaller"),
     "vars",
@@ -46,7 +46,7 @@ class Names(NamedTuple):
     modules: frozenset[str]  #: the modules that it imports, relative ones with their dots
     paths: frozenset[tuple[str, ...]]  #: a variable or "import module", and the attributes that follow it
     bare: frozenset[tuple[str, ...]]  #: the paths that it calls without arguments
-    anything: bool  #: whether it may read attributes of other names, as ``vars(x)`` does
+    computed: bool  #: whether it may read attributes whose names it computes, as ``vars(x)`` does
     missing: bool  #: whether it may go on where an attribute is missing
 
 
@@ -62,14 +62,14 @@ def names_in(code: CodeType) -> Names:
     local: dict[Any, tuple[Any, ...]] = {}  # the paths of objects imported into local variables
     path: tuple[Any, ...] = ()
     source: tuple[Any, ...] = ()  # the path of the module that an import takes names from
-    listed = anything = False
+    listed = computed = False
     steps = [step for step in dis.get_instructions(code) if step.opname not in ("EXTENDED_ARG", "CACHE", "PUSH_NULL")]
     for k, step in enumerate(steps):
         operation, name = step.opname, step.argval
         if operation in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
             found["variables"].add(name)
             path = (name,)
-            anything |= name in _BY_NAME and not _is_constant(steps[k + 1 :])
+            computed |= name in _BY_NAME and not _is_constant(steps[k + 1 :])
         elif operation in ("STORE_GLOBAL", "DELETE_GLOBAL"):
             found["variables"].add(name)
             found["assigned"].add(name)
@@ -95,7 +95,7 @@ def names_in(code: CodeType) -> Names:
             if path:
                 found["paths"].add(path)
         else:
-            anything |= operation == "MATCH_CLASS"
+            computed |= operation == "MATCH_CLASS"
             if operation in ("PRECALL", "CALL") and step.arg == 0 and path:
                 found["bare"].add(path)
             path = ()
@@ -103,14 +103,14 @@ def names_in(code: CodeType) -> Names:
             found["attributes"].add(name)
     found["attributes"].update(_texts(code.co_consts))
     missing = bool(code.co_exceptiontable) or not names.isdisjoint((*_BY_NAME, "suppress"))
-    anything |= not names.isdisjoint(_ANYTHING)
+    computed |= not names.isdisjoint(_COMPUTING)
     for inside in code.co_consts:
         if isinstance(inside, CodeType):
             other = names_in(inside)
             for field in found:
                 found[field] |= getattr(other, field)
-            anything, missing = anything or other.anything, missing or other.missing
-    return Names(**{field: frozenset(values) for field, values in found.items()}, anything=anything, missing=missing)
+            computed, missing = computed or other.computed, missing or other.missing
+    return Names(**{field: frozenset(values) for field, values in found.items()}, computed=computed, missing=missing)
 
 
 def _texts(constants: Iterable[Any]) -> Iterator[str]:

@@ -17,10 +17,10 @@ import sys
 import threading
 import weakref
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from mmap import mmap
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType, ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -65,8 +65,8 @@ OF_FILES = (
     "stat",
 )
 """Methods of paths that look at files."""
-OF_NAMESPACES = (builtins.eval, builtins.exec, builtins.globals)
-UNSEEDED = (random.Random, random.SystemRandom, np.random.RandomState, np.random.default_rng, np.random.SeedSequence)
+_OF_NAMESPACES = (builtins.eval, builtins.exec, builtins.globals)
+_UNSEEDED = (random.Random, random.SystemRandom, np.random.RandomState, np.random.default_rng, np.random.SeedSequence)
 """Functions and classes that draw other random numbers each time if they are called without a seed."""
 _REFUSED: dict[Any, str] = {
     (GeneratorType, CoroutineType, AsyncGeneratorType): "which gives other values each time",
@@ -79,6 +79,8 @@ _REFUSED: dict[Any, str] = {
         "a buffer that can be written to",
 }  # fmt: skip
 """Kinds of objects whose changes cannot be seen at little cost, as messages say them."""
+_MOST_BYTES = 4096
+"""The most bytes of an array that is compared at each call."""
 _STATES = ("is_set", "locked")
 UNREAD: dict[type, tuple[str, ...]] = {
     logging.Handler: (), logging.Logger: (),
@@ -128,6 +130,32 @@ def reads_outside(f: Any) -> bool:
     return origin(module) == "standard" and not pure
 
 
+def refuse_outside(f: Any, label: str) -> None:
+    """Refuse a function that `reads_outside`, or any variable by its name."""
+    if f in _OF_NAMESPACES:
+        refuse(label, "which may read any variable")
+    if reads_outside(f):
+        refuse(label, "which reads what is outside of the program")
+
+
+def refuse_large(x: Any, label: str) -> None:
+    """Refuse an array of too many bytes to compare at each call."""
+    if x.nbytes > _MOST_BYTES:
+        refuse(
+            label,
+            f"whose {x.nbytes} bytes may change and are too many to compare at each call",
+            "pass it as a tensor, or read a tensor that was made of it once",
+        )
+
+
+def refuse_opaque(x: Any, label: str) -> None:
+    """Refuse an object without attributes, unless its class is known to have no other state."""
+    cls = type(x)
+    known = cls in (object, super, type(NotImplemented), memoryview) or hasattr(cls, "__get__")
+    if not known and cls.__module__ not in ("typing", "operator", "functools"):
+        refuse(label, f"{a(cls.__name__)}, whose changes cannot be seen")
+
+
 def refuse_unseen(x: Any, label: str, names: frozenset[str]) -> None:
     """Refuse an object if its changes cannot be seen, given the names of the attributes that code reads.
 
@@ -143,6 +171,23 @@ def refuse_unseen(x: Any, label: str, names: frozenset[str]) -> None:
     for unread, read in UNREAD.items():
         if isinstance(x, unread) and not names.isdisjoint(read):
             refuse(label, f"{a(cls.__name__)}, which other threads change")
+
+
+def refuse_unseeded(x: Any, label: str, path: Sequence[str]) -> None:
+    """Refuse a call without arguments if its function draws other random numbers each time.
+
+    Args:
+        x: the variable that the call names first.
+        label: the name of the variable.
+        path: the names of the attributes that follow.
+
+    Raises:
+        RecordingError: it is refused.
+    """
+    for name in path:
+        x = getattr(x, name, None) if isinstance(x, ModuleType) else None
+    if any(x is each for each in _UNSEEDED):
+        refuse(f"{'.'.join((label, *path))}()", "which draws other random numbers each time", "pass a seed")
 
 
 def _shows_bytes(x: Any) -> bool:
