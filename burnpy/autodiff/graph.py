@@ -3,8 +3,8 @@
 References run one way, from results to arguments, so that reference counting frees a graph as soon as nothing refers
 to its output. A node has at most two edges, stored in its own slots; an operation with more edges uses further nodes.
 
-The gradient g of a loss L by a complex z has dL = Re(g · dz) here, so that rules need no conjugates. A user's has
-dL = Re(conj(g) · dz), which is ∂L/∂Re + i ∂L/∂Im, as in PyTorch: `conjugate` stands where users give and get gradients.
+In the graph, the gradient g of a loss L with respect to a complex z satisfies dL = Re(g · dz), so that rules need no
+conjugates. Users see PyTorch's gradient, dL = Re(conj(g) · dz), which is ∂L/∂Re + i ∂L/∂Im: `conjugate` converts.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ class Node:
 
     seq: int
     alive: bool  #: present until a pass claims the node: deleting an attribute is atomic, and succeeds only once
-    parent0: Node | Leaf | None  #: the parent of the first edge,
-    vjp0: Vjp  #: the function that computes its gradient,
-    saved0: Any  #: and the values saved for that function: one primitive, or a tuple of any values; see `kept_of`
+    parent0: Node | Leaf | None  #: the parent of the first edge
+    vjp0: Vjp  #: the function that computes the parent's gradient
+    saved0: Any  #: the values saved for it: one primitive, or a tuple of any values; see `kept_of`
     parent1: Node | Leaf | None
     vjp1: Vjp
     saved1: Any
@@ -305,12 +305,12 @@ K = TypeVar("K")
 
 
 def conjugate(b: Any, x: Inexact) -> Inexact:
-    """Return the conjugate of a complex primitive of a device; one of floats, and None, as it is."""
+    """Return the conjugate of a complex primitive; floats and None unchanged."""
     return b.conj(x) if x is not None and x.dtype.kind == "c" else x
 
 
 def handed_in(b: Any, parts: Iterable[Inexact | PartialGrad | None]) -> tuple[Any, ...]:
-    """Return gradients that user code returned as those of the engine."""
+    """Convert gradients that user code returned to the engine's."""
     return tuple([part if isinstance(part, PartialGrad) else conjugate(b, part) for part in parts])
 
 

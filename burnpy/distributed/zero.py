@@ -17,7 +17,7 @@ from burnpy.optim.gradients.matching import gradient_device
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.optimizer_states import OptimizerRecord, ParamState
 from burnpy.optim.pure_functions import as_model, is_tree
-from burnpy.optim.step import by_param
+from burnpy.optim.step import param_gradients
 from burnpy.optim.update_step import Step
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
@@ -169,7 +169,7 @@ class ZeroRedundancy(Optimizer):
             return restored(self.step(lr, held, given))
         owners, rank = self._owners.of(model), self.group.rank
         self._forget(owners)
-        given = by_param(self, grads, model)
+        given = param_gradients(self, grads, model)
         new: Any = self.optim.step(lr, model, given.without([ident for ident in given if owners.get(ident) != rank]))
         return new if self.group.size == 1 else self._exchanged(new, owners)
 

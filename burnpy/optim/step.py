@@ -41,9 +41,9 @@ def stepped_model(
         model: the model.
         grads: `Gradients` or `GradientsParams`.
     """
-    param_grads = by_param(optimizer, grads, model)
+    param_grads = param_gradients(optimizer, grads, model)
     options = options_of(optimizer, model)
-    levels, device, pending = pending_of(optimizer, memory, model, param_grads)
+    levels, device, pending = checked_pending(optimizer, memory, model, param_grads)
     if device.stands_for is not None:
         _check_recorded(optimizer, memory)
     # Updates of buffers may raise an error, so compute them before anything changes.
@@ -58,8 +58,8 @@ def stepped_model(
     return new, replaced
 
 
-def by_param(optimizer: Optimizer, grads: object, model: Module[Any]) -> GradientsParams[Any]:
-    """Return the gradients by parameter, checked to be of parameters of the model."""
+def param_gradients(optimizer: Optimizer, grads: object, model: Module[Any]) -> GradientsParams[Any]:
+    """Return gradients by parameter, and check that they belong to the model."""
     if type(grads) is Gradients:  # final, and `isinstance` would call its abstract base class
         return GradientsParams.from_grads(grads, model)
     if not isinstance(grads, GradientsParams):
@@ -85,10 +85,10 @@ def by_param(optimizer: Optimizer, grads: object, model: Module[Any]) -> Gradien
     return grads
 
 
-def pending_of(
+def checked_pending(
     optimizer: Optimizer, memory: Memory, model: Module[Any], grads: GradientsParams[Any]
 ) -> tuple[list[Any], Any, list[Pending]]:
-    """Return the levels of the model's device, the device of the update, which records nothing, and the parameters."""
+    """Return the levels of the model's device, the plain device beneath them, and the parameters to update, checked."""
     name, states = type(optimizer).__name__, memory.states
     outer: Any = model.device
     levels = levels_of(outer)
@@ -98,7 +98,7 @@ def pending_of(
             " by id; load the model's record too, or load_record(record, model), which goes by paths as well"
         )
     slot_shape = optimizer.slot_shape if optimizer.factored else None
-    pending, misfit = pending_in(model, grads._values, states, levels, slot_shape)
+    pending, misfit = collect_pending(model, grads._values, states, levels, slot_shape)
     if levels and levels[0].level:
         refuse_derivative(f"{name}.step()", [item.param for item in pending])
     if not optimizer.takes_complex:
@@ -110,18 +110,18 @@ def pending_of(
                 )
     memory.refuse_replaced(name, type(model).__name__, pending)
     if misfit is not None:
-        refuse(misfit, states.get(misfit.param._id), optimizer.slot_shape)
+        refuse_misfit(misfit, states.get(misfit.param._id), optimizer.slot_shape)
     return levels, levels[-1].inner if levels else outer, pending
 
 
-def pending_in(
+def collect_pending(
     model: Module[Any],
     grads: Mapping[str, Tensor[Any]],
     states: Mapping[str, ParamState],
     levels: Sequence[Any],
     slot_shape: SlotShape | None = None,
 ) -> tuple[list[Pending], Pending | None]:
-    """Return the parameters with a gradient that are not frozen, and the first that does not fit it or its state.
+    """Return the parameters to update, and the first that does not fit its gradient or its state.
 
     Args:
         model: the model.
@@ -160,7 +160,7 @@ def pending_in(
     return pending, misfit
 
 
-def refuse(item: Pending, state: ParamState | None, slot_shape: SlotShape) -> NoReturn:
+def refuse_misfit(item: Pending, state: ParamState | None, slot_shape: SlotShape) -> NoReturn:
     """Raise the error for a parameter that does not fit its gradient or its state."""
     value, grad = item.value, item.grad
     if state is not None and (grad.shape, grad.dtype) == (value.shape, value.dtype):
@@ -180,7 +180,7 @@ def _check_recorded(optimizer: Optimizer, memory: Memory) -> None:
             "the optimizer holds; give the function a state, at first optim.init(model), as an argument, and return "
             "the next: model, state = optim.pure_step(lr, model, grads, state)"
         )
-    if not gates(type(optimizer)):
+    if not is_gated(type(optimizer)):
         raise RecordingError(
             f"{name}.pure_step() was called inside of a compiled function, but {name}.update() computes with the "
             "learning rate and the number of this one step; take what depends on them from step.numbers(formula, …), "
@@ -188,19 +188,19 @@ def _check_recorded(optimizer: Optimizer, memory: Memory) -> None:
         )
 
 
-def gates(optimizer: type[Optimizer]) -> bool:
-    """Return whether the class that has the `update` of an optimizer says itself that it is `Optimizer.gated`."""
+def is_gated(optimizer: type[Optimizer]) -> bool:
+    """Return whether the class that defines an optimizer's `update` also sets `Optimizer.gated`."""
     return next(bool(vars(c).get("gated", False)) for c in optimizer.__mro__ if "update" in vars(c))
 
 
 def _skipped(optimizer: Optimizer, device: Any, found_inf: Any) -> tuple[bool, Bool | None]:
-    """Return whether the step is to change nothing, as far as the host knows, and the value that says so on the device.
+    """Return whether the host skips the step, and the device's flag that skips it, None if the host has decided.
 
-    The value is None where the host knows, for which it may wait for the device.
+    The host may wait for the device to decide.
     """
     if found_inf is None:
         return False, None
-    if device.stands_for is None and (device.eager_checks or optimizer.joint or not gates(type(optimizer))):
+    if device.stands_for is None and (device.eager_checks or optimizer.joint or not is_gated(type(optimizer))):
         return bool(found_inf.item()), None
     return False, found_inf._primitive
 

@@ -20,7 +20,7 @@ from burnpy.optim.optimizers.line_search import strong_wolfe
 from burnpy.optim.parameter_batch import Pending, joint_batch
 from burnpy.optim.pure_functions import in_tree, is_tree
 from burnpy.optim.settings import Ranges, at_least_zero, count
-from burnpy.optim.step import by_param, pending_in, pending_of, refuse
+from burnpy.optim.step import checked_pending, collect_pending, param_gradients, refuse_misfit
 from burnpy.optim.update_step import Step
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
@@ -210,7 +210,7 @@ class LBfgs(Optimizer):
         """Return the new model, its loss, and the record of replaced leaves."""
         rate = at_least_zero(lr, "the learning rate of LBfgs.minimize()")
         loss, param_grads = self._evaluated(model, loss_and_grads)
-        _, d, pending = pending_of(self, memory, model, param_grads)
+        _, d, pending = checked_pending(self, memory, model, param_grads)
         if not pending:  # as a step without gradients
             return model, loss, memory.replaced
         point = self._point(0.0, model, loss, param_grads, pending, d)
@@ -284,7 +284,7 @@ class LBfgs(Optimizer):
                 f"LBfgs.minimize() got a function that returned {a(type(grads).__name__)} after the loss; return "
                 "loss, loss.backward()"
             )
-        return loss, by_param(self, grads, model)
+        return loss, param_gradients(self, grads, model)
 
     def _point(
         self,
@@ -297,9 +297,9 @@ class LBfgs(Optimizer):
     ) -> _Point:
         """Return an evaluated model as a point; of the function to minimize, so negated if ``maximize``."""
         sign = -1.0 if self.maximize else 1.0
-        given, misfit = pending_in(model, param_grads._values, {}, levels_of(model.device))
+        given, misfit = collect_pending(model, param_grads._values, {}, levels_of(model.device))
         if misfit is not None:
-            refuse(misfit, None, self.slot_shape)
+            refuse_misfit(misfit, None, self.slot_shape)
         by_id = {item.param.id: item.grad for item in given}
         grads: list[Float] = []
         for item in pending:
