@@ -103,52 +103,61 @@ def _read_only(value: Any, name: str, path: str) -> tuple[Any, bool]:
     if isinstance(value, (str, bytes, int, float, type(None), type, np.generic)):
         return value, False
     if any(hasattr(value, attribute) for attribute in _ARRAYS):
-        shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
-        raise ModuleError(
-            f"{name}.{path} is a {type(value).__module__}.{type(value).__name__}{shape}, and a module keeps arrays as "
-            "tensors: write Param(Tensor.from_data(array, device=device)) for a tensor that it learns, Buffer(...) for "
-            "any other"
-        )
+        _refuse_array(value, name, path)
     if isinstance(value, (list, tuple)):
-        parts = value if isinstance(value, tuple) else tuple(value)
-        read_only_parts = [
-            _read_only(part, name, joined(path, place)) for place, part in zip(part_names(parts), parts, strict=True)
+        members = value if isinstance(value, tuple) else tuple(value)
+        stored = [
+            _read_only(member, name, joined(path, place))
+            for place, member in zip(part_names(members), members, strict=True)
         ]
-        is_tree, stored = any(tree for _, tree in read_only_parts), tuple([part for part, _ in read_only_parts])
-        return FrozenList(stored) if is_tree and isinstance(value, list) else regrouped(stored, parts), is_tree
+        is_tree, read_only = any(tree for _, tree in stored), tuple([member for member, _ in stored])
+        return FrozenList(read_only) if is_tree and isinstance(value, list) else regrouped(read_only, members), is_tree
     if isinstance(value, Mapping):
-        entries = {key: _read_only(part, name, joined(path, key)) for key, part in value.items()}
-        is_tree = any(tree for _, tree in entries.values())
-        for key in entries if is_tree else ():
-            if not isinstance(key, str) or not key or "." in key:
-                raise ModuleError(
-                    f"{name}.{path} has the key {key!r}; where a dict holds parameters or modules, keys are parts of "
-                    "their paths: non-empty strings without a dot"
-                )
-        return FrozenDict({key: part for key, (part, _) in entries.items()}), is_tree
+        return _read_only_dict(value, name, path)
     if isinstance(value, (set, frozenset)):
-        for part in value:
-            if _read_only(part, name, joined(path, "…"))[1]:
-                raise ModuleError(
-                    f"{name}.{path} is a set that holds {a(type(part).__name__)}, which has no path in it; "
-                    "use a list, a tuple or a dict"
-                )
-        return frozenset(value), False
+        return _read_only_set(value, name, path), False
     refuse_hidden(value, name, path)
     return value, False
+
+
+def _read_only_dict(value: Mapping[Any, Any], name: str, path: str) -> tuple[FrozenDict[Any, Any], bool]:
+    entries = {key: _read_only(member, name, joined(path, key)) for key, member in value.items()}
+    is_tree = any(tree for _, tree in entries.values())
+    for key in entries if is_tree else ():
+        if not isinstance(key, str) or not key or "." in key:
+            raise ModuleError(
+                f"{name}.{path} has the key {key!r}; where a dict holds parameters or modules, keys are parts of "
+                "their paths: non-empty strings without a dot"
+            )
+    return FrozenDict({key: member for key, (member, _) in entries.items()}), is_tree
+
+
+def _read_only_set(value: set[Any] | frozenset[Any], name: str, path: str) -> frozenset[Any]:
+    for member in value:
+        if _read_only(member, name, joined(path, "…"))[1]:
+            raise ModuleError(
+                f"{name}.{path} is a set that holds {a(type(member).__name__)}, which has no path in it; "
+                "use a list, a tuple or a dict"
+            )
+    return frozenset(value)
+
+
+def _refuse_array(value: Any, name: str, path: str) -> NoReturn:
+    shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
+    raise ModuleError(
+        f"{name}.{path} is a {type(value).__module__}.{type(value).__name__}{shape}, and a module keeps arrays as "
+        "tensors: write Param(Tensor.from_data(array, device=device)) for a tensor that it learns, Buffer(...) for "
+        "any other"
+    )
 
 
 def _refuse_tensor(value: TensorBase[Any], name: str, path: str) -> NoReturn:
     buffer, param = holder_of(value.kind, False), holder_of(value.kind, True)
     field = path.rpartition(".")[2]
-    learned = (
-        f"{param}({field if field.isidentifier() else '...'}) for a tensor that it learns, "
-        if value.kind in INEXACT
-        else ""
-    )
+    learned = f"{param}({field if field.isidentifier() else '...'}) for a tensor that it learns, "
     raise ModuleError(
         f"{name}.{path} is a bare {type(value).__name__} of shape {value.shape}; wrap it: "
-        f"{learned}{buffer}(...) for one that it does not learn"
+        f"{learned if value.kind in INEXACT else ''}{buffer}(...) for one that it does not learn"
     )
 
 

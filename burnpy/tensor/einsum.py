@@ -275,31 +275,32 @@ def _arranged(device: Any, letters: str, x: Any, output: str) -> Any:
 
 def _contracted(device: Any, a: str, x: Any, b: str, y: Any, out: str) -> Any:
     """Contract two operands by one matrix product: common letters of the result are its batch."""
-    x_size, y_size = dict(zip(a, x.shape, strict=True)), dict(zip(b, y.shape, strict=True))
-    # A size of 1 that broadcasts is summed over, which drops it, and so is a dimension of only one operand.
-    a_used = [c for c in a if (c in b and not (x_size[c] == 1 != y_size[c])) or (c not in b and c in out)]
-    b_used = [c for c in b if (c in a and not (y_size[c] == 1 != x_size[c])) or (c not in a and c in out)]
-    ones_x = [c for c in b_used if c in a and c not in a_used]
-    ones_y = [c for c in a_used if c in b and c not in b_used]
-    a_used = [c for c in a_used if c in out or c not in ones_y]
-    b_used = [c for c in b_used if c in out or c not in ones_x]
-    common = [c for c in a_used if c in b_used]
+    x_sizes, y_sizes = dict(zip(a, x.shape, strict=True)), dict(zip(b, y.shape, strict=True))
+    of_x, of_y = _needed(x_sizes, y_sizes, out), _needed(y_sizes, x_sizes, out)
+    common = [c for c in of_x if c in of_y]
     batch, inner = [c for c in common if c in out], [c for c in common if c not in out]
-    rows, columns = [c for c in a_used if c not in common], [c for c in b_used if c not in common]
+    rows, columns = [c for c in of_x if c not in common], [c for c in of_y if c not in common]
     x = _arranged(device, a, x, "".join(batch + rows + inner))
     y = _arranged(device, b, y, "".join(batch + inner + columns))
-    sizes = {**x_size, **{c: y_size[c] for c in b_used}}
-    lead = tuple([sizes[c] for c in batch])
-    m, k, n = (prod([sizes[c] for c in group]) for group in (rows, inner, columns))
+    sizes = {**x_sizes, **{c: y_sizes[c] for c in of_y}}
+    lead, high, wide = (tuple([sizes[c] for c in letters]) for letters in (batch, rows, columns))
     if not inner:
-        left = device.reshape(x, (*x.shape[: len(batch) + len(rows)], *(1,) * len(columns)))
-        middle = (*lead, *(1,) * len(rows), *[sizes[c] for c in columns])
-        product = device.mul(left, device.reshape(y, middle))
+        left, right = (*lead, *high, *(1,) * len(wide)), (*lead, *(1,) * len(high), *wide)
+        product = device.mul(device.reshape(x, left), device.reshape(y, right))
     else:
-        left, right = device.reshape(x, (*lead, m, k)), device.reshape(y, (*lead, k, n))
-        product = device.matmul(left, right)
-        product = device.reshape(product, (*lead, *[sizes[c] for c in rows], *[sizes[c] for c in columns]))
+        m, k, n = prod(high), prod([sizes[c] for c in inner]), prod(wide)
+        product = device.matmul(device.reshape(x, (*lead, m, k)), device.reshape(y, (*lead, k, n)))
+        product = device.reshape(product, (*lead, *high, *wide))
     return _arranged(device, "".join(batch + rows + columns), product, out)
+
+
+def _needed(sizes: dict[str, int], others: dict[str, int], out: str) -> list[str]:
+    """Return the letters of an operand that its product with another needs; it is summed over the rest first.
+
+    Not needed are sizes of 1 that broadcast, and letters that the result lacks where the other operand has size 1 or
+    no such letter.
+    """
+    return [c for c, n in sizes.items() if others.get(c) == n or (others.get(c, 1) == 1 and c in out)]
 
 
 @explained
