@@ -649,6 +649,24 @@ def test_sizes_follow_from_others_or_no_expression_is_found() -> None:
     assert found(lambda n: -n % 32, (93, 94, 95, 96, 192)) is None  # it may be a remainder by 96 as well
 
 
+def test_lines_and_grids_of_all_sizes(tmp_path: Path) -> None:
+    def model(x: Tensor[NumPy], theta: Tensor[NumPy]) -> Any:
+        n, _, high, wide = x.shape
+        line = Tensor.linspace(-1.0, wide - 1.0, wide, device=x.device), Tensor.linspace(2.0, 5.0, n, device=x.device)
+        unit = Tensor.eye(high, wide, device=x.device), IntTensor.eye(n, device=x.device)
+        grids = [functional.affine_grid(theta, x.shape, align_corners=corners) for corners in (False, True)]
+        images = [functional.grid_sample(x, grids[1], align_corners=corners) for corners in (False, True)]
+        return line, unit, grids, images
+
+    def inputs(*shape: int) -> tuple[Any, ...]:
+        return floats(*shape), floats(shape[0], 2, 3)
+
+    dynamic = {"x": {0: "batch", 2: "height", 3: "width"}, "theta": {0: "batch"}}
+    onnx.export(model, inputs(2, 3, 5, 7), tmp_path / "a.onnx", dynamic=dynamic)
+    for shape in ((2, 3, 5, 7), (1, 3, 9, 2), (3, 3, 2, 11)):
+        assert all(found.largest < 1e-5 for found in onnx.verify(tmp_path / "a.onnx", model, inputs(*shape)))
+
+
 def test_positions_beyond_those_of_the_recordings(tmp_path: Path) -> None:
     """Tables of positions have room for 64; a file computes those of all lengths."""
     model = Causal(NumPy)

@@ -12,7 +12,7 @@ import pytest
 import burnpy
 from burnpy import Tensor
 from burnpy.backend import NumPy
-from burnpy.backend.errors import ArgumentError, IndexRangeError, LoadingError
+from burnpy.backend.errors import ArgumentError, IndexRangeError, LoadingError, RecordingError
 from burnpy.interop import onnx
 from burnpy.interop.onnx.operators.table import tensor
 from burnpy.interop.onnx.reader import without_raw_data
@@ -245,15 +245,56 @@ def test_what_depends_on_sizes_is_written_again_for_all_sizes(tmp_path: Path) ->
             assert one.dtype == two.dtype
 
 
-def test_places_of_ones_are_counted_on_the_host(tmp_path: Path) -> None:
-    """As PyTorch counted before ONNX had Range: where a shape depends on values, these are not computed on a device."""
+def sizes_agree(path: Path, shapes: list[tuple[int, ...]], dynamic: Any, *more: Any) -> None:
+    """Compare a file, which is written again for all sizes, with itself in onnxruntime, for inputs of shapes."""
+    import onnxruntime
+
+    again, rng = path.with_name("dynamic.onnx"), np.random.default_rng(1)
+    feeds = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+    model = onnx.load(path, NumPy)
+    onnx.export(model, (tensor(feeds[0]), *map(tensor, more)), again, dynamic=dynamic)
+    for x in feeds:
+        values = dict(zip(model.graph.inputs, (x, *more), strict=True))
+        one, two = [onnxruntime.InferenceSession(file).run(None, values) for file in (path, again)]
+        np.testing.assert_allclose(one[0], two[0], rtol=1e-5, atol=1e-6)
+
+
+def test_places_of_ones_follow_from_sizes(tmp_path: Path) -> None:
+    """As PyTorch counted before ONNX had Range: ones of a shape, whose places are those of all elements."""
     nodes = [
-        node("Shape", ["x"], ["length"], start=1),
-        node("ConstantOfShape", ["length"], ["ones"], value=held("", np.array([1]))),
+        node("Shape", ["x"], ["sizes"]),
+        node("ConstantOfShape", ["sizes"], ["ones"], value=held("", np.array([1]))),
         node("NonZero", ["ones"], ["places"]),
-        node("Gather", ["x", "places"], ["y"], axis=1),
+        node("Transpose", ["places"], ["rows"], perm=[1, 0]),
+        node("GatherND", ["x", "rows"], ["flat"]),
+        node("Split", ["places"], ["first", "second"], axis=0, num_outputs=2),
+        node("Cast", ["first"], ["numbers"], to=FLOAT),
+        node("Add", ["flat", "numbers"], ["y"]),
     ]
-    agree(written(tmp_path / "a.onnx", graph(nodes, [info("x", FLOAT, ["b", "l"])], [info("y", FLOAT)]), 18), X)
+    path = written(tmp_path / "a.onnx", graph(nodes, [info("x", FLOAT, ["b", "l"])], [info("y", FLOAT)]), 18)
+    agree(path, X)
+    sizes_agree(path, [(3, 4), (1, 1), (2, 9)], {"x": {0: "b", 1: "l"}})
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize(("places", "ratio"), [("half_pixel", 2), ("output_half_pixel", 3), ("half_pixel", 0)])
+def test_regions_of_images(tmp_path: Path, places: str, mode: str, ratio: int) -> None:
+    """Regions may be partly outside of the image; those without a ratio depend on values, which a plan cannot read."""
+    settings = {"coordinate_transformation_mode": places, "sampling_ratio": ratio, "mode": mode}
+    regions = node("RoiAlign", ["x", "r", "b"], ["y"], output_height=3, output_width=2, spatial_scale=0.5, **settings)
+    inputs = [info("x", FLOAT, ["n", 2, "h", "w"]), info("r", FLOAT, ["k", 4]), info("b", INT, ["k"])]
+    path = written(tmp_path / "a.onnx", graph([regions], inputs, [info("y", FLOAT)]), 18)
+    boxes = np.array([[0, 0, 9, 9], [3, 2, 4, 14], [-6, -3, 5, 5], [10, 8, 30, 12], [4, 4, 4, 4]], np.float32)
+    members, x = np.array([0, 1, 1, 0, 2]), np.random.default_rng(0).normal(size=(3, 2, 6, 7)).astype(np.float32)
+    if ratio:
+        agree(path, x, boxes, members)
+        sizes_agree(path, [x.shape, (4, 2, 5, 9)], {"x": {0: "n", 2: "h", 3: "w"}}, boxes, members)
+        agree(path, x, boxes[:0], members[:0], loops=False)
+        return
+    (difference,) = onnx.verify(path, model := onnx.load(path, NumPy), tuple(map(tensor, (x, boxes, members))))
+    assert difference.largest < 1e-6
+    with pytest.raises(RecordingError, match=r"RoiAlign"):
+        burnpy.compiled(model)(*map(tensor, (x, boxes, members)))
 
 
 def test_weights_are_parameters_wherever_the_file_has_them(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ class ComplexNumbers(OperationsBase):
         flops=0,
         vjp=(lambda i, g: i.real(g), lambda i, g: i.neg(i.imag(g))),
         batch=SHIFTED,
-        onnx="images_and_signals.complex",
+        onnx="elementwise.complex",
     )
     def complex(self, real: Float, imag: Float) -> Complex:
         """Return real + i imag, of two floats of one shape and one dtype of 32 or 64 bits."""
@@ -60,7 +60,7 @@ class ComplexNumbers(OperationsBase):
         flops=0,
         vjp=lambda i, g: i.complex(g, zeros_like(i, g)),
         batch=SHIFTED,
-        onnx="images_and_signals.real",
+        onnx="elementwise.real",
     )
     def real(self, z: Complex) -> Float:
         """Return the real part."""
@@ -73,7 +73,7 @@ class ComplexNumbers(OperationsBase):
         flops=0,
         vjp=lambda i, g: i.complex(zeros_like(i, g), i.neg(g)),
         batch=SHIFTED,
-        onnx="images_and_signals.imag",
+        onnx="elementwise.imag",
     )
     def imag(self, z: Complex) -> Float:
         """Return the imaginary part."""
@@ -84,7 +84,7 @@ class ComplexNumbers(OperationsBase):
         """Return the complex conjugate."""
         return self.complex(self.real(x), self.neg(self.imag(x)))
 
-    @derived(GENERAL, like="x", flops=4, batch=SHIFTED, onnx="images_and_signals.complex_abs")
+    @derived(GENERAL, like="x", flops=4, batch=SHIFTED, onnx="elementwise.complex_abs")
     def complex_abs(self, x: Complex) -> Float:
         """Return the magnitude √(a² + b²), without overflow; at 0 its derivatives of all orders are 0."""
         return self.hypot(self.real(x), self.imag(x))

@@ -58,12 +58,12 @@ class Creation(OperationsBase):
         """Return start, start + step, … up to stop, excluded, as 1-d; stop may exceed the range of the dtype."""
         ...
 
-    @derived(NONDIFFERENTIABLE)
+    @derived(NONDIFFERENTIABLE, onnx="shapes.linspace")
     def linspace(self, start: Scalar, stop: Scalar, num: int, dtype: DType) -> Value:
         """Return ``num`` evenly spaced numbers from start to stop, both included; 1-d."""
         return self.from_numpy(np.linspace(start, stop, num).astype(dtype))
 
-    @derived(NONDIFFERENTIABLE)
+    @derived(NONDIFFERENTIABLE, onnx="shapes.eye")
     def eye(self, rows: int, columns: int, dtype: DType) -> Value:
         """Return a (rows, columns) matrix with ones on the diagonal and zeros elsewhere."""
         return self.from_numpy(np.eye(rows, columns, dtype=dtype))

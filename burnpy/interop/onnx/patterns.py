@@ -103,7 +103,7 @@ def placed(
     made, there = list[GraphNode](), {like, *held}
     for node in nodes:
         if node.call is not None and all(name in unread for name in node.outputs) and node.kind not in WITHOUT_VALUES:
-            values = [*node.inputs, *[like] * (node.kind in ("ConstantOfShape", "Range"))]
+            values = [*node.inputs, *[like] * (node.kind in ("ConstantOfShape", "NonZero", "Range"))]
             fixed = [k for k, name in enumerate(values) if name in constants and k not in node.call.read]
             for k in fixed[:1] if there.isdisjoint(values) else ():
                 name, values[k] = values[k], f"{values[k]}:placed"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
-from math import gcd
 from typing import Any, NamedTuple, TypeAlias
 
 from burnpy.backend.errors import ArgumentError
@@ -231,7 +231,7 @@ def _quotient(values: tuple[int, ...], size: tuple[int, ...]) -> Expression | No
 
     Sizes that are all multiples of the denominator are those that are rounded to multiples.
     """
-    scale = gcd(*[value - values[0] for value in values]) or 1
+    scale = math.gcd(*[value - values[0] for value in values]) or 1
     shift = values[0] % scale
     whole = [(value - shift) // scale for value in values]
     low, high = size.index(min(size)), size.index(max(size))
@@ -244,7 +244,7 @@ def _quotient(values: tuple[int, ...], size: tuple[int, ...]) -> Expression | No
         for numerator in range(max(denominator * (rise - 1) // run, 1), denominator * (rise + 1) // run + 1):
             above = [denominator * y - numerator * x for x, y in zip(size, whole, strict=True)]
             least, most = max(above), min(above) + denominator - 1
-            if least <= most and gcd(numerator, denominator) == 1:
+            if least <= most and math.gcd(numerator, denominator) == 1:
                 made = Expression(size, None, numerator, least, denominator, scale, shift)
                 if least == most and denominator == scale:
                     return made
@@ -258,7 +258,7 @@ def _remainder(values: tuple[int, ...], size: tuple[int, ...]) -> Expression | N
     """Return the remainder of a division of a size, or of its negative, as paddings to a multiple are."""
     for sign in (1, -1):
         apart = [y - sign * x for x, y in zip(size, values, strict=True)]
-        denominator = gcd(*[a - apart[0] for a in apart])
+        denominator = math.gcd(*[a - apart[0] for a in apart])
         if min(values) >= 0 and denominator // 2 <= max(values) < denominator:
             return Expression(size, None, sign, apart[0] % denominator, denominator, remainder=True)
     return None
@@ -273,26 +273,44 @@ def _modulo(values: tuple[int, ...], size: tuple[int, ...]) -> Expression | None
     return None
 
 
-POWERS: Mapping[str, Callable[[float], float]] = {
-    "": lambda size: size,
-    "Reciprocal": lambda size: 1.0 / size,
-    "Sqrt": lambda size: size**0.5,
-    "Reciprocal of Sqrt": lambda size: size**-0.5,
+POWERS: Mapping[str, tuple[Callable[[float], float], Callable[[float], float]]] = {
+    "": (lambda size: size, lambda number: number),
+    "Reciprocal": (lambda size: 1.0 / size, lambda number: 1.0 / number),
+    "Sqrt": (lambda size: size**0.5, lambda number: number**2),
+    "Reciprocal of Sqrt": (lambda size: size**-0.5, lambda number: number**-2),
 }
-"""Functions of sizes that numbers of models are, by their operators."""
+"""Functions of sizes that numbers of models are, and their inverses, by their operators."""
+
+_EXACT = 4e-16  # the relative error of numbers that are functions of sizes
 
 
 def power_of(values: tuple[float, ...], known: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], str, float] | None:
-    """Return how a float follows from a known size: the size, a name in `POWERS` and a factor.
+    """Return how a float follows from a known size plus an int: the sum, a name in `POWERS` and a factor.
 
     >>> power_of((0.5, 0.25, 0.125), [(2, 4, 8)])
     ((2, 4, 8), 'Reciprocal', 1.0)
+    >>> power_of((2.0, 1.0, 0.5), [(2, 3, 5)])
+    ((1, 2, 4), 'Reciprocal', 2.0)
     """
     for size in known:
-        if 0 in size:
-            continue
-        for name, power in POWERS.items():
-            factor = values[0] / power(size[0])
-            if all(abs(factor * power(n) - value) <= 4e-16 * abs(value) for n, value in zip(size, values, strict=True)):
-                return size, name, factor
+        for name, (power, inverse) in POWERS.items():
+            shift = _shift(values, size, inverse)
+            moved = tuple([n + shift for n in size])
+            if min(moved) < 1:
+                continue
+            factor = values[0] / power(moved[0])
+            pairs = zip(moved, values, strict=True)
+            if all(abs(factor * power(n) - value) <= _EXACT * abs(value) for n, value in pairs):
+                return moved, name, factor
     return None
+
+
+def _shift(values: tuple[float, ...], size: tuple[int, ...], inverse: Callable[[float], float]) -> int:
+    """Return the int that a size is more by, to be proportional to the inverses of values; 0 if it does not show."""
+    low, high = size.index(min(size)), size.index(max(size))
+    if len(set(size)) < 3 or 0.0 in (values[low], values[high]):
+        return 0
+    first, last = inverse(values[low]), inverse(values[high])
+    slope = (last - first) / (size[high] - size[low])
+    place = first / slope if slope else math.nan
+    return round(place) - size[low] if math.isfinite(place) else 0

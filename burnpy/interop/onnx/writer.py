@@ -16,7 +16,7 @@ from burnpy.backend.plans.recording import Node, Recording, Ref, refs_in
 from burnpy.backend.primitives import DType
 from burnpy.backend.schema import Algebra
 from burnpy.interop.onnx.operators.control_flow import blocks_written, names_read, rename
-from burnpy.interop.onnx.operators.images_and_signals import write_complex, write_imag, write_real
+from burnpy.interop.onnx.operators.elementwise import write_complex, write_imag, write_real
 from burnpy.interop.onnx.operators.table import REFUSED, WIDE, Conditional, Operand, common_dtype, rule_of
 from burnpy.interop.onnx.sizes import (
     DifferError,

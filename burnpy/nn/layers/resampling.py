@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from burnpy.backend.devices import innermost
+from burnpy.backend.dtypes import float32, promote_types
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.programs import Formula
 from burnpy.backend.operations.resampling import Sampling
@@ -301,8 +302,9 @@ with the sizes of other dimensions overflows."""
 
 def _axis(count: int, align_corners: bool, like: Tensor[B]) -> Tensor[B]:
     """Return the positions of elements along a dimension, from -1 to 1; one element is in the middle."""
-    reach = 0.0 if count == 1 else 1.0 if align_corners else 1.0 - 1.0 / count
-    return Tensor.linspace(-reach, reach, count, dtype=like.dtype, device=like.device)
+    dtype = promote_types(like.dtype, float32)
+    whole: Tensor[B] = Tensor.arange(1 - count, count, 2, dtype=dtype, device=like.device)
+    return (whole / max(count - 1 if align_corners else count, 1)).to_dtype(like.dtype)
 
 
 def _inside(position: Tensor[B], size: int, padding_mode: str, align_corners: bool) -> Tensor[B]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any, NamedTuple, TypedDict, Unpack
 
-from burnpy.backend.dtypes import int32
+from burnpy.backend.dtypes import int32, int64
 from burnpy.backend.errors import LoadingError
 from burnpy.interop.onnx.operators.table import (
     HOST,
@@ -423,6 +423,14 @@ def write_floor_divide(g: GraphWriter, x: Operand, y: Any) -> Any:
     return g.node("Round", quotient) if is_float(dtype) else quotient
 
 
+def write_complex(g: GraphWriter, real: Operand | str, imag: Operand | str) -> Any:
+    """Join the parts of complex numbers along a last dimension: in ONNX, complex numbers are pairs."""
+    return g.node("Concat", *[g.node("Unsqueeze", x, g.sizes((-1,))) for x in (real, imag)], axis=-1)
+
+
+write_real = rule(lambda g, z: g.node("Gather", z, g.constant(0, int64), axis=-1))
+write_imag = rule(lambda g, z: g.node("Gather", z, g.constant(1, int64), axis=-1))
+write_complex_abs = rule(lambda g, z: g.node("ReduceL2", z, g.sizes((-1,)), keepdims=0))
 write_not_equal = rule(lambda g, x, y: g.node("Not", comparison("Equal")(g, x, y)))
 write_gelu = Conditional(lambda g, x, fast: g.node("Gelu", x, approximate="tanh" if fast else "none"), since=20)
 write_cast = rule(lambda g, x, dtype: g.cast(x, dtype))

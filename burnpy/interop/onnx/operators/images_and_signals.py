@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from burnpy.backend.dtypes import float32, int64, part_dtype
 from burnpy.backend.errors import LoadingError
 from burnpy.backend.operations.resampling import Sampling, taps
 from burnpy.fft import transforms
+from burnpy.interop.onnx.operators.elementwise import write_real
 from burnpy.interop.onnx.operators.table import (
     GraphWriter,
     Ints,
@@ -21,16 +24,16 @@ from burnpy.interop.onnx.operators.table import (
     Operand,
     Scalar,
     Value,
+    arange,
     cast,
     only,
     onnx_dtype,
     operator,
-    rule,
     tensor,
 )
 from burnpy.nn import functional
 from burnpy.tensor.complex_numbers_lazy import complex as join
-from burnpy.tensor.joining import stack
+from burnpy.tensor.joining import cat, maximum, stack
 from burnpy.tensor.tensor import Tensor
 
 Array = NDArray[np.floating[Any]]
@@ -227,45 +230,52 @@ def roi_align(
     spatial_scale: float = 1.0,
     opset: int,
 ) -> Value:
-    """Pool regions to one size, sampled by bilinear interpolation."""
+    """Pool regions to one size, sampled by bilinear interpolation.
+
+    Without a ratio, the numbers of samples follow from the regions, whose sizes Python reads.
+    """
     default = "half_pixel" if opset >= 16 else "output_half_pixel"
     half = (coordinate_transformation_mode or default) == "half_pixel"
-    boxes, members = rois.to_numpy().astype(np.float64), batch.to_numpy()
-    height, width = x.shape[2:]
-    outs: list[Value] = []
-    for box, member in zip(boxes, members, strict=True):
-        x1, y1, x2, y2 = box * spatial_scale - (0.5 if half else 0.0)
-        spans = [y2 - y1, x2 - x1] if half else [max(y2 - y1, 1.0), max(x2 - x1, 1.0)]
-        taps = []
-        for first, span, count, size in ((y1, spans[0], output_height, height), (x1, spans[1], output_width, width)):
-            number = sampling_ratio if sampling_ratio > 0 else max(math.ceil(span / count), 1)
-            at = first + (np.arange(count * number) + 0.5) * (span / count / number)
-            valid = (at >= -1.0) & (at <= size)
-            at = np.clip(at, 0, size - 1)
-            low = np.minimum(np.floor(at).astype(int), size - 1)
-            high = np.minimum(low + 1, size - 1)
-            taps.append((number, low, high, at - low, valid))
-        outs.append(_pooled(x[int(member)], taps, mode, output_height, output_width))
-    return stack(outs, dim=0) if outs else x[:0, :, :output_height, :output_width]
+    corners = cast(rois, "float32" if rois.dtype.itemsize == 2 else rois.dtype) * spatial_scale - (0.5 if half else 0.0)
+    begin, size = corners[:, :2], corners[:, 2:] - corners[:, :2]
+    size, members = size if half else size.clamp(min=1.0), cast(batch, "int64")
+    pooled = partial(_pooled, x, (output_width, output_height), mode == "max")
+    if sampling_ratio > 0 or not rois.shape[0]:
+        return pooled((max(sampling_ratio, 1),) * 2, begin, size, members)
+    counts = np.ceil(size.to_numpy() / np.array([output_width, output_height], size.dtype)).clip(1).astype(int).tolist()
+    begin = begin.masked_fill((size <= 0.0).any(dim=1, keepdim=True), -math.inf)  # regions without samples are zeros
+    rows = zip(counts, *[part.split(1) for part in (begin, size, members)], strict=True)
+    return cat([pooled(*row) for row in rows], dim=0)
 
 
-def _pooled(plane: Value, taps: Any, mode: str, height: int, width: int) -> Value:
-    (rows, y0, y1, fy, vy), (columns, x0, x1, fx, vx) = taps
-    channels, _, wide = plane.shape
-    flat = plane.reshape(channels, -1)
-    corners = []
-    for ys, wy in ((y0, 1 - fy), (y1, fy)):
-        for xs, wx in ((x0, 1 - fx), (x1, fx)):
-            share = np.outer(wy * vy, wx * vx).astype(plane.dtype)
-            places = (ys[:, None] * wide + xs[None, :]).reshape(-1)
-            picked = flat.index_select(1, tensor(places, plane.device)).reshape(channels, *share.shape)
-            corners.append(picked * tensor(share, plane.device))
-    shape = (channels, height, rows, width, columns)
-    if mode == "max":
-        best = stack([corner.reshape(*shape) for corner in corners], dim=0)
-        return best.amax((0, 3, 5), False)
-    total = corners[0] + corners[1] + corners[2] + corners[3]
-    return total.reshape(*shape).mean(dim=(2, 4))
+def _pooled(
+    x: Value, shape: tuple[int, int], largest: bool, counts: Sequence[int], begin: Value, size: Value, members: Value
+) -> Value:
+    """Return regions (N, channels, height, width): means, or maxima, of so many samples of each window.
+
+    Pairs of numbers, also those of ``begin`` and ``size``, have the one along the width first.
+    """
+    channels, high, wide = x.shape[1:]
+    taps = []
+    for k, limit in enumerate((wide, high)):
+        count = shape[k] * counts[k]
+        steps = (cast(arange(count, x.device), size.dtype) + 0.5) / count
+        at = begin[:, k : k + 1] + steps * size[:, k : k + 1]
+        inside = cast((at >= -1.0) & (at <= limit), x.dtype)
+        at = at.clamp(0.0, limit - 1)
+        low = at.floor()
+        share = cast(at - low, x.dtype)
+        places = low.int("int64")
+        taps.append([(places, (1.0 - share) * inside), ((places + 1).clamp(max=limit - 1), share * inside)])
+    pixels, first = x.permute(0, 2, 3, 1).reshape(-1, channels), (members * high).reshape(-1, 1)
+    windows = (-1, shape[1], counts[1], shape[0], counts[0], channels)
+    out: Value = None
+    for (column, across), (row, along) in product(*taps):
+        places = ((first + row) * wide).unsqueeze(2) + column.unsqueeze(1)
+        picked = pixels.index_select(0, places.reshape(-1)).reshape(*places.shape, channels)
+        part = (picked * (along.unsqueeze(2) * across.unsqueeze(1)).unsqueeze(3)).reshape(*windows)
+        out = part if out is None else maximum(out, part) if largest else out + part
+    return (out.amax((2, 4), False) if largest else out.mean(dim=(2, 4))).permute(0, 3, 1, 2)
 
 
 @operator("NonMaxSuppression")
@@ -369,16 +379,6 @@ def mel_weights(
         if last > middle:
             out[middle:last, k] = (last - np.arange(middle, last)) / (last - middle)
     return tensor(out.astype(onnx_dtype(output_datatype)))
-
-
-def write_complex(g: GraphWriter, real: Operand | str, imag: Operand | str) -> Any:
-    """Join the parts of complex numbers along a last dimension: in ONNX, complex numbers are pairs."""
-    return g.node("Concat", *[g.node("Unsqueeze", x, g.sizes((-1,))) for x in (real, imag)], axis=-1)
-
-
-write_real = rule(lambda g, z: g.node("Gather", z, g.constant(0, int64), axis=-1))
-write_imag = rule(lambda g, z: g.node("Gather", z, g.constant(1, int64), axis=-1))
-write_complex_abs = rule(lambda g, z: g.node("ReduceL2", z, g.sizes((-1,)), keepdims=0))
 
 
 def write_fft(g: GraphWriter, z: Operand, dims: Any, inverse: bool, norm: str) -> Any:

@@ -13,6 +13,7 @@ from burnpy.interop.onnx.operators.table import (
     MICROSOFT,
     GraphWriter,
     Ints,
+    Kept,
     Maybe,
     Operand,
     Scalar,
@@ -27,7 +28,7 @@ from burnpy.interop.onnx.operators.table import (
     tensor,
 )
 from burnpy.nn import functional
-from burnpy.tensor.joining import cat, where
+from burnpy.tensor.joining import cat, stack, where
 from burnpy.tensor.tensor import BoolTensor, Tensor
 
 Reduce = Callable[[Value, tuple[int, ...], bool], Value]
@@ -148,9 +149,13 @@ def unique(x: Value, *, axis: int | None = None, sorted: int = 1) -> Any:
 
 
 @operator("NonZero")
-def nonzero(x: Value) -> Value:
-    """Return the indices of the elements that are not zero, by dimension."""
-    return (x if isinstance(x, BoolTensor) else x != 0).nonzero().T
+def nonzero(x: Kept, device_like: Value = None) -> Value:
+    """Return the indices of the elements that are not zero, by dimension, or those of all on a tensor's device."""
+    kept = x if isinstance(x, BoolTensor) else x != 0
+    if device_like is None or not x.shape or not kept.all().item():
+        return kept.nonzero().T
+    axes = [arange(n, device_like.device).reshape(-1, *(1,) * (x.ndim - k)) for k, n in enumerate(x.shape, 1)]
+    return stack([axis.expand(*x.shape) for axis in axes], dim=0).reshape(x.ndim, x.numel())
 
 
 @operator("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")

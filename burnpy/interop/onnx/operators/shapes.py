@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import int64, kind_of
+from burnpy.backend.dtypes import float32, float64, int64, kind_of
 from burnpy.backend.primitives import DType
 from burnpy.interop.onnx.operators.table import (
     CLASSES,
@@ -156,14 +156,11 @@ def pad(
 ) -> Value:
     """Pad, or cut for negative numbers."""
     numbers = pads or paddings
-    count = len(numbers) // 2
-    dims = list(range(count)) if axes is None else [axis % x.ndim for axis in axes]
-    low, high = [0] * x.ndim, [0] * x.ndim
-    for k, dim in enumerate(dims):
-        low[dim], high[dim] = numbers[k], numbers[count + k]
-    if any(n < 0 for n in (*low, *high)):
-        x = x[tuple([slice(max(-a, 0), n - max(-b, 0)) for a, b, n in zip(low, high, x.shape, strict=True)])]
-    ends = [(max(before, 0), max(after, 0)) for before, after in zip(low, high, strict=True)]
+    dims = list(range(len(numbers) // 2)) if axes is None else [axis % x.ndim for axis in axes]
+    sizes_around = np.zeros((x.ndim, 2), int)
+    sizes_around[dims] = np.reshape(numbers, (2, -1)).T
+    ends, cuts = sizes_around.clip(0).tolist(), (-sizes_around).clip(0).tolist()
+    x = x[tuple([slice(a, n - b) for (a, b), n in zip(cuts, x.shape, strict=True)])] if np.any(cuts) else x
     constant = value or 0.0
     if mode == "constant" and isinstance(x, Tensor):
         sizes = [n for pair in ends[::-1] for n in pair]
@@ -207,16 +204,14 @@ def depth_to_space(x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
     """Move blocks of channels to squares of pixels."""
     if mode == "CRD":
         return functional.pixel_shuffle(x, blocksize)
-    n, c, h, w = x.shape
-    b = blocksize
+    (n, c, h, w), b = x.shape, blocksize
     return x.reshape(n, b, b, c // b // b, h, w).permute(0, 3, 4, 1, 5, 2).reshape(n, c // b // b, h * b, w * b)
 
 
 @operator("SpaceToDepth")
 def space_to_depth(x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
     """Move squares of pixels to blocks of channels."""
-    n, c, h, w = x.shape
-    b = blocksize
+    (n, c, h, w), b = x.shape, blocksize
     order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
     return x.reshape(n, c, h // b, b, w // b, b).permute(*order).reshape(n, c * b * b, h // b, w // b)
 
@@ -384,19 +379,19 @@ def write_pad_ends(g: GraphWriter, x: Operand, pairs: Any, how: str) -> Any:
 
 write_permute = rule(lambda g, x, dims: g.node("Transpose", x, perm=list(dims)) if dims else x)
 write_expand = rule(lambda g, x, shape: g.node("Expand", x, g.sizes(shape)))
+write_transposed = rule(lambda g, x: g.node("Transpose", x, perm=[*range(n := len(x.shape) - 2), n + 1, n]))
 write_cat = rule(lambda g, xs, dim: g.node("Concat", *xs, axis=dim))
+write_eye = rule(
+    lambda g, rows, columns, dtype: g.node(
+        "Cast", g.node("EyeLike", g.node("Expand", g.constant(0.0, float32), g.sizes((rows, columns)))), to=dtype
+    )
+)
 write_tril = rule(lambda g, x, diagonal: g.node("Trilu", x, g.constant(diagonal, int64), upper=0))
 write_triu = rule(lambda g, x, diagonal: g.node("Trilu", x, g.constant(diagonal, int64), upper=1))
 write_index_select = rule(lambda g, x, dim, index: g.node("Gather", x, index, axis=dim))
 write_embedding = rule(lambda g, weight, index, padding: g.node("Gather", weight, index, axis=0))
 write_gather = rule(lambda g, x, dim, index: g.node("GatherElements", x, index, axis=dim))
 write_unchecked = Conditional(lambda g, index, *rest: index, when=lambda *args: len(args) == 1 or args[4] is None)
-
-
-def write_transposed(g: GraphWriter, x: Operand) -> Any:
-    """Write a Transpose of the last two dimensions."""
-    ndim = len(x.shape)
-    return g.node("Transpose", x, perm=[*range(ndim - 2), ndim - 1, ndim - 2])
 
 
 def write_full(g: GraphWriter, shape: Any, value: Any, dtype: DType) -> Any:
@@ -414,21 +409,27 @@ def write_arange(g: GraphWriter, start: Any, stop: Any, step: Any, dtype: DType)
     return g.node("Add", g.node("Mul", order, g.constant(step, dtype)), g.constant(start, dtype))
 
 
+def write_linspace(g: GraphWriter, start: Any, stop: Any, num: Any, dtype: DType) -> Any:
+    """Write start + k · (stop - start) / (num - 1) in float64; ``stop`` is exact, and the only one is ``start``."""
+    first, last, zero = g.constant(start, float64), g.constant(stop, float64), g.constant(0, int64)
+    one, count = g.constant(1, int64), g.constant(num, int64)
+    order, steps = g.node("Range", zero, count, one), g.node("Max", g.node("Sub", count, one), one)
+    step = g.node("Div", g.node("Sub", last, first), g.node("Cast", steps, to=float64))
+    line = g.node("Add", g.node("Mul", g.node("Cast", order, to=float64), step), first)
+    return g.node("Cast", g.node("Where", g.node("Equal", order, steps), last, line), to=dtype)
+
+
 def element_update(reduction: str) -> Callable[..., Any]:
     """Return the rule of an update of elements at an index."""
 
     def write(g: GraphWriter, x: Operand, dim: int, index: Operand, src: Operand) -> Any:
         dtype = common_dtype(x, src)
-        values = g.node("Slice", g.cast(src, dtype), *_inside(g, index))
+        axes = range(len(index.shape))
+        inside = g.sizes([0] * len(axes)), g.node("Shape", index), g.sizes(axes)  # src may be larger
+        values = g.node("Slice", g.cast(src, dtype), *inside)
         return g.node("ScatterElements", g.cast(x, dtype), index, values, axis=dim, reduction=reduction)
 
     return write
-
-
-def _inside(g: GraphWriter, index: Operand) -> tuple[str, ...]:
-    """Return the inputs of a Slice to an index's shape: src may be larger."""
-    axes = list(range(len(index.shape)))
-    return g.sizes([0] * len(axes)), g.node("Shape", index), g.sizes(axes)
 
 
 write_scatter, write_scatter_add = element_update("none"), element_update("add")
