@@ -175,7 +175,9 @@ class _Recordings:
         down = step < 0 or 2 * places[-1] * unit <= size
         sizes = [size - k * unit if down else size + k * unit for k in places]
         if divided > 1:
-            below = _APART if step < 0 else min(_APART // 2, max(size // (unit * divided) - 2, 0))
+            smaller = max((size - small) // unit - places[-1] - 2 * divided, 0) if down else 0
+            below = _APART if step < 0 else min(_APART - 1, max(size // (unit * divided) - 2, 0))
+            sizes = [n - smaller * unit for n in sizes]  # which are recorded in less time
             sizes += [size + unit * divided * (k - below) for k in range(_APART + 1)]
         return [n for n in dict.fromkeys(sizes) if n > 1] or [size]
 
