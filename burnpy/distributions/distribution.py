@@ -321,7 +321,7 @@ class Distribution(Module[B], Generic[B, V]):
 
 
 class Reparametrized(Distribution[B, Tensor[B]]):
-    """A distribution whose samples are differentiable by its parameters."""
+    """A distribution whose samples are differentiable with respect to its parameters."""
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
         """Draw values that are differentiable with respect to the parameters; otherwise as `sample`."""

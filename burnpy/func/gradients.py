@@ -97,8 +97,8 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
 
     Args:
         f: a function of tensors, or nested tuples, lists and dicts of them, that returns a tensor with one element.
-        argnums: the position of the argument to differentiate by, or a tuple of positions. Others, and keyword
-            arguments, may be anything.
+        argnums: the position of the argument to differentiate with respect to, or a tuple of positions. Others, and
+            keyword arguments, may be anything.
         has_aux: whether ``f`` returns a pair (output, aux), where aux, any tree of tensors, is not differentiated.
 
     Returns:
@@ -109,7 +109,7 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
 
     Raises:
         ShapeError: ``f`` returns several elements.
-        KindError: ``f`` does not return a float tensor, or an argument to differentiate by has a leaf that is not one.
+        KindError: ``f`` does not return a float tensor, or a leaf of a differentiated argument is not one.
         ArgumentError: a position in ``argnums`` is out of range or repeated.
 
     Type checkers infer the types of named functions, trees included. The arguments of a lambda are Any to them, and its

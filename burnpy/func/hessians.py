@@ -50,7 +50,7 @@ def hessian(
 
     Args:
         f: a function of tensors, or trees of tensors, that returns a tensor, usually with one element, or a tree.
-        argnums: the position of the argument to differentiate by, or a tuple of positions.
+        argnums: the position of the argument to differentiate with respect to, or a tuple of positions.
         mode: the modes of the outer and the inner derivative. "forward-over-reverse", which is ``jacfwd(jacrev(f))``,
             is best for one output and many inputs; "reverse-over-reverse" takes more memory, and supports functions
             that contain an operation without a forward rule; "forward-over-forward" and "reverse-over-forward" are for

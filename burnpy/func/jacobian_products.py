@@ -160,7 +160,7 @@ def record(
     has_aux: bool,
     output_of: Callable[[str, Any, Any], tuple[list[Tensor[Any]], Structure]] = flat_output,
 ) -> RecordedFunction:
-    """Run a function on a new level, with the arguments to differentiate by as leaves.
+    """Run a function on a new level, with the differentiated arguments as leaves.
 
     Args:
         api: the function that is called, for messages.

@@ -104,7 +104,7 @@ def jacobian(
 
     Args:
         f: a function of float tensors, or trees of them, that returns a float tensor or a tree of them.
-        argnums: the position of the argument to differentiate by, or a tuple of positions.
+        argnums: the position of the argument to differentiate with respect to, or a tuple of positions.
         mode: "reverse" computes a row for each output element by backward passes, best for few outputs and many
             inputs; "forward" computes a column for each input element with the values of ``f``, best for many outputs
             and few inputs.
@@ -122,7 +122,7 @@ def jacobian(
 
     Raises:
         ArgumentError: a position in ``argnums`` or the mode is invalid, or ``chunk_size`` is not positive.
-        KindError: a leaf of an argument to differentiate by, or of the output, is not a float tensor.
+        KindError: a leaf of a differentiated argument, or of the output, is not a float tensor.
 
     >>> jacobian(lambda x: x * x.sum())(Tensor[NumPy].from_data([1.0, 2.0])).tolist()
     [[4.0, 1.0], [2.0, 5.0]]

@@ -133,7 +133,7 @@ def primitive_on(api: str, x: TensorBase[Any], device: Any) -> Value:
 
 
 Argnums: TypeAlias = "int | tuple[int, ...]"
-"""The position of the argument to differentiate by, or a tuple of positions."""
+"""The position of the argument to differentiate with respect to, or a tuple of positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +182,12 @@ def select_arguments(api: str, args: tuple[Any, ...], argnums: Argnums) -> Chose
             raise ArgumentError(f"{api}() got argnums={argnums!r:.80}; expected an int or a tuple of ints") from None
         if not -len(args) <= position < len(args):
             raise ArgumentError(
-                f"{api}() cannot differentiate by argument {position} (argnums={argnums!r}) of a function that "
+                f"{api}() cannot differentiate argument {position} (argnums={argnums!r}) of a function that "
                 f"was called with {len(args)} by position; they count from 0, without those given by keyword"
             )
         positions.append(position % len(args))
     if not positions and not args:
-        raise ArgumentError(f"{api}() got no argument to differentiate by; give the function at least one tensor")
+        raise ArgumentError(f"{api}() got no argument to differentiate; give the function at least one tensor")
     if not positions or len(set(positions)) < len(positions):
         raise ArgumentError(f"{api}() got argnums={argnums!r:.80}; name each argument once, and at least one")
     tree = args[positions[0]] if single else tuple([args[p] for p in positions])
@@ -204,11 +204,11 @@ def _need_float(api: str, leaf: Any) -> None:
     where = " of argnums" if by_number else " and let the function close over it"
     if isinstance(leaf, TensorBase):
         raise KindError(
-            f"{api}() cannot differentiate by an argument that holds {type(leaf).__name__}{leaf.shape} of dtype "
+            f"{api}() cannot differentiate an argument that holds {type(leaf).__name__}{leaf.shape} of dtype "
             f"{leaf.dtype}; only float tensors have derivatives: convert it with .float(), or leave it out{where}"
         )
     raise KindError(
-        f"{api}() cannot differentiate by an argument that holds {leaf!r}; only float tensors have derivatives: "
+        f"{api}() cannot differentiate an argument that holds {leaf!r}; only float tensors have derivatives: "
         f"make one with Tensor.from_data(...), or leave it out{where}"
     )
 

@@ -213,10 +213,10 @@ msort | x.msort()
 topk | x.topk(2, dim=1) | always sorted; of equal elements the first comes first
 unique | x.unique() | always sorted; differentiable
 unique_consecutive | i.unique_consecutive() | takes `return_inverse=`, `return_counts=`, `dim=`
-bincount | i[0].bincount() | differentiable by its weights
+bincount | i[0].bincount() | differentiable with respect to its weights
 histc | x.histc(4) | NaN is not counted
-histogram | x.histogram(4) | differentiable by its weights
-histogramdd | burnpy.histogramdd(x, 4) | takes edges that ascend alone; differentiable by its weights
+histogram | x.histogram(4) | differentiable with respect to its weights
+histogramdd | burnpy.histogramdd(x, 4) | takes edges that ascend alone; differentiable with respect to its weights
 bucketize | burnpy.bucketize(x, v)
 searchsorted | burnpy.searchsorted(v, x) | NaN is the largest, as in `sort`
 cov | x.cov() | floats only

@@ -415,7 +415,7 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: s
     if x.node is None:
         raise NotTrackedError(
             f"{operation}() got a tensor of shape {shape} that was computed from no leaf; "
-            "call require_grad() on the tensors to differentiate by, before computing it"
+            "call require_grad() on the tensors whose gradients you want, before computing it"
         )
     if gradient is None:
         if dtype.kind == "c":

@@ -351,7 +351,7 @@ def _forward(problem: Problem, name: str, directions: dict[int, NDArray[Any]]) -
 def _directions(
     generator: np.random.Generator, shape: tuple[int, ...], dtype: DType, elements: int
 ) -> list[tuple[str, NDArray[Any]]]:
-    """Return the directions in which to differentiate by an input, each with its name: of both parts if complex."""
+    """Return the directions in which to differentiate an input, each with its name: of both parts if complex."""
     directions = []
     if math.prod(shape) <= elements:  # first, since a failure then names the element
         for position in np.ndindex(shape):

@@ -48,7 +48,7 @@ def backward(
         tensors: one or several tensors of one device, each of one element or with a gradient to start from.
         gradients: the gradient to start from for each tensor, or None for 1.
         retain_graph: keep the graph for another pass.
-        inputs: the leaves to differentiate by; others get no gradient, and only the paths to these are walked.
+        inputs: the leaves whose gradients are computed; others get no gradient, and only the paths to these are walked.
         on_ready: called with each leaf and its gradient as soon as it is complete: see `Tensor.backward`.
         **removed: not used; it catches arguments of PyTorch that do not exist here, to explain them.
 

@@ -30,7 +30,7 @@ from burnpy.tensor.tensor_base import TensorBase, new_tensor, tensor_of
 
 
 def differentiated_beneath(device: Any, arguments: Sequence[object]) -> bool:
-    """Return whether ``device`` is a level of `vmap`, and a device beneath it differentiates by an argument."""
+    """Return whether ``device`` is a level of `vmap`, and a device beneath it differentiates an argument."""
     return (
         device is not None
         and device.lifts_discrete

@@ -1,6 +1,6 @@
 """`custom_vjp` and `custom_jvp`: functions of tensors with a user-defined derivative, as in JAX.
 
-If a level differentiates by an argument, the rule runs in place of the function, on the level beneath, and is itself
+If a level differentiates an argument, the rule runs in place of the function, on the level beneath, and is itself
 differentiated there by the inner levels. Otherwise the function runs unchanged."""
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _Custom(Generic[F], metaclass=Explaining):
         return self._built(device, returned, results_of(f"{self._name}()", returned, inner), [], [])
 
     def _on_batch(self, device: Any, arguments: Sequence[Any]) -> Any:
-        """Compute the results on a level of `vmap`, beneath which a level differentiates by an argument."""
+        """Compute the results on a level of `vmap`, beneath which a level differentiates an argument."""
         batch = Batch(device, arguments)
         whole = object.__new__(type(self))
         whole._function, whole._name, whole._kind = batched_code(batch, self._function), self._name, self._kind
@@ -117,7 +117,7 @@ class _Custom(Generic[F], metaclass=Explaining):
         needs: Sequence[bool],
         low: tuple[Any, ...],
     ) -> Any:
-        """Compute the results on a device that differentiates by the arguments for which ``needs`` is true; ``low`` are
+        """Compute the results on a device that differentiates the arguments for which ``needs`` is true; ``low`` are
         the arguments on the level beneath."""
         raise NotImplementedError
 

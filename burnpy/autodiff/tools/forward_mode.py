@@ -103,7 +103,7 @@ class LinearMap:
     __slots__ = ("leaves", "level", "places", "roots", "specs")
 
     level: Autodiff[Any]
-    leaves: list[Leaf]  #: one for each argument to differentiate by,
+    leaves: list[Leaf]  #: one for each argument to differentiate,
     specs: list[TensorSpec]  #: and its class, shape and dtype
     roots: list[Tracked]  #: the tangents of the results that depend on these arguments
     places: list[int]  #: the positions of these results
@@ -125,7 +125,7 @@ def traced(
         inner: the device to compute on.
         specs: the class, shape and dtype of each argument, None for a plain value.
         values: the arguments' primitives on ``inner``.
-        needs: for each argument, whether to differentiate by it.
+        needs: for each argument, whether to differentiate it.
 
     Returns:
         The result as returned by the rule, which shows whether it is a tuple; its tensors on ``inner``; the linear map.

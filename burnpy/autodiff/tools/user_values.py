@@ -114,7 +114,7 @@ def primitives(arguments: Iterable[object]) -> list[Any]:
 def differentiated(
     operation: str, level: Any, specs: Sequence[TensorSpec | None], values: Sequence[Any]
 ) -> tuple[bool, ...]:
-    """Return for each argument whether a level differentiates by it, i.e. whether it is tracked or has a tangent."""
+    """Return for each argument whether a level differentiates it, i.e. whether it is tracked or has a tangent."""
     if isinstance(level, Autodiff):
         attribute = "node"
     elif isinstance(level, Forward):

@@ -31,16 +31,16 @@ class UnsupportedLevelsError(Exception):
 
 
 class Entered:
-    """A value that entered a nested recording, and its derivative on the level that differentiates by it."""
+    """A value that entered a nested recording, and its derivative on the level that differentiates it."""
 
     __slots__ = ("inside", "leaf", "node", "outside", "tangent", "tangent_outside")
 
     def __init__(self, outside: Traced, inside: Traced, node: Any = None) -> None:
         self.outside, self.inside = outside, inside
         self.node = node  #: the node outside, if it is tracked there
-        self.leaf: Any = None  #: the leaf in the nested recording, if a level differentiates by it in reverse
+        self.leaf: Any = None  #: the leaf in the nested recording, if a level differentiates it in reverse
         self.tangent_outside: Traced | None = None
-        self.tangent: Traced | None = None  #: the tangent, if a level differentiates by it in forward mode
+        self.tangent: Traced | None = None  #: the tangent, if a level differentiates it in forward mode
 
 
 class Left:
@@ -404,7 +404,7 @@ def settled(record: Callable[[set[int], Any], S]) -> S:
     """Record a step of a loop again until it makes no further carried value tracked.
 
     Args:
-        record: takes the numbers of the tracked values, and the level that differentiates by them, if any.
+        record: takes the numbers of the tracked values, and the level that differentiates them, if any.
     """
     forced: set[int] = set()
     level = None

@@ -178,7 +178,7 @@ CAPTURED: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.slowest
 @every_row("name", CAPTURED)
 def test_branches_of_captured_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Branches and steps compute with captured values, and differentiate by them, only where they run."""
+    """Branches and steps compute with captured values, and differentiate them only where they run."""
     monkeypatch.setenv("BURNPY_COMPILE", "0")  # what is compiled is the same, and takes longer
     f = CAPTURED[name]
     forms = [f, func.grad(f), func.jacfwd(f)]
