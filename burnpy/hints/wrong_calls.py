@@ -374,11 +374,7 @@ def _expected(annotation: ast.expr, value: object, module: str, surely: bool) ->
     """
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         annotation = _parsed(annotation.value)
-    base, items = annotation, list[ast.expr]()
-    if isinstance(annotation, ast.Subscript):
-        base = annotation.value
-        items = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
-    name = ast.unparse(base).rpartition(".")[2]
+    name, items = _name_and_items(annotation)
     if isinstance(annotation, ast.BinOp) or name in ("Union", "Optional"):
         sides = [annotation.left, annotation.right] if isinstance(annotation, ast.BinOp) else items
         none = [ast.Constant(None)] * (name == "Optional")
@@ -391,11 +387,11 @@ def _expected(annotation: ast.expr, value: object, module: str, surely: bool) ->
     if name in _KINDS:
         types, kind = _KINDS[name]
         item = _ITEMS.get(ast.unparse(items[0]), "") if kind in ("a list", "a tuple") and items else ""
-        elements = value if isinstance(value, (list, tuple)) and item else ()
-        spelled = isinstance(value, str) and "list" in kind and item != " of strings"  # a list of its letters
-        several = name == "SupportsFloat" and bool(getattr(value, "shape", None))  # an array has a __float__ too
-        fits = isinstance(value, types) and not any(_expected(items[0], each, module, surely) for each in elements)
-        return "" if fits and not spelled and not several else kind + item
+        members = value if isinstance(value, (list, tuple)) and item else ()
+        is_text = isinstance(value, str) and "list" in kind and item != " of strings"  # a list of its letters
+        is_array = name == "SupportsFloat" and bool(getattr(value, "shape", None))  # it has a __float__ too
+        fits = isinstance(value, types) and not any(_expected(items[0], each, module, surely) for each in members)
+        return "" if fits and not is_text and not is_array else kind + item
     of_class = name in [cls.__name__ for cls in type(value).__mro__] and (name[-6:] != "Tensor" or _is_tensor(value))
     if name in ("Any", "object") or of_class:
         return ""
@@ -403,6 +399,15 @@ def _expected(annotation: ast.expr, value: object, module: str, surely: bool) ->
     if isinstance(means, ast.expr):
         return _expected(means, value, home, surely)
     return a(name) if means or (surely and len(name) > 2) else ""  # a short name is a type variable's
+
+
+def _name_and_items(annotation: ast.expr) -> tuple[str, list[ast.expr]]:
+    """Return the last name of an annotation, and what its brackets hold: "Sequence", [int] of ``Sequence[int]``."""
+    base, items = annotation, list[ast.expr]()
+    if isinstance(annotation, ast.Subscript):
+        base = annotation.value
+        items = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+    return ast.unparse(base).rpartition(".")[2], items
 
 
 def _tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

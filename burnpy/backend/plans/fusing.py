@@ -259,8 +259,8 @@ def summed(node: Node, domain: Shape, split: int) -> list[Ref]:
     return [node.results] if over and node.results.shape != domain else []
 
 
-def applied(t: Tracer, node: Node, symbols: list[Any], domain: Shape, split: int, whole: bool) -> Any:
-    """Return the symbol of a node's result, or a tuple of several.
+def traced(t: Tracer, node: Node, symbols: list[Any], domain: Shape, split: int, whole: bool) -> Any:
+    """Trace a node in a program, and return the symbol of its result, or a tuple of several.
 
     Args:
         t: the tracer.
@@ -279,25 +279,28 @@ def applied(t: Tracer, node: Node, symbols: list[Any], domain: Shape, split: int
         return t.add(*args)
     if node.name in ROW_NORMS:
         return normalized(t, node, args)
-    full = (t.rows, t.columns)
     if node.name in _MASKED:
         return _masked(t, node.name, *args)
     if node.name in _ROWS:
-        return getattr(t, node.name)(*[t.expand(x, full) for x in args[:-1]], 1)
-    if node.name not in REDUCTIONS:
-        return getattr(t, node.name)(*args)
-    x = args[0]
-    column = node.args[0].shape != domain
-    if not column and x.shape != full:
-        x = t.expand(x, full)
+        return getattr(t, node.name)(*[t.expand(x, (t.rows, t.columns)) for x in args[:-1]], 1)
+    if node.name in REDUCTIONS:
+        return _traced_reduction(t, node, args[0], domain, split, whole)
+    return getattr(t, node.name)(*args)
+
+
+def _traced_reduction(t: Tracer, node: Node, x: Any, domain: Shape, split: int, whole: bool) -> Any:
+    """Trace a reduction over the rows or the columns of a program, or over both."""
     step = _reduction(node)
     assert step is not None
-    sizes = node.args[0].shape
-    over_r = any(d < split and sizes[d] != 1 for d in step.dims) or (column and bool(step.dims))
-    over_c = whole or (not column and any(d >= split and sizes[d] != 1 for d in step.dims))
-    dims = ((0,) if over_r else ()) + ((1,) if over_c else ())
-    name = "sum" if node.name == "sum_to" else node.name
-    return getattr(t, name)(x, dims, True)
+    shape = node.args[0].shape
+    is_column = shape != domain
+    if not is_column and x.shape != (t.rows, t.columns):
+        x = t.expand(x, (t.rows, t.columns))
+    reduced = [d for d in step.dims if shape[d] != 1]
+    along_rows = any(d < split for d in reduced) or (is_column and bool(step.dims))
+    along_columns = whole or (not is_column and any(d >= split for d in reduced))
+    dims = (0,) * along_rows + (1,) * along_columns
+    return getattr(t, "sum" if node.name == "sum_to" else node.name)(x, dims, True)
 
 
 def _masked(t: Tracer, name: str, x: Any, mask: Any) -> Any:

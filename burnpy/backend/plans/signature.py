@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32
-from burnpy.backend.plans.fusing import applied
+from burnpy.backend.plans.fusing import traced
 from burnpy.backend.plans.grouping import Group, Grouping
 from burnpy.backend.plans.recording import Node, Ref, mapped, refs_in
 from burnpy.backend.primitives import DType
@@ -104,7 +104,7 @@ class Signature:
                     given.append(t.cast(x, _float_of(node)) if _is_weak(ref) else x)
                 else:
                     given.append(t.full((), number, _float_of(node) if _is_weak(ref) else ref.dtype))
-            made = applied(t, node, given, group.domain, group.split, group.whole)
+            made = traced(t, node, given, group.domain, group.split, group.whole)
             results = [made] if isinstance(node.results, Ref) else made
             known.update(zip([ref.number for ref in refs_in(node.results)], results, strict=True))
         outputs = []

@@ -57,53 +57,11 @@ def names_in(code: CodeType) -> Names:
     >>> names_in((lambda x: x * settings.scale).__code__).paths
     frozenset({('settings', 'scale')})
     """
-    found: dict[str, set[Any]] = {name: set() for name in Names._fields[:6]}
+    found, computed = _look_ups(code)
     names = set(code.co_names)
-    local: dict[Any, tuple[Any, ...]] = {}  # the paths of objects imported into local variables
-    path: tuple[Any, ...] = ()
-    source: tuple[Any, ...] = ()  # the path of the module that an import takes names from
-    listed = computed = False
-    steps = [step for step in dis.get_instructions(code) if step.opname not in ("EXTENDED_ARG", "CACHE", "PUSH_NULL")]
-    for k, step in enumerate(steps):
-        operation, name = step.opname, step.argval
-        if operation in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
-            found["variables"].add(name)
-            path = (name,)
-            computed |= name in _BY_NAME and not _is_constant(steps[k + 1 :])
-        elif operation in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-            found["variables"].add(name)
-            found["assigned"].add(name)
-        elif operation == "IMPORT_NAME":
-            dots, parts = "." * steps[k - 2].argval, name.split(".")
-            modules = [dots + ".".join(parts[: n + 1]) for n in range(len(parts))]
-            found["modules"].update(modules)
-            listed = steps[k - 1].argval is not None  # else `import a.b` gives `a`, and `as c` takes `b` from it
-            path = source = (f"import {modules[-1 if listed else 0]}",)
-        elif operation == "IMPORT_FROM":
-            path = (*source, name)
-            source = source if listed else path
-            found["paths"].add(path)
-        elif operation.startswith(("STORE_FAST", "STORE_DEREF")) and isinstance(name, str):
-            if path and path[0].startswith("import "):
-                local[name] = path
-            path = ()
-        elif operation.startswith(("LOAD_FAST", "LOAD_DEREF")):
-            last = name[-1] if isinstance(name, tuple) else name
-            path = local.get(last, (last,))
-        elif operation.startswith(("LOAD_ATTR", "LOAD_METHOD")):
-            path = (*path, name) if path else ()
-            if path:
-                found["paths"].add(path)
-        else:
-            computed |= operation == "MATCH_CLASS"
-            if operation in ("PRECALL", "CALL") and step.arg == 0 and path:
-                found["bare"].add(path)
-            path = ()
-        if isinstance(name, str) and name in names and operation not in _NO_ATTRIBUTES:
-            found["attributes"].add(name)
     found["attributes"].update(_texts(code.co_consts))
-    missing = bool(code.co_exceptiontable) or not names.isdisjoint((*_BY_NAME, "suppress"))
     computed |= not names.isdisjoint(_COMPUTING)
+    missing = bool(code.co_exceptiontable) or not names.isdisjoint((*_BY_NAME, "suppress"))
     for inside in code.co_consts:
         if isinstance(inside, CodeType):
             other = names_in(inside)
@@ -111,6 +69,60 @@ def names_in(code: CodeType) -> Names:
                 found[field] |= getattr(other, field)
             computed, missing = computed or other.computed, missing or other.missing
     return Names(**{field: frozenset(values) for field, values in found.items()}, computed=computed, missing=missing)
+
+
+def _look_ups(code: CodeType) -> tuple[dict[str, set[Any]], bool]:
+    """Return what the instructions of code look up, by the fields of `Names`, and whether they compute names.
+
+    ``path`` is how the object on top of the stack was reached, where that is known: from a variable or an import, by
+    attributes.
+    """
+    found: dict[str, set[Any]] = {field: set() for field in Names._fields[:6]}
+    computed = False
+    imported: dict[Any, tuple[Any, ...]] = {}  # the paths of objects imported into local variables
+    path: tuple[Any, ...] = ()
+    source: tuple[Any, ...] = ()  # the path of the module that an import takes names from
+    listed = False  # whether that import lists names
+    steps = [step for step in dis.get_instructions(code) if step.opname not in ("EXTENDED_ARG", "CACHE", "PUSH_NULL")]
+    for k, step in enumerate(steps):
+        operation, name = step.opname, step.argval
+        match operation:
+            case "LOAD_GLOBAL" | "LOAD_NAME" | "LOAD_FROM_DICT_OR_GLOBALS":
+                found["variables"].add(name)
+                path = (name,)
+                computed |= name in _BY_NAME and not _is_constant(steps[k + 1 :])
+            case "STORE_GLOBAL" | "DELETE_GLOBAL":
+                found["variables"].add(name)
+                found["assigned"].add(name)
+            case "IMPORT_NAME":
+                dots, parts = "." * steps[k - 2].argval, name.split(".")
+                modules = [dots + ".".join(parts[: n + 1]) for n in range(len(parts))]
+                found["modules"].update(modules)
+                listed = steps[k - 1].argval is not None  # else `import a.b` gives `a`, and `as c` takes `b` from it
+                path = source = (f"import {modules[-1 if listed else 0]}",)
+            case "IMPORT_FROM":
+                path = (*source, name)
+                source = source if listed else path
+                found["paths"].add(path)
+            case _ if operation.startswith(("STORE_FAST", "STORE_DEREF")) and isinstance(name, str):
+                if path and path[0].startswith("import "):
+                    imported[name] = path
+                path = ()
+            case _ if operation.startswith(("LOAD_FAST", "LOAD_DEREF")):
+                last = name[-1] if isinstance(name, tuple) else name
+                path = imported.get(last, (last,))
+            case _ if operation.startswith(("LOAD_ATTR", "LOAD_METHOD")):
+                path = (*path, name) if path else ()
+                if path:
+                    found["paths"].add(path)
+            case _:
+                computed |= operation == "MATCH_CLASS"
+                if operation in ("PRECALL", "CALL") and step.arg == 0 and path:
+                    found["bare"].add(path)
+                path = ()
+        if isinstance(name, str) and name in code.co_names and operation not in _NO_ATTRIBUTES:
+            found["attributes"].add(name)
+    return found, computed
 
 
 def _texts(constants: Iterable[Any]) -> Iterator[str]:

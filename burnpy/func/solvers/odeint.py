@@ -201,17 +201,7 @@ def _fixed(substeps: int, check_errors: bool) -> Solve:
 
     def solve(f: Callable[..., Any], y0: Any, times: Any) -> Solved:
         def to_next(y: Any, span: tuple[Any, Any]) -> tuple[Any, Any]:
-            begin, end = span
-            h = (end - begin) * (1.0 / substeps)
-
-            def step(state: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], None]:
-                t, y = state
-                return (t + h, rk4_step(f, t, y, h)), None
-
-            if substeps == 1:
-                y = rk4_step(f, begin, y, h)
-            else:
-                (_, y), _ = scan(step, (begin, y), None, length=substeps)
+            y = _rk4_steps(f, y, *span, substeps)
             return y, y
 
         _, rows = scan(to_next, y0, (times[:-1], times[1:]))
@@ -224,6 +214,20 @@ def _fixed(substeps: int, check_errors: bool) -> Solve:
         return Solved(times, ys, taken.int(), (taken * 0.0).int(), fine, taken < 0.0)
 
     return solve
+
+
+def _rk4_steps(f: Callable[..., Any], y: Any, begin: Any, end: Any, count: int) -> Any:
+    """Return the solution at ``end`` after a number of equal steps."""
+    h = (end - begin) * (1.0 / count)
+    if count == 1:
+        return rk4_step(f, begin, y, h)
+
+    def step(state: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], None]:
+        t, y = state
+        return (t + h, rk4_step(f, t, y, h)), None
+
+    (_, y), _ = scan(step, (begin, y), None, length=count)
+    return y
 
 
 def _times(t: Any, flat: FlatTree) -> Any:

@@ -109,29 +109,41 @@ class _Making:
             shapes = self._shapes()
         inputs = [self._array(shape) for shape in shapes]
         self.values = [Tensor.from_data(x, device=reference_device()) for x in inputs]
-        wanted = int(self.rng.integers(2, 13)) if self.rng.random() < (0.3 if self.first else 0.7) else 2
-        if self.first and self.rng.random() < 0.6:
-            wanted = 1  # what comes next may hide the loss
+        wanted = self._wanted()
         if self.first:
             self._take(self.first, self.maker.along)
         firsts = [n for n in range(len(inputs), len(self.values)) if self.values[n].kind == "float"]
         for _ in range(6 * wanted):
             if len(self.steps) >= wanted:
                 break
-            names = [group for group, _ in self.maker.groups]
-            weights = np.array([w for _, w in self.maker.groups])
-            if self.mode == "wide":  # densities, losses and solvers have most to lose
-                weights[[k for k, g in enumerate(names) if g is self.maker.composed]] *= 2.5
-            group = names[int(self.rng.choice(len(names), p=weights / weights.sum()))]
+            group = self._group()
             self._take(self._named(group), group)
+        chosen = self._results(len(inputs), firsts)
+        return Sample(tuple(inputs), tuple(self.steps), chosen, self.narrow, self.rough)._pruned(chosen)
+
+    def _wanted(self) -> int:
+        """Choose the number of steps: few after a first one, whose loss they may hide."""
+        wanted = int(self.rng.integers(2, 13)) if self.rng.random() < (0.3 if self.first else 0.7) else 2
+        return 1 if self.first and self.rng.random() < 0.6 else wanted
+
+    def _group(self) -> Sequence[str]:
+        """Choose a group of operations."""
+        groups = [group for group, _ in self.maker.groups]
+        weights = np.array([w for _, w in self.maker.groups])
+        if self.mode == "wide":  # densities, losses and solvers have most to lose
+            weights[[k for k, group in enumerate(groups) if group is self.maker.composed]] *= 2.5
+        return groups[int(self.rng.choice(len(groups), p=weights / weights.sum()))]
+
+    def _results(self, inputs: int, firsts: Sequence[int]) -> tuple[int, ...]:
+        """Choose the results among the values that no step reads, and one of ``firsts``; at least one is a float."""
         read = {n for step in self.steps for n in refs(step.args)}
-        ends = [n for n in range(len(inputs), len(self.values)) if n not in read]
+        ends = [n for n in range(inputs, len(self.values)) if n not in read]
         floats = [n for n in ends if self.values[n].kind == "float"]
         chosen = floats[-3:] + [n for n in ends if n not in floats][-1:]
         chosen = [n for n in firsts if n not in chosen][:1] + chosen or [len(self.values) - 1]
         if not any(self.values[n].kind == "float" for n in chosen):
             chosen.insert(0, max(n for n, v in enumerate(self.values) if v.kind == "float"))
-        return Sample(tuple(inputs), tuple(self.steps), tuple(chosen), self.narrow, self.rough)._pruned(tuple(chosen))
+        return tuple(chosen)
 
     def _named(self, group: Sequence[str]) -> str:
         """Choose an operation of a group; one in eight of those that take hundreds of times as long as others."""
