@@ -42,7 +42,7 @@ class Calls:
 
     def run(self, model: ModuleBase[Any], input: Input | Sequence[Input]) -> int:
         """Run a copy of the model and return the FLOPs of the run."""
-        inputs = _inputs(model, input)
+        inputs = _inputs(input)
         device: Any = Profiled(innermost(_device(model, inputs)))
         copy = _Watched(self, device)(model)
         float_dtypes = [variable.dtype for variable in copy._variables().values() if variable.kind == "float"]
@@ -120,7 +120,7 @@ class _Watched(Rebuild):
         return watched
 
 
-def _inputs(model: ModuleBase[Any], argument: Any) -> list[Any]:
+def _inputs(argument: Any) -> list[Any]:
     """Return the input as a list of tensors and shapes."""
     several = isinstance(argument, (tuple, list)) and not _is_shape(argument)
     inputs = [*argument] if several else [argument]

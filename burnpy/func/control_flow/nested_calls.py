@@ -245,7 +245,7 @@ class NestedCall:
         return self.recorder.input(self.recorder.inner.full(tuple(like.shape), 1.0, like.dtype))  # type: ignore[no-any-return]  # as declared
 
     def captured_gradients(self, level: Any, by_leaf: Mapping[Any, Any], arguments: int) -> dict[Node | Leaf, Traced]:
-        """Return the gradients of a branch by the nodes outside that it depends on through captured values.
+        """Return the gradients of nodes outside that a branch depends on through captured values.
 
         Args:
             level: the level outside that differentiates.
@@ -257,7 +257,7 @@ class NestedCall:
         return self._by_older(level, [(e.node, self.lowered(inner, by_leaf[e.leaf])) for e in captured])
 
     def _by_older(self, level: Any, gradients: Iterable[tuple[Node | Leaf, Traced]]) -> dict[Node | Leaf, Traced]:
-        """Return gradients of nodes of a level outside that are older than this call, from those by any nodes of it.
+        """Return gradients of nodes of a level outside that are older than this call, from those of any nodes of it.
 
         The branch computes with captured values alone on that level, in its graph: the pass goes on there. Where the
         level is of a nested recording itself, such values are leaves that stand for nodes of the next level outside.

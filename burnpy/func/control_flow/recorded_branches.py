@@ -117,17 +117,11 @@ class _Side:
         return values + [e.tangent_outside for e in self.entered if e.tangent_outside is not None]
 
 
-def _choose(
-    sides: Sequence[_Side], chosen: Traced, outputs: Sequence[list[Ref]], extra: Sequence[Any] = (), given: Any = ()
-) -> list[Traced]:
-    """Record the choice; ``given`` are further inputs of each side, and ``extra`` their values."""
+def _choose(sides: Sequence[_Side], chosen: Traced, outputs: Sequence[list[Ref]]) -> list[Traced]:
+    """Record the choice between two branches, and return its results."""
     one, two = sides
-    recordings = [
-        side.recording(outs, given[k] if given else ())
-        for k, (side, outs) in enumerate(zip(sides, outputs, strict=True))
-    ]
-    common = [*one.values(), *extra]
-    choice = Choice(recordings[0], recordings[1], len(common))
+    common = one.values()
+    choice = Choice(one.recording(outputs[0]), two.recording(outputs[1]), len(common))
     values = (chosen, *one.call.recorder.captures, *two.call.recorder.captures, *common)
     return list(one.call.outer.nested(choice, values))
 
@@ -160,14 +154,13 @@ def _tracked(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) ->
     gradients = [side.gradients(level, places) for side in sides]
     common = [k for k, e in enumerate(sides[0].entered) if e.leaf is not None]
     captured = [node for of_side in gradients for node in of_side.captured]
-    grads = []
+    recordings = []
     for side, own in zip(sides, gradients, strict=True):
         outputs = [own.operands.get(k) or side.call.zeros(side.entered[k].inside) for k in common]
         for of_side in gradients:
             outputs += [x if of_side is own else side.call.zeros(x) for x in of_side.captured.values()]
-        grads.append(outputs)
+        recordings.append(side.recording(outputs, own.cotangents))
     one, two = sides
-    recordings = [side.recording(grads[k], gradients[k].cotangents) for k, side in enumerate(sides)]
     values = [chosen, *one.call.recorder.captures, *two.call.recorder.captures, *one.values()]
     block = Choice(recordings[0], recordings[1], len(one.values()) + len(places))
     parents = [*[one.entered[k].node for k in common], *captured]
@@ -256,42 +249,55 @@ class _Repeated:
 
     def tracked(self, level: Any) -> list[Any]:
         """Record the loop, and a node whose gradient runs it again; return its results."""
-        call, recorder = self.call, self.call.recorder
-        whole, own = recorder.recording, call.inside(level)
-        if any(node.draws for node in whole.nodes):
+        recorder = self.call.recorder
+        if any(node.draws for node in recorder.recording.nodes):
             raise RecordingError(
                 "a compiled function differentiates while_loop() with steps that draw random numbers; draw them before"
             )
         block, given = self.block()
         results = self.run(block, given)
         active = [k for k, e in enumerate(self.entered) if e.leaf is not None]
-        grads = [call.cotangent(self.entered[k].inside) for k in active]
-        outputs: list[Ref] = []
-        with recorder.branch():
-            seeds = [
-                (self.carry[k].root, lifted_to(own.inner, grad))
-                for k, grad in zip(active, grads, strict=True)
-                if self.carry[k].root is not None
-            ]
-            by_leaf = own.gradients(seeds, retain_graph=False)
-            for e in (self.entered[k] for k in active):
-                found = by_leaf.get(e.leaf)
-                outputs.append(call.zeros(e.inside) if found is None else call.ref(call.lowered(own.inner, found)))
-            captured = call.captured_gradients(level, by_leaf, len(self.entered))
-        for found in captured.values():
-            grads.append(total := call.cotangent(found))
-            outputs.append(recorder.add(total, found).ref)
-        inputs = [x.ref for x in (*recorder.captured, *grads)] + [e.inside.ref for e in self.entered]
-        gradient = WhileGradient(block, part(whole, whole.nodes, inputs, outputs), len(grads))
+        cotangents, gradients, captured = self._step_gradient(level, active)
+        inputs = [x.ref for x in (*recorder.captured, *cotangents)] + [e.inside.ref for e in self.entered]
+        step_gradient = part(recorder.recording, recorder.recording.nodes, inputs, gradients)
         fixed = given[: len(given) - len(self.entered)]
         values = [*fixed, *recorder.captures, *[e.outside for e in self.entered]]
         nodes = [*[self.entered[k].node for k in active], *captured]
-        parents = [node for node in nodes if node is not None]
-        specs = [(x.shape, x.dtype) for x in grads]
-        rule = _Rule(gradient, specs, len(active), [node is not None for node in nodes])
+        rule = _Rule(
+            WhileGradient(block, step_gradient, len(cotangents)),
+            [(x.shape, x.dtype) for x in cotangents],
+            len(active),
+            [node is not None for node in nodes],
+        )
         floats = [lifted_to(level.inner, results[k]) for k in active]
+        parents = [node for node in nodes if node is not None]
         recorded = record_outputs(level, _LOOP_KIND, floats, parents, _loop_vjp, (rule, *kept_on(level, values)))
         return outputs_on(self.device, results, self.carry, level, dict(zip(active, recorded, strict=True)))
+
+    def _step_gradient(self, level: Any, active: Sequence[int]) -> tuple[list[Traced], list[Ref], list[Any]]:
+        """Record the backward pass of one step.
+
+        Returns its cotangents: of the carried values that are tracked, and the sums so far of the gradients of captured
+        values; the gradients before the step and the new sums; and the nodes outside of the captured values.
+        """
+        call, inside = self.call, self.call.inside(level)
+        cotangents = [call.cotangent(self.entered[k].inside) for k in active]
+        gradients: list[Ref] = []
+        with call.recorder.branch():
+            seeds = [
+                (self.carry[k].root, lifted_to(inside.inner, cotangent))
+                for k, cotangent in zip(active, cotangents, strict=True)
+                if self.carry[k].root is not None
+            ]
+            by_leaf = inside.gradients(seeds, retain_graph=False)
+            for e in (self.entered[k] for k in active):
+                found = by_leaf.get(e.leaf)
+                gradients.append(call.zeros(e.inside) if found is None else call.ref(call.lowered(inside.inner, found)))
+            captured = call.captured_gradients(level, by_leaf, len(self.entered))
+        for gradient in captured.values():
+            cotangents.append(total := call.cotangent(gradient))
+            gradients.append(call.recorder.add(total, gradient).ref)
+        return cotangents, gradients, list(captured)
 
 
 class _Rule(NamedTuple):
