@@ -105,7 +105,7 @@ def _text(x: Any) -> str:
         return x.text
     if isinstance(x, (int, float)):
         return repr(float(x))
-    raise TypeError(f"{x!r} is no number")
+    raise TypeError(f"{x!r} is not a number")
 
 
 def formula_source(

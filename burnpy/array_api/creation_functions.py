@@ -41,7 +41,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
 
     Raises:
         ArgumentError: ``copy=False``, and the dtype or device differs or ``obj`` is not a tensor.
-        KindError: ``obj`` is no array.
+        KindError: ``obj`` is not an array.
 
     >>> from burnpy import array_api as xp
     >>> xp.asarray([1, 2]).dtype, xp.asarray([1, 2.5]).dtype, xp.asarray([True]).dtype

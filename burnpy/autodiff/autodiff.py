@@ -113,7 +113,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         return x.node is not None or self.computing.is_require_grad(x.value)
 
     def retain_grad(self, x: Float) -> Float:
-        """Return x such that `Gradients` has its gradient although it is no leaf.
+        """Return x such that `Gradients` has its gradient although it is not a leaf.
 
         Raises:
             NotTrackedError: x is not tracked.

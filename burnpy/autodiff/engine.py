@@ -187,7 +187,7 @@ def _visit(
         node: Any = nodes.pop()
         try:
             grad = at.pop(node)
-        except KeyError:  # every contribution to its gradient is `absent`, or it is no node
+        except KeyError:  # every contribution to its gradient is `absent`, or it is not a node
             if node.__class__ is LastUse:
                 if ready is not None and node.leaf in at:
                     ready(node.leaf, totals.complete(node.leaf))

@@ -114,7 +114,7 @@ class Node:
 
     @property
     def beneath(self) -> Node | Leaf:
-        """The node under the tensor's hooks, where `retain_grad` attaches; this node itself if it is no hook."""
+        """The node under the tensor's hooks, where `retain_grad` attaches; this node itself if it is not a hook."""
         return self
 
     def over(self, node: Node) -> Node:

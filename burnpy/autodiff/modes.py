@@ -274,7 +274,7 @@ class set_grad_enabled(ModeSetting):  # noqa: N801  # PyTorch's name; it is used
     """Turn recording on or off by a flag: as a function at once, as a context manager until the end of the block.
 
     Raises:
-        KindError: ``mode`` is no bool.
+        KindError: ``mode`` is not a bool.
 
     >>> with set_grad_enabled(False):
     ...     is_grad_enabled()

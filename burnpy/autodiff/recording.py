@@ -27,7 +27,7 @@ next_level = count(1).__next__
 
 
 def new_level(kind: Any, base: Any, api: str) -> Any:
-    """Return a level on a device: an `Autodiff` or a `Forward` that is no singleton.
+    """Return a level on a device: an `Autodiff` or a `Forward` that is not a singleton.
 
     Unlike ``Autodiff[Balanced[NumPy]]``, whose inner device is NumPy, a level on ``Balanced[NumPy]`` lifts its tensors.
     Messages name it by ``api``, the function that makes it.

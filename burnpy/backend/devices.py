@@ -149,7 +149,7 @@ def device_of(backend: B | type[B]) -> B:
 
 
 def _way_out(device: object) -> str:
-    """Return what to write for a value that is no device, such as "cuda:1" or PyTorch's ``torch.device("cuda", 1)``."""
+    """Return what to write for a value that is not a device, such as "cuda:1" or ``torch.device("cuda", 1)``."""
     kind: Any = getattr(device, "type", device)
     if isinstance(kind, str):
         number: Any

@@ -60,7 +60,7 @@ class Runtime:
         """Compare devices by identity; a name, such as "cuda", is an error, which would silently be False."""
         if isinstance(other, str):
             raise DeviceError(
-                f"a device is no name: {self} == {other!r} would always be False; compare "
+                f"a device is not a name: {self} == {other!r} would always be False; compare "
                 "devices with `is`, as in x.device is NumPy()"
             )
         return self is other

@@ -129,7 +129,7 @@ class Batch(Subscriptable, Generic[B], metaclass=Explaining):
 
         Raises:
             ShapeError: the columns have different numbers of rows.
-            KindError: the class declares other columns, or ``columns`` is no mapping.
+            KindError: the class declares other columns, or ``columns`` is not a mapping.
         """
         arrays: dict[str, Any] = {}
         given: object = columns

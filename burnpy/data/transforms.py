@@ -271,7 +271,7 @@ class Flip(ImageTransform):
     """Mirrors each image left to right with probability p, or with ``vertical=True`` top to bottom.
 
     Raises:
-        ArgumentError: ``p`` is no probability.
+        ArgumentError: ``p`` is not a probability.
 
     >>> from burnpy.data import BatchRandom
     >>> Flip(p=1.0)({"x": np.arange(3.0).reshape(1, 1, 1, 3)}, BatchRandom(0, 0, [0]))["x"].tolist()

@@ -41,7 +41,7 @@ class Elastic(metaclass=Explaining):
 
     The weights equal those of an undisturbed run, up to the order of summation. All ranks' `run` return, or all repeat:
     they agree on it, which takes some twenty microseconds. It needs Open MPI's fault tolerance (ULFM): ``mpiexec
-    --with-ft ulfm -n 4 python -m mpi4py train.py``. An exception in a step is no loss: it ends all ranks.
+    --with-ft ulfm -n 4 python -m mpi4py train.py``. An exception in a step is not a loss: it ends all ranks.
 
     Args:
         group: from `Group.world`, which is not used by itself any more.

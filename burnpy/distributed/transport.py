@@ -56,7 +56,7 @@ class BufferPool:
         except IndexError:
             owner: Any = np.empty(nbytes, np.uint8)
             memory = memoryview(owner)
-        array = np.frombuffer(memory, dtype, size)  # views of it refer to it, as its own memory is no array
+        array = np.frombuffer(memory, dtype, size)  # views of it refer to it, as its own memory is not an array
         weakref.finalize(array, free.append, memory).atexit = False
         return array
 

@@ -99,7 +99,7 @@ class Categorical(OfClasses[B, IntTensor[B]]):
         return self._draw(sample_shape, generator)
 
     def log_prob(self, value: IntTensor[B]) -> Tensor[B]:
-        """Return the logarithm of the probability of classes; -inf for an int that is no class."""
+        """Return the logarithm of the probability of classes; -inf for an int that is not a class."""
         found = self._of_classes("log_prob", self._log_probs(), value)
         return found.where((value >= 0) & (value < self.num_classes), -math.inf)
 
@@ -122,7 +122,7 @@ class Categorical(OfClasses[B, IntTensor[B]]):
         return sums / sums[..., -1:]
 
     def _of_classes(self, method: str, table: Tensor[B], value: IntTensor[B]) -> Tensor[B]:
-        """Return the numbers of classes, from those of all classes; any number for an int that is no class."""
+        """Return the numbers of classes, from those of all classes; any number for an int that is not a class."""
         argument: object = value
         if not isinstance(argument, IntTensor):
             raise KindError(f"Categorical.{method}() got {describe(value)}; expected an IntTensor of classes")

@@ -39,7 +39,7 @@ def computed(called: str, formula: Callable[..., Float], *operands: Tensor[B]) -
         operands: the tensors, a value first.
 
     Raises:
-        KindError: the value is no float tensor.
+        KindError: the value is not a float tensor.
         ShapeError: the shapes do not broadcast.
         DeviceError: they are on different devices.
     """

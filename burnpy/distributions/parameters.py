@@ -54,7 +54,7 @@ class _CholeskyFactor(NamedTuple):
     words: str = "of a lower triangular matrix with a positive diagonal"
 
     def has(self, number: float) -> bool:
-        """Return False: a number is no matrix."""
+        """Return False: a number is not a matrix."""
         return False
 
     def holds(self, device: Any, x: Float) -> Bool:

@@ -43,7 +43,7 @@ def fft(x: Signal[B], n: int | None = None, dim: int = -1, norm: Norm | None = N
     Raises:
         ShapeError: x is 0-d, or n or the dimension is 0.
         DimError: x has no such dimension.
-        ArgumentError: ``norm`` is something else, or n is no int.
+        ArgumentError: ``norm`` is something else, or n is not an int.
 
     >>> z = fft(Tensor[NumPy].from_data([1.0, 0.0, 3.0, 1.0]))
     >>> z.shape, z.real.tolist(), z[1].item()
@@ -329,7 +329,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: B
         device: where to make them.
 
     Raises:
-        ArgumentError: n is no positive int, or d is no number other than 0.
+        ArgumentError: n is no positive int, or d is not a number other than 0.
 
     >>> fftfreq(4, 0.5, device=NumPy).tolist()
     [0.0, 0.5, -1.0, -0.5]

@@ -40,7 +40,7 @@ def register_tree(
 
     Raises:
         ArgumentError: the class is registered already.
-        KindError: the first argument is no class, or another no function.
+        KindError: the first argument is not a class, or another is not a function.
 
     >>> from dataclasses import dataclass
     >>> @dataclass

@@ -124,7 +124,7 @@ def vmap(
         ShapeError: the sizes of the batch differ, or a tensor does not have the dimension.
         BatchedError: ``f`` reads values that differ between examples, as by ``if x > 0`` or ``x.item()``, has results
             whose shape depends on values, or returns such a tensor where ``out_dims`` is None.
-        KindError: ``f`` is not callable, an argument or result with a batch is no tensor.
+        KindError: ``f`` is not callable, an argument or result with a batch is not a tensor.
 
     >>> from burnpy.func import grad, vmap
     >>> x = Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])
@@ -385,12 +385,12 @@ def stack_models(models: Sequence[T]) -> T:
     in_dims=(0, None))(stack_models(models), x)`` has the results of all. Optimizers train it as any other model.
 
     Args:
-        models: modules, or other trees of tensors, of one structure, at least one. Everything that is no parameter is
-            the first model's.
+        models: modules, or other trees of tensors, of one structure, at least one. Everything but parameters is the
+            first model's.
 
     Raises:
         ArgumentError: there is no model, or their structures, shapes or buffers differ.
-        KindError: a leaf is no tensor.
+        KindError: a leaf is not a tensor.
 
     >>> from burnpy.nn import Linear
     >>> models = [Linear(2, 1, device=NumPy) for _ in range(5)]

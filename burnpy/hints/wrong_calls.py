@@ -353,7 +353,7 @@ def shown(value: Any) -> str:
 
 
 def _parsed(annotation: Any) -> ast.expr:
-    """Return the expression of an annotation; ``Any`` if there is none, or it is no expression, as ``*Ts``."""
+    """Return the expression of an annotation; ``Any`` if there is none, or it is not an expression, as ``*Ts``."""
     if annotation is Parameter.empty:
         return ast.Name("Any")
     text = annotation.__name__ if isinstance(annotation, type) else str(annotation)

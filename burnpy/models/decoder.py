@@ -178,7 +178,7 @@ def refuse_non_functions(operation: str, *given: object) -> None:
     """Check arguments that are functions, before generation calls them.
 
     Raises:
-        ArgumentError: one is no function.
+        ArgumentError: one is not a function.
     """
     for each in given:
         if not callable(each):

@@ -383,7 +383,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
         Derivatives taken by `burnpy.func` do not switch to training mode: they differentiate the function as it is.
 
         Raises:
-            KindError: ``x`` is no tensor.
+            KindError: ``x`` is not a tensor.
         """
         self._need_tensor(x)
         return in_training_mode(x.device) if self._override is None else self._override

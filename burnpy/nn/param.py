@@ -179,7 +179,9 @@ class Variable(Subscriptable, Generic[B]):
 def _no_operator(self: Variable[Any], *others: object) -> NoReturn:
     """Raise the error for arithmetic with a variable, which is not the tensor itself."""
     name = type(self).__name__
-    raise KindError(f"{a(name)} of shape {self.shape} is no tensor but holds one; write its .value in the expression")
+    raise KindError(
+        f"{a(name)} of shape {self.shape} is not a tensor but holds one; write its .value in the expression"
+    )
 
 
 for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"):

@@ -80,7 +80,7 @@ class Encoder:
     def _tree(self, value: Any, path: str) -> Any:
         if isinstance(value, Entry):
             if not isinstance(value.value, (TensorBase, np.ndarray)):
-                raise ArgumentError(f"save() got {path}, an Entry of {value.value!r:.40}, which is no tensor")
+                raise ArgumentError(f"save() got {path}, an Entry of {value.value!r:.40}, which is not a tensor")
             return {_ENTRY: [value.id, self(value.value, path)]}
         if hasattr(value, "_fields") and isinstance(value, _optimizer_record()):
             if not _are_states(value.states):

@@ -325,7 +325,7 @@ def _chosen(name: str, pattern: Mapping[str, float], common: float) -> float:
         return next((own for key, own in pattern.items() if re.match(rf"(.*\.)?({key})$", name)), common)
     except re.error as error:
         raise RecordError(
-            f"the settings of the adapters have a pattern that is no regular expression: {error}"
+            f"the settings of the adapters have a pattern that is not a regular expression: {error}"
         ) from error
 
 

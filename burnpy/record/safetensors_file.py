@@ -159,7 +159,7 @@ def parsed(text: bytes, size: int, source: str) -> Header:
     except (ValueError, RecursionError) as error:
         if raised_by_other_code(error):
             raise
-        raise RecordError(f"{source} is no safetensors file, or a damaged one: its header cannot be read") from error
+        raise RecordError(f"{source} is not a safetensors file, or a damaged one: its header cannot be read") from error
     if not isinstance(entries, dict):
         raise damaged(source, f"its header is {a(type(entries).__name__)}")
     metadata = entries.pop(METADATA, {})
@@ -297,13 +297,13 @@ def _read_header(file: FileIO, source: str) -> tuple[bytes, int]:
     start = file.read(8)
     if start.startswith((b"PK\x03\x04", b"\x80\x02\x8a\nl\xfc\x9cF")):
         raise RecordError(
-            f"{source} is no safetensors file but one of PyTorch's: burnpy.record.from_torch(model, path) "
+            f"{source} is not a safetensors file but one of PyTorch's: burnpy.record.from_torch(model, path) "
             "takes its contents"
         )
     length = int.from_bytes(start, "little")
     if len(start) < 8 or length > min(size - 8, LONGEST):
         raise RecordError(
-            f"{source} is no safetensors file, or one that was cut short: its {size} bytes do not begin with the "
+            f"{source} is not a safetensors file, or one that was cut short: its {size} bytes do not begin with the "
             "length of a header"
         )
     text = bytearray(length)

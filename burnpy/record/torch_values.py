@@ -126,7 +126,7 @@ def named(module: object, name: object, source: str) -> Name:
         TypeError: the name or its module is not a string.
     """
     if type(module) is not str or type(name) is not str:
-        raise TypeError("a name that is no string")
+        raise TypeError("a name that is not a string")
     known_name = _NAMES.get((module, name))
     if known_name is None:
         raise refused(f"names {brief(module)}.{brief(name)}", source)

@@ -311,7 +311,7 @@ class Differentiation(Tracking[B]):
             CallError: ``create_graph`` or ``inputs`` was passed.
             ShapeError: the tensor has more than one element and no ``gradient`` is passed, or it is of another shape.
             GraphError: the graph was consumed by another pass.
-            KindError: ``on_ready`` is no function. During the pass also `ArgumentError`: it returned something.
+            KindError: ``on_ready`` is not a function. During the pass also `ArgumentError`: it returned something.
 
         >>> x = Tensor[Autodiff[NumPy]].from_data([3.0]).require_grad()
         >>> (x * x).sum().backward()[x].tolist()
@@ -420,7 +420,7 @@ def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: s
     if gradient is None:
         if dtype.kind == "c":
             raise KindError(
-                f"{operation}() got a ComplexTensor of shape {shape}, which is no loss: differentiate z.real or "
+                f"{operation}() got a ComplexTensor of shape {shape}, which is not a loss: differentiate z.real or "
                 f"z.abs(), or pass the gradient to start from as {argument}="
             )
         if math.prod(shape) != 1:

@@ -33,7 +33,7 @@ def complex(real: Tensor[B], imag: Tensor[B] | None = None) -> ComplexTensor[B]:
 
     Raises:
         ShapeError: the shapes differ.
-        KindError: a part is no float tensor.
+        KindError: a part is not a float tensor.
         DTypeError: the backend has no complex arrays.
 
     >>> import burnpy
@@ -71,7 +71,7 @@ def view_as_real(z: ComplexTensor[B]) -> Tensor[B]:
     """Return the parts of a complex tensor along a new last dimension of size 2.
 
     Raises:
-        KindError: ``z`` is no complex tensor.
+        KindError: ``z`` is not a complex tensor.
     """
     if not isinstance(z, ComplexTensor):
         raise KindError(f"view_as_real() takes a ComplexTensor, got {describe(z)}")

@@ -66,8 +66,8 @@ def _backend_argument(cls: type[Any], alias: Any, factory: str) -> Any:
         raise DeviceError(f"{name}[...] got {len(arguments)} backends, and a tensor is on one: {name}[NumPy]")
     if isinstance(arguments[0], TypeVar):
         raise DeviceError(
-            f"{name}[{arguments[0].__name__}].{factory}() names a type variable, which is no backend when the program "
-            f"runs; generic code takes device: B | type[B] and writes {name}.{factory}(..., device=device)"
+            f"{name}[{arguments[0].__name__}].{factory}() names a type variable, which is not a backend when the "
+            f"program runs; generic code takes device: B | type[B] and writes {name}.{factory}(..., device=device)"
         )
     return arguments[0]
 

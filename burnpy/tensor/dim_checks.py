@@ -164,7 +164,7 @@ def integer(number: object, name: str, operation: str) -> int:
     if name == "dim":
         raise ArgumentError(f"{operation}(): dim must be an int, got {describe(number)}")
     hint = "; the shape comes first" if name == "size" and operation.partition(".")[2] in ("normal", "uniform") else ""
-    raise ArgumentError(f"{operation}() got the {name} {describe(number)}, which is no int{hint}")
+    raise ArgumentError(f"{operation}() got the {name} {describe(number)}, which is not an int{hint}")
 
 
 def checked_count(number: Any, name: str, least: int, owner: str) -> int:

@@ -309,7 +309,7 @@ def chain_matmul(*matrices: X) -> X:
 
     Raises:
         ArgumentError: there are none.
-        ShapeError: one is no matrix, or they do not multiply.
+        ShapeError: one is not a matrix, or they do not multiply.
 
     >>> x = Tensor[NumPy].ones((2, 3))
     >>> chain_matmul(x, x.T, x).shape

@@ -128,7 +128,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
 
         Raises:
             MissingGradientError: (a KeyError) the backward pass did not reach it.
-            NotTrackedError: it is no leaf.
+            NotTrackedError: it is not a leaf.
         """
         key = self.key(leaf)
         try:
@@ -143,7 +143,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
     if not TYPE_CHECKING:  # type checkers read the signatures of Mapping.get
 
         def get(self, leaf, default=None):
-            """Return the gradient of a leaf, or ``default`` if there is none, as for a tensor that is no leaf."""
+            """Return the gradient of a leaf, or ``default`` if there is none, as for a tensor that is not a leaf."""
             return self._found(leaf, default) if leaf in self else default
 
     def _found(self, leaf: Any, default: Any = None) -> Any:
@@ -252,13 +252,13 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
 
     def __mul__(self, factor: float) -> Gradients[I]:
         """Multiply every gradient by a number."""
-        return self.mapped("foreach_mul", factor) if is_one(factor, self) else self.map(lambda grad: grad * factor)
+        return self.mapped("foreach_mul", factor) if scales(factor, self) else self.map(lambda grad: grad * factor)
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: float) -> Gradients[I]:
         """Divide every gradient by a number."""
-        return self.mapped("foreach_div", divisor) if is_one(divisor, self) else self.map(lambda grad: grad / divisor)
+        return self.mapped("foreach_div", divisor) if scales(divisor, self) else self.map(lambda grad: grad / divisor)
 
     def primitives(self) -> list[Float]:
         """Return the primitives of all gradients, in order."""
@@ -309,8 +309,8 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         return key  # type: ignore[no-any-return]  # of a tracked primitive
 
 
-def is_one(x: object, grads: Any) -> bool:
-    """Return whether x is a number, or a tensor of one on the device of gradients, by which all can be multiplied."""
+def scales(x: object, grads: Any) -> bool:
+    """Return whether x is a number, or a 0-d tensor on the device of gradients, which scales all of them at once."""
     if type(x) is int:
         return abs(x) <= MOST_FLOAT  # the product of a tensor and a larger one explains that it does not fit
     return type(x) is float or (_has_gradient(x) and x.shape == () and x.device is grads.device)  # type: ignore[attr-defined]  # of a tensor

@@ -159,7 +159,7 @@ def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
 
 
 def float_of(value: Any, dtype: DType, operation: str) -> float:
-    """Return a number, which is no bool, as a Python float that fits a tensor of ``dtype``."""
+    """Return a number, which is not a bool, as a Python float that fits a tensor of ``dtype``."""
     if isinstance(value, (bool, np.bool_)):
         raise DTypeError(f"{operation}() got {describe(value)}; expected a Python float")
     return fitting(value, "float", dtype, operation)  # type: ignore[no-any-return]  # of the kind

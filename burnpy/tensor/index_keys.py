@@ -185,7 +185,7 @@ def _item(x: TensorBase[Any], item: Any) -> Any:
         return int(item)  # as a 0-d tensor
     if isinstance(item, (bool, np.bool_, list, tuple, range, np.ndarray)):
         return _tensor(x, item)
-    if not getattr(item, "ndim", 0):  # another library's tensor of one element is no int, if it has dims
+    if not getattr(item, "ndim", 0):  # another library's tensor of one element is not an int, if it has dims
         try:
             return item.__index__()
         except (AttributeError, TypeError):

@@ -129,7 +129,7 @@ def levels_on(device: Any, sizes: Sequence[int]) -> list[Any]:
 
 
 def _variants(sample: Any, given: Any, place: int, sorts: bool) -> list[Any] | None:
-    """Return a value of an argument for each example, by other seeds or backward; None if it is no primitive."""
+    """Return a value of an argument for each example, by other seeds or backward; None if it is not a primitive."""
     if isinstance(given, list):
         members = [
             _variants(s, member, 10 * place + k, sorts)

@@ -116,8 +116,8 @@ def test_a_pattern_that_does_not_fit_is_one_sentence(call: Any, message: str) ->
 @every_row(
     ("call", "message"),
     [
-        (lambda x: ours.rearrange(x, "(a q) b -> q a b", q=None), "got the size of axis q None, which is no int"),
-        (lambda x: ours.repeat(x, "a b -> a b q", q=[1, 2]), "got the size of axis q [1, 2], which is no int"),
+        (lambda x: ours.rearrange(x, "(a q) b -> q a b", q=None), "got the size of axis q None, which is not an int"),
+        (lambda x: ours.repeat(x, "a b -> a b q", q=[1, 2]), "got the size of axis q [1, 2], which is not an int"),
         (lambda x: ours.reduce(x, "a b -> a", ["mean"]), "got reduction=['mean']; expected a name or a function"),
     ],
 )

@@ -596,7 +596,7 @@ WRONG_GRADIENTS: list[tuple[str, Callable[..., Any], type[Exception], str]] = [
     ("a list", lambda g: ([g], None), errors.KindError, r"gradient 0 list"),
     ("all in a list", lambda g: [g, None], errors.KindError, r"F\.backward\(\) returned a list, where a tuple of 2"),
     ("a level too high", lambda g: (Tensor.from_inner(g), None), errors.DeviceError, r"use \.inner\(\)"),
-    ("for a number", lambda g: (g, g), errors.KindError, r"1 for what is no tensor and has none: it must be None"),
+    ("for a number", lambda g: (g, g), errors.KindError, r"1 for what is not a tensor and has none: it must be None"),
 ]  # fmt: skip
 
 

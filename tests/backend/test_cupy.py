@@ -142,7 +142,7 @@ def test_sums_are_not_written_into_views_by_expand(journal: Journal) -> None:
         assert device.to_numpy(out).max() == 3
     assert device.to_numpy(row).tolist() == [[1, 1, 1]]
     assert device.to_numpy(device.accumulate(grad, grad)).max() == 4
-    assert device.to_numpy(grad).max() == 4, "memory that is no view is reused"
+    assert device.to_numpy(grad).max() == 4, "memory that is not a view is reused"
 
 
 def test_a_thousand_late_checks_are_read_in_one_copy(journal: Journal) -> None:

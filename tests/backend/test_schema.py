@@ -104,7 +104,7 @@ def test_expanding_is_a_view_unless_there_are_few_elements() -> None:
 
 
 def test_an_adopted_array_is_a_view() -> None:
-    """It has no row, as its argument is no primitive."""
+    """It has no row, as its argument is not a primitive."""
     x = np.ones((2, 3), np.float32)
     assert operations()["adopt_numpy"].view == "array"
     assert np.shares_memory(D.adopt_numpy(x), x)

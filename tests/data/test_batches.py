@@ -164,7 +164,7 @@ def test_typed_columns() -> None:
     with pytest.raises(KindError, match="y of this batch is an IntTensor"):
         batch.floats("y")
     inner = batch.inner()
-    assert [inner[name].device for name in inner.keys()]  # noqa: SIM118  # it is no dict == [NumPy()] * 3
+    assert [inner[name].device for name in inner.keys()]  # noqa: SIM118  # it is not a dict == [NumPy()] * 3
     assert batch.to_device(NumPy).x.device is NumPy()
     plain: Any = inner
     with pytest.raises(DeviceError, match="no inner backend"):

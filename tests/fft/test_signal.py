@@ -100,7 +100,7 @@ Z: Any = fft.stft(X, 8, window=W)
 MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "n_fft": (lambda: fft.stft(X, 0), ArgumentError, "n_fft=0; give 1 or more samples"),
     "hop": (lambda: fft.stft(X, 8, 0), ArgumentError, "hop_length=0"),
-    "hop of a float": (lambda: fft.stft(X, 8, 2.0), ArgumentError, "hop_length 2.0, which is no int"),  # type: ignore[arg-type]  # wrong
+    "hop of a float": (lambda: fft.stft(X, 8, 2.0), ArgumentError, "hop_length 2.0, which is not an int"),  # type: ignore[arg-type]  # wrong
     "width": (lambda: fft.stft(X, 8, 2, 9), ArgumentError, "win_length=9 above n_fft=8"),
     "window": (lambda: fft.stft(X, 8, 2, 4, W), ShapeError, r"window of shape \(8,\); expected \(4,\)"),
     "a name": (lambda: fft.stft(X, 8, window="hann"), KindError, "'hann'; expected a float Tensor"),  # type: ignore[arg-type]  # wrong

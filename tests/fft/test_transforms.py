@@ -246,7 +246,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no elements": (lambda: fft.fft(X[:, :0]), ShapeError, "0 elements to transform along dim 1"),
     "one frequency": (lambda: fft.irfft(X[:, :1]), ShapeError, "0 elements to transform"),
     "no frequency": (lambda: fft.irfft(X[:, :0], 4), ShapeError, "0 elements to transform"),
-    "n no int": (lambda: fft.fft(X, 2.5), ArgumentError, "2.5, which is no int"),  # type: ignore[arg-type]  # wrong
+    "n no int": (lambda: fft.fft(X, 2.5), ArgumentError, "2.5, which is not an int"),  # type: ignore[arg-type]  # wrong
     "dim": (lambda: fft.fft(X, dim=2), DimError, "got dim 2"),
     "norm": (lambda: fft.fft(X, norm="orto"), ArgumentError, "norm='orto'; expected"),  # type: ignore[arg-type]  # wrong
     "twice": (lambda: fft.fftn(X, dim=(0, -2)), ArgumentError, "repeat"),

@@ -326,7 +326,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "out_dims=None": (lambda: vmap(lambda x: x, out_dims=None)(X), BatchedError, "out_dims=None"),
     "out_dims too large": (lambda: vmap(lambda x: x, out_dims=2)(X), ArgumentError, "out_dims=2"),
     "nothing returned": (lambda: vmap(lambda x: None)(X), KindError, "returned None"),
-    "a result that is no tensor": (lambda: vmap(lambda x: 3.0)(X), KindError, "returned float; return the tensor"),
+    "a result that is not a tensor": (lambda: vmap(lambda x: 3.0)(X), KindError, "returned float; return the tensor"),
     "an unknown randomness": (
         lambda: vmap(grad(lambda x: x), randomness="some"),  # type: ignore[call-overload]  # as meant
         ArgumentError,

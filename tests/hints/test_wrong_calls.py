@@ -356,7 +356,7 @@ GPT = models.Gpt2(models.Gpt2Config(vocab_size=9, n_embd=4, n_layer=1, n_head=2)
         ),
         (
             lambda: models.beam_search(GPT, "ab", max_new=1, beams=1),
-            "beam_search() got the token 'a', which is no int",
+            "beam_search() got the token 'a', which is not an int",
         ),
         (lambda: sources.TableDataset([1]), "TableDataset() got table=[1]; expected a Table"),
         (lambda: burnpy.data.Weighted("ab"), "Weighted() got weights of shape () and dtype <U2"),
@@ -546,7 +546,7 @@ def test_arrays_of_other_libraries_are_named_with_the_way(call: Callable[[Any], 
             "got causal=an ndarray of shape",
         ),
         (lambda a: layers.init.fans(7), "fans() got shape=7; expected a list of ints"),
-        (lambda a: layers.Gru(2, 2, device=TRAINED)(Y[None], lengths=[1.7]), "got the length 1.7, which is no int"),
+        (lambda a: layers.Gru(2, 2, device=TRAINED)(Y[None], lengths=[1.7]), "got the length 1.7, which is not an int"),
         (
             lambda a: optim.Adam(groups=[optim.Group("weight", lr_scale=2.0)]).step(0.1, None, a),
             "step() takes the gradients",

@@ -78,7 +78,7 @@ def test_what_is_no_text_and_no_token_is_refused(folder: Path) -> None:
         with pytest.raises(ArgumentError, match=r"decode\(\) got tokens=\[.*\]; the vocabulary has"):
             tokenizer.decode(tokens)
     for tokens in ("text", [1.5], [None], 3):
-        with pytest.raises(ArgumentError, match=r"decode\(\) got (the token .*, which is no int|tokens=3)"):
+        with pytest.raises(ArgumentError, match=r"decode\(\) got (the token .*, which is not an int|tokens=3)"):
             tokenizer.decode(tokens)
     with pytest.raises(ArgumentError, match=r"Tokenizer\(\) got 'gpt2'; expected a tokenizers.Tokenizer"):
         Tokenizer("gpt2")

@@ -109,7 +109,7 @@ CONFIGS: list[tuple[Any, type[Exception], str]] = [
     ({"peft_type": "IA3"}, RecordError, "peft_type='IA3'"),
     ({"use_dora": True}, RecordError, "use_dora=True, which burnpy's adapters do not have"),
     ({"lora_alpha": "8"}, RecordError, "lora_alpha='8', which is of another type"),
-    ({"alpha_pattern": {"(": 1}}, RecordError, "no regular expression"),
+    ({"alpha_pattern": {"(": 1}}, RecordError, "not a regular expression"),
     ("{", RecordError, "damaged"),
     ("[]", RecordError, "peft_type=None"),
     (None, RecordNotFoundError, "there is no file"),

@@ -498,7 +498,7 @@ def test_arithmetic_with_a_parameter() -> None:
     ]
     for mistake in mistakes:
         with pytest.raises(
-            errors.KindError, match=r"a Param of shape \(2, 2\) is no tensor but holds one; write its \.value"
+            errors.KindError, match=r"a Param of shape \(2, 2\) is not a tensor but holds one; write its \.value"
         ):
             mistake()
 

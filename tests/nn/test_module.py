@@ -232,7 +232,7 @@ def test_sequential_goes_by_number() -> None:
     assert len(model) == 3
     assert model[0] is model.layers[0]
     assert list(model[1:].named_params()) == ["1.weight", "1.bias"]
-    with pytest.raises(ModuleError, match="layer 1, which is no module"):
+    with pytest.raises(ModuleError, match="layer 1, which is not a module"):
         Sequential(Relu(), len)  # type: ignore[arg-type]
 
 

@@ -57,7 +57,7 @@ def test_every_flipped_bit_is_found(tmp_path: Path, whole: bytes) -> None:
 
 def test_every_length_is_found(tmp_path: Path, whole: bytes) -> None:
     for size in [*range(0, len(whole), 37), len(whole) - 1]:
-        refused(tmp_path / "a", whole[:size], "damaged|no safetensors file")
+        refused(tmp_path / "a", whole[:size], "damaged|not a safetensors file")
     refused(tmp_path / "a", whole + b"\0", "1 bytes follow")
 
 
@@ -84,7 +84,7 @@ def place(begin: Any = 0, end: Any = 4, dtype: Any = "F32", shape: Any = (1,)) -
     "data, message",
     [
         (b"", "cut short"),
-        (b"hello, this is no record at all", "no safetensors file"),
+        (b"hello, this is no record at all", "not a safetensors file"),
         ((1 << 62).to_bytes(8, "little") + b"{}", "length of a header"),
         (file(b"{"), "cannot be read"),
         (file(b"\xff\xfe"), "cannot be read"),
@@ -218,7 +218,7 @@ def test_what_is_no_path(path: Any) -> None:
 def test_what_cannot_be_saved_is_said_when_it_is_saved(tmp_path: Path) -> None:
     record = OptimizerRecord("Adam", {"id": ParamState("w", None, {})})  # type: ignore[arg-type]  # what is tested
     for part, message in (
-        (Entry("id", 3), "an Entry of 3, which is no tensor"),
+        (Entry("id", 3), "an Entry of 3, which is not a tensor"),
         (record, "an OptimizerRecord that no optimizer made"),
         (10**5000, "an int of more digits than Python writes"),
         ({10**5000: 1}, "an int of more digits than Python writes"),

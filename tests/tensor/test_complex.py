@@ -352,7 +352,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "backward": (
         lambda: burnpy.autodiff.backward(ComplexTensor[Train].from_data(1j).require_grad()),
         KindError,
-        r"no loss: differentiate z.real or z.abs\(\)",
+        r"not a loss: differentiate z.real or z.abs\(\)",
     ),
     "parts": (lambda: burnpy.complex(INTS, INTS), KindError, r"an IntTensor; convert it with x.float\(\)"),
     "complex parts": (lambda: burnpy.complex(Z, Z), KindError, "takes parts as a float Tensor, got a ComplexTensor"),

@@ -219,7 +219,7 @@ EMPTY = floats([])
 MISTAKES: list[tuple[F, type[Exception], str]] = [
     (lambda x: x.topk(4), errors.ShapeError, "k=4 along a dimension of size 3"),
     (lambda x: x.topk(-1), errors.ShapeError, "from 0 to 3"),
-    (lambda x: x.topk(1.5), errors.ArgumentError, "which is no int"),
+    (lambda x: x.topk(1.5), errors.ArgumentError, "which is not an int"),
     (lambda x: x.kthvalue(0), errors.ShapeError, "from 1 to 3"),
     (lambda x: x.sort(2), errors.DimError, "dim 2"),
     (lambda x: x.sort(descending=1), errors.ArgumentError, "descending=1"),

@@ -68,7 +68,7 @@ def layers_of_two_backends() -> None:
 
 
 def a_function_among_layers() -> None:
-    """which is no module"""
+    """which is not a module"""
     Sequential(layer, len)  # E
 
 

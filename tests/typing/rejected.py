@@ -93,7 +93,7 @@ MISTAKES: list[Any] = [  # pairs of words and a function; with this type written
     ("mul() got tensors on", lambda: ti * ci),  # E
     ("gt() got tensors on", lambda: t > x),  # E
     ("minimum() got tensors on", lambda: t.minimum(x)),  # E
-    # Operators with what is no tensor.
+    # Operators with what is not a tensor.
     ("matmul() got a Tensor and 'text'", lambda: "text" @ x),  # E
     ("matmul() got a Tensor and 'text'", lambda: x @ "text"),  # E
     ("matmul() got a tensor and the number 2.0", lambda: x @ 2.0),  # E

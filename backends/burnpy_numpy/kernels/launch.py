@@ -198,7 +198,7 @@ class TemplateDescription(NamedTuple):
 
 
 class TemplateKernel:
-    """A kernel that is no program but made from a template, with a table of addresses and one of sizes."""
+    """A kernel that is not a program but made from a template, with a table of addresses and one of sizes."""
 
     __slots__ = ("_write", "function", "program")
 

@@ -53,11 +53,11 @@ def backward(
         **removed: not used; it catches arguments of PyTorch that do not exist here, to explain them.
 
     Raises:
-        KindError: an argument is no float tensor, or ``on_ready`` no function.
+        KindError: an argument is not a float tensor, or ``on_ready`` is not a function.
         ArgumentError: the number of gradients differs from the number of tensors. During the pass: ``on_ready``
             returned something.
         CallError: ``create_graph`` was passed.
-        NotTrackedError: a tensor is on a plain backend or was computed from no leaf, or an input is no leaf.
+        NotTrackedError: a tensor is on a plain backend or was computed from no leaf, or an input is not a leaf.
         ShapeError: a tensor of several elements has no gradient, or one of another shape.
         GraphError: the graph was consumed by another pass.
 

@@ -57,7 +57,7 @@ def checkpoint(  # type: ignore[misc]  # the options are separated from the keyw
         kwargs: passed to the function.
 
     Raises:
-        KindError: ``function`` is not callable, or an option is no bool.
+        KindError: ``function`` is not callable, or an option is not a bool.
         CallError: a PyTorch option that does not exist here was passed, and the function does not take it.
         SavedTensorsError: hooks are disabled here; or, in the backward pass, the second run differed from the first.
 

@@ -178,7 +178,7 @@ class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a fun
                 have no influence. Missing gradients are passed as zeros, those of int and bool results as None.
 
         Raises:
-            KindError: one of them is no function.
+            KindError: one of them is not a function.
         """
         for function in (fwd, bwd):
             if not callable(function):
@@ -296,7 +296,7 @@ class custom_jvp(_Custom[F]):  # noqa: N801  # as above
                 operations on them, and transposes these.
 
         Raises:
-            KindError: ``jvp`` is no function.
+            KindError: ``jvp`` is not a function.
         """
         if not callable(jvp):
             raise KindError(f"{self._name}.defjvp(jvp) takes a function, not {jvp!r}")

@@ -59,7 +59,7 @@ def make_dual(x: Tensor[B], tangent: Tensor[B]) -> Tensor[Forward[B]]:
 
     Raises:
         ShapeError: the shapes or dtypes differ.
-        KindError: one of them is no float tensor.
+        KindError: one of them is not a float tensor.
         DeviceError: they are on two devices.
 
     >>> x = Tensor[NumPy].from_data(3.0)

@@ -58,7 +58,7 @@ class Context:
         the arguments makes them an error: return it as a further result, or compute it in backward().
 
         Raises:
-            KindError: an argument is no tensor; set it as an attribute, as in ``ctx.scale = 3``.
+            KindError: an argument is not a tensor; set it as an attribute, as in ``ctx.scale = 3``.
             DeviceError: a tensor is not on the device of the arguments.
             ArgumentError: tensors were saved already.
             GraphError: this is not in forward().
@@ -267,7 +267,7 @@ def once_differentiable(backward: F) -> F:
     it raise a `GraphError` instead of being wrong.
 
     Raises:
-        KindError: ``backward`` is no function.
+        KindError: ``backward`` is not a function.
 
     >>> from burnpy.autodiff import Function
     >>> class Double(Function):

@@ -102,7 +102,7 @@ class GradFn:
         """The tensor of a leaf.
 
         Raises:
-            NotTrackedError: this is no leaf.
+            NotTrackedError: this is not a leaf.
         """
         node = self._operation
         if isinstance(node, Retained):

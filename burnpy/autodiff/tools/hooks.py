@@ -269,7 +269,7 @@ def register_multi_grad_hook(
 
     Raises:
         ArgumentError: ``mode`` is neither; there are no tensors; in a pass, the function returned something.
-        KindError: a tensor is no float tensor, or the hook is no function.
+        KindError: a tensor is not a float tensor, or the hook is not a function.
         NotTrackedError: a tensor is not tracked.
         DeviceError: the tensors are on several devices.
 

@@ -96,7 +96,7 @@ def memory_report(tensors: Tensor[Any] | Sequence[Tensor[Any]]) -> MemoryReport:
 
     Raises:
         NotTrackedError: a tensor is on a plain backend.
-        KindError: an argument is no float tensor.
+        KindError: an argument is not a float tensor.
 
     >>> x = Tensor[Autodiff[NumPy]].ones((100, 100)).require_grad()
     >>> y = (x.exp() * x).sum()

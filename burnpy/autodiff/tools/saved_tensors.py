@@ -85,7 +85,7 @@ def disable_saved_tensors_hooks(message: str) -> Generator[None, None, None]:
     Use it for code that cannot work with hooks. It cannot be entered inside of hooks.
 
     Raises:
-        KindError: ``message`` is no str.
+        KindError: ``message`` is not a str.
         SavedTensorsError: hooks are active already.
 
     >>> with disable_saved_tensors_hooks("arrays are shared here"):
@@ -302,7 +302,7 @@ def save_to_disk(folder: str | os.PathLike[str]) -> AbstractContextManager[None]
         folder: an existing folder; it may be shared by any number of blocks and processes.
 
     Raises:
-        KindError: ``folder`` is no path.
+        KindError: ``folder`` is not a path.
         ArgumentError: there is no such folder.
         SavedTensorsError: hooks are disabled here; or, later, a file cannot be written or read.
 

@@ -29,7 +29,7 @@ class TensorSpec(NamedTuple):
 
 
 def spec_of(x: object) -> TensorSpec | None:
-    """Return the `TensorSpec` of an argument or result; None if it is no tensor."""
+    """Return the `TensorSpec` of an argument or result; None if it is not a tensor."""
     return spec_of_tensor(x) if isinstance(x, TensorBase) else None
 
 
@@ -148,7 +148,7 @@ def in_reverse(level: Any) -> str:
 
 
 def misfit(returned: object, spec: TensorSpec, device: Any) -> Exception | None:
-    """Return an error if a gradient or tangent is no float tensor of the expected shape, dtype and device, else None.
+    """Return an error if a gradient or tangent is not a float tensor with the expected shape, dtype and device.
 
     The error's message is the end of a sentence that begins with the name of the function.
     """
@@ -194,7 +194,7 @@ def parts_of(
         who: the function that returned them, for messages, such as ``Exp.backward()``.
         what: the name of a member, "gradient" or "tangent".
         returned: a single member, or the tuple of one for each place.
-        places: the expected kind, shape and dtype of each; None for a place that is no tensor.
+        places: the expected kind, shape and dtype of each; None for a place that is not a tensor.
         device: the expected device.
         needed: for each place, whether a missing member becomes an `absent` part, for the engine.
         marked: for each place, whether it must be None although it is a float tensor.
@@ -217,7 +217,7 @@ def parts_of(
             parts.append(PartialGrad(absent, place.shape, place.dtype) if is_needed and place is not None else None)
             continue
         if place is None or not place.floats or (marked is not None and marked[k]):
-            kind = "no tensor" if place is None else a(place.cls.__name__)
+            kind = "not a tensor" if place is None else a(place.cls.__name__)
             if place is not None and place.floats:
                 kind = "marked as non-differentiable"
             raise KindError(

@@ -78,7 +78,7 @@ def formula_operation(
 
 
 def _flops(formula: Formula, lists: int, numbers: int, flags: tuple[bool, ...]) -> Callable[..., int]:
-    """Return the formula of the FLOPs: the sum over its operations; 0 if it is no program."""
+    """Return the formula of the FLOPs: the sum over its operations; 0 if it is not a program."""
 
     @lru_cache(1)
     def of_an_element() -> int:

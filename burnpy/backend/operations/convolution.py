@@ -113,11 +113,11 @@ def convolution_traits(name: str, dims: int) -> ConvolutionTraits:
         dims: its number of dimensions.
     """
 
-    def moved(i: Any, g: Float, weight: Float, stride: Any, padding: Any, dilation: Any, groups: int) -> Float:
+    def g_for_x(i: Any, g: Float, weight: Float, stride: Any, padding: Any, dilation: Any, groups: int) -> Float:
         """Return the convolution of another array in place of x."""
         return getattr(i, name)(g, weight, stride, padding, dilation, groups)
 
-    def weighted(i: Any, g: Float, x: Float, stride: Any, padding: Any, dilation: Any, groups: int) -> Float:
+    def g_for_weight(i: Any, g: Float, x: Float, stride: Any, padding: Any, dilation: Any, groups: int) -> Float:
         """Return the convolution of x with another array in place of the weight."""
         return getattr(i, name)(x, g, stride, padding, dilation, groups)
 
@@ -131,12 +131,12 @@ def convolution_traits(name: str, dims: int) -> ConvolutionTraits:
     ) -> Float:
         return getattr(i, f"{name}_weight")(g, x, weight_shape, stride, padding, dilation, groups)
 
-    def input_by_weight(
+    def input_grad_weight(
         i: Any, g: Float, grad: Float, weight_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
     ) -> Float:
         return getattr(i, f"{name}_weight")(grad, g, weight_shape, stride, padding, dilation, groups)
 
-    def weight_by_x(
+    def weight_grad_x(
         i: Any, g: Float, grad: Float, x_shape: Shape, stride: Any, padding: Any, dilation: Any, groups: int
     ) -> Float:
         return getattr(i, f"{name}_input")(grad, g, x_shape, stride, padding, dilation, groups)
@@ -166,21 +166,21 @@ def convolution_traits(name: str, dims: int) -> ConvolutionTraits:
             product=("x", "weight"),
             flops=lambda weight, out: prod(out) * (2 * prod(weight[1:]) + 1),
             vjp=(grad_x, grad_weight, lambda i, g: i.sum(g, (0, *range(2, 2 + dims)), False)),
-            jvp=(moved, weighted, lambda i, t, out: i.expand(i.reshape(t, (t.shape[0], *ones)), out.shape)),
+            jvp=(g_for_x, g_for_weight, lambda i, t, out: i.expand(i.reshape(t, (t.shape[0], *ones)), out.shape)),
             batch=Folded(("x",), ("weight", "bias")),
             onnx="products.convolution",
         ),
         Traits(
             product=True,
             flops=lambda grad, weight: 2 * prod(grad) * prod(weight[1:]),
-            vjp=(moved, input_by_weight),
+            vjp=(g_for_x, input_grad_weight),
             batch=Folded(("grad", "shape"), ("weight",)),
             onnx="products.transposed_convolution",
         ),
         Traits(
             product=True,
             flops=lambda grad, out: 2 * prod(grad) * prod(out[1:]),
-            vjp=(weighted, weight_by_x),
+            vjp=(g_for_weight, weight_grad_x),
             batch=weight_batch,
         ),
     )

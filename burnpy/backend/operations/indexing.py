@@ -320,7 +320,7 @@ class Indexing(OperationsBase):
     def bounded(self, index: Int, low: int, high: int, error: Callable[[int], Exception], ignored: int | None) -> Int:
         """Clamp an int64 ``index`` to [low, high]; raise ``error(i)`` for an i out of range, as `defer_check` does.
 
-        An index that is ``ignored`` is no error, and becomes ``low``.
+        An index that is ``ignored`` is not an error, and becomes ``low``.
         """
         if 0 in index.shape:
             return index

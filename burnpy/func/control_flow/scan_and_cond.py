@@ -55,7 +55,7 @@ def scan(
 
     Raises:
         ArgumentError: the number of steps is unknown, two differ, or the structure of the carry changes.
-        ShapeError, DTypeError, KindError: a leaf of the carry changes its shape, dtype or kind, or is no tensor.
+        ShapeError, DTypeError, KindError: a leaf of the carry changes its shape, dtype or kind, or is not a tensor.
 
     >>> xs = Tensor[NumPy].from_data([1.0, 2.0, 3.0])
     >>> total, sums = scan(lambda c, x: (c + x, c + x), Tensor[NumPy].zeros(()), xs)
@@ -227,7 +227,7 @@ def cond(
         operands: the arguments. The functions may capture further tensors.
 
     Raises:
-        KindError: the predicate is no bool, or an argument is no function.
+        KindError: the predicate is not a bool, or an argument is not a function.
         ShapeError: the predicate has several elements; or, where both are called, the results have other shapes.
         ArgumentError, DTypeError: where both are called, the results have other structures, or dtypes.
         RecordingError: in a compiled function, it is differentiated twice, or a branch draws random numbers.
@@ -287,8 +287,8 @@ def while_loop(condition: Callable[[S], BoolTensor[Any]], body: Callable[[S], S]
 
     Raises:
         ArgumentError: the structure of the state changes.
-        ShapeError, DTypeError, KindError: a leaf changes its shape, dtype or kind, or is no tensor; or the condition is
-            no single bool.
+        ShapeError, DTypeError, KindError: a leaf changes its shape, dtype or kind, or is not a tensor; or the condition
+            is not a single bool.
         RecordingError: a compiled function differentiates it again after reverse mode, or in reverse inside of `vmap`,
             or with steps that draw random numbers.
 

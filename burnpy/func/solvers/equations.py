@@ -84,7 +84,7 @@ def root(
 _CAUSES: dict[int, Callable[..., str]] = {
     int(STALLED): lambda residual, steps: (
         f"root() found no step that reduces the residual of {residual} after {steps} steps; it may be at a minimum of "
-        "|f| that is no root: start elsewhere"
+        "|f| that is not a root: start elsewhere"
     ),
     int(TOO_MANY): lambda residual, steps: (
         f"root() reached max_steps={steps} with a residual of {residual}; raise max_steps, or start elsewhere"

@@ -37,7 +37,7 @@ class FlatTree:
         tree: the tree.
 
     Raises:
-        KindError: a leaf is no float tensor, or there is none.
+        KindError: a leaf is not a float tensor, or there is none.
         DTypeError: the dtypes differ, or are neither float32 nor float64.
     """
 

@@ -60,7 +60,7 @@ def ctc_loss(
         ShapeError: the shapes do not match.
         KindError: targets or lengths are not ints.
         IndexRangeError: a label is out of range.
-        ArgumentError: ``blank`` is no class, a label is the blank, or a length is too large or negative.
+        ArgumentError: ``blank`` is not a class, a label is the blank, or a length is too large or negative.
 
     Source: Graves et al., Connectionist Temporal Classification, 2006.
 

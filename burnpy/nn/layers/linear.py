@@ -39,7 +39,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
 
     Raises:
         ShapeError: the shapes do not match.
-        KindError: an argument is no float tensor, or not all are complex.
+        KindError: an argument is not a float tensor, or not all are complex.
         DTypeError: x is wider than the weights.
 
     >>> x, w = Tensor[NumPy].from_data([[1.0, 2.0]]), Tensor[NumPy].from_data([[1.0], [10.0]])

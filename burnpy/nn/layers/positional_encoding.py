@@ -234,7 +234,7 @@ def positional_encoding(x: Tensor[B], *, offset: int = 0, base: float = 10000.0)
     Raises:
         ShapeError: x has fewer than two dimensions, or E is odd.
         KindError: x is not a float tensor.
-        ArgumentError: ``base`` is not above 0, or the offset is no int.
+        ArgumentError: ``base`` is not above 0, or the offset is not an int.
 
     Source: Vaswani et al., Attention is all you need, 2017.
 

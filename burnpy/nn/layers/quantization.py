@@ -47,7 +47,7 @@ def quantize(
         shape (out, in / group_size).
 
     Raises:
-        ShapeError: ``weight`` is no matrix.
+        ShapeError: ``weight`` is not a matrix.
         ArgumentError: the group size does not divide ``in``; an element is infinite or NaN.
         KindError: ``weight`` is not a float tensor.
 

@@ -53,7 +53,7 @@ class Sequential(Module[B]):
                 got = a(type(argument).__name__)
                 if isinstance(argument, type):
                     got, way_out = f"the class {argument.__name__}", f"make one: {argument.__name__}(...)"
-                raise ModuleError(f"Sequential() got {got} as layer {k}, which is no module; {way_out}")
+                raise ModuleError(f"Sequential() got {got} as layer {k}, which is not a module; {way_out}")
             setattr(self, str(k), layer)
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:

@@ -24,7 +24,7 @@ from burnpy.nn.transform import meets, suggestion
 from burnpy.optim.gradients.flat_buckets import BUCKET_BYTES, Layout
 from burnpy.optim.gradients.matching import absent, added, device_in, gradient_device, matched, norm_of, taken_from
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.gradients import Gradients, is_one, primitive_of
+from burnpy.tensor.gradients import Gradients, primitive_of, scales
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import tensor_of
 from burnpy.typevars import B2, B, I
@@ -340,13 +340,13 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
 
     def __mul__(self, factor: float | Tensor[B]) -> GradientsParams[B]:
         """Multiply every gradient by a number."""
-        return self.mapped("foreach_mul", factor) if is_one(factor, self) else self.map(lambda grad: grad * factor)
+        return self.mapped("foreach_mul", factor) if scales(factor, self) else self.map(lambda grad: grad * factor)
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: float | Tensor[B]) -> GradientsParams[B]:
         """Divide every gradient by a number."""
-        return self.mapped("foreach_div", divisor) if is_one(divisor, self) else self.map(lambda grad: grad / divisor)
+        return self.mapped("foreach_div", divisor) if scales(divisor, self) else self.map(lambda grad: grad / divisor)
 
     def checked(self, found_inf: BoolTensor[B]) -> GradientsParams[B]:
         """Return the gradients with `found_inf`, a 0-d tensor on their device."""

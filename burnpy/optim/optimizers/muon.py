@@ -104,7 +104,7 @@ class Muon(Optimizer):
         """Return the new parameters and averages by the formula of the class.
 
         Raises:
-            ShapeError: a parameter is no matrix.
+            ShapeError: a parameter is not a matrix.
         """
         for param in params:
             if len(param.shape) != 2:

@@ -371,7 +371,7 @@ def test_captured_constant() -> None:
 
 
 def test_arguments_that_are_objects() -> None:
-    """An argument that is no tree is compared by its contents, or refused."""
+    """An argument that is not a tree is compared by its contents, or refused."""
     f = compiled(lambda x, data: x * data["k"])
     data = collections.UserDict(k=2.0)
     assert f(X, data).item() == 2.0

@@ -193,7 +193,7 @@ def read(key: str) -> bytes | None:
 
 
 def write(key: str, code: bytes) -> None:
-    """Write an entry, in place of one of the same name. Failing to write is no error: the code is compiled again.
+    """Write an entry, in place of one of the same name. Failing to write is not an error: the code is compiled again.
 
     The file is complete when it gets its name. It is not synced to the disk, as its checksum shows what a crash left.
     """

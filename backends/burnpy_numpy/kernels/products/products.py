@@ -338,7 +338,7 @@ def _planned(
         stored: the names of the dtypes of A and B, if they are others.
         groups: the groups of a column of B, if it consists of ints.
         result: the dtype of the products; ``dtype`` replaces any but bfloat16 of sums of a single chunk by AMX.
-        sums: whether B's rows are added up. It is no weight then, whose panels would be kept.
+        sums: whether B's rows are added up. It is not a weight then, whose panels would be kept.
     """
     (m, n), size, chosen = shape[-2:], dtype.itemsize, target()
     width, count, stored = chosen.vector // size, len(places[2]), stored or (dtype.name, dtype.name)
