@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from burnpy.backend.backend import Backend
-from burnpy.backend.dtypes import float32, float64, kind_of
+from burnpy.backend.dtypes import float32, float64, kind_of, nearest
 from burnpy.backend.primitives import Dims, DType, Scalar
 
 NUMBERS = frozenset({float, int, bool, complex})
@@ -73,7 +73,7 @@ class ArrayBase(Backend):
 
     def _number(self, y: Scalar, dtype: DType) -> Any:
         """Convert a Python number for use as the second operand of a primitive of ``dtype``."""
-        return dtype.type(y) if dtype.kind == "V" else y  # weak promotion does not support bfloat16
+        return dtype.type(nearest(y, dtype)) if dtype.kind == "V" else y  # weak promotion does not support bfloat16
 
     def _erf(self, x: Any) -> Any:
         """Return the error function of a float32 or float64 primitive; it is called within a `_call`."""

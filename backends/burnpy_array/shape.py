@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from burnpy.backend.dtypes import float64, kind_of
+from burnpy.backend.dtypes import float64, kind_of, nearest
 from burnpy.backend.primitives import Dims, DType, Key, Scalar, Shape
 from burnpy_array.array_base import ArrayBase
 
@@ -36,7 +36,10 @@ class ArrayCreation(ArrayBase):
         return self._call(_full, self.xp, shape, value, dtype)
 
     def arange(self, start: Scalar, stop: Scalar, step: Scalar, dtype: DType) -> Any:
-        return self._call(_arange, self.xp, start, stop, step, dtype)
+        if kind_of(dtype) == "int":
+            return self._call(self.xp.arange, start, stop, step, dtype)
+        numbers = self._call(self.xp.arange, start, stop, step, float64)  # a narrow dtype would add up its errors
+        return numbers if dtype is float64 else self.cast(numbers, dtype)
 
     def cast(self, x: Any, dtype: DType) -> Any:
         return self._call(x.astype, dtype)
@@ -51,14 +54,8 @@ def _full(xp: Any, shape: Shape, value: Scalar, dtype: DType) -> Any:
     if value == 0 and is_positive_zero(value):
         return xp.zeros(shape, dtype)  # faster: the system provides cleared memory
     out = xp.empty(shape, dtype)
-    out.fill(value)
+    out.fill(nearest(value, dtype))
     return out
-
-
-def _arange(xp: Any, start: Scalar, stop: Scalar, step: Scalar, dtype: DType) -> Any:
-    if kind_of(dtype) == "int":
-        return xp.arange(start, stop, step, dtype)
-    return xp.arange(start, stop, step, float64).astype(dtype)  # in a narrow dtype rounding errors would accumulate
 
 
 class ArrayShape(ArrayBase):

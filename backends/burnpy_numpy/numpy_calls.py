@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import kind_of
+from burnpy.backend.dtypes import kind_of, nearest
 from burnpy.backend.errors import raised_by_other_code
 from burnpy.backend.primitives import DType
 
@@ -62,8 +62,10 @@ def constant(y: Any, dtype: DType) -> Any:
         return np.array(y, dtype)
     try:
         with np.errstate(over="ignore"):  # 1e300 in float32 is infinity
-            array = np.array(y, dtype)
+            array = np.array(nearest(y, dtype), dtype)
     except OverflowError:
+        if dtype.kind == "V":  # NumPy's error would tell nothing
+            raise
         return y
     if dtype.itemsize == 2:  # operations of floats of 16 bits have kernels, and look for them if there is no number
         return array

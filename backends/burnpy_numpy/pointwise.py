@@ -208,8 +208,10 @@ class NumPyPointwise(NumPyArithmetic):
             if not numbers.min <= low <= numbers.max or not numbers.min <= high <= numbers.max:
                 return super().clamp(x, low, high)
             return self._call(np.clip, x, x.dtype.type(low), x.dtype.type(high))  # vectorized, as maximum is not
-        bounds = (-math.inf if low is None else float(low), math.inf if high is None else float(high))
-        return kernel.alike((x,), bounds)
+        bounds = [-math.inf if low is None else float(low), math.inf if high is None else float(high)]
+        if is_half(x.dtype):
+            bounds = [float(constant(bound, x.dtype)) for bound in bounds]
+        return kernel.alike((x,), (*bounds,))
 
     def clamp_min(self, x: Any, y: Any) -> Any:
         return self.clamp(x, y, None) if type(y) in NUMBERS else self.maximum(x, y)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import float16, float32, float64
+from burnpy.backend.dtypes import converted, float32, float64
 from burnpy.backend.operations.shape import Pairs
 from burnpy.backend.primitives import DType, Scalar, Shape
 from burnpy_array import ArrayBackend
@@ -48,6 +48,8 @@ class NumPyShape(ArrayBackend):
 
     def cast(self, x: Any, dtype: DType) -> Any:
         given = x.dtype
+        if dtype.kind == "V" and given.kind in "iu" and given.itemsize > 2:
+            return self._call(converted, x, dtype)
         if x.size >= MANY and given is not dtype and (given.itemsize == 2 or dtype.itemsize == 2):
             narrows = is_half(dtype)
             if narrows or is_half(given):
@@ -57,8 +59,8 @@ class NumPyShape(ArrayBackend):
                     out = kernels.converted(x, dtype)
                     if out is not None:
                         return out
-        if given is float64 and is_half(dtype) and dtype is not float16:
-            x = self._call(_to_odd, x)
+        if dtype.kind == "V" and given is float64:
+            return self._call(converted, x, dtype)
         return super().cast(x, dtype)
 
     def cat(self, xs: Sequence[Any], dim: int) -> Any:
@@ -157,14 +159,3 @@ def _ends(shape: Shape, pairs: Pairs, how: str, dim: int) -> Slices:
             "circular": place + (size if front else -size),
         }[how]
         yield (*before, place), (*before, source)
-
-
-def _to_odd(x: Any) -> Any:
-    """Round float64 to float32 so that rounding the result to 16 bits gives what rounding x once would give.
-
-    NumPy's bfloat16 is rounded twice. See `burnpy_numpy.kernels.compiler.vectors.Writer.to_odd`, for vectors.
-    """
-    near = np.asarray(x, float32)
-    bits = near.view(np.int32)
-    toward_zero = bits - (np.abs(near) > np.abs(x))
-    return np.where((near != x) & (x == x), toward_zero | 1, bits).astype(np.int32).view(float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache, reduce
@@ -128,6 +129,39 @@ def _parsed(dtype: Any) -> DType:
     kind_of(result)  # refuses object and string dtypes
     native: DType = np.dtype(result.type)  # native byte order, and the one object that `is` can compare
     return native
+
+
+def converted(x: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """Return an array of NumPy in another dtype, each element rounded once; the array itself if it has that dtype.
+
+    NumPy rounds float64 and ints to float32 before it rounds them to bfloat16. Here the last bit of the float32 is set
+    where the first rounding was inexact, and rounding the result gives what rounding the element once would give.
+    """
+    if dtype.kind != "V" or x.dtype.kind not in "iuf" or x.dtype.itemsize < 4 or x.dtype == float32:
+        return x.astype(dtype, copy=False)
+    if x.dtype.itemsize == 8 and x.dtype.kind != "f":  # more digits than float64 has: the last ones as one bit
+        x = np.where(np.abs(x // 2) < 1 << 52, x, (x >> 11 | (x & 2047 != 0)) << 11)
+    wide = np.asarray(x, float64)
+    with np.errstate(over="ignore"):
+        near = wide.astype(float32)
+    bits = near.view(np.int32)
+    toward_zero = bits - (np.abs(near) > np.abs(wide))
+    return np.where((near != wide) & (wide == wide), toward_zero | 1, bits).astype(np.int32).view(float32).astype(dtype)
+
+
+def nearest(value: Any, dtype: DType) -> Any:
+    """Return the Python number of a dtype next to another, where NumPy's conversion would round twice; see `converted`.
+
+    >>> nearest(1.0 + 2.0**-8 + 2.0**-40, dtype_of("bfloat16"))
+    1.0078125
+    """
+    if dtype.kind != "V" or isinstance(value, complex) or not math.isfinite(value):
+        return value
+    row = DTYPES[dtype.name]
+    exponent = max(math.frexp(value)[1] - row.digits, row.lowest)
+    if exponent > 128:  # overflows, as the number itself does
+        return value
+    return math.copysign(math.ldexp(round(math.ldexp(value, -exponent)), exponent), value)
 
 
 def installed(names: Iterable[str]) -> frozenset[DType]:

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 
 from burnpy.backend.devices import device_of
-from burnpy.backend.dtypes import bool_, complex_dtype, dtype_of, float16, float32, float64, int64, kind_of, part_dtype
+from burnpy.backend.dtypes import (
+    bool_,
+    complex_dtype,
+    converted,
+    dtype_of,
+    float16,
+    float32,
+    float64,
+    int64,
+    kind_of,
+    part_dtype,
+)
 from burnpy.backend.errors import (
     ArgumentError,
     BurnpyError,
@@ -283,7 +294,7 @@ class Exchange(Conversion[B]):
                     f"np.asarray(x, {np.dtype(dtype)}, copy=False) got {a(type(self).__name__)} of dtype "
                     f"{self.dtype}, which takes a copy; leave copy=False out"
                 )
-            return array.astype(dtype)
+            return converted(array, np.dtype(dtype))
         return np.array(array) if copy else array
 
     def __dlpack__(

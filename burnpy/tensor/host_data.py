@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy import asarray
 
-from burnpy.backend.dtypes import DEFAULT, OWNERS, complex_dtype, dtype_of, kind_of
+from burnpy.backend.dtypes import DEFAULT, OWNERS, complex_dtype, converted, dtype_of, kind_of
 from burnpy.backend.errors import (
     ArgumentError,
     BurnpyError,
@@ -88,7 +88,7 @@ def array_of(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     if kind == "int":
         _refuse_overflow(array, result_dtype)
     with np.errstate(all="ignore"):  # a large float becomes inf, as everywhere in IEEE 754
-        return array.astype(result_dtype, copy=False)
+        return converted(array, result_dtype)
 
 
 def _raised_by_data(error: BaseException) -> bool:

@@ -80,6 +80,56 @@ def test_arrays_keep_their_dtype(dtype: str) -> None:
     assert x.tolist() == [[1.0, 2.0]]
 
 
+ABOVE = 1.0 + 2.0**-8 + 2.0**-40
+"""Above the middle of two numbers of bfloat16, 1 and 1.0078125, by less than float32 can tell."""
+
+
+@pytest.mark.parametrize("device", [NumPy(), Autodiff(NumPy())])
+@every_row(
+    "make",
+    [
+        lambda of, x: of.from_data([x], dtype="bfloat16"),
+        lambda of, x: of.from_data(np.array([[x]]), dtype="bfloat16"),
+        lambda of, x: of.from_data(np.full(9999, x)[::2], dtype="bfloat16"),
+        lambda of, x: of.full((2,), x, dtype="bfloat16"),
+        lambda of, x: of.full((9999,), x, dtype="bfloat16"),
+        lambda of, x: of.ones((2,), dtype="bfloat16").full_like(x),
+        lambda of, x: of.arange(x, x + 1, dtype="bfloat16"),
+        lambda of, x: of.linspace(x, x, 3, dtype="bfloat16"),
+        lambda of, x: of.zeros((2,), dtype="bfloat16") + x,
+        lambda of, x: x * of.ones((9999,), dtype="bfloat16"),
+        lambda of, x: of.zeros((2,), dtype="bfloat16").clamp(min=x),
+        lambda of, x: burnpy.where(of.zeros((2,)) < 1.0, x, of.zeros((2,), dtype="bfloat16")),
+        lambda of, x: of.zeros((2,), dtype="bfloat16").at[0].set(x)[:1],
+        lambda of, x: of.from_data([x], dtype="float64").bfloat16(),
+        lambda of, x: of.from_data(np.asarray(Tensor[NumPy].from_data([x], dtype="float64"), ml_dtypes.bfloat16)),
+    ],
+)
+def test_numbers_are_rounded_to_bfloat16_once(make: Any, device: Any) -> None:
+    assert {*make(Tensor[device], ABOVE).reshape(-1).tolist()} == {1.0078125}
+
+
+@pytest.mark.parametrize("count", [2, 9999])
+def test_bounds_are_rounded_to_16_bits_once(count: int) -> None:
+    for dtype, digits in (("bfloat16", 8), ("float16", 11)):
+        x = Tensor[NumPy].zeros((count,), dtype=dtype).clamp(min=1.0 + 2.0**-digits + 2.0**-40)
+        assert {*x.tolist()} == {1.0 + 2.0 ** (1 - digits)}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_ints_are_rounded_to_bfloat16_once(sign: int) -> None:
+    for large, expected in ((2**40 + 2**32 + 1, 2.0**40 + 2.0**33), (2**62 + 2**54 + 1, 2.0**62 + 2.0**55)):
+        for count in (1, 2000):
+            ints = IntTensor[NumPy].full((count,), sign * large)
+            for x in (ints.float("bfloat16"), Tensor[NumPy].from_data(ints.to_numpy(), dtype="bfloat16")):
+                assert {*x.tolist()} == {sign * expected}
+    assert (Tensor[NumPy].zeros((2,), dtype="bfloat16") + sign * (2**40 + 2**32 + 1))[0].item() == sign * (
+        2.0**40 + 2.0**33
+    )
+    with pytest.raises(DTypeError, match=r"add\(\) got dtype bfloat16 and 1000.*cannot hold"):
+        Tensor[NumPy].zeros((2,), dtype="bfloat16") + 10**400
+
+
 def test_from_data_of_other_memory() -> None:
     assert Tensor[NumPy].from_data(np.array([1.0, 2.0], ">f4")).tolist() == [1.0, 2.0]
     assert Tensor[NumPy].from_data(np.arange(6.0).reshape(2, 3).T[::-1]).tolist() == [[2, 5], [1, 4], [0, 3]]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import FLOATS, INTS, float32, installed, kind_of
+from burnpy.backend.dtypes import FLOATS, INTS, float32, installed, kind_of, nearest
 from burnpy.backend.primitives import Dims, DType, Scalar, Shape
 from burnpy.backend.programs import Extent, Instruction
 from burnpy_array import ArrayBackend
@@ -146,7 +146,7 @@ _MOST_INT = (1 << 63) - 1
 def _number(y: Any, dtype: DType) -> tuple[str, Any] | None:
     """Return the kind of kernel for a number beside arrays, and the number as dtype has it; None if there is none."""
     if dtype in _F and type(y) is not complex:
-        return "float", float(dtype.type(y)) if dtype.itemsize == 2 else float(y)
+        return "float", float(dtype.type(nearest(y, dtype))) if dtype.itemsize == 2 else float(y)
     if dtype in _I and type(y) is int and np.iinfo(dtype).min <= y <= min(np.iinfo(dtype).max, _MOST_INT):
         return "int", y
     return ("int", int(y)) if dtype in _B and type(y) is bool else None

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from burnpy.backend.dtypes import int64
+from burnpy.backend.dtypes import converted, int64
 from burnpy.backend.errors import ShapeError
 from burnpy.backend.operations import OperationsBase
 from burnpy.backend.operations.ordering import part
@@ -61,7 +61,7 @@ class Creation(OperationsBase):
     @derived(NONDIFFERENTIABLE, onnx="shapes.linspace")
     def linspace(self, start: Scalar, stop: Scalar, num: int, dtype: DType) -> Value:
         """Return ``num`` evenly spaced numbers from start to stop, both included; 1-d."""
-        return self.from_numpy(np.linspace(start, stop, num).astype(dtype))
+        return self.from_numpy(converted(np.linspace(start, stop, num), dtype))
 
     @derived(NONDIFFERENTIABLE, onnx="shapes.eye")
     def eye(self, rows: int, columns: int, dtype: DType) -> Value:
