@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr
@@ -42,6 +43,43 @@ def take_over() -> None:
 def instead_of_finalizing(wait: Callable[[], object]) -> None:
     """Call ``wait`` at the end of the program instead of finalizing MPI."""
     _instead[:] = [wait]
+
+
+_LOOKS = 1.0
+"""Seconds between two looks at the launcher."""
+
+
+def end_with_launcher() -> None:
+    """End this process when its launcher has ended.
+
+    With fault tolerance, Open MPI's launcher sends SIGTERM to a rank that hangs and does not wait for its end. A
+    learner, which completes its step at SIGTERM, would stay for ever.
+    """
+    launcher = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == launcher:
+            time.sleep(_LOOKS)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="burnpy launcher", daemon=True).start()
+
+
+def leave_on_failure(mpi: Any) -> None:
+    """Make ``python -m mpi4py`` end all ranks at once when a program exits with a status other than 0.
+
+    It aborts at the end of the program, where the rank would first wait for others, who wait for it.
+
+    Args:
+        mpi: ``mpi4py.MPI``.
+    """
+    told = mpi._set_abort_status
+
+    def tell(status: Any) -> None:
+        instead_of_finalizing(lambda: None)
+        told(status)
+
+    mpi._set_abort_status = tell
 
 
 def _leave() -> None:
@@ -127,9 +165,13 @@ def forgotten(environ: Mapping[str, str] = os.environ) -> str:
 def import_mpi() -> Any:
     """Return ``mpi4py.MPI``, importing which initializes MPI."""
     try:
-        if tolerant() and "mpi4py.MPI" not in sys.modules:
-            take_over()
-        return import_module("mpi4py.MPI")
+        if "mpi4py.MPI" in sys.modules or not tolerant():
+            return import_module("mpi4py.MPI")
+        take_over()
+        mpi: Any = import_module("mpi4py.MPI")
+        leave_on_failure(mpi)
+        end_with_launcher()
+        return mpi
     except ModuleNotFoundError as error:
         raise MissingPackageError(
             'Group.world() was called by a process that mpiexec started, and needs mpi4py: pip install "burnpy[mpi]"'

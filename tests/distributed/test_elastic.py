@@ -78,6 +78,30 @@ def test_ranks_killed_at_random_moments(tmp_path: Path) -> None:
     print(f"{kills} kills in {runs} runs; the slowest step with a loss took {slowest:.3f} s")
 
 
+def leaving(how: str, limit: float) -> Any:
+    """Run two ranks: one exits or hangs, and the other one waits for it up to some seconds."""
+    return launch(2, "leaving", how, str(limit), options=("--with-ft", "ulfm"), runner=("-m", "mpi4py"))
+
+
+@pytest.mark.heavy("mpi4py")
+def test_a_rank_that_exits_with_an_error_ends_all_at_once() -> None:
+    assert leaving("exits", 600.0).returncode == 3
+
+
+@pytest.mark.heavy("mpi4py")
+def test_a_rank_that_hangs_ends_with_its_launcher() -> None:
+    done = leaving("hangs", 2.0)
+    assert done.returncode != 0
+    assert "awaited: rank 1 on" in done.stderr
+    limit = time.monotonic() + 20.0
+    with suppress(ProcessLookupError):
+        while time.monotonic() < limit:
+            os.kill(int(done.stdout), 0)
+            time.sleep(0.1)
+        os.kill(int(done.stdout), signal.SIGKILL)
+        pytest.fail("the rank that hangs stays")
+
+
 @pytest.mark.heavy("mpi4py")
 def test_it_is_refused_where_a_lost_rank_would_end_all() -> None:
     done = launch(2, "refused")
