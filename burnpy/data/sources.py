@@ -27,6 +27,8 @@ from burnpy.data.batch import Arrays, Sample, checked_index
 from burnpy.data.dataset import ArrayDataset, Dataset, from_sequence
 from burnpy.data.streams import Stream
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.dim_checks import checked_count
+from burnpy.tensor.tensor_base import describe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -279,10 +281,17 @@ class ImageFolder(Dataset[Sample]):
         size: tuple[int, int] | None = None,
         mode: Literal["RGB", "L", "RGBA"] = "RGB",
     ) -> None:
-        self._open = needed("PIL.Image", "ImageFolder", "pillow", "data").open
+        if mode not in ("RGB", "L", "RGBA"):
+            raise ArgumentError(f'ImageFolder() got mode={describe(mode)}; expected "RGB", "L" or "RGBA"')
+        given: Any = size
+        if given is not None and (not isinstance(given, (tuple, list)) or len(given) != 2):
+            raise ArgumentError(f"ImageFolder() got size={describe(given)}; expected (height, width) or None")
+        for pixels in given or ():
+            checked_count(pixels, "size", 1, "ImageFolder()")
         folder = os.fspath(root)
         if not is_folder(folder):  # False, too, of a name that is too long
             raise ArgumentError(f"ImageFolder() got {path_shown(folder)}, which is not a folder")
+        self._open = needed("PIL.Image", "ImageFolder", "pillow", "data").open
         self.classes = tuple(name for name in names_in(folder) if is_folder(inside(folder, name)))
         """The names of the classes."""
         paths: list[str] = []

@@ -74,6 +74,9 @@ class RayActors(WorkerEngine):
     """
 
     def __init__(self, address: str | None, count: int, limit: float) -> None:
+        given: object = address
+        if given is not None and not isinstance(given, str):
+            raise ArgumentError(f"Workers() got address={given!r:.80}; expected a text such as '10.0.0.1:6379'")
         try:
             self._ray: Any = import_module("ray")
         except ImportError as error:
@@ -91,8 +94,6 @@ class RayActors(WorkerEngine):
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a library that starts Ray reports to nobody
             self._ray.init(num_cpus=count, include_dashboard=False, logging_level="ERROR")
             return
-        if not isinstance(address, str):
-            raise ArgumentError(f"Workers() got address={address!r:.80}; expected a text such as '10.0.0.1:6379'")
         refused = _refused(address)
         if refused is None:
             try:

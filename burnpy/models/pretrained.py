@@ -370,12 +370,12 @@ class Tokenizer(metaclass=Explaining):
             RecordError: the file describes no tokenizer.
             ArgumentError: the tokenizer has tokens that the model does not know.
         """
-        engines = needed("tokenizers", "a Tokenizer", "tokenizers", "text")
         path = inside(path_of(folder, "Tokenizer.from_pretrained()"), TOKENIZER_FILE)
         if not is_file(path):
             raise RecordNotFoundError(
                 f"Tokenizer.from_pretrained() takes a folder that has {TOKENIZER_FILE}, not {path_shown(path)}"
             )
+        engines = needed("tokenizers", "a Tokenizer", "tokenizers", "text")
         try:
             with local_copy(path) as place:
                 engine: Any = engines.Tokenizer.from_file(place)

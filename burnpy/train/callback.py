@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, KindError, a
 from burnpy.backend.storage import refuse_url
+from burnpy.optim.settings import at_least_zero, count
 from burnpy.tensor.call_errors import Explaining
+from burnpy.tensor.tensor_base import describe
 from burnpy.train.events import BatchEnd, EpochEnd, Event, FitStart, ValidEnd
 
 if TYPE_CHECKING:
@@ -138,11 +140,6 @@ def decided(
     return after, decisions
 
 
-def _check(name: str, n: object) -> None:
-    if not isinstance(n, int) or n < 1:
-        raise ArgumentError(f"{name}({n!r}) is never; give an int of 1 or more")
-
-
 @dataclass(frozen=True)
 class Steps(metaclass=Explaining):
     """Every ``n`` optimizer steps."""
@@ -150,7 +147,7 @@ class Steps(metaclass=Explaining):
     n: int
 
     def __post_init__(self) -> None:
-        _check("Steps", self.n)
+        count(self.n, "Steps(n=)")
 
     def due(self, event: Event[Any]) -> bool:
         """Return whether it is due at an event.
@@ -168,7 +165,7 @@ class Epochs(metaclass=Explaining):
     n: int = 1
 
     def __post_init__(self) -> None:
-        _check("Epochs", self.n)
+        count(self.n, "Epochs(n=)")
 
     def due(self, event: Event[Any]) -> bool:
         """Return whether it is due at an event."""
@@ -229,6 +226,14 @@ def improved(value: float, best: float | None, mode: Mode, min_delta: float = 0.
     return value < best - min_delta if mode == "min" else value > best + min_delta
 
 
+def check_name(owner: str, argument: str, name: object, *, required: bool = False) -> None:
+    """Check that a name is a string, or None unless it is required."""
+    if not isinstance(name, str) and (required or name is not None):
+        raise ArgumentError(
+            f"{owner}() got {argument}={describe(name)}; expected a string{'' if required else ' or None'}"
+        )
+
+
 def check_mode(callback: str, mode: object) -> None:
     """Check that a mode is "min", "max" or None."""
     if mode not in ("min", "max", None):
@@ -266,10 +271,9 @@ class Checkpoints(Callback):
         check_mode("Checkpoints", self.mode)
         check_every("Checkpoints", "every", self.every)
         refuse_url(self.folder, "Checkpoints()")
-        if self.keep is not None and self.keep < 1:
-            raise ArgumentError(
-                f"Checkpoints(keep={self.keep}) would delete the file it saves; keep is 1 or more, or None"
-            )
+        check_name("Checkpoints", "best", self.best)
+        if self.keep is not None:
+            count(self.keep, "Checkpoints(keep=)")
 
     def initial(self) -> State:
         """Return the state: nothing saved."""
@@ -341,10 +345,9 @@ class EarlyStopping(Callback):
 
     def __post_init__(self) -> None:
         check_mode("EarlyStopping", self.mode)
-        if self.patience < 1:
-            raise ArgumentError(f"EarlyStopping(patience={self.patience}) would never train; it is 1 or more")
-        if not self.min_delta >= 0:
-            raise ArgumentError(f"EarlyStopping(min_delta={self.min_delta}) is 0 or more")
+        check_name("EarlyStopping", "monitor", self.monitor, required=True)
+        count(self.patience, "EarlyStopping(patience=)")
+        at_least_zero(self.min_delta, "EarlyStopping(min_delta=)")
 
     def initial(self) -> State:
         """Return the state: nothing seen."""

@@ -16,8 +16,11 @@ from burnpy.backend.lazy import needed
 from burnpy.backend.storage import refuse_url
 from burnpy.metrics.confusion_matrix import ConfusionMatrix
 from burnpy.metrics.metric import Metric
+from burnpy.optim.settings import count
 from burnpy.record.checkpoint_file import save
 from burnpy.tensor.call_errors import Explaining
+from burnpy.tensor.tensor_base import describe
+from burnpy.train.callback import check_name
 from burnpy.train.events import BatchEnd, EpochEnd, Event, FitEnd, FitStart, ValidEnd
 
 
@@ -53,7 +56,7 @@ class Jsonl(metaclass=Explaining):
         refuse_url(path, "Jsonl()")
         self.path = Path(path)
         self.every = every
-        self.settings = dict(settings or {})
+        self.settings = _checked_settings("Jsonl", settings)
         self._file: IO[str] | None = None
 
     def log(self, event: Event[Any]) -> None:
@@ -177,12 +180,14 @@ class MLflow(metaclass=Explaining):
         model: bool = True,
     ) -> None:
         check_interval("MLflow", every)
-        needed("mlflow", "MLflow()", "mlflow", "mlflow")
+        check_name("MLflow", "experiment", experiment)
+        check_name("MLflow", "run", run)
         self.experiment = experiment
         self.run = run
         self.every = every
-        self.settings = dict(settings or {})
+        self.settings = _checked_settings("MLflow", settings)
         self.model = model
+        needed("mlflow", "MLflow()", "mlflow", "mlflow")
         self._client: Any = None  # while a run is open
         self._id = ""  # of the run
         self._status = "FAILED"  # until it has ended
@@ -248,6 +253,24 @@ def is_due(event: BatchEnd[Any], every: int | None) -> bool:
 
 
 def check_interval(logger: str, every: int | None) -> None:
-    """Raise an error if there are no optimizer steps ``every`` steps."""
-    if every is not None and every < 1:
-        raise ArgumentError(f"{logger}(every={every!r}) is never; give an int of 1 or more, or None")
+    """Check the number of optimizer steps between two entries."""
+    if every is not None:
+        count(every, f"{logger}(every=)")
+
+
+def _checked_settings(logger: str, settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the settings of a logger, after checking that a line of JSON can hold them."""
+    given: object = {} if settings is None else settings
+    if not isinstance(given, Mapping):
+        raise ArgumentError(f"{logger}() got settings={describe(given)}; expected a dict or None")
+    for name, value in given.items():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError):
+            plain = False
+        else:
+            plain = isinstance(name, str)
+        if not plain:
+            shown = f"{{{name!r:.80}: {describe(value)}}}"
+            raise ArgumentError(f"{logger}() got settings={shown}; expected plain values, such as numbers, by name")
+    return dict(given)

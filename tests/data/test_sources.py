@@ -67,6 +67,10 @@ def test_image_folder_errors(pictures: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ArgumentError, match="found no images"):
         ImageFolder(tmp_path / "empty")
+    for wrong, said in (({"size": 3}, "size=3"), ({"size": (0, 3)}, "size=0"), ({"mode": "X"}, "mode='X'")):
+        settings: Any = wrong
+        with pytest.raises(ArgumentError, match=rf"ImageFolder\(\) got {said}; expected"):
+            ImageFolder(pictures, **settings)
 
 
 @pytest.mark.slow

@@ -16,13 +16,15 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from burnpy.errors import ArgumentError
 from burnpy.record import load
-from burnpy.train import BatchEnd, Dashboard, MLflow, Progress, TensorBoard, find_lr
+from burnpy.train import BatchEnd, Dashboard, Jsonl, MLflow, Progress, TensorBoard, find_lr
 from burnpy.train.display import History
+from tests.rows import every_row
 
 from .training import Batches, learner, net, valid_batches, weights
 
@@ -249,6 +251,28 @@ def test_mlflow_has_settings_metrics_and_the_model(tmp_path: Path, monkeypatch: 
     assert client.get_run(active.info.run_id).data.metrics.keys() >= {"train/loss", "valid/accuracy", "lr"}
     with pytest.raises(ArgumentError, match="no experiment, and no run is active"):
         fit(MLflow())
+
+
+@every_row(
+    "logger, settings, said",
+    [
+        (Jsonl, {"every": 2.5}, r"Jsonl\(every=\) is 2.5; expected an int of 1 or more"),
+        (Jsonl, {"settings": {"rate": np.ones(3)}}, r"Jsonl\(\) got settings=\{'rate': an ndarray"),
+        (TensorBoard, {"every": 0}, r"TensorBoard\(every=\) is 0; expected an int of 1 or more"),
+        (TensorBoard, {"folder": 3}, r"TensorBoard\(\) got folder=3; expected a string or a path"),
+        (MLflow, {"experiment": 3}, r"MLflow\(\) got experiment=3; expected a string or None"),
+        (MLflow, {"run": 3}, r"MLflow\(\) got run=3; expected a string or None"),
+        (MLflow, {"settings": [1]}, r"MLflow\(\) got settings=\[1\]; expected a dict or None"),
+        (MLflow, {"settings": {1: 2}}, r"MLflow\(\) got settings=\{1: 2\}; expected plain values"),
+    ],
+)
+def test_arguments_are_checked_before_packages_are_imported(
+    logger: Any, settings: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("mlflow", "tensorboardX"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ArgumentError, match=said):
+        logger(**settings)
 
 
 def failing(event: Any) -> None:

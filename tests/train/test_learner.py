@@ -376,10 +376,15 @@ def test_wrong_arguments_are_explained() -> None:
         learner(clip=1.0)
     with pytest.raises(ArgumentError, match="accumulate=0; expected an int of at least 1"):
         learner(accumulate=0)
-    with pytest.raises(ArgumentError, match=r"Steps\(0\) is never"):
+    with pytest.raises(ArgumentError, match=r"Steps\(n=\) is 0; expected an int of 1 or more"):
         Steps(0)
-    with pytest.raises(ArgumentError, match=r"patience=0"):
-        EarlyStopping("valid/loss", patience=0)
+    for patience in (0, 1.5):
+        with pytest.raises(ArgumentError, match=rf"EarlyStopping\(patience=\) is {patience}; expected an int of 1"):
+            EarlyStopping("valid/loss", patience=patience)  # type: ignore[arg-type]  # as a user might
+    with pytest.raises(ArgumentError, match=r"EarlyStopping\(\) got monitor=3; expected a string"):
+        EarlyStopping(3)  # type: ignore[arg-type]  # as a user might
+    with pytest.raises(ArgumentError, match=r"Checkpoints\(keep=\) is 2.5; expected an int"):
+        Checkpoints("runs", keep=2.5)  # type: ignore[arg-type]  # as a user might
     with pytest.raises(KindError, match="returned an int; it returns Stop, Save or Replace"):
         learner(callbacks=[lambda event: [3]]).fit(net(), Batches(), valid_batches(), epochs=1)
 
