@@ -32,6 +32,7 @@ from burnpy.tensor.call_errors import (
     UNEXPLAINED,
     explained,
     flags_of,
+    own_methods,
     refuse_attribute,
     refuse_call,
     refuse_construction,
@@ -228,6 +229,14 @@ _set = object.__setattr__
 class ModuleMeta(type):
     """The metaclass of modules: a call runs ``__init__``, validates the fields and makes the module immutable."""
 
+    _reserved: frozenset[str]
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **keywords: Any) -> None:
+        super().__init__(name, bases, namespace, **keywords)
+        methods = own_methods(cls, namespace, ModuleError)
+        if methods:
+            cls._reserved |= methods
+
     if not TYPE_CHECKING:  # type checkers read the signature of __init__
 
         def __call__(cls, *args, **kwargs):
@@ -261,8 +270,8 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     __slots__ = ()
 
-    _reserved: ClassVar[frozenset[str]] = frozenset()
-    """The names that no field may have, since every module has them."""
+    _reserved = frozenset[str]()
+    """The names that no field may have, since every module or the layer that a class inherits from has them."""
     _explained: ClassVar[frozenset[str]] = frozenset()
     """The methods that subclasses write and users call, so that their errors are `explained`, as overridden ones'."""
 
@@ -274,12 +283,8 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
                 "be moved, saved or trained; remove __slots__, or slots=True of a dataclass"
             )
         for name, method in [*vars(cls).items()]:
-            hook = name == "forward" or name.startswith("__") or name == "_repr_html_"  # which a module may define
-            taken = name in cls._reserved and not hook
-            public = taken and name[0] != "_"  # a method of every module
-            if taken and not public and cls.__module__.partition(".")[0] != "burnpy":
-                raise ModuleError(f"{cls.__name__}.{name}: every module has a private {name}; choose another name")
-            if (public or name in cls._explained) and type(method) is FunctionType:
+            of_all = name in cls._reserved and name[0] != "_" and name != "forward"
+            if (of_all or name in cls._explained) and type(method) is FunctionType:
                 setattr(cls, name, explained(method))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -399,8 +404,8 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
             self._refuse(name, "assigned to")
         if name in self._reserved:
             raise ModuleError(
-                f"{type(self).__name__}.{name} was assigned to in __init__, and {name!r} means something for every "
-                "module: choose another name"
+                f"{type(self).__name__}.{name} was assigned to in __init__, and {name!r} means something for its "
+                "base class: choose another name"
             )
         _set(self, name, value)
 

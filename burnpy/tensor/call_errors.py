@@ -5,6 +5,7 @@ Arguments are examined only after a call has failed, except flags, since any obj
 
 from __future__ import annotations
 
+import re
 import sys
 from abc import ABCMeta
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,11 @@ FLAG: Final = (bool, np.bool_)
 """The types of a flag."""
 
 
+def _is_own(owner: Any) -> bool:
+    """Return whether a function or class is burnpy's."""
+    return str(owner.__module__).partition(".")[0] in {"burnpy", *BACKENDS}
+
+
 @lru_cache(maxsize=1024)
 def flags_of(function: Any, skipped: int = 0) -> dict[str, int]:
     """Return the names and positions of burnpy's parameters that are True or False; none of another's function.
@@ -44,7 +50,7 @@ def flags_of(function: Any, skipped: int = 0) -> dict[str, int]:
         skipped: the number of its first parameters that a caller does not pass.
     """
     code = getattr(function, "__code__", None)
-    if code is None or str(function.__module__).partition(".")[0] not in {"burnpy", *BACKENDS}:
+    if code is None or not _is_own(function):
         return {}
     kinds = function.__annotations__  # of others' functions Python 3.14 would evaluate them, which may fail
     names, positions = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], code.co_argcount
@@ -169,8 +175,56 @@ def next_value(function: F) -> F:
     return _renamed(wrapper, function, None)  # type: ignore[no-any-return]  # it has the function's signature
 
 
+_HOOKS: Final = ("_repr_html_", "_abc_impl")
+"""The private names that any class may define."""
+
+
+def own_methods(cls: type[Any], namespace: Mapping[str, Any], refusal: type[BurnpyError] = CallError) -> frozenset[str]:
+    """Return the private methods and properties that a class of other code inherits from classes of burnpy.
+
+    Args:
+        cls: the new class; for one of burnpy's the result is empty.
+        namespace: the names that its body defines.
+        refusal: the class of the error.
+
+    Raises:
+        CallError: the class, or one that comes before burnpy's in the order of methods, hides a private name, which
+            burnpy's methods would then use.
+    """
+    if _is_own(cls) or "__dataclass_fields__" in namespace:  # a dataclass with slots is a copy of a checked class
+        return frozenset()
+    hiding: dict[str, type[Any]] = {}
+    methods: set[str] = set()
+    for base in cls.__mro__:
+        names = namespace if base is cls else vars(base)
+        private = {name for name in (*names, *names.get("__annotations__", ())) if re.match("_[^_]", name)}
+        private.difference_update(_HOOKS)
+        if not _is_own(base):
+            if base is cls or not isinstance(base, type(cls)):  # another one was checked when it was defined
+                hiding = dict.fromkeys(private, base) | hiding
+            continue
+        for name in sorted(private):
+            value = names.get(name)
+            if name in hiding and not getattr(value, "__isabstractmethod__", False):
+                raise refusal(_taken(hiding[name], name))
+            if isinstance(value, (FunctionType, classmethod, staticmethod, property)):
+                methods.add(name)
+    return frozenset(methods)
+
+
+def _taken(cls: type[Any], name: str) -> str:
+    return f"{cls.__name__}.{name}: its base class, which is burnpy's, has a private {name}; choose another name"
+
+
 class Explaining(ABCMeta):
-    """A metaclass that explains wrong constructor arguments with a `CallError`, and fields of a wrong type."""
+    """A metaclass that explains wrong constructor arguments with a `CallError`, and fields of a wrong type.
+
+    A class of other code that hides a private name of its bases is refused; see `own_methods`.
+    """
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **keywords: Any) -> None:
+        super().__init__(name, bases, namespace, **keywords)
+        cls.__own_methods = own_methods(cls, namespace)
 
     if not TYPE_CHECKING:  # type checkers read the signature of __init__
 
@@ -180,10 +234,13 @@ class Explaining(ABCMeta):
             if flags:
                 args = with_flags(cls.__name__, cls.__init__, flags, args, kwargs)
             try:
-                return super().__call__(*args, **kwargs)
+                made = super().__call__(*args, **kwargs)
             except UNEXPLAINED as error:
                 refuse_construction(cls, args, kwargs, error)
                 raise
+            for name in cls.__own_methods.intersection(getattr(made, "__dict__", ())):
+                raise CallError(_taken(cls, name))
+            return made
 
         @property
         def __signature__(cls):
