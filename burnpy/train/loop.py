@@ -108,7 +108,7 @@ def run(
         stack.callback(loop.close)
         interrupts = stack.enter_context(Interrupts())
         resumed = loop.resume(resume)
-        for event in loop.all(interrupts, resumed):
+        for event in loop.events(interrupts, resumed):
             if not fast_dev_run and learner.strategy.group.rank == 0:
                 for logger in learner.loggers:
                     logger.log(event)
@@ -175,18 +175,18 @@ class Loop:
             raise ArgumentError('fit() got resume="auto" without Checkpoints among the callbacks to look in')
         return next((path for callback in folders if (path := callback.latest())), None)
 
-    def all(self, interrupts: Interrupts, resumed: Path | None) -> Generator[Event[Any], None, None]:
+    def events(self, interrupts: Interrupts, resumed: Path | None) -> Generator[Event[Any], None, None]:
         """Yield all events of the run."""
-        at = self.position
+        position = self.position
         if self.steps is not None:
-            self.compiled = CompiledOptimizer(at.optim, self.steps)
+            self.compiled = CompiledOptimizer(position.optim, self.steps)
         yield self._noted(
             FitStart(
-                model=at.model,
+                model=position.model,
                 epochs=self.epochs,
-                epoch=at.epoch,
-                batch=at.batch,
-                step=at.step,
+                epoch=position.epoch,
+                batch=position.batch,
+                step=position.step,
                 batches=count_of(self.train),
                 validates=self.valid is not None,
                 resumed=resumed,
@@ -194,56 +194,56 @@ class Loop:
         )
         self._agree()
         yield from self._saves()
-        if self.valid is not None and at.step == 0 and self.learner.sanity and self.epochs:
+        if self.valid is not None and position.step == 0 and self.learner.sanity and self.epochs:
             self._validated(self.learner.sanity)
-        while at.epoch < self.epochs and self.stopped is None:
+        while position.epoch < self.epochs and self.stopped is None:
             yield from self._epoch(interrupts)
         result = Result(
-            model=at.model,
-            optim=at.optim if self.compiled is None else self.compiled.settled(at.model),
-            scaler=at.scaler,
-            ema=at.ema,
-            history=tuple(at.history),
+            model=position.model,
+            optim=position.optim if self.compiled is None else self.compiled.settled(position.model),
+            scaler=position.scaler,
+            ema=position.ema,
+            history=tuple(position.history),
             stopped=self.stopped,
-            epoch=at.epoch,
-            step=at.step,
+            epoch=position.epoch,
+            step=position.step,
         )
         self.writer.wait()
         yield self._noted(FitEnd(result=result))
 
     def _epoch(self, interrupts: Interrupts) -> Generator[Event[Any], None, None]:
         """Train for an epoch, or for the rest of it, unless something stops the run."""
-        at, learner = self.position, self.learner
+        position, learner = self.position, self.learner
         began = time.perf_counter()
-        yield self._noted(EpochStart(model=at.model, epoch=at.epoch, step=at.step))
-        feed = Feed(self.strategy.group, self.train, at.epoch, at.batch)
-        if not feed.has_next and at.batch == 0:
-            raise ArgumentError(f"the training batches gave none in epoch {at.epoch}")
-        check_device(feed.batch, at.model.device, "training batches", "the model")
-        micro = MicroBatches(at.model, learner.accumulate > 1, at.scaler)
+        yield self._noted(EpochStart(model=position.model, epoch=position.epoch, step=position.step))
+        feed = Feed(self.strategy.group, self.train, position.epoch, position.batch)
+        if not feed.has_next and position.batch == 0:
+            raise ArgumentError(f"the training batches gave none in epoch {position.epoch}")
+        check_device(feed.batch, position.model.device, "training batches", "the model")
+        micro = MicroBatches(position.model, learner.accumulate > 1, position.scaler)
         while feed.has_next:
             more = self._measure(feed, micro)
-            rate, norm = learner.schedule.at(at.step), None
+            rate, norm = learner.schedule.at(position.step), None
             complete = len(micro.measured) == learner.accumulate or not more
             if complete:
                 micro, norm = self._update(feed, micro, rate)
                 for each in micro.measured:
                     last = each is micro.measured[-1]
-                    at.running.add(each, {"grad_norm": Mean.of(norm)} if last and norm is not None else {})
+                    position.running.add(each, {"grad_norm": Mean.of(norm)} if last and norm is not None else {})
             step, size, _ = micro.measured[-1]
             event: BatchEnd[Any] = BatchEnd(
-                model=at.model,
-                epoch=at.epoch,
-                batch=at.batch,
-                step=at.step,
+                model=position.model,
+                epoch=position.epoch,
+                batch=position.batch,
+                step=position.step,
                 updated=complete,
                 lr=rate,
                 size=size,
-                loss=Tensor.full((), math.nan, device=at.model.device) if step is None else step.loss,
+                loss=Tensor.full((), math.nan, device=position.model.device) if step is None else step.loss,
                 metrics={} if step is None else step.metrics,
                 grad_norm=norm,
             )
-            at.batch += 1
+            position.batch += 1
             yield self._noted(event)
             if complete:
                 if self.valid is not None and more and learner.valid_every.due(event):
@@ -253,54 +253,54 @@ class Loop:
                     yield from self._saves()
                 if self.stopped is not None and more:
                     return
-                micro = MicroBatches(at.model, learner.accumulate > 1, at.scaler)
+                micro = MicroBatches(position.model, learner.accumulate > 1, position.scaler)
         yield from self._end_of_epoch(interrupts, began)
 
     def _end_of_epoch(self, interrupts: Interrupts, began: float) -> Generator[Event[Any], None, None]:
-        at, every = self.position, self.learner.valid_every
-        own = at.running.metrics
+        position, every = self.position, self.learner.valid_every
+        own = position.running.metrics
         sums = summed(self.strategy.run(lambda group: group.gather(own)))
         metrics: dict[str, Metric] = {f"train/{name}": metric for name, metric in sums.items()}
-        last = at.epoch + 1 == self.epochs or self.stopped is not None
+        last = position.epoch + 1 == self.epochs or self.stopped is not None
         epoch: EpochEnd[Any] = EpochEnd(
-            model=at.model, epoch=at.epoch, step=at.step, metrics={}, values={}, seconds=0.0
+            model=position.model, epoch=position.epoch, step=position.step, metrics={}, values={}, seconds=0.0
         )
-        due = every.due(epoch) or (isinstance(every, Steps) and at.step % every.n == 0)  # after the last step, too
-        if self.valid is not None and (last or due):
+        ends_interval = isinstance(every, Steps) and position.step % every.n == 0  # after the last step, too
+        if self.valid is not None and (last or ends_interval or every.due(epoch)):
             validated = self._validated()
             yield self._noted(validated)
             metrics |= validated.metrics
-        values = {**values_of(metrics), "lr": self.learner.schedule(max(at.step - 1, 0))}
-        at.history.append({"epoch": at.epoch, "step": at.step, **values})
+        values = {**values_of(metrics), "lr": self.learner.schedule(max(position.step - 1, 0))}
+        position.history.append({"epoch": position.epoch, "step": position.step, **values})
         event: EpochEnd[Any] = EpochEnd(
-            model=at.model,
-            epoch=at.epoch,
-            step=at.step,
+            model=position.model,
+            epoch=position.epoch,
+            step=position.step,
             metrics=metrics,
             values=values,
             seconds=time.perf_counter() - began,
         )
-        at.epoch, at.batch, at.running = at.epoch + 1, 0, Running()
+        position.epoch, position.batch, position.running = position.epoch + 1, 0, Running()
         yield self._noted(event)
-        self._agree(interrupts.requested and at.epoch < self.epochs)
+        self._agree(interrupts.requested and position.epoch < self.epochs)
         yield from self._saves()
 
     def _measure(self, feed: Feed, micro: MicroBatches) -> bool:
         """Compute the loss of the next batch, and go on; return whether there is another."""
-        at, batch = self.position, feed.batch
+        position, batch = self.position, feed.batch
         if batch is None:
             micro.add(Measured(None, 0, None))
         else:
             if self.steps is None:
-                step, grads = checked_step(self.learner.train_step(at.model, batch), "train_step"), None
+                step, grads = checked_step(self.learner.train_step(position.model, batch), "train_step"), None
             else:
                 check_batch(batch)
-                step, grads = self.steps.gradients(at.model, batch, at.scaler)
-            number = at.batch
-            value = finite_loss(step.loss, lambda: f"epoch {at.epoch}, batch {number}, step {at.step}")
+                step, grads = self.steps.gradients(position.model, batch, position.scaler)
+            number = position.batch
+            value = finite_loss(step.loss, lambda: f"epoch {position.epoch}, batch {number}, step {position.step}")
             size = batch_size(batch) if step.weight is None else step.weight
             if size == 0:
-                raise ArgumentError(f"the batch {at.batch} of epoch {at.epoch} is empty")
+                raise ArgumentError(f"the batch {position.batch} of epoch {position.epoch} is empty")
             micro.add(Measured(step, size, value), grads)
         if self.limit is None:
             feed.advance()
@@ -313,14 +313,15 @@ class Loop:
 
         If ranks are lost, the remaining ranks divide the same batches among them.
         """
-        at, learner = self.position, self.learner
+        position, learner = self.position, self.learner
         tried = False
 
         def mean(group: Ranks) -> GradientsParams[Any]:
             nonlocal micro, tried
             if tried or feed.group is not group:
-                count, micro = len(micro.measured), MicroBatches(at.model, learner.accumulate > 1, at.scaler)
-                feed.begin(group, at.batch + 1 - count)
+                count = len(micro.measured)
+                micro = MicroBatches(position.model, learner.accumulate > 1, position.scaler)
+                feed.begin(group, position.batch + 1 - count)
                 for _ in range(count):
                     self._measure(feed, micro)
             tried = True
@@ -328,30 +329,32 @@ class Loop:
 
         grads = self.strategy.run(mean)
         if self.compiled is not None:
-            norm = self.compiled.step(rate, at, grads)
-            at.step += 1
+            norm = self.compiled.step(rate, position, grads)
+            position.step += 1
             return micro, norm
-        if at.scaler is not None:
-            grads, at.scaler = at.scaler.unscale(grads)
+        if position.scaler is not None:
+            grads, position.scaler = position.scaler.unscale(grads)
         norm = grads.norm() if learner.grad_norm else None
         if learner.clip is not None:
             grads = learner.clip(grads)
-        at.model = at.optim.step(rate, at.model, grads)
-        if at.ema is not None:
-            at.ema = at.ema.update(at.model, skipped=grads.found_inf)
-        at.step += 1
+        position.model = position.optim.step(rate, position.model, grads)
+        if position.ema is not None:
+            position.ema = position.ema.update(position.model, skipped=grads.found_inf)
+        position.step += 1
         return micro, norm
 
     def _validated(self, limit: int | None = None) -> ValidEnd[Any]:
         """Return the metrics of the validation batches. Each rank computes its part of them."""
-        at, learner = self.position, self.learner
+        position, learner = self.position, self.learner
         assert learner.valid_step is not None
         limit = limit if self.limit is None else self.limit
         sums = summed(self.strategy.run(lambda group: group.gather(self._validated_part(group, limit))))
         if not sums:
             raise ArgumentError("the validation batches gave none")
         named = {f"valid/{name}": metric for name, metric in sums.items()}
-        return ValidEnd(model=self._validates(), epoch=at.epoch, step=at.step, metrics=named, values=values_of(named))
+        return ValidEnd(
+            model=self._validates(), epoch=position.epoch, step=position.step, metrics=named, values=values_of(named)
+        )
 
     def _validates(self) -> Any:
         """Return the model that is validated: the average, or the one that is trained."""
@@ -433,13 +436,15 @@ class Loop:
         pending, self.save = self.save, []
         if not self.saving:
             return
-        at = self.position
-        own = (at.running.metrics, random_states(at.model))
-        optim = (self.compiled or at.optim).into_record()  # by all ranks, which may each have a part of its states
+        position = self.position
+        own = (position.running.metrics, random_states(position.model))
+        optim = (
+            self.compiled or position.optim
+        ).into_record()  # by all ranks, which may each have a part of its states
         metrics, random = zip(*self.strategy.run(lambda group: group.gather(own)), strict=True)
         if self.strategy.group.rank:
             return
-        parts = parts_of(at, self.states, self.learner, self.train, optim, summed(metrics), random)
+        parts = parts_of(position, self.states, self.learner, self.train, optim, summed(metrics), random)
         for save in sorted(pending, key=lambda save: not save.first):
             self.writer.write(save.path, save.delete, parts)
-            yield Saved(path=save.path, step=at.step)
+            yield Saved(path=save.path, step=position.step)

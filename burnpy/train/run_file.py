@@ -119,7 +119,7 @@ class Position:
 
 
 def parts_of(
-    at: Position,
+    position: Position,
     states: Mapping[str, Any],
     learner: Learner[Any, Any, Any, Any],
     train: Any,
@@ -130,7 +130,7 @@ def parts_of(
     """Return the parts of the file of a run: plain values, and tensors that later steps do not change.
 
     Args:
-        at: the position.
+        position: the position.
         states: the states of the callbacks.
         learner: the learner.
         train: the batches to train on, of all ranks.
@@ -139,17 +139,17 @@ def parts_of(
         random: the states of generators, of each rank.
     """
     return {
-        "model": at.model,
+        "model": position.model,
         "optim": optim,
         "random": dict(random[0]),
         "random_of_ranks": [dict(states) for states in random],
-        "run": {"epoch": at.epoch, "batch": at.batch, "step": at.step},
+        "run": {"epoch": position.epoch, "batch": position.batch, "step": position.step},
         "metrics": dict(metrics),
-        "history": list(at.history),
+        "history": list(position.history),
         "callbacks": dict(states),
         "settings": _settings(learner, train),
-        **({} if at.scaler is None else {"scaler": at.scaler.into_record()}),
-        **({} if at.ema is None else {"ema": at.ema.model, "ema_updates": int(at.ema.updates)}),
+        **({} if position.scaler is None else {"scaler": position.scaler.into_record()}),
+        **({} if position.ema is None else {"ema": position.ema.model, "ema_updates": int(position.ema.updates)}),
     }
 
 
@@ -181,7 +181,7 @@ def restored(
     fresh.optim.load_record(part(record, "optim", OptimizerRecord), model)
     ranks = record.parts.get("random_of_ranks", [random])
     set_random_states(model, ranks[rank] if rank < len(ranks) else of_rank(random, rank))
-    at = Position(
+    position = Position(
         model,
         fresh.optim,
         None if fresh.scaler is None else fresh.scaler.load_record(part(record, "scaler", dict)),
@@ -190,7 +190,7 @@ def restored(
         running=Running(metrics if rank == 0 else {}),
         history=list(part(record, "history", list)),
     )
-    return at, {**states, **own}
+    return position, {**states, **own}
 
 
 def _averaged(record: Record, fresh: Ema[Any]) -> Ema[Any]:
