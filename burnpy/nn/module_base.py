@@ -404,7 +404,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
             self._refuse(name, "assigned to")
         if name in self._reserved:
             raise ModuleError(
-                f"{type(self).__name__}.{name} was assigned to in __init__, and {name!r} means something for its "
+                f"{type(self).__name__}.{name} was assigned to in __init__, and {name!r} has a meaning in its "
                 "base class: choose another name"
             )
         _set(self, name, value)

@@ -241,7 +241,7 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
         raise ArgumentError("save() got nothing to save; write save(path, model=model, step=step) or the like")
     for name in parts:
         if hasattr(Record, name) or name in Record.__dataclass_fields__ or name.startswith("__"):
-            raise ArgumentError(f"save() got a part called {name}, which means something for a record; rename it")
+            raise ArgumentError(f"save() got a part called {name}, a name that records use themselves; rename it")
     encoder = Encoder()
     try:
         text = json.dumps({name: encoder(part, name) for name, part in parts.items()}, separators=(",", ":"))

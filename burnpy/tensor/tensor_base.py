@@ -83,7 +83,7 @@ class TensorMeta(type):
         name = cls.__name__
         parts = " or burnpy.complex(real, imag)" if name == "ComplexTensor" else ""
         raise KindError(
-            f"{name}(...) makes no tensor; write {name}[NumPy].from_data(values), .zeros(shape) or such{parts}"
+            f"{name}(...) does not make a tensor; write {name}[NumPy].from_data(values), .zeros(shape) or such{parts}"
         )
 
 

@@ -71,7 +71,7 @@ class Step(Generic[B], metaclass=Explaining):
                 what = describe(value) if isinstance(value, TensorBase) else a(type(value).__name__)
                 raise KindError(f"Step() got {name} as {what}; give a metric, as {name}=Mean.of(x)")
             if name in ("loss", "lr"):
-                raise ArgumentError(f"Step() got a metric called {name}, which names something else; rename it")
+                raise ArgumentError(f"Step() got a metric called {name}, which is the name of another value; rename it")
         self.loss = loss
         self.weight = weight
         self.metrics: Mapping[str, Metric] = MappingProxyType(metrics)

@@ -113,8 +113,8 @@ def test_a_module_may_define_how_notebooks_show_it() -> None:
         (lambda: holding(s={Param(plain(2))}), ModuleError, r"Holder\.s is a set that holds a Param"),
         (lambda: holding(d={"a.b": Param(plain(2))}), ModuleError, r"Holder\.d has the key 'a\.b'"),
         (lambda: holding(d={1: Param(plain(2))}), ModuleError, r"Holder\.d has the key 1"),
-        (lambda: holding(train=1), ModuleError, "'train' means something for its base class"),
-        (lambda: holding(device=NumPy), ModuleError, "'device' means something for its base class"),
+        (lambda: holding(train=1), ModuleError, "'train' has a meaning in its base class"),
+        (lambda: holding(device=NumPy), ModuleError, "'device' has a meaning in its base class"),
         (
             lambda: type("Coupling", (Module,), {"_parts": len}),
             ModuleError,

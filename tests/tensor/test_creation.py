@@ -49,7 +49,7 @@ def test_no_device(cls: Any) -> None:
         cls[B].zeros((2,))
     with pytest.raises(DeviceError, match="not a backend"):
         cls.zeros((2,), device="cuda")
-    with pytest.raises(KindError, match="makes no tensor"):
+    with pytest.raises(KindError, match="does not make a tensor"):
         cls([1.0])
 
 
