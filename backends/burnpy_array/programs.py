@@ -112,6 +112,18 @@ def sum_of_squares(b: Any, x: Any) -> Any:
     return b.sum(b.square(x), (1,), True)
 
 
+def variance_of_rows(b: Any, x: Any, divisor: Any) -> Any:
+    """Return the sum of squared deviations of each row from its mean over a divisor; 0 for equal finite elements.
+
+    As for `Backend.center`, the error of the mean is subtracted as well, unless it is not finite.
+    """
+    deviation = b.sub(x, b.mean(x, (1,), True))
+    error = b.mean(deviation, (1,), True)
+    deviation = b.sub(deviation, b.where(b.isfinite(error), error, 0.0))
+    differ = b.ne(b.sub(b.amax(x, (1,), True), amin_of_rows(b, x)), 0.0)
+    return b.div(b.where(differ, b.sum(b.square(deviation), (1,), True), 0.0), divisor)
+
+
 def sum_of_numbers(b: Any, x: Any) -> Any:
     """Return the sum of the elements of each row that are not NaN."""
     return b.nansum(x, (1,), True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy import ndarray
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.errors import raised_by_other_code
 from burnpy.backend.operations.indexing import out_of_bounds
-from burnpy.backend.primitives import Key, below, value_range
+from burnpy.backend.primitives import Key, Shape, below, value_range
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.kernels.kernel import MANY, family_kernels
@@ -128,13 +129,22 @@ def _combined(reduce: str, out: Any, dim: int, index: Any, src: Any) -> bool:
 
 
 def _gather(x: Any, dim: int, index: Any) -> Any:
-    flat = np.multiply(index, math.prod(x.shape[dim + 1 :]))
-    for other, size in enumerate(index.shape):
-        if other != dim and size > 1:
-            step = math.prod(x.shape[other + 1 :])
-            places = np.arange(0, size * step, step, dtype=int64)
-            flat = np.add(flat, places.reshape((-1, *(1,) * (x.ndim - other - 1))))
-    return x.reshape(-1).take(flat)
+    inner = math.prod(x.shape[dim + 1 :])
+    starts = (_kept_starts if index.size <= _MIN_ELEMENTS else _starts)(x.shape, dim, index.shape)
+    return x.reshape(-1).take(np.add(index if inner == 1 else np.multiply(index, inner), starts))
+
+
+def _starts(shape: Shape, dim: int, counts: Shape) -> Any:
+    """Return the places, in an array of a shape, of the first ``counts`` elements along all dimensions but ``dim``."""
+    out: Any = np.zeros((1,) * len(shape), int64)
+    for other, count in enumerate(counts):
+        if other != dim and count > 1:
+            step = math.prod(shape[other + 1 :])
+            out = out + np.arange(0, count * step, step, dtype=int64).reshape((-1, *(1,) * (len(shape) - other - 1)))
+    return out
+
+
+_kept_starts = lru_cache(256)(_starts)
 
 
 def combine_at(f: Any, out: Any, dim: int, index: Any, src: Any) -> None:

@@ -15,7 +15,7 @@ from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.cpu_threads import BLOCK, shared
-from burnpy_numpy.kernels.kernel import MANY, family_kernels
+from burnpy_numpy.kernels.kernel import LEAST, family_kernels
 from burnpy_numpy.pointwise import BITS
 
 _MAXIMUM: Any = np.maximum
@@ -32,8 +32,10 @@ class NumPyPooling(ArrayBackend):
     """
 
     def max_pool2d(self, x: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool) -> Any:
+        if is_half(x.dtype):
+            return self._in_float32(self.max_pool2d, x, kernel, stride, padding, dilation, ceil_mode)[0]
         counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
-        if x.size >= MANY and (kernels := family_kernels("pooling")):
+        if x.size >= LEAST and (kernels := family_kernels("pooling")):
             out = kernels.run_max_pool(x, counts, kernel, stride, padding, dilation)
             if out is not None:
                 return out
@@ -49,7 +51,9 @@ class NumPyPooling(ArrayBackend):
     def max_pool2d_indices(
         self, x: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, ceil_mode: bool
     ) -> Any:
-        if x.size >= MANY and (kernels := family_kernels("pooling")):
+        if is_half(x.dtype):
+            return self._in_float32(self.max_pool2d_indices, x, kernel, stride, padding, dilation, ceil_mode)[0]
+        if x.size >= LEAST and (kernels := family_kernels("pooling")):
             counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
             out = kernels.run_max_pool_indices(x, counts, kernel, stride, padding, dilation)
             if out is not None:
@@ -59,7 +63,9 @@ class NumPyPooling(ArrayBackend):
     def max_pool2d_backward(
         self, grad: Any, x: Any, out: Any, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
     ) -> Any:
-        if x.size >= MANY and (kernels := family_kernels("pooling")):
+        if is_half(grad.dtype):
+            return self._in_float32(self.max_pool2d_backward, grad, x, out, kernel, stride, padding, dilation)[0]
+        if x.size >= LEAST and (kernels := family_kernels("pooling")):
             total = kernels.run_max_pool_backward(grad, x, out, kernel, stride, padding, dilation)
             if total is not None:
                 return total
@@ -79,7 +85,7 @@ class NumPyPooling(ArrayBackend):
         count_include_pad: bool,
         divisor: int | None,
     ) -> Any:
-        if x.size >= MANY and (kernels := family_kernels("pooling")):
+        if x.size >= LEAST and (kernels := family_kernels("pooling")):
             counts = window_counts(x.shape, kernel, stride, padding, (1, 1), ceil_mode)
             out = kernels.run_avg_pool(x, counts, kernel, stride, padding, count_include_pad, divisor)
             if out is not None:
@@ -96,7 +102,7 @@ class NumPyPooling(ArrayBackend):
         count_include_pad: bool,
         divisor: int | None,
     ) -> Any:
-        if math.prod(shape) >= MANY and (kernels := family_kernels("pooling")):
+        if math.prod(shape) >= LEAST and (kernels := family_kernels("pooling")):
             total = kernels.run_avg_pool_backward(grad, shape, kernel, stride, padding, count_include_pad, divisor)
             if total is not None:
                 return total
@@ -126,7 +132,9 @@ class NumPyPooling(ArrayBackend):
         return out if fewer and columns.shape[0] == columns.shape[1] else self.matmul(out, columns)
 
     def adaptive_max_pool2d_indices(self, x: Any, size: Pair) -> Any:
-        if x.size >= MANY and (kernels := family_kernels("pooling")):
+        if is_half(x.dtype):
+            return self._in_float32(self.adaptive_max_pool2d_indices, x, size)[0]
+        if x.size >= LEAST and (kernels := family_kernels("pooling")):
             out = kernels.run_adaptive_maxima(x, size)
             if out is not None:
                 return out

@@ -10,11 +10,21 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
+from burnpy.backend.operations.reduction import divisor
 from burnpy.backend.primitives import Dims, DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
+from burnpy_array.reduction import SAFE
 from burnpy_numpy.cpu_threads import alone
-from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel, family_kernels, has_kernels, operation_kernel
+from burnpy_numpy.kernels.kernel import (
+    LEAST,
+    LONGEST,
+    MANY,
+    elementwise_kernel,
+    family_kernels,
+    has_kernels,
+    operation_kernel,
+)
 from burnpy_numpy.numpy_calls import inverse, memory_order, quietly, run
 
 _SMALL, _LONG, _PART = 512, 8192, 1024
@@ -113,6 +123,22 @@ class NumPyReduction(ArrayBackend):
         out = None if small else _sum_of("sum_of_squares", x, dims, keepdim, (x.size, _SUMMED), LONGEST)
         return super()._sum_of_squares(x, dims, keepdim) if out is None else out
 
+    def var(self, x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
+        if is_half(x.dtype):
+            return self._in_float32(self.var, x, dims, keepdim, correction)[0]
+        out = _variance(x, dims, keepdim, correction)
+        return super().var(x, dims, keepdim, correction) if out is None else out
+
+    def std(self, x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
+        if is_half(x.dtype):
+            return self._in_float32(self.std, x, dims, keepdim, correction)[0]
+        out = _variance(x, dims, keepdim, correction)
+        if out is not None and out.size:
+            least, most = SAFE[x.dtype]
+            if out.min() > least and out.max() < most:
+                return np.sqrt(out)
+        return super().std(x, dims, keepdim, correction)
+
     def prod(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         if dims and x.size >= MANY and is_half(x.dtype):
             return self._in_float32(self.prod, x, dims, keepdim)[0]
@@ -174,6 +200,25 @@ def extreme_of_rows(name: str, x: Any, dims: Dims, keepdim: bool) -> Any:
         return None
     rows = math.prod(x.shape[:kept])
     return kernel.outputs((x,), (_reduced(x.shape, dims, keepdim),), rows, x.size // rows)[0]
+
+
+def _variance(x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
+    """Return the variance over dims; None without a kernel for it, which needs rows: small arrays are copied to them."""
+    dtype, shape = x.dtype, x.shape
+    if not (dtype is float32 or dtype is float64) or x.size < LEAST or not dims:
+        return None
+    columns = math.prod([shape[d] for d in dims])
+    if columns > LONGEST or not columns:
+        return None
+    if dims[0] != x.ndim - len(dims):
+        if x.size >= MANY:
+            return None
+        x = x.transpose([*[d for d in range(x.ndim) if d not in dims], *dims])
+    kernel = operation_kernel("variance_of_rows", ("full", "scalar"), dtype, ())
+    if kernel is None:
+        return None
+    count = divisor(shape, dims, correction)
+    return kernel.outputs((x,), (_reduced(shape, dims, keepdim),), x.size // columns, columns, (count,))[0]
 
 
 def few(x: Any, dims: Dims, keepdim: bool) -> Any:

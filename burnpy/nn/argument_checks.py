@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
@@ -412,16 +412,25 @@ def times(sizes: Shape) -> str:
 def as_batch(operation: str, x: Tensor[B]) -> Tensor[B]:
     """Return sequences or images as a batch of images, and volumes as a batch; the operation says which it is."""
     (x,) = floats(operation, 1, x=x)
-    dims = window_dims(operation)
-    check_form(operation, x._primitive.shape, dims)
-    return batch_of(x, 3) if dims == 3 else batch_of(x.unsqueeze(-2) if dims == 1 else x, 2)
+    dims, primitive = window_dims(operation), x._primitive
+    shape = primitive.shape
+    check_form(operation, shape, dims)
+    batched = len(shape) == dims + 2
+    if batched and dims > 1:
+        return x
+    member = (shape[-2], 1, shape[-1]) if dims == 1 else shape
+    return x._like(x._backend.reshape(primitive, (shape[0], *member) if batched else (1, *member)))
 
 
 def as_given(operation: str, x: Tensor[Any], pooled: Pooled) -> Pooled:
     """Return a batch of pooled images or volumes in the form of x: as sequences, or without N, if x has that form."""
-    dims = window_dims(operation)
-    out: Any = pooled.squeeze(-2) if dims == 1 else pooled  # type: ignore[attr-defined]  # every tensor has it
-    return out if x.ndim == dims + 2 else out.squeeze(0)  # type: ignore[no-any-return]  # of its class
+    dims, primitive = window_dims(operation), pooled._primitive
+    batched, (n, *member) = x.ndim == dims + 2, primitive.shape
+    if batched and dims > 1:
+        return pooled
+    if dims == 1:
+        del member[1]
+    return pooled._like(pooled._backend.reshape(primitive, (n, *member) if batched else tuple(member)))
 
 
 def checked_windows(
@@ -437,10 +446,18 @@ def checked_windows(
     kernel = sizes_of(operation, "kernel_size", kernel_size)
     strides = kernel if stride is None else sizes_of(operation, "stride", stride)
     pads, gaps = sizes_of(operation, "padding", padding, 0), sizes_of(operation, "dilation", dilation)
-    if any(2 * pad > size for pad, size in zip(pads, kernel, strict=True)):
-        pad, window = (pads[1], kernel[1]) if window_dims(operation) == 1 else (pads, kernel)
+    _check_windows(operation, batch._primitive.shape, kernel, strides, pads, gaps, bool(ceil_mode))
+    return kernel, strides, pads, gaps
+
+
+@lru_cache(1024)
+def _check_windows(
+    operation: str, shape: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
+) -> None:
+    """Check that padding is at most half of the window, and that windows fit; once for each shape."""
+    if any(2 * pad > size for pad, size in zip(padding, kernel, strict=True)):
+        pad, window = (padding[1], kernel[1]) if window_dims(operation) == 1 else (padding, kernel)
         raise ArgumentError(
             f"{operation}() got padding={pad} for a window of {window}; expected at most half of the window"
         )
-    check_kernel(operation, batch.shape, kernel, strides, pads, gaps, bool(ceil_mode))
-    return kernel, strides, pads, gaps
+    check_kernel(operation, shape, kernel, stride, padding, dilation, ceil_mode)

@@ -157,6 +157,8 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
             ("of all of many", (20, 4096), (0, 1), True),
         )
     },
+    "var": ("var", (x(70, 90), (1,), False, 1), ("variance_of_rows",)),
+    "std of all": ("std", (x(7, 9, 10), (0, 1, 2), True, 0), ("variance_of_rows",)),
     "attention": ("attention", (x(2, 3, 40, 8), x(2, 3, 40, 8), x(2, 3, 40, 5), None, 0, 0.3), ("attention_weights",)),
     "attention_backward": (
         "attention_backward",
@@ -195,6 +197,7 @@ CASES |= {
     **{f"max_pool2d, tiles of {t}, backward": _max_pool(t, t, (0, 0), (1, 1), ceil_mode=False) for t in TILES},
     "max_pool2d, backward": _max_pool((2, 2), (2, 2), (0, 0), (1, 1)),
     "max_pool2d, overlapping, backward": _max_pool((3, 3), (2, 1), (1, 1), (1, 1)),
+    "max_pool2d, few windows": ("max_pool2d", (POOLED[:1, :2], (3, 4), (2, 3), (1, 2), (1, 1), True), ("max_pool",)),
     "avg_pool2d": ("avg_pool2d", (x(3, 5, 20, 13), (2, 2), (2, 2), (0, 0), False, True, None), ("tiled_avg_pool",)),
     "avg_pool2d, backward": (
         "avg_pool2d_backward",

@@ -11,7 +11,6 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy import pooling
 from burnpy_numpy.kernels import overlapping_pooling
 from tests.programs.switched import one_by_one
 from tests.programs.test_pooling import ties
@@ -29,11 +28,6 @@ WINDOWS: dict[str, tuple[tuple[int, int], ...]] = {
     "high": ((7, 1), (4, 1), (3, 0), (1, 1)),
 }
 SIZES = [(5, 3), (7, 8), (9, 33), (8, 70)]
-
-
-@pytest.fixture(autouse=True)
-def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pooling, "MANY", 1)
 
 
 def normal(shape: Any, dtype: Any) -> Any:

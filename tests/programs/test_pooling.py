@@ -1,4 +1,4 @@
-"""The kernels of the indices of max pooling select what the defaults select."""
+"""The kernels of max pooling and of its indices select what the defaults select."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from burnpy.backend import NumPy
+from burnpy.backend.dtypes import dtype_of
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy import pooling
 from tests.programs.switched import one_by_one, without_kernels
 
 D: Any = NumPy()
@@ -23,11 +23,6 @@ SIZES = {
     "more windows than elements": ((1, 2, 2, 3), (3, 5)),
     "a sequence": ((2, 3, 1, 40), (1, 7)),
 }
-
-
-@pytest.fixture(autouse=True)
-def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pooling, "MANY", 1)
 
 
 def without(x: Any, size: Any) -> Any:
@@ -80,6 +75,37 @@ def test_windows_of_nan_and_of_infinities_have_the_first(case: str, dtype: str, 
     assert [kernel.program.name for kernel in noted] == ["max_pool_indices"]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", [*WINDOWS, "of a row"])
+def test_few_windows_have_the_maxima_of_many(case: str, dtype: str, noted: list[Any]) -> None:
+    shape, *how = {**WINDOWS, "of a row": ((1, 9), (1, 3), (1, 2), (0, 1), (1, 1), False)}[case]
+    for x in (np.random.default_rng(0).normal(size=(1, 1, *shape[-2:])), ties((1, 1, *shape[-2:]))):
+        noted.clear()
+        few = D.max_pool2d(x.astype(dtype), *how)
+        assert [kernel.program.name for kernel in noted] in (["max_pool"], ["tiled_max_pool"])
+        with without_kernels():
+            np.testing.assert_array_equal(few, D.max_pool2d(x.astype(dtype), *how))
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.parametrize("case", WINDOWS)
+def test_16_bit_floats_have_the_maxima_of_float32(case: str, name: str) -> None:
+    shape, *how = WINDOWS[case]
+    dtype = dtype_of(name)
+    x: Any = ties(shape).astype(dtype)
+    wide, grad = x.astype("float32"), np.ones(D.max_pool2d(x, *how).shape, dtype)
+    out = D.max_pool2d(x, *how)
+    assert out.dtype == dtype
+    np.testing.assert_array_equal(out.astype("float32"), D.max_pool2d(wide, *how))
+    np.testing.assert_array_equal(D.max_pool2d_indices(x, *how), D.max_pool2d_indices(wide, *how))
+    total = D.max_pool2d_backward(grad, x, out, *how[:-1])
+    assert total.dtype == dtype
+    expected = D.max_pool2d_backward(grad.astype("float32"), wide, out.astype("float32"), *how[:-1])
+    np.testing.assert_array_equal(total.astype("float32"), expected)  # counts, which are exact
+    size = shape[2] // 3, shape[3] // 2
+    np.testing.assert_array_equal(D.adaptive_max_pool2d_indices(x, size), D.adaptive_max_pool2d_indices(wide, size))
+
+
 def test_results_do_not_depend_on_how_work_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     x, size = ties((4, 3, 13, 19)), (5, 4)
     wanted = D.adaptive_max_pool2d_indices(x, size)
@@ -88,8 +114,7 @@ def test_results_do_not_depend_on_how_work_is_divided(monkeypatch: pytest.Monkey
     assert ranges == [12]
 
 
-def test_empty_arrays_and_other_dtypes_have_no_kernel(noted: list[Any]) -> None:
+def test_empty_arrays_have_no_kernel(noted: list[Any]) -> None:
     noted.clear()
     assert D.adaptive_max_pool2d_indices(np.zeros((0, 2, 3, 3), "float32"), (2, 2)).shape == (0, 2, 2, 2)
-    assert D.adaptive_max_pool2d_indices(np.ones((1, 2, 3, 3), "float16"), (2, 2)).shape == (1, 2, 2, 2)
     assert not noted

@@ -99,3 +99,55 @@ def test_sums_of_numbers(shape: Any, dims: Any, dtype: str, noted: list[Any]) ->
         wanted = np.nansum(x.astype(np.float64), axis=dims, keepdims=keepdim)
         assert (found.shape, found.dtype) == (wanted.shape, x.dtype)
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=64 * float(np.finfo(dtype).eps))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_variances(name: str, dtype: str, noted: list[Any]) -> None:
+    cases: list[tuple[tuple[int, ...], tuple[int, ...], bool]] = [
+        ((3, 5), (1,), True),
+        ((3, 5), (0,), True),
+        ((2, 3, 4, 5), (1, 3), True),
+        ((2, 3, 4, 5), (0, 1, 2, 3), True),
+        ((40, 70), (1,), True),
+        ((40, 70), (0,), False),
+        ((2, 1 << 16), (0, 1), False),
+        ((1,), (0,), False),
+    ]
+    b, rng, eps = NumPy(), np.random.default_rng(0), float(np.finfo(dtype).eps)
+    for (shape, dims, is_kernel), keepdim, correction in product(cases, (False, True), (0.0, 1.0)):
+        x = (rng.standard_normal(shape) * 3 + 1).astype(dtype)
+        noted.clear()
+        found = getattr(b, name)(x, dims, keepdim, correction)
+        assert bool(noted) == is_kernel
+        with np.errstate(all="ignore"):
+            squares = (x.astype(np.longdouble) - x.mean(dims, np.longdouble, keepdims=True)) ** 2
+            wanted = squares.sum(dims, keepdims=keepdim) / (squares.size / found.size - correction)
+            wanted = np.sqrt(wanted) if name == "std" else wanted
+        assert (found.shape, found.dtype) == (wanted.shape, x.dtype)
+        np.testing.assert_allclose(found, wanted.astype(dtype), rtol=16 * eps)
+
+
+@every_row("name", ["var", "std"])
+@every_row("dtype", ["float32", "float64", "float16"])
+def test_variances_of_special_values(name: str, dtype: str) -> None:
+    b: Any = NumPy()
+    largest = float(np.finfo(dtype).max)
+    rows: Any = [
+        [0.1] * 7,
+        [largest] * 7,
+        [-0.0, 0.0] * 3 + [0.0],
+        [np.inf] * 7,
+        [1.0] * 6 + [np.nan],
+        [-np.inf] + [1.0] * 6,
+    ]
+    x = np.array(rows, dtype)
+    for y, dims in ((x, (1,)), (x.T, (0,))):
+        found = getattr(b, name)(y, dims, False, 1)
+        np.testing.assert_array_equal(found, np.array([0.0, 0.0, 0.0, np.nan, np.nan, np.nan], dtype))
+        with without_kernels():
+            np.testing.assert_array_equal(found, getattr(b, name)(y, dims, False, 1))
+    near = np.array([largest / 4, -largest / 4] * 2, dtype)
+    tiny = float(np.finfo(dtype).tiny) * 64
+    for y in (near, np.array([tiny, -tiny] * 2, dtype)):  # whose squares overflow, or are 0
+        np.testing.assert_allclose(b.std(y, (0,), False, 0), np.abs(y[0]), rtol=2 * float(np.finfo(dtype).eps))

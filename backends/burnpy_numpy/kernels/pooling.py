@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -89,6 +89,10 @@ def _gathered(w: Loops, source: str, places: Vector, dtype: str) -> Vector:
 
 _MOST = 64
 """The number of elements of a window up to which a kernel is made for it."""
+_FEW = 1 << 12
+"""The number of elements of windows up to which their maxima are found one by one: fewer than NumPy's calls pay for."""
+_MOST_KEPT = 1 << 12
+"""The number of windows of a plane up to which their factors are kept for the next call."""
 _BYTES = 64
 """The size of a vector of windows side by side."""
 _SIDE_BY_SIDE = 8
@@ -182,7 +186,9 @@ class Pool:
         self.tiled = stride == kernel and padding == (0, 0) and dilation == (1, 1) and inside
         self.covers = self.tiled and covered == shape[2:]  #: whether each element of x is in one of them
         self.planes, self.elements = math.prod(shape[:2]), float(math.prod(shape[2:]))
+        self._few = self.planes * math.prod(counts) * math.prod(kernel) <= _FEW
         self._padded = padded_shape(shape, kernel, stride, padding, dilation, counts) != shape
+        self._shares: dict[tuple[bool, int | None], Any] = {}
         self._places = (*shape[2:], *counts, *stride, *padding, *dilation)
         if self.tiled:
             width = block_width(counts[1], _BYTES // dtype.itemsize)
@@ -210,7 +216,9 @@ class Pool:
 
         Its table is x and the result, or the gradient of the maxima, the maxima, x, and the result.
         """
-        return self.kernel(None, tiled_max_pool_backward if backward else tiled_max_pool)
+        if backward:
+            return self.kernel(None, tiled_max_pool_backward)
+        return self.kernel(max_pool if self._few else None, tiled_max_pool)
 
     def run(self, kernel: TemplateKernel, *arrays: Any) -> None:
         """Run a kernel for all planes; the last array is the result."""
@@ -230,12 +238,13 @@ class Pool:
 
     def max_pool_backward(self, grad: Any, out: Any, x: Any) -> Any:
         """Return the gradient of max pooling with windows of any kind; None without a kernel for them."""
-        if not self._suits:
-            return None
+        compiled = self._gradient.kernel() if self._suits else None
+        return None if compiled is None else self._gradient.run(compiled, grad, out, x)
+
+    @cached_property
+    def _gradient(self) -> Gradient:
         windows = Windows(*self._windows, self._dilation)
-        gradient = Gradient(windows, self._shape, self._dtype, self._counts, self._padded)
-        compiled = gradient.kernel()
-        return None if compiled is None else gradient.run(compiled, grad, out, x)
+        return Gradient(windows, self._shape, self._dtype, self._counts, self._padded)
 
     def new_windows(self) -> Any:
         """Return memory for a number for each window."""
@@ -247,8 +256,13 @@ class Pool:
 
     def shares(self, count_include_pad: bool, divisor: int | None) -> Any:
         """Return the factors of the windows of a plane in average pooling."""
-        out = np.empty(self._counts, self._dtype)
-        out[...] = window_shares(self._shape, *self._windows, self._counts, count_include_pad, divisor)
+        key = count_include_pad, divisor
+        out = self._shares.get(key)
+        if out is None:
+            out = np.empty(self._counts, self._dtype)
+            out[...] = window_shares(self._shape, *self._windows, self._counts, count_include_pad, divisor)
+            if out.size <= _MOST_KEPT:
+                self._shares = {key: out}  # the last ones
         return out
 
 
@@ -318,6 +332,24 @@ class _Windows(Loops):
         self.store_one(self.add(self.one(array, index), x), self.element(array, index, self.dtype))
 
 
+def max_pool(dtype: str, rows: int, columns: int, padded: bool) -> str:
+    """Return the text of the kernel of max pooling; NaN for a window with a NaN.
+
+    The table: x, and the result. The arguments are those of `_Windows`.
+    """
+    w = _Windows(dtype, rows, columns, padded, 2)
+    x, out = w.table
+    beyond = w.constant(-math.inf, dtype)
+    with w.windows() as window:
+        values = [w.one(x, place) for place, _ in window.elements]
+        if padded:
+            insides = [w.splat(inside, "bool") for _, inside in window.elements]
+            values = [w.select(inside, value, beyond) for inside, value in zip(insides, values, strict=True)]
+        top = reduce(lambda a, b: w.extreme("maximum", a, b), values)
+        w.store_one(top, w.element(out, window.number, dtype))
+    return w.function()
+
+
 def avg_pool(dtype: str, rows: int, columns: int, padded: bool) -> str:
     """Return the text of the kernel of average pooling.
 
@@ -361,12 +393,21 @@ def run_adaptive_maxima(x: Any, size: Pair) -> Any:
     kernel = template_kernel(adaptive_maxima, x.dtype, width) if usual else None
     if kernel is None:
         return None
-    bounds = [np.array(adaptive_windows(k, count), int64).T.copy() for k, count in zip((high, wide), size, strict=True)]
+    kept = max(size) <= _MOST_KEPT
+    bounds = [(_kept_bounds if kept else _bounds)(k, count) for k, count in zip((high, wide), size, strict=True)]
     out, starts = np.empty((n, channels, *size), int64), block_starts(wide, width)
     memory = np.empty((n * channels, wide), x.dtype), np.empty((n * channels, wide), int64)
     arrays = [np.ascontiguousarray(x), out, *memory, *bounds[0], *bounds[1], starts]
     kernel.run(arrays, (high, wide, *size, len(starts)), n * channels, high * wide)
     return out
+
+
+def _bounds(n: int, count: int) -> Any:
+    """Return the first elements of windows, and the ends."""
+    return np.array(adaptive_windows(n, count), int64).T.copy()
+
+
+_kept_bounds = lru_cache(64)(_bounds)
 
 
 def adaptive_maxima(dtype: str, width: int) -> str:

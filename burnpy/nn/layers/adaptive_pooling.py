@@ -4,6 +4,7 @@ A sequence is pooled as an image of height 1, and a volume in two passes: over h
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from burnpy.backend.errors import ShapeError
@@ -189,11 +190,12 @@ def _adaptive_max_pool(
         raise ShapeError(f"{operation}() got x of shape {x.shape}, which has no elements to choose from")
     device: Any = batch._device
     flat = _flat_indices(device, batch._primitive, size)
-    values = batch._like(device.gather(batch.flatten(2)._primitive, 2, flat)).reshape((n, channels, *size))
-    out = as_given(operation, x, values)
+    elements = device.reshape(batch._primitive, (n, channels, math.prod(sizes)))
+    shape = (n, channels, *size)
+    out = as_given(operation, x, batch._like(device.reshape(device.gather(elements, 2, flat), shape)))
     if not return_indices:
         return out
-    return out, as_given(operation, x, batch._int(device.discrete.reshape(flat, (n, channels, *size))))
+    return out, as_given(operation, x, batch._int(device.discrete.reshape(flat, shape)))
 
 
 def _flat_indices(device: Any, x: Any, size: Shape) -> Any:
@@ -218,6 +220,8 @@ def _output_size(operation: str, batch: Tensor[Any], output_size: OutputSize) ->
     """Return the sizes of the output of adaptive pooling; None keeps the size of the input."""
     dims = window_dims(operation)
     sizes = output_sizes(operation, output_size, dims)
+    if None not in sizes:
+        return (1, *sizes) if dims == 1 else sizes  # type: ignore[return-value]  # without None
     given = tuple(size or n for size, n in zip(sizes, batch.shape[-dims:], strict=True))
     return sizes_of(operation, "output_size", given)  # the size of the input may be 0
 
