@@ -203,7 +203,7 @@ def extreme_of_rows(name: str, x: Any, dims: Dims, keepdim: bool) -> Any:
 
 
 def _variance(x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
-    """Return the variance over dims; None without a kernel for it, which needs rows: small arrays are copied to them."""
+    """Return the variance over dims; None without a kernel for it. A small array is copied if its rows lie apart."""
     dtype, shape = x.dtype, x.shape
     if not (dtype is float32 or dtype is float64) or x.size < LEAST or not dims:
         return None

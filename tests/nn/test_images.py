@@ -13,6 +13,7 @@ from burnpy.backend import NumPy, errors
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.func import grad
 from burnpy.nn import ConstantPad, Conv2d, ReflectionPad, ZeroPad, functional
+from burnpy.nn.layers import resampling
 from tests.rows import every_row
 
 F: Any = functional  # untyped, for wrong calls
@@ -330,6 +331,22 @@ def test_places_of_16_bits_are_computed_in_float32(mode: str) -> None:
     grid = Tensor[NumPy].from_data([[[[-0.3, 0.1], [0.7, -0.4]]]], dtype="float16")
     found, want = (F.grid_sample(x.to_dtype(d), grid.to_dtype(d), mode=mode) for d in ("float16", "float64"))
     np.testing.assert_allclose(found.to_numpy(), want.to_numpy(), atol=3e-3)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_places_in_large_images_are_computed_in_float64(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng: Any = np.random.default_rng(0)
+    x, grid = (
+        Tensor[NumPy].from_data(a, dtype="float32")
+        for a in (rng.normal(size=(1, 2, 5, 6)), rng.uniform(-1, 1, (1, 4, 3, 2)))
+    )
+    small = F.grid_sample(x, grid, mode=mode)
+    monkeypatch.setattr(resampling, "_MOST_FLOAT32", 29)
+    large = F.grid_sample(x, grid, mode=mode)
+    exact = F.grid_sample(x.to_dtype("float64"), grid.to_dtype("float64"), mode=mode)
+    assert large.dtype == "float32"
+    np.testing.assert_allclose(large.to_numpy(), exact.to_numpy(), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(small.to_numpy(), exact.to_numpy(), rtol=1e-5, atol=1e-5)
 
 
 @every_row("name", WRONG)

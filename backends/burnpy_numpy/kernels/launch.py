@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -297,5 +298,13 @@ def block_width(count: int, most: int) -> int:
 
 
 def block_starts(count: int, width: int) -> Any:
-    """Return the first of each block of ``width``; the last block may overlap with the one before."""
+    """Return the first of each block of ``width``; the last block may overlap with the one before. Few are kept."""
+    return (_kept_starts if count <= _MOST_KEPT else _starts)(count, width)
+
+
+def _starts(count: int, width: int) -> Any:
     return np.minimum(np.arange(0, count, width), count - width)
+
+
+_MOST_KEPT = 1 << 12
+_kept_starts = lru_cache(256)(_starts)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from burnpy.backend.devices import innermost
-from burnpy.backend.dtypes import float32, promote_types
+from burnpy.backend.dtypes import float32, int64, promote_types
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.backend.operations.programs import Formula
 from burnpy.backend.operations.resampling import Sampling
@@ -17,8 +18,8 @@ from burnpy.nn.argument_checks import check_choice, floats, whole, wholes
 from burnpy.nn.layers.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from burnpy.nn.module import FunctionLayer, Stateless
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.joining import stack, where
-from burnpy.tensor.tensor import IntTensor, Tensor
+from burnpy.tensor.joining import stack
+from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
 
@@ -246,18 +247,26 @@ def grid_sample(
     check_choice("grid_sample", "padding_mode", padding_mode, ("zeros", "border", "reflection"))
     if dims == 3 and mode == "bicubic":
         raise ArgumentError(f'grid_sample() got mode="bicubic" for volumes, of shape {shape}; it is for images')
-    n, area = shape[0], math.prod(places[1:-1])
+    n, channels, *sizes = shape
+    area, elements = math.prod(places[1:-1]), math.prod(sizes)
+    dtype, device = x.dtype, x._backend
     if grid.dtype.itemsize == 2:  # in which places in large images are far apart
         grid = grid.to_dtype("float32")
-    at, weights = _taps(grid[..., -1].reshape((n, area)), shape[2], mode, padding_mode, align_corners)
-    for k, size in enumerate(shape[3:], 2):  # each dimension's taps are combined with those of the dimensions before
-        offsets, factors = _taps(grid[..., -k].reshape((n, area)), size, mode, padding_mode, align_corners)
-        sizes = (n, at.shape[1] * offsets.shape[1], area)
-        at = ((at * size).unsqueeze(2) + offsets.unsqueeze(1)).reshape(sizes)
-        weights = (weights.unsqueeze(2) * factors.unsqueeze(1)).reshape(sizes)
-    weights = weights.to_dtype(x.dtype)
-    out = x._backend.weighted_gather(x.flatten(2)._primitive, at._primitive, weights._primitive)
-    return x._like(out).reshape((n, shape[1], *places[1:-1]))
+    if elements > _MOST_FLOAT32:
+        grid = grid.to_dtype("float64")
+    flat = device.reshape(grid._primitive, (n, area, dims))
+    positions = [device.slice(flat, (_ALL, _ALL, k)) for k in reversed(range(dims))]
+    numbers = [number for size in sizes for number in _numbers(size, padding_mode, align_corners)]
+    found = device.fused(_taps(mode, padding_mode, dims), positions, tuple(numbers))
+    count = _COUNTS[mode] ** dims
+    at = device.to_int(device.stack(found[:count], 1), int64)
+    if mode == "nearest":
+        weights = device.full((n, 1, area), 1.0, dtype)
+    else:
+        weights = device.stack(found[count:], 1)
+        weights = weights if weights.dtype == dtype else device.cast(weights, dtype)
+    out = device.weighted_gather(device.reshape(x._primitive, (n, channels, elements)), at, weights)
+    return x._like(device.reshape(out, (n, channels, *places[1:-1])))
 
 
 @explained
@@ -295,6 +304,11 @@ def affine_grid(theta: Tensor[B], size: Sequence[int], *, align_corners: bool = 
 
 
 _CUBIC = -0.75
+_ALL = slice(None, None, 1)
+_COUNTS = {"nearest": 1, "bilinear": 2, "bicubic": 4}
+"""The number of elements along a dimension that a position depends on."""
+_MOST_FLOAT32 = 1 << 24
+"""The number of elements up to which all their places are numbers of float32."""
 _FAR = -float(1 << 36)
 """The place of an element outside of the image, in elements: whatever is added to it, it stays negative, and no product
 with the sizes of other dimensions overflows."""
@@ -307,56 +321,62 @@ def _axis(count: int, align_corners: bool, like: Tensor[B]) -> Tensor[B]:
     return (whole / max(count - 1 if align_corners else count, 1)).to_dtype(like.dtype)
 
 
-def _inside(position: Tensor[B], size: int, padding_mode: str, align_corners: bool) -> Tensor[B]:
+def _numbers(size: int, padding_mode: str, align_corners: bool) -> tuple[float, ...]:
+    """Return the numbers of a dimension for `_taps`: scale and shift of positions, its size, its last place, and for
+    reflection the lowest position and the span between reflections."""
+    scale, shift = ((size - 1) / 2, 0.0) if align_corners else (size / 2, 0.5)
+    numbers = scale, shift, float(size), float(size - 1)
+    if padding_mode != "reflection":
+        return numbers
+    return (*numbers, 0.0, float(size - 1) or 1.0) if align_corners else (*numbers, -0.5, float(size))
+
+
+@cache
+def _taps(mode: str, padding_mode: str, dims: int) -> Formula:
+    """Return the formula of the places of the elements that positions from -1 to 1 depend on, and of their weights.
+
+    Its arguments are the positions along each dimension, the outermost first, and the `_numbers` of each. Places are
+    row-major; one outside of the image is below 0. For the cubic kernel the places are moved into the image, otherwise
+    the positions are. Without weights, each is 1.
+    """
+
+    def taps(b: Any, *given: Any) -> tuple[Any, ...]:
+        each = (len(given) - dims) // dims
+        places: list[Any] = []
+        weights: list[Any] = []
+        for k, position in enumerate(given[:dims]):
+            scale, shift, size, *edges = given[dims + k * each : dims + (k + 1) * each]
+            at = b.sub(b.mul(b.add(position, 1.0), scale), shift)
+            if mode != "bicubic":
+                at = _inside(b, at, padding_mode, *edges)
+            if mode == "nearest":
+                steps, factors = [b.round(at)], []
+            else:
+                low, *factors = (_linear_weights if mode == "bilinear" else _cubic_weights)(b, at)
+                start = 0 if mode == "bilinear" else -1
+                steps = [b.add(low, float(start + step)) for step in range(len(factors))]
+            if mode == "bicubic":
+                steps = [_inside(b, step, padding_mode, *edges) for step in steps]
+            steps = [_far_outside(b, step, edges[0]) for step in steps]
+            places = [b.add(b.mul(p, size), step) for p in places for step in steps] if k else steps
+            weights = [b.mul(w, factor) for w in weights for factor in factors] if k else factors
+        return (*places, *weights)
+
+    return taps
+
+
+def _inside(b: Any, position: Any, padding_mode: str, last: Any, low: Any = 0.0, span: Any = 1.0) -> Any:
     """Return positions moved into the image, unless zeros lie around it; at the edge their gradient is 0."""
     if padding_mode == "zeros":
         return position
     if padding_mode == "reflection":
-        low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
-        if span == 0.0:
-            return position * 0.0
-        distance = (position - low).abs()
-        turns = (distance.detach() / span).floor()
-        rest = distance - turns * span
-        even = (turns % 2.0) == 0.0
-        position = where(even, rest + low, span - rest + low)
-    last = float(size - 1)
-    return where((position > 0.0) & (position < last), position, position.detach().clamp(0.0, last))
-
-
-def _taps(
-    position: Tensor[B], size: int, mode: str, padding_mode: str, align_corners: bool
-) -> tuple[IntTensor[B], Tensor[B]]:
-    """Return the places of the elements along a dimension that positions from -1 to 1 depend on, and their weights.
-
-    Both are of shape (n, taps, area), for positions of shape (n, area). A place outside of the image is far below 0.
-    For the cubic kernel the places are moved into the image, otherwise the positions are.
-    """
-    scale, shift = ((size - 1) / 2, 0.0) if align_corners else (size / 2, 0.5)
-    (at,) = _computed(_unnormalized, position, scale, shift)
-    if mode != "bicubic":
-        at = _inside(at, size, padding_mode, align_corners)
-    if mode == "nearest":
-        place = at.detach().round().unsqueeze(1)
-        weights = place.ones_like()
-    else:
-        low, *shares = _computed(_linear_weights if mode == "bilinear" else _cubic_weights, at)
-        start = 0 if mode == "bilinear" else -1
-        steps = Tensor.arange(start, start + len(shares), dtype=low.dtype, device=low.device)
-        place, weights = low.detach().unsqueeze(1) + steps.unsqueeze(1), stack(shares, 1)
-    if mode == "bicubic":
-        place = _inside(place, size, padding_mode, align_corners)
-    (found,) = _computed(_far_outside, place, float(size - 1))
-    return found.int(), weights
-
-
-def _computed(formula: Formula, x: Tensor[B], *numbers: float) -> list[Tensor[B]]:
-    """Return the results of a formula of one tensor."""
-    return [x._like(out) for out in x._backend.fused(formula, (x._primitive,), numbers)]
-
-
-def _unnormalized(b: Any, position: Any, scale: Any, shift: Any) -> tuple[Any]:
-    return (b.sub(b.mul(b.add(position, 1.0), scale), shift),)
+        distance = b.abs(b.sub(position, low))
+        turns = b.floor(b.div(distance, span))
+        rest = b.sub(distance, b.mul(turns, span))
+        even = b.eq(turns, b.mul(b.floor(b.mul(turns, 0.5)), 2.0))
+        position = b.add(b.where(even, rest, b.add(b.neg(rest), span)), low)
+    moved = b.where(b.gt(position, 0.0), b.where(b.lt(position, last), position, last), 0.0)
+    return b.where(b.ne(position, position), position, moved)
 
 
 def _linear_weights(b: Any, at: Any) -> tuple[Any, Any, Any]:
@@ -384,5 +404,5 @@ def _beyond(b: Any, distance: Any) -> Any:
     return b.sub(b.mul(factor, distance), 4.0 * _CUBIC)
 
 
-def _far_outside(b: Any, place: Any, last: Any) -> tuple[Any]:
-    return (b.where(b.ge(place, 0.0), b.where(b.le(place, last), place, _FAR), _FAR),)
+def _far_outside(b: Any, place: Any, last: Any) -> Any:
+    return b.where(b.ge(place, 0.0), b.where(b.le(place, last), place, _FAR), _FAR)
