@@ -15,10 +15,12 @@ from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.cpu_threads import BLOCK, shared
-from burnpy_numpy.kernels.kernel import LEAST, family_kernels
+from burnpy_numpy.kernels.kernel import family_kernels
 from burnpy_numpy.pointwise import BITS
 
 _MAXIMUM: Any = np.maximum
+_LEAST = 16
+"""The number of elements from which kernels are used, which NumPy's several calls take longer than."""
 _MOST_KEPT = 1 << 16
 """The largest number of elements of a matrix that is kept for the next call."""
 
@@ -35,7 +37,7 @@ class NumPyPooling(ArrayBackend):
         if is_half(x.dtype):
             return self._in_float32(self.max_pool2d, x, kernel, stride, padding, dilation, ceil_mode)[0]
         counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
-        if x.size >= LEAST and (kernels := family_kernels("pooling")):
+        if x.size >= _LEAST and (kernels := family_kernels("pooling")):
             out = kernels.run_max_pool(x, counts, kernel, stride, padding, dilation)
             if out is not None:
                 return out
@@ -53,7 +55,7 @@ class NumPyPooling(ArrayBackend):
     ) -> Any:
         if is_half(x.dtype):
             return self._in_float32(self.max_pool2d_indices, x, kernel, stride, padding, dilation, ceil_mode)[0]
-        if x.size >= LEAST and (kernels := family_kernels("pooling")):
+        if x.size >= _LEAST and (kernels := family_kernels("pooling")):
             counts = window_counts(x.shape, kernel, stride, padding, dilation, ceil_mode)
             out = kernels.run_max_pool_indices(x, counts, kernel, stride, padding, dilation)
             if out is not None:
@@ -65,7 +67,7 @@ class NumPyPooling(ArrayBackend):
     ) -> Any:
         if is_half(grad.dtype):
             return self._in_float32(self.max_pool2d_backward, grad, x, out, kernel, stride, padding, dilation)[0]
-        if x.size >= LEAST and (kernels := family_kernels("pooling")):
+        if x.size >= _LEAST and (kernels := family_kernels("pooling")):
             total = kernels.run_max_pool_backward(grad, x, out, kernel, stride, padding, dilation)
             if total is not None:
                 return total
@@ -85,7 +87,7 @@ class NumPyPooling(ArrayBackend):
         count_include_pad: bool,
         divisor: int | None,
     ) -> Any:
-        if x.size >= LEAST and (kernels := family_kernels("pooling")):
+        if x.size >= _LEAST and (kernels := family_kernels("pooling")):
             counts = window_counts(x.shape, kernel, stride, padding, (1, 1), ceil_mode)
             out = kernels.run_avg_pool(x, counts, kernel, stride, padding, count_include_pad, divisor)
             if out is not None:
@@ -102,7 +104,7 @@ class NumPyPooling(ArrayBackend):
         count_include_pad: bool,
         divisor: int | None,
     ) -> Any:
-        if math.prod(shape) >= LEAST and (kernels := family_kernels("pooling")):
+        if math.prod(shape) >= _LEAST and (kernels := family_kernels("pooling")):
             total = kernels.run_avg_pool_backward(grad, shape, kernel, stride, padding, count_include_pad, divisor)
             if total is not None:
                 return total
@@ -134,7 +136,7 @@ class NumPyPooling(ArrayBackend):
     def adaptive_max_pool2d_indices(self, x: Any, size: Pair) -> Any:
         if is_half(x.dtype):
             return self._in_float32(self.adaptive_max_pool2d_indices, x, size)[0]
-        if x.size >= LEAST and (kernels := family_kernels("pooling")):
+        if x.size >= _LEAST and (kernels := family_kernels("pooling")):
             out = kernels.run_adaptive_maxima(x, size)
             if out is not None:
                 return out

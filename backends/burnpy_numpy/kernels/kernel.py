@@ -41,7 +41,7 @@ LEAST = 2
 """The number of elements from which kernels of programs are used that are several calls of NumPy. A single element may
 be one of NumPy's scalars, which kernels cannot read."""
 MANY = 2048
-"""The same for what is one call of NumPy, and for kernels of templates, whose call takes longer."""
+"""The same for what is one call of NumPy, and for most kernels of templates, whose call takes longer."""
 LONGEST = 1 << 16
 """The longest row that is summed by a kernel: longer sums would be less exact than NumPy's."""
 
