@@ -20,7 +20,7 @@ SIZES = {
     "vectors that overlap": ((2, 2, 13, 19), (5, 4)),
     "narrow": ((3, 1, 7, 3), (2, 2)),
     "one": ((2, 2, 5, 6), (1, 1)),
-    "more windows than elements": ((1, 2, 2, 3), (3, 5)),
+    "more windows than elements": ((1, 4, 2, 3), (3, 5)),
     "a sequence": ((2, 3, 1, 40), (1, 7)),
 }
 
@@ -78,7 +78,7 @@ def test_windows_of_nan_and_of_infinities_have_the_first(case: str, dtype: str, 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("case", [*WINDOWS, "of a row"])
 def test_few_windows_have_the_maxima_of_many(case: str, dtype: str, noted: list[Any]) -> None:
-    shape, *how = {**WINDOWS, "of a row": ((1, 9), (1, 3), (1, 2), (0, 1), (1, 1), False)}[case]
+    shape, *how = {**WINDOWS, "of a row": ((1, 29), (1, 3), (1, 2), (0, 1), (1, 1), False)}[case]
     for x in (np.random.default_rng(0).normal(size=(1, 1, *shape[-2:])), ties((1, 1, *shape[-2:]))):
         noted.clear()
         few = D.max_pool2d(x.astype(dtype), *how)
