@@ -114,5 +114,5 @@ def _order(xp: Any, x: Any, dim: int, descending: bool) -> Any:
     """Equal elements keep their order when descending too: both the elements and the result are reversed."""
     if not descending:
         return x.argsort(dim, kind="stable").astype(int64, copy=False)
-    last = x.shape[dim] - 1
-    return xp.subtract(last, xp.flip(xp.flip(x, dim).argsort(dim, kind="stable"), dim)).astype(int64, copy=False)
+    last, back = x.shape[dim] - 1, (*(slice(None),) * (dim % x.ndim), slice(None, None, -1))
+    return xp.subtract(last, x[back].argsort(dim, kind="stable")[back]).astype(int64, copy=False)

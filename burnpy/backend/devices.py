@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
 
 
+_attribute = GenericAlias.__getattribute__
+
+
 class BoundAlias(GenericAlias):
     """``Origin[arguments]`` whose classmethods receive the alias, not the bare origin, as ``cls``."""
 
     def __getattribute__(self, name: str) -> Any:
-        attribute = super().__getattribute__(name)
-        if type(attribute) is MethodType and attribute.__self__ is super().__getattribute__("__origin__"):
+        attribute = _attribute(self, name)
+        if type(attribute) is MethodType and attribute.__self__ is _attribute(self, "__origin__"):
             return MethodType(attribute.__func__, self)
         return attribute
 

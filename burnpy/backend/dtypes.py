@@ -233,6 +233,7 @@ def largest(dtype: DType) -> float:
     return (2.0 - epsilon(dtype)) * 2.0 ** (2 - row.lowest - row.digits)
 
 
+@cache
 def tiny(dtype: DType) -> float:
     """Return the smallest normal number of a float dtype."""
     row = DTYPES[dtype.name]
@@ -250,6 +251,14 @@ def is_upper_half(name: str) -> bool:
     return row.bits == 16 and row.lowest + row.digits == whole.lowest + whole.digits
 
 
+@cache
+def int_limits(dtype: DType) -> tuple[int, int]:
+    """Return the least and the largest number of an int dtype, which NumPy computes anew each time."""
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
+@cache
 def epsilon(dtype: DType) -> float:
     """Return the distance from 1 to the next larger number of a float dtype."""
     return 2.0 ** (1 - DTYPES[dtype.name].digits)

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 import numpy as np
 
 from burnpy.backend.devices import device_of
-from burnpy.backend.dtypes import DEFAULT, dtype_of, kind_of, part_dtype
+from burnpy.backend.dtypes import DEFAULT, dtype_of, int_limits, kind_of, part_dtype
 from burnpy.backend.errors import ArgumentError, DeviceError, DTypeError, KindError, a, no_complex_arrays
 from burnpy.backend.primitives import INEXACT, KindName, Shape
 from burnpy.tensor import dim_checks
@@ -163,9 +163,9 @@ def arange(cls: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -
     exact = target.kind == "int"
     (count,) = factory_shape((-((low - high) // by) if exact else math.ceil(length),), target.factory)
     if exact:  # neither the end nor an unused step needs to fit the dtype
-        limits = np.iinfo(target_dtype)
+        least, most = int_limits(target_dtype)
         for x in (low, low + (count - 1) * by) if count else ():
-            if not limits.min <= x <= limits.max:
+            if not least <= x <= most:
                 raise DTypeError(
                     f"{target.factory}() cannot go from {low} to {high} by {by} in {target_dtype}, which cannot "
                     f"hold {x}; give a wider dtype"

@@ -134,7 +134,7 @@ def listed(numbers: tuple[Any, ...], keyword: Any, name: str, word: str, operati
 def shape_of(shape: int | Sequence[int], operation: str) -> Shape:
     """Return a shape as a tuple of non-negative ints; an int is the shape of a vector."""
     sizes = integers((shape,), "size", operation)
-    if any(size < 0 for size in sizes):
+    if sizes and min(sizes) < 0:
         raise ShapeError(f"{operation}() got shape {sizes}; sizes cannot be negative")
     return sizes
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy import asarray
 
-from burnpy.backend.dtypes import DEFAULT, OWNERS, complex_dtype, converted, dtype_of, kind_of
+from burnpy.backend.dtypes import DEFAULT, OWNERS, complex_dtype, converted, dtype_of, int_limits, kind_of
 from burnpy.backend.errors import (
     ArgumentError,
     BurnpyError,
@@ -140,6 +140,9 @@ def frozen(data: Any, kind: KindName, dtype: Any) -> NDArray[Any]:
     return array
 
 
+_NUMBERS: dict[str, Any] = {"bool": bool, "float": float, "complex": complex}
+
+
 def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
     """Return ``value`` as a Python number that fits a tensor of ``kind`` and ``dtype``."""
     if isinstance(value, np.generic):
@@ -148,12 +151,12 @@ def fitting(value: Any, kind: KindName, dtype: DType, operation: str) -> Any:
     if not isinstance(value, accepted):
         raise DTypeError(f"{operation}() got {describe(value)}; expected a Python {kind}" + _class_for(value, kind))
     if kind == "int":
-        info = np.iinfo(dtype)
-        if not info.min <= value <= info.max:
+        low, high = int_limits(dtype)
+        if not low <= value <= high:
             raise _overflow(value, dtype)
         return int(value)
     try:
-        return {"bool": bool, "float": float, "complex": complex}[kind](value)
+        return _NUMBERS[kind](value)
     except OverflowError:
         raise _overflow(value, dtype) from None
 
@@ -265,9 +268,9 @@ def _unreadable(data: Any, kind: KindName, error: Exception) -> BurnpyError:
 def _refuse_overflow(array: NDArray[Any], dtype: DType) -> None:
     if array.dtype == dtype or array.dtype.kind == "b" or not array.size:
         return
-    low, high, info = int(array.min()), int(array.max()), np.iinfo(dtype)
-    if low < info.min or high > info.max:
-        raise _overflow(low if low < info.min else high, dtype)
+    low, high, (least, most) = int(array.min()), int(array.max()), int_limits(dtype)
+    if low < least or high > most:
+        raise _overflow(low if low < least else high, dtype)
 
 
 def _overflow(value: int, dtype: DType) -> DTypeError:

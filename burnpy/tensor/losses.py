@@ -131,7 +131,6 @@ def nll_loss(
     >>> round(nll_loss(log_probabilities, IntTensor[NumPy].from_data([1])).item(), 4)
     0.2877
     """
-    _class_dim("nll_loss", log_probabilities)
     return _classes("nll_loss", log_probabilities, target, weight, ignore_index, 0.0, reduction)
 
 

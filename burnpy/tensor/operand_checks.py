@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from burnpy.backend.dtypes import int64, promote_types, result_type, uint64
+from burnpy.backend.dtypes import int64, int_limits, promote_types, result_type, uint64
 from burnpy.backend.errors import (
     BACKENDS,
     OWN_PACKAGES,
@@ -31,6 +31,13 @@ _MOST_INT = (1 << 63) - 1
 """The largest int64."""
 MOST_FLOAT = int(np.finfo(np.float64).max)
 """The largest int that is a Python float; a larger one raises an `OverflowError` wherever it is converted."""
+_FITTING: dict[KindName, tuple[type, ...]] = {
+    "float": (float, int),
+    "int": (int,),
+    "bool": (bool,),
+    "complex": (float, int, complex),
+}
+"""The types of Python numbers that can be combined with tensors of a kind."""
 _FROM_NARROW = ("bool", "int", "float", "complex")
 
 
@@ -57,16 +64,10 @@ def number(tensor: TensorBase[Any], other: Any, operation: str) -> Scalar:
     """
     if isinstance(other, np.generic):
         other = other.item()
-    fits: dict[KindName, Any] = {
-        "float": (float, int),
-        "int": (int,),
-        "bool": (bool,),
-        "complex": (float, int, complex),
-    }
-    if isinstance(other, fits[tensor.kind]):
+    if isinstance(other, _FITTING[tensor.kind]):
         if tensor.kind == "int" and not 0 <= other <= 127:
-            info = np.iinfo(tensor.dtype)
-            if not info.min <= other <= info.max:
+            low, high = int_limits(tensor.dtype)
+            if not low <= other <= high:
                 raise too_large(operation, tensor, other)
         elif isinstance(other, int) and abs(other) > MOST_FLOAT:
             raise too_large(operation, tensor, other)

@@ -48,6 +48,28 @@ def test_kernels_agree_with_float64(shape: tuple[int, ...], dtype: str, noted: l
     assert {k.program.name for k in noted} == {"cholesky_factor", "substitution"}
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(4, 4), (3, 7, 5), (2, 2, 5, 9), (1, 6), (6, 1), (1, 47, 47)])
+def test_lu_factors(shape: tuple[int, ...], dtype: str, noted: list[Any]) -> None:
+    """Ties, columns of zeros and NaN have the pivots that the array operations choose."""
+    rng = np.random.default_rng(0)
+    zeros = rng.integers(-1, 2, shape) * (np.arange(shape[-1]) != 1)
+    undefined = rng.normal(size=shape)
+    undefined[..., -1:, 0] = np.nan
+    for x in (rng.normal(size=shape), zeros, undefined):
+        noted.clear()
+        given = np.asfortranarray(x.astype(dtype))
+        factors, pivots, order = D.lu_factor(given)
+        assert [k.program.name for k in noted] == ["lu_factor"]
+        wanted = without("lu_factor", given)
+        assert (factors.shape, factors.dtype, pivots.shape) == (shape, given.dtype, (*shape[:-2], min(shape[-2:])))
+        np.testing.assert_array_equal(pivots, wanted[1])
+        np.testing.assert_array_equal(order, wanted[2])
+        bound = 1e-4 if dtype == "float32" else 1e-11
+        np.testing.assert_allclose(factors, wanted[0], rtol=bound, atol=bound)
+        np.testing.assert_array_equal(given, x.astype(dtype))
+
+
 def test_views_and_the_other_triangle_do_not_matter() -> None:
     positive, b = matrices(4, 7, 7)
     wanted = D.cholesky(positive)

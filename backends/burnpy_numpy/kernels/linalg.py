@@ -1,4 +1,4 @@
-"""Triangular equations and Cholesky's factors of batches of small matrices, and outer products, as kernels.
+"""Triangular equations, Cholesky's and LU factors of batches of small matrices, and outer products, as kernels.
 
 For so few numbers a call of LAPACK takes longer than its arithmetic.
 """
@@ -42,6 +42,18 @@ def run_cholesky_factor(x: Any) -> Any:
     n, out, wrong = x.shape[-1], np.empty(x.shape, x.dtype), np.zeros(1, int64)
     kernel.run((np.ascontiguousarray(x), out, wrong), (n,), math.prod(x.shape[:-2]), n * n * n / 3)
     return None if wrong[0] else out
+
+
+def run_lu_factor(x: Any) -> Any:
+    """Return LU factors, LAPACK's pivots, and the permutations by columns; None if kernels are off."""
+    kernel = template_kernel(lu_factor, x.dtype)
+    if kernel is None:
+        return None
+    *batch, rows, columns = x.shape
+    count = min(rows, columns)
+    out, pivots, order = np.array(x, order="C"), np.empty((*batch, count), int64), np.empty((*batch, rows), int64)
+    kernel.run((out, pivots, order), (rows, columns, count), math.prod(batch), rows * columns * count / 2)
+    return out, pivots, order
 
 
 def substitution(dtype: str, upper: bool, unitriangular: bool, width: int) -> str:
@@ -115,6 +127,60 @@ def cholesky_factor(dtype: str) -> str:
                 w.store(w.constant(0.0, dtype), w.element(left, j, dtype), None)
     w.assign(f"atomicrmw or ptr {note}, i64 {w.number(wrong, '0')} monotonic")
     return w.function()
+
+
+def lu_factor(dtype: str) -> str:
+    """Return the text of the kernel of LU factors with the first largest element of a column, or its first NaN, as
+    pivot.
+
+    The table: the matrices, (batch, rows, columns), in whose place the factors are written, the pivots, counted from 1,
+    int64, (batch, count), and the permutations, int64, (batch, rows). The sizes: rows, columns and the smaller of both.
+    ``begin`` and ``end`` are matrices.
+    """
+    w = Loops(1, 3, 3)
+    x, pivots, orders = w.table
+    rows, columns, count = w.sizes
+    row = w.count("0")
+    with w.loop("%begin", "%end") as m:
+        matrix = w.element(x, w.times(m, w.times(rows, columns)), dtype)
+        chosen, order = w.element(pivots, w.times(m, count), "int64"), w.element(orders, w.times(m, rows), "int64")
+        with w.loop("0", rows) as i:
+            w.set_number(w.element(order, i, "int64"), i)
+        with w.loop("0", count) as k:
+            upper = w.element(matrix, w.times(k, columns), dtype)
+            most = w.variable(w.call("fabs", w.load_one(w.element(upper, k, dtype), dtype)))
+            w.set_number(row, k)
+            with w.loop(w.plus(k, 1), rows) as i:
+                size = w.call("fabs", w.load_one(w.element(matrix, w.plus(w.times(i, columns), k), dtype), dtype))
+                best = w.get(most, dtype)
+                above = w.binary("and", w.compare("ugt", size, best), w.compare("ord", best, best))
+                w.set(most, w.select(above, size, best))
+                w.set_number(row, w.either(w.first(above), i, w.number(row, 0), "i64"))
+            other = w.number(row, 0)
+            w.set_number(w.element(chosen, k, "int64"), w.plus(other, 1))
+            _exchange(w, [w.element(order, place, "int64") for place in (k, other)], "int64")
+            lower = w.element(matrix, w.times(other, columns), dtype)
+            with w.loop("0", columns) as j:
+                _exchange(w, [w.element(line, j, dtype) for line in (upper, lower)], dtype)
+            pivot = w.load_one(w.element(upper, k, dtype), dtype)
+            zero = w.compare("oeq", pivot, w.constant(0.0, dtype))
+            divisor = w.select(zero, w.constant(1.0, dtype), pivot)  # a column of zeros stays so
+            with w.loop(w.plus(k, 1), rows) as i:
+                line = w.element(matrix, w.times(i, columns), dtype)
+                factor = w.div(w.load_one(w.element(line, k, dtype), dtype), divisor)
+                w.store_one(factor, w.element(line, k, dtype))
+                with w.loop(w.plus(k, 1), columns) as j:
+                    product = w.mul(factor, w.load_one(w.element(upper, j, dtype), dtype))
+                    at = w.element(line, j, dtype)
+                    w.store_one(w.sub(w.load_one(at, dtype), product), at)
+    return w.function()
+
+
+def _exchange(w: Loops, places: list[str], dtype: str) -> None:
+    """Exchange the numbers at two addresses."""
+    first, second = (w.load_one(place, dtype) for place in places)
+    w.store_one(second, places[0])
+    w.store_one(first, places[1])
 
 
 def run_outer_products(x: Any, y: Any) -> Any:
