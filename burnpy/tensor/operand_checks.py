@@ -31,7 +31,7 @@ _MOST_INT = (1 << 63) - 1
 """The largest int64."""
 MOST_FLOAT = int(np.finfo(np.float64).max)
 """The largest int that is a Python float; a larger one raises an `OverflowError` wherever it is converted."""
-_FITTING: dict[KindName, tuple[type, ...]] = {
+_FITTING: dict[KindName, Any] = {
     "float": (float, int),
     "int": (int,),
     "bool": (bool,),

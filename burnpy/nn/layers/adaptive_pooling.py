@@ -219,9 +219,9 @@ def _flat_indices(device: Any, x: Any, size: Shape) -> Any:
 def _output_size(operation: str, batch: Tensor[Any], output_size: OutputSize) -> tuple[int, ...]:
     """Return the sizes of the output of adaptive pooling; None keeps the size of the input."""
     dims = window_dims(operation)
-    sizes = output_sizes(operation, output_size, dims)
+    sizes: tuple[Any, ...] = output_sizes(operation, output_size, dims)
     if None not in sizes:
-        return (1, *sizes) if dims == 1 else sizes  # type: ignore[return-value]  # without None
+        return (1, *sizes) if dims == 1 else sizes
     given = tuple(size or n for size, n in zip(sizes, batch.shape[-dims:], strict=True))
     return sizes_of(operation, "output_size", given)  # the size of the input may be 0
 
