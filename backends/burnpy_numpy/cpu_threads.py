@@ -300,8 +300,8 @@ class Crew:
     some 15. No signal handler runs amid the call, so that nothing has to be cleared up.
     """
 
-    def __init__(self, share: Entry, serve: Entry, workspace: Callable[[], Any]) -> None:
-        self.share, self._serve, self._workspace = share, serve, workspace
+    def __init__(self, share: Entry, serve: Entry) -> None:
+        self.share, self._serve = share, serve
         self.words = np.zeros(FIRST_BELL + _MOST, np.int64)
         self._bell = _Bell()
         self.words[GATE], self.words[BELL] = 1, self._bell.address
@@ -309,37 +309,47 @@ class Crew:
     def enlist(self, place: int, worker: _Worker) -> None:
         """Have a worker serve here from now on, if it does not yet."""
         if not self.words[FIRST_BELL + place]:
-            worker.join(self)
+            worker.join(self, place + 1)
             self.words[FIRST_BELL + place] = worker.bell.address  # last, in case this is interrupted
 
-    def serve(self, bell: _Bell, called: Any) -> None:
-        """Take parts of jobs in native code whenever the bell is rung, until ``called`` is not 0."""
-        self._serve(0, 0, 4, self.words, self._workspace(), bell.address, called)
+    def serve(self, number: int, bell: _Bell, called: Any) -> None:
+        """Take parts of jobs in native code whenever the bell is rung, until ``called`` is not 0.
+
+        ``number`` is the worker's among the threads of a job, whose first one is the caller.
+        """
+        self._serve(0, 0, 4, self.words, number, bell.address, called)
 
 
 _crew: list[Crew] = []
 """The crew, once kernels have work for it."""
 
 
-def crew_of(count: int) -> Crew | None:
-    """Return the crew, with at least ``count`` workers; None for no workers, or if its code could not be compiled."""
-    if count < 1 or not (_crew or compile_crew()):
-        return None
+def crew_of(size: int, each: float) -> tuple[Crew | None, int]:
+    """Return the crew for a job of native code, and the number of threads that it gets, with the caller's.
+
+    There is no crew, and one thread, if the work is small or the crew's code could not be compiled.
+
+    Args:
+        size: the length of the range to divide.
+        each: the number of array elements per element of the range, see `shared`.
+    """
+    team = part_count(size, each)
+    if team <= 1 or not (_crew or compile_crew()):
+        return None, 1
     crew = _crew[0]
-    for place, worker in enumerate(_ready(count)):
+    for place, worker in enumerate(_ready(team - 1)):
         crew.enlist(place, worker)
-    return crew
+    return crew, team
 
 
 def compile_crew() -> bool:
     """Compile the crew's code; return whether that was possible."""
     from burnpy_numpy.kernels.compiler.entry import SERVE, SHARE, TABLE
     from burnpy_numpy.kernels.kernel import loaded
-    from burnpy_numpy.kernels.products.products import workspace
 
     share, serve = loaded("share", SHARE, lambda: SHARE, TABLE), loaded("serve", SERVE, lambda: SERVE, TABLE)
     if share is not None and serve is not None:
-        _crew.append(Crew(share, serve, workspace))  # of two threads that come here at once, the first one's counts
+        _crew.append(Crew(share, serve))  # of two threads that come here at once, the first one's counts
     return bool(_crew)
 
 
@@ -352,6 +362,7 @@ class _Worker:
 
         self._asked: Any = SimpleQueue()
         self._crew: Crew | None = None
+        self._number = 0
         self.bell, self._called = _Bell(), np.zeros(1, np.int64)
         self._off = -1
         self._thread = Thread(target=self._run, name="burnpy", daemon=True)
@@ -380,9 +391,9 @@ class _Worker:
             self._called[0] = 1
             self.bell.ring()
 
-    def join(self, crew: Crew) -> None:
-        """Wait in the native code of a crew from now on."""
-        self._crew = crew
+    def join(self, crew: Crew, number: int) -> None:
+        """Wait in the native code of a crew from now on, as the thread of a number."""
+        self._number, self._crew = number, crew
         self.ask(_Job(_nothing, 0, 1, False))
 
     def _run(self) -> None:
@@ -393,7 +404,7 @@ class _Worker:
     def _next(self) -> _Job | None:
         """Wait for the next job, and serve the crew until it comes."""
         while self._crew is not None and self._asked.empty():
-            self._crew.serve(self.bell, self._called)
+            self._crew.serve(self._number, self.bell, self._called)
         job: _Job | None = self._asked.get()
         return job
 

@@ -64,6 +64,8 @@ class NumPyShape(ArrayBackend):
         return super().cast(x, dtype)
 
     def cat(self, xs: Sequence[Any], dim: int) -> Any:
+        if (base := xs[0].base) is not None and (whole := _whole_of(xs, dim, base)) is not None:
+            return whole
         return _concatenate(xs, dim)
 
     def stack(self, xs: Sequence[Any], dim: int) -> Any:
@@ -79,6 +81,40 @@ class NumPyShape(ArrayBackend):
         if not _wide(x):
             return super().triu(x, diagonal)
         return self.where(np.logical_not(_triangle(x.shape[-2:], diagonal - 1)), x, 0)
+
+
+def _whole_of(xs: Sequence[Any], dim: int, base: Any) -> Any:
+    """Return the concatenation of views that make up all of ``base``, side by side, as a view; None for others.
+
+    It may not be written to, as the memory is not its own.
+    """
+    first = xs[0]
+    steps, shape, dtype = first.strides, [*first.shape], first.dtype
+    if (
+        any(x.base is not base or x.strides != steps or x.dtype is not dtype for x in xs)
+        or type(base) is not np.ndarray
+    ):
+        return None
+    if base.dtype is not dtype or not base.flags.c_contiguous or base.size != sum([x.size for x in xs]):
+        return None
+    start = place = _address(first)
+    for x in xs:
+        if _address(x) != place or x.shape != (*shape[:dim], x.shape[dim], *shape[dim + 1 :]):
+            return None
+        place += x.shape[dim] * steps[dim]
+    shape[dim] = sum([x.shape[dim] for x in xs])
+    try:
+        whole: Any = np.ndarray(shape, dtype, base, start - _address(base), steps)
+    except ValueError:  # a step is negative
+        return None
+    whole.flags.writeable = False
+    return whole
+
+
+def _address(x: Any) -> int:
+    """Return the address of an array's first element."""
+    address: int = x.__array_interface__["data"][0]
+    return address
 
 
 def _wide(x: Any) -> bool:

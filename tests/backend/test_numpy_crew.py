@@ -68,13 +68,23 @@ def meet() -> None:
 
 
 def inputs() -> Callable[[], list[Any]]:
-    """A function that computes something by each way to share a kernel: with memory of each thread's, a program of
-    elements and of rows with sums, and lists."""
+    """A function that computes something by each way to share a kernel: with memory of each thread's, kept or new or of
+    zeros, a program of elements and of rows with sums, and lists."""
     rng = np.random.default_rng(0)
     x, grad = rng.standard_normal((2, 2048, 200)).astype(float32)
     w, scale = rng.standard_normal((200, 300)).astype(float32), rng.standard_normal(200).astype(float32)
     mean, root = D.normalize(x, scale, scale, (1,), 1e-5)[1:]
+    heads = rng.standard_normal((4, 96, 12, 32)).astype(float32).swapaxes(1, 2)
+    q, k, v, by_out = heads, heads[::-1], heads[:, ::-1], heads[:, :, ::-1]
+    places, weights = rng.integers(-1, 900, (4, 2, 1000)), rng.standard_normal((4, 2, 1000)).astype(float32)
+    images, plane = x[:1568].reshape((4, 100, 28, 28)), x[0, :9].reshape((1, 1, 3, 3)).repeat(100, 0)
+    row, (out, logs) = x.reshape(-1), D.attention(q, k, v, None, 0, 0.2)
     return lambda: [
+        *D.attention(q, k, v, None, 0, 0.2),
+        *D.attention_backward(by_out, q, k, v, out, logs, None, 0, 0.2),
+        D.weighted_gather(images.reshape((4, 100, 784)), places, weights),
+        D.frame_spectra(row, row[:512], 64, "backward"),
+        D.conv2d(images, plane, (1, 1), (1, 1), (1, 1), 100),
         *(D.matmul(x, w), D.matmul(x.T, grad), D.matmul_nt(w.T, x), D.gelu(x, False), D.gelu_backward(grad, x, False)),
         *D.normalize_backward(grad, x, scale, mean, root, (1,), 1e-5),
         *(out for (out,) in AdamW().update(D, [x], [grad], ([grad], [D.square(grad)]), Step(0.1, 3, 0.1))),
@@ -107,10 +117,10 @@ def test_the_bits_depend_neither_on_the_number_of_threads_nor_on_who_comes(monke
     compute = inputs()
     monkeypatch.setattr(threads, "COUNT", 1)
     alone = compute()
-    for count in (2, 3, 8):
+    for count in (2, 3, 8, 2, 3):  # in the end some who are not in the team come late
         monkeypatch.setattr(threads, "COUNT", count)
         assert same(compute(), alone)
-    crew = threads.crew_of(2)
+    crew = threads.crew_of(PARTS, threads.LEAST)[0]
     assert crew is not None
     crew.words[0] = 1  # as while another caller has it
     assert same(compute(), alone)
@@ -136,7 +146,7 @@ def test_many_threads_of_the_user() -> None:
 def test_no_exception_anywhere_loses_a_worker() -> None:
     def start() -> None:
         threads._crew.clear()
-        threads.crew_of(PARTS - 1)
+        threads.crew_of(PARTS, threads.LEAST)
 
     meet()
     for raised in every_opcode(start, (threads,), interrupt, every=1 if LONG else 4):

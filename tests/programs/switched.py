@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from burnpy_numpy.kernels import kernel, launch
+from burnpy_numpy.kernels.launch import Room
 
 
 @contextmanager
@@ -31,9 +32,10 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
 
     def share(
-        function: Any, table: Sequence[Any], sizes: Sequence[int], blocks: int, each: float, memory: int | None = None
+        function: Any, table: Sequence[Any], sizes: Sequence[int], blocks: int, each: float, room: Room | None = None
     ) -> None:
         counts.append(blocks)
+        table = table if room is None else room.entered(table, 1)
         for k in reversed(range(blocks)):
             function(k, k + 1, len(table), *table, *sizes)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from burnpy.backend.programs.program import execute
 
 pytest.importorskip("llvmlite")
 
+from burnpy_numpy import cpu_threads as threads
 from burnpy_numpy.kernels import launch
 from burnpy_numpy.kernels.compiler.emitter import CHUNK, emit
 from burnpy_numpy.kernels.compiler.loops import Loops
@@ -239,15 +239,16 @@ def test_rows_with_nan_and_infinity() -> None:
     np.testing.assert_allclose(out[4:].sum(1), 1, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["gelu", "normalize_backward", "sums"])
+@pytest.mark.parametrize("name", ["gelu", "normalize_backward", "sums", "memory of its own"])
 def test_results_do_not_depend_on_how_rows_are_divided(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, columns = 3 * CHUNK + 5, 37
     generator = np.random.default_rng(2)
-    kinds = {"gelu": "f", "normalize_backward": "ffrcc", "sums": "f"}[name]
+    kinds = {"gelu": "f", "normalize_backward": "ffrcc", "sums": "f", "memory of its own": "f"}[name]
     function: Any = {
         "gelu": lambda b, x: Backend.gelu(b, x, True),
         "normalize_backward": lambda b, g, x, w, m, v: Backend.normalize_backward(b, g, x, w, m, v, (1,), 0.1),
         "sums": lambda b, x: (b.sum(x, (0,), False), b.sum(b.exp(x), (0, 1), False)),
+        "memory of its own": lambda b, x: (b.mul(e := b.exp(x), b.sum(e, (1,), True)), b.sub(e, b.amax(e, (1,), True))),
     }[name]
     program = trace(function, tuple(Input(EXTENTS[kind], "float32") for kind in kinds), name=name)
     xs = [generator.uniform(0.2, 1, EXTENTS[kind].shape(rows, columns)).astype("f4") for kind in kinds]
@@ -255,14 +256,9 @@ def test_results_do_not_depend_on_how_rows_are_divided(name: str, monkeypatch: p
     whole = run(xs, (), rows, columns)
     monkeypatch.setattr(launch, "COUNT", 2)
     monkeypatch.setattr(launch, "_SHARED", 0)
-    for parts in (2, 3, 5):
-
-        def in_parts(work: Any, size: int, each: float = 1, parts: int = parts) -> None:
-            edges = [size * k // parts for k in range(parts + 1)]
-            for begin, end in reversed(list(pairwise(edges))):
-                work(begin, end)
-
-        monkeypatch.setattr(launch, "shared", in_parts)
+    monkeypatch.setattr(threads, "LEAST", 1)
+    for count in (2, 3, 5):
+        monkeypatch.setattr(threads, "COUNT", count)
         for a, b in zip(whole, run(xs, (), rows, columns), strict=True):
             np.testing.assert_array_equal(a, b)
     if name == "sums":

@@ -12,8 +12,7 @@ from burnpy.backend import NumPy
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy import resampling
-from burnpy_numpy.kernels import resampling as kernels
-from tests.programs.switched import without_kernels
+from tests.programs.switched import one_by_one, without_kernels
 
 D: Any = NumPy()
 SIZES = {  # members, channels, elements, taps, points
@@ -104,13 +103,6 @@ def test_empty_arrays_and_other_dtypes_have_no_kernel(noted: list[Any]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_results_do_not_depend_on_how_work_is_divided(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     args = of("float32", calls("two blocks of channels")[name])
-    wanted, ranges = getattr(D, name)(*args), list[int]()
-
-    def by_ones(work: Any, size: int, each: float = 1) -> None:
-        ranges.append(size)
-        for k in reversed(range(size)):
-            work(k, k + 1)
-
-    monkeypatch.setattr(kernels, "shared", by_ones)
+    wanted, ranges = getattr(D, name)(*args), one_by_one(monkeypatch)
     np.testing.assert_array_equal(getattr(D, name)(*args), wanted)
     assert max(ranges) > 1

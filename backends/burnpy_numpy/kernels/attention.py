@@ -18,13 +18,13 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.primitives import Shape
-from burnpy_numpy.cpu_threads import shared
+from burnpy_numpy.attention import empty_like, gradients_like
 from burnpy_numpy.kernels.compiler.llvm import vector_bytes
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import INTS, Vector, bytes_of
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import TemplateKernel
+from burnpy_numpy.kernels.launch import Room, TemplateKernel
 
 ROWS = 4
 """The least number of queries, or of keys, whose products are summed up at once; every vector is a multiple of it
@@ -97,17 +97,12 @@ def run_heads(
         strides = np.broadcast_to(allowed, (*lead, queries, line)).strides
         masks, mask_row = _places(lead, 1, strides[:-2]), strides[-2]
     places = _places(lead, item, *[x.strides[:-2] for x in arrays])
-    tables = (*arrays, totals, places, np.array(scale, q.dtype), allowed, places if masks is None else masks)
+    table = (*arrays, totals, places, np.array(scale, q.dtype), allowed, places if masks is None else masks)
     steps = [x.strides[-2] // item for x in arrays]
     first = keys if offset is None else min(max(offset, -queries), keys)
     sizes = (queries, keys, size, values, line, first, mask_row, block, *steps)
-
-    def work(begin: int, end: int) -> None:
-        scratch = np.empty(rows * line, q.dtype)
-        kernel([scratch, *tables], sizes, begin, end)
-
-    shared(work, math.prod(lead), queries * keys * (size + values) / _PRODUCTS)
-    kernel.note()
+    each = queries * keys * (size + values) / _PRODUCTS
+    kernel.run(table, sizes, math.prod(lead), each, Room(0, rows * line * item))
 
 
 def _readable(x: Any) -> Any:
@@ -116,14 +111,6 @@ def _readable(x: Any) -> Any:
     if last != x.itemsize or any(step % last for step in steps):
         return np.ascontiguousarray(x)
     return x
-
-
-def empty_like(x: Any, shape: Shape) -> Any:
-    """Return memory for an array, in which heads lie within positions if they do so in ``x``."""
-    if x.ndim > 2 and x.strides[-3] < x.strides[-2]:
-        *lead, heads, count, size = shape
-        return np.empty((*lead, count, heads, size), x.dtype).swapaxes(-3, -2)
-    return np.empty(shape, x.dtype)
 
 
 @lru_cache(256)
@@ -346,7 +333,7 @@ def run_attention_backward(
     chosen = attention_kernel(attention_backward, (q, k, v, grad, logsumexp), mask, offset)
     if chosen is None:
         return None
-    by_q, by_k, by_v = [empty_like(x, x.shape) for x in (q, k, v)] if out is None else out
+    by_q, by_k, by_v = gradients_like(q, k, v) if out is None else out
     together = rows_at_once(chosen[1])
     most = max(together, _KEPT // (k.shape[-2] * q.itemsize) // together * together)
     block = min(q.shape[-2], most)

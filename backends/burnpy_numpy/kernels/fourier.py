@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
-from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import TemplateKernel
+from burnpy_numpy.kernels.launch import Room
 
 Complex = tuple[Vector, Vector]
 """The real and the imaginary part."""
@@ -47,26 +46,13 @@ def spectra_of_frames(x: Any, window: Any, step: int, factor: float) -> Any:
     kernel = template_kernel(frame_spectra, dtype, width, size)
     if kernel is None:
         return None
-    signals = np.ascontiguousarray(x).reshape((-1, x.shape[-1]))
-    out = np.empty((len(signals), count, size // 2 + 1), np.complex64 if dtype is float32 else np.complex128)
+    signals, frequencies = np.ascontiguousarray(x).reshape((-1, x.shape[-1])), size // 2 + 1
+    out = np.empty((len(signals), count, frequencies), np.complex64 if dtype is float32 else np.complex128)
     table = (window * dtype.type(0.5 * factor), _turns(size, dtype))
+    room = Room(4, 4 * frequencies * width * dtype.itemsize)
     for signal, result in zip(signals, out, strict=True):
-        _transform(kernel, signal, result, table, (count, step), width)
-    kernel.note()
-    return out.reshape((*x.shape[:-1], count, size // 2 + 1))
-
-
-def _transform(
-    kernel: TemplateKernel, x: Any, out: Any, table: tuple[Any, ...], sizes: tuple[int, int], width: int
-) -> None:
-    """Write the spectra of one signal, on several threads that have buffers of their own."""
-    frequencies = out.shape[1]
-
-    def work(begin: int, end: int) -> None:
-        buffers = np.empty((2, 2 * frequencies * width), x.dtype)
-        kernel((x, out, *table, *buffers), sizes, begin, end)
-
-    shared(work, -(-sizes[0] // width), width * frequencies * 16)
+        kernel.run((signal, result, *table), (count, step), -(-count // width), width * frequencies * 16, room)
+    return out.reshape((*x.shape[:-1], count, frequencies))
 
 
 def _factors(size: int) -> list[int] | None:
@@ -98,8 +84,8 @@ def _turns(size: int, dtype: Any) -> Any:
 def frame_spectra(dtype: str, width: int, size: int) -> str:
     """Return the text of the kernel of half the spectra of frames of an even size.
 
-    The table: x, the spectra (frames, frequencies, 2), half the window, `_turns`, and two buffers. The sizes: the
-    numbers of frames, and of samples from one to the next. ``begin`` and ``end`` count vectors of frames.
+    The table: x, the spectra (frames, frequencies, 2), half the window, `_turns`, and two buffers as one. The sizes:
+    the numbers of frames, and of samples from one to the next. ``begin`` and ``end`` count vectors of frames.
 
     Args:
         dtype: float32 or float64.
@@ -107,7 +93,8 @@ def frame_spectra(dtype: str, width: int, size: int) -> str:
         size: the number of samples of a frame.
     """
     w = _Spectra(dtype, width)
-    x, out, window, turns, source, goal = w.table
+    x, out, window, turns, source = w.table
+    goal = w.element(source, str((size + 2) * width), dtype)
     count, step = w.sizes
     half, final = size // 2, w.minus(count, str(width))
     with w.loop("%begin", "%end") as block:
@@ -142,7 +129,7 @@ class _Spectra(Loops):
     """The kernel of `frame_spectra`, whose buffers have the real parts of a vector of frames before the imaginary."""
 
     def __init__(self, dtype: str, width: int) -> None:
-        super().__init__(width, 6, 2)
+        super().__init__(width, 5, 2)
         self.dtype = dtype
 
     def complex_at(self, buffer: str, index: str) -> Complex:

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.backend.dtypes import dtype_of
+from burnpy.backend.dtypes import dtype_of, uint8
 from burnpy.backend.primitives import Shape
 from burnpy.backend.programs import Extent, Program, ProgramError
 from burnpy.backend.programs.explain import executed
-from burnpy_numpy.cpu_threads import COUNT, crew_of, part_count, shared
+from burnpy.backend.programs.program import FUNCTIONS, REDUCTIONS
+from burnpy_numpy.cpu_threads import COUNT, crew_of
 from burnpy_numpy.kernels.compiler.emitter import CHUNK, Layout
-from burnpy_numpy.kernels.compiler.entry import FLAGS, Entry, code_of
+from burnpy_numpy.kernels.compiler.entry import FLAGS, JOB, Entry, code_of
 from burnpy_numpy.numpy_calls import inverse, memory_order
 
 
@@ -32,6 +33,7 @@ class Kernel:
         "_scratch",
         "_unit",
         "_write",
+        "each",
         "function",
         "layout",
         "program",
@@ -42,6 +44,7 @@ class Kernel:
         self._flat, self._scratch = layout.flat, layout.scratch
         self._plain = not layout.flat and not layout.scratch
         self.function, self._unit = function, CHUNK if layout.sums else 1
+        self.each = time_of(program)  #: the elements that take as long as one of this program
         self._arrays = [
             (i.extent.over_rows, i.extent.over_columns, dtype_of(i.dtype))
             for i in program.inputs
@@ -115,7 +118,7 @@ class Kernel:
             numbers: the inputs that are numbers.
         """
         results = [*map(_empty, shapes, self._dtypes)]
-        direct = self._plain and rows * columns < _SHARED and not executed  # a call less than `into`
+        direct = self._plain and rows * columns * self.each < _SHARED and not executed  # a call less than `into`
         if not direct or self.function(*xs, *results, *numbers, 0, rows, rows, columns):  # refused, see `ENTRIES`
             self.into((*xs, *results), numbers, rows, columns)
         return results
@@ -131,7 +134,7 @@ class Kernel:
             columns: the number of columns, not 0; the elements of an elementwise program may be divided at will.
         """
         size = rows * columns
-        if size >= _SHARED and COUNT > 1:
+        if size * self.each >= _SHARED and COUNT > 1:
             self._share(self._contiguous(arrays), numbers, rows, columns)
         elif self._flat:
             if self.function(*arrays, *numbers, 0, size, 1, size):  # refused, see `ENTRIES`
@@ -152,24 +155,23 @@ class Kernel:
 
     def _share(self, arrays: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
         """Compute a program on several threads."""
-        unit, scratch = self._unit, self._scratch
+        unit = self._unit
         if self._flat:
             rows, columns = 1, rows * columns
-        count, each = (columns, 1) if self._flat else (rows, columns)
+        count, each = (columns, self.each) if self._flat else (rows, columns * self.each)
         units = -(-count // unit)
-        parts = part_count(units, unit * each)
-        crew = None if scratch else crew_of(parts - 1)
-        if crew is not None:
-            job = (code_of(self.function), parts, units, unit, count, rows, columns, len(arrays), -1)
-            addresses, values = [*map(id, arrays)], np.array(numbers, np.float64)
-            crew.share(0, 1, 11 + len(arrays), crew.words, *job, *addresses, values)
+        crew, team = crew_of(units, unit * each)
+        place, room = -1, 0
+        if self._scratch:
+            place, room = len(arrays), 8 * self._scratch * (columns + _PADDING)
+            arrays = [*arrays, _empty((team, room // 8))]
+        if crew is None:
+            self.function(*arrays, *numbers, 0, count, rows, columns)
             return
-
-        def work(begin: int, end: int) -> None:
-            room = [_empty(scratch * (columns + _PADDING))] if scratch else []
-            self.function(*arrays, *room, *numbers, begin * unit, min(end * unit, count), rows, columns)
-
-        shared(work, units, unit * each)
+        parts = team if unit > 1 else min(units, team * PARTS)  # sums of neighbours share lines of the cache
+        job = (code_of(self.function), parts, units, unit, count, rows, columns, len(arrays), place, room, team)
+        addresses, values = [*map(id, arrays)], np.array(numbers, np.float64)
+        crew.share(0, 1, JOB + 1 + len(arrays), crew.words, *job, *addresses, values)
 
     def _memory(self, rows: int, columns: int) -> list[Any]:
         """Allocate the outputs; zeros for sums over rows, one for each chunk of rows if there are several."""
@@ -183,6 +185,19 @@ class Kernel:
             else:
                 results.append((np.zeros if partial else _empty)((columns,) if over_columns else (), dtype))
         return results
+
+
+def time_of(program: Program) -> float:
+    """Return how many elements of an operation such as an addition take as long as one of a program."""
+    total = 1.0  # to read and write it
+    for op, _, extent, *_ in program.instructions:
+        if op in FUNCTIONS:
+            total += 3 if extent is Extent.FULL else 0
+        elif op in REDUCTIONS:
+            total += 0.5
+        elif extent is Extent.FULL and op not in ("input", "constant"):
+            total += 0.25
+    return total
 
 
 def _added(x: Any, output: tuple[bool, bool, Any, bool]) -> Any:
@@ -222,7 +237,9 @@ class TemplateKernel:
         """
         self.function(begin, end, len(table), *table, *sizes)
 
-    def run(self, arrays: Sequence[Any], sizes: Sequence[int], blocks: int, each: float) -> None:
+    def run(
+        self, arrays: Sequence[Any], sizes: Sequence[int], blocks: int, each: float, room: Room | None = None
+    ) -> None:
         """Run it for all of its blocks, on several threads if there is much to do, and note that it ran.
 
         Args:
@@ -230,11 +247,13 @@ class TemplateKernel:
             sizes: its sizes.
             blocks: the number of blocks.
             each: the number of elements of a block, for `shared`.
+            room: the memory that each thread needs for itself, which is not in the table yet.
         """
         if COUNT == 1 or blocks * each < _SHARED:
-            self.function(0, blocks, len(arrays), *arrays, *sizes)
+            given = arrays if room is None else room.entered(arrays, 1)
+            self.function(0, blocks, len(given), *given, *sizes)
         else:
-            share(self.function, arrays, sizes, blocks, each)
+            share(self.function, arrays, sizes, blocks, each, room)
         self.note()
 
     def note(self) -> None:
@@ -242,26 +261,39 @@ class TemplateKernel:
         ran(self)
 
 
+class Room(NamedTuple):
+    """Memory that each thread needs for itself while it runs a template's kernel."""
+
+    place: int  #: in the table
+    size: int  #: in bytes
+    memory: Any = None  #: memory for all threads; new memory if None
+    zeros: bool = False  #: whether new memory has to be filled with zeros
+
+    def entered(self, table: Sequence[Any], team: int) -> Sequence[Any]:
+        """Return a table with the memory of a team in its place."""
+        memory, new = self.memory, np.zeros if self.zeros else _empty
+        if memory is None:
+            memory = new(team * self.size, uint8)
+        return (*table[: self.place], memory, *table[self.place :])
+
+
 def share(
-    function: Entry, table: Sequence[Any], sizes: Sequence[int], blocks: int, each: float, memory: int | None = None
+    function: Entry, table: Sequence[Any], sizes: Sequence[int], blocks: int, each: float, room: Room | None = None
 ) -> None:
     """Run a template's kernel for all of its blocks, on several threads if there is much to do.
 
-    Args:
-        function: the kernel.
-        table: its table, see `TemplateKernel.__call__`.
-        sizes: its sizes.
-        blocks: the number of blocks.
-        each: the number of elements of a block, for `shared`.
-        memory: the place in the table of the thread's `workspace`, in whose place each thread has its own.
+    The arguments are those of `TemplateKernel.run`.
     """
-    parts, length = part_count(blocks, each), len(table)
-    crew = crew_of(parts - 1)
+    crew, team = crew_of(blocks, each)
+    if room is not None:
+        table = room.entered(table, team)
+    length = len(table)
     if crew is None:
         function(0, blocks, length, *table, *sizes)
         return
-    job = (code_of(function), parts, blocks, 1, blocks, -1, 0, length, -1 if memory is None else memory)
-    crew.share(0, 1, 10 + length, crew.words, *job, *table, *sizes)
+    place, own = (-1, 0) if room is None else room[:2]
+    job = (code_of(function), min(blocks, team * PARTS), blocks, 1, blocks, -1, 0, length, place, own, team)
+    crew.share(0, 1, JOB + length, crew.words, *job, *table, *sizes)
 
 
 def ran(kernel: Any) -> None:
@@ -273,6 +305,8 @@ def ran(kernel: Any) -> None:
 _empty = np.empty
 _SHARED = 1 << 18
 """The number of elements below which one thread computes alone, as `shared` would decide, too, but not as fast."""
+PARTS = 4
+"""The number of parts for each thread: the caller takes more of them while the others wake up."""
 _PADDING = 64
 """Columns by which scratch memory is longer, as its last vector is whole."""
 

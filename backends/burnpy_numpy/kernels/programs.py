@@ -26,7 +26,7 @@ from burnpy_numpy.kernels.compiler.llvm import vector_bytes
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import loaded, lookup, template_kernel
-from burnpy_numpy.kernels.launch import TemplateKernel, ran, share
+from burnpy_numpy.kernels.launch import TemplateKernel, ran, share, time_of
 
 PART = 1 << 14
 """The number of elements of a part of an array."""
@@ -84,11 +84,11 @@ Lists = Sequence[Sequence[Any]]
 class ForeachKernel:
     """The kernel of an elementwise program that runs for all positions of lists."""
 
-    __slots__ = ("_write", "function", "program", "results")
+    __slots__ = ("_write", "each", "function", "program", "results")
 
     def __init__(self, program: Program, write: Callable[[], str], function: Entry) -> None:
         self.program, self._write, self.function = program, write, function
-        self.results = len(program.outputs)
+        self.results, self.each = len(program.outputs), time_of(program)
 
     @property
     def text(self) -> str:
@@ -113,10 +113,10 @@ class ForeachKernel:
         if parts:
             values, count = _packed(numbers, len(sizes))
             table = ids, which, starts, stops, values
-            if COUNT == 1 or parts * PART < 2 * LEAST:  # too few elements to share
+            if COUNT == 1 or (work := sum(sizes) * self.each) < 2 * LEAST:  # too little to share
                 self.function(0, parts, len(table), *table, columns, count)
             else:
-                share(self.function, table, (columns, count), parts, PART)
+                share(self.function, table, (columns, count), parts, work / parts)
         ran(self)
 
 

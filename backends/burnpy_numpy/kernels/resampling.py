@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.convolution.channel_blocks import vector_width
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import TemplateKernel, block_starts
+from burnpy_numpy.kernels.launch import Room, TemplateKernel, block_starts
 
 
 def run_weighted_gather(x: Any, places: Any, weights: Any) -> Any:
@@ -73,24 +72,17 @@ def _lanes(x: Any, elements: int, places: Any) -> int:
 def _run(
     kernel: TemplateKernel, lanes: int, arrays: Sequence[Any], sizes: Sequence[int], blocks: int, each: int, rows: int
 ) -> None:
-    """Run a kernel with the first point and element of each square, one row of zeros, and a buffer of rows."""
+    """Run a kernel with the first point and element of each square, and a buffer of rows behind one of zeros."""
     points, elements = block_starts(sizes[4], lanes), block_starts(sizes[2], lanes)
-    given, numbers = [*arrays, points, elements], [*sizes, len(points), len(elements)]
-    dtype = arrays[-1].dtype
-
-    def work(begin: int, end: int) -> None:
-        room = np.empty(lanes * rows if lanes > 1 else 0, dtype)
-        kernel([*given, np.zeros(lanes, dtype), room], numbers, begin, end)
-
-    shared(work, blocks, lanes * each)
-    kernel.note()
+    room = Room(6, (lanes * (rows + 1) if lanes > 1 else 1) * arrays[-1].itemsize, zeros=True)
+    kernel.run([*arrays, points, elements], [*sizes, len(points), len(elements)], blocks, lanes * each, room)
 
 
 def weighted_gather(dtype: str, lanes: int) -> str:
     """Return the text of the kernel of the sums.
 
-    The table: x, places (int64), weights, sums, the first point and the first element of each square (int64), a row for
-    places that are out of range, zeros, and the buffer. The sizes: the numbers of blocks of channels, channels,
+    The table: x, places (int64), weights, sums, the first point and the first element of each square (int64), and a row
+    for places that are out of range, zeros, before the buffer. The sizes: the numbers of blocks of channels, channels,
     elements, taps, points, and squares of points and of elements. ``begin`` and ``end`` are blocks of channels of all
     members.
 
@@ -187,9 +179,10 @@ class _Rows(Loops):
     """The lines of a kernel that reads or writes rows of ``lanes`` channels; rows of one are a channel itself."""
 
     def __init__(self, dtype: str, lanes: int) -> None:
-        super().__init__(lanes, 8, 7)
+        super().__init__(lanes, 7, 7)
         self.dtype = dtype
-        *_, self.points, self.elements, self._nowhere, self._room = self.table
+        *_, self.points, self.elements, self._nowhere = self.table
+        self._room = self.element(self._nowhere, str(lanes), dtype)
 
     def channels(self, x: str, n: str, block: str, length: str) -> list[str]:
         """Return the addresses of the channels of a block of a member; the last channel in place of those beyond."""

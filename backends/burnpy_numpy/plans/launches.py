@@ -74,7 +74,7 @@ class ProgramLaunch(NumPyLaunch):
         self.scratch = [*sums, ((kept * (columns + _PADDING),), float64)] if kept else sums
 
     def _work(self) -> float:
-        return self._rows * self._columns
+        return self._rows * self._columns * self._kernel.each
 
     def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
         """Return the call of the kernel, with the sums over rows before and after it."""
@@ -129,7 +129,7 @@ class ListsLaunch(ListsComputation, NumPyLaunch):
         self._kernel = kernel
 
     def _work(self) -> float:
-        return float(sum(self._sizes))
+        return sum(self._sizes) * self._kernel.each
 
     def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
         from burnpy_numpy.kernels.plans import template_call

@@ -214,6 +214,10 @@ arrays or addresses as ints, and the sizes. They are not checked, but that sizes
 """
 
 
+JOB = 12
+"""The words of a job before its table."""
+
+
 def _words(base: str, **places: int) -> str:
     """Return code that loads words from memory: their names and places."""
     return "".join(
@@ -231,11 +235,12 @@ define internal void @ring(ptr %lock_at) {{
   call void @PyThread_release_lock(ptr %lock)
   ret void
 }}
-define internal void @part(ptr %job, i64 %part, ptr %memory) {{
+declare ptr @memcpy(ptr, ptr, i64)
+define internal void @part(ptr %job, i64 %part, i64 %thread) {{
 entry:
-{_words("job", address=1, parts=2, units=3, unit=4, limit=5, rows=6, columns=7, length=8, place=9)}
+{_words("job", address=1, parts=2, units=3, unit=4, limit=5, rows=6, columns=7, length=8, place=9, room=10)}
   %code = inttoptr i64 %address to ptr
-  %table = getelementptr i64, ptr %job, i64 10
+  %table = getelementptr i64, ptr %job, i64 {JOB}
   %sizes = getelementptr i64, ptr %table, i64 %length
   %after = add i64 %part, 1
   %product = mul i64 %units, %part
@@ -247,42 +252,52 @@ entry:
   %beyond = icmp sgt i64 %whole, %limit
   %end = select i1 %beyond, i64 %limit, i64 %whole
   %is_program = icmp sge i64 %rows, 0
-  br i1 %is_program, label %program, label %template
-program:
-  %numbers = load ptr, ptr %sizes
-  call void %code(ptr %table, ptr %numbers, i64 %begin, i64 %end, i64 %rows, i64 %columns)
-  ret void
-template:
-  %has_own = icmp ne ptr %memory, null
-  %needs_own = icmp sge i64 %place, 0
-  %copies = and i1 %has_own, %needs_own
+  %is_worker = icmp sgt i64 %thread, 0
+  %needs_room = icmp sge i64 %place, 0
+  %copies = and i1 %is_worker, %needs_room
   br i1 %copies, label %copy, label %run
 copy:
   %own = alloca i64, i64 %length
+  %stand_in = alloca i8, i64 {object.__basicsize__ + _POINTER}
+  %field = getelementptr i8, ptr %stand_in, i64 {object.__basicsize__}
   %bytes = mul i64 %length, 8
   %copied = call ptr @memcpy(ptr %own, ptr %table, i64 %bytes)
-  %memory_at = getelementptr ptr, ptr %own, i64 %place
-  store ptr %memory, ptr %memory_at
+  %slot = getelementptr ptr, ptr %own, i64 %place
+  %given_room = load ptr, ptr %slot
+  %data_at = getelementptr i8, ptr %given_room, i64 {object.__basicsize__}
+  %holder = select i1 %is_program, ptr %data_at, ptr %slot
+  %rooms = load ptr, ptr %holder
+  %offset = mul i64 %room, %thread
+  %memory = getelementptr i8, ptr %rooms, i64 %offset
+  store ptr %memory, ptr %field
+  %entered = select i1 %is_program, ptr %stand_in, ptr %memory
+  store ptr %entered, ptr %slot
   br label %run
 run:
-  %given = phi ptr [%table, %template], [%own, %copy]
-  call void %code(ptr %given, ptr %sizes, i64 %begin, i64 %end)
+  %arrays = phi ptr [%table, %entry], [%own, %copy]
+  br i1 %is_program, label %program, label %template
+program:
+  %numbers = load ptr, ptr %sizes
+  call void %code(ptr %arrays, ptr %numbers, i64 %begin, i64 %end, i64 %rows, i64 %columns)
+  ret void
+template:
+  call void %code(ptr %arrays, ptr %sizes, i64 %begin, i64 %end)
   ret void
 }}
-declare ptr @memcpy(ptr, ptr, i64)
-define internal void @take(ptr %crew, ptr %memory) {{
+define internal void @take(ptr %crew, i64 %thread) {{
 entry:
   %next_at = getelementptr i64, ptr %crew, i64 2
   %job_at = getelementptr ptr, ptr %crew, i64 3
   %job = load ptr, ptr %job_at
-{_words("job", parts=2)}
-  br label %head
+{_words("job", parts=2, team=11)}
+  %belongs = icmp slt i64 %thread, %team
+  br i1 %belongs, label %head, label %done
 head:
   %part = atomicrmw add ptr %next_at, i64 1 seq_cst
   %more = icmp slt i64 %part, %parts
   br i1 %more, label %body, label %done
 body:
-  call void @part(ptr %job, i64 %part, ptr %memory)
+  call void @part(ptr %job, i64 %part, i64 %thread)
   br label %head
 done:
   ret void
@@ -292,7 +307,7 @@ SHARE = f"""{_SHARING}
 define void @kernel(ptr %job, ptr %sizes, i64 %begin, i64 %end) {{
 entry:
   %crew = load ptr, ptr %job
-{_words("job", parts=2)}
+{_words("job", parts=2, team=11)}
   %gate_at = getelementptr i64, ptr %crew, i64 {GATE}
   %next_at = getelementptr i64, ptr %crew, i64 2
   %job_at = getelementptr ptr, ptr %crew, i64 3
@@ -302,7 +317,7 @@ entry:
   br i1 %free, label %open, label %alone
 alone:
   %part = phi i64 [0, %entry], [%part_next, %alone]
-  call void @part(ptr %job, i64 %part, ptr null)
+  call void @part(ptr %job, i64 %part, i64 0)
   %part_next = add i64 %part, 1
   %more = icmp slt i64 %part_next, %parts
   br i1 %more, label %alone, label %done
@@ -318,10 +333,10 @@ call:
   call void @ring(ptr %call_at)
   %worker_next = add i64 %worker, 1
   %others = add i64 %worker, 2
-  %calls = icmp slt i64 %others, %parts
+  %calls = icmp slt i64 %others, %team
   br i1 %calls, label %call, label %help
 help:
-  call void @take(ptr %crew, ptr null)
+  call void @take(ptr %crew, i64 0)
   %was_open = atomicrmw or ptr %gate_at, i64 1 seq_cst
   br label %look
 look:
@@ -342,11 +357,11 @@ done:
 SERVE = f"""{_SHARING}
 define void @kernel(ptr %table, ptr %sizes, i64 %begin, i64 %end) {{
 entry:
-  %memory_at = getelementptr ptr, ptr %table, i64 1
+  %thread_at = getelementptr i64, ptr %table, i64 1
   %lock_at = getelementptr ptr, ptr %table, i64 2
   %called_at_at = getelementptr ptr, ptr %table, i64 3
   %crew = load ptr, ptr %table
-  %memory = load ptr, ptr %memory_at
+  %thread = load i64, ptr %thread_at
   %lock = load ptr, ptr %lock_at
   %called_at = load ptr, ptr %called_at_at
   %gate_at = getelementptr i64, ptr %crew, i64 {GATE}
@@ -363,7 +378,7 @@ try:
   %entered = extractvalue {{i64, i1}} %tried, 1
   br i1 %entered, label %help, label %enter
 help:
-  call void @take(ptr %crew, ptr %memory)
+  call void @take(ptr %crew, i64 %thread)
   %before = atomicrmw sub ptr %gate_at, i64 2 seq_cst
   %is_last = icmp eq i64 %before, 3
   br i1 %is_last, label %tell, label %look
@@ -392,8 +407,9 @@ another one there does all parts.
 
 The words of a job after the crew's address are: the kernel's address; the number of parts; the number of units, which
 the parts divide; the blocks of a unit; the number of blocks; the rows and columns of a program, -1 rows for a template;
-the length of the table; and the place in it where each thread has memory of its own, or -1. There follow the table and
-the sizes, or the address of a program's numbers.
+the length of the table; the place in it of memory in which each thread has a room of its own, or -1; the bytes of a
+room; and the number of threads, with the caller, which has the first room. A worker that belongs to a larger team, and
+comes late, takes no part. There follow the table and the sizes, or the address of a program's numbers.
 """
 
 

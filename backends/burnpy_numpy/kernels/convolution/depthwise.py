@@ -15,7 +15,6 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Shape
-from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.convolution.channel_blocks import (
@@ -74,8 +73,7 @@ def convolve_planes(
         result = np.empty(shape, x.dtype) if out is None else out
         others = () if epilogue is None else epilogue.arrays
         table = (np.ascontiguousarray(x), np.ascontiguousarray(weight), _added(bias, shape, x), result, *others)
-        shared(lambda begin, end: kernel(table, sizes, begin, end), shape[0] * shape[1], each)
-        kernel.note()
+        kernel.run(table, sizes, shape[0] * shape[1], each)
         return result
 
     return b._call(run)

@@ -18,7 +18,7 @@ from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.target import has_amx, target
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import Kernel, TemplateKernel, share
+from burnpy_numpy.kernels.launch import Kernel, Room, TemplateKernel, share
 from burnpy_numpy.kernels.packed_weights import packed_weights
 from burnpy_numpy.kernels.products.copies import (
     CHUNK_BYTES,
@@ -137,12 +137,14 @@ class Product(NamedTuple):
         if self.keeps:
             self, b = _with_panels(self, b)  # the same product of other memory
         start, spread = (_ZEROS, -1 if adds else 0) if bias is None else (bias, 1)
-        kernel, table = self.kernel, (a, b, c, start, workspace(), *self.places, arrays)
+        kernel = self.kernel
         sizes = (*self.sizes, spread, *(following or _ALONE))
         if self.parts == 1:
-            kernel.function(0, 1, 9, *table, *sizes)
+            kernel.function(0, 1, 9, a, b, c, start, workspace(), *self.places, arrays, *sizes)
         else:
-            share(kernel.function, table, sizes, self.parts, self.each, memory=4)
+            table, memory = (a, b, c, start, *self.places, arrays), workspace(threads.COUNT)
+            room = Room(4, memory.shape[1], memory)
+            share(kernel.function, table, sizes, self.parts, self.each, room)
         kernel.note()
 
     def run_with_sum(self, a: Any, b: Any, c: Any, total: Any) -> None:
@@ -203,19 +205,24 @@ _ZEROS.flags.writeable = False
 _own = local()
 
 
-def workspace() -> Any:
-    """Return this thread's memory for copies, of `workspace_size` bytes."""
+def workspace(team: int = 1) -> Any:
+    """Return this thread's memory for copies, which has a row of `workspace_size` bytes for each thread of a team."""
     try:
-        return _own.memory
+        memory = _own.memory
+        if len(memory) >= team:
+            return memory
     except AttributeError:
-        memory = np.empty(workspace_size() + 64, np.uint8)
-        _own.memory = memory[-memory.ctypes.data % 64 :]
-        return _own.memory
+        pass
+    size = workspace_size()
+    whole = np.empty(team * size + 64, np.uint8)
+    _own.memory = whole[-whole.ctypes.data % 64 :][: team * size].reshape((team, size))
+    return _own.memory
 
 
 def workspace_size() -> int:
-    """Return the bytes of memory for copies that one thread needs."""
-    return max(copied_bytes(True, amx) for amx in (False, True)) + max(_block_bytes(), VECTORS * TILE * MOST_BYTES)
+    """Return the bytes of memory for copies that one thread needs, which fill whole lines of the cache."""
+    size = max(copied_bytes(True, amx) for amx in (False, True)) + max(_block_bytes(), VECTORS * TILE * MOST_BYTES)
+    return -(-size // 64) * 64
 
 
 @cache
