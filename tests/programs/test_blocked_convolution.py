@@ -23,6 +23,7 @@ from burnpy_numpy.kernels.convolution.blocked_weight_gradient import weight_grad
 from burnpy_numpy.kernels.convolution.channel_lanes import convolve_depthwise, depthwise_weight_gradient
 from burnpy_numpy.kernels.convolution.tiles import tiles
 from burnpy_numpy.kernels.packed_weights import PackedWeights
+from tests.programs.switched import one_by_one
 
 D: Any = NumPy()
 SAME = (1, 1), (1, 1), (1, 1)
@@ -116,15 +117,7 @@ def test_a_member_does_not_depend_on_its_batch(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_results_do_not_depend_on_threads_or_parts(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = given("float32", *CASES[case])
-    wanted, ranges = results(*arguments), list[int]()
-
-    def by_ones(work: Any, size: int, each: float = 1) -> None:
-        ranges.append(size)
-        for k in reversed(range(size)):
-            work(k, k + 1)
-
-    for module in (blocked, blocked_weight_gradient):
-        monkeypatch.setattr(module, "shared", by_ones)
+    wanted, ranges = results(*arguments), one_by_one(monkeypatch)
     for threads, part, panel in ((1, 1, 1), (1000, 1 << 20, 1), (2, 1 << 20, 1 << 20)):  # by blocks, or by members
         monkeypatch.setattr(blocked, "COUNT", threads)
         monkeypatch.setattr(blocked, "_PART", part)

@@ -249,12 +249,18 @@ class TemplateKernel:
             each: the number of elements of a block, for `shared`.
             room: the memory that each thread needs for itself, which is not in the table yet.
         """
+        self.launch(arrays, sizes, blocks, each, room)
+        self.note()
+
+    def launch(
+        self, arrays: Sequence[Any], sizes: Sequence[int], blocks: int, each: float, room: Room | None = None
+    ) -> None:
+        """Do as `run`, without a note."""
         if COUNT == 1 or blocks * each < _SHARED:
             given = arrays if room is None else room.entered(arrays, 1)
             self.function(0, blocks, len(given), *given, *sizes)
         else:
             share(self.function, arrays, sizes, blocks, each, room)
-        self.note()
 
     def note(self) -> None:
         """Tell `explain` that the kernel ran."""

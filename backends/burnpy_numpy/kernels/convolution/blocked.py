@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.primitives import Shape
-from burnpy_numpy.cpu_threads import COUNT, Work, shared
+from burnpy_numpy.cpu_threads import COUNT
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.convolution.channel_blocks import (
     CHAIN,
     PRODUCTS,
+    ROOM,
     Epilogue,
+    PartCalls,
     Planes,
     Planned,
     Template,
@@ -144,13 +146,14 @@ class BlockedConvolution:
         if not self.finite:
             return False
         if by_members:
-
-            def work(first: int, last: int) -> None:
-                self._parts(first * _MEMBERS, min(last * _MEMBERS, self.members), packed, 0)
-
-            shared(work, groups, each * self.blocks * _MEMBERS)
+            step = min(self.step, -(-groups // (2 * COUNT)) * _MEMBERS)
+            parts, rest = divmod(self.members, step)
+            self._by_members(0, step, parts, packed, each)
+            if rest:
+                self._by_members(parts * step, rest, 1, packed, each)
         else:
-            self._parts(0, self.members, packed, each)
+            for begin in range(0, self.members, self.step):
+                self._by_blocks(begin, min(self.step, self.members - begin), packed, each)
         return self.finite
 
     def _packed(self, few: bool, whole: bool) -> Any:
@@ -162,61 +165,70 @@ class BlockedConvolution:
         packed = packed_weights.find(self.weight, how)
         keeps = packed is None and few and packed_weights.keeps(self.weight, how)
         if packed is None and (keeps or whole):
-            packed = np.empty((self.blocks, self.panel), self.dtype)
-            shared(lambda first, last: self._pack(first, last, packed[first:]), self.blocks, self.panel)
+            packed, calls = np.empty((self.blocks, self.panel), self.dtype), PartCalls()
+            finite = self._pack(calls, packed)
+            calls.run(self.blocks, self.panel)
+            self.finite = not finite.any()
             if keeps and self.finite:
                 packed_weights.add(self.weight, how, packed)
         return packed
 
-    def _pack(self, first: int, last: int, panels: Any) -> None:
-        """Pack the weight for some blocks: its input channels, or else its output channels, are members."""
-        taps, row = self.taps, self.lanes * self.depth
+    def _pack(self, calls: PartCalls, panels: Any) -> Any:
+        """Add the call that packs the weight for some blocks; return memory that it fills, with zeros if the weight is
+        finite. The weight's input channels, or else its output channels, are members."""
+        finite = np.zeros((self.blocks, self.width), self.dtype)
+        calls.add(self.pack, (self.weight, panels, (finite, 0, finite.strides[0])), self._pack_sizes())
+        return finite
+
+    def _pack_sizes(self) -> tuple[int, ...]:
+        """Return the sizes of the kernel `to_blocks` that packs the weight."""
+        taps = self.taps
         far = self.depth * taps, taps
         channel, member = far if not self.backward else (taps, self.channels * taps)
-        planes = Planes(self.depth, self.channels - first * self.lanes, 1, taps, member, channel, 0)
-        source = self.weight.reshape(-1)[first * self.lanes * channel :]
-        self._reorder_weight(source, panels, (*planes, self.panel, self.lanes, 0, row, 0, 0), last - first)
+        planes = Planes(self.depth, self.channels, 1, taps, member, channel, 0)
+        return (*planes, self.panel, self.lanes, 0, self.lanes * self.depth, 0, 0)
 
-    def _reorder_weight(self, source: Any, panels: Any, sizes: tuple[int, ...], blocks: int) -> None:
-        """Run the kernel `to_blocks` on a part of the weight, and note whether it is finite."""
-        finite = np.zeros(self.width, self.dtype)
-        self.pack((source, panels, finite), sizes, 0, blocks)
-        if finite.any():
-            self.finite = False
+    def _by_blocks(self, begin: int, members: int, packed: Any, each: float) -> None:
+        """Compute the result for some members from ``begin`` on; threads share its blocks.
 
-    def _parts(self, begin: int, end: int, packed: Any, each: float) -> None:
-        """Compute the result for the members from ``begin`` to ``end`` by parts whose buffers are not too large.
-
-        If threads divide the blocks, ``each`` is the work of a block for a member; else it is 0.
+        The weight of a block is packed, unless it is ``packed`` already, just before it is used.
         """
-        for start in range(begin, end, self.step):
-            self._part(start, min(start + self.step, end), packed, each)
-
-    def _part(self, begin: int, end: int, packed: Any, each: float) -> None:
-        """Compute the result for some members: see `_parts`."""
-        members = end - begin
-        part = self._described_part(members)
-        x = self._source(begin, end, part, each)
-
-        def work(first: int, last: int) -> None:
-            memory = np.empty((min(self.chunk, last - first), *part.room), self.dtype)
-            panels = np.empty((len(memory), self.panel), self.dtype) if packed is None else packed
-            for start in range(first, last, self.chunk):
-                count, channel = min(self.chunk, last - start), start * self.lanes
-                if packed is None:
-                    self._pack(start, start + count, panels)
-                else:
-                    panels = packed[start:]
-                source = self._source_of(x, start)
-                bias = self.bias[channel:]
-                part.kernel((source, panels, memory, bias, *part.tiles.tables), part.sizes, 0, count)
-                target = self.out[begin:, channel:]
-                others = () if self.epilogue is None else self.epilogue.part(begin, channel).arrays
-                self.back((memory, target, *others), self._back_sizes(part, members, channel), 0, count)
-
-        divided = shared if each else _alone
-        divided(work, self.blocks, each * members)
+        part, item = self._described_part(members), self.dtype.itemsize
+        x = self._reordered(begin, members, part)
+        calls, finite = PartCalls(), None
+        panel, room = self.panel * item, math.prod(part.room) * item
+        apart = 0 if packed is not None else -(-self.chunk * panel // 64) * 64
+        if packed is None:
+            packed = ROOM, 0, -panel
+            finite = self._pack(calls, packed)
+        memory = ROOM, apart, -room
+        calls.add(part.kernel, (x, packed, memory, self.bias, *part.tiles.tables), part.sizes)
+        target, *others = ((array, at, 0) for array, at, _ in self._targets(begin, 0))
+        calls.add(self.back, (memory, target, *others), self._back_sizes(part, members))
+        calls.run(self.blocks, each * members, self.chunk, apart + self.chunk * room)
+        if finite is not None and finite.any():
+            self.finite = False
         part.kernel.note()
+
+    def _by_members(self, begin: int, members: int, parts: int, packed: Any, each: float) -> None:
+        """Compute the result for parts of so many members, from ``begin`` on; threads share the parts."""
+        part, item, calls = self._described_part(members), self.dtype.itemsize, PartCalls()
+        x, far = (ROOM, 0, 0), self.x.strides[0]
+        memory = ROOM, math.prod(part.source) * item, 0
+        checked = np.zeros((parts, self.width), self.dtype)
+        given = (self.x, begin * far, members * far), x, (checked, 0, checked.strides[0])
+        calls.add(self.to, given, self._to_sizes(part, members), end=part.source[0])
+        calls.add(part.kernel, (x, packed, memory, self.bias, *part.tiles.tables), part.sizes, end=self.blocks)
+        calls.add(self.back, (memory, *self._targets(begin, members)), self._back_sizes(part, members), end=self.blocks)
+        room = (math.prod(part.source) + self.blocks * math.prod(part.room)) * item
+        calls.run(parts, each * self.blocks * members, 1, room, zeros=part.tiles.members > members)
+        part.kernel.note()
+
+    def _targets(self, begin: int, step: int) -> list[tuple[Any, int, int]]:
+        """Return the result and an epilogue's arrays, from a member on, and the bytes of ``step`` members of each."""
+        others = () if self.epilogue is None else self.epilogue.arrays
+        members = [(x, x.strides[0] if x.ndim > 1 else 0) for x in (self.out, *others)]
+        return [(x, begin * far, step * far) for x, far in members]
 
     def _described_part(self, members: int) -> _Part:
         """Return the work of the kernel for a part of the batch."""
@@ -233,9 +245,9 @@ class BlockedConvolution:
         planes, shape = planes_of(self.x, members, part.tiles.source_row), part.source
         return (*planes, math.prod(shape[1:]), *distances_of(shape), *part.tiles.zeros)
 
-    def _back_sizes(self, part: _Part, members: int, channel: int) -> tuple[int, ...]:
-        """Return the sizes of the kernel that reorders the result, for its channels from some channel on."""
-        planes = planes_of(self.out, members, part.tiles.result_row)._replace(channels=self.channels - channel)
+    def _back_sizes(self, part: _Part, members: int) -> tuple[int, ...]:
+        """Return the sizes of the kernel that reorders the result."""
+        planes = planes_of(self.out, members, part.tiles.result_row)
         return (*planes, math.prod(part.room), *distances_of(part.room))
 
     def planned(self) -> Planned | None:
@@ -258,7 +270,7 @@ class BlockedConvolution:
             ]
             table, back = (
                 (source, packed, memory, self.bias, *part.tiles.tables),
-                self._back_sizes(part, self.members, 0),
+                self._back_sizes(part, self.members),
             )
             for start in range(0, self.blocks, self.chunk):
                 blocks = start, min(start + self.chunk, self.blocks)
@@ -273,28 +285,15 @@ class BlockedConvolution:
         lanes = self.source_lanes
         return self.depth, max(1, CHAIN // self.taps // lanes) * lanes
 
-    def _source_of(self, x: Any, block: int) -> Any:
-        """Return the blocks of the source for the blocks of the result from some block on."""
-        return x
-
-    def _source(self, begin: int, end: int, part: _Part, each: float) -> Any:
+    def _reordered(self, begin: int, members: int, part: _Part) -> Any:
         """Return some members of x as blocks of channels."""
-        members, x = end - begin, np.empty(part.source, self.dtype)
+        x, calls = np.empty(part.source, self.dtype), PartCalls()
         x[:, members:] = 0  # what tiles multiply but nobody reads should not be slow
-        sizes = self._to_sizes(part, members)
         checked = np.zeros((len(x), self.width), self.dtype)
-
-        def work(first: int, last: int) -> None:
-            self.to((self.x[begin:], x, checked[first:]), sizes, first, last)
-
-        divided = shared if each else _alone
-        divided(work, len(x), members * self.source_lanes * math.prod(self.source))
+        given = (self.x, begin * self.x.strides[0], 0), x, (checked, 0, checked.strides[0])
+        calls.add(self.to, given, self._to_sizes(part, members))
+        calls.run(len(x), members * self.source_lanes * math.prod(self.source))
         return x
-
-
-def _alone(work: Work, size: int, _: float) -> None:
-    """Do all work in this thread, as `shared` does it in several."""
-    work(0, size)
 
 
 def blocked_convolution(dtype: str, width: int, rows: int, vectors: int) -> str:

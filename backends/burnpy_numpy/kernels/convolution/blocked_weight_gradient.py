@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from burnpy_numpy.cpu_threads import COUNT, shared
+from burnpy_numpy.cpu_threads import COUNT
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.convolution.channel_blocks import (
     CHAIN,
     PRODUCTS,
+    ROOM,
+    PartCalls,
     Planes,
     Template,
     Uncompiled,
@@ -27,7 +29,6 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     vector_width,
 )
 from burnpy_numpy.kernels.convolution.tiles import Where, ranges
-from burnpy_numpy.kernels.launch import TemplateKernel
 
 _PART = 16 << 20
 """The most bytes of x and of the gradient in a part of the batch."""
@@ -95,52 +96,42 @@ class BlockedWeightGradient:
         sums = np.empty((self.blocks * self.taps, self.cell), self.dtype)
         work = math.prod(self.result) * self.cell / PRODUCTS
         for begin in range(0, self.members, step):
-            end = min(begin + step, self.members)
-            x, grad = self._reordered(begin, end)
-
-            def add(first: int, last: int, begin: int = begin, x: Any = x, grad: Any = grad) -> None:
-                for block in range(first // self.taps, -(-last // self.taps)):
-                    limits = max(first - block * self.taps, 0), min(last - block * self.taps, self.taps)
-                    self._add(x[block], self._gradient_of(grad, block), sums[block * self.taps :], not begin, *limits)
-
-            shared(add, len(sums), work * (end - begin))
-        shared(
-            lambda first, last: self._finish(sums[first * self.taps :], first, last), self.blocks, self.taps * self.cell
-        )
+            end, calls = min(begin + step, self.members), PartCalls()
+            self._add(calls, begin, end, sums)
+            calls.run(len(sums), work * (end - begin), len(sums))
+        calls = PartCalls()
+        self._finish(calls, sums)
+        calls.run(self.blocks, self.taps * self.cell, self.blocks)
         self.kernel.note()
 
     def _whole(self) -> None:
         """Compute all from one part of the batch: the sums of a block leave the cache in their final order."""
-        x, grad = self._reordered(0, self.members)
-
-        def work(first: int, last: int) -> None:
-            sums = np.empty((self.taps, self.cell), self.dtype)
-            for block in range(first, last):
-                self._add(x[block], self._gradient_of(grad, block), sums, True, 0, self.taps)
-                self._finish(sums, block, block + 1)
-
-        shared(work, self.blocks, self.taps * self.cell * math.prod(self.result) * self.members / PRODUCTS)
+        calls, size = PartCalls(), self.taps * self.cell
+        sums = ROOM, 0, -size * self.dtype.itemsize
+        self._add(calls, 0, self.members, sums, self.taps)
+        self._finish(calls, sums)
+        calls.run(self.blocks, size * math.prod(self.result) * self.members / PRODUCTS, 1, -sums[2])
         self.kernel.note()
 
-    def _gradient_of(self, grad: Any, block: int) -> Any:
-        """Return the blocks of the gradient that a block of x is multiplied by."""
-        return grad[0]
+    def _add(self, calls: PartCalls, begin: int, end: int, sums: Any, taps: int = 1) -> None:
+        """Add the calls that add the products of some members to sums.
 
-    def _add(self, x: Any, grad: Any, sums: Any, begins: bool, first: int, last: int) -> None:
-        """Add the products of some members to the sums of a block, for elements of the window from first to last."""
+        Each block of the job is an element of the window, or so many of them.
+        """
+        x, grad = self._reordered(begin, end)
         counts, distances = self.sizes
-        pixels = x.size // self.lanes, math.prod(grad.shape[:-1])
-        for start in range(0, len(x), self.step):
-            members = min(self.step, len(x) - start)
-            sizes = (members, *counts, *pixels, *distances, int(begins and not start))
-            self.kernel((x[start:], grad[start:], sums, self.ranges), sizes, first, last)
+        pixels = math.prod(x.shape[1:-1]), math.prod(grad.shape[1:-1])
+        for start in range(0, end - begin, self.step):
+            members = min(self.step, end - begin - start)
+            sizes = (members, *counts, *pixels, *distances, int(not begin and not start))
+            places = ((array, start * array.strides[1], 0) for array in (x, grad))
+            calls.add(self.kernel, (*places, sums, self.ranges), sizes, taps)
 
-    def _finish(self, sums: Any, first: int, last: int) -> None:
-        """Reorder the sums of some blocks into the result, with the channels of the gradient as members."""
-        start, taps = first * self.lanes, self.taps
-        planes = Planes(self.channels, self.depth - start, 1, taps, self.depth * taps, taps, 0)
-        distances = (self.cell * taps, self.lanes, 0, self.cell)
-        self.back((sums, self.out.reshape(-1)[start * taps :]), (*planes, *distances), 0, last - first)
+    def _finish(self, calls: PartCalls, sums: Any) -> None:
+        """Add the call that reorders sums into the result, with the channels of the gradient as members."""
+        taps = self.taps
+        planes = Planes(self.channels, self.depth, 1, taps, self.depth * taps, taps, 0)
+        calls.add(self.back, (sums, self.out), (*planes, self.cell * taps, self.lanes, 0, self.cell))
 
     def _reordered(self, begin: int, end: int) -> tuple[Any, Any]:
         """Return some members of x and of the gradient as blocks of channels."""
@@ -150,19 +141,14 @@ class BlockedWeightGradient:
             (self.grad, self.grad_lanes, self.to_grad),
         ):
             _, channels, high, wide = array.shape
-            blocks = np.empty((-(-channels // lanes), end - begin, high, wide, lanes), self.dtype)
-            self._reorder(kernel, array[begin:], blocks)
+            blocks, calls = np.empty((-(-channels // lanes), end - begin, high, wide, lanes), self.dtype), PartCalls()
+            checked = np.zeros((len(blocks), self.width), self.dtype)
+            given = (array, begin * array.strides[0], 0), blocks, (checked, 0, checked.strides[0])
+            sizes = (*planes_of(array, end - begin, wide), blocks[0].size, *distances_of(blocks.shape), 0, 0)
+            calls.add(kernel, given, sizes)
+            calls.run(len(blocks), blocks[0].size)
             found.append(blocks)
         return found[0], found[1]
-
-    def _reorder(self, kernel: TemplateKernel, x: Any, blocks: Any) -> None:
-        """Reorder the first members of an array to blocks of channels."""
-        sizes = (*planes_of(x, blocks.shape[1], x.shape[3]), blocks[0].size, *distances_of(blocks.shape), 0, 0)
-
-        def work(first: int, last: int) -> None:
-            kernel((x, blocks, np.zeros(self.width, self.dtype)), sizes, first, last)
-
-        shared(work, len(blocks), blocks[0].size)
 
 
 def blocked_weight_gradient(dtype: str, width: int, rows: int, vectors: int) -> str:

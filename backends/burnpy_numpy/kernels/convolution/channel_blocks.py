@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import numpy as np
+
 from burnpy.backend.dtypes import float32
 from burnpy.backend.operations.convolution import Pair
 from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Extent, Program
+from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import TemplateKernel
+from burnpy_numpy.kernels.launch import Room, TemplateKernel
 
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.plans import KernelCall
@@ -144,6 +147,95 @@ class Planned(NamedTuple):
 
 class Uncompiled(Exception):
     """A kernel cannot be compiled."""
+
+
+ROOM = None
+"""In the table of a call: the memory of a thread."""
+_HEAD, _MOST = 5, 32
+"""The words of a call's record before those of its table, and the largest table."""
+
+
+class PartCalls:
+    """Calls of kernels, one after the other for each part of the blocks of a job that threads share."""
+
+    def __init__(self) -> None:
+        kernel = template_kernel(calls_of_parts)
+        if kernel is None:
+            raise Uncompiled
+        self._kernel, self._count = kernel, 0
+        self._arrays: list[Any] = []
+        self._words: list[int] = []
+
+    def add(
+        self, kernel: TemplateKernel, table: Sequence[Any], sizes: Sequence[int], each: int = 1, end: int = 0
+    ) -> None:
+        """Add a call.
+
+        Args:
+            kernel: the kernel.
+            table: its table: arrays, or tuples of an array or `ROOM`, an offset in bytes, and how many bytes further
+                the kernel finds it for each block of the job before the part.
+            sizes: its sizes.
+            each: the number of the kernel's blocks that are a block of the job.
+            end: the number of the kernel's blocks, if it computes all of them for each part.
+        """
+        self._count += 1
+        self._words += (code_of(kernel.function), each, end, len(table), len(sizes))
+        for x in table:
+            array, offset, step = x if type(x) is tuple else (x, 0, 0)
+            if array is ROOM:
+                self._words += (1, offset, step)
+            else:
+                self._arrays.append(array)
+                self._words += (1 + len(self._arrays), offset, step)
+        self._words += sizes
+
+    def run(self, blocks: int, each: float, part: int = 1, room: int = 0, zeros: bool = False) -> None:
+        """Make the calls for all blocks of a job, on several threads if there is much to do.
+
+        Args:
+            blocks: the number of blocks.
+            each: the number of elements of a block, for `burnpy_numpy.cpu_threads.shared`.
+            part: the number of blocks of a part.
+            room: the bytes of memory that a thread needs.
+            zeros: whether that memory has to begin with zeros.
+        """
+        table, own = [np.array(self._words, np.int64), *self._arrays], Room(1, room, zeros=zeros)
+        self._kernel.launch(table, (self._count, part), blocks, each, own)
+
+
+def calls_of_parts() -> str:
+    """Return the text of the kernel that makes the calls of `PartCalls`.
+
+    The table: the records of the calls, memory of the thread, and the arrays. The sizes: the number of calls, and the
+    blocks of a part. A record: the address of the kernel, its blocks for each block here, their number if it computes
+    all, the lengths of its table and of its sizes; for each array its place here, an offset and a step in bytes; and
+    the sizes.
+    """
+    w = Loops(1, 2, 2)
+    (records, _), (count, size) = w.table, w.sizes
+    own, place = w.room(_MOST, "int64"), w.room(1, "int64")
+    parts = w.assign(f"sdiv i64 {w.plus(w.minus('%end', '%begin'), w.plus(size, -1))}, {size}")
+    with w.loop("0", parts) as part:
+        start = w.plus("%begin", w.times(part, size))
+        stop = w.smaller(w.plus(start, size), "%end")
+        w.set_number(place, "0")
+        with w.loop("0", count):
+            record = w.element(records, w.number(place, 0), "int64")
+            each, end, length, sizes = (w.number(record, k) for k in range(1, _HEAD))
+            words = w.element(record, str(_HEAD), "int64")
+            with w.loop("0", length) as k:
+                which, offset, step = (w.number(words, w.plus(w.times(k, 3), j)) for j in range(3))
+                address = w.plus(w.plus(w.number("%table", which), offset), w.times(start, step))
+                w.set_number(w.element(own, k, "int64"), address)
+            all_of_them = w.assign(f"icmp ne i64 {end}, 0")
+            first = w.either(all_of_them, "0", w.times(start, each), "i64")
+            last = w.either(all_of_them, end, w.times(stop, each), "i64")
+            given = w.times(length, 3)
+            arguments = f"ptr {own}, ptr {w.element(words, given, 'int64')}, i64 {first}, i64 {last}"
+            w.write(f"call void {w.pointer(record, 0)}({arguments})")
+            w.set_number(place, w.plus(w.plus(w.number(place, 0), _HEAD), w.plus(given, sizes)))
+    return w.function()
 
 
 def to_blocks(dtype: str, width: int, lanes: int) -> str:

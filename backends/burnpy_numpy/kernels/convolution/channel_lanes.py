@@ -59,13 +59,8 @@ class _DepthwiseConvolution(BlockedConvolution):
     def _depths(self) -> tuple[int, ...]:
         return ()
 
-    def _source_of(self, x: Any, block: int) -> Any:
-        return x[block:]
-
-    def _pack(self, first: int, last: int, panels: Any) -> None:
-        channel = first * self.lanes
-        planes = Planes(1, self.channels - channel, 1, self.taps, 0, self.taps, 0)
-        self._reorder_weight(self.weight[channel:], panels, (*planes, self.panel, 0, 0, self.lanes, 0, 0), last - first)
+    def _pack_sizes(self) -> tuple[int, ...]:
+        return (*Planes(1, self.channels, 1, self.taps, 0, self.taps, 0), self.panel, 0, 0, self.lanes, 0, 0)
 
 
 class _DepthwiseWeightGradient(BlockedWeightGradient):
@@ -73,9 +68,6 @@ class _DepthwiseWeightGradient(BlockedWeightGradient):
 
     def _described(self) -> tuple[Template, int, int, int]:
         return blocked_depthwise_gradient, 1, self.lanes, 1
-
-    def _gradient_of(self, grad: Any, block: int) -> Any:
-        return grad[block]
 
 
 def blocked_depthwise(dtype: str, width: int, rows: int, vectors: int) -> str:
@@ -131,11 +123,13 @@ def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) 
     """
     w = Loops(width, 4, 12)
     x, grad, out, limits = w.table
-    members, chunk, _, _, _, _, x_member, x_row, x_step, grad_member, grad_row, begins = w.sizes
+    members, chunk, count, _, x_pixels, grad_pixels, x_member, x_row, x_step, grad_member, grad_row, begins = w.sizes
     lanes, zero = vectors * width, w.constant(0.0, dtype)
-    with w.loop("%begin", "%end") as tap:
+    with w.loop("%begin", "%end") as unit:
+        c, tap = w.assign(f"sdiv i64 {unit}, {count}"), w.assign(f"srem i64 {unit}, {count}")
         top, left, bottom, right, distance = (w.number(limits, w.plus(w.times(tap, 5), k)) for k in range(5))
-        cell = w.element(out, w.times(tap, lanes * rows), dtype)
+        pixels = w.plus(w.times(c, x_pixels), distance)
+        cell = w.element(out, w.times(unit, lanes * rows), dtype)
         with w.inside(0, begins):
             for j in range(vectors):
                 w.store(zero, w.element(cell, str(j * width), dtype), None)
@@ -146,8 +140,8 @@ def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) 
             totals = [[w.variable(zero) for _ in range(vectors)] for _ in range(_APART)]
             first = w.plus(top, w.times(part, chunk))
             with w.loop("0", members) as n, w.loop(first, w.smaller(w.plus(first, chunk), bottom)) as row:
-                source = w.plus(w.plus(w.times(n, x_member), w.times(row, x_row)), distance)
-                place = w.plus(w.times(n, grad_member), w.times(row, grad_row))
+                source = w.plus(w.plus(w.times(n, x_member), w.times(row, x_row)), pixels)
+                place = w.plus(w.times(c, grad_pixels), w.plus(w.times(n, grad_member), w.times(row, grad_row)))
 
                 def add(column: str, sums: list[str], source: str = source, place: str = place) -> None:
                     at = w.plus(source, w.times(column, x_step))
