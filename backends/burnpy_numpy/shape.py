@@ -86,16 +86,15 @@ class NumPyShape(ArrayBackend):
 def _whole_of(xs: Sequence[Any], dim: int, base: Any) -> Any:
     """Return the concatenation of views that make up all of ``base``, side by side, as a view; None for others.
 
-    It may not be written to, as the memory is not its own.
+    The base is read-only, so that nobody finds that the memory is shared.
     """
     first = xs[0]
     steps, shape, dtype = first.strides, [*first.shape], first.dtype
-    if (
-        any(x.base is not base or x.strides != steps or x.dtype is not dtype for x in xs)
-        or type(base) is not np.ndarray
-    ):
+    if type(base) is not np.ndarray or base.flags.writeable or base.dtype is not dtype or not base.flags.c_contiguous:
         return None
-    if base.dtype is not dtype or not base.flags.c_contiguous or base.size != sum([x.size for x in xs]):
+    if any(x.base is not base or x.strides != steps or x.dtype is not dtype for x in xs):
+        return None
+    if base.size != sum([x.size for x in xs]):
         return None
     start = place = _address(first)
     for x in xs:
@@ -104,11 +103,9 @@ def _whole_of(xs: Sequence[Any], dim: int, base: Any) -> Any:
         place += x.shape[dim] * steps[dim]
     shape[dim] = sum([x.shape[dim] for x in xs])
     try:
-        whole: Any = np.ndarray(shape, dtype, base, start - _address(base), steps)
+        return np.ndarray(shape, dtype, base, start - _address(base), steps)
     except ValueError:  # a step is negative
         return None
-    whole.flags.writeable = False
-    return whole
 
 
 def _address(x: Any) -> int:

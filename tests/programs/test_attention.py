@@ -122,3 +122,17 @@ def test_other_sizes_have_kernels_on_rows(size: int, keys: int, noted: list[Any]
     *inputs, _ = drawn(((2,), 64, keys, size, size), "float32")
     D.attention(*inputs, None, None, 0.3)
     assert [k.program.name for k in noted] == ["attention_weights"] * len(noted) != []
+
+
+def test_gradients_by_heads_of_one_array_are_joined_without_a_copy() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 16, 8, 16)).astype(np.float32).swapaxes(1, 2)
+    beside, apart = (x[:, :2], x[:, 2:4], x[:, 4:6]), (x[:, 2:4], x[:, :2], x[:, 4:6])
+    for heads in (beside, apart):
+        out, logs = D.attention(*heads, None, 0, 0.3)
+        found = D.attention_backward(out, *heads, out, logs, None, 0, 0.3)
+        copies = [y.copy() for y in heads]
+        for a, b in zip(found, D.attention_backward(out, *copies, out, logs, None, 0, 0.3), strict=True):
+            np.testing.assert_array_equal(a, b)
+        joined = D.cat(found, 1)
+        np.testing.assert_array_equal(joined, np.concatenate(found, 1))
+        assert np.shares_memory(joined, found[0]) == (heads is beside)

@@ -15,7 +15,7 @@ pytest.importorskip("llvmlite")
 from burnpy_numpy import convolution
 from burnpy_numpy.kernels.convolution import images
 from tests.interrupting import LONG
-from tests.programs.switched import without_kernels
+from tests.programs.switched import one_by_one, without_kernels
 
 pytestmark = pytest.mark.slow
 
@@ -128,13 +128,7 @@ def test_results_do_not_depend_on_how_work_is_divided(case: str, monkeypatch: py
     def results() -> list[Any]:
         return [D.conv2d_bias(x, weight, bias, *where), D.conv2d_weight(grad, x, weight.shape, *where)]
 
-    def by_ones(work: Any, size: int, each: float = 1) -> None:
-        ranges.append(size)
-        for k in reversed(range(size)):
-            work(k, k + 1)
-
-    wanted, ranges = results(), list[int]()
-    monkeypatch.setattr(images, "shared", by_ones)
+    wanted, ranges = results(), one_by_one(monkeypatch)
     for threads in (1, 1000):  # by members, by blocks
         monkeypatch.setattr(images, "COUNT", threads)
         for found, want in zip(results(), wanted, strict=True):

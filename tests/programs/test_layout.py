@@ -63,13 +63,13 @@ def test_a_step_of_a_convolutional_network_transposes_nothing(
         np.random.default_rng(0).standard_normal((MEMBERS, 3, 16, 16)).astype(np.float32), device=device
     )
     padded: list[int] = []
-    lay_out = tiles.Windows.lay_out
+    copy = tiles.Windows._copy
 
-    def counted(self: Any, x: Any, memory: Any) -> None:
+    def counted(self: Any, x: Any, steps: tuple[int, int, int]) -> Any:
         padded.append(x.shape[0])
-        lay_out(self, x, memory)
+        return copy(self, x, steps)
 
-    monkeypatch.setattr(tiles.Windows, "lay_out", counted)
+    monkeypatch.setattr(tiles.Windows, "_copy", counted)
     for module in (threads, images):
         monkeypatch.setattr(module, "COUNT", 1)  # several threads may each lay out an input
     found: Seen = []

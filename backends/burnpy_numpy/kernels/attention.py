@@ -340,6 +340,9 @@ def run_attention_backward(
     rows = k.shape[-1] + v.shape[-1] + 2 * block
     given = ([q, k, v, grad], [by_q, by_k, by_v], np.ascontiguousarray(logsumexp))
     run_heads(*chosen, given, (mask, offset, scale), rows, block)
+    if out is None and by_q.base is by_k.base is not None:
+        for x in (by_q.base, by_q, by_k, by_v):  # so that `cat` may return the memory
+            x.flags.writeable = False
     return by_q, by_k, by_v
 
 

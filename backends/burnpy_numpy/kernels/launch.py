@@ -275,11 +275,16 @@ class Room(NamedTuple):
     memory: Any = None  #: memory for all threads; new memory if None
     zeros: bool = False  #: whether new memory has to be filled with zeros
 
+    @property
+    def distance(self) -> int:
+        """The bytes from one thread's memory to the next: whole lines of the cache."""
+        return -(-self.size // _LINE) * _LINE
+
     def entered(self, table: Sequence[Any], team: int) -> Sequence[Any]:
         """Return a table with the memory of a team in its place."""
         memory, new = self.memory, np.zeros if self.zeros else _empty
         if memory is None:
-            memory = new(team * self.size, uint8)
+            memory = new(team * self.distance, uint8)
         return (*table[: self.place], memory, *table[self.place :])
 
 
@@ -297,7 +302,7 @@ def share(
     if crew is None:
         function(0, blocks, length, *table, *sizes)
         return
-    place, own = (-1, 0) if room is None else room[:2]
+    place, own = (-1, 0) if room is None else (room.place, room.distance)
     job = (code_of(function), min(blocks, team * PARTS), blocks, 1, blocks, -1, 0, length, place, own, team)
     crew.share(0, 1, JOB + length, crew.words, *job, *table, *sizes)
 
@@ -313,6 +318,8 @@ _SHARED = 1 << 18
 """The number of elements below which one thread computes alone, as `shared` would decide, too, but not as fast."""
 PARTS = 4
 """The number of parts for each thread: the caller takes more of them while the others wake up."""
+_LINE = 64
+"""The bytes of a line of the cache."""
 _PADDING = 64
 """Columns by which scratch memory is longer, as its last vector is whole."""
 

@@ -14,7 +14,7 @@ from burnpy.backend.programs import Extent, Program
 from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
-from burnpy_numpy.kernels.compiler.vectors import Vector
+from burnpy_numpy.kernels.compiler.vectors import Vector, bytes_of
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import Room, TemplateKernel
 
@@ -204,6 +204,16 @@ class PartCalls:
         self._kernel.launch(table, (self._count, part), blocks, each, own)
 
 
+def compiles_parts(dtype: Any) -> bool:
+    """Return whether the kernels are there that make calls for parts and lay out images."""
+    try:
+        block_kernels(dtype, (copy_of_phases,))
+        PartCalls()
+    except Uncompiled:
+        return False
+    return True
+
+
 def calls_of_parts() -> str:
     """Return the text of the kernel that makes the calls of `PartCalls`.
 
@@ -326,6 +336,39 @@ def from_blocks(dtype: str, width: int, lanes: int, *epilogue: Any) -> str:
                         place = w.plus(w.plus(line, column), w.times(x_channel, k))
                         out = computed(w, v, epilogue, others, place, w.plus(first, k), mask)
                         w.store(out, w.element(x, place, out.dtype), mask)
+    return w.function()
+
+
+def copy_of_phases(dtype: str, width: int) -> str:
+    """Return the text of the kernel that copies images to memory in which the phases of a stride lie apart.
+
+    The table: the images, memory, and the phases of `Windows`, int64. The sizes: the channels of an image; the
+    distances of images, channels, rows and columns; those of images, channels and rows in memory; the strides down and
+    across; and the number of phases. ``begin`` and ``end`` are planes.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector.
+    """
+    w = Loops(width, 3, 11)
+    x, memory, phases = w.table
+    channels, x_member, x_channel, x_row, x_column, member, channel, line, down, across, count = w.sizes
+    w.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+    step = w.times(x_column, across)
+    with w.loop("%begin", "%end") as plane, w.loop("0", count) as phase:
+        n, c = w.assign(f"sdiv i64 {plane}, {channels}"), w.assign(f"srem i64 {plane}, {channels}")
+        top, left, place, rows, columns = (w.number(phases, w.plus(w.times(phase, 5), k)) for k in range(5))
+        start = w.plus(w.plus(w.times(n, x_member), w.times(c, x_channel)), w.times(left, x_column))
+        goal = w.plus(w.plus(w.times(n, member), w.times(c, channel)), place)
+        with w.loop("0", rows) as row:
+            at = w.plus(start, w.times(w.plus(top, w.times(row, down)), x_row))
+            source, target = w.element(x, at, dtype), w.element(memory, w.plus(goal, w.times(row, line)), dtype)
+            with w.when(f"eq i64 {step}, 1"):
+                size = w.times(columns, bytes_of(dtype))
+                w.write(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+            with w.when(f"ne i64 {step}, 1"), w.loop("0", columns) as k:
+                value = w.load_one(w.element(source, w.times(k, step), dtype), dtype)
+                w.store_one(value, w.element(target, k, dtype))
     return w.function()
 
 

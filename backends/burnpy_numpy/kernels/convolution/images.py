@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,10 +27,19 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.convolution import Pair, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.convolution import has_few_windows
-from burnpy_numpy.cpu_threads import COUNT, shared
+from burnpy_numpy.cpu_threads import COUNT
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
-from burnpy_numpy.kernels.convolution.channel_blocks import Epilogue, add_products, computed, others_of, parameters_of
+from burnpy_numpy.kernels.convolution.channel_blocks import (
+    ROOM,
+    Epilogue,
+    PartCalls,
+    add_products,
+    compiles_parts,
+    computed,
+    others_of,
+    parameters_of,
+)
 from burnpy_numpy.kernels.convolution.channel_lanes import (
     convolve_lanes,
     faster_than_product,
@@ -282,36 +290,33 @@ def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
 
 def kernel_of(template: Callable[..., str], tables: Tables, dtype: Any, *rest: Any) -> TemplateKernel | None:
     """Return the kernel of a template, whose last parameters are given; None if it cannot be compiled."""
-    return template_kernel(template, "float32" if dtype is float32 else "float64", tables.width, *tables.block, *rest)
+    name = "float32" if dtype is float32 else "float64"
+    return template_kernel(template, name, tables.width, *tables.block, *rest) if compiles_parts(dtype) else None
 
 
 def run_forward(
     kernel: TemplateKernel, windows: Windows, x: Any, weight: Any, bias: Any, out: Any, others: Sequence[Any]
 ) -> Any:
-    """Compute a convolution, of images or of volumes, by its kernel into C-contiguous memory ``out``.
-
-    ``others`` are the arrays of an epilogue, which only images have.
-    """
+    """Compute a convolution by its kernel into C-contiguous memory; ``others`` are an epilogue's arrays, of images."""
     tables, o = windows.forward, weight.shape[0]
     weight = np.ascontiguousarray(weight)
     added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
     tiles, blocks = len(tables.places) // tables.block[1], len(tables.channels)
     member, channel = windows.distances(o)
-    each = math.prod(windows.counts) * math.prod(weight.shape) / PRODUCTS_PER_ELEMENT
+    each, size = math.prod(windows.counts) * math.prod(weight.shape) / PRODUCTS_PER_ELEMENT, x.itemsize
     for members, batch, result in windows.batches(x, out):
-
-        def work(
-            begin: int, end: int, first: int = 0, last: int = blocks, batch: Any = batch, result: Any = result
-        ) -> None:
-            for start, stop, source in windows.parts(batch, begin, end):
-                rest = [other[start:] if other.ndim > 1 else other for other in others]
-                table = (source, weight, result[start * member :], added, *windows.forward_tables, *rest)
-                kernel(table, (stop - start, windows.length, tiles, windows.step, member, channel), first, last)
-
-        if members >= COUNT:
-            shared(work, members, each)
-        else:
-            shared(partial(work, 0, members), blocks, each * members / blocks)
+        for start, stop, array in windows.parts(batch, members, members >= COUNT):
+            calls, count = PartCalls(), stop - start
+            whole = count < COUNT  # threads share the blocks of channels, and not the members
+            some, far = (count, 0) if whole else (1, size)
+            targets = (result, start * member * size, member * far)
+            rest = [(y, start * y.strides[0], 0 if whole else y.strides[0]) if y.ndim > 1 else y for y in others]
+            source = windows.source(calls, array, batch, far)
+            table = source, weight, targets, added, *windows.forward_tables, *rest
+            sizes = (some, windows.length, tiles, windows.step, member, channel)
+            calls.add(kernel, table, sizes, end=0 if whole else blocks)
+            units, part = (blocks, blocks) if whole else (count, 1)
+            calls.run(units, each * count / units, part, windows.member * size if array is ROOM else 0, zeros=True)
     kernel.note()
     return out
 
@@ -326,20 +331,20 @@ def run_by_weight(kernel: TemplateKernel, windows: Windows, grad: Any, x: Any) -
     sums = np.zeros((blocks, columns, size, wide), x.dtype)
     rows = np.ascontiguousarray(tables.channels * channel)
     most = max(64, GRADIENT_ROWS // (size * tables.width * x.itemsize))
-    several = max(1, most // vectors)
-
-    def work(first: int, last: int) -> None:
-        for members, batch, grads in windows.batches(x, grad):
-            for start, stop, source in windows.parts(batch, 0, members):
+    several, item = max(1, most // vectors), x.itemsize
+    for members, batch, grads in windows.batches(x, grad):
+        each = grads.size * windows.length / members / blocks / PRODUCTS_PER_ELEMENT
+        for start, stop, source in windows.parts(batch, members):
+            calls, together = PartCalls(), windows.together(stop - start, item)
+            for first in range(start, stop, together):
+                given = (source, (first - start) * windows.step * item, 0), (grads, first * member * item, 0), sums
                 for begin in range(0, vectors, most):
                     end = min(begin + most, vectors)
-                    places, targets = tables.places[begin:], tables.targets[begin:]
-                    table = (source, grads[start * member :], sums, tables.elements, places, targets, rows)
+                    table = (*given, tables.elements, tables.places[begin:], tables.targets[begin:], rows)
                     whole = min(max(tables.whole - begin, 0), end - begin)
-                    sizes = (stop - start, several, columns, whole, end - begin, windows.step, member, tables.left)
-                    kernel((*table, tables.sources), sizes, first, last)
-
-    shared(work, blocks, grad.size * windows.length / blocks / PRODUCTS_PER_ELEMENT)
+                    sizes = (min(together, stop - first), several, columns, whole, end - begin)
+                    calls.add(kernel, (*table, tables.sources), (*sizes, windows.step, member, tables.left))
+            calls.run(blocks, each * (stop - start), blocks)
     kernel.note()
     out = np.empty((o, windows.length), x.dtype)
     out[tables.channels] = sums.swapaxes(1, 2).reshape((blocks, size, -1))[:, :, : windows.length]

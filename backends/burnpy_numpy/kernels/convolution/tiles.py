@@ -12,7 +12,10 @@ import numpy as np
 
 from burnpy.backend.operations.convolution import Pair, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
+from burnpy_numpy.cpu_threads import COUNT
 from burnpy_numpy.kernels.compiler.target import target
+from burnpy_numpy.kernels.convolution.channel_blocks import ROOM, PartCalls, block_kernels, copy_of_phases
+from burnpy_numpy.kernels.launch import TemplateKernel
 
 Where: TypeAlias = tuple[Pair, Pair, Pair]
 """Stride, padding and dilation."""
@@ -186,7 +189,9 @@ def _flat(table: Any) -> Any:
 
 
 _SOURCE = 1 << 18
-"""The maximum size of the padded members of a part in bytes."""
+"""The maximum size of the padded members of a part in bytes, for one thread."""
+_MOST_PARTS = 4
+"""How many times as many members are laid out for more threads at most."""
 _SHORT = 32
 """The size in bytes from which a vector may take no more time than a shorter one."""
 _TILES = ((4, 3), (6, 2), (5, 2), (4, 2), (3, 3), (2, 4), (1, 8), (1, 4), (1, 1))
@@ -311,32 +316,62 @@ class Windows:
         area = math.prod(self.counts)
         return channels * area, area
 
-    def parts(self, x: Any, begin: int, end: int) -> Iterator[tuple[int, int, Any]]:
-        """Yield start and stop of parts of the batch from ``begin`` to ``end``, and the array that a kernel reads.
+    def together(self, members: int, itemsize: int) -> int:
+        """Return how many members of a part of the batch, of so many, the gradient by the weight adds up at a time."""
+        return members if self.in_place else max(1, _SOURCE // max(1, self.member * itemsize))
 
-        It is valid until the next.
+    def parts(self, x: Any, members: int, apart: bool = False) -> Iterator[tuple[int, int, Any]]:
+        """Yield start and stop of parts of a batch of so many members, and the array that a kernel reads.
+
+        It is valid until the next. With ``apart`` it is `ROOM` if each member has to be laid out, see `source`.
         """
-        if self.in_place:
-            yield begin, end, np.ascontiguousarray(x[begin:end])
+        if self.in_place or apart:
+            yield 0, members, np.ascontiguousarray(x) if self.in_place else ROOM
             return
-        step = max(1, min(_SOURCE // max(1, self.member * x.itemsize), end - begin))
+        step = min(min(COUNT, _MOST_PARTS) * self.together(1, x.itemsize), members)
         (high, wide), (down, across) = self.planes, self.stride
         memory = np.zeros((step, self.shape[0], down, across, high, wide), x.dtype)
-        for start in range(begin, end, step):
-            stop = min(start + step, end)
+        for start in range(0, members, step):
+            stop = min(start + step, members)
             self.lay_out(x[start:stop], memory)
             yield start, stop, memory
 
+    def source(self, calls: PartCalls, array: Any, x: Any, size: int) -> tuple[Any, int, int]:
+        """Return what a kernel reads, with the distance of members: an array of `parts`, or memory of the thread.
+
+        The call that lays out a member of x in that memory is added. ``size`` is the bytes of an element.
+        """
+        if array is not ROOM:
+            return array, 0, self.step * size
+        kernel, sizes = self._copy(x, (self.member, self.plane, self.planes[1]))
+        calls.add(kernel, ((x, 0, x.strides[0]), (ROOM, 0, 0), self._phases), sizes, end=x.shape[1])
+        return ROOM, 0, 0
+
     def lay_out(self, x: Any, memory: Any) -> None:
         """Copy members of x to ``memory``, between the zeros of the padding."""
-        (down, across), (_, rows, columns) = self.stride, self.shape
+        member, channel, *_, row, _ = [step // x.itemsize for step in memory.strides]
+        kernel, sizes = self._copy(x, (member, channel, row))
+        kernel.launch((x, memory, self._phases), sizes, len(x) * x.shape[1], self.shape[1] * self.shape[2])
+
+    def _copy(self, x: Any, steps: tuple[int, int, int]) -> tuple[TemplateKernel, tuple[int, ...]]:
+        """Return the kernel that lays out members of x at some distances of members, channels and rows; its sizes."""
+        (kernel,) = block_kernels(x.dtype, (copy_of_phases,))
+        own = [step // x.itemsize for step in x.strides]
+        return kernel, (x.shape[1], *own, *steps, *self.stride, len(self._phases))
+
+    @cached_property
+    def _phases(self) -> Any:
+        """For each phase of the stride: the first row and column of x, their place in memory, and how many."""
+        (down, across), (high, wide), (_, rows, columns) = self.stride, self.planes, self.shape
+        found = []
         for a in range(down):
             for b in range(across):
-                # the first row of x that has this phase, and its place in the plane of the phase
                 top, left = (a - self.padding[0]) % down, (b - self.padding[1]) % across
                 i, j = (top + self.padding[0]) // down, (left + self.padding[1]) // across
-                part = x[:, :, top:rows:down, left:columns:across]
-                memory[: len(x), :, a, b, i : i + part.shape[2], j : j + part.shape[3]] = part
+                place = ((a * across + b) * high + i) * wide + j
+                counts = max(0, -(-(rows - top) // down)), max(0, -(-(columns - left) // across))
+                found.append((top, left, place, *counts))
+        return np.array(found, np.int64)
 
 
 def row_efficiency(count: int, itemsize: int) -> float:

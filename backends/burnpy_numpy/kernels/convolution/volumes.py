@@ -96,17 +96,20 @@ class VolumeWindows(Windows):
         area = math.prod(self.counts)
         return area, self.depth * area
 
-    def parts(self, x: Any, begin: int, end: int) -> Iterator[tuple[int, int, Any]]:
-        """Yield start and stop of planes of the result from ``begin`` to ``end``, and the array that a kernel reads.
+    def together(self, members: int, itemsize: int) -> int:
+        return members
 
-        That is the volume as it lies, from the first window on, or a copy that is valid until the next.
+    def parts(self, x: Any, members: int, apart: bool = False) -> Iterator[tuple[int, int, Any]]:
+        """Yield start and stop of some of all planes of the result, and the array that a kernel reads.
+
+        That is the volume as it lies, or a copy that is valid until the next.
         """
         if self.in_place:
-            yield begin, end, np.ascontiguousarray(x).reshape(-1)[begin * self.step :]
+            yield 0, members, np.ascontiguousarray(x)
             return
         memory = np.zeros((self.shape[0], self._planes_of(self.chunk), *self.stride, *self.planes), x.dtype)
-        for start in range(begin, end, self.chunk):
-            stop = min(start + self.chunk, end)
+        for start in range(0, members, self.chunk):
+            stop = min(start + self.chunk, members)
             top = start * self._down - self._front
             first = max(top, 0)
             last = max(min(top + self._planes_of(stop - start), x.shape[1]), first)
