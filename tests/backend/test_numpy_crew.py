@@ -78,6 +78,12 @@ def inputs() -> Callable[[], list[Any]]:
     q, k, v, by_out = heads, heads[::-1], heads[:, ::-1], heads[:, :, ::-1]
     places, weights = rng.integers(-1, 900, (4, 2, 1000)), rng.standard_normal((4, 2, 1000)).astype(float32)
     images, plane = x[:1568].reshape((4, 100, 28, 28)), x[0, :9].reshape((1, 1, 3, 3)).repeat(100, 0)
+    window, few = (
+        rng.standard_normal((64, 64, 3, 3)).astype(float32),
+        rng.standard_normal((16, 3, 3, 3)).astype(float32),
+    )
+    channels, pixels = x.reshape((32, 64, 10, 20)), x[:, :48].reshape((32, 3, 32, 32))
+    where = ((1, 1), (1, 1), (1, 1), 1)
     row, (out, logs) = x.reshape(-1), D.attention(q, k, v, None, 0, 0.2)
     return lambda: [
         *D.attention(q, k, v, None, 0, 0.2),
@@ -85,6 +91,11 @@ def inputs() -> Callable[[], list[Any]]:
         D.weighted_gather(images.reshape((4, 100, 784)), places, weights),
         D.frame_spectra(row, row[:512], 64, "backward"),
         D.conv2d(images, plane, (1, 1), (1, 1), (1, 1), 100),
+        D.conv2d(channels, window, *where),
+        D.conv2d_weight(channels, channels, window.shape, *where),
+        D.conv2d(pixels, few, *where),
+        D.conv2d_input(D.conv2d(pixels, few, *where), few, pixels.shape, *where),
+        D.conv2d_weight(D.conv2d(pixels, few, *where), pixels, few.shape, *where),
         *(D.matmul(x, w), D.matmul(x.T, grad), D.matmul_nt(w.T, x), D.gelu(x, False), D.gelu_backward(grad, x, False)),
         *D.normalize_backward(grad, x, scale, mean, root, (1,), 1e-5),
         *(out for (out,) in AdamW().update(D, [x], [grad], ([grad], [D.square(grad)]), Step(0.1, 3, 0.1))),

@@ -69,6 +69,10 @@ def planes_kernel(dtype: Any, eps: float, backward: bool, relu: bool) -> Templat
     return _kernel(group_normalization_backward if backward else group_normalization, dtype, eps, relu)
 
 
+_PASSES = 3
+"""The number of times that all elements of a group are read, or read and written."""
+
+
 class PlaneGroups:
     """The groups of planes that are normalized together.
 
@@ -87,12 +91,12 @@ class PlaneGroups:
             planes = np.arange(members * groups) * each
             weights, steps = planes % (groups * each), (1, 1)
         self.tables, self.count = (planes, weights), len(planes)
-        self.sizes, self.elements = (each, size, *steps), each * size
+        self.sizes, self.each = (each, size, *steps), _PASSES * each * size
 
     def run(self, kernel: TemplateKernel, arrays: tuple[Any, ...]) -> None:
         """Run a kernel for all groups."""
         used = [*map(np.ascontiguousarray, arrays), *self.tables]
-        kernel.run(used, self.sizes, self.count, self.elements)
+        kernel.run(used, self.sizes, self.count, self.each)
 
 
 _groups = lru_cache(maxsize=256)(PlaneGroups)

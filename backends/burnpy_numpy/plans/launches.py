@@ -171,7 +171,7 @@ class PlanesLaunch(NumPyLaunch):
         self.scratch = [(self._parts, x.dtype)] * (2 if self._backward else 0)
 
     def _work(self) -> float:
-        return float(self._groups.count * self._groups.elements)
+        return float(self._groups.count * self._groups.each)
 
     def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
         """Return the call of the kernel, and the sums over the members."""

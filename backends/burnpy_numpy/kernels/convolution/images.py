@@ -308,10 +308,10 @@ def run_forward(
         for start, stop, array in windows.parts(batch, members, members >= COUNT):
             calls, count = PartCalls(), stop - start
             whole = count < COUNT  # threads share the blocks of channels, and not the members
-            some, far = (count, 0) if whole else (1, size)
-            targets = (result, start * member * size, member * far)
-            rest = [(y, start * y.strides[0], 0 if whole else y.strides[0]) if y.ndim > 1 else y for y in others]
-            source = windows.source(calls, array, batch, far)
+            some, far = (count, 0) if whole else (1, 1)
+            targets = (result, start * member * result.itemsize, member * result.itemsize * far)
+            rest = [(y, start * y.strides[0], y.strides[0] * far) if y.ndim > 1 else y for y in others]
+            source = windows.source(calls, array, batch, far * size)
             table = source, weight, targets, added, *windows.forward_tables, *rest
             sizes = (some, windows.length, tiles, windows.step, member, channel)
             calls.add(kernel, table, sizes, end=0 if whole else blocks)
