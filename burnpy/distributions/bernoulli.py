@@ -323,5 +323,5 @@ def _relaxed_bernoulli(b: Any, x: Float, temperature: Float, logit: Float) -> Fl
 
 
 def _of_temperature_one(b: Any, shift: Float, zero: Float) -> Float:
-    limited = b.minimum(shift, 80.0 if shift.dtype.itemsize == 4 else 700.0)  # the exponential stays finite
+    limited = b.clamp(shift, None, 80.0 if shift.dtype.itemsize == 4 else 700.0)  # the exponential stays finite
     return b.sub(shift, b.mul(b.log1p(b.mul(zero, b.expm1(limited))), 2.0))

@@ -331,13 +331,14 @@ def _laplace(b: Any, x: Float, loc: Float, scale: Float) -> Float:
 
 def _laplace_cdf(b: Any, x: Float, loc: Float, scale: Float) -> Float:
     z = b.div(b.sub(x, loc), scale)
-    tail = b.mul(b.exp(b.neg(b.abs(z))), 0.5)
-    return b.where(b.lt(z, 0.0), tail, b.add(b.neg(tail), 1.0))
+    below = b.lt(z, 0.0)
+    tail = b.mul(b.exp(b.where(below, z, b.neg(z))), 0.5)  # the derivative of |z| at 0 would be 0
+    return b.where(below, tail, b.add(b.neg(tail), 1.0))
 
 
 def _laplace_log_cdf(b: Any, x: Float, loc: Float, scale: Float) -> Float:
     z = b.div(b.sub(x, loc), scale)
-    above = b.log1p(b.mul(b.exp(b.neg(b.maximum(z, 0.0))), -0.5))
+    above = b.log1p(b.mul(b.exp(b.neg(b.clamp(z, 0.0, None))), -0.5))
     return b.where(b.lt(z, 0.0), b.add(z, -math.log(2.0)), above)
 
 
@@ -377,7 +378,8 @@ def change_of_scale(p: Tensor[B], q: Tensor[B]) -> Tensor[B]:
 @register_kl(Laplace, Laplace)
 @doubled
 def _laplaces(p: Laplace[B], q: Laplace[B]) -> Tensor[B]:
-    distance = (p.loc - q.loc).abs() / p.scale
+    gap = (p.loc - q.loc) / p.scale
+    distance = gap.where(gap >= 0.0, -gap)  # the second derivative of |gap| at 0 would be 0
     return p.scale / q.scale * ((-distance).expm1() + distance) + excess(p.scale, q.scale)
 
 

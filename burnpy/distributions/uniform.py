@@ -249,7 +249,7 @@ def _continuous_cdf(b: Any, x: Float, logit: Float) -> Float:
 def _continuous_icdf(b: Any, p: Float, logit: Float) -> Float:
     even, high = b.le(b.abs(logit), 1e-6), b.gt(logit, 30.0)
     theta = b.where(even, b.full((), 1.0, p.dtype), logit)
-    low = b.div(b.log1p(b.mul(p, b.expm1(b.minimum(theta, 30.0)))), theta)
+    low = b.div(b.log1p(b.mul(p, b.expm1(b.clamp(theta, None, 30.0)))), theta)
     top = b.add(b.div(b.log1p(b.mul(b.add(b.neg(p), 1.0), b.expm1(b.neg(theta)))), theta), 1.0)
     return b.where(even, p, b.where(high, top, low))
 

@@ -104,6 +104,10 @@ def test_weights_sum_to_one_however_large_the_logits(dtype: str, large: float) -
     np.testing.assert_allclose(out.sum().backward()[values].to_numpy().ravel(), [0.25] * 4, rtol=1e-6)
 
 
+def _cross_entropy(x: Any, target: float) -> Any:
+    return functional.binary_cross_entropy_with_logits(x, x.detach().full_like(target))
+
+
 HOSTILE: dict[str, tuple[Any, float, float, float | None]] = {
     "acosh": (lambda x: x.acosh(), 1e22, 1e-22, None),
     "expm1": (lambda x: x.expm1(), -40.0, 4.248354e-18, 4.248354e-18),
@@ -111,15 +115,30 @@ HOSTILE: dict[str, tuple[Any, float, float, float | None]] = {
     "gelu of a negative number": (lambda x: x.gelu(), -1e25, 0.0, 0.0),
     "gelu by tanh": (lambda x: x.gelu("tanh"), 1e25, 1.0, 0.0),
     "gelu by tanh of a negative number": (lambda x: x.gelu("tanh"), -1e25, 0.0, 0.0),
+    "gelu by tanh where it is nearly x": (lambda x: x.gelu("tanh"), 5.0, 1.000001546, -9.934132e-6),
     "i0e": (special.i0e, 1e5, -6.30785496e-9, 9.46180609e-14),
+    "i0e where two formulas meet": (special.i0e, 8.0, -9.289288564e-3, 1.810765467e-3),
     "i1e": (special.i1e, 1e5, -6.30776034e-9, None),
+    "i1e where two formulas meet": (special.i1e, 8.0, -7.478523097e-3, 1.220026378e-3),
+    "i1e of infinity": (special.i1e, math.inf, 0.0, 0.0),
+    "softplus": (lambda x: x.softplus(), 20.0, 1.0, 2.061153614e-9),
+    "softplus, the other end": (lambda x: x.softplus(), -80.0, 1.804851e-35, 1.804851e-35),
+    "logsigmoid": (functional.logsigmoid, -20.0, 1.0, -2.061153614e-9),
+    "binary cross entropy": (lambda x: _cross_entropy(x, 1.0), -20.0, -1.0, 2.061153614e-9),
+    "binary cross entropy of a wrong logit": (lambda x: _cross_entropy(x, 0.0), 20.0, 1.0, 2.061153614e-9),
+    "silu": (lambda x: x.silu(), 20.0, 1.000000039, -3.710076488e-8),
+    "mish": (functional.mish, 8.0, 1.000003373, -6.292009508e-6),
+    "asin next to 0": (lambda x: x.asin(), 1e-8, 1.0, 1e-8),
+    "acos next to 0": (lambda x: x.acos(), 1e-8, -1.0, -1e-8),
+    "atanh next to 0": (lambda x: x.atanh(), 1e-8, 1.0, 2e-8),
+    "asin next to 1": (lambda x: x.asin(), 1.0 - 2.0**-24, 2896.309419, 2.4296003638e10),
     "the slope of a power of infinity": (lambda y: func.grad(lambda x: x**y)(y.detach() + math.inf), 0.0, 0.0, None),
 }
 """Functions, a number, and the first and second derivative there."""
 
 
 @every_row("name", HOSTILE)
-def test_derivatives_at_large_numbers(name: str) -> None:
+def test_derivatives_at_hostile_numbers(name: str) -> None:
     f, value, first, second = HOSTILE[name]
     x = Tensor[NumPy].from_data(value)
     found = func.grad(f)(x).item(), func.grad(func.grad(f))(x).item()

@@ -546,3 +546,27 @@ def test_a_negative_binomial_without_failures() -> None:
     assert counts.log_prob(T.from_data([[0.0], [1.0]]))[:, 0].tolist() == [0.0, -INF]
     assert counts.cdf(T.from_data(0.0)).tolist() == [1.0, 0.25]
     assert counts.mean.tolist() == [0.0, 2.0]
+
+
+def test_slopes_of_laplace_distributions_at_their_location() -> None:
+    """There |x - loc| has no derivative, but the distribution function and the divergence have one."""
+    laplace = d.Laplace(f64(1.0), 2.0)
+    for f, slope in ((laplace.cdf, 0.25), (laplace.log_cdf, 0.5)):
+        assert func.grad(f)(f64(1.0)).item() == slope
+        assert func.jvp(f, (f64(1.0),), (f64(1.0),))[1].item() == slope
+
+    def divergence(loc: Tensor[NumPy]) -> Tensor[NumPy]:
+        return d.kl(d.Laplace(loc, 2.0), d.Laplace(f64(1.0).to_device(loc.device), 2.0))
+
+    assert func.grad(divergence)(f64(1.0)).item() == 0.0
+    assert func.grad(func.grad(divergence))(f64(1.0)).item() == 0.25
+
+
+def test_the_slope_of_a_quantile_where_two_formulas_meet() -> None:
+    """The quantile of p is log(1 + p · (exp(t) - 1)) / t, by formulas of their own up to t = 30 and beyond."""
+
+    def quantile(logits: Tensor[NumPy]) -> Tensor[NumPy]:
+        return d.ContinuousBernoulli(logits=logits).icdf(f64(0.5).to_device(logits.device))
+
+    slope = func.grad(quantile)(f64(30.0)).item()
+    assert slope == pytest.approx(math.log(2.0) / 900.0, rel=1e-11)

@@ -1,4 +1,4 @@
-"""Polynomials, sums, products and powers with twice the digits of float64, and the next number of a dtype.
+"""Polynomials, sums, products and powers with twice the digits of float64, the next number of a dtype, and sigmoids.
 
 All are made of a backend's operations. A number of twice the digits is a pair of float64 primitives: the rounded value
 and the rest. Backends neither contract nor reorder additions and multiplications, so these rests are exact.
@@ -124,3 +124,37 @@ def neighbour(b: Any, x: Float, y: Float) -> Float:
     moved = b.where(b.eq(x, 0.0), moved, b.copysign(moved, x))
     same = b.discrete.bitwise_or(b.eq(x, y), b.discrete.bitwise_or(b.isnan(x), b.isnan(y)))
     return b.where(same, b.where(b.eq(x, y), y, b.add(x, y)), moved)
+
+
+def logistic(b: Any, x: Float) -> tuple[Float, Float]:
+    """Compute sigmoid(x) and sigmoid(-x) from exp(-|x|): both, and derivatives of all orders, keep their digits.
+
+    The derivative of the operation `sigmoid` is computed from its result, and is 0 where that rounds to 1.
+    """
+    negative = b.lt(x, 0.0)
+    e = b.exp(b.where(negative, x, b.neg(x)))
+    large = b.reciprocal(b.add(e, 1.0))
+    small = b.mul(e, large)
+    return b.where(negative, small, large), b.where(negative, large, small)
+
+
+def mish(b: Any, x: Float) -> Float:
+    """Compute x · tanh(softplus(x))."""
+    return b.mul(x, _tanh_of_softplus(b, *logistic(b, x))[0])
+
+
+def mish_slope(b: Any, x: Float) -> Float:
+    """Compute the derivative of `mish`: t + x · sigmoid(x) · (1 - t²) with t = tanh(softplus(x))."""
+    s, rest = logistic(b, x)
+    t, inverse = _tanh_of_softplus(b, s, rest)
+    double = b.mul(b.mul(rest, inverse), 2.0)
+    return b.add(t, b.mul(b.mul(x, s), b.mul(double, double)))
+
+
+def _tanh_of_softplus(b: Any, s: Float, rest: Float) -> tuple[Float, Float]:
+    """Compute t = s · (1 + r) / (1 + r²) from a sigmoid s and r = 1 - s, and 1 / (1 + r²).
+
+    1 - t² is 4r² / (1 + r²)².
+    """
+    inverse = b.reciprocal(b.add(b.mul(rest, rest), 1.0))
+    return b.mul(b.mul(s, b.add(rest, 1.0)), inverse), inverse

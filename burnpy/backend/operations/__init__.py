@@ -30,15 +30,16 @@ class OperationsBase(metaclass=DeviceMeta):
         def __getattr__(self, name: str) -> Any: ...
 
 
-def in_float32(b: Any, function: Callable[..., Float], x: Float, *options: Any) -> Float:
-    """Call a function of `burnpy.backend.numerics` with a backend, in float32 for 16-bit floats."""
-    if x.dtype.itemsize > 2:
-        return function(b, x, *options)
-    return b.cast(function(b, b.cast(x, float32), *options), x.dtype)
+def in_float32(b: Any, function: Callable[..., Float], *args: Any) -> Float:
+    """Call a function with a backend, in float32 for 16-bit floats; the primitives in ``args`` have one dtype."""
+    dtype = args[0].dtype
+    if dtype.itemsize > 2:
+        return function(b, *args)
+    return b.cast(function(b, *[b.cast(a, float32) if hasattr(a, "dtype") else a for a in args]), dtype)
 
 
 def in_float64(b: Any, function: Callable[..., Float], *args: Any) -> Float:
-    """Call a function as `in_float32`, computed in float64; the primitives in ``args`` have one dtype."""
+    """Call a function as `in_float32`, computed in float64."""
     wide = [b.cast(a, float64) if hasattr(a, "dtype") else a for a in args]
     return b.cast(function(b, *wide), args[0].dtype)
 

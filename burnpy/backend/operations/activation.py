@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.operations import OperationsBase
-from burnpy.backend.operations.pointwise import one_minus
+from burnpy.backend.numerics.arithmetic import logistic, mish, mish_slope
+from burnpy.backend.operations import OperationsBase, in_float32
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import POINTWISE, derived
@@ -20,12 +20,6 @@ def elu_vjp(i: Any, g: Float, x: Float, alpha: float, scale: float, input_scale:
     """g · scale where x > 0 or x is NaN, else g times the derivative of the exponential."""
     curve = i.mul(i.exp(i.mul(i.clamp(x, None, 0.0), input_scale)), alpha * scale * input_scale)
     return i.where(i.le(x, 0.0), i.mul(g, curve), i.mul(g, scale))
-
-
-def hardtanh_vjp(i: Any, g: Float, x: Float, low: float, high: float) -> Float:
-    """g where low < x < high, or x is NaN, else 0."""
-    (grad,) = i.fused(hardtanh_gradient, (g, x), (low, high))
-    return grad
 
 
 def hardtanh_gradient(i: Any, g: Float, x: Float, low: float, high: float) -> tuple[Float]:
@@ -40,10 +34,14 @@ def hardswish_vjp(i: Any, g: Float, x: Float) -> Float:
     return i.where(i.lt(i.abs(x), 3.0), between, i.where(i.discrete.bitwise_not(i.le(x, -3.0)), g, 0.0))
 
 
-def mish_vjp(i: Any, g: Float, x: Float) -> Float:
-    """g · (t + x · (1 - t²) · sigmoid(x)) with t = tanh(softplus(x))."""
-    t = i.tanh(i.softplus(x, 1.0))
-    return i.mul(g, i.add(t, i.mul(i.mul(x, one_minus(i, i.mul(t, t))), i.sigmoid(x))))
+def softplus_gradient(i: Any, g: Float, x: Float, beta: float) -> tuple[Float]:
+    """Multiply g by sigmoid(beta · x): a formula for one pass over memory."""
+    return (in_float32(i, lambda b, g, x: b.mul(g, logistic(b, b.mul(x, beta))[0]), g, x),)
+
+
+def mish_gradient(i: Any, g: Float, x: Float) -> tuple[Float]:
+    """Multiply g by the derivative of `mish`: a formula for one pass over memory."""
+    return (in_float32(i, lambda b, g, x: b.mul(g, mish_slope(b, x)), g, x),)
 
 
 class Activation(OperationsBase):
@@ -70,18 +68,18 @@ class Activation(OperationsBase):
 
         Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
         """
-        return self.mul(x, _phi(self, x, approximate))
+        return self.mul(x, _phi(self, x, approximate)[0])
 
     @derived(POINTWISE, elementwise=(), like="x", flops=20, batch=SHIFTED)
     def gelu_backward(self, grad: Float, x: Float, approximate: bool) -> Float:
         """Gradient of `gelu`: grad · (Φ(x) + x · φ(x)), φ the normal density; or the approximation's gradient."""
         x = self.clamp(x, -_FAR, _FAR)
-        phi = _phi(self, x, approximate)
+        phi, rest = _phi(self, x, approximate)
         if not approximate:
             density = self.mul(self.exp(self.mul(self.square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
         else:
             slope = self.mul(self.add(self.mul(self.square(x), 3 * _CUBIC), 1.0), 2 * _ROOT)
-            density = self.mul(self.mul(phi, self.add(self.neg(phi), 1.0)), slope)
+            density = self.mul(self.mul(phi, rest), slope)
         return self.mul(grad, self.add(phi, self.mul(x, density)))
 
     @derived(POINTWISE, flops=5, vjp=lambda i, g, x: i.silu_backward(g, x))
@@ -92,10 +90,10 @@ class Activation(OperationsBase):
     @derived(POINTWISE, elementwise=(), like="x", flops=9, batch=SHIFTED)
     def silu_backward(self, grad: Float, x: Float) -> Float:
         """Gradient of `silu`: grad · s · (1 + x · (1 - s)), with s = sigmoid(x)."""
-        s = self.sigmoid(x)
-        return self.mul(grad, self.mul(s, self.add(self.mul(x, self.add(self.neg(s), 1.0)), 1.0)))
+        s, rest = logistic(self, x)
+        return self.mul(grad, self.mul(s, self.add(self.mul(x, rest), 1.0)))
 
-    @derived(POINTWISE, flops=12, vjp=lambda i, g, x, beta: i.mul(g, i.sigmoid(i.mul(x, beta))))
+    @derived(POINTWISE, flops=12, vjp=lambda i, g, x, beta: i.fused(softplus_gradient, (g, x), (beta,))[0])
     def softplus(self, x: Float, beta: float) -> Float:
         """Softplus: log(1 + exp(beta · x)) / beta.
 
@@ -121,7 +119,7 @@ class Activation(OperationsBase):
         curve = self.mul(self.expm1(self.mul(self.clamp(x, None, 0.0), input_scale)), alpha * scale)
         return self.where(self.gt(x, 0.0), self.mul(x, scale), curve)
 
-    @derived(POINTWISE, flops=2, vjp=hardtanh_vjp)
+    @derived(POINTWISE, flops=2, vjp=lambda i, g, x, low, high: i.fused(hardtanh_gradient, (g, x), (low, high))[0])
     def hardtanh(self, x: Float, low: float, high: float) -> Float:
         """Limit x to [low, high]; unlike with `clamp`, the gradient at a bound is 0."""
         return self.clamp(x, low, high)
@@ -134,10 +132,10 @@ class Activation(OperationsBase):
         """
         return self.mul(x, self.mul(self.clamp(self.add(x, 3.0), 0.0, 6.0), 1 / 6))
 
-    @derived(POINTWISE, flops=16, vjp=mish_vjp, onnx="Mish")
+    @derived(POINTWISE, flops=16, vjp=lambda i, g, x: i.fused(mish_gradient, (g, x))[0], onnx="Mish")
     def mish(self, x: Float) -> Float:
         """Compute x · tanh(softplus(x)). Source: Misra, Mish: A Self Regularized Activation Function, 2019."""
-        return self.mul(x, self.tanh(self.softplus(x, 1.0)))
+        return in_float32(self, mish, x)
 
 
 _ROOT = math.sqrt(2 / math.pi)
@@ -146,8 +144,9 @@ _FAR = 40.0
 """The number beyond which normal densities are 0 in float64. The square of a larger one may be infinite."""
 
 
-def _phi(b: Activation, x: Float, approximate: bool) -> Float:
+def _phi(b: Activation, x: Float, approximate: bool) -> tuple[Float, Float | None]:
+    """Compute Φ(x), and of the approximation ½(1 + tanh u), which is sigmoid(2u), 1 - Φ(x) as well."""
     if not approximate:
-        return b.mul(b.add(b.erf(b.mul(x, math.sqrt(0.5))), 1.0), 0.5)
-    cubic = b.mul(x, b.add(b.mul(b.square(x), _CUBIC), 1.0))  # ½(1 + tanh u) is sigmoid(2u)
-    return b.sigmoid(b.mul(cubic, 2 * _ROOT))
+        return b.mul(b.add(b.erf(b.mul(x, math.sqrt(0.5))), 1.0), 0.5), None
+    cubic = b.mul(x, b.add(b.mul(b.square(x), _CUBIC), 1.0))
+    return logistic(b, b.mul(cubic, 2 * _ROOT))

@@ -10,7 +10,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.operations.pointwise import one_minus, operand, pair, zero_vjp
+from burnpy.backend.operations.pointwise import one_minus, one_minus_square, operand, pair, zero_vjp
 from burnpy.backend.primitives import Bool, Float, Inexact, Real, Scalar
 from burnpy.backend.rules import identity
 from burnpy.backend.schema import NONDIFFERENTIABLE, POINTWISE, derived
@@ -20,7 +20,7 @@ def asin_vjp(i: Any, g: Inexact, x: Inexact) -> Inexact:
     """g / √(1 - x²), infinite at ±1; of complex numbers without overflow."""
     if x.dtype.kind == "c":
         return i.div(i.div(g, i.sqrt(one_minus(i, x))), i.sqrt(i.add(x, 1.0)))
-    return i.div(g, i.sqrt(i.mul(one_minus(i, x), i.add(x, 1.0))))
+    return i.div(g, i.sqrt(one_minus_square(i, x)))
 
 
 def atan_vjp(i: Any, g: Inexact, x: Inexact) -> Inexact:
@@ -29,6 +29,13 @@ def atan_vjp(i: Any, g: Inexact, x: Inexact) -> Inexact:
         turned = _times_i(i, x)
         return i.div(i.div(g, one_minus(i, turned)), i.add(turned, 1.0))
     return i.div(g, i.add(i.mul(x, x), 1.0))
+
+
+def atanh_vjp(i: Any, g: Inexact, x: Inexact) -> Inexact:
+    """g / (1 - x²), infinite at ±1; of complex numbers without overflow."""
+    if x.dtype.kind == "c":
+        return i.div(i.div(g, one_minus(i, x)), i.add(x, 1.0))
+    return i.div(g, one_minus_square(i, x))
 
 
 def asinh_vjp(i: Any, g: Inexact, x: Inexact) -> Inexact:
@@ -52,7 +59,7 @@ class Elementary(OperationsBase):
     @derived(POINTWISE, method=True, flops=3, vjp=asin_vjp, onnx="Asin")
     def asin(self, x: Inexact) -> Inexact:
         """Compute the inverse sine in radians, from -π/2 to π/2; NaN outside of [-1, 1]. The gradient at ±1 is inf."""
-        return self.atan(self.div(x, self.sqrt(_one_minus_square(self, x))))
+        return self.atan(self.div(x, self.sqrt(one_minus_square(self, x))))
 
     @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.neg(asin_vjp(i, g, x)), onnx="Acos")
     def acos(self, x: Inexact) -> Inexact:
@@ -100,7 +107,7 @@ class Elementary(OperationsBase):
         t = self.add(x, -1.0)  # log1p(t + √t · √(t + 2))
         return _log_of_double(self, t, self.add(t, self.mul(self.sqrt(t), self.sqrt(self.add(t, 2.0)))))
 
-    @derived(POINTWISE, method=True, flops=3, vjp=lambda i, g, x: i.div(i.div(g, one_minus(i, x)), i.add(x, 1.0)))
+    @derived(POINTWISE, method=True, flops=3, vjp=atanh_vjp)
     def atanh(self, x: Inexact) -> Inexact:
         """Compute the inverse hyperbolic tangent; ±inf at ±1, NaN beyond."""
         size = self.abs(x)
@@ -158,11 +165,6 @@ def _log_of_double(b: Elementary, x: Float, double: Float) -> Float:
     """Return log1p(double), which is about twice x where x is huge, and may be infinite there."""
     huge = b.gt(x, _HUGE)
     return b.add(b.log1p(b.where(huge, x, double)), b.where(huge, b.full((), math.log(2.0), x.dtype), 0.0))
-
-
-def _one_minus_square(b: Elementary, x: Float) -> Float:
-    """Return 1 - x², accurate near ±1."""
-    return b.mul(b.add(b.neg(x), 1.0), b.add(x, 1.0))
 
 
 def ratio_or_zero(i: Any, part: Float, length: Float) -> Float:

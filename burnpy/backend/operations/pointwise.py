@@ -99,6 +99,12 @@ def one_minus(i: Any, x: Float) -> Float:
     return i.add(i.neg(x), 1.0)
 
 
+def one_minus_square(b: Any, x: Float) -> Float:
+    """Compute 1 - x², accurate near ±1, and with a derivative that is accurate near 0."""
+    factors = b.mul(one_minus(b, x), b.add(x, 1.0))
+    return b.where(b.lt(b.abs(x), 0.5), one_minus(b, b.mul(x, x)), factors)
+
+
 class Arithmetic(OperationsBase):
     """Binary arithmetic. Float overflow and division by zero follow IEEE 754; ints wrap around."""
 

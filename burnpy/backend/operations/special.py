@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from burnpy.backend.dtypes import largest
 from burnpy.backend.operations import OperationsBase, in_float32, in_float64
 from burnpy.backend.operations.pointwise import operand, pair
 from burnpy.backend.primitives import Float, Scalar
@@ -162,7 +163,8 @@ def i1e_vjp(i: Any, g: Float, x: Float) -> Float:
 
 def ratio_vjp(i: Any, g: Float, x: Float, out: Float, order: int, scaled: bool) -> Float:
     """g · Iₙ₊₁(x) / xⁿ, and if it is scaled, the derivative of the factor times out."""
-    slope = i.mul(x, i.bessel_ratio(x, order + 1, scaled))
+    most = largest(x.dtype)  # ∞ · 0 would be NaN
+    slope = i.mul(i.clamp(x, -most, most), i.bessel_ratio(x, order + 1, scaled))
     return i.mul(g, i.sub(slope, i.mul(i.sign(x), out)) if scaled else slope)
 
 
