@@ -136,7 +136,7 @@ class NumPyPooling(ArrayBackend):
     def adaptive_max_pool2d_indices(self, x: Any, size: Pair) -> Any:
         if is_half(x.dtype):
             return self._in_float32(self.adaptive_max_pool2d_indices, x, size)[0]
-        if x.size >= _LEAST and (kernels := family_kernels("pooling")):
+        if x.size >= _LEAST and (kernels := family_kernels("resampling")):
             out = kernels.run_adaptive_maxima(x, size)
             if out is not None:
                 return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
@@ -431,33 +431,3 @@ def as_given(operation: str, x: Tensor[Any], pooled: Pooled) -> Pooled:
     if dims == 1:
         del member[1]
     return pooled._like(pooled._backend.reshape(primitive, (n, *member) if batched else tuple(member)))
-
-
-def checked_windows(
-    operation: str,
-    batch: Tensor[Any],
-    kernel_size: Size,
-    stride: Size | None,
-    padding: Size,
-    dilation: Size,
-    ceil_mode: bool,
-) -> tuple[Shape, Shape, Shape, Shape]:
-    """Return kernel size, stride, padding and dilation for each dimension, after a check that the windows fit."""
-    kernel = sizes_of(operation, "kernel_size", kernel_size)
-    strides = kernel if stride is None else sizes_of(operation, "stride", stride)
-    pads, gaps = sizes_of(operation, "padding", padding, 0), sizes_of(operation, "dilation", dilation)
-    _check_windows(operation, batch._primitive.shape, kernel, strides, pads, gaps, bool(ceil_mode))
-    return kernel, strides, pads, gaps
-
-
-@lru_cache(1024)
-def _check_windows(
-    operation: str, shape: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
-) -> None:
-    """Check that padding is at most half of the window, and that windows fit; once for each shape."""
-    if any(2 * pad > size for pad, size in zip(padding, kernel, strict=True)):
-        pad, window = (padding[1], kernel[1]) if window_dims(operation) == 1 else (padding, kernel)
-        raise ArgumentError(
-            f"{operation}() got padding={pad} for a window of {window}; expected at most half of the window"
-        )
-    check_kernel(operation, shape, kernel, stride, padding, dilation, ceil_mode)

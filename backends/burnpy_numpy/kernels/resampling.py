@@ -1,6 +1,6 @@
-"""Sums of elements at given places, times weights, and their gradients, as kernels.
+"""Sums of elements at given places, times weights, and their gradients, and the maxima of adaptive windows, as kernels.
 
-Arrays are x, (members, channels, elements), places and weights, (members, taps, points), and sums,
+Arrays of the sums are x, (members, channels, elements), places and weights, (members, taps, points), and sums,
 (members, channels, points). A place that is out of range stands for an element 0.
 
 Lanes are channels: a buffer has a row of neighbouring channels for each element, so that a place is one load. Lanes
@@ -10,14 +10,19 @@ beyond the last channel repeat it. Where the elements are many more than the pla
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from burnpy.backend.dtypes import float32, float64, int64
+from burnpy.backend.operations.convolution import Pair
+from burnpy.backend.operations.pooling import adaptive_windows
 from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.convolution.channel_blocks import vector_width
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import Room, TemplateKernel, block_starts
+from burnpy_numpy.kernels.launch import Room, TemplateKernel, block_starts, block_width
 
 
 def run_weighted_gather(x: Any, places: Any, weights: Any) -> Any:
@@ -219,3 +224,108 @@ class _Rows(Loops):
             start = self.number(self.elements, s)
             found = [self.load(self.row(rows, self.plus(start, k)), self.dtype, None) for k in range(self.width)]
             self.store_tile(found, lines, start)
+
+
+_MOST_KEPT = 1 << 12
+"""The number of windows along a dimension up to which their bounds are kept for the next call."""
+_COLUMNS = 16
+"""The number of columns whose maxima are found at a time."""
+
+
+def run_adaptive_maxima(x: Any, size: Pair) -> Any:
+    """Return the indices of the maxima of adaptive windows; None without a kernel for it."""
+    n, channels, high, wide = x.shape
+    width = block_width(wide, _COLUMNS)
+    usual = x.dtype is float32 or x.dtype is float64
+    kernel = template_kernel(adaptive_maxima, x.dtype, width) if usual else None
+    if kernel is None:
+        return None
+    kept = max(size) <= _MOST_KEPT
+    bounds = [(_kept_bounds if kept else _bounds)(k, count) for k, count in zip((high, wide), size, strict=True)]
+    out, starts = np.empty((n, channels, *size), int64), block_starts(wide, width)
+    memory = np.empty((n * channels, wide), x.dtype), np.empty((n * channels, wide), int64)
+    arrays = [np.ascontiguousarray(x), out, *memory, *bounds[0], *bounds[1], starts]
+    kernel.run(arrays, (high, wide, *size, len(starts)), n * channels, high * wide)
+    return out
+
+
+def _bounds(n: int, count: int) -> Any:
+    """Return the first elements of windows, and the ends."""
+    return np.array(adaptive_windows(n, count), int64).T.copy()
+
+
+_kept_bounds = lru_cache(64)(_bounds)
+
+
+def adaptive_maxima(dtype: str, width: int) -> str:
+    """Return the text of the kernel of the index, within a plane, of the first maximum or NaN of each window.
+
+    For each row of windows, the maxima of its columns are found by vectors, and then those of the windows among them.
+
+    The table: x, (planes, height, width), indices (int64, (planes, rows, columns)), memory of a row of a plane for each
+    plane, of x and of int64, and int64: the first elements of windows along the height, the ends, the first ones along
+    the width, the ends, and the first column of each vector. The sizes: height, width, rows and columns of windows, and
+    vectors. ``begin`` and ``end`` are planes.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of columns of a vector.
+    """
+    w = Loops(width, 9, 5)
+    x, out, values, places, tops, bottoms, lefts, rights, starts = w.table
+    high, wide, rows, columns, vectors = w.sizes
+    with w.loop("%begin", "%end") as plane:
+        source = w.element(x, w.times(plane, w.times(high, wide)), dtype)
+        best = w.element(values, w.times(plane, wide), dtype)
+        best_row = w.element(places, w.times(plane, wide), "int64")
+        with w.loop("0", rows) as i:
+            top, bottom = w.number(tops, i), w.number(bottoms, i)
+            with w.loop("0", vectors) as v:
+                _column_maxima(w, dtype, source, wide, top, bottom, w.number(starts, v), best, best_row)
+            target = w.plus(w.times(plane, w.times(rows, columns)), w.times(i, columns))
+            with w.of_width(1), w.loop("0", columns) as j:
+                left = w.number(lefts, j)
+                index = _maximum(w, dtype, best, best_row, wide, left, w.number(rights, j))
+                w.set_number(w.element(out, w.plus(target, j), "int64"), index)
+    return w.function()
+
+
+def _column_maxima(
+    w: Loops, dtype: str, source: str, wide: str, top: str, bottom: str, column: str, best: str, best_row: str
+) -> None:
+    """Store the maxima of neighbouring columns between two rows, and their rows."""
+    first = w.load(w.element(source, w.plus(w.times(top, wide), column), dtype), dtype, None)
+    most, row = w.variable(first), w.variable(w.splat(top, "int64"))
+    with w.loop(w.plus(top, 1), bottom) as r:
+        value = w.load(w.element(source, w.plus(w.times(r, wide), column), dtype), dtype, None)
+        above = _above(w, value, w.get(most, dtype))
+        w.set(row, w.select(above, w.splat(r, "int64"), w.get(row, "int64")))
+        w.set(most, w.select(above, value, w.get(most, dtype)))
+    w.store(w.get(most, dtype), w.element(best, column, dtype), None)
+    w.store(w.get(row, "int64"), w.element(best_row, column, "int64"), None)
+
+
+def _maximum(w: Loops, dtype: str, best: str, best_row: str, wide: str, left: str, right: str) -> str:
+    """Return the index in the plane of the maximum of several columns; among equal ones, the first row's."""
+    most = w.variable(w.load(w.element(best, left, dtype), dtype, None))
+    row, column = w.count(w.number(best_row, left)), w.count(left)
+    with w.loop(w.plus(left, 1), right) as c:
+        value, at = w.load(w.element(best, c, dtype), dtype, None), w.number(best_row, c)
+        before = w.get(most, dtype)
+        below = _above(w, before, value)
+        earlier = w.assign(f"icmp slt i64 {at}, {w.number(row, '0')}")
+        above = w.first(_above(w, value, before))
+        level = w.assign(f"xor i1 {w.first(below)}, true")
+        chosen = w.assign(f"or i1 {above}, {w.assign(f'and i1 {level}, {earlier}')}")
+        w.set_number(row, w.assign(f"select i1 {chosen}, i64 {at}, i64 {w.number(row, '0')}"))
+        w.set_number(column, w.assign(f"select i1 {chosen}, i64 {c}, i64 {w.number(column, '0')}"))
+        w.set(
+            most,
+            Vector(w.assign(f"select i1 {chosen}, {w.type(dtype)} {value.text}, {w.type(dtype)} {before.text}"), dtype),
+        )
+    return w.plus(w.times(w.number(row, "0"), wide), w.number(column, "0"))
+
+
+def _above(w: Loops, x: Vector, y: Vector) -> Vector:
+    """Compare numbers in the order in which NaN is above all others."""
+    return w.binary("and", w.compare("ugt", x, y), w.compare("ord", y, y))

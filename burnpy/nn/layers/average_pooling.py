@@ -15,14 +15,20 @@ from burnpy.nn.argument_checks import (
     above_zero,
     as_batch,
     as_given,
-    checked_windows,
     floats,
     layer_size,
     sizes_of,
     whole,
     window_dims,
 )
-from burnpy.nn.layers.max_pooling import WindowPooling, in_two_passes, max_pool1d, max_pool2d, max_pool3d
+from burnpy.nn.layers.max_pooling import (
+    WindowPooling,
+    checked_windows,
+    in_two_passes,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
 

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from burnpy.nn.argument_checks import Pair, Single, Size, Triple, as_batch, as_given, checked_windows, layer_size
+from burnpy.backend.errors import ArgumentError
+from burnpy.nn.argument_checks import (
+    Pair,
+    Single,
+    Size,
+    Triple,
+    as_batch,
+    as_given,
+    check_kernel,
+    layer_size,
+    sizes_of,
+    window_dims,
+)
 from burnpy.nn.module import FunctionLayer, Stateless
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B
@@ -167,6 +180,36 @@ def _max_pool(
     )
     out = as_given(operation, x, batch._like(values))
     return (out, as_given(operation, x, batch._int(indices))) if return_indices else out
+
+
+def checked_windows(
+    operation: str,
+    batch: Tensor[Any],
+    kernel_size: Size,
+    stride: Size | None,
+    padding: Size,
+    dilation: Size,
+    ceil_mode: bool,
+) -> tuple[Shape, Shape, Shape, Shape]:
+    """Return kernel size, stride, padding and dilation for each dimension, after a check that the windows fit."""
+    kernel = sizes_of(operation, "kernel_size", kernel_size)
+    strides = kernel if stride is None else sizes_of(operation, "stride", stride)
+    pads, gaps = sizes_of(operation, "padding", padding, 0), sizes_of(operation, "dilation", dilation)
+    _check_windows(operation, batch._primitive.shape, kernel, strides, pads, gaps, bool(ceil_mode))
+    return kernel, strides, pads, gaps
+
+
+@lru_cache(1024)
+def _check_windows(
+    operation: str, shape: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
+) -> None:
+    """Check that padding is at most half of the window, and that windows fit; once for each shape."""
+    if any(2 * pad > size for pad, size in zip(padding, kernel, strict=True)):
+        pad, window = (padding[1], kernel[1]) if window_dims(operation) == 1 else (padding, kernel)
+        raise ArgumentError(
+            f"{operation}() got padding={pad} for a window of {window}; expected at most half of the window"
+        )
+    check_kernel(operation, shape, kernel, stride, padding, dilation, ceil_mode)
 
 
 def _maxima(device: Any, x: Any, windows: tuple[Shape, ...], ceil_mode: bool, return_indices: bool) -> tuple[Any, Any]:
