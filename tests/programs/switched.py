@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from burnpy_numpy.kernels import kernel, launch
-from burnpy_numpy.kernels.launch import Room
 
 
 @contextmanager
@@ -31,11 +30,8 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Have templates' kernels run for one block at a time, from the last on; return a list that gets their counts."""
     counts: list[int] = []
 
-    def share(
-        function: Any, table: Sequence[Any], sizes: Sequence[int], blocks: int, each: float, room: Room | None = None
-    ) -> None:
+    def share(function: Any, table: Sequence[Any], sizes: Sequence[int], blocks: int, each: float, *room: int) -> None:
         counts.append(blocks)
-        table = table if room is None else room.entered(table, 1)
         for k in reversed(range(blocks)):
             function(k, k + 1, len(table), *table, *sizes)
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import dtype_of, uint8
 from burnpy.backend.primitives import Shape
 from burnpy.backend.programs import Extent, Program, ProgramError
@@ -259,8 +260,10 @@ class TemplateKernel:
         if COUNT == 1 or blocks * each < _SHARED:
             given = arrays if room is None else room.entered(arrays, 1)
             self.function(0, blocks, len(given), *given, *sizes)
+        elif room is None:
+            share(self.function, arrays, sizes, blocks, each)
         else:
-            share(self.function, arrays, sizes, blocks, each, room)
+            share(self.function, room.entered(arrays, threads.COUNT), sizes, blocks, each, room.place, room.distance)
 
     def note(self) -> None:
         """Tell `explain` that the kernel ran."""
@@ -272,8 +275,7 @@ class Room(NamedTuple):
 
     place: int  #: in the table
     size: int  #: in bytes
-    memory: Any = None  #: memory for all threads; new memory if None
-    zeros: bool = False  #: whether new memory has to be filled with zeros
+    zeros: bool = False  #: whether it has to be filled with zeros
 
     @property
     def distance(self) -> int:
@@ -282,28 +284,35 @@ class Room(NamedTuple):
 
     def entered(self, table: Sequence[Any], team: int) -> Sequence[Any]:
         """Return a table with the memory of a team in its place."""
-        memory, new = self.memory, np.zeros if self.zeros else _empty
-        if memory is None:
-            memory = new(team * self.distance, uint8)
+        memory = (np.zeros if self.zeros else _empty)(team * self.distance, uint8)
         return (*table[: self.place], memory, *table[self.place :])
 
 
 def share(
-    function: Entry, table: Sequence[Any], sizes: Sequence[int], blocks: int, each: float, room: Room | None = None
+    function: Entry,
+    table: Sequence[Any],
+    sizes: Sequence[int],
+    blocks: int,
+    each: float,
+    place: int = -1,
+    distance: int = 0,
 ) -> None:
     """Run a template's kernel for all of its blocks, on several threads if there is much to do.
 
-    The arguments are those of `TemplateKernel.run`.
+    Args:
+        function: the kernel.
+        table: its table, see `TemplateKernel.__call__`.
+        sizes: its sizes.
+        blocks: the number of blocks.
+        each: the number of elements of a block, for `shared`.
+        place: the place in the table of memory with room for each of `COUNT` threads, or -1.
+        distance: the bytes from one thread's room to the next.
     """
-    crew, team = crew_of(blocks, each)
-    if room is not None:
-        table = room.entered(table, team)
-    length = len(table)
+    (crew, team), length = crew_of(blocks, each), len(table)
     if crew is None:
         function(0, blocks, length, *table, *sizes)
         return
-    place, own = (-1, 0) if room is None else (room.place, room.distance)
-    job = (code_of(function), min(blocks, team * PARTS), blocks, 1, blocks, -1, 0, length, place, own, team)
+    job = (code_of(function), min(blocks, team * PARTS), blocks, 1, blocks, -1, 0, length, place, distance, team)
     crew.share(0, 1, JOB + length, crew.words, *job, *table, *sizes)
 
 

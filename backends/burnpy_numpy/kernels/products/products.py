@@ -18,7 +18,7 @@ from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.target import has_amx, target
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import Kernel, Room, TemplateKernel, share
+from burnpy_numpy.kernels.launch import Kernel, TemplateKernel, share
 from burnpy_numpy.kernels.packed_weights import packed_weights
 from burnpy_numpy.kernels.products.copies import (
     CHUNK_BYTES,
@@ -139,12 +139,13 @@ class Product(NamedTuple):
         start, spread = (_ZEROS, -1 if adds else 0) if bias is None else (bias, 1)
         kernel = self.kernel
         sizes = (*self.sizes, spread, *(following or _ALONE))
-        if self.parts == 1:
-            kernel.function(0, 1, 9, a, b, c, start, workspace(), *self.places, arrays, *sizes)
+        several = self.parts > 1
+        memory = workspace(threads.COUNT if several else 1)
+        table = (a, b, c, start, memory, *self.places, arrays)
+        if several:
+            share(kernel.function, table, sizes, self.parts, self.each, 4, memory.strides[0])
         else:
-            table, memory = (a, b, c, start, *self.places, arrays), workspace(threads.COUNT)
-            room = Room(4, memory.shape[1], memory)
-            share(kernel.function, table, sizes, self.parts, self.each, room)
+            kernel.function(0, 1, 9, *table, *sizes)
         kernel.note()
 
     def run_with_sum(self, a: Any, b: Any, c: Any, total: Any) -> None:
