@@ -7,6 +7,7 @@ the door by which methods of tensors call autodiff's tools, which are made of te
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.rows import every_row
 pytestmark = pytest.mark.slow  # all modules are parsed
 
 ROOT = Path(burnpy.__file__).parent
+BACKENDS = ROOT.parent / "backends"
 
 DOOR = "burnpy.tensor.backward"
 """The one module that imports what is above it, at the first use."""
@@ -102,12 +104,15 @@ def imports_of(node: ast.AST, kind: Kind = "module") -> Iterator[Import]:
 
 
 @cache
+def imports_in(path: Path) -> set[Import]:
+    """Return the imports of a file, which is read when a test asks, not when tests are collected."""
+    return {*imports_of(ast.parse(path.read_text(encoding="utf-8")))}
+
+
+@cache
 def all_imports() -> dict[str, set[Import]]:
-    """Return the imports of burnpy of each module, which are read when a test asks, not when tests are collected."""
-    return {
-        name: {each for each in imports_of(ast.parse(path.read_text(encoding="utf-8"))) if each.target in SOURCES}
-        for name, path in SOURCES.items()
-    }
+    """Return the imports of burnpy of each module."""
+    return {name: {each for each in imports_in(path) if each.target in SOURCES} for name, path in SOURCES.items()}
 
 
 def part_of(module: str) -> str | None:
@@ -193,3 +198,35 @@ def test_circles_are_found() -> None:
     graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": {"d"}, "f": {"a", "f"}}
     assert circles(graph) == [["a", "b", "c"], ["d", "e"], ["f"]]
     assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+
+
+def closure(arrows: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The arrows and those that follow from them."""
+    while more := {(a, d) for a, b in arrows for c, d in arrows if b == c} - arrows:
+        arrows = arrows | more
+    return arrows
+
+
+def test_the_picture_of_the_packages_is_right() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    names = dict(re.findall(r'^    (\w+)\["<b>([\w.]+)</b>', page, re.MULTILINE))  # two are parts of burnpy.autodiff
+    drawn = re.findall(r"^    (\w+) (-->|-- .* -->|-\. .* \.->) (\w+)$", page, re.MULTILINE)
+    solid = {(names[a], names[b]) for a, line, b in drawn if not line.startswith("-.")}
+    dotted = {(names[a], names[b]) for a, line, b in drawn if line.startswith("-.")}
+    found: dict[str, set[tuple[str, str]]] = {"module": set(), "function": set(), "typing": set()}
+    for name in names.values():
+        folder = ROOT.parent / name.replace(".", "/") if "." in name else BACKENDS / name
+        for path in folder.rglob("*.py") if folder.is_dir() else [folder.with_suffix(".py")]:
+            if path.name == "warm.py":  # a command, which trains models and which no module imports
+                continue
+            for module, kind in imports_in(path):
+                other = ".".join(module.split(".")[:2]) if module.startswith("burnpy.") else module.split(".")[0]
+                if other in names.values() and other != name:
+                    found[kind].add((name, other))
+    packages = {f"burnpy.{path.parent.name}" for path in ROOT.glob("*/__init__.py")}
+    packages |= {path.parent.name for path in BACKENDS.glob("*/__init__.py")}
+    assert set(names.values()) == packages - {"burnpy.docs", "burnpy.testing"} | {"burnpy.special"}  # a module
+    assert solid <= found["module"], "these arrows are drawn, and nothing is imported at the top of a module"
+    assert dotted <= found["function"] - found["module"]
+    assert found["module"] <= closure(solid), "these imports are not drawn, nor do they follow from what is"
+    assert found["function"] <= closure(solid | dotted)

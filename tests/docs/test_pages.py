@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -80,50 +78,3 @@ def parts(page: Path) -> set[str]:
         r"^#+ (.+)$", re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL), re.M
     )
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def imports(tree: ast.AST, inside: bool = False) -> Iterator[tuple[str, bool]]:
-    """The imports of a module, each marked if it stands inside a function. Expressions import nothing."""
-    for node in ast.iter_child_nodes(tree):
-        if not isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
-            continue
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
-        if isinstance(node, ast.ImportFrom):
-            yield node.module or "", inside
-        elif isinstance(node, ast.Import):
-            yield from ((name.name, inside) for name in node.names)
-        yield from imports(node, inside or isinstance(node, ast.FunctionDef))
-
-
-def closure(arrows: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The arrows and those that follow from them."""
-    while more := {(a, d) for a, b in arrows for c, d in arrows if b == c} - arrows:
-        arrows = arrows | more
-    return arrows
-
-
-@pytest.mark.slowest
-def test_the_picture_of_the_packages_is_right() -> None:
-    page = (generated.OPERATIONS.parent / "architecture.md").read_text(encoding="utf-8")
-    names = dict(re.findall(r'^    (\w+)\["<b>([\w.]+)</b>', page, re.MULTILINE))  # two are parts of burnpy.autodiff
-    drawn = re.findall(r"^    (\w+) (-->|-- .* -->|-\. .* \.->) (\w+)$", page, re.MULTILINE)
-    solid = {(names[a], names[b]) for a, line, b in drawn if not line.startswith("-.")}
-    dotted = {(names[a], names[b]) for a, line, b in drawn if line.startswith("-.")}
-    found: dict[bool, set[tuple[str, str]]] = {False: set(), True: set()}
-    for name in names.values():
-        folder = ROOT / name.replace(".", "/") if "." in name else ROOT / "backends" / name
-        for path in folder.rglob("*.py") if folder.is_dir() else [folder.with_suffix(".py")]:
-            if path.name == "warm.py":  # a command, which trains models and which no module imports
-                continue
-            for module, inside in imports(ast.parse(path.read_text(encoding="utf-8"))):
-                other = ".".join(module.split(".")[:2]) if module.startswith("burnpy.") else module.split(".")[0]
-                if other in names.values() and other != name:
-                    found[inside].add((name, other))
-    packages = {f"burnpy.{path.parent.name}" for path in (ROOT / "burnpy").glob("*/__init__.py")}
-    packages |= {path.parent.name for path in (ROOT / "backends").glob("*/__init__.py")}
-    assert set(names.values()) == packages - {"burnpy.docs", "burnpy.testing"} | {"burnpy.special"}  # a module
-    assert solid <= found[False], "these arrows are drawn, and nothing is imported at the top of a module"
-    assert dotted <= found[True] - found[False]
-    assert found[False] <= closure(solid), "these imports are not drawn, nor do they follow from what is"
-    assert found[True] <= closure(solid | dotted)
