@@ -76,6 +76,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what is long or heavy, and put the longest tests first, so that no worker ends alone with one of them."""
+    draw_without_constants()
     ranks: dict[str, list[bool]] = {}
     for item in items:
         if re.search(r" at 0x[0-9a-f]+", item.name):
@@ -94,6 +95,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if reason := left_out(item, config):
             item.add_marker(pytest.mark.skip(reason=reason))
     items.sort(key=lambda item: ranks[item.nodeid.partition("::")[0]], reverse=True)
+
+
+def draw_without_constants() -> None:
+    """Let hypothesis draw no constants that it reads in the sources of all imported modules: which these are depends on
+    the tests before, and so would the examples. To parse the modules takes seconds."""
+    providers: Any = sys.modules.get("hypothesis.internal.conjecture.providers")
+    if hasattr(providers, "_get_local_constants"):
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 is_installed = cache(lambda module: find_spec(module) is not None)
