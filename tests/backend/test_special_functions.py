@@ -95,3 +95,11 @@ def test_derivatives_of_sinc() -> None:
         with mpmath.workdps(40):
             exact = [float(mpmath.diff(mpmath.sincpi, mpmath.mpf(float(v)), order)) for v in x]
         np.testing.assert_allclose(D.sinc_backward(np.ones_like(x), x, order), exact, rtol=1e-13, atol=2e-14)
+
+
+def test_numbers_next_to_0_and_huge_powers() -> None:
+    """log |Γ(x)| is -log |x| next to 0, where sin(πx) may be subnormal; ζ(x, q) is q⁻ˣ for a huge x."""
+    tiny = np.array([-5e-324, -1e-310, -1e-21, -1e-19])
+    np.testing.assert_allclose(NumPy().lgamma(tiny), -np.log(-tiny), rtol=1e-15)
+    for x in (1e20, 1e300):
+        assert NumPy().zeta(np.full(4, x), np.array([0.5, 1.0, 2.0, -2.5])).tolist() == [np.inf, 1.0, 0.0, np.inf]

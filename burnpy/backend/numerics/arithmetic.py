@@ -92,9 +92,9 @@ def log_pair(b: Any, x: Float) -> Pair:
 
 
 def exp_pair(b: Any, x: Float, rest: Float) -> Float:
-    """Compute exp(x + rest) for a small rest."""
+    """Compute exp(x + rest) for a rest that is small where the result is finite."""
     e = b.exp(x)
-    return b.add(e, b.mul(b.minimum(e, 1e308), rest))
+    return b.where(b.lt(e, math.inf), b.add(e, b.mul(e, rest)), e)
 
 
 def power(b: Any, x: Float, y: Float) -> Float:

@@ -95,7 +95,8 @@ def lgamma(b: Any, x: Float) -> Float:
     sine = b.abs(b.sin(b.mul(b.where(b.lt(size, math.inf), fraction, 0.0), math.pi)))
     reflected = b.sub(b.add(b.neg(b.log(sine)), math.log(math.pi)), b.add(b.log(size), value))
     reflected = b.where(b.gt(sine, 0.0), reflected, b.full((), math.inf, x.dtype))
-    return b.where(b.ne(x, x), x, b.where(b.lt(x, 0.0), reflected, value))
+    negative = b.lt(x, -1e-20)  # nearer to 0, both signs have one value, and the sine may be subnormal
+    return b.where(b.ne(x, x), x, b.where(negative, reflected, value))
 
 
 def stirling_rest(b: Any, x: Float) -> Float:

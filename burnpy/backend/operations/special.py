@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.dtypes import largest
 from burnpy.backend.operations import OperationsBase, in_float32, in_float64
 from burnpy.backend.operations.pointwise import operand, pair
 from burnpy.backend.primitives import Float, Scalar
@@ -163,8 +162,8 @@ def i1e_vjp(i: Any, g: Float, x: Float) -> Float:
 
 def ratio_vjp(i: Any, g: Float, x: Float, out: Float, order: int, scaled: bool) -> Float:
     """g · Iₙ₊₁(x) / xⁿ, and if it is scaled, the derivative of the factor times out."""
-    most = largest(x.dtype)  # ∞ · 0 would be NaN
-    slope = i.mul(i.clamp(x, -most, most), i.bessel_ratio(x, order + 1, scaled))
+    ratio = i.bessel_ratio(x, order + 1, scaled)
+    slope = i.where(i.ne(ratio, 0.0), i.mul(x, ratio), 0.0)  # ∞ · 0 would be NaN
     return i.mul(g, i.sub(slope, i.mul(i.sign(x), out)) if scaled else slope)
 
 
@@ -420,9 +419,7 @@ class NormalDistribution(OperationsBase):
 
     @derived(POINTWISE, flops=100, vjp=normal_ratio_vjp)
     def normal_ratio(self, x: Float) -> Float:
-        """Return the derivative of `log_ndtr`, the density divided by `ndtr`: about -x for negative x, 0 for
-        large x.
-        """
+        """Return the derivative of `log_ndtr`, the density over `ndtr`: about -x for negative x, 0 for large x."""
         from burnpy.backend.numerics.error_functions import normal_ratio
 
         return in_float64(self, normal_ratio, x)
