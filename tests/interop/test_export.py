@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import burnpy
-from burnpy import BoolTensor, IntTensor, Tensor, func
+from burnpy import BoolTensor, IntTensor, Tensor, fft, func
 from burnpy.autodiff import Autodiff
 from burnpy.backend import NumPy
 from burnpy.backend.errors import (
@@ -647,6 +647,46 @@ def test_sizes_follow_from_others_or_no_expression_is_found() -> None:
     assert [value(cyclic, n) for n in range(1, 9)] == [-3 % n for n in range(1, 9)]
     assert found(lambda n: min(n, 30)) is None
     assert found(lambda n: -n % 32, (93, 94, 95, 96, 192)) is None  # it may be a remainder by 96 as well
+
+
+def test_a_size_that_is_a_sum_of_others(tmp_path: Path) -> None:
+    """As the mask of a transformer with cached keys and values, of which there are none before the first step."""
+
+    def attend(x: Tensor[NumPy], past: Tensor[NumPy], mask: IntTensor[NumPy]) -> Any:
+        keys = burnpy.cat([past, x], dim=2)
+        places = IntTensor.arange(0, keys.shape[2], device=x.device)
+        allowed = (places <= places[past.shape[2] :].unsqueeze(1)) & mask.bool().unsqueeze(1).unsqueeze(1)
+        return functional.scaled_dot_product_attention(x, keys, keys, allowed), keys
+
+    def inputs(n: int, length: int, past: int) -> tuple[Any, ...]:
+        return floats(n, 2, length, 4), floats(n, 2, past, 4), IntTensor.ones((n, past + length), device=NumPy)
+
+    dynamic: Any = {name: {0: "n", 2: size} for name, size in (("x", "length"), ("past", "past"))}
+    for size, message in (
+        ("past + all", "no dimension is 'all' alone"),
+        ("2*past + length", "the other inputs have 13"),
+    ):
+        dynamic["mask"] = {0: "n", 1: size}
+        refused(ArgumentError, message, attend, inputs(2, 3, 5), tmp_path, dynamic=dynamic)
+    dynamic["mask"] = {0: "n", 1: "past + length"}
+    onnx.export(attend, inputs(2, 3, 5), tmp_path / "a.onnx", dynamic=dynamic)
+    for sizes in ((2, 3, 5), (1, 1, 9), (3, 4, 2), (1, 6, 0)):
+        assert all(found.largest < 1e-6 for found in onnx.verify(tmp_path / "a.onnx", attend, inputs(*sizes)))
+    keys = loaded(tmp_path / "a.onnx").graph.output[1].type.tensor_type.shape.dim
+    assert [d.dim_param or d.dim_value for d in keys] == ["n", 2, "past + length", 4]
+
+
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+def test_spectra_of_any_length_and_their_products(norm: Any, tmp_path: Path) -> None:
+    def model(x: Tensor[NumPy]) -> Any:
+        z, whole = fft.rfft(x, norm=norm), fft.fft2(x, norm=norm)
+        products = z * z * 2.0 + z * 1j - z / 4.0, whole @ whole.mT
+        again = fft.irfft(products[0], n=x.shape[-1], norm=norm), fft.ifft2(products[1], norm=norm).real
+        return again, z.abs(), whole.imag
+
+    onnx.export(model, (floats(2, 4, 8),), tmp_path / "a.onnx", dynamic={"x": {0: "n", 1: "high", 2: "wide"}})
+    for shape in ((2, 4, 8), (1, 3, 9), (3, 7, 12)):
+        assert all(found.relative < 1e-5 for found in onnx.verify(tmp_path / "a.onnx", model, (floats(*shape),)))
 
 
 def test_lines_and_grids_of_all_sizes(tmp_path: Path) -> None:

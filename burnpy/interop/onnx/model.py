@@ -74,7 +74,8 @@ def export(
             trees by their path, as in ``x[0]``.
         path: of the file. Parameters of more than a GiB are written beside it, in a file that ends in ``.data``.
         dynamic: the names of dimensions that vary, by input and dimension: ``{"x": {0: "batch"}}``, or
-            ``{"x": {2: "32*height"}}`` for one that is always a multiple of 32.
+            ``{"x": {2: "32*height"}}`` for one that is always a multiple of 32, or ``{"mask": {1: "past + length"}}``
+            for the sum of others.
         opset: the version of ONNX's operators, from 18 on. Newer ones have more operators, such as
             Attention from 23 on.
         outputs: the names of the outputs; by default ``output``, with the path where there are several.
@@ -108,7 +109,7 @@ def export(
     target = path_of(path, "export()")
     refuse_url(target, "export()")
     given = inputs_of(model, inputs)
-    symbols = symbols_of(given.named, given.call.leaves, dynamic or {})
+    symbols, numbers = symbols_of(given.named, given.call.leaves, dynamic or {})
     defaults: set[str] = set()
 
     def decomposes(op: Operation, args: tuple[Any, ...]) -> bool:
@@ -121,7 +122,7 @@ def export(
 
     least = 1
     while True:
-        recorded = traces(model, given, symbols, decomposes, least)
+        recorded = traces(model, given, symbols, numbers, decomposes, least)
         _name_outputs(recorded, outputs, {*given.named, *given.parameters.values()})
         try:
             writer = Writer(onnx, opset, recorded, *_named(given, recorded[0]))

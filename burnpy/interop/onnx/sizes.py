@@ -14,23 +14,40 @@ from burnpy.tensor.tensor_base import describe
 
 
 class Symbol(NamedTuple):
-    """A dimension that varies: the name of a number, and what it is multiplied by."""
+    """A dimension that varies: a number, a multiple of one, or a sum of these."""
 
-    name: str
-    factor: int = 1
+    terms: tuple[tuple[str, int], ...]  #: the names of the numbers, and what they are multiplied by
 
     @property
     def text(self) -> str:
         """The name of the dimension in the file."""
-        return self.name if self.factor == 1 else f"{self.factor}*{self.name}"
+        return " + ".join([name if factor == 1 else f"{factor}*{name}" for name, factor in self.terms])
+
+    def size(self, numbers: Mapping[str, int]) -> int:
+        """Return the size of the dimension."""
+        return sum(factor * numbers[name] for name, factor in self.terms)
+
+
+def symbol_of(text: str) -> Symbol:
+    """Return the symbol that a text stands for.
+
+    >>> symbol_of("32*height").terms, symbol_of("past + length").terms
+    ((('height', 32),), (('past', 1), ('length', 1)))
+    """
+    parts = [part.strip().partition("*") for part in text.split("+")]
+    numbered = [bool(star) and factor.strip().isdecimal() for factor, star, _ in parts]
+    pairs = zip(parts, numbered, strict=True)
+    return Symbol(tuple([(part[2].strip(), int(part[0])) if known else ("".join(part), 1) for part, known in pairs]))
 
 
 Symbols: TypeAlias = Mapping[tuple[int, int], Symbol]
 """The symbols by the number of the leaf and the dimension."""
 
 
-def symbols_of(named: Mapping[str, int], leaves: Sequence[Any], dynamic: Mapping[str, Any]) -> Symbols:
-    """Return the symbol of each dynamic dimension, by the number of the leaf and the dimension."""
+def symbols_of(
+    named: Mapping[str, int], leaves: Sequence[Any], dynamic: Mapping[str, Any]
+) -> tuple[Symbols, dict[str, int]]:
+    """Return the symbol of each dynamic dimension, by the number of the leaf and the dimension, and the numbers."""
     symbols: dict[tuple[int, int], Symbol] = {}
     sizes: dict[str, int] = {}
     for name, dims in dynamic.items():
@@ -51,19 +68,33 @@ def symbols_of(named: Mapping[str, int], leaves: Sequence[Any], dynamic: Mapping
                     f"export(dynamic=...) names dimension {dim} of {name!r}, which has shape {shape}; use one "
                     f"{-len(shape)} to {len(shape) - 1}"
                 )
-            factor, star, name_of_size = text.partition("*")
-            symbol = Symbol(name_of_size.strip(), int(factor)) if star and factor.strip().isdecimal() else Symbol(text)
-            size = shape[dim % len(shape)]
-            if not size or not symbol.factor or size % symbol.factor:
-                raise ArgumentError(f"export(dynamic=...) has {text!r} for a size of {size}; use a multiple of it")
-            size //= symbol.factor
-            if sizes.setdefault(symbol.name, size) != size:
-                raise ArgumentError(
-                    f"export(dynamic=...) has the symbol {symbol.name!r} for sizes {sizes[symbol.name]} and {size}; "
-                    "use one symbol for dimensions that are always equal"
-                )
-            symbols[number, dim % len(shape)] = symbol
-    return symbols
+            symbols[number, dim % len(shape)] = symbol = symbol_of(text)
+            if len(symbol.terms) == 1:
+                _note_size(sizes, text, symbol, shape[dim])
+    for (number, dim), symbol in symbols.items():
+        missing = [name for name, _ in symbol.terms if name not in sizes]
+        if missing:
+            raise ArgumentError(
+                f"export(dynamic=...) has {symbol.text!r}, and no dimension is {missing[0]!r} alone; name one"
+            )
+        if (size := leaves[number].shape[dim]) != symbol.size(sizes):
+            raise ArgumentError(
+                f"export(dynamic=...) has {symbol.text!r} for a size of {size}, and the other inputs have "
+                f"{symbol.size(sizes)}"
+            )
+    return symbols, sizes
+
+
+def _note_size(sizes: dict[str, int], text: str, symbol: Symbol, size: int) -> None:
+    """Keep the number of which a dimension is a multiple."""
+    ((name, factor),) = symbol.terms
+    if not size or not factor or size % factor:
+        raise ArgumentError(f"export(dynamic=...) has {text!r} for a size of {size}; use a multiple of it")
+    if sizes.setdefault(name, size // factor) != size // factor:
+        raise ArgumentError(
+            f"export(dynamic=...) has the symbol {name!r} for sizes {sizes[name]} and {size // factor}; "
+            "use one symbol for dimensions that are always equal"
+        )
 
 
 _SHOWN = 6

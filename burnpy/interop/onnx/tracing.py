@@ -116,10 +116,15 @@ class _Recordings:
     sizes that are ``n`` apart are next to each other. One more size is twice as large, where slices end.
     """
 
-    def __init__(self, model: Callable[..., Any], inputs: Inputs, symbols: Symbols, decomposes: Decomposes) -> None:
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        inputs: Inputs,
+        symbols: Symbols,
+        given: Mapping[str, int],
+        decomposes: Decomposes,
+    ) -> None:
         self._model, self._inputs, self._symbols, self._decomposes = model, inputs, symbols, decomposes
-        leaves = inputs.call.leaves
-        given = {x.name: leaves[number].shape[dim] // x.factor for (number, dim), x in sorted(symbols.items())}
         self.base = {name: max(size, 2) for name, size in given.items()}  # a size of 1 broadcasts
         self.traces: list[Trace] = []
         self._failed: Exception | None = None
@@ -193,7 +198,12 @@ class _Recordings:
 
 
 def traces(
-    model: Callable[..., Any], inputs: Inputs, symbols: Symbols, decomposes: Decomposes, least: int = 1
+    model: Callable[..., Any],
+    inputs: Inputs,
+    symbols: Symbols,
+    given: Mapping[str, int],
+    decomposes: Decomposes,
+    least: int = 1,
 ) -> list[Trace]:
     """Record a model with its inputs and, if dimensions vary, with inputs of other sizes.
 
@@ -201,12 +211,13 @@ def traces(
         model: the model.
         inputs: its inputs.
         symbols: the dimensions that vary.
+        given: the numbers of the symbols in the inputs.
         decomposes: returns True for an operation to record as those of its default.
         least: a number by which the model may divide sizes, although no result shows it.
     """
     if not symbols:
         return [_trace(model, inputs, inputs.call.leaves, decomposes, {})]
-    made = _Recordings(model, inputs, symbols, decomposes)
+    made = _Recordings(model, inputs, symbols, given, decomposes)
     others = {name: made.alone(name, least) for name in made.base}
     count = max(map(len, others.values()))
     mixed = [_mixed(sizes, place, count) for place, sizes in enumerate(others.values())]
@@ -235,7 +246,7 @@ def _resized(inputs: Inputs, symbols: Symbols, sizes: Mapping[str, int]) -> list
     for (number, dim), symbol in symbols.items():
         leaf = leaves[number]
         size = leaf.shape[dim]
-        array = np.take(leaf.to_numpy(), np.arange(symbol.factor * sizes[symbol.name]) % size, dim)
+        array = np.take(leaf.to_numpy(), np.arange(symbol.size(sizes)) % size, dim)
         leaves[number] = type(leaf).from_data(array, device=leaf.device)
     return leaves
 

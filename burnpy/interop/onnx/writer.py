@@ -133,11 +133,11 @@ class Writer:
             return self.constant(x, dtype)
         return x.name if x.dtype == dtype else str(self.node("Cast", x, to=dtype))
 
-    def each(self, f: Callable[..., int], *sizes: Any) -> Any:
-        """Return ``f(*sizes)``: an int if it is the same for all sizes, else a size that varies between calls."""
+    def each(self, f: Callable[..., float], *sizes: Any) -> Any:
+        """Return ``f(*sizes)``: a number if it is the same for all sizes, else one that varies between calls."""
         count = len(self._traces)
         columns = [x.values if isinstance(x, Varying) else (x,) * count for x in sizes]
-        return merged_size([f(*row) for row in zip(*columns, strict=True)])
+        return merged([f(*row) for row in zip(*columns, strict=True)], self.operand)
 
     def filling(self, x: Operand) -> str | None:
         """Return the name of the 0-d constant that an operand repeats, if it does."""
@@ -279,10 +279,7 @@ class Writer:
     def graph(self, name: str, inputs: Sequence[Operand], write: Callable[[], Sequence[Operand]]) -> Any:
         """Return a graph inside of this one, which may read the values outside of it.
 
-        Args:
-            name: its name.
-            inputs: its inputs, under new names.
-            write: writes its nodes, and returns its outputs.
+        Its inputs have new names; ``write`` writes its nodes, and returns its outputs.
         """
         outside = self.nodes, self._known, self._dims
         self.nodes, self._known, self._dims = [], dict(self._known), dict(self._dims)
@@ -368,12 +365,14 @@ class Writer:
         return (results,) if alone else results
 
     def _by_parts(self, op: Operation, args: list[Any]) -> Sequence[Any]:
-        """Write an operation of complex numbers, which are pairs, on both parts, if it is linear."""
-        if op.algebra not in (Algebra.LINEAR, Algebra.STRUCTURAL):
+        """Write an operation of complex numbers, which are pairs, on both parts, if it is linear or a product."""
+        scaled = op.name in ("mul", "div") and isinstance(args[1], (int, float))
+        linear = scaled or op.algebra in (Algebra.LINEAR, Algebra.STRUCTURAL)
+        if not linear and op.algebra is not Algebra.BILINEAR:
             raise self.error(
                 f"it calls {op.name}() of complex numbers, which ONNX cannot express; compute with z.real and z.imag"
             )
-        parts: list[Any] = []
+        given: list[list[Any]] = []
         for part, take in (("real", write_real), ("imag", write_imag)):
 
             def of(x: Any, scalar: bool, part: str = part, take: Any = take) -> Any:
@@ -383,9 +382,14 @@ class Writer:
                     return [of(member, False) for member in x]
                 return float(getattr(complex(x), part)) if scalar and isinstance(x, (int, float, complex)) else x
 
-            given = [of(x, a.scalar) for x, a in zip(args, op.arguments, strict=True)]
-            parts += self._written(op, op.name, given)
-        return (write_complex(self, *parts),)
+            given.append([of(x, a.scalar and not scaled) for x, a in zip(args, op.arguments, strict=True)])
+        if linear:
+            return (write_complex(self, *[name for row in given for name in self._written(op, op.name, row)]),)
+        (a, b), (c, d) = given
+        pairs = [
+            [self._written(op, op.name, [*row])[0] for row in rows] for rows in (((a, b), (c, d)), ((a, d), (c, b)))
+        ]
+        return (write_complex(self, self.node("Sub", *pairs[0]), self.node("Add", *pairs[1])),)
 
     def _at(self, node: Node) -> None:
         lines = format_lines(lines_of(node.line))
@@ -406,11 +410,7 @@ class Writer:
     # The whole
 
     def outputs(self, symbols: Mapping[tuple[int, ...], str]) -> list[Any]:
-        """Name the outputs, and return their descriptions.
-
-        Args:
-            symbols: the names of sizes that vary.
-        """
+        """Name the outputs, and return their descriptions; ``symbols`` has the names of sizes that vary."""
         infos = []
         renamed: dict[str, str] = {}
         for name, ref in self._traces[0].outputs.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from itertools import product
 from typing import Any
 
@@ -404,10 +404,10 @@ def write_irfft(g: GraphWriter, z: Operand, dims: Any, size: int, norm: str) -> 
     last, half, dtype = dims[-1], z.shape[dims[-1]], part_dtype(z.dtype)
     spectrum = _dft(g, z, dims[:-1], True)
     sign = g.node("Concat", *[g.node("Unsqueeze", g.constant(k, dtype), g.sizes((0,))) for k in (1, -1)], axis=0)
-    ends = g.sizes((size - half,)), g.sizes((0,)), g.sizes((last,)), g.sizes((-1,))
+    kept, others = [g.sizes((g.each(f, size, half),)) for f in (lambda n, m: min(m, n // 2 + 1), lambda n, m: n - m)]
+    ends = others, g.sizes((0,)), g.sizes((last,)), g.sizes((-1,))
     mirrored = g.node("Mul", g.node("Slice", spectrum, *ends), sign)
-    kept = g.node("Slice", spectrum, g.sizes((0,)), g.sizes((min(half, size // 2 + 1),)), g.sizes((last,)))
-    whole = g.node("Concat", kept, mirrored, axis=last)
+    whole = g.node("Concat", g.node("Slice", spectrum, g.sizes((0,)), kept, ends[2]), mirrored, axis=last)
     sizes = [*[z.shape[d] for d in dims[:-1]], size]
     return write_real(g, _scaled(g, _dft(g, whole, (last,), True), z, sizes, True, norm))
 
@@ -425,11 +425,11 @@ def _transformed(g: GraphWriter, x: Operand | str, dim: int, **settings: int) ->
     return str(g.node("DFT", x, None, g.constant(dim, int64), **settings))
 
 
-def _scaled(g: GraphWriter, pairs: Any, like: Operand, sizes: Sequence[int], inverse: bool, norm: str) -> Any:
+def _scaled(g: GraphWriter, pairs: Any, like: Operand, sizes: Sequence[Any], inverse: bool, norm: str) -> Any:
     """Return pairs times the factor of a norm; the operator divides inverse transforms by the number of elements."""
-    power = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm]
-    factor = float(math.prod(sizes) ** (power if inverse else -power))
-    return pairs if factor == 1.0 else g.node("Mul", pairs, g.constant(factor, part_dtype(like.dtype)))
+    power = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm] * (1 if inverse else -1)
+    factors = [g.constant(g.each(lambda n: float(n**power), size), part_dtype(like.dtype)) for size in sizes if power]
+    return reduce(partial(g.node, "Mul"), factors, pairs)
 
 
 @only(when=lambda x, dim, size, how: x.dtype == float32 and not how.antialias and 2 <= dim < len(x.shape) < 6)
@@ -444,7 +444,7 @@ def write_resample(g: GraphWriter, x: Operand, dim: int, size: Any, how: Any) ->
     if nearest:
         settings["nearest_mode"] = "floor" if how.mode == "nearest" else "round_prefer_ceil"
     settings["mode"] = "nearest" if nearest else how.mode
-    rounded = g.each(lambda source, size, step: abs(step * size - source) > 1e-9 * source, source, size, how.step)
+    rounded = g.each(lambda source, size, step: int(abs(step * size - source) > 1e-9 * source), source, size, how.step)
     if how.align_corners or not rounded:  # the step follows from the sizes
         return g.node("Resize", x, None, None, g.sizes((size,)), **settings)
     return g.node("Resize", x, None, g.constant([1.0 / how.step], float32), **settings)
