@@ -169,7 +169,8 @@ def _folded(grad: Any, shape: Shape, pairs: Pairs, how: str) -> Any:
     total = np.array(grad, order="C")
     for dim in range(len(pairs)):
         for target, source in _ends(shape, pairs, how, dim):
-            total[source] += total[target]
+            added = total[target]
+            total[source] += added.sum(dim, keepdims=True) if how == "replicate" else added
     return np.ascontiguousarray(total[_inside(shape, pairs)])
 
 
@@ -178,17 +179,17 @@ def _inside(shape: Shape, pairs: Pairs) -> tuple[slice, ...]:
 
 
 def _ends(shape: Shape, pairs: Pairs, how: str, dim: int) -> Slices:
-    """Yield the key of each slice that is added along a dimension, and the key of the slice that it equals.
+    """Yield the key of each end that is added along a dimension, and the key of the slice that it repeats.
 
     Slices include the padding of the dimensions after ``dim``, but not of those before it.
     """
     before, size, (low, high) = _inside(shape[:dim], pairs[:dim]), shape[dim], pairs[dim]
     last = low + size - 1
-    for place in (*range(low), *range(last + 1, last + 1 + high)):
-        front = place < low
-        source = {
-            "reflect": 2 * (low if front else last) - place,
-            "replicate": low if front else last,
-            "circular": place + (size if front else -size),
-        }[how]
-        yield (*before, place), (*before, source)
+    first, final = {
+        "reflect": (slice(2 * low, low, -1), slice(last - 1, last - 1 - high if last > high else None, -1)),
+        "replicate": (slice(low, low + 1), slice(last, last + 1)),
+        "circular": (slice(size, size + low), slice(low, low + high)),
+    }[how]
+    for count, target, source in ((low, slice(low), first), (high, slice(last + 1, None), final)):
+        if count:
+            yield (*before, target), (*before, source)

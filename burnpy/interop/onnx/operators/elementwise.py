@@ -13,6 +13,7 @@ from burnpy.interop.onnx.operators.table import (
     MICROSOFT,
     Conditional,
     GraphWriter,
+    Kept,
     Operand,
     Scalar,
     Value,
@@ -116,9 +117,11 @@ def div(x: Value, y: Value, *, axis: int | None = None, broadcast: int = 1) -> V
 
 
 @operator("Pow")
-def pow_(x: Value, y: Value, *, axis: int | None = None, broadcast: int = 1) -> Value:
-    """Raise to a power; the result has the dtype of x."""
-    y = aligned(x, y, axis)
+def pow_(x: Value, y: Kept, *, axis: int | None = None, broadcast: int = 1) -> Value:
+    """Raise to a power, which is often 2; the result has the dtype of x."""
+    if y.device is HOST and y.shape in ((), (1,)) and x.ndim >= y.ndim and y.item() == 2:
+        return x * x
+    y = aligned(x, y.to_device(x.device), axis)
     if isinstance(x, IntTensor) and isinstance(y, Tensor):
         return cast(cast(x, y.dtype) ** y, x.dtype)
     return cast(x ** cast(y, x.dtype), x.dtype)

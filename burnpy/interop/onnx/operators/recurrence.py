@@ -167,11 +167,17 @@ def recurrent(
         reverse = settings.get("direction") == "reverse" or k == 1
         begin = [None if start is None else start[k] for start in starts]
         results.append(_run(way, x, lengths, reverse, begin))
-    states = stack([states for states, _, _ in results], dim=1)
-    last, cells = [stack([result[j] for result in results], dim=0) for j in (1, 2)]
+    states, last, cells = [
+        _both(list(parts), dim) for parts, dim in zip(zip(*results, strict=True), (1, 0, 0), strict=True)
+    ]
     if layout:
         states, last, cells = states.permute(2, 0, 1, 3), last.transpose(0, 1), cells.transpose(0, 1)
     return (states, last, cells)[:outputs] if outputs > 1 else states
+
+
+def _both(parts: list[Value], dim: int) -> Value:
+    """Return the results of each direction along a new dimension."""
+    return parts[0].unsqueeze(dim) if len(parts) == 1 else stack(parts, dim=dim)
 
 
 def _with_numbers(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from burnpy.backend.devices import innermost
 from burnpy.backend.dtypes import float32, float64, int64, kind_of
 from burnpy.backend.primitives import DType
 from burnpy.interop.onnx.operators.table import (
@@ -162,15 +163,16 @@ def pad(
     ends, cuts = sizes_around.clip(0).tolist(), (-sizes_around).clip(0).tolist()
     x = x[tuple([slice(a, n - b) for (a, b), n in zip(cuts, x.shape, strict=True)])] if np.any(cuts) else x
     constant = value or 0.0
-    if mode == "constant" and isinstance(x, Tensor):
-        sizes = [n for pair in ends[::-1] for n in pair]
-        return functional.pad(x, sizes, value=constant) if any(sizes) else x
-    for dim, sizes_along in enumerate(ends):
+    how: Any = {"value": constant} if mode == "constant" else {"mode": _PADS[mode]}
+    sizes, inside = [n for pair in ends[::-1] for n in pair], np.max(ends, 1, initial=0) < x.shape
+    if isinstance(x, Tensor) and (mode == "constant" or inside.all() or innermost(x.device).sizes_vary):
+        return functional.pad(x, sizes, **how) if any(sizes) else x
+    for dim, around in enumerate(ends):
         if mode == "constant":
-            x = _between(x, dim, sizes_along, bool(constant) if x.dtype.kind == "b" else int(constant))
-        elif any(sizes_along):
-            how: Any = mode
-            x = x.index_select(dim, tensor(np.pad(np.arange(x.shape[dim]), sizes_along, how), x.device))
+            x = _between(x, dim, around, bool(constant) if x.dtype.kind == "b" else int(constant))
+        elif any(around):
+            kind: Any = mode
+            x = x.index_select(dim, tensor(np.pad(np.arange(x.shape[dim]), around, kind), x.device))
     return x
 
 
@@ -367,14 +369,14 @@ def write_slice_scatter(g: GraphWriter, x: Operand, key: Any, src: Any) -> Any:
     return g.node("Reshape", g.node("ScatterElements", *flat, axis=0), g.node("Shape", x))
 
 
-_PAD_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+_PADS = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 
 
 @only(since=19, when=lambda x, pairs, how: min(map(min, pairs)) >= 0)
 def write_pad_ends(g: GraphWriter, x: Operand, pairs: Any, how: str) -> Any:
     """Write a Pad with elements of x."""
     sizes = g.sizes([pair[end] for end in (0, 1) for pair in pairs])
-    return g.node("Pad", x, sizes, mode=_PAD_MODES[how])
+    return g.node("Pad", x, sizes, mode=next(mode for mode, name in _PADS.items() if name == how))
 
 
 write_permute = rule(lambda g, x, dims: g.node("Transpose", x, perm=list(dims)) if dims else x)
@@ -382,9 +384,7 @@ write_expand = rule(lambda g, x, shape: g.node("Expand", x, g.sizes(shape)))
 write_transposed = rule(lambda g, x: g.node("Transpose", x, perm=[*range(n := len(x.shape) - 2), n + 1, n]))
 write_cat = rule(lambda g, xs, dim: g.node("Concat", *xs, axis=dim))
 write_eye = rule(
-    lambda g, rows, columns, dtype: g.node(
-        "Cast", g.node("EyeLike", g.node("Expand", g.constant(0.0, float32), g.sizes((rows, columns)))), to=dtype
-    )
+    lambda g, n, m, dtype: g.node("Cast", g.node("EyeLike", write_full(g, (n, m), 0.0, float32)), to=dtype)
 )
 write_tril = rule(lambda g, x, diagonal: g.node("Trilu", x, g.constant(diagonal, int64), upper=0))
 write_triu = rule(lambda g, x, diagonal: g.node("Trilu", x, g.constant(diagonal, int64), upper=1))
