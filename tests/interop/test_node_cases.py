@@ -27,7 +27,6 @@ OUT_OF_SCOPE = re.compile(
 """Operators for training, on text, sequences and optional values."""
 REFUSED = {
     "test_training_dropout": "a Dropout for training draws other numbers",
-    "test_ai_onnx_ml_tree_ensemble": "trees with sets as conditions, of no exporter yet",
     "test_resize_downsample_scales_linear_align_corners": "its corners are of 2.4 elements; onnxruntime's are of 2",
     "test_resize_downsample_scales_cubic_align_corners": "its corners are of 3.2 elements; onnxruntime's are of 3",
 }

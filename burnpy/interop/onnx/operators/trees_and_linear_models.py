@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypedDict, Unpack
 
@@ -97,6 +99,8 @@ def _transformed(scores: Value, how: str) -> Value:
         return scores.softmax(dim=1)
     if how == "SOFTMAX_ZERO":
         return (scores.masked_fill(scores == 0, -np.inf)).softmax(dim=1)
+    if how == "PROBIT":
+        return (scores * 2.0 - 1.0).erfinv() * math.sqrt(2.0)
     return scores.sigmoid() if how == "LOGISTIC" else scores
 
 
@@ -152,9 +156,12 @@ class Trees(NamedTuple):
     roots: Any
     depth: int
     weights: Any  #: of each node and target
+    sets: Any = None  #: for each node the members of a set, and NaN behind them; None without such nodes
 
 
 COMPARISONS = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "LEAF")
+LEAF, MEMBER = len(COMPARISONS) - 1, len(COMPARISONS)
+"""The numbers of a leaf, and of the test whether a number is in a set."""
 
 
 @lru_cache(16)
@@ -174,12 +181,17 @@ def _trees(nodes: tuple[Any, ...], leaves: tuple[Any, ...], targets: int) -> Tre
     weights = np.zeros((len(modes), targets))
     for tree, node, target, weight in zip(*leaves, strict=True):
         weights[places[tree, node], target] += weight
-    level, depth = np.array(roots), 0
-    while len(level) and not leaf[level].all() and depth < len(modes):
-        level, depth = np.unique(children[:, level[~leaf[level]]]), depth + 1
     numbers = np.array([COMPARISONS.index(mode) for mode in modes])
-    tracks = np.array(missing if missing else [0] * len(modes), bool)
+    tracks, depth = np.array(missing if missing else [0] * len(modes), bool), _depth(children, roots, leaf)
     return Trees(np.array(features), np.array(limits), numbers, children, tracks, np.array(roots), depth, weights)
+
+
+def _depth(children: Any, roots: Sequence[int], leaf: Any) -> int:
+    """Return the number of comparisons from a root to the farthest leaf."""
+    level, depth = np.array(roots), 0
+    while len(level) and not leaf[level].all() and depth < len(leaf):
+        level, depth = np.unique(children[:, level[~leaf[level]]]), depth + 1
+    return depth
 
 
 def _scores(x: Value, trees: Trees) -> Value:
@@ -203,6 +215,9 @@ def _scores(x: Value, trees: Trees) -> Value:
         ):
             if number in trees.modes:
                 holds = holds | (compared & (mode == number))
+        if trees.sets is not None:
+            members = tensor(trees.sets.astype(x.dtype), place).index_select(0, at.reshape(-1)).reshape(*shape, -1)
+            holds = holds | ((found.unsqueeze(-1) == members).any(dim=-1) & (mode == MEMBER))
         holds = where(found.isnan(), of(tracks), holds)
         at = where(holds, of(children[0]), of(children[1]))
     weights = tensor(trees.weights.astype(x.dtype), place)
@@ -232,6 +247,11 @@ def _arrays(nodes: NodeLists, leaves: tuple[Any, ...], targets: int) -> Trees:
     lists: dict[str, Any] = {**nodes}
     missing = nodes.get("nodes_missing_value_tracks_true", ())
     return _trees((*[lists[f"nodes_{name}"] for name in NODE_LISTS], missing), leaves, targets)
+
+
+def _require_sums(kind: str, aggregate: str) -> None:
+    if aggregate not in ("SUM", "AVERAGE"):
+        raise LoadingError(f"a {kind} takes {aggregate} of its trees; SUM and AVERAGE are read")
 
 
 @operator("TreeEnsembleClassifier")
@@ -276,10 +296,75 @@ def tree_regressor(
     **nodes: Unpack[NodeLists],
 ) -> Value:
     """Return the sums or means of the leaves of decision trees."""
-    if aggregate_function not in ("SUM", "AVERAGE"):
-        raise LoadingError(f"a TreeEnsembleRegressor takes {aggregate_function} of its trees; SUM and AVERAGE are read")
+    _require_sums("TreeEnsembleRegressor", aggregate_function)
     x = _floats(x)
     trees = _arrays(nodes, (target_treeids, target_nodeids, target_ids, target_weights), n_targets)
     scores = _scores(x, trees)
     scores = scores / len(trees.roots) if aggregate_function == "AVERAGE" else scores
     return _transformed(scores + _row(x, base_values) if base_values else scores, post_transform)
+
+
+AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+"""The names of numbers in attributes of TreeEnsemble."""
+
+
+@operator("TreeEnsemble")
+def tree_ensemble(
+    x: Value,
+    *,
+    aggregate_function: int = 1,
+    leaf_targetids: Numbers,
+    leaf_weights: Any,
+    membership_values: Any = None,
+    n_targets: int = 1,
+    nodes_falseleafs: Numbers,
+    nodes_falsenodeids: Numbers,
+    nodes_featureids: Numbers,
+    nodes_hitrates: Any = None,
+    nodes_missing_value_tracks_true: Numbers = (),
+    nodes_modes: Any,
+    nodes_splits: Any,
+    nodes_trueleafs: Numbers,
+    nodes_truenodeids: Numbers,
+    post_transform: int = 0,
+    tree_roots: Numbers,
+) -> Value:
+    """Return the sums or means of the leaves of decision trees, whose leaves are behind the other nodes."""
+    aggregate, count, leaves = AGGREGATES[aggregate_function], len(nodes_modes), len(leaf_weights)
+    _require_sums("TreeEnsemble", aggregate)
+    own = np.arange(count, count + leaves)
+    ways = ((nodes_truenodeids, nodes_trueleafs), (nodes_falsenodeids, nodes_falseleafs))
+    children = np.stack([np.append(np.array(ids) + count * np.array(ends), own) for ids, ends in ways])
+    modes = np.append(np.where(nodes_modes < LEAF, nodes_modes, MEMBER), [LEAF] * leaves)
+    weights = np.zeros((count + leaves, n_targets))
+    weights[own, leaf_targetids] = leaf_weights
+    features, tracks = [
+        np.append(row or [0] * count, [0] * leaves) for row in (nodes_featureids, nodes_missing_value_tracks_true)
+    ]
+    trees = Trees(
+        features.astype(int),
+        np.append(nodes_splits, np.zeros(leaves)),
+        modes,
+        children,
+        tracks.astype(bool),
+        np.array(tree_roots),
+        _depth(children, tree_roots, modes == LEAF),
+        weights,
+        _sets(modes, membership_values),
+    )
+    scores = _scores(_floats(x), trees)
+    scores = scores / len(tree_roots) if aggregate == "AVERAGE" else scores
+    return _transformed(scores, TRANSFORMS[post_transform])
+
+
+def _sets(modes: Any, values: Any) -> Any:
+    """Return the members of the set of each node, given those of all sets, with NaN behind each; None without sets."""
+    nodes = np.flatnonzero(modes == MEMBER)
+    if not len(nodes):
+        return None
+    parts = np.split(values, np.flatnonzero(np.isnan(values)) + 1)[: len(nodes)]
+    sets = np.full((len(modes), max(map(len, parts))), np.nan)
+    for node, part in zip(nodes, parts, strict=True):
+        sets[node, : len(part)] = part
+    return sets
