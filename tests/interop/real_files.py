@@ -159,6 +159,7 @@ def example(runtime: Any) -> tuple[dict[str, Any], Any]:
             ]
             kind = DTYPES.get(entry.type, np.float32)
             values = generator.random(shape) if kind is np.float32 else generator.integers(0, most, shape)
+            values = np.ones(shape) if entry.name.endswith("attention_mask") else values
             feed[entry.name] = np.asarray(16000 if entry.name == "sr" else values, kind)
         try:
             return feed, runtime.run(None, feed)
