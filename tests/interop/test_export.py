@@ -650,7 +650,7 @@ def test_sizes_follow_from_others_or_no_expression_is_found() -> None:
 
 
 def test_a_size_that_is_a_sum_of_others(tmp_path: Path) -> None:
-    """As the mask of a transformer with cached keys and values, of which there are none before the first step."""
+    """As the mask of a transformer with cached keys and values, which are none before the first step."""
 
     def attend(x: Tensor[NumPy], past: Tensor[NumPy], mask: IntTensor[NumPy]) -> Any:
         keys = burnpy.cat([past, x], dim=2)

@@ -342,6 +342,18 @@ def test_padding_by_own_elements_is_written_for_all_sizes(mode: str, tmp_path: P
     sizes_agree(path, [(3, 5), (2, 4), (4, 12)], {"x": {0: "b", 1: "l"}})
 
 
+@pytest.mark.parametrize(("power", "weights"), [(2.0, 0), (3.0, 0), (2.5, 1)])
+def test_squares_and_cubes_are_products(power: float, weights: int, tmp_path: Path) -> None:
+    """Also where a file has the exponent as an initializer, which is a parameter if it may be a learned one."""
+    exponent = held("p", np.array([power], np.float32))
+    inner = graph(
+        [node("Pow", ["x", "p"], ["y"])], [info("x", FLOAT, [3, 4])], [info("y", FLOAT)], initializer=[exponent]
+    )
+    model = agree(written(tmp_path / "a.onnx", inner, 20), X)
+    assert len(model.named_params()) == weights
+    assert ("pow" in operations(burnpy.compiled(model).explain(tensor(X)))) == bool(weights)
+
+
 def test_local_functions_are_inlined(tmp_path: Path) -> None:
     helper = package().helper
     twice = helper.make_function(

@@ -23,6 +23,7 @@ from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import LoadingError, path_shown
 from burnpy.backend.lazy import needed
 from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode, in_order
+from burnpy.interop.onnx.operators.elementwise import PRODUCTS
 from burnpy.interop.onnx.operators.table import DTYPES, NARROW_BITS, OPERATORS, Bound, is_float, snake, tensor
 from burnpy.interop.onnx.patterns import folded, joined, padded, placed, read_as_numbers, with_ints
 from burnpy.tensor.tensor import Tensor
@@ -139,9 +140,8 @@ class _Reader:
         if self.wrong:
             listed = "; ".join(dict.fromkeys(self.wrong[:20])) + ("; …" if len(self.wrong) > 20 else "")
             raise LoadingError(f"load() cannot read {self.shown}: {listed}")
-        scales = {name for node in graph.all_nodes() for name in _scales_of(node)}
         read, unread = read_as_numbers(graph, self.arrays)
-        numbers = read | self.computed | scales
+        numbers = read | self.computed | {n for node in graph.all_nodes() for n in _fixed_inputs(node, self.arrays)}
         floats = {name: a for name, a in self.arrays.items() if is_float(a.dtype) and name not in numbers}
         constants = {name: tensor(a, copy=a.flags.writeable) for name, a in self.arrays.items() if name not in floats}
         inputs = tuple([name for name in graph.inputs if name not in self.arrays])
@@ -188,8 +188,7 @@ class _Reader:
         new, k = name, 2
         while new in self.arrays:
             new, k = f"{name}_{k}", k + 1
-        self.arrays[new] = array
-        names[name] = new
+        self.arrays[new], names[name] = array, new
         return new
 
     def _constant(self, proto: Any, names: dict[str, str]) -> None:
@@ -301,9 +300,8 @@ class _Reader:
     def _declared(self, proto: Any) -> tuple[Any, tuple[int, ...]] | None:
         """Return the dtype and shape of an output; None if the file does not say all."""
         kind = proto.type.tensor_type
-        if kind.elem_type not in DTYPES or not kind.HasField("shape"):
-            return None
-        if not all(dim.HasField("dim_value") for dim in kind.shape.dim):
+        known = kind.elem_type in DTYPES and kind.HasField("shape")
+        if not known or not all(dim.HasField("dim_value") for dim in kind.shape.dim):
             return None
         return dtype_of(DTYPES[kind.elem_type]), tuple([dim.dim_value for dim in kind.shape.dim])
 
@@ -347,8 +345,10 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 """The types of fields."""
 
 
-def _scales_of(node: GraphNode) -> list[str]:
-    """Return the inputs of a node that are scales of quantized numbers, which are constants, and no parameters."""
+def _fixed_inputs(node: GraphNode, arrays: Mapping[str, Any]) -> list[str]:
+    """Return the inputs of a node that are constants, and no parameters: scales of quantized numbers, and powers."""
+    if node.kind == "Pow":
+        return [n for n in node.inputs[1:] if n in arrays and arrays[n].size == 1 and arrays[n].item() in PRODUCTS]
     if node.kind.rpartition(".")[2] in ("DequantizeLinear", "QuantizeLinear"):
         return list(node.inputs[1:])
     pairs = zip(node.inputs, OPERATORS[node.kind].inputs, strict=False)

@@ -86,7 +86,7 @@ def symbols_of(
 
 
 def _note_size(sizes: dict[str, int], text: str, symbol: Symbol, size: int) -> None:
-    """Keep the number of which a dimension is a multiple."""
+    """Keep the number whose multiple a dimension is."""
     ((name, factor),) = symbol.terms
     if not size or not factor or size % factor:
         raise ArgumentError(f"export(dynamic=...) has {text!r} for a size of {size}; use a multiple of it")

@@ -116,11 +116,15 @@ def div(x: Value, y: Value, *, axis: int | None = None, broadcast: int = 1) -> V
     return quotient + cast(inexact & ((x < 0) != (y < 0)), x.dtype)
 
 
+PRODUCTS = (2, 3)
+"""The exponents that are products."""
+
+
 @operator("Pow")
 def pow_(x: Value, y: Kept, *, axis: int | None = None, broadcast: int = 1) -> Value:
-    """Raise to a power, which is often 2; the result has the dtype of x."""
-    if y.device is HOST and y.shape in ((), (1,)) and x.ndim >= y.ndim and y.item() == 2:
-        return x * x
+    """Raise to a power, where 2 and 3 are products, as in onnxruntime; the result has the dtype of x."""
+    if y.device is HOST and y.numel() == 1 and x.ndim >= y.ndim and y.item() in PRODUCTS:
+        return x * x if y.item() == 2 else x * x * x
     y = aligned(x, y.to_device(x.device), axis)
     if isinstance(x, IntTensor) and isinstance(y, Tensor):
         return cast(cast(x, y.dtype) ** y, x.dtype)
