@@ -59,7 +59,7 @@ def test_a_private_name_of_the_base_is_refused(make: Callable[[], Any], error: t
 
 
 def test_a_private_name_of_a_layer_is_no_field() -> None:
-    with pytest.raises(ModuleError, match=r"Rounded\._quantized was assigned to .* something for its base class"):
+    with pytest.raises(ModuleError, match=r"Rounded\._quantized was assigned to .* meaning in its base class"):
         Rounded()
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,6 +18,7 @@ from burnpy import Autodiff, Generator, IntTensor, Tensor
 from burnpy.backend import Backend, NumPy
 from burnpy.backend.errors import (
     BurnpyError,
+    CallError,
     DeviceError,
     ImmutableError,
     KindError,
@@ -93,6 +97,30 @@ def test_a_module_may_define_how_notebooks_show_it() -> None:
             return "<b>shown</b>"
 
     assert Shown()._repr_html_() == "<b>shown</b>"
+
+
+class Encoder(Module[Any], ABC):
+    """A base class of other code, with an abstract method."""
+
+    def __init__(self) -> None:
+        self.layer = Linear(2, 2, device=NumPy)
+
+    @abstractmethod
+    def width(self) -> int: ...
+
+
+class Wide(Encoder):
+    def width(self) -> int:
+        return 64
+
+
+def test_modules_may_be_abstract() -> None:
+    wide = Wide()
+    assert isinstance(wide, Encoder)
+    assert wide.width() == copy.deepcopy(wide).width() == pickle.loads(pickle.dumps(wide)).width() == 64
+    abstract: Any = Encoder
+    with pytest.raises(CallError, match="Encoder is abstract; make a subclass of it, with width"):
+        abstract()
 
 
 @every_row(
