@@ -343,18 +343,17 @@ def _by_members(matrix: Any, members: Any, bias: Any = None) -> Any:
 def pointwise_weight_gradient(grad: Any, x: Any, shape: Shape, stride: Pair) -> Any:
     """Return the gradient of the weight, whose shape is given."""
     grads, members = _planes(grad), _planes(x[:, :, :: stride[0], :: stride[1]])
+    joint = grads.shape[2] <= _SMALL_PLANE  # one product: it takes longer to add up the products of members
+    left, right = (_channels_first(grads), _channels_first(members).T) if joint else (grads, members.swapaxes(1, 2))
+    out = kernel_product(left, right, dtype=_result(grad))
+    if out is not None:
+        return (out if joint else np.add.reduce(out)).reshape(shape)
     totals: dict[int, Any] = {}
 
     def work(begin: int, end: int) -> None:
         g, m = grads[begin:end], members[begin:end]
-        if g.shape[2] <= _SMALL_PLANE:  # one product: it takes longer to add up the products of members
-            left, right = _channels_first(g), _channels_first(m).T
-            out = kernel_product(left, right, dtype=_result(grad))
-            totals[begin] = left.dot(right) if out is None else out
-            return
-        out = kernel_product(g, m.swapaxes(1, 2), dtype=_result(grad))
-        if out is not None:
-            totals[begin] = np.add.reduce(out)
+        if joint:
+            totals[begin] = _channels_first(g).dot(_channels_first(m).T)
             return
         total = totals[begin] = np.dot(g[0], m[0].T)
         part = np.empty_like(total)

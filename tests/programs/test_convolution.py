@@ -12,7 +12,7 @@ from burnpy.testing.cases import table
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy import convolution
+from burnpy_numpy import convolution, cpu_threads
 from burnpy_numpy.kernels.convolution import images
 from tests.interrupting import LONG
 from tests.programs.switched import one_by_one, without_kernels
@@ -134,6 +134,22 @@ def test_results_do_not_depend_on_how_work_is_divided(case: str, monkeypatch: py
         for found, want in zip(results(), wanted, strict=True):
             np.testing.assert_array_equal(found, want)
     assert max(ranges) > 1
+
+
+@pytest.mark.parametrize("side", [14, 32])  # one product of all members, and products of each
+def test_weight_gradients_of_one_element_are_the_same_on_any_number_of_threads(
+    side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(side)
+    x, grad = (rng.standard_normal((5, channels, side, side)).astype("f") for channels in (32, 64))
+    found = []
+    for count in (1, 2, 3, 8):
+        monkeypatch.setattr(cpu_threads, "COUNT", count)
+        found.append(D.conv2d_weight(grad, x, (64, 32, 1, 1), *ONE))
+    expected = np.einsum("nohw,nchw->oc", grad, x, dtype=np.float64)
+    np.testing.assert_allclose(found[0][:, :, 0, 0], expected, rtol=1e-4, atol=1e-3)
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
 
 
 def test_views_and_order_of_memory_do_not_matter() -> None:
