@@ -73,5 +73,5 @@ def sections(effort: Effort, said: Callable[[str], None]) -> list[Section]:
                 ratio = figures.ratio(("burnpy", key), ("torch", key))
                 budget = BUDGET if what == "forward" else None
                 lines.append(Line.of(key, figures, dict.fromkeys(PEERS, key), 1e3, ratio, budget))
-    how = "A million values, one thread, processor time; gradients of the last argument, of the sum."
+    how = "A million values, one thread, processor time; gradients of the sum with respect to the last argument."
     return [Section("Special functions", how, "ms", PEERS, lines)]
