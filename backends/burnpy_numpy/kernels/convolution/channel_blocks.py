@@ -206,12 +206,9 @@ class PartCalls:
 
 def compiles_parts(dtype: Any) -> bool:
     """Return whether the kernels are there that make calls for parts and lay out images."""
-    try:
-        block_kernels(dtype, (copy_of_phases,))
-        PartCalls()
-    except Uncompiled:
-        return False
-    return True
+    name = "float32" if dtype is float32 else "float64"
+    laid_out = template_kernel(copy_of_phases, name, vector_width(dtype))
+    return laid_out is not None and template_kernel(calls_of_parts) is not None
 
 
 def calls_of_parts() -> str:

@@ -304,19 +304,22 @@ def run_forward(
     tiles, blocks = len(tables.places) // tables.block[1], len(tables.channels)
     member, channel = windows.distances(o)
     each, size = math.prod(windows.counts) * math.prod(weight.shape) / PRODUCTS_PER_ELEMENT, x.itemsize
+    sizes = windows.length, tiles, windows.step, member, channel
     for members, batch, result in windows.batches(x, out):
-        for start, stop, array in windows.parts(batch, members, members >= COUNT):
-            calls, count = PartCalls(), stop - start
-            whole = count < COUNT  # threads share the blocks of channels, and not the members
-            some, far = (count, 0) if whole else (1, 1)
-            targets = (result, start * member * result.itemsize, member * result.itemsize * far)
-            rest = [(y, start * y.strides[0], y.strides[0] * far) if y.ndim > 1 else y for y in others]
-            source = windows.source(calls, array, batch, far * size)
-            table = source, weight, targets, added, *windows.forward_tables, *rest
-            sizes = (some, windows.length, tiles, windows.step, member, channel)
-            calls.add(kernel, table, sizes, end=0 if whole else blocks)
-            units, part = (blocks, blocks) if whole else (count, 1)
-            calls.run(units, each * count / units, part, windows.member * size if array is ROOM else 0, zeros=True)
+        divided = 1 < COUNT <= members  # threads share the members, else the blocks of channels
+        for start, stop, array in windows.parts(batch, members, divided):
+            count = stop - start
+            if not divided:
+                rest = [y[start:] if y.ndim > 1 else y for y in others]
+                table = array, weight, result[start * member :], added, *windows.forward_tables, *rest
+                kernel.launch(table, (count, *sizes), blocks, each * count / blocks)
+                continue
+            calls, far = PartCalls(), member * result.itemsize
+            moved = [(y, start * y.strides[0], y.strides[0]) if y.ndim > 1 else y for y in others]
+            source = windows.source(calls, array, batch, size)
+            given = source, weight, (result, start * far, far), added, *windows.forward_tables, *moved
+            calls.add(kernel, given, (1, *sizes), end=blocks)
+            calls.run(count, each, room=windows.member * size if array is ROOM else 0, zeros=True)
     kernel.note()
     return out
 
