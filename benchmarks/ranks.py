@@ -5,6 +5,7 @@ Rank 0 prints the figures as JSON: the minimum of each, as the measurements take
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -109,6 +110,7 @@ def _torch(group: Group, task: Any) -> Callable[[], None] | None:
     torch.set_num_threads(1)
     place = group.broadcast(f"file:///tmp/burnpy-gloo-{os.getpid()}")
     dist.init_process_group("gloo", init_method=place, rank=group.rank, world_size=group.size)
+    atexit.register(dist.destroy_process_group)  # its threads, if they run at the end, sometimes abort the process
     model = DistributedDataParallel(Mlp(task.sizes["sizes"]))
     optim = torch.optim.Adam(model.parameters(), 1e-3)
     x = torch.from_numpy(task.inputs[group.rank].astype(np.float32))
