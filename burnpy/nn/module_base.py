@@ -10,7 +10,7 @@ from abc import ABCMeta
 from collections.abc import Iterable, Iterator, Mapping, MutableSequence, Sequence
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 import numpy as np
 
@@ -235,12 +235,17 @@ class ModuleMeta(ABCMeta):
     """
 
     _reserved: frozenset[str]
+    _explained: frozenset[str]
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **keywords: Any) -> None:
         super().__init__(name, bases, namespace, **keywords)
         methods = own_methods(cls, namespace, ModuleError)
         if methods:
             cls._reserved |= methods
+        for key, method in [*vars(cls).items()]:
+            of_all = key in cls._reserved and key[0] != "_" and key != "forward"
+            if (of_all or key in cls._explained) and type(method) is FunctionType:
+                setattr(cls, key, explained(method))
 
     if not TYPE_CHECKING:  # type checkers read the signature of __init__
         __instancecheck__ = type.__instancecheck__
@@ -279,7 +284,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     _reserved = frozenset[str]()
     """The names that no field may have, since every module or the layer that a class inherits from has them."""
-    _explained: ClassVar[frozenset[str]] = frozenset()
+    _explained = frozenset[str]()
     """The methods that subclasses write and users call, so that their errors are `explained`, as overridden ones'."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -289,10 +294,6 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
                 f"{cls.__name__} has __slots__, and the fields of a module are those of its __dict__: others would not "
                 "be moved, saved or trained; remove __slots__, or slots=True of a dataclass"
             )
-        for name, method in [*vars(cls).items()]:
-            of_all = name in cls._reserved and name[0] != "_" and name != "forward"
-            if (of_all or name in cls._explained) and type(method) is FunctionType:
-                setattr(cls, name, explained(method))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the module's output. Every module defines its own."""

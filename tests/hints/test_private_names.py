@@ -50,6 +50,7 @@ class Rounded(Linear[Any]):
         (lambda: type("Momentum", (Adam,), {"_memory": None}), CallError, "Momentum._memory"),
         (lambda: type("Skewed", (Normal,), {"_cdf": 0}), ModuleError, "Skewed._cdf"),
         (lambda: type("Local", (MultiHeadAttention,), {"_heads": 4}), ModuleError, "Local._heads"),
+        (lambda: type("Booked", (Linear,), {"_reserved": 4}), ModuleError, "Booked._reserved"),
         (Patient, CallError, "Patient._decisions"),
     ],
 )
