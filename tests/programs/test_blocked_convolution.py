@@ -95,6 +95,23 @@ def test_odd_sizes_agree_with_float64(seed: int, depthwise: bool) -> None:
             np.testing.assert_allclose(found, want, rtol=0, atol=bound, err_msg=f"{name} of {geometry}")
 
 
+@pytest.mark.parametrize("window", [(1, 1), (2, 2), (1, 3), (4, 4), (5, 5)])
+def test_windows_of_all_sizes_are_packed(window: tuple[int, int]) -> None:
+    """Blocks with all their lanes, and a last one without; an element that is not finite is found in the last."""
+    x, weight, bias, grad, where = given("float32", (2, 50, 6, 7), (70, 50, *window), (1, 1), (1, 1), (1, 1))
+    wide = [a.astype(np.float64) for a in (x, weight, bias, grad)]
+    out, by_x, by_weight = results(x, weight, bias, grad, where)
+    wanted = table.ROWS["conv2d"].reference(wide[0], wide[1], *where, 1) + wide[2][:, None, None]
+    np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-4)
+    wanted = table.ROWS["conv2d_input"].reference(wide[3], wide[1], x.shape, *where, 1)
+    np.testing.assert_allclose(by_x, wanted, rtol=0, atol=1e-4)
+    wanted = table.ROWS["conv2d_weight"].reference(wide[3], wide[0], weight.shape, *where, 1)
+    np.testing.assert_allclose(by_weight, wanted, rtol=0, atol=1e-4)
+    weight[-1, -1, -1, -1] = np.inf
+    assert not convolve_blocks(x, weight, bias, out, where, False)
+    assert not convolve_blocks(grad, weight, None, by_x, where, True)
+
+
 CASES: dict[str, tuple[Any, ...]] = {
     "members": ((17, 40, 6, 5), (48, 40, 3, 3), *SAME),
     "neighbours": ((2, 40, 6, 17), (48, 40, 3, 3), *SAME),

@@ -254,6 +254,17 @@ class Loops(Writer):
         text = f"shufflevector {kind} {x.text}, {kind} {y.text}, <{len(chosen)} x i32> <{', '.join(chosen)}>"
         return Vector(self.assign(text), x.dtype)
 
+    def gathered(self, xs: Sequence[Vector], places: Sequence[tuple[int, int]]) -> Vector:
+        """Return elements of vectors, one after the other, each by its vector and its place in it."""
+        out, sources = None, sorted({source for source, _ in places})
+        for pair in (sources[k : k + 2] for k in range(0, len(sources), 2)):
+            chosen = [place + (source == pair[-1]) * self.width for source, place in places]
+            both = self.shuffled(xs[pair[0]], xs[pair[-1]], chosen)
+            mine = [k + (source in pair) * self.width for k, (source, _) in enumerate(places)]
+            out = both if out is None else self.shuffled(out, both, mine)
+        assert out is not None
+        return out
+
     def neighbouring_words(self, lanes: list[str]) -> list[Vector]:
         """Load neighbouring words at each address: the first of each as a vector, and so on."""
         kind = f"<{WORDS} x i32>"

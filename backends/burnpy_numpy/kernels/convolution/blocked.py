@@ -28,10 +28,12 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     CHAIN,
     PRODUCTS,
     ROOM,
+    WINDOW,
     Epilogue,
     PartCalls,
     Planes,
     Planned,
+    Squares,
     Template,
     Uncompiled,
     add_products,
@@ -110,8 +112,8 @@ class BlockedConvolution:
         self.vectors = 2 if self.channels > self.width else 1
         self.lanes = self.vectors * self.width
         self.blocks = -(-self.channels // self.lanes)
-        self.template, self.source_lanes, summed = self._described()
-        self.panel = self.taps * summed * self.lanes  #: the elements of the packed weight for a block
+        self.template, self.source_lanes, self.summed = self._described()
+        self.panel = self.taps * self.summed * self.lanes  #: the elements of the packed weight for a block
         self.bias = np.zeros(self.blocks * self.lanes, self.dtype)
         if bias is not None:
             self.bias[: self.channels] = bias
@@ -121,7 +123,7 @@ class BlockedConvolution:
         self.step = max(_MEMBERS, _PART // max(1, each) // _MEMBERS * _MEMBERS)  #: the members of a part of the batch
         self.pack, self.to, self.back, _ = block_kernels(
             self.dtype,
-            (to_blocks, self.lanes),
+            self._packing(),
             (to_blocks, self.source_lanes),
             (from_blocks, self.lanes, *parameters_of(epilogue)),
             (self.template, self._tiles(min(self.step, self.members)).rows, self.vectors),
@@ -180,13 +182,28 @@ class BlockedConvolution:
         calls.add(self.pack, (self.weight, panels, (finite, 0, finite.strides[0])), self._pack_sizes())
         return finite
 
+    def _packing(self) -> tuple[Any, ...]:
+        """Return the template of the kernel that packs the weight, and its parameters.
+
+        Neighbours in memory are windows of the lanes, or else of what is added up.
+        """
+        if not self._has_neighbours():
+            return pack_columns, self.lanes, self.taps
+        return (pack_windows, self.lanes, self.taps) if self.taps <= WINDOW else (to_blocks, self.lanes)
+
+    def _has_neighbours(self) -> bool:
+        """Return whether the windows of neighbouring lanes lie together in the weight."""
+        return self.backward
+
     def _pack_sizes(self) -> tuple[int, ...]:
-        """Return the sizes of the kernel `to_blocks` that packs the weight."""
-        taps = self.taps
-        far = self.depth * taps, taps
-        channel, member = far if not self.backward else (taps, self.channels * taps)
-        planes = Planes(self.depth, self.channels, 1, taps, member, channel, 0)
-        return (*planes, self.panel, self.lanes, 0, self.lanes * self.depth, 0, 0)
+        """Return the sizes of the kernel that packs the weight."""
+        taps, members = self.taps, self.summed
+        if not self._has_neighbours():
+            return self.channels, members * taps
+        if taps <= WINDOW:
+            return self.channels, members
+        planes = Planes(members, self.channels, 1, taps, self.channels * taps, taps, 0)
+        return (*planes, self.panel, self.lanes, 0, self.lanes * members, 0, 0)
 
     def _by_blocks(self, begin: int, members: int, packed: Any, each: float) -> None:
         """Compute the result for some members from ``begin`` on; threads share its blocks.
@@ -294,6 +311,72 @@ class BlockedConvolution:
         calls.add(self.to, given, self._to_sizes(part, members))
         calls.run(len(x), members * self.source_lanes * math.prod(self.source))
         return x
+
+
+def pack_columns(dtype: str, width: int, lanes: int, taps: int) -> str:
+    """Return the text of the kernel that packs a weight [lanes of all blocks][members][taps].
+
+    The table: the weight, the packed weight [blocks][taps][members][lanes], and a vector as for `to_blocks`. The sizes:
+    the lanes of all blocks, and the columns, which are taps of members. ``begin`` and ``end`` are blocks. Lanes beyond
+    the last are those of the last.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector, a power of 2.
+        lanes: the number of lanes in a block, a multiple of the width.
+        taps: the number of elements of a window.
+    """
+    w = Squares(dtype, width, lanes, table=3, sizes=2)
+    (weight, packed, finite), (channels, columns) = w.table, w.sizes
+    panel, last = w.times(columns, lanes), w.plus(channels, -1)
+    cycle, tap = taps * width, w.assign(f"sdiv i64 {panel}, {taps}")
+    places = w.room(cycle, "int64")  # of the columns of as many members as a vector has elements
+    with w.loop("0", str(width)) as member, w.loop("0", str(taps)) as k:
+        place = w.plus(w.times(member, lanes), w.times(k, tap))
+        w.set_number(w.element(places, w.plus(w.times(member, taps), k), "int64"), place)
+    checked = w.variable(w.load(finite, dtype, None))
+    with w.loop("%begin", "%end") as b, w.loop("0", str(lanes // width)) as group:
+        first = w.plus(w.times(b, lanes), w.times(group, width))
+        lines = [w.times(w.smaller(w.plus(first, k), last), columns) for k in range(width)]
+        target = w.plus(w.times(b, panel), w.times(group, width))
+        for column, left in w.squares(columns):
+            mask = None if left is None else w.below(left).text
+            xs = [w.load(w.element(weight, w.plus(line, column), dtype), dtype, mask) for line in lines]
+            w.check(checked, xs)
+            turn, at = w.divided(column, str(cycle))
+            start, at = w.plus(target, w.times(turn, width * lanes)), w.element(places, at, "int64")
+            for k, v in enumerate(w.transposed(xs)):
+                with w.inside(k, left):
+                    w.store(v, w.element(packed, w.plus(start, w.number(at, k)), dtype), None)
+    w.store(w.get(checked, dtype), finite, None)
+    return w.function()
+
+
+def pack_windows(dtype: str, width: int, lanes: int, taps: int) -> str:
+    """Return the text of the kernel that packs a weight [members][lanes of all blocks][taps] in the same order.
+
+    The sizes: the lanes of all blocks, and the members. Lanes beyond the last are 0. The rest is as for `pack_columns`.
+    """
+    w = Squares(dtype, width, lanes, table=3, sizes=2)
+    (weight, packed, finite), (channels, members) = w.table, w.sizes
+    tap, far = w.times(members, lanes), w.times(channels, taps)
+    checked = w.variable(w.load(finite, dtype, None))
+    with w.loop("%begin", "%end") as b, w.loop("0", members) as n, w.loop("0", str(lanes // width)) as group:
+        first = w.plus(w.times(b, lanes), w.times(group, width))
+        source = w.plus(w.times(n, far), w.times(first, taps))
+        target = w.plus(w.plus(w.times(b, w.times(tap, taps)), w.times(n, lanes)), w.times(group, width))
+
+        def pack(masked: bool) -> None:
+            left = w.times(w.minus(channels, first), taps)
+            masks = [w.below(w.plus(left, -j * width)).text if masked else None for j in range(taps)]
+            xs = [w.load(w.element(weight, w.plus(source, j * width), dtype), dtype, m) for j, m in enumerate(masks)]
+            w.check(checked, xs)
+            for k, v in enumerate(w.by_taps(xs)):
+                w.store(v, w.element(packed, w.plus(target, w.times(tap, k)), dtype), None)
+
+        w.in_two_ways(pack, [(w.plus(first, width), channels)])
+    w.store(w.get(checked, dtype), finite, None)
+    return w.function()
 
 
 def blocked_convolution(dtype: str, width: int, rows: int, vectors: int) -> str:

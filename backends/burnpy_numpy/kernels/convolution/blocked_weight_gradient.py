@@ -14,8 +14,10 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     CHAIN,
     PRODUCTS,
     ROOM,
+    WINDOW,
     PartCalls,
     Planes,
+    Squares,
     Template,
     Uncompiled,
     add_products,
@@ -77,7 +79,7 @@ class BlockedWeightGradient:
             (self.template, rows, self.vectors),
             (to_blocks, self.lanes),
             (to_blocks, grad_lanes),
-            (from_blocks, self.lanes),
+            (unpack_windows, self.lanes, self.taps) if self.taps <= WINDOW else (from_blocks, self.lanes),
         )
         self.grad_lanes = grad_lanes
 
@@ -130,8 +132,11 @@ class BlockedWeightGradient:
     def _finish(self, calls: PartCalls, sums: Any) -> None:
         """Add the call that reorders sums into the result, with the channels of the gradient as members."""
         taps = self.taps
-        planes = Planes(self.channels, self.depth, 1, taps, self.depth * taps, taps, 0)
-        calls.add(self.back, (sums, self.out), (*planes, self.cell * taps, self.lanes, 0, self.cell))
+        sizes: tuple[int, ...] = self.depth, self.channels, self.cell
+        if taps > WINDOW:
+            planes = Planes(self.channels, self.depth, 1, taps, self.depth * taps, taps, 0)
+            sizes = *planes, self.cell * taps, self.lanes, 0, self.cell
+        calls.add(self.back, (sums, self.out), sizes)
 
     def _reordered(self, begin: int, end: int) -> tuple[Any, Any]:
         """Return some members of x and of the gradient as blocks of channels."""
@@ -149,6 +154,36 @@ class BlockedWeightGradient:
             calls.run(len(blocks), blocks[0].size)
             found.append(blocks)
         return found[0], found[1]
+
+
+def unpack_windows(dtype: str, width: int, lanes: int, taps: int) -> str:
+    """Return the text of the kernel that reorders sums to a weight [members][lanes of all blocks][taps].
+
+    The table: the sums [blocks][taps][members][lanes], and the weight. The sizes: the lanes of all blocks, the members,
+    and the distance of taps in the sums. ``begin`` and ``end`` are blocks. Lanes beyond the last are not read.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector, a power of 2.
+        lanes: the number of lanes in a block, a multiple of the width.
+        taps: the number of elements of a window.
+    """
+    w = Squares(dtype, width, lanes, table=2, sizes=3)
+    (sums, weight), (channels, members, tap) = w.table, w.sizes
+    with w.loop("%begin", "%end") as b, w.loop("0", members) as n, w.loop("0", str(lanes // width)) as group:
+        first = w.plus(w.times(b, lanes), w.times(group, width))
+        source = w.plus(w.plus(w.times(b, w.times(tap, taps)), w.times(n, lanes)), w.times(group, width))
+        target = w.plus(w.times(n, w.times(channels, taps)), w.times(first, taps))
+
+        def unpack(masked: bool) -> None:
+            left = w.times(w.minus(channels, first), taps)
+            xs = [w.load(w.element(sums, w.plus(source, w.times(tap, k)), dtype), dtype, None) for k in range(taps)]
+            for j, v in enumerate(w.by_windows(xs)):
+                mask = w.below(w.plus(left, -j * width)).text if masked else None
+                w.store(v, w.element(weight, w.plus(target, j * width), dtype), mask)
+
+        w.in_two_ways(unpack, [(w.plus(first, width), channels)])
+    return w.function()
 
 
 def blocked_weight_gradient(dtype: str, width: int, rows: int, vectors: int) -> str:

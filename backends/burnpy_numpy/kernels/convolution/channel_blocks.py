@@ -80,6 +80,8 @@ CHAIN = 600
 """The number of products that are added up before the sum is added to the result."""
 PRODUCTS = 8
 """The number of products that take as long as an operation of one element elsewhere."""
+WINDOW = 16
+"""The largest window whose elements lie in registers for 16 channels at a time, for kernels that are short enough."""
 
 
 class Planes(NamedTuple):
@@ -258,7 +260,7 @@ def to_blocks(dtype: str, width: int, lanes: int) -> str:
         width: the number of elements of a vector, a power of 2.
         lanes: the number of channels in a block: a multiple of the width, or a power of 2 below it.
     """
-    w = _Squares(dtype, width, lanes, table=3, sizes=13)
+    w = Squares(dtype, width, lanes, table=3, sizes=13)
     (x, blocks, finite), (members, channels, rows, columns, x_member, x_channel, x_row) = w.table, w.sizes[:7]
     block, member, row, pixel, before, after = w.sizes[7:]
     size, last = min(lanes, width), w.plus(channels, -1)
@@ -282,8 +284,7 @@ def to_blocks(dtype: str, width: int, lanes: int) -> str:
                 at = w.plus(source, column)
                 mask = None if left is None else w.below(left).text
                 xs = [w.load(w.element(x, w.plus(line, at), dtype), dtype, mask) for line in lines]
-                for v in xs:
-                    w.set(checked, w.fma(v, zero, w.get(checked, dtype)))
+                w.check(checked, xs)
                 out = w.plus(start, w.times(column, pixel))
                 for number, v in enumerate(w.transposed(xs)):
                     if size == width:
@@ -309,7 +310,7 @@ def from_blocks(dtype: str, width: int, lanes: int, *epilogue: Any) -> str:
         lanes: the number of channels in a block, a multiple of the width.
         epilogue: the parameters of an `Epilogue`, if there is one.
     """
-    w = _Squares(dtype, width, lanes, table=2 + others_of(epilogue), sizes=11)
+    w = Squares(dtype, width, lanes, table=2 + others_of(epilogue), sizes=11)
     (blocks, x, *others), (members, channels, rows, columns, x_member, x_channel, x_row) = w.table, w.sizes[:7]
     block, member, row, pixel = w.sizes[7:]
     with w.loop("%begin", "%end") as b, w.loop("0", str(lanes // width)) as group:
@@ -369,7 +370,7 @@ def copy_of_phases(dtype: str, width: int) -> str:
     return w.function()
 
 
-class _Squares(Loops):
+class Squares(Loops):
     """The lines of a kernel that transposes squares of a matrix in registers."""
 
     def __init__(self, dtype: str, width: int, lanes: int, table: int, sizes: int) -> None:
@@ -390,6 +391,26 @@ class _Squares(Loops):
         """Return the mask of the elements before a count."""
         limit = self.splat(count, "int64")
         return Vector(self.assign(f"icmp slt <{self.width} x i64> <{self._indices}>, {limit.text}"), "bool")
+
+    def check(self, checked: str, xs: Sequence[Vector]) -> None:
+        """Add 0 · x to a variable for vectors x, which makes it NaN where one is not finite."""
+        for x in xs:
+            self.set(checked, self.fma(x, self.constant(0.0, x.dtype), self.get(checked, x.dtype)))
+
+    def by_taps(self, xs: Sequence[Vector]) -> list[Vector]:
+        """Return a vector for each element of a window, given the windows of as many channels one after the other."""
+        if len(xs) == self.width:
+            return self.transposed(xs)
+        count = range(self.width)
+        return [self.gathered(xs, [divmod(c * len(xs) + k, self.width) for c in count]) for k in range(len(xs))]
+
+    def by_windows(self, xs: Sequence[Vector]) -> list[Vector]:
+        """Return the windows of channels one after the other, given a vector for each element of a window."""
+        if self.width % len(xs) == 0:
+            return self.transposed(xs)
+        places = [divmod(k, len(xs)) for k in range(len(xs) * self.width)]
+        parts = [places[k : k + self.width] for k in range(0, len(places), self.width)]
+        return [self.gathered(xs, [(tap, channel) for channel, tap in part]) for part in parts]
 
 
 def load_vectors(w: Loops, pointer: str, vectors: int, dtype: str) -> list[Vector]:

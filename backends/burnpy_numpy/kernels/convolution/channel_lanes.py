@@ -15,7 +15,6 @@ from burnpy_numpy.kernels.convolution.blocked import BlockedConvolution, convolv
 from burnpy_numpy.kernels.convolution.blocked_weight_gradient import BlockedWeightGradient, weight_gradient_of_blocks
 from burnpy_numpy.kernels.convolution.channel_blocks import (
     Epilogue,
-    Planes,
     Planned,
     Template,
     Uncompiled,
@@ -59,8 +58,8 @@ class _DepthwiseConvolution(BlockedConvolution):
     def _depths(self) -> tuple[int, ...]:
         return ()
 
-    def _pack_sizes(self) -> tuple[int, ...]:
-        return (*Planes(1, self.channels, 1, self.taps, 0, self.taps, 0), self.panel, 0, 0, self.lanes, 0, 0)
+    def _has_neighbours(self) -> bool:
+        return True
 
 
 class _DepthwiseWeightGradient(BlockedWeightGradient):
