@@ -46,10 +46,15 @@ class ArrayNormalization(ArrayBase):
         """Implement `normalize` for squares that do not overflow, with one ``eps`` for all groups or one per group."""
         xp = self.xp
         mean = xp.divide(self._total(x, dims, True), count(x, dims))
-        out = xp.subtract(x, mean)
+        out, error = _deviations(self, x, mean, dims)
+        mean = xp.add(mean, error)
         var = xp.divide(self._total(xp.multiply(out, out), dims, True), count(x, dims))
-        xp.divide(out, _root(self, var, eps), out)
-        xp.multiply(out, weight, out)
+        root = _root(self, var, eps)
+        if _is_of_groups(weight, root):
+            xp.multiply(out, xp.divide(weight, root), out)
+        else:
+            xp.divide(out, root, out)
+            xp.multiply(out, weight, out)
         return xp.add(out, bias, out), mean, var
 
     def _normalize_backward(
@@ -58,14 +63,18 @@ class ArrayNormalization(ArrayBase):
         """Implement `normalize_backward` for squares that do not overflow."""
         xp, n = self.xp, count(x, dims)
         scale = xp.reciprocal(_root(self, var, eps))
-        normal = xp.subtract(x, mean)
+        normal, _ = _deviations(self, x, mean, dims)
         xp.multiply(normal, scale, normal)
         product = xp.multiply(grad, normal)
         grad_weight, grad_bias = self._sum_to(product, weight.shape), self._sum_to(grad, weight.shape)
-        xp.multiply(product, weight, product)
-        along = xp.divide(self._total(product, dims, True), n)
-        out = xp.multiply(grad, weight, product)
-        level = xp.divide(self._total(out, dims, True), n)
+        if _is_of_groups(weight, scale):
+            along, level = [xp.divide(xp.multiply(part, weight), n) for part in (grad_weight, grad_bias)]
+            out = xp.multiply(grad, weight, product)
+        else:
+            xp.multiply(product, weight, product)
+            along = xp.divide(self._total(product, dims, True), n)
+            out = xp.multiply(grad, weight, product)
+            level = xp.divide(self._total(out, dims, True), n)
         xp.multiply(normal, along, normal)
         xp.subtract(out, normal, out)
         xp.subtract(out, level, out)
@@ -79,6 +88,18 @@ class ArrayNormalization(ArrayBase):
         lead = len(x.shape) - len(shape)
         dims = tuple(d for d, n in enumerate(x.shape) if d < lead or (shape[d - lead] == 1 != n))
         return self._total(x, dims, True).reshape(shape) if dims else x.copy()
+
+
+def _is_of_groups(weight: Any, root: Any) -> bool:
+    """Return whether a weight has one number for each group, as in batch norm."""
+    return (1,) * (root.ndim - weight.ndim) + weight.shape == root.shape
+
+
+def _deviations(b: ArrayBase, x: Any, mean: Any, dims: Dims) -> tuple[Any, Any]:
+    """Subtract a rounded mean from x, and then its error; return the error, too."""
+    deviation = b.xp.subtract(x, mean)
+    error = b.xp.divide(b._total(deviation, dims, True), count(x, dims))
+    return b.xp.subtract(deviation, error, deviation), error
 
 
 def _root(b: ArrayBase, square: Any, eps: Any) -> Any:
@@ -125,7 +146,7 @@ def _normalize_backward(
     own, n = scaled.x, count(x, dims)
     known = xp.isfinite(var)
     mean = xp.where(known, scaled.down(mean), xp.divide(b._total(own, dims, True), n))
-    deviation = xp.subtract(own, mean)
+    deviation, _ = _deviations(b, own, mean, dims)
     var = xp.where(known, scaled.down(var, 2), xp.divide(b._total(xp.multiply(deviation, deviation), dims, True), n))
     grad_x, grad_weight, grad_bias = _plain._normalize_backward(b, grad, own, weight, mean, var, dims, scaled.eps)
     return scaled.down(grad_x), grad_weight, grad_bias

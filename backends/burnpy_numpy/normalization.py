@@ -130,15 +130,18 @@ def _channels(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[A
     totals: dict[int, Any] = {}
 
     def centre(begin: int, end: int) -> None:
-        squares = totals[begin] = np.zeros(c, x.dtype)
+        total, squares = totals[begin] = np.zeros((2, c), x.dtype)
         for block in _blocks(begin, end, c * size):
             out_part = out[block]
             np.subtract(planes[block], mean, out_part)
+            np.add(total, out_part.dot(row(1, size, x.dtype)).sum(0), total)
             np.add(squares, _einsum("ncs,ncs->nc", out_part, out_part).sum(0), squares)
 
     shared(centre, n, c * size / 2)
-    var = in_order(totals).reshape((c, 1)) / (n * size)
-    scale, biases = _scale(var, eps) * weight.reshape((c, 1)), bias.reshape((c, 1))
+    error, square = in_order(totals).reshape((2, c, 1)) / (n * size)
+    mean, var = mean + error, np.maximum(square - error * error, 0)
+    scale = _scale(var, eps) * weight.reshape((c, 1))
+    biases = bias.reshape((c, 1)) - error * scale
 
     def stretch(begin: int, end: int) -> None:
         for block in _blocks(begin, end, c * size):
@@ -161,15 +164,19 @@ def _channels_backward(grad: Any, x: Any, weight: Any, mean: Any, var: Any, eps:
     totals: dict[int, Any] = {}
 
     def centre(begin: int, end: int) -> None:
-        products = totals[begin] = np.zeros(c, x.dtype)
+        total, products = totals[begin] = np.zeros((2, c), x.dtype)
         for block in _blocks(begin, end, c * size):
             out_part = out[block]
             np.subtract(planes[block], means, out_part)
+            np.add(total, out_part.dot(row(1, size, x.dtype)).sum(0), total)
             np.add(products, _einsum("ncs,ncs->nc", out_part, grads[block]).sum(0), products)
 
     shared(centre, n, c * size / 2)
-    grad_weight = in_order(totals).reshape((c, 1)) * scale
-    along, level = grad_weight * scale / (n * size), grad_bias / (n * size)
+    total, products = in_order(totals).reshape((2, c, 1))
+    level, error = grad_bias / (n * size), total / (n * size)
+    grad_weight = (products - error * grad_bias) * scale
+    along = grad_weight * scale / (n * size)
+    level = level - error * along
     factor = scale * weight.reshape((c, 1))
 
     def combine(begin: int, end: int) -> None:

@@ -191,9 +191,8 @@ def norms(device: Any, precision: str) -> Iterator[Estimate]:
         size, rest = float(dtype.itemsize) * math.prod(shape), f"batch norm of {channels} channels, {side} × {side}"
         for problem, names, arrays in (("", ("_sums", ""), 2), (", backward", ("_gradient_sums", "_gradient"), 3)):
             kernels, inputs = tuple([f"burnpy_batch_norm{name}" for name in names]), arrays - 1
-            found = prepared(
-                normalization, normalization._divided, device, shape, dtype, 4 * dtype.itemsize, kernels, ("", "")
-            )
+            chosen = shape, dtype, 4 * dtype.itemsize, kernels, ("", ""), arrays
+            found = prepared(normalization, normalization._divided, device, *chosen)
             again = 0 if inputs * size < L2 / 2 else inputs
             nothing = [0.0] * len(found)
             yield estimate(rest + problem, precision, found, nothing, 0.0, arrays * size, (arrays + again) * size)

@@ -10,7 +10,7 @@ import pytest
 from burnpy import Autodiff, Generator, Tensor
 from burnpy.autodiff import checkpoint
 from burnpy.backend import NumPy
-from burnpy.func import grad, jvp
+from burnpy.func import compiled, grad, jvp, vmap
 from burnpy.nn import BatchNorm, InstanceNorm, LayerNorm, functional, stepped
 from tests.rows import every_row
 
@@ -159,3 +159,28 @@ def test_derivatives_of_large_numbers_of_16_bits(f: Any) -> None:
     for derivative in (tangent, lambda x, t: grad(lambda x: tangent(x, t)[:, 0].sum())(x)):
         found, want = derivative(x, t).to_dtype("float64"), derivative(x.to_dtype("float64"), t.to_dtype("float64"))
         assert ((found - want).abs().max() / want.abs().max()).item() < 0.02
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "high", "tolerance"),
+    [((4, 6, 8, 8), "float32", 1e7, 1e-4), ((6, 4), "float32", 1e7, 1e-4), ((4, 40), "bfloat16", 200.0, 0.03)],
+)
+def test_numbers_that_are_large_beside_their_deviations(shape: Any, dtype: str, high: float, tolerance: float) -> None:
+    """The mean is rounded by half a deviation."""
+    x, t = (drawn(*shape, device=NumPy, seed=k) + shift for k, shift in enumerate((high, 0.0)))
+    x, t = x.to_dtype(dtype), t.to_dtype(dtype)
+    norms = [
+        lambda x: functional.layer_norm(x, x.shape[-1:]),
+        lambda x: functional.batch_norm(x, None, None, training=True),
+        lambda x: functional.group_norm(x, 2) if len(x.shape) > 3 else x,
+    ]
+
+    def derivatives(x: Any, t: Any) -> Any:
+        both = [(*jvp(f, (x,), (t,)), grad(lambda x, f=f: (f(x) * t).sum())(x)) for f in norms]
+        return [result for each in both for result in each]
+
+    wanted = derivatives(x.to_dtype("float64"), t.to_dtype("float64"))
+    batch = [result[0] for result in vmap(derivatives)(x.unsqueeze(0), t.unsqueeze(0))]
+    for results in (derivatives(x, t), compiled(derivatives)(x, t), batch):
+        for found, want in zip(results, wanted, strict=True):
+            assert ((found.to_dtype("float64") - want).abs().max() / want.abs().max()).item() < tolerance

@@ -1,7 +1,9 @@
 """Normalization, its gradients and running statistics, as programs; a batch norm of long channels is divided.
 
 A program computes each channel by one block, which keeps it in registers. Where channels are too long for that, or few,
-blocks first add up parts of them: means and sums of squared deviations, or the sums that gradients need. Then as many
+blocks first add up parts of them: sums and sums of squared deviations, or the sums that gradients need. What is added
+up is the distance from the channel's first element, or from the rounded mean, whose error would be larger than the
+deviations if they are small beside it. Then as many
 blocks combine the parts of their channel, all in the same order, and compute their elements. They go through the parts
 from the last to the first, so that they read from the GPU's L2 cache what the first blocks read last.
 
@@ -140,16 +142,17 @@ _EACH = """
 _SUMS = f"""
 {_CHANNEL}
 {_BOUNDS} burnpy_batch_norm_sums(const T* x, S* parts, Sizes sizes) {{
+  const S first = static_cast<S>(x[blockIdx.x * sizes.plane * WIDTH]);
   S count = 0, mean = 0, squares = 0;  // of the elements of a thread, and the sum of squared distances from the mean
   long long places[BATCH];
   Vector batch[BATCH];
   for (Elements e(sizes, blockIdx.x, blockIdx.y); e.more();) {{
     e.next(places), read(x, places, batch);
-    S number = 0, sum = 0, near = 0;{_EACH} sum += static_cast<S>(batch[j].x[k]);
+    S number = 0, sum = 0, near = 0;{_EACH} sum += static_cast<S>(batch[j].x[k]) - first;
 #pragma unroll
     for (int j = 0; j < BATCH; j++) number += places[j] >= 0 ? WIDTH : 0;
     const S middle = sum / number, all = count + number, share = number / all, distance = middle - mean;{_EACH} {{
-        const S apart = static_cast<S>(batch[j].x[k]) - middle;
+        const S apart = (static_cast<S>(batch[j].x[k]) - first) - middle;
         near = fma(apart, apart, near);
       }}
     mean += distance * share, squares += near + distance * distance * (count * share), count = all;
@@ -172,35 +175,35 @@ _NORMALIZED = f"""
     apart = fma(distance * of_part, distance, apart);
   }}
   const S spread = (combined(parts, 1, channel) + warp_total(apart)) / count;
-  const S scale = S(1) / sqrt(spread + static_cast<S>(eps));
+  const S scale = S(1) / sqrt(spread + static_cast<S>(eps)), first = static_cast<S>(x[channel * sizes.plane * WIDTH]);
   const S factor = static_cast<S>(weight[channel]), added = static_cast<S>(bias[channel]);
   long long places[BATCH];
   Vector batch[BATCH];
   for (Elements e(sizes, channel, part); e.more();) {{
     e.next(places), read(x, places, batch);{_EACH}
-        batch[j].x[k] = T((static_cast<S>(batch[j].x[k]) - middle) * scale * factor + added);
+        batch[j].x[k] = T(((static_cast<S>(batch[j].x[k]) - first) - middle) * scale * factor + added);
 #pragma unroll
     for (int j = 0; j < BATCH; j++) if (places[j] >= 0) reinterpret_cast<Vector*>(out)[places[j]] = batch[j];
   }}
-  if (part == 0 && threadIdx.x == 0) mean[channel] = T(middle), var[channel] = T(spread);
+  if (part == 0 && threadIdx.x == 0) mean[channel] = T(first + middle), var[channel] = T(spread);
 }}
 """
 _GRADIENT_SUMS = f"""
 {_CHANNEL}
 {_BOUNDS} burnpy_batch_norm_gradient_sums(const T* grad, const T* x, const T* mean, S* parts, Sizes sizes) {{
   const S middle = static_cast<S>(mean[blockIdx.x]);
-  S sum = 0, product = 0;
+  S sum = 0, product = 0, error = 0;
   long long places[BATCH];
   Vector batch[BATCH], grads[BATCH];
   for (Elements e(sizes, blockIdx.x, blockIdx.y); e.more();) {{
     e.next(places), read(x, places, batch), read(grad, places, grads);
-    S near = 0, with_x = 0;{_EACH} {{
-        const S g = static_cast<S>(grads[j].x[k]);
-        near += g, with_x = fma(g, static_cast<S>(batch[j].x[k]) - middle, with_x);
+    S near = 0, with_x = 0, rest = 0;{_EACH} {{
+        const S g = static_cast<S>(grads[j].x[k]), apart = static_cast<S>(batch[j].x[k]) - middle;
+        near += g, with_x = fma(g, apart, with_x), rest += apart;
       }}
-    sum += near, product += with_x;
+    sum += near, product += with_x, error += rest;
   }}
-  keep(parts, 0, block_total(sum)), keep(parts, 1, block_total(product));
+  keep(parts, 0, block_total(sum)), keep(parts, 1, block_total(product)), keep(parts, 2, block_total(error));
 }}
 """
 _GRADIENT = f"""
@@ -210,13 +213,14 @@ _GRADIENT = f"""
   const int channel = gridDim.x - 1 - blockIdx.x, part = gridDim.y - 1 - blockIdx.y;
   const S count = static_cast<S>(sizes.members * sizes.plane * WIDTH), middle = static_cast<S>(mean[channel]);
   const S scale = S(1) / sqrt(static_cast<S>(var[channel]) + static_cast<S>(eps));
-  const S sum = combined(parts, 0, channel), product = combined(parts, 1, channel) * scale;  // of grad, grad · normal
+  const S error = combined(parts, 2, channel) / count, sum = combined(parts, 0, channel);  // of the mean, of grad
+  const S product = (combined(parts, 1, channel) - error * sum) * scale;  // of grad · normal
   const S factor = static_cast<S>(weight[channel]) * scale, shift = sum / count, slope = product / count;
   long long places[BATCH];
   Vector batch[BATCH], grads[BATCH];
   for (Elements e(sizes, channel, part); e.more();) {{
     e.next(places), read(x, places, batch), read(grad, places, grads);{_EACH} {{
-        const S normal = (static_cast<S>(batch[j].x[k]) - middle) * scale;
+        const S normal = ((static_cast<S>(batch[j].x[k]) - middle) - error) * scale;
         batch[j].x[k] = T((static_cast<S>(grads[j].x[k]) - shift - normal * slope) * factor);
       }}
 #pragma unroll
@@ -386,7 +390,7 @@ def _has_long_channels(dims: Dims, full: tuple[Shape, ...], channels: tuple[Shap
 
 def _batch_norm(b: CuPyNormalization, x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
     names = ("burnpy_batch_norm_sums", "burnpy_batch_norm")
-    sums, normalized, parts = _divided(b, x.shape, x.dtype, _alignment(x), names, ("2Q", "7Qd"))
+    sums, normalized, parts = _divided(b, x.shape, x.dtype, _alignment(x), names, ("2Q", "7Qd"), 2)
     held, out = empty(b.xp, *parts), empty(b.xp, x.shape, x.dtype)
     shape = (1, x.shape[1], *(1,) * (x.ndim - 2))
     mean, var = empty(b.xp, shape, x.dtype), empty(b.xp, shape, x.dtype)
@@ -399,7 +403,7 @@ def _batch_norm_gradient(
     b: CuPyNormalization, grad: Any, x: Any, weight: Any, mean: Any, var: Any, eps: float
 ) -> tuple[Any, Any, Any]:
     names = ("burnpy_batch_norm_gradient_sums", "burnpy_batch_norm_gradient")
-    sums, gradient, parts = _divided(b, x.shape, x.dtype, _alignment(grad, x), names, ("4Q", "9Qd"))
+    sums, gradient, parts = _divided(b, x.shape, x.dtype, _alignment(grad, x), names, ("4Q", "9Qd"), 3)
     held, by_x = empty(b.xp, *parts), empty(b.xp, x.shape, x.dtype)
     by_weight, by_bias = empty(b.xp, weight.shape, x.dtype), empty(b.xp, weight.shape, x.dtype)
     sums(*[a.data.ptr for a in (grad, x, mean, held)])
@@ -417,11 +421,17 @@ def _alignment(*arrays: Any) -> int:
 
 @lru_cache(1024)
 def _divided(
-    b: CuPyNormalization, shape: Shape, dtype: DType, alignment: int, names: tuple[str, str], given: tuple[str, str]
+    b: CuPyNormalization,
+    shape: Shape,
+    dtype: DType,
+    alignment: int,
+    names: tuple[str, str],
+    given: tuple[str, str],
+    kept: int,
 ) -> tuple[Launch, Launch, tuple[Shape, DType]]:
     """Return the two launches, and the shape and dtype of the memory of the parts' sums.
 
-    ``given`` are the formats of the arguments that change.
+    ``given`` are the formats of the arguments that change, ``kept`` is the number of sums of a part.
     """
     width = math.gcd(alignment // dtype.itemsize, math.prod(shape[2:]))  # the elements of a vector of a plane
     wide, channels, vectors = float32 if is_half(dtype) else dtype, shape[1], math.prod(shape) // shape[1] // width
@@ -439,4 +449,4 @@ def _divided(
         )
         for name, changing in zip(names, given, strict=True)
     ]
-    return sums, second, ((2, channels, parts), wide)
+    return sums, second, ((kept, channels, parts), wide)

@@ -204,27 +204,32 @@ def group_normalization(dtype: str, width: int, eps: float, relu: bool) -> str:
     w = _GroupWriter(dtype, width, 8)
     x, weight, bias, out, means, variances = w.table[:6]
     with w.loop("%begin", "%end") as group:
-        total, squares = w.zero(), w.zero()
+        total, squares, errors = w.zero(), w.zero(), w.zero()
         with w.group_planes(group) as (plane, _):
             part = w.zero()
             w.vectors(plane, [x], lambda at, mask, xs: w.added(part, xs[0]))
             w.added(total, w.total(w.get(part, dtype)))
         mean = w.div(w.get(total, dtype), w.divisor)
         with w.group_planes(group) as (plane, _):
-            part = w.zero()
+            part, rest = w.zero(), w.zero()
 
             def square(at: str, mask: str | None, xs: list[Vector]) -> None:
                 deviation = w.sub(xs[0], mean)
                 w.added(part, w.mul(deviation, deviation), mask)
+                w.added(rest, deviation, mask)
 
             w.vectors(plane, [x], square)
             w.added(squares, w.total(w.get(part, dtype)))
-        var = w.div(w.get(squares, dtype), w.divisor)
-        w.store_one(mean, w.element(means, group, dtype))
+            w.added(errors, w.total(w.get(rest, dtype)))
+        error = w.div(w.get(errors, dtype), w.divisor)
+        square_mean = w.div(w.get(squares, dtype), w.divisor)
+        var = w.extreme("maximum", w.sub(square_mean, w.mul(error, error)), w.constant(0.0, dtype))
+        w.store_one(w.add(mean, error), w.element(means, group, dtype))
         w.store_one(var, w.element(variances, group, dtype))
         slope = w.slope(var, eps)
         with w.group_planes(group) as (plane, channel):
-            scale, added = w.mul(slope, w.one(weight, channel)), w.one(bias, channel)
+            scale = w.mul(slope, w.one(weight, channel))
+            added = w.sub(w.one(bias, channel), w.mul(error, scale))
 
             def normalize(at: str, mask: str | None, xs: list[Vector]) -> None:
                 result = w.add(w.mul(w.sub(xs[0], mean), scale), added)
@@ -256,14 +261,16 @@ def group_normalization_backward(dtype: str, width: int, eps: float, relu: bool)
     weight, means, variances, out, by_weight, by_bias = w.table[2:8]
     with w.loop("%begin", "%end") as group:
         mean, slope = w.one(means, group), w.slope(w.one(variances, group), eps)
-        along, level = w.zero(), w.zero()
+        along, level, errors = w.zero(), w.zero(), w.zero()
         with w.group_planes(group) as (plane, channel):
-            products, sums = w.zero(), w.zero()
+            products, sums, rest = w.zero(), w.zero(), w.zero()
 
             def add_up(at: str, mask: str | None, xs: list[Vector]) -> None:
                 own, value = pair(xs)
-                w.added(products, w.mul(own, w.sub(value, mean)), mask)
+                deviation = w.sub(value, mean)
+                w.added(products, w.mul(own, deviation), mask)
                 w.added(sums, own)
+                w.added(rest, deviation, mask)
 
             w.vectors(plane, read, add_up)
             product, total = w.mul(w.total(w.get(products, dtype)), slope), w.total(w.get(sums, dtype))
@@ -272,8 +279,15 @@ def group_normalization_backward(dtype: str, width: int, eps: float, relu: bool)
             factor = w.one(weight, channel)
             w.added(along, w.mul(product, factor))
             w.added(level, w.mul(total, factor))
+            w.added(errors, w.total(w.get(rest, dtype)))
+        error = w.div(w.get(errors, dtype), w.divisor)
+        with w.group_planes(group) as (plane, _):
+            product, total = w.one(by_weight, plane), w.one(by_bias, plane)
+            w.store_one(w.sub(product, w.mul(w.mul(error, slope), total)), w.element(by_weight, plane, dtype))
         shift = w.div(w.mul(w.get(level, dtype), slope), w.divisor)
-        tilt = w.div(w.mul(w.get(along, dtype), w.mul(slope, slope)), w.divisor)
+        product = w.sub(w.get(along, dtype), w.mul(w.mul(error, slope), w.get(level, dtype)))
+        tilt = w.div(w.mul(product, w.mul(slope, slope)), w.divisor)
+        shift = w.sub(shift, w.mul(error, tilt))
         with w.group_planes(group) as (plane, channel):
             scale = w.mul(slope, w.one(weight, channel))
 

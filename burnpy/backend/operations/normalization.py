@@ -39,7 +39,7 @@ def normalize_vjp(
     count = math.prod(x.shape[d] for d in dims)
     for part in (
         None if grad_mean is None else i.expand(i.div(grad_mean, float(count)), x.shape),
-        None if grad_var is None else i.mul(i.sub(x, out1), i.mul(grad_var, 2 / count)),
+        None if grad_var is None else i.mul(_deviations(i, x, out1, dims), i.mul(grad_var, 2 / count)),
     ):
         if part is not None:
             parts[0] = part if parts[0] is None else i.add(parts[0], part)
@@ -91,7 +91,7 @@ def normalize_backward_batch(
         grad_x, *rest = i.normalize_backward(grad, x, i.reshape(weight.value, each), mean, var, dims, eps)
     else:  # with one weight, the gradient of x is a kernel
         grad_x, _, _ = i.normalize_backward(grad, x, weight.value, mean, var, dims, eps)
-        normal = i.mul(i.sub(x, mean), _scale(i, var, eps))
+        normal = i.mul(_deviations(i, x, mean, dims), _scale(i, var, eps))
         rest = [i.sum_to(part, each) for part in (i.mul(grad, normal), grad)]
     return all_batched(b, grad_x, *[i.reshape(part, (b.size, *weight.shape)) for part in rest])
 
@@ -111,6 +111,7 @@ def rms_norm_backward_batch(b: Any, grad: Any, x: Any, weight: Any, dims: Dims, 
 class Normalization(OperationsBase):
     """Normalization. Weight and bias broadcast to x and have no more dimensions; one float dtype, dims not empty.
 
+    A mean is rounded, which may be an error larger than the deviations: it is the mean of the deviations.
     Where the squares of finite numbers overflow, a result is computed from scaled numbers, or is NaN: never 0.
     """
 
@@ -134,9 +135,10 @@ class Normalization(OperationsBase):
             return self.cast(out, x.dtype), self.cast(mean, x.dtype), self.cast(var, x.dtype)
         mean = self.mean(x, dims, True)
         deviation = self.sub(x, mean)
-        var = self.mean(self.square(deviation), dims, True)
-        normal = self.mul(deviation, _scale(self, var, eps))
-        return self.add(self.mul(normal, weight), bias), mean, var
+        error = self.mean(deviation, dims, True)
+        var = self.relu(self.sub(self.mean(self.square(deviation), dims, True), self.square(error)))
+        normal = self.mul(self.sub(deviation, error), _scale(self, var, eps))
+        return self.add(self.mul(normal, weight), bias), self.add(mean, error), var
 
     @derived(GENERAL, flops=lambda x: 13 * prod(x), batch=normalize_backward_batch)
     def normalize_backward(
@@ -148,15 +150,17 @@ class Normalization(OperationsBase):
         """
         if x.dtype.itemsize == 2:
             gradient, x_, weight_, mean_, var_ = _in_float32(self, grad, x, weight, mean, var)
-            own = self.mean(self.square(self.sub(x_, mean_)), dims, True)
+            own = self.mean(self.square(_deviations(self, x_, mean_, dims)), dims, True)
             var_ = self.where(self.isfinite(var_), var_, own)  # in 16 bits it may have overflowed
             grad_x, grad_weight, grad_bias = self.normalize_backward(gradient, x_, weight_, mean_, var_, dims, eps)
             return self.cast(grad_x, x.dtype), self.cast(grad_weight, x.dtype), self.cast(grad_bias, x.dtype)
         scale = _scale(self, var, eps)
-        normal = self.mul(self.sub(x, mean), scale)
-        weighted = self.mul(grad, weight)
-        along = self.mul(normal, self.mean(self.mul(weighted, normal), dims, True))
-        part = self.sub(self.sub(weighted, self.mean(weighted, dims, True)), along)
+        deviation = self.sub(x, mean)
+        weighted, error = self.mul(grad, weight), self.mean(deviation, dims, True)
+        level = self.mean(weighted, dims, True)
+        along = self.mul(self.sub(self.mean(self.mul(weighted, deviation), dims, True), self.mul(error, level)), scale)
+        normal = self.mul(self.sub(deviation, error), scale)
+        part = self.sub(self.sub(weighted, level), self.mul(normal, along))
         shape = weight.shape
         return self.mul(part, scale), self.sum_to(self.mul(grad, normal), shape), self.sum_to(grad, shape)
 
@@ -234,6 +238,12 @@ def split_total(b: Any, total: Float) -> tuple[Float, Float]:
 def _in_float32(b: Normalization, *arrays: Float) -> list[Float]:
     """Return arrays of 16 bits, in which squares overflow from 256 on, in float32."""
     return [b.cast(x, float32) for x in arrays]
+
+
+def _deviations(b: Normalization, x: Float, mean: Float, dims: Dims) -> Float:
+    """Subtract a rounded mean from x, and then its error."""
+    deviation = b.sub(x, mean)
+    return b.sub(deviation, b.mean(deviation, dims, True))
 
 
 def _scale(b: Normalization, square: Float, eps: float) -> Float:

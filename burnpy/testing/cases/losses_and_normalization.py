@@ -173,17 +173,23 @@ def _normalize(x: Any, weight: Any, bias: Any, dims: Any, eps: float) -> Any:
 
 
 def _backward(grad: Any, x: Any, weight: Any, mean: Any, var: Any, dims: Any, eps: float) -> Any:
-    normal = (x - mean) / np.sqrt(var + eps)
+    deviation = x - mean
+    normal = (deviation - deviation.mean(dims, keepdims=True)) / np.sqrt(var + eps)
     g = grad * weight
     part = g - g.mean(dims, keepdims=True) - normal * (g * normal).mean(dims, keepdims=True)
+    return part / np.sqrt(var + eps), _sum_to(grad * normal, weight), _sum_to(grad, weight)
+
+
+def _sum_to(x: Any, weight: Any) -> Any:
     rest = tuple(d for d in range(x.ndim) if d < x.ndim - weight.ndim or weight.shape[d - x.ndim] == 1 != x.shape[d])
-    return part / np.sqrt(var + eps), *((a.sum(rest).reshape(weight.shape)) for a in (grad * normal, grad))
+    return x.sum(rest).reshape(weight.shape)
 
 
 def _rms_norm_backward(grad: Any, x: Any, weight: Any, dims: Any, eps: float) -> Any:
     square = (x**2).mean(dims, keepdims=True)
-    parts = _backward(grad, x, weight, np.zeros(square.shape), square, dims, eps)
-    return parts[0] + (grad * weight).mean(dims, keepdims=True) / np.sqrt(square + eps), parts[1]
+    root, g = np.sqrt(square + eps), grad * weight
+    part = (g - x / root * (g * x / root).mean(dims, keepdims=True)) / root
+    return part, _sum_to(grad * x / root, weight)
 
 
 def _moments(shape: Any, dims: Any, kind: Any) -> tuple[Any, Any]:
