@@ -39,12 +39,12 @@ class ArrayConvolution(ArrayBase):
     def conv2d_input(
         self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
-        return self._call(_by_input, self, grad, weight, shape, (stride, padding, dilation), groups)
+        return self._call(_gradient_of_input, self, grad, weight, shape, (stride, padding, dilation), groups)
 
     def conv2d_weight(
         self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
-        return self._call(_by_weight, self, grad, x, shape, (stride, padding, dilation), groups)
+        return self._call(_gradient_of_weight, self, grad, x, shape, (stride, padding, dilation), groups)
 
 
 class Windows:
@@ -145,11 +145,13 @@ def _forward(b: ArrayConvolution, x: Any, weight: Any, bias: Any, where: tuple[P
     return out.reshape((n, o, *counts))
 
 
-def _by_input(
+def _gradient_of_input(
     b: ArrayConvolution, grad: Any, weight: Any, shape: Shape, where: tuple[Pair, Pair, Pair], groups: int
 ) -> Any:
     if is_half(grad.dtype):
-        return _by_input(b, grad.astype(float32), weight.astype(float32), shape, where, groups).astype(grad.dtype)
+        return _gradient_of_input(b, grad.astype(float32), weight.astype(float32), shape, where, groups).astype(
+            grad.dtype
+        )
     xp, o = b.xp, weight.shape[0]
     rows = _matrices(weight, groups).swapaxes(-1, -2)
     out = xp.empty(shape, grad.dtype)
@@ -172,11 +174,11 @@ def _by_input(
     return out
 
 
-def _by_weight(
+def _gradient_of_weight(
     b: ArrayConvolution, grad: Any, x: Any, shape: Shape, where: tuple[Pair, Pair, Pair], groups: int
 ) -> Any:
     if is_half(grad.dtype):
-        return _by_weight(b, grad.astype(float32), x.astype(float32), shape, where, groups).astype(grad.dtype)
+        return _gradient_of_weight(b, grad.astype(float32), x.astype(float32), shape, where, groups).astype(grad.dtype)
     xp, o = b.xp, shape[0]
     totals: dict[int, Any] = {}
 

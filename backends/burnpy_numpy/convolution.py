@@ -110,7 +110,7 @@ class NumPyConvolution(ArrayBackend):
             ):  # a convolution with the flipped weight
                 flipped = weight.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1]
                 return self._call(_forward, grad, flipped, None, (stride, (reach[0], reach[1]), dilation))
-            return self._call(_by_input, grad, weight, shape, (stride, padding, dilation))
+            return self._call(_gradient_of_input, grad, weight, shape, (stride, padding, dilation))
         return super().conv2d_input(grad, weight, shape, stride, padding, dilation, groups)
 
     def conv2d_weight(
@@ -123,7 +123,7 @@ class NumPyConvolution(ArrayBackend):
         if grad.size and _pointwise(x, shape, padding, groups):
             return self._call(pointwise_weight_gradient, grad, x, shape, stride)
         if fits(x, groups):
-            return self._call(_by_weight, grad, x, shape, (stride, padding, dilation))
+            return self._call(_gradient_of_weight, grad, x, shape, (stride, padding, dilation))
         return super().conv2d_weight(grad, x, shape, stride, padding, dilation, groups)
 
 
@@ -260,7 +260,7 @@ def _few_windows(x: Any, weight: Any, bias: Any, where: tuple[Pair, Pair, Pair])
     return out.reshape((len(x), len(weight), *counts))
 
 
-def _by_input(grad: Any, weight: Any, shape: Shape, where: tuple[Pair, Pair, Pair]) -> Any:
+def _gradient_of_input(grad: Any, weight: Any, shape: Shape, where: tuple[Pair, Pair, Pair]) -> Any:
     matrix = _rows(weight)
     kernel = weight.shape[2:]
     area = kernel[0] * kernel[1]
@@ -281,7 +281,7 @@ def _by_input(grad: Any, weight: Any, shape: Shape, where: tuple[Pair, Pair, Pai
     return out
 
 
-def _by_weight(grad: Any, x: Any, shape: Shape, where: tuple[Pair, Pair, Pair]) -> Any:
+def _gradient_of_weight(grad: Any, x: Any, shape: Shape, where: tuple[Pair, Pair, Pair]) -> Any:
     o, c, high, wide = shape
     length = c * high * wide
     totals: dict[int, Any] = {}

@@ -16,7 +16,7 @@ from tests.hostcuda import simulator
 
 simulator.require()
 
-FORWARD, BACKWARD = ["burnpy_attention"], ["burnpy_attention_by_query", "burnpy_attention_by_key"]
+FORWARD, BACKWARD = ["burnpy_attention"], ["burnpy_attention_grad_query", "burnpy_attention_grad_key"]
 LEAD, QUERIES, KEYS, SIZE, VALUES = (2, 3), 5, 37, 4, 3
 MASKS: dict[str, tuple[int, ...] | None] = {
     "none": None,

@@ -23,7 +23,7 @@ from burnpy_cupy.runtime import empty
 
 _STEP = 32
 """The numbers in a row are a multiple of this: zeros fill it."""
-KERNELS = ("burnpy_attention", "burnpy_attention_by_query", "burnpy_attention_by_key")
+KERNELS = ("burnpy_attention", "burnpy_attention_grad_query", "burnpy_attention_grad_key")
 """The result, the gradient of queries, and the gradients of keys and values."""
 _RESERVED = 1024
 """The bytes of shared memory that CUDA takes of each block."""
@@ -108,11 +108,11 @@ def tiling(kernel: str, size: int, values: int, kind: str, shared: int) -> Tilin
     itemsize = {"16-bit": 2, "double": 8}.get(kind, 4)
     has_cores = kind in ("16-bit", "tf32")
     for tiles in TILINGS[kind, min(sizes)][KERNELS.index(kernel)] if sizes else ():
-        columns, by_key, by_value = tiles.COLUMNS * tiles.STAGES, *[width * itemsize + 16 for width in widths]
+        columns, key_bytes, value_bytes = tiles.COLUMNS * tiles.STAGES, *[width * itemsize + 16 for width in widths]
         tiles = tiles._replace(TENSOR_CORES=32 // itemsize if has_cores else 0, SIZE=widths[0], VALUES=widths[1])
-        taken = columns * (by_key + by_value) + tiles.rows * by_key
+        taken = columns * (key_bytes + value_bytes) + tiles.rows * key_bytes
         if kernel != KERNELS[0]:
-            taken += tiles.rows * (max(by_key, by_value) - by_key + by_value)
+            taken += tiles.rows * (max(key_bytes, value_bytes) - key_bytes + value_bytes)
         if kernel == KERNELS[2]:
             taken += 3 * columns * max(itemsize, 4)
         if not has_cores:
@@ -172,8 +172,8 @@ class CuPyAttention(CuPyMatmul):
             parts = super().attention_backward(grad, q, k, v, out, logsumexp, mask, offset, scale)
             return self.cast(parts[0], dtype), self.cast(parts[1], dtype), self.cast(parts[2], dtype)
         given = [q, k, v, out, grad]
-        by_q, by_k, by_v = self._call(_backward, self, tiles, given, mask, offset, scale, dtype)
-        return by_q, by_k, by_v
+        grad_q, grad_k, grad_v = self._call(_backward, self, tiles, given, mask, offset, scale, dtype)
+        return grad_q, grad_k, grad_v
 
     def _tiles(self, q: Any, v: Any, kernels: tuple[str, ...]) -> tuple[Tiling, ...] | None:
         """Return how the tiles of kernels lie on this GPU, or None if they have no place in its shared memory."""
@@ -238,9 +238,9 @@ def _backward(
         inputs = [contiguous(xp, x) for x in inputs]
         return _backward(b, tiles, inputs, _contiguous(xp, mask), offset, scale, dtype)
     statistics = empty(xp, (3, math.prod(q.shape[:-2]), -(-q.shape[-2] // PADDED) * PADDED), _sums(q.dtype))
-    by_q, *others = _addresses(outs)
+    grad_q, *others = _addresses(outs)
     rest = statistics.data.ptr, statistics.size // 3, scale
-    launches[0](*_addresses([*inputs, mask]), by_q, *rest)
+    launches[0](*_addresses([*inputs, mask]), grad_q, *rest)
     launches[1](*_addresses([*inputs[:3], inputs[4], mask]), *others, *rest)
     return tuple(outs)
 

@@ -4,8 +4,8 @@ For a query's scores s, with minus infinity for keys that it does not attend to:
 
     m = max s · scale,  z = Σ exp(s · scale - m)
     weight = exp(s · scale - m) / z,  logsumexp = m + log z                     (0 for a query without keys)
-    by_score = weight · (by_weight - Σ weight · by_weight) · scale              (backward)
-    Σ weight · by_weight = grad · out                                           (the products of two rows)
+    grad_score = weight · (grad_weight - Σ weight · grad_weight) · scale              (backward)
+    Σ weight · grad_weight = grad · out                                           (the products of two rows)
 
 A block has the queries of a tile and goes over the keys in tiles. It keeps the largest score so far, and scales its
 sums whenever that grows, so that no more than a tile of scores ever exists. Tiles that no query of the block attends to
@@ -25,7 +25,7 @@ from __future__ import annotations
 from burnpy_cupy.kernels.attention_tiles import TILES
 from burnpy_cupy.kernels.kernel import Raw
 
-ARRAYS = ("q", "k", "v", "out", "grad", "by_q", "by_k", "by_v", "mask")
+ARRAYS = ("q", "k", "v", "out", "grad", "grad_q", "grad_k", "grad_v", "mask")
 """The arrays whose strides kernels get."""
 
 PADDED = 128
@@ -250,9 +250,9 @@ _TILES_OF_BOTH = """
   };
 """
 
-_BY_QUERY = f"""
-{_BOUNDS} burnpy_attention_by_query(const T* q, const T* k, const T* v, const T* out, const T* grad, const bool* mask,
-                                    O* by_q, S* statistics, long long count, double factor, Geometry g) {{
+_GRAD_QUERY = f"""
+{_BOUNDS} burnpy_attention_grad_query(const T* q, const T* k, const T* v, const T* out, const T* grad, const bool* mask,
+                                    O* grad_q, S* statistics, long long count, double factor, Geometry g) {{
   {_TILES_OF_BOTH}
   const Place place(g.queries, true);
   k = place.of(k, g.k, g), v = place.of(v, g.v, g), mask = mask ? place.of(mask, g.mask, g) : mask;
@@ -281,16 +281,16 @@ _BY_QUERY = f"""
       value_columns + stage * COLUMNS * pitch(VALUES), v + key * g.v.row, g.v.row, g.keys - key, g.values);
   }};
   over_tiles(0, end_of_keys(g, place.first), counted, copy, settled, [&](Bits bits, int stage) {{
-    S by_score[ROWS][EACH], by_weight[ROWS][EACH];
-    multiply<SIZE>(by_score, rows, columns + stage * COLUMNS * pitch(SIZE));
-    multiply<VALUES>(by_weight, value_rows, value_columns + stage * COLUMNS * pitch(VALUES));
-    exponentials(by_score, bits, scale, largest, weights, sums);
+    S grad_score[ROWS][EACH], grad_weight[ROWS][EACH];
+    multiply<SIZE>(grad_score, rows, columns + stage * COLUMNS * pitch(SIZE));
+    multiply<VALUES>(grad_weight, value_rows, value_columns + stage * COLUMNS * pitch(VALUES));
+    exponentials(grad_score, bits, scale, largest, weights, sums);
     #pragma unroll
     for (int i = 0; i < ROWS; i++)
       #pragma unroll
-      for (int j = 0; j < EACH; j++) by_score[i][j] *= by_weight[i][j] - level[i];
-    exclude(by_score, bits, 0);
-    weigh<SIZE>(sums, by_score, columns + stage * COLUMNS * pitch(SIZE), shared);
+      for (int j = 0; j < EACH; j++) grad_score[i][j] *= grad_weight[i][j] - level[i];
+    exclude(grad_score, bits, 0);
+    weigh<SIZE>(sums, grad_score, columns + stage * COLUMNS * pitch(SIZE), shared);
   }});
   #pragma unroll
   for (int i = 0; i < ROWS; i++) {{
@@ -301,15 +301,15 @@ _BY_QUERY = f"""
     if (threadIdx.x % LANES == 0 && query < g.queries)
       statistics[at] = largest[i].shift, statistics[count + at] = inverse, statistics[2 * count + at] = level[i];
   }}
-  by_q = place.of(by_q, g.by_q, g);
-  store<SIZE>(by_q, g.by_q.row, place.first, g.queries, g.size, sums, static_cast<S>(factor));
+  grad_q = place.of(grad_q, g.grad_q, g);
+  store<SIZE>(grad_q, g.grad_q.row, place.first, g.queries, g.size, sums, static_cast<S>(factor));
 }}
 """
 
-_BY_KEY = f"""
+_GRAD_KEY = f"""
 template <bool BY_KEY, bool BY_VALUE>
-__device__ void by_key_or_value(const T* q, const T* k, const T* v, const T* grad, const bool* mask, O* by_k, O* by_v,
-                                const S* statistics, long long count, double factor, const Geometry& g) {{
+__device__ void grad_key_or_value(const T* q, const T* k, const T* v, const T* grad, const bool* mask, O* grad_k,
+                                  O* grad_v, const S* statistics, long long count, double factor, const Geometry& g) {{
   {_TILES_OF_BOTH}
   S* const columns_statistics = shared + WEIGHTS;
   const Place place(g.keys, false);
@@ -339,9 +339,9 @@ __device__ void by_key_or_value(const T* q, const T* k, const T* v, const T* gra
     const M* const tile = columns + stage * COLUMNS * pitch(SIZE);
     const M* const value_tile = value_columns + stage * COLUMNS * pitch(VALUES);
     const S* const shifts = columns_statistics + stage * 3 * COLUMNS;
-    S weights[ROWS][EACH], by_score[ROWS][EACH];
+    S weights[ROWS][EACH], grad_score[ROWS][EACH];
     multiply<SIZE>(weights, rows, tile);
-    if (BY_KEY) multiply<VALUES>(by_score, value_rows, value_tile);
+    if (BY_KEY) multiply<VALUES>(grad_score, value_rows, value_tile);
     #pragma unroll
     for (int j = 0; j < EACH; j++) {{
       const int at = column<PAIR>(j);
@@ -349,7 +349,7 @@ __device__ void by_key_or_value(const T* q, const T* k, const T* v, const T* gra
       #pragma unroll
       for (int i = 0; i < ROWS; i++) {{
         weights[i][j] = power(weights[i][j] * scale - shift) * inverse;
-        if (BY_KEY) by_score[i][j] = weights[i][j] * (by_score[i][j] - level);
+        if (BY_KEY) grad_score[i][j] = weights[i][j] * (grad_score[i][j] - level);
       }}
     }}
     if constexpr (BY_VALUE) {{
@@ -357,23 +357,23 @@ __device__ void by_key_or_value(const T* q, const T* k, const T* v, const T* gra
       weigh<VALUES>(value_sums, weights, value_tile, shared);
     }}
     if constexpr (BY_KEY) {{
-      exclude(by_score, bits, 0);
-      weigh<SIZE>(key_sums, by_score, tile, shared);
+      exclude(grad_score, bits, 0);
+      weigh<SIZE>(key_sums, grad_score, tile, shared);
     }}
   }});
-  by_k = place.of(by_k, g.by_k, g), by_v = place.of(by_v, g.by_v, g);
+  grad_k = place.of(grad_k, g.grad_k, g), grad_v = place.of(grad_v, g.grad_v, g);
   if constexpr (BY_KEY)
-    store<SIZE>(by_k, g.by_k.row, place.first, g.keys, g.size, key_sums, static_cast<S>(factor));
-  if constexpr (BY_VALUE) store<VALUES>(by_v, g.by_v.row, place.first, g.keys, g.values, value_sums);
+    store<SIZE>(grad_k, g.grad_k.row, place.first, g.keys, g.size, key_sums, static_cast<S>(factor));
+  if constexpr (BY_VALUE) store<VALUES>(grad_v, g.grad_v.row, place.first, g.keys, g.values, value_sums);
 }}
 
-{_BOUNDS} burnpy_attention_by_key(const T* q, const T* k, const T* v, const T* grad, const bool* mask, O* by_k, O* by_v,
-                                  const S* statistics, long long count, double factor, Geometry g) {{
+{_BOUNDS} burnpy_attention_grad_key(const T* q, const T* k, const T* v, const T* grad, const bool* mask, O* grad_k,
+                                    O* grad_v, const S* statistics, long long count, double factor, Geometry g) {{
 #if SLICES == 1
-  by_key_or_value<true, true>(q, k, v, grad, mask, by_k, by_v, statistics, count, factor, g);
+  grad_key_or_value<true, true>(q, k, v, grad, mask, grad_k, grad_v, statistics, count, factor, g);
 #else  // registers suffice for the sums of one gradient
-  if (blockIdx.y) by_key_or_value<false, true>(q, k, v, grad, mask, by_k, by_v, statistics, count, factor, g);
-  else by_key_or_value<true, false>(q, k, v, grad, mask, by_k, by_v, statistics, count, factor, g);
+  if (blockIdx.y) grad_key_or_value<false, true>(q, k, v, grad, mask, grad_k, grad_v, statistics, count, factor, g);
+  else grad_key_or_value<true, false>(q, k, v, grad, mask, grad_k, grad_v, statistics, count, factor, g);
 #endif
 }}
 """
@@ -381,7 +381,7 @@ __device__ void by_key_or_value(const T* q, const T* k, const T* v, const T* gra
 
 ATTENTION = {
     "burnpy_attention": Raw(TILES + _GEOMETRY + _FORWARD),
-    "burnpy_attention_by_query": Raw(TILES + _GEOMETRY + _BY_QUERY),
-    "burnpy_attention_by_key": Raw(TILES + _GEOMETRY + _BY_KEY),
+    "burnpy_attention_grad_query": Raw(TILES + _GEOMETRY + _GRAD_QUERY),
+    "burnpy_attention_grad_key": Raw(TILES + _GEOMETRY + _GRAD_KEY),
 }
 """Kernels by name, for operands of the type T, sums S and results O; see `tiling` for their constants."""

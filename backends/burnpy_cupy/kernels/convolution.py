@@ -200,12 +200,12 @@ class CuPyConvolution(CuPyMatmul):
         groups: int,
         dtype: DType,
     ) -> Any:
-        return self._call(_by_input, self, grad, weight, shape, (stride, padding, dilation), groups, dtype)
+        return self._call(_gradient_of_input, self, grad, weight, shape, (stride, padding, dilation), groups, dtype)
 
     def _conv2d_weight_as(
         self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int, dtype: DType
     ) -> Any:
-        return self._call(_by_weight, self, grad, x, shape, (stride, padding, dilation), groups, dtype)
+        return self._call(_gradient_of_weight, self, grad, x, shape, (stride, padding, dilation), groups, dtype)
 
 
 def _channels_last(b: CuPyConvolution, x: Any, dtype: DType) -> Any:
@@ -267,7 +267,9 @@ def _forward(b: CuPyConvolution, x: Any, weight: Any, bias: Any, where: Where, g
     return out
 
 
-def _by_input(b: CuPyConvolution, grad: Any, weight: Any, shape: Shape, where: Where, groups: int, dtype: DType) -> Any:
+def _gradient_of_input(
+    b: CuPyConvolution, grad: Any, weight: Any, shape: Shape, where: Where, groups: int, dtype: DType
+) -> Any:
     o, kernel, out = grad.shape[1], weight.shape[2:], empty(b.xp, shape, dtype)
     if not out.size:
         return out
@@ -281,11 +283,13 @@ def _by_input(b: CuPyConvolution, grad: Any, weight: Any, shape: Shape, where: W
     return out
 
 
-def _by_weight(b: CuPyConvolution, grad: Any, x: Any, shape: Shape, where: Where, groups: int, dtype: DType) -> Any:
+def _gradient_of_weight(
+    b: CuPyConvolution, grad: Any, x: Any, shape: Shape, where: Where, groups: int, dtype: DType
+) -> Any:
     most, wide = max(1, _MOST_PIXELS // max(1, math.prod(grad.shape[2:]))), float32 if dtype.itemsize == 2 else dtype
     if len(grad) > most:
         parts = [(grad[k : k + most], x[k : k + most]) for k in range(0, len(grad), most)]
-        return b.cast(sum(_by_weight(b, *part, shape, where, groups, wide) for part in parts), dtype)
+        return b.cast(sum(_gradient_of_weight(b, *part, shape, where, groups, wide) for part in parts), dtype)
     out = empty(b.xp, shape, dtype)
     if not out.size or not grad.size or not x.size:
         out.fill(0)

@@ -209,7 +209,8 @@ _GRADIENT_SUMS = f"""
 _GRADIENT = f"""
 {_CHANNEL}
 {_BOUNDS} burnpy_batch_norm_gradient(const T* grad, const T* x, const T* weight, const T* mean, const T* var,
-                                     const S* parts, T* by_x, T* by_weight, T* by_bias, double eps, Sizes sizes) {{
+                                     const S* parts, T* grad_x, T* grad_weight, T* grad_bias, double eps,
+                                     Sizes sizes) {{
   const int channel = gridDim.x - 1 - blockIdx.x, part = gridDim.y - 1 - blockIdx.y;
   const S count = static_cast<S>(sizes.members * sizes.plane * WIDTH), middle = static_cast<S>(mean[channel]);
   const S scale = S(1) / sqrt(static_cast<S>(var[channel]) + static_cast<S>(eps));
@@ -224,9 +225,9 @@ _GRADIENT = f"""
         batch[j].x[k] = T((static_cast<S>(grads[j].x[k]) - shift - normal * slope) * factor);
       }}
 #pragma unroll
-    for (int j = 0; j < BATCH; j++) if (places[j] >= 0) reinterpret_cast<Vector*>(by_x)[places[j]] = batch[j];
+    for (int j = 0; j < BATCH; j++) if (places[j] >= 0) reinterpret_cast<Vector*>(grad_x)[places[j]] = batch[j];
   }}
-  if (part == 0 && threadIdx.x == 0) by_weight[channel] = T(product), by_bias[channel] = T(sum);
+  if (part == 0 && threadIdx.x == 0) grad_weight[channel] = T(product), grad_bias[channel] = T(sum);
 }}
 """
 BATCH_NORM = {
@@ -264,10 +265,10 @@ class CuPyNormalization(CuPyPrograms):
         kernel, geometry = chosen
         xs = [grad, x, weight, mean, var]
         shape = weight.shape
-        by_x, by_weight, by_bias = self._call(kernel, xs, (eps,), geometry, x.shape, shape)
-        if by_weight.shape != shape:
-            by_weight, by_bias = by_weight.reshape(shape), by_bias.reshape(shape)
-        return by_x, by_weight, by_bias
+        grad_x, grad_weight, grad_bias = self._call(kernel, xs, (eps,), geometry, x.shape, shape)
+        if grad_weight.shape != shape:
+            grad_weight, grad_bias = grad_weight.reshape(shape), grad_bias.reshape(shape)
+        return grad_x, grad_weight, grad_bias
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
         chosen = self._normalizing_kernel("rms_norm", (x,), (weight,), (), dims)
@@ -281,8 +282,8 @@ class CuPyNormalization(CuPyPrograms):
         if chosen is None:
             return super().rms_norm_backward(grad, x, weight, dims, eps)
         kernel, geometry = chosen
-        by_x, by_weight = self._call(kernel, [grad, x, weight], (eps,), geometry, x.shape, weight.shape)
-        return by_x, by_weight.reshape(weight.shape)
+        grad_x, grad_weight = self._call(kernel, [grad, x, weight], (eps,), geometry, x.shape, weight.shape)
+        return grad_x, grad_weight.reshape(weight.shape)
 
     def statistics_update(
         self, count: Any, averages: Sequence[Any], totals: Sequence[Any], share: float
@@ -404,11 +405,11 @@ def _batch_norm_gradient(
 ) -> tuple[Any, Any, Any]:
     names = ("burnpy_batch_norm_gradient_sums", "burnpy_batch_norm_gradient")
     sums, gradient, parts = _divided(b, x.shape, x.dtype, _alignment(grad, x), names, ("4Q", "9Qd"), 3)
-    held, by_x = empty(b.xp, *parts), empty(b.xp, x.shape, x.dtype)
-    by_weight, by_bias = empty(b.xp, weight.shape, x.dtype), empty(b.xp, weight.shape, x.dtype)
+    held, grad_x = empty(b.xp, *parts), empty(b.xp, x.shape, x.dtype)
+    grad_weight, grad_bias = empty(b.xp, weight.shape, x.dtype), empty(b.xp, weight.shape, x.dtype)
     sums(*[a.data.ptr for a in (grad, x, mean, held)])
-    gradient(*[a.data.ptr for a in (grad, x, weight, mean, var, held, by_x, by_weight, by_bias)], eps)
-    return by_x, by_weight, by_bias
+    gradient(*[a.data.ptr for a in (grad, x, weight, mean, var, held, grad_x, grad_weight, grad_bias)], eps)
+    return grad_x, grad_weight, grad_bias
 
 
 def _alignment(*arrays: Any) -> int:

@@ -52,8 +52,8 @@ class CuPyRecurrence(CuPyMatmul):
         if not cell.size:
             return super().lstm_backward(grad, grad_cells, cell, weight, cells, gates, lengths, reverse)
         given = (grad, grad_cells, cell, weight, cells, gates)
-        by_x, by_hidden, by_cell = self._call(_lstm_backward, self, given, lengths, reverse)
-        return by_x, by_hidden, by_cell
+        grad_x, grad_hidden, grad_cell = self._call(_lstm_backward, self, given, lengths, reverse)
+        return grad_x, grad_hidden, grad_cell
 
     def gru(self, x: Any, hidden: Any, weight: Any, bias: Any, lengths: Any, reverse: bool) -> tuple[Any, Any]:
         if not hidden.size:
@@ -67,8 +67,8 @@ class CuPyRecurrence(CuPyMatmul):
         if not hidden.size:
             return super().gru_backward(grad, hidden, weight, states, gates, lengths, reverse)
         given = (grad, hidden, weight, states, gates)
-        by_x, by_products, by_hidden = self._call(_gru_backward, self, given, lengths, reverse)
-        return by_x, by_products, by_hidden
+        grad_x, grad_products, grad_hidden = self._call(_gru_backward, self, given, lengths, reverse)
+        return grad_x, grad_products, grad_hidden
 
     def rnn(self, x: Any, hidden: Any, weight: Any, lengths: Any, reverse: bool, relu: bool) -> Any:
         if not hidden.size:
@@ -80,8 +80,8 @@ class CuPyRecurrence(CuPyMatmul):
     ) -> tuple[Any, Any]:
         if not states.size:
             return super().rnn_backward(grad, weight, states, lengths, reverse, relu)
-        by_x, by_hidden = self._call(_rnn_backward, self, (grad, weight, states), lengths, reverse, relu)
-        return by_x, by_hidden
+        grad_x, grad_hidden = self._call(_rnn_backward, self, (grad, weight, states), lengths, reverse, relu)
+        return grad_x, grad_hidden
 
 
 class _Elements:
@@ -120,11 +120,11 @@ class _Elements:
         self, name: str, weight: Any, product: Any, given: tuple[Any, ...], results: tuple[Any, ...], *rest: Any
     ) -> None:
         """Run the elements from the last one on, each before the product of its gradient."""
-        by_products = results[1] if "gru" in name else results[0]
+        grad_products = results[1] if "gru" in name else results[0]
         if not self._launched(name, weight.T, product, given, results, *rest):
             for t, before in reversed([*self._in_order()]):
                 self._run(name, given, (t, before), *rest, *results)
-                multiply(self._b.xp, by_products[:, t], weight.T, product)
+                multiply(self._b.xp, grad_products[:, t], weight.T, product)
 
     def _run(self, name: str, given: tuple[Any, ...], at: tuple[int, int], *rest: Any) -> None:
         """Launch the kernel of an element."""
@@ -203,11 +203,11 @@ def _lstm(
 
 def _lstm_backward(b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, reverse: bool) -> tuple[Any, Any, Any]:
     grad, grad_cells, cell, weight, cells, gates = _contiguous(b, *given)
-    by_x = empty(b.xp, gates.shape, gates.dtype)
-    product, rest, by_cells = (b.xp.zeros(cell.shape, _wide(cell.dtype)) for _ in range(3))
+    grad_x = empty(b.xp, gates.shape, gates.dtype)
+    product, rest, rest_cells = (b.xp.zeros(cell.shape, _wide(cell.dtype)) for _ in range(3))
     elements, given = _Elements(b, cells, lengths, reverse), (grad, grad_cells, product, cell, cells, gates)
-    elements.backward("burnpy_lstm_backward", weight, product, given, (by_x, rest, by_cells))
-    return by_x, _first(b, product, rest, cell.dtype), by_cells.astype(cell.dtype, copy=False)
+    elements.backward("burnpy_lstm_backward", weight, product, given, (grad_x, rest, rest_cells))
+    return grad_x, _first(b, product, rest, cell.dtype), rest_cells.astype(cell.dtype, copy=False)
 
 
 def _gru(
@@ -224,11 +224,11 @@ def _gru(
 
 def _gru_backward(b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, reverse: bool) -> tuple[Any, Any, Any]:
     grad, hidden, weight, states, gates = _contiguous(b, *given)
-    by_x, by_products = (empty(b.xp, (*states.shape[:2], weight.shape[1]), states.dtype) for _ in range(2))
+    grad_x, grad_products = (empty(b.xp, (*states.shape[:2], weight.shape[1]), states.dtype) for _ in range(2))
     product, rest = (b.xp.zeros(hidden.shape, _wide(hidden.dtype)) for _ in range(2))
     elements, given = _Elements(b, states, lengths, reverse), (grad, product, hidden, states, gates)
-    elements.backward("burnpy_gru_backward", weight, product, given, (by_x, by_products, rest))
-    return by_x, by_products, _first(b, product, rest, hidden.dtype)
+    elements.backward("burnpy_gru_backward", weight, product, given, (grad_x, grad_products, rest))
+    return grad_x, grad_products, _first(b, product, rest, hidden.dtype)
 
 
 def _rnn(b: CuPyRecurrence, x: Any, hidden: Any, weight: Any, lengths: Any, reverse: bool, relu: bool) -> Any:
@@ -244,11 +244,11 @@ def _rnn_backward(
     b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, reverse: bool, relu: bool
 ) -> tuple[Any, Any]:
     grad, weight, states = _contiguous(b, *given)
-    by_x = empty(b.xp, states.shape, states.dtype)
+    grad_x = empty(b.xp, states.shape, states.dtype)
     product, rest = (b.xp.zeros((states.shape[0], states.shape[2]), _wide(states.dtype)) for _ in range(2))
     elements = _Elements(b, states, lengths, reverse)
-    elements.backward("burnpy_rnn_backward", weight, product, (grad, product, states), (by_x, rest), relu)
-    return by_x, _first(b, product, rest, states.dtype)
+    elements.backward("burnpy_rnn_backward", weight, product, (grad, product, states), (grad_x, rest), relu)
+    return grad_x, _first(b, product, rest, states.dtype)
 
 
 def _first(b: CuPyRecurrence, product: Any, rest: Any, dtype: DType) -> Any:

@@ -48,21 +48,21 @@ states[row * size + h] = static_cast<T>(counts ? out * F(tanh(cell)) : held);
 """
 
 _LSTM_BACKWARD = f"""{_PLACE}
-const F by_state = static_cast<F>(grad[row * size + h]) + product[i] + rest[i];
-F by_cell = static_cast<F>(grad_cells[row * size + h]) + by_cells[i];
-rest[i] = counts ? F(0) : by_state;
-const F skipped = counts ? F(0) : by_cell, by_hidden = counts ? by_state : F(0);
-by_cell = counts ? by_cell : F(0);
+const F grad_state = static_cast<F>(grad[row * size + h]) + product[i] + rest[i];
+F grad_cell = static_cast<F>(grad_cells[row * size + h]) + rest_cells[i];
+rest[i] = counts ? F(0) : grad_state;
+const F skipped = counts ? F(0) : grad_cell, grad_hidden = counts ? grad_state : F(0);
+grad_cell = counts ? grad_cell : F(0);
 const F in = gates[row * 4 * size + h], keep = gates[(row * 4 + 1) * size + h];
 const F add = gates[(row * 4 + 2) * size + h], out = gates[(row * 4 + 3) * size + h];
 const F old = before < 0 ? first_cell[i] : cells[(n * steps + before) * size + h];
 const F bounded = tanh(static_cast<F>(cells[row * size + h]));
-by_cell += by_hidden * out * (F(1) - bounded * bounded);
-by_x[row * 4 * size + h] = static_cast<T>(by_cell * add * burnpy_gate_slope(in));
-by_x[(row * 4 + 1) * size + h] = static_cast<T>(by_cell * old * burnpy_gate_slope(keep));
-by_x[(row * 4 + 2) * size + h] = static_cast<T>(by_cell * in * (F(1) - add * add));
-by_x[(row * 4 + 3) * size + h] = static_cast<T>(by_hidden * bounded * burnpy_gate_slope(out));
-by_cells[i] = by_cell * keep + skipped;
+grad_cell += grad_hidden * out * (F(1) - bounded * bounded);
+grad_x[row * 4 * size + h] = static_cast<T>(grad_cell * add * burnpy_gate_slope(in));
+grad_x[(row * 4 + 1) * size + h] = static_cast<T>(grad_cell * old * burnpy_gate_slope(keep));
+grad_x[(row * 4 + 2) * size + h] = static_cast<T>(grad_cell * in * (F(1) - add * add));
+grad_x[(row * 4 + 3) * size + h] = static_cast<T>(grad_hidden * bounded * burnpy_gate_slope(out));
+rest_cells[i] = grad_cell * keep + skipped;
 """
 
 _GRU = f"""{_PLACE}
@@ -82,19 +82,19 @@ states[row * size + h] = static_cast<T>(counts ? fresh + keep * (held - fresh) :
 """
 
 _GRU_BACKWARD = f"""{_PLACE}
-const F by_state = static_cast<F>(grad[row * size + h]) + product[i] + rest[i];
-const F by_hidden = counts ? by_state : F(0);
+const F grad_state = static_cast<F>(grad[row * size + h]) + product[i] + rest[i];
+const F grad_hidden = counts ? grad_state : F(0);
 const F reset = gates[row * 4 * size + h], keep = gates[(row * 4 + 1) * size + h];
 const F fresh = gates[(row * 4 + 2) * size + h], part = gates[(row * 4 + 3) * size + h];
 const F held = before < 0 ? first[i] : states[(n * steps + before) * size + h];
-const F by_fresh = by_hidden * (F(1) - keep) * (F(1) - fresh * fresh);
-const F by_keep = by_hidden * (held - fresh) * burnpy_gate_slope(keep);
-const F by_reset = by_fresh * part * burnpy_gate_slope(reset);
-by_x[row * 3 * size + h] = by_product[row * 3 * size + h] = static_cast<T>(by_reset);
-by_x[(row * 3 + 1) * size + h] = by_product[(row * 3 + 1) * size + h] = static_cast<T>(by_keep);
-by_x[(row * 3 + 2) * size + h] = static_cast<T>(by_fresh);
-by_product[(row * 3 + 2) * size + h] = static_cast<T>(by_fresh * reset);
-rest[i] = counts ? by_hidden * keep : by_state;
+const F grad_fresh = grad_hidden * (F(1) - keep) * (F(1) - fresh * fresh);
+const F grad_keep = grad_hidden * (held - fresh) * burnpy_gate_slope(keep);
+const F grad_reset = grad_fresh * part * burnpy_gate_slope(reset);
+grad_x[row * 3 * size + h] = grad_product[row * 3 * size + h] = static_cast<T>(grad_reset);
+grad_x[(row * 3 + 1) * size + h] = grad_product[(row * 3 + 1) * size + h] = static_cast<T>(grad_keep);
+grad_x[(row * 3 + 2) * size + h] = static_cast<T>(grad_fresh);
+grad_product[(row * 3 + 2) * size + h] = static_cast<T>(grad_fresh * reset);
+rest[i] = counts ? grad_hidden * keep : grad_state;
 """
 
 _RNN = f"""{_PLACE}
@@ -105,10 +105,11 @@ states[row * size + h] = static_cast<T>(counts ? after : held);
 """
 
 _RNN_BACKWARD = f"""{_PLACE}
-const F by_state = static_cast<F>(grad[row * size + h]) + product[i] + rest[i];
-const F after = states[row * size + h], by_hidden = counts ? by_state : F(0);
-by_x[row * size + h] = static_cast<T>(relu ? (after != F(0) ? by_hidden : F(0)) : by_hidden * (F(1) - after * after));
-rest[i] = counts ? F(0) : by_state;
+const F grad_state = static_cast<F>(grad[row * size + h]) + product[i] + rest[i];
+const F after = states[row * size + h], grad_hidden = counts ? grad_state : F(0);
+const F grad_sum = relu ? (after != F(0) ? grad_hidden : F(0)) : grad_hidden * (F(1) - after * after);
+grad_x[row * size + h] = static_cast<T>(grad_sum);
+rest[i] = counts ? F(0) : grad_state;
 """
 
 RECURRENCE = {
@@ -120,7 +121,7 @@ RECURRENCE = {
     ),
     "burnpy_lstm_backward": Elementwise(
         f"raw T grad, raw T grad_cells, raw F product, raw T first_cell, raw T cells, raw T gates, {_WHERE}",
-        "raw T by_x, raw F rest, raw F by_cells",
+        "raw T grad_x, raw F rest, raw F rest_cells",
         _LSTM_BACKWARD,
         _FUNCTIONS,
     ),
@@ -129,13 +130,13 @@ RECURRENCE = {
     ),
     "burnpy_gru_backward": Elementwise(
         f"raw T grad, raw F product, raw T first, raw T states, raw T gates, {_WHERE}",
-        "raw T by_x, raw T by_product, raw F rest",
+        "raw T grad_x, raw T grad_product, raw F rest",
         _GRU_BACKWARD,
         _FUNCTIONS,
     ),
     "burnpy_rnn": Elementwise(f"raw T x, raw F product, raw T first, {_WHERE}, bool relu", "raw T states", _RNN),
     "burnpy_rnn_backward": Elementwise(
-        f"raw T grad, raw F product, raw T states, {_WHERE}, bool relu", "raw T by_x, raw F rest", _RNN_BACKWARD
+        f"raw T grad, raw F product, raw T states, {_WHERE}, bool relu", "raw T grad_x, raw F rest", _RNN_BACKWARD
     ),
 }
 """Kernels for elements of the type T and sums of the type F. Arrays are contiguous. ``product`` is the weight times the
@@ -221,8 +222,8 @@ def _persistent(name: str) -> Raw:
     parameters += ["const T* weight", "unsigned* arrived", "Sizes sizes"]
     code, product, before, after = RECURRENCE[name].code, "multiply({}, weights, sums, product, sizes);", "", ""
     if name.endswith("backward"):
-        by_products = "by_product" if "gru" in name else "by_x"
-        after = product.format(f"{by_products} + t * depth, steps * depth")
+        grad_products = "grad_product" if "gru" in name else "grad_x"
+        after = product.format(f"{grad_products} + t * depth, steps * depth")
     else:
         before = product.format("before < 0 ? first : states + before * size, before < 0 ? size : steps * size")
     return Raw(f"""

@@ -182,10 +182,10 @@ class HeadWriter(Loops):
                 inside = [self.splat(self.assign(f"icmp sle i64 {key}, {last}"), "bool") for key in keys]
                 with self.loop("0", self.assign(f"sdiv i64 {size}, {part}")) as v:
                     column = self.times(v, part)
-                    parts = [self.load(self.at(row, column), self.dtype, None) for row in rows]
+                    parts = [self.load_at(row, column, self.dtype) for row in rows]
                     parts = [self.select(some, each, zero) for some, each in zip(inside, parts, strict=True)]
                     for k, numbers in enumerate(self.transposed(parts)):
-                        self.store(numbers, self.at(place, self.times(self.plus(column, k), width)), None)
+                        self.store_at(numbers, place, self.times(self.plus(column, k), width))
 
     def scores(self, rows: list[str], tiles: str, number: str, size: str) -> list[Vector]:
         """Return the products of rows and a vector of keys or values, whose tiles are given."""
@@ -206,9 +206,9 @@ class HeadWriter(Loops):
         totals = [self.variable(self.constant(0.0, self.dtype)) for _ in left]
 
         def add(k: str, own: tuple[str, ...]) -> None:
-            vector = self.load(self.at(right, self.times(k, row)), self.dtype, None)
+            vector = self.load_at(right, self.times(k, row), self.dtype)
             for r, (total, start) in enumerate(zip(totals, left, strict=True)):
-                factor = self.load_one(self.at(start, self.times(k, step)), self.dtype)
+                factor = self.load_one_at(start, self.times(k, step), self.dtype)
                 before = self.get(total, self.dtype)
                 after = self.fma(factor, vector, before)
                 if own:  # 0 times infinity would be NaN
@@ -236,7 +236,7 @@ class HeadWriter(Loops):
         allowed = Vector(self.assign(f"icmp slt {kind} {self.counts.text}, {limit.text}"), "bool")
         if self.masked:
             place = self.plus(self.plus(self.number(self.mask_places, head), self.times(query, self.mask_row)), column)
-            read = self.load(self.element(self.mask, place, "bool"), "bool", None)
+            read = self.load_at(self.mask, place, "bool")
             allowed = self.binary("and", allowed, read)
         return self.select(allowed, self.mul(scores, self.scale), self.constant(-math.inf, self.dtype))
 
@@ -290,7 +290,7 @@ def attention(dtype: str, width: int, masked: bool) -> str:
                     for t, x, top, line in zip(queries, scores, largest, kept, strict=True):
                         limited = w.limited(x, head, t, column)
                         w.set(top, w.extreme("maximum", w.get(top, dtype), limited))
-                        w.store(limited, w.at(line, column), None)
+                        w.store_at(limited, line, column)
                 tops = [w.largest(w.get(top, dtype)) for top in largest]
                 infinity = w.constant(math.inf, dtype)
                 shifts = [w.select(w.compare("olt", w.call("fabs", x), infinity), x, zero) for x in tops]
@@ -298,9 +298,9 @@ def attention(dtype: str, width: int, masked: bool) -> str:
                 with w.loop("0", w.vectors(keys)) as c:
                     for shift, total, line in zip(shifts, sums, kept, strict=True):
                         place = w.at(line, w.times(c, width))
-                        x = w.function_of("exp", w.sub(w.load(place, dtype, None), shift))
+                        x = w.function_of("exp", w.sub(w.load(place, dtype), shift))
                         w.set(total, w.add(w.get(total, dtype), x))
-                        w.store(x, place, None)
+                        w.store(x, place)
                 divisors = [w.nonzero(w.total(w.get(total, dtype))) for total in sums]
                 logs = w.add(w.function_of("log", w.gathered(divisors)), w.gathered(shifts))
                 mask = f"<{', '.join(f'i1 {int(k < rows)}' for k in range(width))}>"
@@ -309,7 +309,7 @@ def attention(dtype: str, width: int, masked: bool) -> str:
                     column = w.times(c, width)
                     parts = w.products(kept, 1, w.at(v, column), v_row, "0", *map(w.reach, queries))
                     for t, part, divisor in zip(queries, parts, divisors, strict=True):
-                        w.store(w.div(part, divisor), w.at(out, w.plus(w.times(t, out_row), column)), None)
+                        w.store_at(w.div(part, divisor), out, w.plus(w.times(t, out_row), column))
     return w.function()
 
 
@@ -333,17 +333,17 @@ def run_attention_backward(
     chosen = attention_kernel(attention_backward, (q, k, v, grad, logsumexp), mask, offset)
     if chosen is None:
         return None
-    by_q, by_k, by_v = gradients_like(q, k, v) if out is None else out
+    grad_q, grad_k, grad_v = gradients_like(q, k, v) if out is None else out
     together = rows_at_once(chosen[1])
     most = max(together, _KEPT // (k.shape[-2] * q.itemsize) // together * together)
     block = min(q.shape[-2], most)
     rows = k.shape[-1] + v.shape[-1] + 2 * block
-    given = ([q, k, v, grad], [by_q, by_k, by_v], np.ascontiguousarray(logsumexp))
+    given = ([q, k, v, grad], [grad_q, grad_k, grad_v], np.ascontiguousarray(logsumexp))
     run_heads(*chosen, given, (mask, offset, scale), rows, block)
-    if out is None and by_q.base is by_k.base is not None:
-        for x in (by_q.base, by_q, by_k, by_v):  # so that `cat` may return the memory
+    if out is None and grad_q.base is grad_k.base is not None:
+        for x in (grad_q.base, grad_q, grad_k, grad_v):  # so that `cat` may return the memory
             x.flags.writeable = False
-    return by_q, by_k, by_v
+    return grad_q, grad_k, grad_v
 
 
 def attention_backward(dtype: str, width: int, masked: bool) -> str:
@@ -354,12 +354,12 @@ def attention_backward(dtype: str, width: int, masked: bool) -> str:
     """
     w = HeadWriter(dtype, width, 7, masked)
     zero = w.constant(0.0, dtype)
-    scratch, (q_row, k_row, v_row, grad_row, by_q_row, by_k_row, by_v_row) = w.scratch, w.steps
+    scratch, (q_row, k_row, v_row, grad_row, grad_q_row, grad_k_row, grad_v_row) = w.scratch, w.steps
     values = w.at(scratch, w.times(w.key_size, w.line))
     weights = w.at(values, w.times(w.value_size, w.line))
-    by_scores = w.at(weights, w.times(w.block, w.line))
+    grad_scores = w.at(weights, w.times(w.block, w.line))
     with w.loop("%begin", "%end") as head:
-        q, k, v, grad, by_q, by_k, by_v = w.begins(head)
+        q, k, v, grad, grad_q, grad_k, grad_v = w.begins(head)
         w.write_tiles(k, k_row, w.key_size, scratch)
         w.write_tiles(v, v_row, w.value_size, values)
         rounds = w.assign(f"sdiv i64 {w.plus(w.queries, w.plus(w.block, -1))}, {w.block}")
@@ -371,23 +371,23 @@ def attention_backward(dtype: str, width: int, masked: bool) -> str:
             for rows, first, end in rounds_of(w, count):
                 with w.loop(first, end) as part:
                     queries = [w.plus(w.times(part, rows), r) for r in range(rows)]
-                    _gradient_of_scores(w, head, base, queries, (grads, lines, weights, by_scores))
+                    _gradient_of_scores(w, head, base, queries, (grads, lines, weights, grad_scores))
                     ends = [w.reach(w.plus(base, t)) for t in queries]
-                    kept = [w.at(by_scores, w.times(t, w.line)) for t in queries]
+                    kept = [w.at(grad_scores, w.times(t, w.line)) for t in queries]
                     with w.loop("0", w.vectors(w.key_size)) as c:
                         column = w.times(c, width)
                         sums = w.products(kept, 1, w.at(k, column), k_row, "0", *ends)
                         for t, x in zip(queries, sums, strict=True):
-                            place = w.plus(w.times(w.plus(base, t), by_q_row), column)
-                            w.store(w.mul(x, w.scale), w.at(by_q, place), None)
+                            place = w.plus(w.times(w.plus(base, t), grad_q_row), column)
+                            w.store_at(w.mul(x, w.scale), grad_q, place)
             for rows, first, end in rounds_of(w, w.keys):
                 with w.loop(first, end) as part:
                     s = w.times(part, rows)
                     begin = w.minus(w.minus(s, w.offset), base)  # the first query that attends to the first key
                     begin = w.either(w.assign(f"icmp slt i64 {begin}, 0"), "0", begin, "i64")
                     for left, right, row, out, out_row, size in (
-                        (weights, grads, grad_row, by_v, by_v_row, w.value_size),
-                        (by_scores, lines, q_row, by_k, by_k_row, w.key_size),
+                        (weights, grads, grad_row, grad_v, grad_v_row, w.value_size),
+                        (grad_scores, lines, q_row, grad_k, grad_k_row, w.key_size),
                     ):
                         factors = [w.at(left, w.plus(s, r)) for r in range(rows)]
                         with w.loop("0", w.vectors(size)) as c:
@@ -395,9 +395,9 @@ def attention_backward(dtype: str, width: int, masked: bool) -> str:
                             sums = w.products(factors, w.line, w.at(right, column), row, begin, count)
                             for r, x in enumerate(sums):
                                 place = w.at(out, w.plus(w.times(w.plus(s, r), out_row), column))
-                                x = w.mul(x, w.scale) if left is by_scores else x
-                                before = w.select(begins, zero, w.load(place, dtype, None))
-                                w.store(w.add(before, x), place, None)
+                                x = w.mul(x, w.scale) if left is grad_scores else x
+                                before = w.select(begins, zero, w.load(place, dtype))
+                                w.store(w.add(before, x), place)
     return w.function()
 
 
@@ -407,13 +407,13 @@ def _gradient_of_scores(w: HeadWriter, head: str, base: str, queries: list[str],
     The queries are counted from ``base``, the first that is kept. The arrays are the gradient and q from this query on,
     and memory for the weights and gradients.
     """
-    dtype, (grads, lines, weights, by_scores) = w.dtype, arrays
+    dtype, (grads, lines, weights, grad_scores) = w.dtype, arrays
     q_row, grad_row = w.steps[0], w.steps[3]
     values = w.at(w.scratch, w.times(w.key_size, w.line))
     every = [w.plus(base, t) for t in queries]
-    logs = [w.load_one(w.at(w.totals, w.plus(w.times(head, w.queries), t)), dtype) for t in every]
+    logs = [w.load_one_at(w.totals, w.plus(w.times(head, w.queries), t), dtype) for t in every]
     left = [w.at(lines, w.times(t, q_row)) for t in queries], [w.at(grads, w.times(t, grad_row)) for t in queries]
-    kept = [(w.at(weights, w.times(t, w.line)), w.at(by_scores, w.times(t, w.line))) for t in queries]
+    kept = [(w.at(weights, w.times(t, w.line)), w.at(grad_scores, w.times(t, w.line))) for t in queries]
     sums, levels = ([w.variable(w.constant(0.0, dtype)) for _ in queries] for _ in range(2))
     vectors = w.vectors(w.reach(every[-1]))
     with w.loop("0", vectors) as c:
@@ -422,11 +422,11 @@ def _gradient_of_scores(w: HeadWriter, head: str, base: str, queries: list[str],
         for t, log, x, total, (line, _) in zip(every, logs, scores, sums, kept, strict=True):
             weight = w.function_of("exp", w.sub(w.limited(x, head, t, column), log))
             w.set(total, w.add(w.get(total, dtype), weight))
-            w.store(weight, w.at(line, column), None)
-        by_weights = w.scores(left[1], values, c, w.value_size)
-        for x, level, (line, other) in zip(by_weights, levels, kept, strict=True):
-            w.set(level, w.fma(x, w.load(w.at(line, column), dtype, None), w.get(level, dtype)))
-            w.store(x, w.at(other, column), None)
+            w.store_at(weight, line, column)
+        grad_weights = w.scores(left[1], values, c, w.value_size)
+        for x, level, (line, other) in zip(grad_weights, levels, kept, strict=True):
+            w.set(level, w.fma(x, w.load_at(line, column, dtype), w.get(level, dtype)))
+            w.store_at(x, other, column)
     divisors = [w.nonzero(w.total(w.get(total, dtype))) for total in sums]
     means = [w.div(w.total(w.get(level, dtype)), divisor) for level, divisor in zip(levels, divisors, strict=True)]
     factors = [w.div(w.constant(1.0, dtype), divisor) for divisor in divisors]
@@ -434,6 +434,6 @@ def _gradient_of_scores(w: HeadWriter, head: str, base: str, queries: list[str],
         column = w.times(c, w.width)
         for mean, factor, places in zip(means, factors, kept, strict=True):
             line, other = (w.at(place, column) for place in places)
-            weight = w.mul(w.load(line, dtype, None), factor)
-            w.store(weight, line, None)
-            w.store(w.mul(weight, w.sub(w.load(other, dtype, None), mean)), other, None)
+            weight = w.mul(w.load(line, dtype), factor)
+            w.store(weight, line)
+            w.store(w.mul(weight, w.sub(w.load(other, dtype), mean)), other)

@@ -118,7 +118,7 @@ def transposed_matrices(dtype: str, width: int) -> str:
             target = w.plus(start, w.plus(w.times(column, n), row))
             lines = [w.element(x, w.times(m, k), dtype) for k in range(width)]
             for k, line in enumerate(w.load_tile(lines, source, dtype)):
-                w.store(line, w.element(out, w.plus(target, w.times(n, k)), dtype), None)
+                w.store_at(line, out, w.plus(target, w.times(n, k)))
     return w.function()
 
 
@@ -158,7 +158,7 @@ def tie_counts(dtype: str, p: float, width: int, rows: int) -> str:
     one, zero = w.constant(1.0, dtype), w.constant(0.0, dtype)
 
     def added(so_far: Vector, difference: Vector, place: str) -> Vector:
-        magnitude = w.load(w.element(w.table[5], place, dtype), dtype, None)
+        magnitude = w.load_at(w.table[5], place, dtype)
         return w.add(so_far, w.select(_is_tie(w, difference, magnitude), one, zero))
 
     _write_pairs(w, dtype, rows, added, lambda total: total)
@@ -192,12 +192,12 @@ def _write_pairs(
             places = [w.plus(w.times(number, m), start) for number in numbers]
             totals = [w.variable(w.constant(0.0, dtype)) for _ in rows]
             with w.loop("0", k) as c:
-                column = w.load(w.element(matrix, w.plus(w.times(c, m), start), dtype), dtype, None)
+                column = w.load_at(matrix, w.plus(w.times(c, m), start), dtype)
                 for row, place, total in zip(rows, places, totals, strict=True):
-                    difference = w.sub(w.load_one(w.element(row, c, dtype), dtype), column)
+                    difference = w.sub(w.load_one_at(row, c, dtype), column)
                     w.set(total, added(w.get(total, dtype), difference, place))
             for place, total in zip(places, totals, strict=True):
-                w.store(ended(w.get(total, dtype)), w.element(out, place, dtype), None)
+                w.store_at(ended(w.get(total, dtype)), out, place)
 
 
 def weighted_differences(dtype: str, p: float, width: int, count: int) -> str:
@@ -225,19 +225,19 @@ def weighted_differences(dtype: str, p: float, width: int, count: int) -> str:
         with w.loop("0", vectors) as v:
             start = w.number(starts, v)
             places = [w.plus(w.times(row, k), start) for row in rows]
-            mine = [w.load(w.element(x, place, dtype), dtype, None) for place in places]
+            mine = [w.load_at(x, place, dtype) for place in places]
             totals = [w.variable(zero) for _ in rows]
             with w.loop("0", m) as j:
-                other = w.load(w.element(others, w.plus(w.times(j, k), start), dtype), dtype, None)
+                other = w.load_at(others, w.plus(w.times(j, k), start), dtype)
                 for row, own, total in zip(rows, mine, totals, strict=True):
                     pair = w.plus(w.times(row, m), j)
                     difference = w.sub(own, other)
-                    weight = w.load_one(w.element(weights, pair, dtype), dtype)
+                    weight = w.load_one_at(weights, pair, dtype)
                     factor = difference if p == 2 else applied(w, "sign", [difference], dtype)
                     if math.isinf(p):
-                        tied = _is_tie(w, difference, w.load_one(w.element(distances, pair, dtype), dtype))
+                        tied = _is_tie(w, difference, w.load_one_at(distances, pair, dtype))
                         factor, weight = w.select(tied, factor, zero), w.select(tied, weight, zero)
                     w.set(total, w.fma(weight, factor, w.get(total, dtype)))
             for place, total in zip(places, totals, strict=True):
-                w.store(w.get(total, dtype), w.element(out, place, dtype), None)
+                w.store_at(w.get(total, dtype), out, place)
     return w.function()

@@ -103,10 +103,10 @@ def frame_spectra(dtype: str, width: int, size: int) -> str:
         lines = w.lanes(x, [w.times(frame, step) for frame in frames], dtype)
         with w.loop("0", str(-(-size // width))) as tile:
             start = w.smaller(w.times(tile, width), str(size - width))
-            weights = w.load(w.element(window, start, dtype), dtype, None)
-            samples = [w.mul(w.load(w.element(line, start, dtype), dtype, None), weights) for line in lines]
+            weights = w.load_at(window, start, dtype)
+            samples = [w.mul(w.load_at(line, start, dtype), weights) for line in lines]
             for k, sample in enumerate(w.transposed(samples)):
-                w.store(sample, w.element(source, w.times(w.plus(start, k), width), dtype), None)
+                w.store_at(sample, source, w.times(w.plus(start, k), width))
         left, stride, place = half, 1, 0
         now, then = source, goal
         for factor in _factors(half) or []:
@@ -135,25 +135,23 @@ class _Spectra(Loops):
     def complex_at(self, buffer: str, index: str) -> Complex:
         """Load a vector of complex numbers."""
         at = self.element(buffer, self.times(index, 2 * self.width), self.dtype)
-        return self.load(at, self.dtype, None), self.load(
-            self.element(at, str(self.width), self.dtype), self.dtype, None
-        )
+        return self.load(at, self.dtype), self.load_at(at, str(self.width), self.dtype)
 
     def set_complex(self, z: Complex, buffer: str, index: str) -> None:
         """Store a vector of complex numbers."""
         at = self.element(buffer, self.times(index, 2 * self.width), self.dtype)
-        self.store(z[0], at, None)
-        self.store(z[1], self.element(at, str(self.width), self.dtype), None)
+        self.store(z[0], at)
+        self.store_at(z[1], at, str(self.width))
 
     def store_pairs(self, real: Vector, imag: Vector, at: str) -> None:
         """Store real and imaginary parts in turns."""
-        self.store(self.merged(real, imag, 0), at, None)
-        self.store(self.merged(real, imag, self.width // 2), self.element(at, str(self.width), self.dtype), None)
+        self.store(self.merged(real, imag, 0), at)
+        self.store_at(self.merged(real, imag, self.width // 2), at, str(self.width))
 
     def turn(self, table: str, index: str) -> Complex:
         """Load one complex number, for all elements of a vector."""
         at = self.element(table, self.times(index, 2), self.dtype)
-        return self.load_one(at, self.dtype), self.load_one(self.element(at, "1", self.dtype), self.dtype)
+        return self.load_one(at, self.dtype), self.load_one_at(at, "1", self.dtype)
 
     def one_pass(self, source: str, goal: str, turns: str, factor: int, size: int, stride: int) -> None:
         """Write a pass of the transforms of ``size`` elements that lie ``stride`` apart."""

@@ -177,7 +177,7 @@ def _below(w: Loops, index: str, size: str, count: int) -> str:
     with w.of_width(count):
         function, bits = f"@llvm.vector.reduce.and.v{count}i1", w.type("bool")
         w.declared.add(f"declare i1 {function}({bits})")
-        indices, sizes = w.load(index, "int64", None), w.splat(size, "int64")
+        indices, sizes = w.load(index, "int64"), w.splat(size, "int64")
         below = w.assign(f"icmp ult {w.type('int64')} {indices.text}, {sizes.text}")
         return w.assign(f"call i1 {function}({bits} {below})")
 
@@ -194,7 +194,7 @@ def _moved(w: Loops, dtype: str, combine: str, x: str, out: str, here: str, ther
     if combine:
         _combine(w, dtype, combine, x, out, here, there, None)
     else:
-        w.store(w.load(w.element(x, there, dtype), dtype, None), w.element(out, here, dtype), None)
+        w.store_at(w.load_at(x, there, dtype), out, here)
 
 
 def _combine(w: Loops, dtype: str, combine: str, x: str, out: str, here: str, there: str, mask: str | None) -> None:
@@ -254,7 +254,7 @@ def sum_rows(dtype: str, width: int) -> str:
         next_row = w.times(w.number(source, w.smaller(w.plus(j, _AHEAD), final)), inner)
         row = w.times(w.number(source, j), inner)
         place = w.times(w.number(target, j), inner)
-        factor = w.load_one(w.element(scale, j, dtype), dtype)
+        factor = w.load_one_at(scale, j, dtype)
         for first, last, where in (("%begin", most, None), (most, "%end", mask)):
             with w.loop(first, last) as t:
                 at = w.times(t, width)

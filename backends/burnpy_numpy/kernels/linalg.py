@@ -80,16 +80,16 @@ def substitution(dtype: str, upper: bool, unitriangular: bool, width: int) -> st
             with w.loop("0", n) as k:
                 row = w.minus(last, k) if upper else k
                 line, place = w.element(matrix, w.times(row, n), dtype), w.plus(w.times(row, columns), column)
-                total = w.variable(w.load(w.element(right, place, dtype), dtype, None))
+                total = w.variable(w.load_at(right, place, dtype))
                 with w.loop("0", k) as j:
                     known = w.minus(last, j) if upper else j
-                    factor = w.load_one(w.element(line, known, dtype), dtype)
+                    factor = w.load_one_at(line, known, dtype)
                     at = w.element(solution, w.plus(w.times(known, columns), column), dtype)
-                    w.set(total, w.sub(w.get(total, dtype), w.mul(factor, w.load(at, dtype, None))))
+                    w.set(total, w.sub(w.get(total, dtype), w.mul(factor, w.load(at, dtype))))
                 solved = w.get(total, dtype)
                 if not unitriangular:
-                    solved = w.div(solved, w.load_one(w.element(line, row, dtype), dtype))
-                w.store(solved, w.element(solution, place, dtype), None)
+                    solved = w.div(solved, w.load_one_at(line, row, dtype))
+                w.store_at(solved, solution, place)
     return w.function()
 
 
@@ -109,22 +109,22 @@ def cholesky_factor(dtype: str) -> str:
         with w.loop("0", n) as i:
             row = w.times(i, n)
             line, left = w.element(matrix, row, dtype), w.element(factor, row, dtype)
-            squares = w.variable(w.load(w.element(line, i, dtype), dtype, None))
+            squares = w.variable(w.load_at(line, i, dtype))
             with w.loop("0", i) as j:
                 other = w.element(factor, w.times(j, n), dtype)
-                total = w.variable(w.load(w.element(line, j, dtype), dtype, None))
+                total = w.variable(w.load_at(line, j, dtype))
                 with w.loop("0", j) as k:
-                    product = w.mul(*(w.load(w.element(p, k, dtype), dtype, None) for p in (left, other)))
+                    product = w.mul(*(w.load_at(p, k, dtype) for p in (left, other)))
                     w.set(total, w.sub(w.get(total, dtype), product))
-                entry = w.div(w.get(total, dtype), w.load(w.element(other, j, dtype), dtype, None))
-                w.store(entry, w.element(left, j, dtype), None)
+                entry = w.div(w.get(total, dtype), w.load_at(other, j, dtype))
+                w.store_at(entry, left, j)
                 w.set(squares, w.sub(w.get(squares, dtype), w.mul(entry, entry)))
             rest = w.get(squares, dtype)
             positive = w.first(w.compare("ogt", rest, w.constant(0.0, dtype)))
             w.set_number(wrong, w.assign(f"select i1 {positive}, i64 {w.number(wrong, '0')}, i64 1"))
-            w.store(w.call("sqrt", rest), w.element(left, i, dtype), None)
+            w.store_at(w.call("sqrt", rest), left, i)
             with w.loop(w.plus(i, 1), n) as j:
-                w.store(w.constant(0.0, dtype), w.element(left, j, dtype), None)
+                w.store_at(w.constant(0.0, dtype), left, j)
     w.assign(f"atomicrmw or ptr {note}, i64 {w.number(wrong, '0')} monotonic")
     return w.function()
 
@@ -148,10 +148,10 @@ def lu_factor(dtype: str) -> str:
             w.set_number(w.element(order, i, "int64"), i)
         with w.loop("0", count) as k:
             upper = w.element(matrix, w.times(k, columns), dtype)
-            most = w.variable(w.call("fabs", w.load_one(w.element(upper, k, dtype), dtype)))
+            most = w.variable(w.call("fabs", w.load_one_at(upper, k, dtype)))
             w.set_number(row, k)
             with w.loop(w.plus(k, 1), rows) as i:
-                size = w.call("fabs", w.load_one(w.element(matrix, w.plus(w.times(i, columns), k), dtype), dtype))
+                size = w.call("fabs", w.load_one_at(matrix, w.plus(w.times(i, columns), k), dtype))
                 best = w.get(most, dtype)
                 above = w.binary("and", w.compare("ugt", size, best), w.compare("ord", best, best))
                 w.set(most, w.select(above, size, best))
@@ -162,15 +162,15 @@ def lu_factor(dtype: str) -> str:
             lower = w.element(matrix, w.times(other, columns), dtype)
             with w.loop("0", columns) as j:
                 _exchange(w, [w.element(line, j, dtype) for line in (upper, lower)], dtype)
-            pivot = w.load_one(w.element(upper, k, dtype), dtype)
+            pivot = w.load_one_at(upper, k, dtype)
             zero = w.compare("oeq", pivot, w.constant(0.0, dtype))
             divisor = w.select(zero, w.constant(1.0, dtype), pivot)  # a column of zeros stays so
             with w.loop(w.plus(k, 1), rows) as i:
                 line = w.element(matrix, w.times(i, columns), dtype)
-                factor = w.div(w.load_one(w.element(line, k, dtype), dtype), divisor)
+                factor = w.div(w.load_one_at(line, k, dtype), divisor)
                 w.store_one(factor, w.element(line, k, dtype))
                 with w.loop(w.plus(k, 1), columns) as j:
-                    product = w.mul(factor, w.load_one(w.element(upper, j, dtype), dtype))
+                    product = w.mul(factor, w.load_one_at(upper, j, dtype))
                     at = w.element(line, j, dtype)
                     w.store_one(w.sub(w.load_one(at, dtype), product), at)
     return w.function()
@@ -217,10 +217,10 @@ def outer_products(dtype: str, width: int) -> str:
         column, row = w.element(x, w.times(pair, m), dtype), w.element(y, w.times(pair, n), dtype)
         matrix = w.element(out, w.times(pair, w.times(m, n)), dtype)
         with w.loop("0", m) as k:
-            factor = w.load_one(w.element(column, k, dtype), dtype)
+            factor = w.load_one_at(column, k, dtype)
             line = w.element(matrix, w.times(k, n), dtype)
             with w.loop("0", vectors) as v:
                 start = w.number(starts, v)
-                product = w.mul(factor, w.load(w.element(row, start, dtype), dtype, None))
-                w.store(product, w.element(line, start, dtype), None)
+                product = w.mul(factor, w.load_at(row, start, dtype))
+                w.store_at(product, line, start)
     return w.function()

@@ -48,8 +48,8 @@ def group_normalize_backward(
         return None
     out, parts = np.empty(x.shape, x.dtype), np.empty((2, len(x), weight.size), x.dtype)
     groups.run(kernel, (grad, x, weight, mean, var, out, parts[0], parts[1]))
-    by_weight, by_bias = np.add.reduce(parts, 1)
-    return out, by_weight.reshape(weight.shape), by_bias.reshape(weight.shape)
+    grad_weight, grad_bias = np.add.reduce(parts, 1)
+    return out, grad_weight.reshape(weight.shape), grad_bias.reshape(weight.shape)
 
 
 def _kernel(template: Callable[..., str], dtype: Any, eps: Any, relu: bool = False) -> TemplateKernel | None:
@@ -174,7 +174,7 @@ class _GroupWriter(Loops):
 
     def one(self, array: str, index: str) -> Vector:
         """Load one number of an array."""
-        return self.load_one(self.element(array, index, self.dtype), self.dtype)
+        return self.load_one_at(array, index, self.dtype)
 
     def added(self, total: str, x: Vector, mask: str | None = None) -> None:
         """Add a vector to a variable, but for elements that a mask excludes."""
@@ -258,7 +258,7 @@ def group_normalization_backward(dtype: str, width: int, eps: float, relu: bool)
         zero = w.constant(0.0, dtype)
         return w.select(w.compare("une", xs[2], zero), xs[0], zero), xs[1]
 
-    weight, means, variances, out, by_weight, by_bias = w.table[2:8]
+    weight, means, variances, out, grad_weight, grad_bias = w.table[2:8]
     with w.loop("%begin", "%end") as group:
         mean, slope = w.one(means, group), w.slope(w.one(variances, group), eps)
         along, level, errors = w.zero(), w.zero(), w.zero()
@@ -274,16 +274,16 @@ def group_normalization_backward(dtype: str, width: int, eps: float, relu: bool)
 
             w.vectors(plane, read, add_up)
             product, total = w.mul(w.total(w.get(products, dtype)), slope), w.total(w.get(sums, dtype))
-            w.store_one(product, w.element(by_weight, plane, dtype))
-            w.store_one(total, w.element(by_bias, plane, dtype))
+            w.store_one(product, w.element(grad_weight, plane, dtype))
+            w.store_one(total, w.element(grad_bias, plane, dtype))
             factor = w.one(weight, channel)
             w.added(along, w.mul(product, factor))
             w.added(level, w.mul(total, factor))
             w.added(errors, w.total(w.get(rest, dtype)))
         error = w.div(w.get(errors, dtype), w.divisor)
         with w.group_planes(group) as (plane, _):
-            product, total = w.one(by_weight, plane), w.one(by_bias, plane)
-            w.store_one(w.sub(product, w.mul(w.mul(error, slope), total)), w.element(by_weight, plane, dtype))
+            product, total = w.one(grad_weight, plane), w.one(grad_bias, plane)
+            w.store_one(w.sub(product, w.mul(w.mul(error, slope), total)), w.element(grad_weight, plane, dtype))
         shift = w.div(w.mul(w.get(level, dtype), slope), w.divisor)
         product = w.sub(w.get(along, dtype), w.mul(w.mul(error, slope), w.get(level, dtype)))
         tilt = w.div(w.mul(product, w.mul(slope, slope)), w.divisor)

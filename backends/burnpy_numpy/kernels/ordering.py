@@ -157,17 +157,17 @@ def products_of_others(dtype: str, width: int, adjacent: bool) -> str:
         xs, outs = w.lanes(x, places, dtype), w.lanes(out, places, dtype)
         outer = w.assign(f"sdiv i64 {start}, {w.times(length, step)}")
         number = w.minus(start, w.times(outer, w.times(w.minus(length, "1"), step)))
-        factor = w.load(w.element(factors, number, dtype), dtype, None)
+        factor = w.load_at(factors, number, dtype)
         later = w.element(memory, w.times(b, w.times(length, width)), dtype)
 
         def store(k: str, x: Vector) -> tuple[Vector, ...]:
             after = w.get(so_far, dtype)
-            w.store(after, w.element(later, w.times(w.minus(last, k), width), dtype), None)
+            w.store_at(after, later, w.times(w.minus(last, k), width))
             w.set(so_far, w.mul(x, after))
             return ()
 
         def multiply(k: str, x: Vector) -> tuple[Vector, ...]:
-            before, after = w.get(so_far, dtype), w.load(w.element(later, w.times(k, width), dtype), dtype, None)
+            before, after = w.get(so_far, dtype), w.load_at(later, w.times(k, width), dtype)
             w.set(so_far, w.mul(before, x))
             return (w.mul(factor, w.mul(before, after)),)
 
@@ -257,7 +257,7 @@ def row_products(dtype: str, width: int) -> str:
         row = w.element(x, w.times(r, columns), dtype)
         total = w.variable(one)
         with w.loop("0", whole) as t:
-            factor = w.load(w.element(row, w.times(t, width), dtype), dtype, None)
+            factor = w.load_at(row, w.times(t, width), dtype)
             w.set(total, w.mul(w.get(total, dtype), factor))
         factor = w.load(w.element(row, w.times(whole, width), dtype), dtype, mask)
         factor = w.select(Vector(mask, "bool"), factor, one)

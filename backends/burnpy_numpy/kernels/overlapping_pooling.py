@@ -86,7 +86,7 @@ class _Kernel(Loops):
 
     def load_windows(self, array: str, number: str) -> Vector:
         """Load a number for each window."""
-        return self.load(self.element(array, number, self.dtype), self.dtype, None)
+        return self.load_at(array, number, self.dtype)
 
 
 _SIZES = {"float32": 4, "float64": 8}
@@ -107,7 +107,7 @@ def tiled_max_pool(dtype: str, rows: int, columns: int, width: int) -> str:
     with w.tiles() as tiles:
         values = [value for line in tiles.lines for value in w.load_line(x, line)]
         top = reduce(lambda a, b: w.extreme("maximum", a, b), values)
-        w.store(top, w.element(out, tiles.number, dtype), None)
+        w.store_at(top, out, tiles.number)
     return w.function()
 
 
@@ -143,7 +143,7 @@ def tiled_avg_pool(dtype: str, rows: int, columns: int, width: int) -> str:
     with w.tiles() as tiles:
         total = reduce(w.add, [value for line in tiles.lines for value in w.load_line(x, line)])
         share = w.load_windows(shares, tiles.in_plane)
-        w.store(w.mul(total, share), w.element(out, tiles.number, dtype), None)
+        w.store_at(w.mul(total, share), out, tiles.number)
     return w.function()
 
 
@@ -294,10 +294,10 @@ class _MaxPoolBackward(Loops):
                     grads, top = (self._load(array, self.plus(row, j)) for array in self.table[:2])
                     column = self.plus(self.times(j, across), -before)
                     self._chosen(starts, bits, column, masked, top, self.plus(line, j))
-                    self.store(grads, self.element(self.table[5], self.plus(line, j), self._dtype), None)
+                    self.store_at(grads, self.table[5], self.plus(line, j))
 
     def _load(self, array: str, place: str) -> Vector:
-        return self.load(self.element(array, place, self._dtype), self._dtype, None)
+        return self.load_at(array, place, self._dtype)
 
     def _tiles(self, count: str) -> list[tuple[str, str, bool]]:
         """Return ranges of the vectors of a row of windows, and whether elements may be read beyond the row of x.

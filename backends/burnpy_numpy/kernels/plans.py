@@ -168,9 +168,9 @@ class _Calls(Loops):
         objects, rows, columns = self.pointer(self.record, 2), self.number(self.record, 4), self.number(self.record, 5)
         x, out = self.data(objects, 0), self.data(objects, 1)
         with self.loop("0", rows) as row, self.loop("0", columns) as column:
-            value = self.load(self.element(x, self.plus(self.times(row, columns), column), dtype), dtype, None)
+            value = self.load_at(x, self.plus(self.times(row, columns), column), dtype)
             target = self.element(out, column, dtype)
-            total = self.add(self.load(target, dtype, None), value).text
+            total = self.add(self.load(target, dtype), value).text
             kind = self.type(dtype)
             first = self.assign(f"icmp eq i64 {row}, 0")
             self.write(f"store {kind} {self.either(first, value.text, total, kind)}, ptr {target}")
@@ -387,7 +387,7 @@ def _text(program: Program, inputs: Sequence[Place], outputs: Sequence[Place], a
     w = Loops(1, sum(arrays), 0)
     xs: list[Vector] = []
     for place, given in zip(inputs, program.inputs, strict=True):
-        xs.append(w.load(w.element(w.table[place.array], str(place.element), given.dtype), given.dtype, None))
+        xs.append(w.load_at(w.table[place.array], str(place.element), given.dtype))
     for place, x in zip(outputs, w.program(program, xs), strict=True):
-        w.store(x, w.element(w.table[arrays[0] + place.array], str(place.element), x.dtype), None)
+        w.store_at(x, w.table[arrays[0] + place.array], str(place.element))
     return w.function()

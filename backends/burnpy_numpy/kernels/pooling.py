@@ -68,7 +68,7 @@ def max_pool_indices(dtype: str, rows: int, columns: int, padded: bool, width: i
                 taken = w.binary("and", taken, inside) if padded else taken
                 best, index = w.select(taken, value, best), w.select(taken, place, index)
         at = w.plus(w.times(w.plus(w.times(plane, high), i), wide), j)
-        w.store(index, w.element(out, at, "int64"), None)
+        w.store_at(index, out, at)
     return w.function()
 
 
@@ -321,7 +321,7 @@ class _Windows(Loops):
 
     def one(self, array: str, index: str) -> Vector:
         """Load one number of an array."""
-        return self.load_one(self.element(array, index, self.dtype), self.dtype)
+        return self.load_one_at(array, index, self.dtype)
 
     def kept(self, inside: str, x: Vector) -> Vector:
         """Write x, or 0 where a bit is not set."""

@@ -210,7 +210,7 @@ def norm_of_parts(dtype: str, what: str, width: int) -> str:
         vectors = w.assign(f"sdiv i64 {size}, {width}")
         total = w.variable(w.constant(0.0, "float64"))
         with w.loop("0", vectors) as k:
-            _add(w, what, total, w.load(w.element(data, w.times(k, width), dtype), dtype, None))
+            _add(w, what, total, w.load_at(data, w.times(k, width), dtype))
         whole = w.times(vectors, width)
         left = w.splat(w.minus(size, whole), "int64")
         mask = w.assign(f"icmp ult <{width} x i64> <{counts}>, {left.text}")

@@ -1,8 +1,8 @@
 """Recurrences, by kernels that compute all steps of a block of sequences in one call.
 
-For each element, the product of the states before it and a tile of the weight is summed up in registers, for a few
-sequences at once; what a step computes of the sums, a program traced from `burnpy.backend.operations.recurrence`,
-follows at once. Sequences do not depend on each other, and so threads divide them.
+At each time step, the product of the state before and a tile of the weight is summed up in registers, for a few
+sequences at once; the rest of the step follows, a program traced from `burnpy.backend.operations.recurrence`.
+Sequences do not depend on each other, and so threads divide them.
 
 A tile is some neighbouring columns of the hidden state. Blocks of sequences and tiles are all of one size, and so the
 last ones may overlap those before them: what is computed twice is the same both times.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -95,7 +95,7 @@ def forward(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool, keep
         kind: the kind of steps.
         given: x, hidden, cell, weight and bias; None for what the kind does not have.
         lengths: the lengths, or None.
-        reverse: whether the last element is read first.
+        reverse: whether the last time step is read first.
         keeps: whether to return the gates, which a backward pass uses; None otherwise.
     """
     x, hidden, cell, weight, bias = given
@@ -129,7 +129,7 @@ def backward(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> 
         kind: the kind of steps.
         given: the gradients of states and cells; hidden, cell, weight, states, cells and gates.
         lengths: the lengths, or None.
-        reverse: whether the last element was read first.
+        reverse: whether the last time step was read first.
     """
     grad, grad_cells, hidden, cell, weight, states, cells, gates = given
     shape, dtype = grad.shape, grad.dtype
@@ -140,20 +140,20 @@ def backward(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> 
         return None
 
     def compute() -> tuple[Any, Any, Any, Any]:
-        by_x = np.empty((*shape[:2], weight.shape[1]), dtype)
-        by_products = np.empty_like(by_x) if kind == "gru" else by_x
-        packed = blocks.packed(weight.T[:, None]) if shape[1] > 1 else None  # the first element read has no product
-        carried, rounds = (lengths is not None or kind == "gru", kind == "lstm"), (2, len(blocks.sequences), shape[2])
-        past, past_cell = [np.zeros(rounds, dtype) if each else None for each in carried]
+        grad_x = np.empty((*shape[:2], weight.shape[1]), dtype)
+        grad_products = np.empty_like(grad_x) if kind == "gru" else grad_x
+        packed = blocks.packed(weight.T[:, None]) if shape[1] > 1 else None  # the first time step has no product
+        passes, buffers = (lengths is not None or kind == "gru", kind == "lstm"), (2, len(blocks.sequences), shape[2])
+        passed, passed_cell = [np.zeros(buffers, dtype) if each else None for each in passes]
         arrays = (grad, grad_cells, packed, hidden, cell, states, cells, gates)
-        results = (by_x, by_products, past, past_cell)
+        results = (grad_x, grad_products, passed, passed_cell)
         first, direction = (0, 1) if reverse else (shape[1] - 1, -1)
-        _run(kernel, kind, blocks, shape, (*arrays, *results), lengths, (first, direction, rounds[1] * rounds[2]))
-        by_hidden = product(by_products[:, shape[1] - 1 if reverse else 0], weight.T)
-        if past is not None:
-            by_hidden += blocks.by_sequence(past[shape[1] % 2])
-        by_cell = None if past_cell is None else blocks.by_sequence(past_cell[shape[1] % 2])
-        return by_x, by_products, by_hidden, by_cell
+        _run(kernel, kind, blocks, shape, (*arrays, *results), lengths, (first, direction, buffers[1] * buffers[2]))
+        grad_hidden = product(grad_products[:, shape[1] - 1 if reverse else 0], weight.T)
+        if passed is not None:
+            grad_hidden += blocks.by_sequence(passed[shape[1] % 2])
+        grad_cell = None if passed_cell is None else blocks.by_sequence(passed_cell[shape[1] % 2])
+        return grad_x, grad_products, grad_hidden, grad_cell
 
     return compute
 
@@ -192,12 +192,12 @@ def step_program(kind: str, dtype: str, backward: bool) -> Program:
     return trace(function, (Input(Extent.FULL, dtype),) * count, *rest)
 
 
-def recurrence_forward(kind: str, dtype: str, width: int, rows: int, masked: bool, keeps: bool) -> str:
-    """Return the text of the kernel of a forward pass.
+class StepWriter(Loops):
+    """A kernel on blocks of sequences, with loops over time steps, tiles of the hidden state, and blocks.
 
-    The table: x, hidden, cell, weight as (tiles, hidden size, gates, width), bias, states, cells, gates, and int64: the
-    first column of each tile, the first sequence of each block, and the lengths. The sizes: the numbers of elements, of
-    hidden values and of tiles; the element that is read first, and 1 or -1. ``begin`` and ``end`` are blocks.
+    Its arrays are followed in the table by int64: the first column of each tile, the first sequence of each block, and
+    the lengths. The sizes: the numbers of time steps, of hidden values and of tiles; the time step that is read first,
+    and 1 or -1; and others. ``begin`` and ``end`` are blocks.
 
     Args:
         kind: a key of `GATES`.
@@ -205,164 +205,202 @@ def recurrence_forward(kind: str, dtype: str, width: int, rows: int, masked: boo
         width: the number of elements of a vector.
         rows: the number of sequences of a block.
         masked: whether there are lengths.
-        keeps: whether the gates are written.
+        arrays: the number of arrays.
+        others: the number of other sizes.
     """
-    w, gates, kept = Loops(width, 11, 5), GATES[kind][0], GATES[kind][1] * keeps
-    x, hidden, cell, weight, bias, states, cells, every, columns, firsts, lengths = w.table
-    length, size, tiles, first, direction = w.sizes
-    program = step_program(kind, dtype, False)
-    with w.loop("0", length) as s:
-        t = w.plus(first, w.times(s, direction))
-        before, begins = w.minus(t, direction), w.assign(f"icmp eq i64 {s}, 0")
-        with w.loop("0", tiles) as c:
-            column = w.number(columns, c)
-            tile = w.element(weight, w.times(w.times(c, size), gates * width), dtype)
+
+    def __init__(
+        self, kind: str, dtype: str, width: int, rows: int, masked: bool, arrays: int, others: int = 0
+    ) -> None:
+        super().__init__(width, arrays + 3, 5 + others)
+        self.kind, self.dtype, self.rows, self.masked = kind, dtype, rows, masked
+        *self.arrays, self.columns, self.firsts, self.lengths = self.table
+        self.length, self.size, self.tiles, self.first, self.direction = self.sizes[:5]
+
+    def sequences(self, block: str) -> list[str]:
+        """Return the sequences of a block."""
+        return [self.plus(self.number(self.firsts, block), r) for r in range(self.rows)]
+
+    def gates_at(self, array: str, row: str, count: int, column: str) -> list[str]:
+        """Return where the vectors of ``count`` gates of a row begin; a row is a time step of a sequence."""
+        place = self.plus(self.times(row, self.times(self.size, count)), column)
+        return [self.element(array, self.plus(place, self.times(self.size, g)), self.dtype) for g in range(count)]
+
+    def state_before(self, initial: str, states: str, sequence: str, row: str, starts: str) -> str:
+        """Return where the state of a row begins; where the sequence's initial state does, if the bit is set."""
+        start = self.element(initial, self.times(sequence, self.size), self.dtype)
+        return self.either(starts, start, self.element(states, self.times(row, self.size), self.dtype))
+
+    def within_length(self, sequence: str, t: str) -> Vector:
+        """Return whether a time step is within the length of a sequence, as a mask."""
+        return self.splat(self.assign(f"icmp slt i64 {t}, {self.number(self.lengths, sequence)}"), "bool")
+
+    def products(self, rows: list[str], tile: str, depth: str, vectors: int) -> list[list[Vector]]:
+        """Return the products of rows and a tile (depth, vectors · width), by row and vector."""
+        dtype = self.dtype
+        totals = [[self.variable(self.constant(0.0, dtype)) for _ in range(vectors)] for _ in rows]
+        with self.loop("0", depth) as k:
+            at = self.times(k, vectors * self.width)
+            right = [self.load_at(tile, self.plus(at, v * self.width), dtype) for v in range(vectors)]
+            for row, sums in zip(rows, totals, strict=True):
+                factor = self.load_one_at(row, k, dtype)
+                for total, y in zip(sums, right, strict=True):
+                    self.set(total, self.fma(factor, y, self.get(total, dtype)))
+        return [[self.get(total, dtype) for total in sums] for sums in totals]
+
+
+def recurrence_forward(kind: str, dtype: str, width: int, rows: int, masked: bool, keeps: bool) -> str:
+    """Return the text of the kernel of a forward pass, for the arguments of `StepWriter`.
+
+    The arrays: x, hidden, cell, weight as (tiles, hidden size, gates, width), bias, states, cells, and the gates, which
+    are written if ``keeps``.
+    """
+    w = StepWriter(kind, dtype, width, rows, masked, 8)
+    gates, kept = GATES[kind][0], GATES[kind][1] * keeps
+    x, hidden, cell, weight, _, states, cells, saved = w.arrays
+    with w.loop("0", w.length) as s:
+        t = w.plus(w.first, w.times(s, w.direction))
+        before, starts = w.minus(t, w.direction), w.assign(f"icmp eq i64 {s}, 0")
+        with w.loop("0", w.tiles) as c:
+            column = w.number(w.columns, c)
+            tile = w.element(weight, w.times(w.times(c, w.size), gates * width), dtype)
             with w.loop("%begin", "%end") as b:
-                sequences = [w.plus(w.number(firsts, b), r) for r in range(rows)]
-                now = [w.plus(w.times(n, length), t) for n in sequences]
-                past = [w.plus(w.times(n, length), before) for n in sequences]
-
-                def earlier(one: str, many: str, r: int, now: Any = (sequences, past)) -> str:
-                    n, p = now
-                    start = w.element(one, w.times(n[r], size), dtype)
-                    return w.either(begins, start, w.element(many, w.times(p[r], size), dtype))
-
-                known = [earlier(hidden, states, r) for r in range(rows)]
+                sequences = w.sequences(b)
+                now = [w.plus(w.times(n, w.length), t) for n in sequences]
+                past = [w.plus(w.times(n, w.length), before) for n in sequences]
+                known = [w.state_before(hidden, states, n, p, starts) for n, p in zip(sequences, past, strict=True)]
                 for row in now:  # what a step reads and writes comes while the products are summed up
-                    for array, count in ((x, gates), (every, kept), (states, 1), (cells, int(kind == "lstm"))):
-                        for g in range(count):
-                            place = w.plus(w.times(row, w.times(size, count)), w.plus(column, w.times(size, g)))
-                            w.prefetch(w.element(array, place, dtype))
-                sums = _products(w, dtype, known, tile, size, gates)
-                for r in range(rows):
-                    parts = [w.get(total, dtype) for total in sums[r]]
-                    place = w.plus(w.times(now[r], w.times(size, gates)), column)
-                    inputs = [
-                        w.load(w.element(x, w.plus(place, w.times(size, g)), dtype), dtype, None) for g in range(gates)
-                    ]
-                    old = [w.load(w.element(known[r], column, dtype), dtype, None)]
+                    for array, count in ((x, gates), (saved, kept), (states, 1), (cells, int(kind == "lstm"))):
+                        begin = w.times(row, w.times(w.size, count))
+                        for g in range(count):  # not `gates_at`: shared addresses would take registers meanwhile
+                            w.prefetch(w.element(array, w.plus(begin, w.plus(column, w.times(w.size, g))), dtype))
+                products = w.products(known, tile, w.size, gates)
+                for n, row, p, state, parts in zip(sequences, now, past, known, products, strict=True):
+                    old = [w.load_at(state, column, dtype)]
                     if kind == "lstm":
-                        old.append(w.load(w.element(earlier(cell, cells, r), column, dtype), dtype, None))
-                        given = [*map(w.add, inputs, parts), old[1]]
-                    elif kind == "gru":
-                        added = [w.element(bias, w.plus(column, w.times(size, g)), dtype) for g in range(gates)]
-                        parts = [w.add(part, w.load(at, dtype, None)) for part, at in zip(parts, added, strict=True)]
-                        given = [*inputs, *parts, old[0]]
-                    else:
-                        given = [w.add(inputs[0], parts[0])]
-                    new = w.program(program, given)
+                        old.append(w.load_at(w.state_before(cell, cells, n, p, starts), column, dtype))
+                    inputs = [w.load(address, dtype) for address in w.gates_at(x, row, gates, column)]
+                    new = _forward_step(w, inputs, parts, old, column)
                     if masked:
-                        counts = _counts(w, lengths, sequences[r], t)
-                        new[: len(old)] = [w.select(counts, a, b) for a, b in zip(new, old, strict=False)]
-                    target = w.plus(w.times(now[r], size), column)
-                    for value, out in zip(new, (states, cells)[: len(old)], strict=False):
-                        w.store(value, w.element(out, target, dtype), None)
-                    place = w.plus(w.times(now[r], w.times(size, kept)), column)
-                    for g in range(kept):
-                        at = w.element(every, w.plus(place, w.times(size, g)), dtype)
-                        w.store(new[len(old) + g], at, None)
+                        inside = w.within_length(n, t)
+                        new[: len(old)] = [w.select(inside, a, b) for a, b in zip(new, old, strict=False)]
+                    place = w.plus(w.times(row, w.size), column)
+                    for value, array in zip(new, (states, cells)[: len(old)], strict=False):
+                        w.store_at(value, array, place)
+                    for value, address in zip(new[len(old) :], w.gates_at(saved, row, kept, column), strict=False):
+                        w.store(value, address)
     return w.function()
+
+
+def _forward_step(
+    w: StepWriter, inputs: list[Vector], products: list[Vector], old: list[Vector], column: str
+) -> list[Vector]:
+    """Return the state, the cell state for "lstm", and the gates of a step.
+
+    Args:
+        w: the kernel.
+        inputs: what x has for each gate.
+        products: the products of the state before and the weight, for each gate.
+        old: the state before, and the cell state for "lstm".
+        column: the first column of the vectors.
+    """
+    if w.kind == "lstm":
+        given = [*map(w.add, inputs, products), old[1]]
+    elif w.kind == "gru":
+        bias = [w.load(address, w.dtype) for address in w.gates_at(w.arrays[4], "0", len(inputs), column)]
+        given = [*inputs, *map(w.add, products, bias), old[0]]
+    else:
+        given = [w.add(inputs[0], products[0])]
+    return w.program(step_program(w.kind, w.dtype, False), given)
 
 
 def recurrence_backward(kind: str, dtype: str, width: int, rows: int, vectors: int, masked: bool) -> str:
-    """Return the text of the kernel of a backward pass: the gradients of the sums of the gates at each element.
+    """Return the text of the kernel of a backward pass: the gradients of the sums of the gates at each time step.
 
-    The table: the gradients of the states and the cell states, weight as (tiles, gates · hidden size, vectors · width),
-    hidden, cell, states, cells, gates, the gradients of x and of the products, which are the same but for "gru", two
-    rounds of the gradients of the states and the cell states before an element that go past the product, for each
-    sequence of each block, and int64: the first column of each tile, the first sequence of each block, and the lengths.
-    The sizes: the numbers of elements, of hidden values and of tiles; the element that is read first, and 1 or -1; and
-    of the values in a round. ``begin`` and ``end`` are blocks.
-
-    Args:
-        kind: a key of `GATES`.
-        dtype: float32 or float64.
-        width: the number of elements of a vector.
-        rows: the number of sequences of a block.
-        vectors: the number of vectors of a tile.
-        masked: whether there are lengths.
+    The arrays: the gradients of the states and the cell states; weight as (tiles, gates · hidden size, vectors ·
+    width); hidden, cell, states, cells and gates; the gradients of x and of the products, which are the same but for
+    "gru"; and two buffers of each of the gradients that pass to the state and to the cell state before a time step
+    without the product, for each sequence of each block: one is read while the other is written. The other size is
+    the number of values of a buffer. For the arguments, see `StepWriter`; a tile has ``vectors`` vectors.
     """
-    w, (gates, kept) = Loops(width, 15, 6), GATES[kind]
-    grad, grad_cells, weight, hidden, cell, states, cells, every, by_x, by_products = w.table[:10]
-    past_product, past_cell, columns, firsts, lengths = w.table[10:]
-    length, size, tiles, first, direction, round_size = w.sizes
-    program = step_program(kind, dtype, True)
-    wide, carries = w.times(size, gates), masked or kind == "gru"
-    with w.loop("0", length) as s:
-        t = w.plus(first, w.times(s, direction))
-        after, before = w.minus(t, direction), w.plus(t, direction)
+    w, gates = StepWriter(kind, dtype, width, rows, masked, 12, 1), GATES[kind][0]
+    weight, grad_products, buffer_size = w.arrays[2], w.arrays[9], w.sizes[5]
+    wide = w.times(w.size, gates)
+    with w.loop("0", w.length) as s:
+        t = w.plus(w.first, w.times(s, w.direction))
+        after, before = w.minus(t, w.direction), w.plus(t, w.direction)
         depth = w.either(w.assign(f"icmp eq i64 {s}, 0"), "0", wide, "i64")
-        ends = w.assign(f"icmp eq i64 {w.plus(s, 1)}, {length}")
+        ends = w.assign(f"icmp eq i64 {w.plus(s, 1)}, {w.length}")
         odd = w.assign(f"and i64 {s}, 1")
-        read, written = w.times(odd, round_size), w.times(w.minus("1", odd), round_size)
-        with w.loop("0", tiles) as c:
+        buffers = w.times(odd, buffer_size), w.times(w.minus("1", odd), buffer_size)
+        with w.loop("0", w.tiles) as c:
             tile = w.element(weight, w.times(w.times(c, wide), vectors * width), dtype)
-            start = w.number(columns, c)
+            start = w.number(w.columns, c)
             with w.loop("%begin", "%end") as b:
-                sequences = [w.plus(w.number(firsts, b), r) for r in range(rows)]
-                bases = [w.times(n, length) for n in sequences]
-                known = [w.element(by_products, w.times(w.plus(base, after), wide), dtype) for base in bases]
-                sums = _products(w, dtype, known, tile, depth, vectors)
+                sequences = w.sequences(b)
+                bases = [w.times(n, w.length) for n in sequences]
+                known = [w.element(grad_products, w.times(w.plus(base, after), wide), dtype) for base in bases]
+                products = w.products(known, tile, depth, vectors)
                 for r, v in [(r, v) for r in range(rows) for v in range(vectors)]:
                     column = w.plus(start, v * width)
-                    row = w.plus(bases[r], t)
-                    at = w.plus(w.times(row, size), column)
-                    carry = w.plus(w.times(w.plus(w.times(b, rows), r), size), column)
-
-                    def load(pointer: str, place: str) -> Vector:
-                        return w.load(w.element(pointer, place, dtype), dtype, None)
-
-                    def earlier(one: str, many: str, place: Any = (sequences[r], bases[r], column)) -> Vector:
-                        n, base, column = place
-                        begin = w.element(one, w.times(n, size), dtype)
-                        row = w.element(many, w.times(w.plus(base, before), size), dtype)
-                        return load(w.either(ends, begin, row), column)
-
-                    totals = [w.add(w.get(sums[r][v], dtype), load(grad, at))]
-                    if carries:
-                        totals[0] = w.add(totals[0], load(past_product, w.plus(read, carry)))
-                    if kind == "lstm":
-                        totals.append(w.add(load(grad_cells, at), load(past_cell, w.plus(read, carry))))
-                    counts = _counts(w, lengths, sequences[r], t) if masked else None
-                    zero = w.constant(0.0, dtype)
-                    used = totals if counts is None else [w.select(counts, total, zero) for total in totals]
-                    place = w.plus(w.times(row, w.times(size, kept)), column)
-                    given = [load(every, w.plus(place, w.times(size, g))) for g in range(kept)]
-                    if kind == "lstm":
-                        given += [earlier(cell, cells), load(cells, at)]
-                    else:
-                        given.append(earlier(hidden, states) if kind == "gru" else load(states, at))
-                    new = w.program(program, [*used, *given])
-                    place = w.plus(w.times(row, wide), column)
-                    for g in range(gates):
-                        target = w.plus(place, w.times(size, g))
-                        w.store(new[g], w.element(by_x, target, dtype), None)
-                        if kind == "gru":
-                            w.store(new[3 if g == 2 else g], w.element(by_products, target, dtype), None)
-                    target = w.plus(written, carry)
-                    if carries:
-                        stays = new[4] if kind == "gru" else zero
-                        stays = stays if counts is None else w.select(counts, stays, totals[0])
-                        w.store(stays, w.element(past_product, target, dtype), None)
-                    if kind == "lstm":
-                        stays = new[4] if counts is None else w.select(counts, new[4], totals[1])
-                        w.store(stays, w.element(past_cell, target, dtype), None)
+                    block_row = w.plus(w.times(w.plus(w.times(b, rows), r), w.size), column)
+                    read, written = (w.plus(buffer, block_row) for buffer in buffers)
+                    place = _Place(sequences[r], t, w.plus(bases[r], t), w.plus(bases[r], before), column, ends)
+                    _backward_step(w, products[r][v], place, read, written)
     return w.function()
 
 
-def _products(w: Loops, dtype: str, rows: list[str], tile: str, depth: str, vectors: int) -> list[list[str]]:
-    """Write the products of rows and a tile (depth, vectors · width); return variables by row and vector."""
-    totals = [[w.variable(w.constant(0.0, dtype)) for _ in range(vectors)] for _ in rows]
-    with w.loop("0", depth) as k:
-        at = w.times(k, vectors * w.width)
-        right = [w.load(w.element(tile, w.plus(at, v * w.width), dtype), dtype, None) for v in range(vectors)]
-        for row, sums in zip(rows, totals, strict=True):
-            factor = w.load_one(w.element(row, k, dtype), dtype)
-            for total, y in zip(sums, right, strict=True):
-                w.set(total, w.fma(factor, y, w.get(total, dtype)))
-    return totals
+class _Place(NamedTuple):
+    """A vector of the hidden state of a sequence at a time step."""
+
+    sequence: str
+    t: str  #: the time step
+    row: str  #: the time step among those of all sequences
+    row_before: str  #: the same for the time step before
+    column: str
+    starts: str  #: a bit: whether the sequence starts here
 
 
-def _counts(w: Loops, lengths: str, sequence: str, t: str) -> Vector:
-    """Write whether an element of a sequence is within its length, as a mask."""
-    return w.splat(w.assign(f"icmp slt i64 {t}, {w.number(lengths, sequence)}"), "bool")
+def _backward_step(w: StepWriter, from_next: Vector, place: _Place, read: str, written: str) -> None:
+    """Write the gradients of a step.
+
+    Args:
+        w: the kernel of `recurrence_backward`.
+        from_next: the product of the gradient of the next time step's gates and the weight.
+        place: where the step is.
+        read: the place in the buffers of what passed to this state without the product.
+        written: the place for what passes to the state before.
+    """
+    kind, dtype = w.kind, w.dtype
+    grad, grad_cells, _, hidden, cell, states, cells, saved, grad_x, grad_products, passed, passed_cell = w.arrays
+    (gates, kept), at = GATES[kind], w.plus(w.times(place.row, w.size), place.column)
+
+    def before(initial: str, array: str) -> Vector:
+        state = w.state_before(initial, array, place.sequence, place.row_before, place.starts)
+        return w.load_at(state, place.column, dtype)
+
+    passes = w.masked or kind == "gru"
+    totals = [w.add(from_next, w.load_at(grad, at, dtype))]
+    if passes:
+        totals[0] = w.add(totals[0], w.load_at(passed, read, dtype))
+    if kind == "lstm":
+        totals.append(w.add(w.load_at(grad_cells, at, dtype), w.load_at(passed_cell, read, dtype)))
+    inside, zero = w.within_length(place.sequence, place.t) if w.masked else None, w.constant(0.0, dtype)
+    given = totals if inside is None else [w.select(inside, total, zero) for total in totals]
+    given = given + [w.load(address, dtype) for address in w.gates_at(saved, place.row, kept, place.column)]
+    if kind == "lstm":
+        given += [before(cell, cells), w.load_at(cells, at, dtype)]
+    else:
+        given.append(before(hidden, states) if kind == "gru" else w.load_at(states, at, dtype))
+    new = w.program(step_program(kind, dtype, True), given)
+    for value, address in zip(new, w.gates_at(grad_x, place.row, gates, place.column), strict=False):
+        w.store(value, address)
+    if kind == "gru":
+        of_products = [*new[:2], new[3]]
+        for value, address in zip(of_products, w.gates_at(grad_products, place.row, 3, place.column), strict=True):
+            w.store(value, address)
+    if passes:
+        passing = new[4] if kind == "gru" else zero
+        w.store_at(passing if inside is None else w.select(inside, passing, totals[0]), passed, written)
+    if kind == "lstm":
+        w.store_at(new[4] if inside is None else w.select(inside, new[4], totals[1]), passed_cell, written)

@@ -112,8 +112,8 @@ def weighted_gather(dtype: str, lanes: int) -> str:
             with w.loop("0", taps) as t:
                 at = w.plus(w.plus(table, w.times(t, points)), point)
                 for k, total in enumerate(sums):
-                    value = w.load(w.found(rows, places, w.plus(at, k)), dtype, None)
-                    weight = w.load_one(w.element(weights, w.plus(at, k), dtype), dtype)
+                    value = w.load(w.found(rows, places, w.plus(at, k)), dtype)
+                    weight = w.load_one_at(weights, w.plus(at, k), dtype)
                     w.set(total, w.add(w.get(total, dtype), w.mul(value, weight)))
             w.store_tile([w.get(total, dtype) for total in sums], lines, point)
     return w.function()
@@ -141,13 +141,13 @@ def gathered_products(dtype: str, lanes: int) -> str:
             with w.loop("0", blocks) as block:
                 lines = w.channels(grad, n, block, points)
                 rows = w.room_at(w.times(block, size)) if lanes > 1 else w.channels(x, n, block, elements)[0]
-                values = [w.load(w.found(rows, places, w.plus(at, k)), dtype, None) for k in range(lanes)]
+                values = [w.load(w.found(rows, places, w.plus(at, k)), dtype) for k in range(lanes)]
                 there = w.minus(channels, w.times(block, lanes))
                 for k, (value, line) in enumerate(zip(w.transposed(values), lines, strict=True)):
                     with w.inside(k, there if k else None):
-                        factor = w.load(w.element(line, point, dtype), dtype, None)
+                        factor = w.load_at(line, point, dtype)
                         w.set(total, w.add(w.get(total, dtype), w.mul(factor, value)))
-            w.store(w.get(total, dtype), w.element(out, at, dtype), None)
+            w.store_at(w.get(total, dtype), out, at)
     return w.function()
 
 
@@ -167,14 +167,14 @@ def weighted_scatter(dtype: str, lanes: int) -> str:
             given, sums = w.room_at("0"), w.room_at(w.times(points, lanes))
             w.fill(given, lines[0], w.points, squares)
             with w.loop("0", elements) as place:
-                w.store(w.constant(0.0, dtype), w.row(sums, place), None)
+                w.store(w.constant(0.0, dtype), w.row(sums, place))
         table = w.times(w.times(n, taps), points)
         with w.loop("0", taps) as t, w.loop("0", points) as p:
             at = w.plus(w.plus(table, w.times(t, points)), p)
             target = w.found(sums, places, at)
-            factor = w.load_one(w.element(weights, at, dtype), dtype)
-            product = w.mul(w.load(w.row(given, p), dtype, None), factor)
-            w.store(w.add(w.load(target, dtype, None), product), target, None)
+            factor = w.load_one_at(weights, at, dtype)
+            product = w.mul(w.load(w.row(given, p), dtype), factor)
+            w.store(w.add(w.load(target, dtype), product), target)
         if lanes > 1:
             w.empty(sums, lines[1])
     return w.function()
@@ -216,13 +216,13 @@ class _Rows(Loops):
         with self.loop("0", squares) as s:
             start = self.number(starts, s)
             for k, row in enumerate(self.load_tile(lines, start, self.dtype)):
-                self.store(row, self.row(rows, self.plus(start, k)), None)
+                self.store(row, self.row(rows, self.plus(start, k)))
 
     def empty(self, rows: str, lines: list[str]) -> None:
         """Write loops that copy rows of elements to channels."""
         with self.loop("0", self.sizes[6]) as s:
             start = self.number(self.elements, s)
-            found = [self.load(self.row(rows, self.plus(start, k)), self.dtype, None) for k in range(self.width)]
+            found = [self.load(self.row(rows, self.plus(start, k)), self.dtype) for k in range(self.width)]
             self.store_tile(found, lines, start)
 
 
@@ -294,23 +294,23 @@ def _column_maxima(
     w: Loops, dtype: str, source: str, wide: str, top: str, bottom: str, column: str, best: str, best_row: str
 ) -> None:
     """Store the maxima of neighbouring columns between two rows, and their rows."""
-    first = w.load(w.element(source, w.plus(w.times(top, wide), column), dtype), dtype, None)
+    first = w.load_at(source, w.plus(w.times(top, wide), column), dtype)
     most, row = w.variable(first), w.variable(w.splat(top, "int64"))
     with w.loop(w.plus(top, 1), bottom) as r:
-        value = w.load(w.element(source, w.plus(w.times(r, wide), column), dtype), dtype, None)
+        value = w.load_at(source, w.plus(w.times(r, wide), column), dtype)
         above = _above(w, value, w.get(most, dtype))
         w.set(row, w.select(above, w.splat(r, "int64"), w.get(row, "int64")))
         w.set(most, w.select(above, value, w.get(most, dtype)))
-    w.store(w.get(most, dtype), w.element(best, column, dtype), None)
-    w.store(w.get(row, "int64"), w.element(best_row, column, "int64"), None)
+    w.store_at(w.get(most, dtype), best, column)
+    w.store_at(w.get(row, "int64"), best_row, column)
 
 
 def _maximum(w: Loops, dtype: str, best: str, best_row: str, wide: str, left: str, right: str) -> str:
     """Return the index in the plane of the maximum of several columns; among equal ones, the first row's."""
-    most = w.variable(w.load(w.element(best, left, dtype), dtype, None))
+    most = w.variable(w.load_at(best, left, dtype))
     row, column = w.count(w.number(best_row, left)), w.count(left)
     with w.loop(w.plus(left, 1), right) as c:
-        value, at = w.load(w.element(best, c, dtype), dtype, None), w.number(best_row, c)
+        value, at = w.load_at(best, c, dtype), w.number(best_row, c)
         before = w.get(most, dtype)
         below = _above(w, before, value)
         earlier = w.assign(f"icmp slt i64 {at}, {w.number(row, '0')}")

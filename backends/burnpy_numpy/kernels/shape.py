@@ -100,10 +100,10 @@ def padded_rows(dtype: str, width: int) -> str:
         middle = w.element(target, low, dtype)
         with w.loop("0", vectors) as v:
             start = w.number(starts, v)
-            w.store(w.load(w.element(source, start, dtype), dtype, None), w.element(middle, start, dtype), None)
+            w.store_at(w.load_at(source, start, dtype), middle, start)
         with w.of_width(1), w.loop("0", beside) as k:
-            element = w.load(w.element(source, w.number(columns, k), dtype), dtype, None)
-            w.store(element, w.element(target, w.number(places, k), dtype), None)
+            element = w.load_at(source, w.number(columns, k), dtype)
+            w.store_at(element, target, w.number(places, k))
     return w.function()
 
 
@@ -139,9 +139,9 @@ def rounded(source: str, dtype: str, width: int) -> str:
     w = Loops(width, 2, 1)
     with w.loop("%begin", "%end") as v:
         start = _vector_start(w, v)
-        x = w.load(w.element(w.table[0], start, source), source, None)
+        x = w.load_at(w.table[0], start, source)
         x = x if source == "float32" else w.to_odd(x)
-        w.store(w.to_half(x, dtype), w.element(w.table[1], start, dtype), None)
+        w.store_at(w.to_half(x, dtype), w.table[1], start)
     return w.function()
 
 
@@ -150,8 +150,8 @@ def widened(dtype: str, width: int) -> str:
     w = Loops(width, 2, 1)
     with w.loop("%begin", "%end") as v:
         start = _vector_start(w, v)
-        x = w.from_half(w.load(w.element(w.table[0], start, dtype), dtype, None))
-        w.store(x, w.element(w.table[1], start, "float32"), None)
+        x = w.from_half(w.load_at(w.table[0], start, dtype))
+        w.store_at(x, w.table[1], start)
     return w.function()
 
 

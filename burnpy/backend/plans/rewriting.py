@@ -108,11 +108,13 @@ def unbiased(nodes: Sequence[Node], recording: Recording, executor: Executor) ->
             new.append(Node("add", (product, bias), node.results, False, node.line))
         elif node.name == "linear_backward" and executor.launch(node, {}) is None:
             grad, x = node.args
-            by_weight, by_bias = node.results
+            grad_weight, grad_bias = node.results
             new.append(
-                Node("matmul_tn", (_rows(x, recording, new), _rows(grad, recording, new)), by_weight, False, node.line)
+                Node(
+                    "matmul_tn", (_rows(x, recording, new), _rows(grad, recording, new)), grad_weight, False, node.line
+                )
             )
-            new.append(Node("sum", (grad, tuple(range(len(grad.shape) - 1)), False), by_bias, False, node.line))
+            new.append(Node("sum", (grad, tuple(range(len(grad.shape) - 1)), False), grad_bias, False, node.line))
         else:
             new.append(node)
     return new

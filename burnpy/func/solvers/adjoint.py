@@ -255,12 +255,12 @@ class _AdjointEquation:
             gradients = {
                 node: tensor_of(base, g if units is None else units.spread(units.own(g))) for node, g in found.items()
             }
-            by_y = gradients.pop(leaf, None)
+            grad_y = gradients.pop(leaf, None)
             if not self.ends.keys() >= gradients.keys():
                 raise _not_seen()
             return {
                 "y": self.levels.result(call.root) * width.unsqueeze(-1),
-                "a": state["a"] * 0.0 if by_y is None else -by_y,
+                "a": state["a"] * 0.0 if grad_y is None else -grad_y,
                 "sums": [
                     x * 0.0 if node not in gradients else -gradients[node].to_dtype(x.dtype)
                     for node, x in zip(self.ends, state["sums"], strict=True)

@@ -233,9 +233,9 @@ def _attention_backward(
 ) -> Any:
     weights, total = _weights(q, k, mask, offset, scale)
     weights = weights / total
-    by_weight = grad @ v.swapaxes(-1, -2)
-    by_score = weights * (by_weight - (weights * by_weight).sum(-1, keepdims=True)) * scale
-    return by_score @ k, by_score.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ grad
+    grad_weight = grad @ v.swapaxes(-1, -2)
+    grad_score = weights * (grad_weight - (weights * grad_weight).sum(-1, keepdims=True)) * scale
+    return grad_score @ k, grad_score.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ grad
 
 
 _SHAPES: list[tuple[Any, ...]] = [  # leading dimensions, queries, keys, size of keys and of values; mask, offset, scale

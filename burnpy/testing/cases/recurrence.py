@@ -73,48 +73,48 @@ def _lstm_backward(
 ) -> Any:
     i, f, g, o = np.split(gates, 4, -1)
     c = _before(cell, cells, reverse)
-    by_x, by_h, by_c = 0 * gates, 0 * cell, 0 * cell
+    grad_x, grad_h, grad_c = 0 * gates, 0 * cell, 0 * cell
     for t, counts in _steps(grad, lengths, not reverse):
-        by_h, by_c = by_h + grad[:, t], by_c + grad_cells[:, t]
-        skipped, skipped_cell = np.where(counts, 0, by_h), np.where(counts, 0, by_c)
-        by_h, by_c = np.where(counts, by_h, 0), np.where(counts, by_c, 0)
+        grad_h, grad_c = grad_h + grad[:, t], grad_c + grad_cells[:, t]
+        skipped, skipped_cell = np.where(counts, 0, grad_h), np.where(counts, 0, grad_c)
+        grad_h, grad_c = np.where(counts, grad_h, 0), np.where(counts, grad_c, 0)
         bounded = np.tanh(cells[:, t])
-        by_c = by_c + by_h * o[:, t] * (1 - bounded**2)
+        grad_c = grad_c + grad_h * o[:, t] * (1 - bounded**2)
         parts = (
-            by_c * g[:, t] * i[:, t] * (1 - i[:, t]),
-            by_c * c[:, t] * f[:, t] * (1 - f[:, t]),
-            by_c * i[:, t] * (1 - g[:, t] ** 2),
-            by_h * bounded * o[:, t] * (1 - o[:, t]),
+            grad_c * g[:, t] * i[:, t] * (1 - i[:, t]),
+            grad_c * c[:, t] * f[:, t] * (1 - f[:, t]),
+            grad_c * i[:, t] * (1 - g[:, t] ** 2),
+            grad_h * bounded * o[:, t] * (1 - o[:, t]),
         )
-        by_x[:, t] = np.concatenate(parts, -1)
-        by_h, by_c = by_x[:, t] @ weight.T + skipped, by_c * f[:, t] + skipped_cell
-    return by_x, by_h, by_c
+        grad_x[:, t] = np.concatenate(parts, -1)
+        grad_h, grad_c = grad_x[:, t] @ weight.T + skipped, grad_c * f[:, t] + skipped_cell
+    return grad_x, grad_h, grad_c
 
 
 def _gru_backward(grad: Any, hidden: Any, weight: Any, states: Any, gates: Any, lengths: Any, reverse: bool) -> Any:
     before, (r, z, n, hn) = _before(hidden, states, reverse), np.split(gates, 4, -1)
-    by_x, by_product = np.zeros((*grad.shape[:2], weight.shape[1])), np.zeros((*grad.shape[:2], weight.shape[1]))
-    by_h = 0 * hidden
+    grad_x, grad_product = np.zeros((*grad.shape[:2], weight.shape[1])), np.zeros((*grad.shape[:2], weight.shape[1]))
+    grad_h = 0 * hidden
     for t, counts in _steps(grad, lengths, not reverse):
-        by_h = by_h + grad[:, t]
-        skipped, by_h = np.where(counts, 0, by_h), np.where(counts, by_h, 0)
-        by_n = by_h * (1 - z[:, t]) * (1 - n[:, t] ** 2)
-        by_z = by_h * (before[:, t] - n[:, t]) * z[:, t] * (1 - z[:, t])
-        by_r = by_n * hn[:, t] * r[:, t] * (1 - r[:, t])
-        by_x[:, t] = np.concatenate([by_r, by_z, by_n], -1)
-        by_product[:, t] = np.concatenate([by_r, by_z, by_n * r[:, t]], -1)
-        by_h = by_product[:, t] @ weight.T + by_h * z[:, t] + skipped
-    return by_x, by_product, by_h
+        grad_h = grad_h + grad[:, t]
+        skipped, grad_h = np.where(counts, 0, grad_h), np.where(counts, grad_h, 0)
+        grad_n = grad_h * (1 - z[:, t]) * (1 - n[:, t] ** 2)
+        grad_z = grad_h * (before[:, t] - n[:, t]) * z[:, t] * (1 - z[:, t])
+        grad_r = grad_n * hn[:, t] * r[:, t] * (1 - r[:, t])
+        grad_x[:, t] = np.concatenate([grad_r, grad_z, grad_n], -1)
+        grad_product[:, t] = np.concatenate([grad_r, grad_z, grad_n * r[:, t]], -1)
+        grad_h = grad_product[:, t] @ weight.T + grad_h * z[:, t] + skipped
+    return grad_x, grad_product, grad_h
 
 
 def _rnn_backward(grad: Any, weight: Any, states: Any, lengths: Any, reverse: bool, relu: bool) -> Any:
-    by_x, by_h = 0 * grad, np.zeros((grad.shape[0], grad.shape[2]))
+    grad_x, grad_h = 0 * grad, np.zeros((grad.shape[0], grad.shape[2]))
     for t, counts in _steps(grad, lengths, not reverse):
-        by_h = by_h + grad[:, t]
+        grad_h = grad_h + grad[:, t]
         slope = (states[:, t] != 0) if relu else 1 - states[:, t] ** 2
-        by_x[:, t] = np.where(counts, by_h, 0) * slope
-        by_h = by_x[:, t] @ weight.T + np.where(counts, 0, by_h)
-    return by_x, by_h
+        grad_x[:, t] = np.where(counts, grad_h, 0) * slope
+        grad_h = grad_x[:, t] @ weight.T + np.where(counts, 0, grad_h)
+    return grad_x, grad_h
 
 
 _SIZES: list[tuple[Any, ...]] = [  # sequences, elements, hidden size; lengths, reverse

@@ -175,12 +175,12 @@ class _Emitter:
         w.label("rest")
         for name in names:
             if name.startswith("in"):  # zeros beyond the last element
-                w.store(w.load(w.element(given[name], last, dtypes[name]), dtypes[name], mask), rooms[name], None)
+                w.store(w.load(w.element(given[name], last, dtypes[name]), dtypes[name], mask), rooms[name])
         w.write("br label %turn")
         w.label("computed")
         for name in names:
             if name.startswith("out"):
-                x = w.load(rooms[name], dtypes[name], None)
+                x = w.load(rooms[name], dtypes[name])
                 w.store(x, w.element(given[name], last, dtypes[name]), mask)
         w.write("br label %done")
         w.label("done")
@@ -255,7 +255,7 @@ class _Emitter:
         """Write the stores of values into the scratch row, in the first loop that computes them."""
         for k in place.known:
             if k in self.schedule.kept and self.schedule.first_stage(k) == stage:
-                self.w.store(place.known[k], self._scratch(k, place.index), None)
+                self.w.store(place.known[k], self._scratch(k, place.index))
 
     def _scratch(self, k: int, index: str) -> str:
         """Write the address of a kept value at a column."""
@@ -341,7 +341,7 @@ class _Emitter:
         for j in sorted(self._span(k)):  # no recursion, which would be too deep for long programs
             if j not in place.known:
                 if j in self.schedule.kept and not place.one and self.schedule.first_stage(j) < self.stage:
-                    place.known[j] = self.w.load(self._scratch(j, place.index), self.steps[j].dtype, None)
+                    place.known[j] = self.w.load(self._scratch(j, place.index), self.steps[j].dtype)
                 else:
                     place.known[j] = self._computed(j, place)
         return self._operand(k, place)

@@ -192,7 +192,7 @@ class Loops(Writer):
         """Load a vector that lies together at one address, or apart at one for each element."""
         at = [self.element(lane, index, dtype) for lane in lanes]
         if len(at) == 1:
-            return self.load(at[0], dtype, None)
+            return self.load(at[0], dtype)
         kind, scalar, text = self.type(dtype), self.scalar(dtype), "poison"
         for k, place in enumerate(at):
             one = self.assign(f"load {scalar}, ptr {place}")
@@ -203,7 +203,7 @@ class Loops(Writer):
         """Store a vector as `load_lanes` loads one."""
         at = [self.element(lane, index, x.dtype) for lane in lanes]
         if len(at) == 1:
-            self.store(x, at[0], None)
+            self.store(x, at[0])
             return
         kind, scalar = self.type(x.dtype), self.scalar(x.dtype)
         for k, place in enumerate(at):
@@ -212,12 +212,12 @@ class Loops(Writer):
 
     def load_tile(self, lanes: list[str], index: str, dtype: str) -> list[Vector]:
         """Load as many neighbours at each address as there are addresses: the first of each as a vector, and so on."""
-        return self.transposed([self.load(self.element(lane, index, dtype), dtype, None) for lane in lanes])
+        return self.transposed([self.load_at(lane, index, dtype) for lane in lanes])
 
     def store_tile(self, xs: list[Vector], lanes: list[str], index: str) -> None:
         """Store vectors as `load_tile` loads them."""
         for x, lane in zip(self.transposed(xs), lanes, strict=True):
-            self.store(x, self.element(lane, index, x.dtype), None)
+            self.store_at(x, lane, index)
 
     def transposed(self, xs: Sequence[Vector]) -> list[Vector]:
         """Return the elements of vectors as a matrix, transposed, in as many vectors: a power of 2, up to the width.

@@ -195,7 +195,7 @@ class Writer:
             total = self.fma(total, x, self.constant(c, x.dtype))
         return total
 
-    def load(self, pointer: str, dtype: str, mask: str | None) -> Vector:
+    def load(self, pointer: str, dtype: str, mask: str | None = None) -> Vector:
         """Load a vector; elements that a mask excludes are not read, and are 0."""
         stored, size = ("i8", 1) if dtype == "bool" else (_SCALARS[dtype], bytes_of(dtype))
         kind = f"<{self.width} x {stored}>"
@@ -252,7 +252,7 @@ class Writer:
             text = self.assign(f"icmp ne i8 {text}, 0")
         return self.splat(text, dtype)
 
-    def store(self, x: Vector, pointer: str, mask: str | None) -> None:
+    def store(self, x: Vector, pointer: str, mask: str | None = None) -> None:
         """Store a vector, but for the elements that a mask excludes."""
         text, kind, suffix, size = x.text, self.type(x.dtype), _SUFFIXES[x.dtype], bytes_of(x.dtype)
         if x.dtype == "bool":
@@ -315,6 +315,18 @@ class Writer:
     def field(self, base: str, offset: int, kind: str) -> str:
         """Load a value at an offset in bytes."""
         return self.assign(f"load {kind}, ptr {self.assign(f'getelementptr i8, ptr {base}, i64 {offset}')}")
+
+    def load_at(self, array: str, index: str, dtype: str) -> Vector:
+        """Load a vector that begins at an element of an array."""
+        return self.load(self.element(array, index, dtype), dtype)
+
+    def load_one_at(self, array: str, index: str, dtype: str) -> Vector:
+        """Load one element of an array and repeat it in all elements."""
+        return self.load_one(self.element(array, index, dtype), dtype)
+
+    def store_at(self, x: Vector, array: str, index: str) -> None:
+        """Store a vector that begins at an element of an array."""
+        self.store(x, self.element(array, index, x.dtype))
 
     def element(self, pointer: str, index: str, dtype: str) -> str:
         """Return the address of an element."""

@@ -334,7 +334,7 @@ def pack_columns(dtype: str, width: int, lanes: int, taps: int) -> str:
     with w.loop("0", str(width)) as member, w.loop("0", str(taps)) as k:
         place = w.plus(w.times(member, lanes), w.times(k, tap))
         w.set_number(w.element(places, w.plus(w.times(member, taps), k), "int64"), place)
-    checked = w.variable(w.load(finite, dtype, None))
+    checked = w.variable(w.load(finite, dtype))
     with w.loop("%begin", "%end") as b, w.loop("0", str(lanes // width)) as group:
         first = w.plus(w.times(b, lanes), w.times(group, width))
         lines = [w.times(w.smaller(w.plus(first, k), last), columns) for k in range(width)]
@@ -347,8 +347,8 @@ def pack_columns(dtype: str, width: int, lanes: int, taps: int) -> str:
             start, at = w.plus(target, w.times(turn, width * lanes)), w.element(places, at, "int64")
             for k, v in enumerate(w.transposed(xs)):
                 with w.inside(k, left):
-                    w.store(v, w.element(packed, w.plus(start, w.number(at, k)), dtype), None)
-    w.store(w.get(checked, dtype), finite, None)
+                    w.store_at(v, packed, w.plus(start, w.number(at, k)))
+    w.store(w.get(checked, dtype), finite)
     return w.function()
 
 
@@ -360,7 +360,7 @@ def pack_windows(dtype: str, width: int, lanes: int, taps: int) -> str:
     w = Squares(dtype, width, lanes, table=3, sizes=2)
     (weight, packed, finite), (channels, members) = w.table, w.sizes
     tap, far = w.times(members, lanes), w.times(channels, taps)
-    checked = w.variable(w.load(finite, dtype, None))
+    checked = w.variable(w.load(finite, dtype))
     with w.loop("%begin", "%end") as b, w.loop("0", members) as n, w.loop("0", str(lanes // width)) as group:
         first = w.plus(w.times(b, lanes), w.times(group, width))
         source = w.plus(w.times(n, far), w.times(first, taps))
@@ -372,10 +372,10 @@ def pack_windows(dtype: str, width: int, lanes: int, taps: int) -> str:
             xs = [w.load(w.element(weight, w.plus(source, j * width), dtype), dtype, m) for j, m in enumerate(masks)]
             w.check(checked, xs)
             for k, v in enumerate(w.by_taps(xs)):
-                w.store(v, w.element(packed, w.plus(target, w.times(tap, k)), dtype), None)
+                w.store_at(v, packed, w.plus(target, w.times(tap, k)))
 
         w.in_two_ways(pack, [(w.plus(first, width), channels)])
-    w.store(w.get(checked, dtype), finite, None)
+    w.store(w.get(checked, dtype), finite)
     return w.function()
 
 
@@ -418,7 +418,7 @@ def blocked_convolution(dtype: str, width: int, rows: int, vectors: int) -> str:
                     line = w.element(factors, w.times(k, channels), dtype)
                     ys = load_vectors(w, line, vectors, dtype)
                     for sums, start in zip(totals, pixels, strict=True):
-                        add_products(w, sums, w.load_one(w.element(start, k, dtype), dtype), ys)
+                        add_products(w, sums, w.load_one_at(start, k, dtype), ys)
         # the bias is added to the first chunk, and each other chunk to the sum of those before
         target = w.element(out, w.times(w.plus(w.times(b, out_pixels), w.number(results, t)), channels), dtype)
         is_first = w.assign(f"icmp eq i64 {part}, 0")
@@ -427,5 +427,5 @@ def blocked_convolution(dtype: str, width: int, rows: int, vectors: int) -> str:
             to = w.element(target, w.times(out_row, i), dtype)
             before = load_vectors(w, w.either(is_first, added, to), vectors, dtype)
             for j, (total, y) in enumerate(zip(sums, before, strict=True)):
-                w.store(w.add(w.get(total, dtype), y), w.element(to, str(j * width), dtype), None)
+                w.store_at(w.add(w.get(total, dtype), y), to, str(j * width))
     return w.function()

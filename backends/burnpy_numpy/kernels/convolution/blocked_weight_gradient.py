@@ -177,7 +177,7 @@ def unpack_windows(dtype: str, width: int, lanes: int, taps: int) -> str:
 
         def unpack(masked: bool) -> None:
             left = w.times(w.minus(channels, first), taps)
-            xs = [w.load(w.element(sums, w.plus(source, w.times(tap, k)), dtype), dtype, None) for k in range(taps)]
+            xs = [w.load_at(sums, w.plus(source, w.times(tap, k)), dtype) for k in range(taps)]
             for j, v in enumerate(w.by_windows(xs)):
                 mask = w.below(w.plus(left, -j * width)).text if masked else None
                 w.store(v, w.element(weight, w.plus(target, j * width), dtype), mask)
@@ -218,7 +218,7 @@ def blocked_weight_gradient(dtype: str, width: int, rows: int, vectors: int) -> 
             cell = w.element(out, w.times(w.plus(w.times(unit, blocks), b), rows * lanes), dtype)
             with w.inside(0, begins):
                 for k in range(rows * vectors):
-                    w.store(zero, w.element(cell, str(k * width), dtype), None)
+                    w.store_at(zero, cell, str(k * width))
             with w.loop("0", chunks) as part:
                 totals = [[w.variable(zero) for _ in range(vectors)] for _ in range(rows)]
                 first = w.plus(top, w.times(part, chunk))
@@ -231,9 +231,9 @@ def blocked_weight_gradient(dtype: str, width: int, rows: int, vectors: int) -> 
                         xs = load_vectors(w, w.element(pixels, w.times(at, lanes), dtype), vectors, dtype)
                         factors = w.element(grad, w.times(w.plus(place, column), rows), dtype)
                         for i, sums in enumerate(totals):
-                            add_products(w, sums, w.load_one(w.element(factors, str(i), dtype), dtype), xs)
+                            add_products(w, sums, w.load_one_at(factors, str(i), dtype), xs)
                 for i, sums in enumerate(totals):
                     for j, total in enumerate(sums):
                         to = w.element(cell, str((i * vectors + j) * width), dtype)
-                        w.store(w.add(w.get(total, dtype), w.load(to, dtype, None)), to, None)
+                        w.store(w.add(w.get(total, dtype), w.load(to, dtype)), to)
     return w.function()

@@ -69,7 +69,7 @@ def computed(
         if extent is Extent.FULL:
             xs.append(w.load(w.element(pointer, index, dtype), dtype, mask))
         else:
-            xs.append(w.load_one(w.element(pointer, channel, dtype), dtype))
+            xs.append(w.load_one_at(pointer, channel, dtype))
     return w.program(program, [*xs[:place], x, *xs[place:]])[0]
 
 
@@ -265,7 +265,7 @@ def to_blocks(dtype: str, width: int, lanes: int) -> str:
     block, member, row, pixel, before, after = w.sizes[7:]
     size, last = min(lanes, width), w.plus(channels, -1)
     zero = w.constant(0.0, dtype)
-    checked = w.variable(w.load(finite, dtype, None))
+    checked = w.variable(w.load(finite, dtype))
     with w.loop("%begin", "%end") as b, w.loop("0", str(lanes // size)) as group:
         first = w.plus(w.times(b, lanes), w.times(group, size))
         lines = [w.times(w.smaller(w.plus(first, k), last), x_channel) for k in range(size)]
@@ -278,7 +278,7 @@ def to_blocks(dtype: str, width: int, lanes: int) -> str:
                 beyond = w.plus(inside, w.times(columns, pixel))
                 for place, count in ((start, before), (beyond, after)):
                     with w.loop("0", count) as k:
-                        w.store(zero, w.element(blocks, w.plus(place, w.times(k, pixel)), dtype), None)
+                        w.store_at(zero, blocks, w.plus(place, w.times(k, pixel)))
                 start = inside
             for column, left in w.squares(columns):
                 at = w.plus(source, column)
@@ -289,11 +289,11 @@ def to_blocks(dtype: str, width: int, lanes: int) -> str:
                 for number, v in enumerate(w.transposed(xs)):
                     if size == width:
                         with w.inside(number, left):
-                            w.store(v, w.element(blocks, w.plus(out, w.times(pixel, number)), dtype), None)
+                            w.store_at(v, blocks, w.plus(out, w.times(pixel, number)))
                     else:
                         rest = None if left is None else w.below(w.plus(w.times(left, size), -number * width)).text
                         w.store(v, w.element(blocks, w.plus(out, number * width), dtype), rest)
-    w.store(w.get(checked, dtype), finite, None)
+    w.store(w.get(checked, dtype), finite)
     return w.function()
 
 
@@ -325,9 +325,7 @@ def from_blocks(dtype: str, width: int, lanes: int, *epilogue: Any) -> str:
                 at = [w.plus(column, k) for k in range(width)]
                 if left is not None:
                     at = [w.smaller(place, w.plus(columns, -1)) for place in at]
-                xs = [
-                    w.load(w.element(blocks, w.plus(start, w.times(place, pixel)), dtype), dtype, None) for place in at
-                ]
+                xs = [w.load_at(blocks, w.plus(start, w.times(place, pixel)), dtype) for place in at]
                 mask = None if left is None else w.below(left).text
                 for k, v in enumerate(w.transposed(xs)):
                     with w.inside(k, there):
@@ -365,7 +363,7 @@ def copy_of_phases(dtype: str, width: int) -> str:
                 size = w.times(columns, bytes_of(dtype))
                 w.write(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
             with w.when(f"ne i64 {step}, 1"), w.loop("0", columns) as k:
-                value = w.load_one(w.element(source, w.times(k, step), dtype), dtype)
+                value = w.load_one_at(source, w.times(k, step), dtype)
                 w.store_one(value, w.element(target, k, dtype))
     return w.function()
 
@@ -415,7 +413,7 @@ class Squares(Loops):
 
 def load_vectors(w: Loops, pointer: str, vectors: int, dtype: str) -> list[Vector]:
     """Load neighbouring vectors."""
-    return [w.load(w.element(pointer, str(j * w.width), dtype), dtype, None) for j in range(vectors)]
+    return [w.load_at(pointer, str(j * w.width), dtype) for j in range(vectors)]
 
 
 def add_products(w: Loops, totals: list[str], factor: Vector, xs: Sequence[Vector]) -> None:

@@ -104,7 +104,7 @@ def blocked_depthwise(dtype: str, width: int, rows: int, vectors: int) -> str:
         for i, sums in enumerate(totals):
             to = w.element(target, w.times(out_row, i), dtype)
             for j, total in enumerate(sums):
-                w.store(w.get(total, dtype), w.element(to, str(j * width), dtype), None)
+                w.store_at(w.get(total, dtype), to, str(j * width))
     return w.function()
 
 
@@ -131,7 +131,7 @@ def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) 
         cell = w.element(out, w.times(unit, lanes * rows), dtype)
         with w.inside(0, begins):
             for j in range(vectors):
-                w.store(zero, w.element(cell, str(j * width), dtype), None)
+                w.store_at(zero, cell, str(j * width))
         chunks = w.assign(f"sdiv i64 {w.plus(w.minus(bottom, top), w.plus(chunk, -1))}, {chunk}")
         several = w.assign(f"sdiv i64 {w.minus(right, left)}, {_APART}")
         middle = w.plus(left, w.times(several, _APART))
@@ -159,7 +159,7 @@ def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) 
             for j in range(vectors):
                 parts = [w.get(sums[j], dtype) for sums in totals]
                 to = w.element(cell, str(j * width), dtype)
-                w.store(reduce(w.add, parts, w.load(to, dtype, None)), to, None)
+                w.store(reduce(w.add, parts, w.load(to, dtype)), to)
     return w.function()
 
 

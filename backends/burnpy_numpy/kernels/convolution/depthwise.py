@@ -157,7 +157,7 @@ def depthwise(
         }
         mask = _below(w, column, columns)
         window = w.times(channel, high * wide)
-        added = w.load_one(w.element(bias, channel, dtype), dtype)
+        added = w.load_one_at(bias, channel, dtype)
 
         def computed_rows(first: str, count: int, begin: int | str, end: int | str) -> None:
             """Write some rows of the result from the first on, of a range of rows of the window."""
@@ -166,7 +166,7 @@ def depthwise(
 
             def add(k: int | str) -> None:
                 line = w.plus(window, w.times(str(k), wide))
-                factors = [w.load_one(w.element(weight, w.plus(line, dx), dtype), dtype) for dx in range(wide)]
+                factors = [w.load_one_at(weight, w.plus(line, dx), dtype) for dx in range(wide)]
                 for i, total in enumerate(totals):
                     for (q, which), factor in zip(taps, factors, strict=True):
                         xs = [row_part(i, k, q, part) for part in range(across)]

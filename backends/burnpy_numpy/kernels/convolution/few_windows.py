@@ -79,7 +79,7 @@ def window_elements(dtype: str, width: int) -> str:
     with w.loop("%begin", "%end") as k:
         place, target = w.number(places, k), w.element(out, k, dtype)
         with w.when(f"sge i64 {place}, 0"):
-            w.store_one(w.load_one(w.element(x, place, dtype), dtype), target)
+            w.store_one(w.load_one_at(x, place, dtype), target)
         with w.when(f"slt i64 {place}, 0"):
             w.store_one(w.constant(0.0, dtype), target)
     return w.function()
@@ -123,7 +123,7 @@ def sums_along_windows(dtype: str, width: int, windows: int, channels: int) -> s
             add(w.times(whole, width), mask)
         for c, sums in enumerate(totals):
             channel = w.plus(first, c)
-            added = w.load_one(w.element(bias, channel, dtype), dtype)
+            added = w.load_one_at(bias, channel, dtype)
             for j, total in enumerate(sums):
                 place = w.element(out, w.plus(w.times(channel, windows), j), dtype)
                 w.store_one(w.add(w.total(w.get(total, dtype)), added), place)

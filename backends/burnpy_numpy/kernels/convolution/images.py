@@ -232,8 +232,8 @@ def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where:
     out = None if swap is Swap.VIEWS else weight_gradient_lanes(b, grad, x, shape, where, groups)
     if out is None and swap is not None:
         turned = (*shape[:2], *shape[:1:-1])
-        by_weight = run_weight_gradient(b, swapped(grad), swapped(x), turned, pairs_swapped(where), groups)
-        return None if by_weight is None else swapped(by_weight)
+        grad_weight = run_weight_gradient(b, swapped(grad), swapped(x), turned, pairs_swapped(where), groups)
+        return None if grad_weight is None else swapped(grad_weight)
     if out is not None or grad.shape[3] < NARROW:
         return out
     tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
@@ -383,16 +383,16 @@ def convolution(dtype: str, width: int, channels: int, vectors: int, *epilogue: 
             totals = [[w.variable(w.constant(0.0, dtype)) for _ in at] for _ in range(channels)]
             with w.loop("0", length) as k:
                 place = w.number(elements, k)
-                xs = [w.load(w.element(start, place, dtype), dtype, None) for start in starts]
+                xs = [w.load_at(start, place, dtype) for start in starts]
                 for sums, row in zip(totals, rows, strict=True):
-                    add_products(w, sums, w.load_one(w.element(row, k, dtype), dtype), xs)
+                    add_products(w, sums, w.load_one_at(row, k, dtype), xs)
             for c in range(channels):
-                added = w.load_one(w.element(bias, w.plus(first, c), dtype), dtype)
+                added = w.load_one_at(bias, w.plus(first, c), dtype)
                 channel = w.plus(target, w.times(out_channel, c))
                 for total, v in zip(totals[c], at, strict=True):
                     result, place = w.add(w.get(total, dtype), added), w.plus(channel, w.number(targets, v))
                     result = computed(w, result, epilogue, others, place, w.plus(first, c), None)
-                    w.store(result, w.element(out, place, result.dtype), None)
+                    w.store_at(result, out, place)
     return w.function()
 
 
@@ -445,5 +445,5 @@ def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str
 
 def _loaded(w: Loops, pointer: str, dtype: str, mask: Vector | None) -> Vector:
     """Load a vector, with zeros for the elements that a mask excludes."""
-    x = w.load(pointer, dtype, None)
+    x = w.load(pointer, dtype)
     return x if mask is None else w.select(mask, x, w.constant(0.0, dtype))
