@@ -133,6 +133,51 @@ def test_a_loop_whose_number_of_steps_is_an_input(tmp_path: Path) -> None:
         agree(written(tmp_path / "a.onnx", loop, 13), X, np.array(steps))
 
 
+def test_loops_over_rows_are_written_for_all_numbers_of_rows(tmp_path: Path) -> None:
+    """A Scan, and a Loop whose number of steps is a size, which nothing ends earlier, are one operation of a plan."""
+    row, states = [info("row", FLOAT, [4])], [info("a", FLOAT, [4])]
+    step = [node("Add", ["a", "row"], ["b"]), node("Tanh", ["b"], ["s"])]
+    results = [info("b", FLOAT, [4]), info("s", FLOAT, [4])]
+    settings = {"num_scan_inputs": 1, "scan_input_directions": [1], "scan_output_axes": [1]}
+    picked = [node("Gather", ["x", "k"], ["row"]), *step, node("Identity", ["c"], ["d"])]
+    body = graph(picked, [info("k", INT, []), info("c", BOOL, []), *states], [info("d", BOOL, []), *results])
+    nodes = [
+        node("Scan", ["zeros", "x"], ["p", "q"], body=graph(step, [*states, *row], results), **settings),
+        node("Shape", ["x"], ["n"], end=1),
+        node("Squeeze", ["n"], ["steps"]),
+        node("Loop", ["steps", "", "zeros"], ["r", "rows"], body=body),
+        node("Transpose", ["q"], ["t"]),
+        node("Sum", ["p", "r", "t", "rows"], ["y"]),
+    ]
+    whole = graph(nodes, [info("x", FLOAT, ["n", 4])], [info("y", FLOAT)], initializer=[held("zeros", X[0] * 0)])
+    path = written(tmp_path / "a.onnx", whole, 20)
+    agree(path, X)
+    sizes_agree(path, [(3, 4), (1, 4), (7, 4)], {"x": {0: "n"}})
+
+
+def test_lengths_of_sequences_are_written_for_all_numbers_of_steps(tmp_path: Path) -> None:
+    """By the operators where burnpy has an operation, also with all cell states; as a Scan where it has none."""
+    rng = np.random.default_rng(0)
+
+    def weights(directions: int, gates: int) -> list[Any]:
+        shapes = (directions, 4 * gates, 3), (directions, 4 * gates, 4), (directions, 8 * gates)
+        return [
+            held(f"{name}{gates}", rng.normal(size=n).astype(np.float32)) for name, n in zip("wrb", shapes, strict=True)
+        ]
+
+    settings = {"hidden_size": 4, "direction": "bidirectional"}
+    nodes = [
+        node("LSTM", ["x", "w4", "r4", "b4", "n"], ["p", "", "c"], **settings),
+        node("GRU", ["x", "w3", "r3", "b3", "n"], ["q", "h"], hidden_size=4),
+        node("ReduceSum", ["p"], ["both"]),
+        node("Sum", ["both", "c", "q", "h"], ["y"]),
+    ]
+    made = [*weights(2, 4), *weights(1, 3)]
+    inputs = [info("x", FLOAT, ["t", 3, 3]), info("n", 6, [3])]
+    path = written(tmp_path / "a.onnx", graph(nodes, inputs, [info("y", FLOAT)], initializer=made), 20)
+    sizes_agree(path, [(2, 3, 3), (6, 3, 3)], {"x": {0: "t"}}, np.array([2, 1, 2], np.int32))
+
+
 @pytest.mark.parametrize("declared", [True, False])
 def test_a_loop_without_steps(declared: bool, tmp_path: Path) -> None:
     body = graph(

@@ -15,6 +15,7 @@ from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode
 from burnpy.interop.onnx.operators.elementwise import BINARY, METHODS
 from burnpy.interop.onnx.operators.table import OPERATORS, tensor
 from burnpy.interop.onnx.reader import read
+from burnpy.nn.module import Module
 from burnpy.record import safetensors_file
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.tensor import Tensor
@@ -147,11 +148,15 @@ class _Source:
         self.uses_tensor = False
         self.large: list[str] = []  # the constants of the host that are too large to be written as numbers
         self._taken: set[str] = {"self", "tensor", "Tensor", "Any"}
-        self.fields = {key: self._named(f"w_{key}" if key[:1].isdigit() else key) for key in floats}
+        self.fields = {key: self._field(key) for key in floats}
         for value in graph.inputs:
             self.names[value] = self._named(value)
         self._values: dict[str, str] = {key: f"self.{field}.value" for key, field in self.fields.items()}
         self._host: set[str] = set(graph.constants)
+
+    def _field(self, key: str) -> str:
+        """Return a new name for a weight, which is none of a method or property of a module."""
+        return self._named(f"w_{key}" if key[:1].isdigit() or hasattr(Module, key.lower()) else key)
 
     def _named(self, text: str) -> str:
         """Return a new name of Python for a name of the file."""
@@ -233,7 +238,7 @@ class _Source:
         small = self._constant(array)
         if small is None:
             self.large.append(name)
-            self.fields[name] = self._named(name)
+            self.fields[name] = self._field(name)
             small = f"self.{self.fields[name]}.value"
         self._values[name] = small
         return small

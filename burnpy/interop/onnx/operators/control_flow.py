@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import BurnpyError, LoadingError, RecordingError
 from burnpy.backend.plans.blocks import Block, Choice, Loop, WhileLoop
 from burnpy.func.control_flow.nested_calls import recorder_of
@@ -21,8 +22,10 @@ from burnpy.interop.onnx.operators.table import (
     Operand,
     Scalar,
     Value,
+    arange,
     like,
     operator,
+    scanned,
     tensor,
 )
 from burnpy.interop.onnx.sizes import merged_size
@@ -142,7 +145,8 @@ def _bound(graph: Graph, values: dict[str, Any]) -> Any:
     def function(*inputs: Any) -> list[Any]:
         return run(graph, {**values, **dict(zip(graph.inputs, inputs, strict=True))})
 
-    return Body(function, graph.declared)
+    read = [values[name] for node in graph.nodes for name in node.names_read if name in values]
+    return Body(function, graph.declared, next((x.device for x in read if x.device is not HOST), HOST))
 
 
 def _listed(inputs: Sequence[Any]) -> str:
@@ -156,6 +160,7 @@ class Body(NamedTuple):
     declared: Sequence[
         tuple[Any, tuple[int, ...]] | None
     ] = ()  #: the dtype and shape of each output, where the file has all
+    device: Any = HOST  #: the device of the values outside that it reads
 
     def __call__(self, *inputs: Value) -> list[Value]:
         """Compute the graph."""
@@ -212,16 +217,33 @@ def _only_fitting(then_branch: Body, else_branch: Body) -> _Fitting | None:
 def loop(trips: Scalar | Kept = None, condition: Kept = None, *carried: Value, body: Body, outputs: int) -> Any:
     """Repeat a graph; the results are the last carried values, and the others of all steps, stacked.
 
-    Python reads the number of steps and the bool that ends the loop. In a compiled function, where those that depend on
-    inputs cannot be read, the steps from there on are a `burnpy.func.while_loop`.
+    Python reads the number of steps and the bool that ends the loop. In a compiled function the steps are a
+    `burnpy.func.scan`, if nothing ends them earlier, or the steps from where a bool or a number depends on inputs are a
+    `burnpy.func.while_loop`.
     """
     flag = tensor(True) if condition is None else condition
     state, rows, k = list(carried), [], 0
     if trips is not None and recorder_of(trips.device) is not None and len(state) == outputs:
         return _recorded(k, trips.reshape(()), flag.to_device(trips.device), state, body)
     trips = None if trips is None else trips.item()
+    if trips and flag.device is HOST and flag.item():
+
+        def step(values: list[Value], k: Value) -> list[Value]:
+            goes_on, *results = body(k, tensor(True), *values)
+            if goes_on.device is not HOST or not goes_on.item():
+                raise LoadingError("a Loop that may end early is no scan")
+            return results
+
+        place = next((x.device for x in state if x.device is not HOST), body.device)
+        if (found := scanned(step, state, [arange(trips, place)])) is not None:
+            return found
     while trips is None or k < trips:
-        if recorder_of(flag.device) is not None and len(state) == outputs:
+        if recorder_of(flag.device) is not None:
+            if len(state) < outputs:
+                raise RecordingError(
+                    "a Loop that a value ends stacks results of its steps, whose number a recorded computation does "
+                    "not know; call the model without compiling it"
+                )
             return _recorded(k, trips, flag, state, body)
         if not flag.item():
             break
@@ -277,26 +299,24 @@ def scan(
         return _scan_of_batch(inputs[1:], body, num_scan_inputs, outputs)
     state, sequences = list(inputs[: len(inputs) - num_scan_inputs]), inputs[len(inputs) - num_scan_inputs :]
     axes = scan_input_axes or (0,) * len(sequences)
-    back = scan_input_directions or (0,) * len(sequences)
-    steps = sequences[0].shape[axes[0]]
-    rows: list[list[Value]] = []
-    for k in range(steps):
-        places = [steps - 1 - k if b else k for b in back]
-        slices = [x.narrow(axis, at, 1).squeeze(axis) for x, axis, at in zip(sequences, axes, places, strict=True)]
-        results = body(*state, *slices)
+    back, count = scan_input_directions or (0,) * len(sequences), outputs - len(state)
+    out_axes, out_back = scan_output_axes or (0,) * count, scan_output_directions or (0,) * count
+    moved = [x.movedim(axis, 0) for x, axis in zip(sequences, axes, strict=True)]
+    moved = [x.flip(0) if b else x for x, b in zip(moved, back, strict=True)]
+    steps, rows = moved[0].shape[0], list[list[Value]]()
+    found = scanned(lambda values, *slices: body(*values, *slices), state, moved) if steps else None
+    for k in range(steps if found is None else 0):
+        results = body(*state, *[x[k] for x in moved])
         state = results[: len(state)]
         rows.append(results[len(state) :])
-    count = outputs - len(state)
-    out_axes, out_back = scan_output_axes or (0,) * count, scan_output_directions or (0,) * count
-    if not rows:
-        zeros = [like(x, [n for k, n in enumerate(x.shape) if k != a], 0) for x, a in zip(sequences, axes, strict=True)]
-        none = _no_rows(body, count, lambda: (*state, *zeros))
-        return (*state, *[x.movedim(0, axis) for x, axis in zip(none, out_axes, strict=True)])
-    stacked = [
-        stack(list(column[::-1] if b else column), dim=axis)
-        for column, axis, b in zip(zip(*rows, strict=True), out_axes, out_back, strict=True)
-    ]
-    return (*state, *stacked)
+    if found is not None:
+        state, stacks = list(found[: len(state)]), list(found[len(state) :])
+    elif rows:
+        stacks = [stack(list(column), dim=0) for column in zip(*rows, strict=True)]
+    else:
+        stacks = _no_rows(body, count, lambda: (*state, *[like(x, x.shape[1:], 0) for x in moved]))
+    stacks = [x.flip(0) if b else x for x, b in zip(stacks, out_back, strict=True)]
+    return (*state, *[x.movedim(0, axis) for x, axis in zip(stacks, out_axes, strict=True)])
 
 
 def _scan_of_batch(inputs: tuple[Value, ...], body: Body, count: int, outputs: int) -> Any:
@@ -306,9 +326,6 @@ def _scan_of_batch(inputs: tuple[Value, ...], body: Body, count: int, outputs: i
         own = [x[n] for x in inputs]
         members.append(scan(*own, body=body, num_scan_inputs=count, opset=9, outputs=outputs))
     return tuple([stack(list(column), dim=0) for column in zip(*members, strict=True)])
-
-
-_INT = np.dtype(np.int64)
 
 
 def blocks_written(writer: GraphWriter, blocks: Sequence[Any], values: Sequence[Operand]) -> list[str]:
@@ -350,9 +367,9 @@ def _scan(writer: GraphWriter, blocks: Sequence[Loop], values: Sequence[Operand]
     states, slices = [writer.inside(x) for x in carry], [writer.inside(x, sliced=True) for x in xs]
     given = _names([*values[:fixed], *states, *slices])
     if not xs:
-        length = writer.constant(merged_size([block.length for block in blocks]), _INT)
-        steps = writer.node("Range", writer.constant(0, _INT), length, writer.constant(1, _INT))
-        xs = [Operand(steps, (loop.length,), _INT)]
+        length = writer.constant(merged_size([block.length for block in blocks]), int64)
+        steps = writer.node("Range", writer.constant(0, int64), length, writer.constant(1, int64))
+        xs = [Operand(steps, (loop.length,), int64)]
         slices = [writer.inside(xs[0], sliced=True)]
     body = writer.graph("step", [*states, *slices], partial(writer.body, _bodies(blocks, 0), given))
     directions = {
@@ -379,7 +396,7 @@ def _loop(writer: GraphWriter, blocks: Sequence[WhileLoop], values: Sequence[Ope
     """Write a loop that a bool ends. The graph computes the bool before the first step, and the body for the next."""
     fixed = len(values) - blocks[0].carried
     carry = values[fixed:]
-    count = Operand("", (), _INT)
+    count = Operand("", (), int64)
     states = [writer.inside(x) for x in carry]
     before = writer.body(_bodies(blocks, 0), _names(values))
 

@@ -20,6 +20,7 @@ from burnpy.interop.onnx.operators.table import (
     cast,
     common_dtype,
     is_float,
+    like,
     narrowed,
     only,
     onnx_dtype,
@@ -280,18 +281,18 @@ def bit_cast(x: Value, *, to: int) -> Value:
 
 @operator("Dropout")
 def dropout(
-    x: Value, ratio: Scalar = None, training: Scalar = None, *, is_test: int = 1, seed: int = 0, outputs: int = 1
+    x: Value, ratio: Scalar = None, trains: Scalar = None, *, is_test: int = 1, seed: int = 0, opset: int, outputs: int
 ) -> Any:
-    """Return x, as an imported model is for inference.
+    """Return x, as an imported model is for inference, and before opset 12 a mask of zeros, as onnxruntime does.
 
     Raises:
         LoadingError: the node says that it is for training.
     """
-    if training and (ratio is None or ratio > 0):
+    if trains and (ratio is None or ratio > 0):
         raise LoadingError("the file has a Dropout for training; export the model for inference")
     if outputs == 1:
         return x
-    return x, BoolTensor.full(x.shape, True, device=x.device)
+    return x, like(x, x.shape, 0) if opset < 10 else BoolTensor.full(x.shape, opset >= 12, device=x.device)
 
 
 class RandomSettings(TypedDict, total=False):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from burnpy.backend.devices import innermost
 from burnpy.backend.dtypes import float32, int64, part_dtype
-from burnpy.backend.errors import LoadingError
+from burnpy.backend.errors import LoadingError, ShapeError
 from burnpy.backend.operations.resampling import Sampling, taps
 from burnpy.fft import transforms
 from burnpy.interop.onnx.operators.elementwise import write_real
@@ -152,8 +152,7 @@ def resize(
             outside = mask if outside is None else outside | mask
         how = _sampling(coordinate_transformation_mode, mode, nearest_mode, size, target, scale)
         if mode == "nearest" and (how is None or not varies):
-            index = np.clip(NEAREST[nearest_mode](places), 0, size - 1).astype(np.int64)
-            x = _taken(x, dim, index)
+            x = _taken(x, dim, np.clip(NEAREST[nearest_mode](places), 0, size - 1).astype(np.int64))
             continue
         own = antialias or exclude_outside or (mode == "cubic" and cubic_coeff_a != -0.75)
         if how is not None and isinstance(x, Tensor) and not own:
@@ -336,10 +335,11 @@ def stft(
     """Transform overlapping frames, (N, count, frequencies, 2)."""
     size = length[0] if length else window.shape[0]
     signal = x if x.ndim == 3 else x.unsqueeze(-1)
+    if signal.shape[1] < size:
+        raise ShapeError(f"STFT takes a signal of at least {size} samples, as its frames have, got {signal.shape[1]}")
     count = 1 + (signal.shape[1] - size) // step[0]
     places = np.arange(count)[:, None] * step[0] + np.arange(size)
-    frames = signal.index_select(1, tensor(places.reshape(-1), x.device))
-    frames = frames.reshape(signal.shape[0], count, size, signal.shape[2])
+    frames = signal.index_select(1, tensor(places.reshape(-1), x.device)).unflatten(1, (count, size))
     if window is not None:
         frames = frames * window.reshape(1, 1, -1, 1)
     return dft(frames, axis=2, onesided=onesided, opset=opset)

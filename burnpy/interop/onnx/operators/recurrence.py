@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
+import numpy as np
+
 from burnpy.interop.onnx.operators.attention import heads_first
 from burnpy.interop.onnx.operators.elementwise import ACTIVATIONS, activation
 from burnpy.interop.onnx.operators.table import (
@@ -18,8 +20,8 @@ from burnpy.interop.onnx.operators.table import (
     arange,
     cast,
     like,
-    only,
     operator,
+    scanned,
 )
 from burnpy.nn import functional
 from burnpy.tensor.joining import cat, stack, where
@@ -207,16 +209,21 @@ def _run(way: Direction, x: Value, lengths: Value, reverse: bool, begin: Sequenc
         end = 0 if reverse else steps - 1
         last_cell = cells[end] if way.kind == "LSTM" else cell
         return states if inside is None else where(inside.unsqueeze(2), states, 0.0), states[end], last_cell
+    rows = [sums] if inside is None else [sums, inside.unsqueeze(2)]
+
+    def step(values: list[Value], *row: Value) -> list[Value]:
+        new = way.step(row[0], *values)
+        if inside is None:
+            return [*new, new[0]]
+        here = row[1]
+        return [*[where(here, *pair) for pair in zip(new, values, strict=True)], where(here, new[0], 0.0)]
+
+    if steps and (found := scanned(step, [state, cell], rows, reverse)) is not None:
+        state, cell, states = found
+        return states, state, cell
     outs: list[Value] = [zeros] * steps
     for t in range(steps)[::-1] if reverse else range(steps):
-        new, new_cell = way.step(sums[t], state, cell)
-        if inside is None:
-            state, cell = new, new_cell
-            outs[t] = state
-        else:
-            here = inside[t].unsqueeze(1)
-            state, cell = where(here, new, state), where(here, new_cell, cell)
-            outs[t] = where(here, new, 0.0)
+        state, cell, outs[t] = step([state, cell], *[x[t] for x in rows])
     return stack(outs, dim=0), state, cell
 
 
@@ -325,17 +332,23 @@ def tensor_scatter(cache: Value, update: Value, starts: Value = None, *, axis: i
     return moved.scatter(1, places, part).movedim(1, dim)
 
 
-@only(when=lambda *args: args[4] is None)
 def write_lstm(
-    g: GraphWriter, x: Operand, hidden: Operand, cell: Operand, weight: Operand, _: Any, reverse: bool
+    g: GraphWriter, x: Operand, hidden: Operand, cell: Operand, weight: Operand, lengths: Any, reverse: bool
 ) -> Any:
     """Write an LSTM, which does not give the gates; all cell states, where they are read, follow from its states."""
-    states = _recurrent(g, "LSTM", x, weight, reverse, None, (hidden, cell))
-    return states, lambda: _cells(g, x, states, hidden, cell, weight, reverse), None
+    states = _recurrent(g, "LSTM", x, weight, lengths, reverse, None, (hidden, cell))
+    return states, lambda: _cells(g, x, states, hidden, cell, weight, lengths, reverse), None
 
 
 def _cells(
-    g: GraphWriter, x: Operand, states: str, hidden: Operand, cell: Operand, weight: Operand, reverse: bool
+    g: GraphWriter,
+    x: Operand,
+    states: str,
+    hidden: Operand,
+    cell: Operand,
+    weight: Operand,
+    lengths: Operand | None,
+    reverse: bool,
 ) -> str:
     """Write all cell states of an LSTM: the gates of all steps at once, and a Scan of f · c + i · g."""
     first, axis = g.node("Unsqueeze", hidden, g.sizes((1,))), g.sizes((1,))
@@ -346,38 +359,41 @@ def _cells(
     sums = g.node("Add", x, g.node("MatMul", g.node("Concat", *parts, axis=1), weight))
     used = g.node("Slice", sums, g.sizes((0,)), g.sizes((3 * weight.shape[0],)), g.sizes((2,)))  # without those of o
     enters, keeps, new = g.node("Split", used, g.sizes((weight.shape[0],) * 3), axis=2, results=3)
-    added = g.node("Mul", g.node("Sigmoid", enters), g.node("Tanh", new))
+    kept, added = g.node("Sigmoid", keeps), g.node("Mul", g.node("Sigmoid", enters), g.node("Tanh", new))
+    if lengths is not None:
+        inside = _inside(g, x, lengths)
+        kept, added = [
+            g.node("Where", inside, part, g.constant(after, x.dtype)) for part, after in ((kept, 1.0), (added, 0.0))
+        ]
     shape = (x.shape[1], x.shape[0], weight.shape[0])
-    steps = [
-        Operand(g.node("Transpose", part, perm=[1, 0, 2]), shape, x.dtype) for part in (g.node("Sigmoid", keeps), added)
-    ]
-    state, kept, plus = g.inside(cell), *[g.inside(part, sliced=True) for part in steps]
+    steps = [Operand(g.node("Transpose", part, perm=[1, 0, 2]), shape, x.dtype) for part in (kept, added)]
+    state, factor, plus = g.inside(cell), *[g.inside(part, sliced=True) for part in steps]
 
     def step() -> list[Operand]:
-        return [Operand(g.node("Add", g.node("Mul", kept, state), plus), cell.shape, x.dtype)] * 2
+        return [Operand(g.node("Add", g.node("Mul", factor, state), plus), cell.shape, x.dtype)] * 2
 
-    body = g.graph("step", [state, kept, plus], step)
+    body = g.graph("step", [state, factor, plus], step)
     ways = {"scan_input_directions": [1, 1], "scan_output_directions": [1]} if reverse else {}
     _, cells = g.node("Scan", cell, *steps, results=2, body=body, num_scan_inputs=2, **ways)
     return str(g.node("Transpose", cells, perm=[1, 0, 2]))
 
 
-@only(when=lambda *args: args[4] is None)
 def write_gru(
-    g: GraphWriter, x: Operand, hidden: Operand, weight: Operand, bias: Operand, _: Any, reverse: bool
+    g: GraphWriter, x: Operand, hidden: Operand, weight: Operand, bias: Operand, lengths: Any, reverse: bool
 ) -> Any:
     """Write a GRU, which does not give the gates."""
     size = weight.shape[0]
     ordered = g.node("Gather", bias, g.sizes(_order("GRU", size)))
     zeros = g.node("Expand", g.constant(0.0, x.dtype), g.sizes((3 * size,)))
     biases = g.node("Unsqueeze", g.node("Concat", zeros, ordered, axis=0), g.sizes((0,)))
-    return _recurrent(g, "GRU", x, weight, reverse, biases, (hidden,), linear_before_reset=1), None
+    return _recurrent(g, "GRU", x, weight, lengths, reverse, biases, (hidden,), linear_before_reset=1), None
 
 
-@only(when=lambda *args: args[3] is None)
-def write_rnn(g: GraphWriter, x: Operand, hidden: Operand, weight: Operand, _: Any, reverse: bool, relu: bool) -> Any:
+def write_rnn(
+    g: GraphWriter, x: Operand, hidden: Operand, weight: Operand, lengths: Any, reverse: bool, relu: bool
+) -> Any:
     """Write an RNN."""
-    return _recurrent(g, "RNN", x, weight, reverse, None, (hidden,), activations=["Relu" if relu else "Tanh"])
+    return _recurrent(g, "RNN", x, weight, lengths, reverse, None, (hidden,), activations=["Relu" if relu else "Tanh"])
 
 
 def _recurrent(
@@ -385,12 +401,16 @@ def _recurrent(
     kind: str,
     x: Operand,
     weight: Operand,
+    lengths: Operand | None,
     reverse: bool,
     bias: str | None,
     states: Sequence[Operand],
     **settings: Any,
 ) -> Any:
-    """Write a recurrence on sums of the input, which the operator multiplies by the identity."""
+    """Write a recurrence on sums of the input, which the operator multiplies by the identity.
+
+    After the end of a sequence the state stays, where the operator gives zeros.
+    """
     size, count = weight.shape[0], weight.shape[1]
     order = g.sizes(_order(kind, size))
     identity = g.node("EyeLike", g.node("Expand", g.constant(0.0, x.dtype), g.sizes((count, count))))
@@ -399,8 +419,23 @@ def _recurrent(
     begin = [g.node("Unsqueeze", state, g.sizes((0,))) for state in states]
     steps = g.node("Transpose", x, perm=[1, 0, 2])
     settings |= {"hidden_size": size, "direction": "reverse" if reverse else "forward"}
-    out = g.node(kind, steps, by_input, by_state, bias, None, *begin, **settings)
-    return g.node("Transpose", g.node("Squeeze", out, g.sizes((1,))), perm=[1, 0, 2])
+    counts = None if lengths is None else g.cast(lengths, np.dtype(np.int32))
+    out, last = g.node(kind, steps, by_input, by_state, bias, counts, *begin, results=2, **settings)
+    found = g.node("Transpose", g.node("Squeeze", out, g.sizes((1,))), perm=[1, 0, 2])
+    if lengths is None:
+        return found
+    after = begin[0]
+    if not reverse:
+        some = g.node("Greater", g.node("Unsqueeze", lengths, g.sizes((1,))), g.constant(0, lengths.dtype))
+        after = g.node("Where", some, last, after)
+    return g.node("Where", _inside(g, x, lengths), found, g.node("Transpose", after, perm=[1, 0, 2]))
+
+
+def _inside(g: GraphWriter, x: Operand, lengths: Operand) -> str:
+    """Write whether each step of sequences x, (N, T, …), is one of their lengths, (N, T, 1)."""
+    zero, one, steps = [g.constant(size, lengths.dtype) for size in (0, 1, x.shape[1])]
+    order = g.node("Unsqueeze", g.node("Range", zero, steps, one), g.sizes((1,)))
+    return str(g.node("Less", order, g.node("Unsqueeze", lengths, g.sizes((1, 2)))))
 
 
 def _order(kind: str, size: int) -> list[int]:

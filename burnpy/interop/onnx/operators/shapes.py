@@ -17,6 +17,7 @@ from burnpy.interop.onnx.operators.table import (
     Conditional,
     GraphWriter,
     Ints,
+    Kept,
     Numbers,
     Operand,
     Scalar,
@@ -299,11 +300,10 @@ def scatter_nd(x: Value, index: Value, updates: Value, *, reduction: str = "none
 
 
 @operator("Compress")
-def compress(x: Value, mask: Value, *, axis: int | None = None) -> Value:
+def compress(x: Value, mask: Kept, *, axis: int | None = None) -> Value:
     """Select the slices whose mask is true."""
-    flat = x.reshape(-1) if axis is None else x
-    dim = 0 if axis is None else axis % x.ndim
-    return flat.index_select(dim, mask.nonzero().reshape(-1))
+    flat, places = x.reshape(-1) if axis is None else x, mask.nonzero().reshape(-1)
+    return flat.index_select(axis or 0, places.to_device(x.device) if mask.device is HOST else places)
 
 
 def write_reshape(g: GraphWriter, x: Operand, shape: Any) -> Any:

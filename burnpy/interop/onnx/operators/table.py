@@ -14,9 +14,10 @@ from burnpy.backend import dtypes
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import bool_, dtype_of, kind_of, promote_types
 from burnpy.backend.entries import Operation
-from burnpy.backend.errors import LoadingError
+from burnpy.backend.errors import BurnpyError, LoadingError
 from burnpy.backend.functions import signature
 from burnpy.backend.primitives import DType
+from burnpy.func.control_flow.nested_calls import recorder_of
 from burnpy.tensor.joining import stack, where
 from burnpy.tensor.ordering import searchsorted
 from burnpy.tensor.tensor import BoolTensor, IntTensor, Tensor
@@ -303,6 +304,31 @@ def like(x: Value, shape: Sequence[int], value: Any) -> Value:
 def arange(stop: int, device: Any) -> Value:
     """Return the ints from 0 to below ``stop``."""
     return IntTensor.arange(0, stop, device=device)
+
+
+def scanned(
+    step: Callable[..., list[Value]], state: list[Value], xs: list[Value], reverse: bool = False
+) -> tuple[Value, ...] | None:
+    """Return the last states and the stacked results of steps as one operation of a recording.
+
+    None outside of recordings, and for steps that are not alike: states change their shapes, or numbers are read.
+    """
+    if recorder_of(xs[0].device) is None:
+        return None
+    from burnpy.func import scan
+
+    def placed(values: Sequence[Value], place: Any) -> tuple[Value, ...]:
+        return tuple([x.to_device(place) if x.device is HOST else x for x in values])
+
+    def each(values: tuple[Value, ...], slices: tuple[Value, ...]) -> Any:
+        results = placed(step(list(values), *slices), slices[0].device)
+        return results[: len(state)], results[len(state) :]
+
+    try:
+        last, rows = scan(each, placed(state, xs[0].device), tuple(xs), reverse=reverse)
+    except BurnpyError:
+        return None
+    return (*last, *rows)
 
 
 INTS = frozenset(("int8", "uint8"))
